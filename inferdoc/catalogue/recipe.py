@@ -1,0 +1,103 @@
+"""What a cause looks like in YAML."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Phase = Literal["gateway", "frontend", "queue", "prefill", "transfer", "decode", "hardware", "process", "telemetry"]
+Severity = Literal["critical", "warning", "info"]
+Certainty = Literal["proven", "likely", "possible"]
+ScopeLevel = Literal["gpu", "rank", "pod", "node", "target", "pool", "fleet", "tenant"]
+Kind = Literal["local", "driver", "hardware", "process", "telemetry"]
+
+
+class Condition(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename={"for_": "for", "not_": "not"}):
+    """One observation. Exactly one kind is set: above, below, rises, falls, slope, reaches, stalls, differs, follows,
+    present, absent, all, any, not.
+
+    above, below: a number in the signal's unit or the name of a threshold of tiers.yaml.
+    rises: r, at least r times the calm; falls: r, at most r times the calm; by: and moved by at least this much.
+    slope: growth per second over the excursion, at least this. reaches: this limit within `within`, extrapolated.
+    stalls: no progress of the signal while the named signal shows work. differs: at least this factor from like pods.
+    follows: moves with another signal (rank correlation >= 0.6 at a lag of at most one window).
+    for: how long in one piece; share_of: instead, in this share of the windows. because: said when it rules out.
+    """
+
+    signal: str | None = None
+    above: float | str | None = None
+    below: float | str | None = None
+    rises: float | None = None
+    falls: float | None = None
+    slope: float | None = None
+    reaches: float | str | None = None
+    within: str | None = None
+    stalls: str | None = None
+    differs: float | None = None
+    follows: str | None = None
+    present: bool | None = None
+    absent: bool | None = None
+    all: tuple[Condition, ...] | None = None
+    any: tuple[Condition, ...] | None = None
+    not_: Condition | None = None
+    by: float | None = None
+    for_: str | None = None
+    share_of: float | None = None
+    scope: Literal["own", "pool", "peers", "prefill", "decode"] = "own"
+    because: str | None = None
+
+
+class Step(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """One thing to do: what, why, what it costs, how to undo it, and a command that exists. flags: vLLM flags named."""
+
+    do: str
+    why: str
+    cost: str
+    undo: str
+    command: str | None = None
+    flags: tuple[str, ...] = ()
+
+
+class Stage(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    name: str
+    when: Condition
+
+
+class Alert(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename={"for_": "for"}):
+    """How the cause becomes a Prometheus rule. `severity` overrides the recipe's."""
+
+    for_: str = "5m"
+    keep_firing_for: str | None = "5m"
+    severity: Severity | None = None
+    expr: str | None = None
+    none_because: str | None = None
+
+
+class Recipe(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A cause as data. symptoms: all must hold on one entity, overlapping in time; harm: at least one; support raises
+    certainty; proof: what makes it proven (where given, without it at most `likely`); unless: rules it out and says
+    why; effects: causes folded under this root; look_alikes: causes that must be told apart and reported as ruled out.
+    """
+
+    id: str
+    title: str
+    phase: Phase
+    scope: ScopeLevel
+    severity: Severity
+    symptoms: tuple[Condition, ...]
+    harm: tuple[Condition, ...]
+    next_steps: tuple[Step, ...]
+    sources: tuple[str, ...]
+    kind: Kind = "local"
+    at_most: Certainty = "proven"
+    critical_when: Condition | None = None
+    support: tuple[Condition, ...] = ()
+    proof: tuple[Condition, ...] = ()
+    unless: tuple[Condition, ...] = ()
+    effects: tuple[str, ...] = ()
+    look_alikes: tuple[str, ...] = ()
+    roles: tuple[Literal["prefill", "decode", "both"], ...] = ()
+    optional: tuple[str, ...] = ()
+    stages: tuple[Stage, ...] = ()
+    alert: Alert | None = None

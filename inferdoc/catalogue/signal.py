@@ -1,0 +1,164 @@
+"""What a signal, an exporter and a hardware tier look like in YAML."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Direction = Literal["up", "down", "either", "info"]
+Level = Literal["engine", "target", "gpu", "router"]
+Over = Literal["last", "max", "mean"]
+
+
+class Former(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """An older spelling of a metric. until: last release that exposes it; note: how it was hidden or what differs."""
+
+    name: str
+    until: str | None = None
+    note: str | None = None
+
+
+class Metric(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """One metric family of an exporter, under its current name (counters with `_total`, histograms bare)."""
+
+    type: Literal["counter", "gauge", "histogram", "summary", "info"]
+    meaning: str
+    unit: str | None = None
+    labels: tuple[str, ...] = ()
+    since: str | None = None
+    until: str | None = None
+    formerly: tuple[Former, ...] = ()
+    needs: str | None = None
+    note: str | None = None
+    source: str | None = None
+    born_at_first_event: bool = False
+
+
+class LogLine(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A log line that carries what no metric does; pattern is a regular expression with named groups."""
+
+    pattern: str
+    meaning: str
+    needs: str | None = None
+    since: str | None = None
+    source: str | None = None
+
+
+class Exporter(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """One exporter: its metrics by current name. colon_as_underscore: the same names with `_` for `:` exist too
+    (Ray, and OpenMetrics negotiation without UTF-8 names)."""
+
+    exporter: str
+    title: str
+    endpoint: str
+    metrics: dict[str, Metric]
+    colon_as_underscore: bool = False
+    prefixes_before: tuple[str, ...] = ()
+    log_lines: dict[str, LogLine] = {}
+    notes: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+
+
+class Term(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """One operand. Exactly one of gauge, rate, increase, change, signal is set.
+
+    match: label -> value, or regular expression behind `~`, or negated behind `!` (`!~` for both).
+    """
+
+    gauge: str | None = None
+    rate: str | None = None
+    increase: str | None = None
+    change: str | None = None
+    signal: str | None = None
+    match: dict[str, str] = {}
+    over: Over = "last"
+    agg: Literal["sum", "max", "min"] = "sum"
+    default: float | None = None
+
+
+class Reading(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """One way to read a signal; readings are tried in order for every entity.
+
+    Exactly one of: gauge, rate, increase, change (a single term); quantile (of a histogram, with q); mean (sum over
+    count of a histogram); formula (arithmetic over `terms`); label (the number in a label of an info metric, or
+    with count_distinct the number of distinct comma-separated names in several labels of the newest sample).
+    """
+
+    gauge: str | None = None
+    rate: str | None = None
+    increase: str | None = None
+    change: str | None = None
+    quantile: str | None = None
+    q: float | None = None
+    mean: str | None = None
+    formula: str | None = None
+    terms: dict[str, Term] = {}
+    info: str | None = None
+    label: str | None = None
+    count_distinct: tuple[str, ...] = ()
+    match: dict[str, str] = {}
+    over: Over = "last"
+    agg: Literal["sum", "max", "min"] = "sum"
+    scale: float = 1.0
+
+
+class Signal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A normalised quantity. floor: the smallest change that can matter, in its unit (below it nothing `rises`);
+    harm: the direction that hurts; enable: what to switch on where it is absent."""
+
+    title: str
+    unit: str
+    harm: Direction
+    level: Level
+    readings: tuple[Reading, ...]
+    floor: float = 0.0
+    enable: str | None = None
+    needs_roles: tuple[str, ...] = ()
+    note: str | None = None
+    source: str | None = None
+
+
+class Figure(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A number and where it stands."""
+
+    value: float
+    source: str
+
+
+class Band(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A target band of one signal: inside [low, high] is good; warn and bad are the limits beyond which to act."""
+
+    signal: str
+    source: str
+    low: float | None = None
+    high: float | None = None
+    warn: float | None = None
+    bad: float | None = None
+    roles: tuple[str, ...] = ()
+
+
+class Tier(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A hardware tier. names: DCGM `modelName`s or AMD card models (regular expressions, case-insensitive) that mean it.
+
+    memory_gib, memory_gbps (GB/s), bf16_tflops (dense), link_gbps (GB/s per direction between GPUs, NVLink or PCIe),
+    cold_start_s: time from pod creation to ready. thresholds: named limits that recipes refer to. bands: overrides.
+    """
+
+    title: str
+    names: tuple[str, ...]
+    memory_gib: Figure
+    memory_gbps: Figure
+    bf16_tflops: Figure
+    link_gbps: Figure
+    cold_start_s: Figure
+    thresholds: dict[str, Figure] = {}
+    bands: dict[str, Band] = {}
+
+
+class Tiers(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """tiers.yaml: defaults apply to every tier that does not say otherwise."""
+
+    thresholds: dict[str, Figure]
+    bands: dict[str, Band]
+    tiers: dict[str, Tier]

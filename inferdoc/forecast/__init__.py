@@ -1,0 +1,1 @@
+"""inferdoc.forecast"""

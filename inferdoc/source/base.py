@@ -1,0 +1,79 @@
+"""The interface behind which the judge cannot tell the sources apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
+
+
+@dataclass
+class Scrapes:
+    """When one target was scraped: labels of the target, times_ms int64[n], up float64[n] (1 or 0)."""
+
+    labels: dict[str, str]
+    times_ms: np.ndarray
+    up: np.ndarray
+
+
+@dataclass
+class InfoSeries:
+    """One series of an info metric with all its labels, read with `last` on a grid: values float64[grid.count]."""
+
+    labels: dict[str, str]
+    values: np.ndarray
+
+
+@dataclass
+class Cost:
+    """What reading took so far."""
+
+    queries: int = 0
+    samples: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class Bounds:
+    """Oldest and newest sample known to the source, milliseconds."""
+
+    first_ms: int
+    latest_ms: int
+
+
+class Source(Protocol):
+    """A place metrics are read from. kind: "store" or "prometheus"; location: a path or URL without secrets;
+    warnings: one line each, for the report; cost: running total."""
+
+    kind: str
+    location: str
+    warnings: list[str]
+    cost: Cost
+
+    def latest_ms(self) -> int | None:
+        """Time of the newest sample, or None when the source holds none."""
+
+    def names(self, start_ms: int, end_ms: int) -> set[str]:
+        """Series names (with `_bucket`, `_total`...) that have a sample in the stretch."""
+
+    def scrapes(self, start_ms: int, end_ms: int) -> list[Scrapes]:
+        """Every scrape of every target, from its `up` series."""
+
+    def evaluate(self, reads: Sequence[Read], grid: Grid, match: tuple[Matcher, ...] = ()) -> dict[Read, ReadResult]:
+        """All reads on the grid; `match` (the user's -l, --model, --namespace) is added to every selector."""
+
+    def info(self, name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:
+        """Every series of an info metric, unaggregated."""
+
+
+@dataclass
+class Window:
+    """What to read. start_ms and end_ms are both grid steps."""
+
+    start_ms: int
+    end_ms: int
+    match: tuple[Matcher, ...] = field(default=())

@@ -1,0 +1,98 @@
+"""The aligned table that every judgement, forecast and dashboard number comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from inferdoc.source.reads import Grid
+
+
+@dataclass(frozen=True)
+class Entity:
+    """Who a row is about: label names and values, sorted, empty labels left out."""
+
+    labels: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, names: tuple[str, ...], values: tuple[str, ...]) -> Entity:
+        return cls(tuple(sorted((n, v) for n, v in zip(names, values, strict=True) if v)))
+
+    def get(self, name: str, default: str = "") -> str:
+        for label, value in self.labels:
+            if label == name:
+                return value
+        return default
+
+    @property
+    def pod(self) -> str:
+        """The `pod` label, or `instance` where there is no pod label (the contract's name of a pod)."""
+        return self.get("pod") or self.get("instance")
+
+    @property
+    def member(self) -> tuple[str, str, str]:
+        """What series of one pod share, whatever else they are labelled with: cluster, namespace, pod."""
+        return self.get("cluster"), self.get("namespace"), self.pod
+
+    @property
+    def engine(self) -> str:
+        return self.get("engine")
+
+    def __str__(self) -> str:
+        rest = [f"{n}={v}" for n, v in self.labels if n in ("engine", "gpu", "adapter") and not (n == "engine" and v == "0")]
+        return " ".join([self.pod or "?", *rest])
+
+
+@dataclass
+class SignalMatrix:
+    """One signal. values: float64[entities, times], NaN for gaps; counts: observations inside the window of each
+    value (same shape) where the signal is a quantile or a mean of observations, else None; bounds: the bucket
+    bounds of a quantile (ascending, without +Inf), else None."""
+
+    entities: list[Entity]
+    values: np.ndarray
+    counts: np.ndarray | None = None
+    bounds: np.ndarray | None = None
+
+    @property
+    def present(self) -> bool:
+        return bool(self.entities) and bool(np.isfinite(self.values).any())
+
+
+@dataclass
+class SignalFrame:
+    """grid: the shared time grid; signals: id -> matrix (a signal that nothing supplies is absent, never zero);
+    widths: rate windows used per signal; aliases: id -> the metric names that supplied it."""
+
+    grid: Grid
+    signals: dict[str, SignalMatrix] = field(default_factory=dict)
+    aliases: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    widths: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def times(self) -> np.ndarray:
+        """float64[times], seconds since the epoch."""
+        return self.grid.times_ms / 1000.0
+
+    def __contains__(self, signal: str) -> bool:
+        return signal in self.signals
+
+    def __getitem__(self, signal: str) -> SignalMatrix:
+        return self.signals[signal]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Long table: time (UTC), signal, pod, engine and the other labels of the entity, value."""
+        import pandas as pd
+
+        stamps = pd.to_datetime(self.grid.times_ms, unit="ms", utc=True)
+        parts = []
+        for name, matrix in self.signals.items():
+            for entity, row in zip(matrix.entities, matrix.values, strict=True):
+                parts.append(pd.DataFrame({"time": stamps, "signal": name, **dict(entity.labels), "value": row}))
+        columns = ["time", "signal", "value"]
+        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)

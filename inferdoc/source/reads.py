@@ -1,0 +1,106 @@
+"""The primitive both sources evaluate: one PromQL-shaped range read.
+
+A signal is assembled from reads by code that both sources share (`assemble`), so the only thing in which the embedded
+store and a Prometheus server can differ is the evaluation of these few functions. Their rules are Prometheus' own
+(promql/functions.go, release 2.42): `extrapolatedRate` for `rate` and `increase`, newest sample for `last`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+Function = Literal["rate", "increase", "last", "max", "mean", "change"]
+Aggregation = Literal["sum", "max", "min"]
+Matcher = tuple[str, Literal["=", "!=", "=~", "!~"], str]
+
+
+@dataclass(frozen=True)
+class Read:
+    """`agg by (by) (fn(name{match}[window]))`, evaluated on every step of a grid.
+
+    `rate`, `increase`, `max` and `mean` look back over `width` rate windows; `last` looks back over the gauge
+    window; `change` is the gauge now minus the gauge one rate window ago, per second.
+    """
+
+    name: str
+    fn: Function
+    by: tuple[str, ...]
+    match: tuple[Matcher, ...] = ()
+    agg: Aggregation = "sum"
+    width: int = 1
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The time grid of one read, and the windows that go with it (all in milliseconds).
+
+    start_ms: first step; step_ms: distance; count: number of steps; interval_ms: median scrape spacing of the
+    targets; rate_ms: the rate window W; gauge_ms: the look-back G of gauges.
+    """
+
+    start_ms: int
+    step_ms: int
+    count: int
+    interval_ms: int
+    rate_ms: int
+    gauge_ms: int
+
+    @property
+    def times_ms(self) -> np.ndarray:
+        """int64[count], milliseconds since the epoch."""
+        return self.start_ms + self.step_ms * np.arange(self.count, dtype=np.int64)
+
+    @property
+    def end_ms(self) -> int:
+        return self.start_ms + self.step_ms * (self.count - 1)
+
+    def window_ms(self, read: Read) -> int:
+        """How far before a step a read looks."""
+        return self.gauge_ms if read.fn in ("last", "change") else self.rate_ms * read.width
+
+    def reach_ms(self, read: Read) -> int:
+        """How far before a step samples are needed at all."""
+        return self.gauge_ms + self.rate_ms if read.fn == "change" else self.window_ms(read)
+
+
+@dataclass
+class ReadResult:
+    """keys: one tuple of `by` label values per row ("" where the label is absent); values: float64[len(keys), grid.count], NaN where nothing."""
+
+    by: tuple[str, ...]
+    keys: list[tuple[str, ...]] = field(default_factory=list)
+    values: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+
+
+def duration(milliseconds: int) -> str:
+    """A PromQL duration: 10000 -> "10s", 5300 -> "5300ms"."""
+    if milliseconds % 1000 == 0:
+        return f"{milliseconds // 1000}s"
+    return f"{milliseconds}ms"
+
+
+def selector(name: str, match: tuple[Matcher, ...]) -> str:
+    """`name{a="b"}`, with label values quoted as PromQL wants them."""
+    inside = ",".join(f"{label}{op}{quote(value)}" for label, op, value in match)
+    return f"{name}{{{inside}}}" if inside else name
+
+
+def quote(value: str) -> str:
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def promql(read: Read, grid: Grid, extra: tuple[Matcher, ...] = ()) -> str:
+    """The query that a Prometheus server answers with the same numbers."""
+    what = selector(read.name, read.match + extra)
+    by = ", ".join(read.by)
+    window = duration(grid.window_ms(read))
+    if read.fn == "change":
+        now, then = f"last_over_time({what}[{window}])", f"last_over_time({what}[{window}] offset {duration(grid.rate_ms)})"
+        return (
+            f"({read.agg} by ({by}) ({now}) - {read.agg} by ({by}) ({then})) / {grid.rate_ms / 1000:g}"
+        )
+    function = {"rate": "rate", "increase": "increase", "last": "last_over_time", "max": "max_over_time", "mean": "avg_over_time"}[read.fn]
+    return f"{read.agg} by ({by}) ({function}({what}[{window}]))"
