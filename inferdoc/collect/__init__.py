@@ -1,0 +1,53 @@
+"""Collecting metrics: the exposition parser, the scraper, target discovery and the log reader.
+
+Names are loaded when first used, so that importing this package costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from inferdoc.collect.exposition import LayoutCache as LayoutCache
+    from inferdoc.collect.exposition import parse as parse
+    from inferdoc.collect.openmetrics_file import read_openmetrics as read_openmetrics
+    from inferdoc.collect.samples import NO_TIMESTAMP as NO_TIMESTAMP
+    from inferdoc.collect.samples import Layout as Layout
+    from inferdoc.collect.samples import Page as Page
+    from inferdoc.collect.samples import ParseError as ParseError
+    from inferdoc.collect.samples import Sample as Sample
+    from inferdoc.collect.samples import Series as Series
+
+_HOMES = {
+    "parse": "exposition",
+    "LayoutCache": "exposition",
+    "read_openmetrics": "openmetrics_file",
+    "Layout": "samples",
+    "NO_TIMESTAMP": "samples",
+    "Page": "samples",
+    "ParseError": "samples",
+    "Sample": "samples",
+    "Series": "samples",
+}
+
+__all__ = [
+    "NO_TIMESTAMP",
+    "Layout",
+    "LayoutCache",
+    "Page",
+    "ParseError",
+    "Sample",
+    "Series",
+    "parse",
+    "read_openmetrics",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value

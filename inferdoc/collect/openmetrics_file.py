@@ -1,0 +1,213 @@
+"""Reads OpenMetrics text with many timestamps per series: back-fills, exports, recordings."""
+
+from __future__ import annotations
+
+import zlib
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferdoc.collect.grammar import LineError, read_metadata, read_number, read_sample, read_seconds
+from inferdoc.collect.problems import ProblemList
+from inferdoc.collect.samples import NO_TIMESTAMP, Series
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_READ_BYTES = 1 << 20
+_MAX_LINE_BYTES = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class SampleColumns:
+    """Samples as columns, in file order.
+
+    Attributes:
+        series: every series seen so far; `series_index` points into it.
+        series_index: int32, shape (n,).
+        timestamps_ms: int64, shape (n,), milliseconds since 1970 UTC.
+        values: float64, shape (n,), exactly `float(text)`.
+        types: declared type by family name.
+        problems: one line for each thing that was dropped; empty for a clean file.
+    """
+
+    series: list[Series]
+    series_index: NDArray[np.int32]
+    timestamps_ms: NDArray[np.int64]
+    values: NDArray[np.float64]
+    types: dict[str, str]
+    problems: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def read_openmetrics(stream: BinaryIO) -> SampleColumns:
+    """Read a whole OpenMetrics file, plain or gzip (told apart by its first bytes).
+
+    Whatever is good is kept. A cut gzip stream, a cut last line, a missing `# EOF`, lines that cannot
+    be read and samples without a timestamp are listed in `problems`, each with its line number.
+    Samples are neither sorted nor de-duplicated; about 20 bytes of memory per sample.
+    """
+    reader = OpenMetricsReader(stream)
+    blocks = list(reader.blocks())
+    return SampleColumns(
+        reader.series,
+        np.concatenate([block.series_index for block in blocks]) if blocks else np.empty(0, np.int32),
+        np.concatenate([block.timestamps_ms for block in blocks]) if blocks else np.empty(0, np.int64),
+        np.concatenate([block.values for block in blocks]) if blocks else np.empty(0, np.float64),
+        reader.types,
+        reader.problems,
+    )
+
+
+class OpenMetricsReader:
+    """Reads an OpenMetrics file in blocks, so that memory stays bounded however long the file is.
+
+    `series`, `types` and `problems` grow while `blocks()` is consumed and are complete at its end.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._ids_by_text: dict[str, int] = {}
+        self._ids: dict[Series, int] = {}
+        self._milliseconds: dict[str, int] = {}
+        self._line_number = 0
+        self._ended = False
+        self._warned_after_end = False
+        self._problems = ProblemList()
+        self.series: list[Series] = []
+        self.types: dict[str, str] = {}
+
+    @property
+    def problems(self) -> list[str]:
+        """What was dropped so far, one line each."""
+        return self._problems.lines()
+
+    def blocks(self) -> Iterator[SampleColumns]:
+        """Yield the samples in file order, some ten thousand at a time."""
+        rest = b""
+        for data in self._decompressed():
+            head, newline, tail = data.rpartition(b"\n")
+            if not newline:
+                rest += data
+                if len(rest) > _MAX_LINE_BYTES:
+                    self._problems.add(f"line {self._line_number + 1}: longer than 16 MiB: this is no metrics file")
+                    return
+                continue
+            yield self._read_block(rest + head)
+            rest = tail
+        if rest == b"# EOF":
+            self._ended = True
+        elif rest:
+            self._problems.add(f"line {self._line_number + 1}: no newline at its end: the file is cut; line dropped")
+        if not self._ended:
+            self._problems.add("no # EOF at the end: the file is cut, or still being written")
+
+    def _decompressed(self) -> Iterator[bytes]:
+        first = self._stream.read(_READ_BYTES)
+        if first[:2] == _GZIP_MAGIC:
+            yield from self._gunzipped(first)
+            return
+        while first:
+            yield first
+            first = self._stream.read(_READ_BYTES)
+
+    def _gunzipped(self, data: bytes) -> Iterator[bytes]:
+        member = zlib.decompressobj(wbits=31)
+        done = 0
+        while data or member.unconsumed_tail:
+            try:
+                text = member.decompress(member.unconsumed_tail or data, _READ_BYTES)
+            except zlib.error as error:
+                self._problems.add(f"gzip data is damaged after {done} bytes of text ({error}); the rest is dropped")
+                return
+            done += len(text)
+            if text:
+                yield text
+            if member.eof:
+                data = member.unused_data or self._stream.read(_READ_BYTES)
+                if data:
+                    member = zlib.decompressobj(wbits=31)
+            elif not member.unconsumed_tail:
+                data = self._stream.read(_READ_BYTES)
+        if not member.eof:
+            self._problems.add(f"gzip data is cut after {done} bytes of text")
+
+    def _read_block(self, data: bytes) -> SampleColumns:
+        ids, stamps, values = array("i"), array("q"), array("d")
+        known_ids, known_stamps = self._ids_by_text, self._milliseconds
+        if len(known_stamps) > 1_000_000:
+            known_stamps.clear()
+        for line in self._lines(data):
+            self._line_number += 1
+            try:
+                text, value, stamp = line.rsplit(" ", 2)
+                series_id = known_ids[text]
+                milliseconds = known_stamps[stamp]
+                number = float(value) if value.isascii() and "_" not in value else read_number(value)
+            except (KeyError, ValueError):
+                sample = self._read_line(line)
+                if sample is None:
+                    continue
+                series_id, milliseconds, number = sample
+            ids.append(series_id)
+            stamps.append(milliseconds)
+            values.append(number)
+        return SampleColumns(
+            self.series,
+            np.array(ids, np.int32),
+            np.array(stamps, np.int64),
+            np.array(values, np.float64),
+            self.types,
+        )
+
+    def _lines(self, data: bytes) -> Iterator[str]:
+        try:
+            yield from data.decode("utf-8").split("\n")
+            return
+        except UnicodeDecodeError:
+            pass
+        for line in data.split(b"\n"):
+            try:
+                yield line.decode("utf-8")
+            except UnicodeDecodeError:
+                self._line_number += 1
+                self._problems.add(f"line {self._line_number}: not UTF-8; line dropped")
+
+    def _read_line(self, line: str) -> tuple[int, int, float] | None:
+        """A line the fast path does not know: metadata, a new series, a new time, or a bad line."""
+        try:
+            if line.startswith("#"):
+                self._read_comment(line)
+                return None
+            if not line.strip(" \t\r"):
+                return None
+            if self._ended and not self._warned_after_end:
+                self._warned_after_end = True
+                self._problems.add(f"line {self._line_number}: more samples after # EOF; read all the same")
+            series, value, milliseconds = read_sample(line.rstrip("\r"), openmetrics=True)
+            if milliseconds == NO_TIMESTAMP:
+                raise LineError(f"sample of {series.name} has no timestamp")
+        except LineError as error:
+            self._problems.add(f"line {self._line_number}: {error}; line dropped")
+            return None
+        series_id = self._ids.get(series)
+        if series_id is None:
+            series_id = self._ids[series] = len(self.series)
+            self.series.append(series)
+        text, _, stamp = line.rsplit(" ", 2)
+        if " # " not in line:
+            self._ids_by_text[text] = series_id
+            self._milliseconds[stamp] = read_seconds(stamp)
+        return series_id, milliseconds, value
+
+    def _read_comment(self, line: str) -> None:
+        if line.rstrip() == "# EOF":
+            self._ended = True
+            return
+        metadata = read_metadata(line)
+        if metadata is not None and metadata.kind == "TYPE":
+            self.types[metadata.family] = metadata.text
