@@ -1,0 +1,174 @@
+"""Loads the catalogue: exporters, signals, tiers and causes, each part when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from inferdoc.catalogue.content import content_file, content_files, overlay_paths
+from inferdoc.catalogue.document import decode, locate
+from inferdoc.catalogue.recipe import Recipe
+from inferdoc.catalogue.signal import Exporter, Signal, Tiers
+from inferdoc.catalogue.validate import (
+    Problem,
+    Spelling,
+    check_exporter,
+    check_recipe,
+    check_signals,
+    check_tiers,
+    spellings,
+)
+from inferdoc.errors import CatalogueError
+
+Part = Literal["exporter", "signal", "tiers", "recipe"]
+SIGNALS = "signals"
+TIERS = "tiers.yaml"
+
+
+class SignalFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A `signals*.yaml`: signals by id."""
+
+    signals: dict[str, Signal]
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Everything declared in YAML, shipped and overlaid. The parts load on first use and stay.
+
+    exporters by exporter id, signals by signal id, tiers, recipes by cause id; `origin` says which file each came from.
+    Every part raises CatalogueError where a file is wrong: one line with file, line, path and what was expected.
+    """
+
+    overlays: tuple[Path, ...] = ()
+
+    @cached_property
+    def exporters(self) -> dict[str, Exporter]:
+        return {name: exporter for name, (exporter, _) in self._exporters.items()}
+
+    @cached_property
+    def signals(self) -> dict[str, Signal]:
+        return {name: signal for name, (signal, _) in self._signals.items()}
+
+    @cached_property
+    def tiers(self) -> Tiers:
+        return self._tiers[0]
+
+    @cached_property
+    def recipes(self) -> dict[str, Recipe]:
+        """The causes. Their signals, thresholds and ids are checked here, so that a user's file fails early."""
+        recipes = {name: recipe for name, (recipe, _) in self._recipes.items()}
+        for recipe, path in self._recipes.values():
+            _raise(path, check_recipe(recipe, self.signals, self.tiers, recipes))
+        return recipes
+
+    @cached_property
+    def spellings(self) -> Mapping[str, Spelling]:
+        """Every metric name, current and former, with its declaration."""
+        return spellings(self.exporters)
+
+    @cached_property
+    def origin(self) -> dict[tuple[Part, str], Path]:
+        """The file of every exporter, signal and recipe by (part, id), and of the tiers under ("tiers", "tiers")."""
+        found: dict[tuple[Part, str], Path] = {("tiers", "tiers"): self._tiers[1]}
+        found |= {("exporter", name): path for name, (_, path) in self._exporters.items()}
+        found |= {("signal", name): path for name, (_, path) in self._signals.items()}
+        return found | {("recipe", name): path for name, (_, path) in self._recipes.items()}
+
+    def problems(self) -> list[str]:
+        """Every cross check of the whole catalogue, one line per problem, each with file, line and path."""
+        found = [(path, check_exporter(exporter)) for exporter, path in self._exporters.values()]
+        by_signal = check_signals(self.signals, self.exporters)
+        found += [(self._signals[name][1], problems) for name, problems in by_signal.items()]
+        found.append((self._tiers[1], check_tiers(self.tiers, self.signals)))
+        ids = self._recipes.keys()
+        found += [(path, check_recipe(each, self.signals, self.tiers, ids)) for each, path in self._recipes.values()]
+        return [_line(path, problem) for path, problems in found for problem in problems]
+
+    def check_recipe_file(self, path: Path) -> list[str]:
+        """What is wrong with a user's recipe file, one line per problem; it need not lie in an overlay yet."""
+        try:
+            recipe = load_recipe(path)
+        except CatalogueError as error:
+            return [str(error)]
+        ids = self._recipes.keys() | {recipe.id}
+        return [_line(path, problem) for problem in check_recipe(recipe, self.signals, self.tiers, ids)]
+
+    @cached_property
+    def _exporters(self) -> dict[str, tuple[Exporter, Path]]:
+        found: dict[str, tuple[Exporter, Path]] = {}
+        for name, path in content_files("collectors", overlays=self.overlays).items():
+            if name != TIERS and not name.startswith(SIGNALS):
+                exporter = decode(path, Exporter)
+                _claim(found, exporter.exporter, path, ("exporter",), "exporter")
+                found[exporter.exporter] = (exporter, path)
+        return found
+
+    @cached_property
+    def _signals(self) -> dict[str, tuple[Signal, Path]]:
+        found: dict[str, tuple[Signal, Path]] = {}
+        for path in content_files("collectors", f"{SIGNALS}*.yaml", self.overlays).values():
+            for name, signal in decode(path, SignalFile).signals.items():
+                _claim(found, name, path, ("signals", name), "signal")
+                found[name] = (signal, path)
+        return found
+
+    @cached_property
+    def _tiers(self) -> tuple[Tiers, Path]:
+        path = content_file("collectors", TIERS, self.overlays)
+        if path is None:
+            raise CatalogueError(f"collectors/{TIERS}: not found; it says what each hardware tier can do")
+        return decode(path, Tiers), path
+
+    @cached_property
+    def _recipes(self) -> dict[str, tuple[Recipe, Path]]:
+        files = content_files("diagnostics", overlays=self.overlays).values()
+        return {path.stem: (load_recipe(path), path) for path in files}
+
+
+def load_catalogue(overlays: Iterable[str | Path] = (), *, strict: bool = False) -> Catalogue:
+    """The catalogue with the user's overlay folders, the same object for the same overlays.
+
+    Nothing is read yet; the parts load on first use. strict: read and cross-check everything now.
+    Raises CatalogueError.
+    """
+    catalogue = _catalogue(overlay_paths(overlays))
+    if strict:
+        for problem in catalogue.problems():
+            raise CatalogueError(problem)
+    return catalogue
+
+
+def load_recipe(path: Path) -> Recipe:
+    """One cause from its file, whose name is its id. Raises CatalogueError."""
+    recipe = decode(path, Recipe)
+    if recipe.id != path.stem:
+        raise CatalogueError(f'{locate(path, ("id",))}: expected "{path.stem}" as the file is named, got "{recipe.id}"')
+    return recipe
+
+
+@lru_cache(maxsize=8)
+def _catalogue(overlays: tuple[Path, ...]) -> Catalogue:
+    return Catalogue(overlays)
+
+
+def _claim(found: Mapping[str, tuple[object, Path]], name: str, path: Path, steps: tuple[str, ...], what: str) -> None:
+    if name in found:
+        raise CatalogueError(f'{locate(path, steps)}: {what} "{name}" is declared in {found[name][1]} already')
+
+
+def _line(path: Path, problem: Problem) -> str:
+    return f"{locate(path, problem.steps)}: {problem.message}"
+
+
+def _raise(path: Path, problems: Iterable[Problem]) -> None:
+    for problem in _first(problems):
+        raise CatalogueError(_line(path, problem))
+
+
+def _first(problems: Iterable[Problem]) -> Iterator[Problem]:
+    yield from list(problems)[:1]

@@ -1,0 +1,373 @@
+"""Cross checks of the catalogue: what no schema of one file can see.
+
+Every function returns problems, one line each with the path inside the document; an empty list means sound.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from inferdoc.catalogue.document import Steps, dotted, nearest
+from inferdoc.catalogue.formula import FormulaError, names_in
+from inferdoc.catalogue.recipe import Condition, Recipe
+from inferdoc.catalogue.signal import Band, Exporter, Figure, Metric, Reading, Signal, Term, Tiers
+
+CONDITION_KINDS = (
+    "above", "below", "rises", "falls", "slope", "reaches", "stalls", "differs", "follows", "present", "absent",
+    "all", "any", "not",
+)  # fmt: skip
+GROUPS = ("all", "any", "not")
+READING_KINDS = ("gauge", "rate", "increase", "change", "quantile", "mean", "formula", "info")
+TERM_KINDS = ("gauge", "rate", "increase", "change", "signal")
+SUFFIXES = {"_bucket": ("histogram",), "_sum": ("histogram", "summary"), "_count": ("histogram", "summary")}
+READS: dict[str, tuple[str, ...]] = {
+    "gauge": ("gauge",),
+    "change": ("gauge",),
+    "rate": ("counter",),
+    "increase": ("counter",),
+    "quantile": ("histogram",),
+    "mean": ("histogram", "summary"),
+    "info": ("info",),
+}
+UNLISTED_LABELS = frozenset({"le", "quantile", "job", "instance", "pod", "namespace", "container", "cluster", "node"})
+REQUIRED_TIER = "unknown"
+
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong, and the steps from the top of its document to the place."""
+
+    steps: Steps
+    message: str
+
+    def __str__(self) -> str:
+        return f"{dotted(self.steps)}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """One name under which a metric may appear: its exporter, its current name and declaration."""
+
+    exporter: str
+    current: str
+    metric: Metric
+
+
+def spellings(exporters: Mapping[str, Exporter]) -> dict[str, Spelling]:
+    """Every name an exporter's metrics have or had, with `_` for `:` where that occurs. The current name of a metric
+    wins over a former name of another."""
+    known: dict[str, Spelling] = {}
+    for former in (False, True):
+        for exporter in exporters.values():
+            for current, metric in exporter.metrics.items():
+                names = [old.name for old in metric.formerly] if former else [current]
+                spelling = Spelling(exporter.exporter, current, metric)
+                for name in names:
+                    known.setdefault(name, spelling)
+                    if exporter.colon_as_underscore:
+                        known.setdefault(name.replace(":", "_"), spelling)
+    return known
+
+
+# --- signals -------------------------------------------------------------------------------------------------------
+
+
+def check_signals(signals: Mapping[str, Signal], exporters: Mapping[str, Exporter]) -> dict[str, list[Problem]]:
+    """Problems by signal id: readings of exactly one kind, names that an exporter declares, formulas that parse."""
+    known = spellings(exporters)
+    problems = {}
+    for name, signal in signals.items():
+        found = (
+            [] if signal.readings else [Problem(("signals", name, "readings"), "a signal needs at least one reading")]
+        )
+        for index, reading in enumerate(signal.readings):
+            found += _check_reading(reading, ("signals", name, "readings", index), signals, known)
+        if _reaches(name, name, signals, set()):
+            found.append(Problem(("signals", name), "a signal cannot be read from itself"))
+        problems[name] = found
+    return {name: found for name, found in problems.items() if found}
+
+
+def _check_reading(
+    reading: Reading, at: Steps, signals: Collection[str], known: Mapping[str, Spelling]
+) -> Iterator[Problem]:
+    kinds = [kind for kind in READING_KINDS if getattr(reading, kind) is not None]
+    if len(kinds) != 1:
+        yield Problem(at, _exactly_one(READING_KINDS, kinds))
+        return
+    kind = kinds[0]
+    yield from _check_options(reading, kind, at)
+    if kind == "formula":
+        yield from _check_formula(reading, at, signals, known)
+    else:
+        yield from _check_name(kind, getattr(reading, kind), reading.match, at, known)
+
+
+def _check_options(reading: Reading, kind: str, at: Steps) -> Iterator[Problem]:
+    """Keys that belong to another kind of reading, and those this kind needs."""
+    if kind == "quantile" and (reading.q is None or not 0 < reading.q < 1):
+        yield Problem((*at, "q"), "a quantile needs q between 0 and 1")
+    if kind != "quantile" and reading.q is not None:
+        yield Problem((*at, "q"), "q belongs to a quantile")
+    if kind != "formula" and reading.terms:
+        yield Problem((*at, "terms"), "terms belong to a formula")
+    if (kind == "info") != (bool(reading.label) != bool(reading.count_distinct)):
+        yield Problem(at, "info goes with exactly one of label, count_distinct, and they with info")
+    if reading.scale == 0:
+        yield Problem((*at, "scale"), "a scale of 0 loses the value")
+
+
+def _check_formula(
+    reading: Reading, at: Steps, signals: Collection[str], known: Mapping[str, Spelling]
+) -> Iterator[Problem]:
+    try:
+        used = names_in(reading.formula or "")
+    except FormulaError as error:
+        yield Problem((*at, "formula"), str(error))
+        used = frozenset(reading.terms)
+    for name in sorted(used - reading.terms.keys()):
+        yield Problem((*at, "formula"), f'"{name}" is no term{nearest(name, reading.terms)}')
+    for name in sorted(reading.terms.keys() - used):
+        yield Problem((*at, "terms", name), "the formula does not use this term")
+    if reading.match:
+        yield Problem((*at, "match"), "a formula matches in its terms")
+    for name, term in reading.terms.items():
+        yield from _check_term(term, (*at, "terms", name), signals, known)
+
+
+def _check_term(term: Term, at: Steps, signals: Collection[str], known: Mapping[str, Spelling]) -> Iterator[Problem]:
+    kinds = [kind for kind in TERM_KINDS if getattr(term, kind) is not None]
+    if len(kinds) != 1:
+        yield Problem(at, _exactly_one(TERM_KINDS, kinds))
+    elif kinds[0] == "signal":
+        yield from _check_signal_name(term.signal or "", (*at, "signal"), signals)
+    else:
+        yield from _check_name(kinds[0], getattr(term, kinds[0]), term.match, at, known)
+
+
+def _check_name(
+    kind: str, name: str, match: Mapping[str, str], at: Steps, known: Mapping[str, Spelling]
+) -> Iterator[Problem]:
+    """The metric exists, is of a type this kind can read, and has the labels it is matched on."""
+    spelling, suffix = known.get(name), ""
+    if spelling is None:
+        suffix = next((end for end in SUFFIXES if name.endswith(end)), "")
+        spelling = known.get(name.removesuffix(suffix)) if suffix else None
+    if spelling is None:
+        yield Problem((*at, kind), f'no exporter has a metric "{name}"{nearest(name, known)}')
+        return
+    wanted = SUFFIXES[suffix] if suffix and kind in ("rate", "increase") else READS[kind]
+    if spelling.metric.type not in wanted or (suffix and kind not in ("rate", "increase")):
+        what = f"{spelling.metric.type}'s {suffix}" if suffix else spelling.metric.type
+        yield Problem((*at, kind), f'{kind} reads a {" or ".join(READS[kind])}; "{name}" is a {what}')
+    for label, value in match.items():
+        if not _compiles(value):
+            yield Problem((*at, "match", label), f'"{value}" is not a regular expression')
+        declared = spelling.metric.labels
+        if name == spelling.current and declared and label not in declared and label not in UNLISTED_LABELS:
+            yield Problem((*at, "match", label), f'"{name}" has no label "{label}"{nearest(label, declared)}')
+
+
+def _compiles(matcher: str) -> bool:
+    body = matcher.removeprefix("!")
+    if not body.startswith("~"):
+        return True
+    try:
+        re.compile(body[1:])
+    except re.error:
+        return False
+    return True
+
+
+def _reaches(start: str, name: str, signals: Mapping[str, Signal], seen: set[str]) -> bool:
+    """Whether following the terms of `name` leads back to `start`."""
+    if name in seen or name not in signals:
+        return False
+    seen.add(name)
+    used = {term.signal for reading in signals[name].readings for term in reading.terms.values() if term.signal}
+    return start in used or any(_reaches(start, other, signals, seen) for other in used)
+
+
+def _check_signal_name(name: str, at: Steps, signals: Collection[str]) -> Iterator[Problem]:
+    if name not in signals:
+        yield Problem(at, f'no such signal "{name}"{nearest(name, signals)}')
+
+
+def _exactly_one(kinds: Iterable[str], given: list[str]) -> str:
+    return f"exactly one of {', '.join(kinds)} is needed; given: {', '.join(given) or 'none'}"
+
+
+# --- exporters and tiers -------------------------------------------------------------------------------------------
+
+
+def check_exporter(exporter: Exporter) -> list[Problem]:
+    """Former names that are current or claimed twice (a split is no rename), log patterns that do not compile."""
+    problems = []
+    claimed: dict[str, str] = {}
+    for name, metric in exporter.metrics.items():
+        for index, old in enumerate(metric.formerly):
+            at: Steps = ("metrics", name, "formerly", index)
+            if old.name in exporter.metrics:
+                problems.append(Problem(at, f'"{old.name}" is a metric of its own here'))
+            if old.name in claimed:
+                problems.append(Problem(at, f'"{old.name}" is the former name of "{claimed[old.name]}" already'))
+            claimed[old.name] = name
+    for name, line in exporter.log_lines.items():
+        try:
+            groups = re.compile(line.pattern).groupindex
+        except re.error as error:
+            problems.append(Problem(("log_lines", name, "pattern"), f"not a regular expression: {error}"))
+        else:
+            if not groups:
+                problems.append(Problem(("log_lines", name, "pattern"), "needs at least one named group"))
+    return problems
+
+
+def check_tiers(tiers: Tiers, signals: Collection[str]) -> list[Problem]:
+    """Bands of known signals in order, positive figures, thresholds that have a default, a tier for the unknown."""
+    problems = [*_check_bands(tiers.bands, ("bands",), signals)]
+    if REQUIRED_TIER not in tiers.tiers:
+        problems.append(Problem(("tiers",), f'a tier "{REQUIRED_TIER}" with cautious figures is needed'))
+    for name, tier in tiers.tiers.items():
+        at: Steps = ("tiers", name)
+        for index, pattern in enumerate(tier.names):
+            if not _compiles(f"~{pattern}"):
+                problems.append(Problem((*at, "names", index), f'"{pattern}" is not a regular expression'))
+        for key in ("memory_gib", "memory_gbps", "bf16_tflops", "link_gbps", "cold_start_s"):
+            figure: Figure = getattr(tier, key)
+            if figure.value <= 0:
+                problems.append(Problem((*at, key, "value"), f"expected more than 0, got {figure.value:g}"))
+        for key in tier.thresholds:
+            if key not in tiers.thresholds:
+                hint = nearest(key, tiers.thresholds)
+                problems.append(Problem((*at, "thresholds", key), f"no default threshold of this name{hint}"))
+        problems += _check_bands(tier.bands, (*at, "bands"), signals)
+    return problems
+
+
+def _check_bands(bands: Mapping[str, Band], at: Steps, signals: Collection[str]) -> Iterator[Problem]:
+    for name, band in bands.items():
+        yield from _check_signal_name(band.signal, (*at, name, "signal"), signals)
+        if band.low is not None and band.high is not None and band.low > band.high:
+            yield Problem((*at, name, "low"), f"low {band.low:g} lies above high {band.high:g}")
+        if all(limit is None for limit in (band.low, band.high, band.warn, band.bad)):
+            yield Problem((*at, name), "a band needs at least one of low, high, warn, bad")
+
+
+# --- recipes -------------------------------------------------------------------------------------------------------
+
+
+def check_recipe(recipe: Recipe, signals: Collection[str], tiers: Tiers, recipe_ids: Collection[str]) -> list[Problem]:
+    """One cause against the rest of the catalogue.
+
+    A cause has symptoms, and harm unless it is about the telemetry itself (blindness is not harm to users).
+    """
+    problems = []
+    if not recipe.symptoms:
+        problems.append(Problem(("symptoms",), "a cause needs at least one symptom"))
+    if not recipe.harm and recipe.kind != "telemetry":
+        problems.append(Problem(("harm",), "a cause needs at least one harm condition: no harm, no finding"))
+    for key in ("symptoms", "harm", "support", "proof", "unless"):
+        conditions: tuple[Condition, ...] = getattr(recipe, key)
+        for index, condition in enumerate(conditions):
+            problems += _check_condition(condition, (key, index), signals, tiers)
+            if key == "unless" and not condition.because:
+                problems.append(Problem((key, index), "what rules a cause out says `because`"))
+    if recipe.critical_when is not None:
+        problems += _check_condition(recipe.critical_when, ("critical_when",), signals, tiers)
+    for index, stage in enumerate(recipe.stages):
+        problems += _check_condition(stage.when, ("stages", index, "when"), signals, tiers)
+    for index, name in enumerate(recipe.optional):
+        problems += _check_signal_name(name, ("optional", index), signals)
+    for key in ("effects", "look_alikes"):
+        problems += _check_ids(getattr(recipe, key), key, recipe.id, recipe_ids)
+    if recipe.alert is not None:
+        for key, text in (("for", recipe.alert.for_), ("keep_firing_for", recipe.alert.keep_firing_for)):
+            problems += _check_duration(text, ("alert", key))
+    return problems
+
+
+def _check_ids(ids: tuple[str, ...], key: str, own: str, known: Collection[str]) -> Iterator[Problem]:
+    for index, name in enumerate(ids):
+        if name == own:
+            yield Problem((key, index), "a cause cannot name itself here")
+        elif name not in known:
+            yield Problem((key, index), f'no such cause "{name}"{nearest(name, known)}')
+
+
+def _check_condition(condition: Condition, at: Steps, signals: Collection[str], tiers: Tiers) -> Iterator[Problem]:
+    kinds = [kind for kind in CONDITION_KINDS if getattr(condition, _field(kind)) is not None]
+    if len(kinds) != 1:
+        yield Problem(at, _exactly_one(CONDITION_KINDS, kinds))
+        return
+    kind = kinds[0]
+    if kind in GROUPS:
+        yield from _check_group(condition, kind, at, signals, tiers)
+        return
+    if condition.signal is None:
+        yield Problem(at, f"`{kind}` needs a signal")
+    else:
+        yield from _check_signal_name(condition.signal, (*at, "signal"), signals)
+    if kind in ("stalls", "follows"):
+        yield from _check_signal_name(getattr(condition, kind), (*at, kind), signals)
+    if kind in ("above", "below", "reaches"):
+        yield from _check_limit(getattr(condition, kind), (*at, kind), tiers)
+    yield from _check_numbers(condition, kind, at)
+    yield from _check_duration(condition.for_, (*at, "for"))
+    yield from _check_duration(condition.within, (*at, "within"))
+
+
+def _check_group(
+    condition: Condition, kind: str, at: Steps, signals: Collection[str], tiers: Tiers
+) -> Iterator[Problem]:
+    if condition.signal is not None:
+        yield Problem((*at, "signal"), f"`{kind}` holds conditions, which name their own signals")
+    if condition.not_ is not None:
+        yield from _check_condition(condition.not_, (*at, kind), signals, tiers)
+        return
+    parts = condition.all if condition.all is not None else condition.any or ()
+    if not parts:
+        yield Problem((*at, kind), "expected at least one condition")
+    for index, part in enumerate(parts):
+        yield from _check_condition(part, (*at, kind, index), signals, tiers)
+
+
+def _check_limit(limit: float | str, at: Steps, tiers: Tiers) -> Iterator[Problem]:
+    if isinstance(limit, str) and limit not in tiers.thresholds:
+        yield Problem(at, f'no threshold "{limit}" in tiers.yaml{nearest(limit, tiers.thresholds)}')
+
+
+def _check_numbers(condition: Condition, kind: str, at: Steps) -> Iterator[Problem]:
+    if condition.rises is not None and condition.rises < 1:
+        yield Problem((*at, "rises"), f"at least this many times the calm: expected 1 or more, got {condition.rises:g}")
+    if condition.falls is not None and not 0 <= condition.falls <= 1:
+        yield Problem((*at, "falls"), f"at most this share of the calm: expected 0 to 1, got {condition.falls:g}")
+    if condition.differs is not None and (condition.differs <= 0 or condition.differs == 1):
+        yield Problem(
+            (*at, "differs"), f"a factor from like pods: expected above 0 and not 1, got {condition.differs:g}"
+        )
+    if kind in ("present", "absent") and getattr(condition, kind) is False:
+        yield Problem((*at, kind), "only true says something; use the opposite kind")
+    if (kind == "reaches") != (condition.within is not None):
+        yield Problem((*at, "within"), "`within` goes with `reaches`, and `reaches` with `within`")
+    if condition.by is not None and kind not in ("rises", "falls", "differs"):
+        yield Problem((*at, "by"), "`by` goes with rises, falls, differs")
+    if condition.share_of is not None and not 0 < condition.share_of <= 1:
+        yield Problem(
+            (*at, "share_of"), f"a share of the windows: expected above 0 up to 1, got {condition.share_of:g}"
+        )
+    if condition.share_of is not None and condition.for_ is not None:
+        yield Problem((*at, "share_of"), "either `for` in one piece or `share_of` the windows, not both")
+
+
+def _check_duration(text: str | None, at: Steps) -> Iterator[Problem]:
+    if text is not None and not _DURATION.fullmatch(text):
+        yield Problem(at, f'expected a duration such as 90s, 15m or 1h, got "{text}"')
+
+
+def _field(kind: str) -> str:
+    return "not_" if kind == "not" else kind
