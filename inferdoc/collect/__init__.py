@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from inferdoc.collect.exposition import LayoutCache as LayoutCache
     from inferdoc.collect.exposition import parse as parse
+    from inferdoc.collect.layout_cache import LayoutCache as LayoutCache
     from inferdoc.collect.openmetrics_file import read_openmetrics as read_openmetrics
     from inferdoc.collect.samples import NO_TIMESTAMP as NO_TIMESTAMP
     from inferdoc.collect.samples import Layout as Layout
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "parse": "exposition",
-    "LayoutCache": "exposition",
+    "LayoutCache": "layout_cache",
     "read_openmetrics": "openmetrics_file",
     "Layout": "samples",
     "NO_TIMESTAMP": "samples",

@@ -21,6 +21,8 @@ _QUOTED = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 _ESCAPE = re.compile(r'\\[\\n"]')
 _ESCAPED_AS = {r"\\": "\\", r"\n": "\n", r"\"": '"'}
 _BLANKS = re.compile(r"[ \t]*")
+_WORD = re.compile(r"[^ \t]+")
+_DECLARATION = re.compile(r"#[ \t]*(TYPE|HELP|UNIT)[ \t]+(.+)", re.DOTALL)
 _PLAIN_LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="([^"\\]*)"(?:,|\Z)')
 _PLAIN_SERIES = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})?", re.DOTALL)
 _NOT_NUMERIC = re.compile(r"[^0-9.eE+\-infatyINFATY]")
@@ -132,7 +134,7 @@ def read_sample(line: str, openmetrics: bool) -> SampleLine:
         if not rest.startswith(" "):
             raise LineError(_missing_value(rest))
         return _read_openmetrics_rest(series, rest[1:])
-    fields = rest.split()
+    fields = _WORD.findall(rest)
     if not fields:
         raise LineError(_missing_value(rest))
     if len(fields) > 2:
@@ -147,10 +149,10 @@ def read_metadata(line: str) -> Metadata | None:
     Raises:
         LineError: a TYPE, HELP or UNIT line that declares nothing readable.
     """
-    words = line[1:].split(None, 1)
-    if not words or words[0] not in ("TYPE", "HELP", "UNIT") or len(words) == 1:
+    match = _DECLARATION.match(line)
+    if match is None:
         return None
-    kind, rest = words
+    kind, rest = match.groups()
     family, position = _read_family(rest)
     text = rest[position:].strip(" \t\r")
     if kind == "TYPE" and text not in METRIC_TYPES:
@@ -166,7 +168,7 @@ def _read_family(text: str) -> tuple[str, int]:
         return _unescape(quoted.group(1)), quoted.end()
     name = _METRIC_NAME.match(text)
     if name is None or not (name.end() == len(text) or text[name.end()] in " \t\r"):
-        raise LineError(f"invalid metric name {_show(text.split()[0])}")
+        raise LineError(f"invalid metric name {_show(text.split(' ')[0])}")
     return name.group(), name.end()
 
 
@@ -180,7 +182,7 @@ def _read_series(line: str) -> tuple[Series, int]:
     brace = _skip_blanks(line, position)
     if line[brace : brace + 1] != "{":
         if line[position : position + 1] not in ("", " ", "\t"):
-            raise LineError(f"invalid metric name {_show(line.split()[0])}")
+            raise LineError(f"invalid metric name {_show(line.split(' ')[0])}")
         return Series(name, ()), position
     labels: dict[str, str] = {}
     position = _skip_blanks(line, brace + 1)
