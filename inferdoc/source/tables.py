@@ -1,0 +1,130 @@
+"""Blocks of the store, joined to one table of samples per target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from inferdoc.source.matching import matches
+from inferdoc.source.reads import Matcher
+from inferdoc.source.window import Samples
+from inferdoc.store.block import STALE, Block, absent
+
+Key = tuple[str, ...]
+Labels = frozenset[tuple[str, str]]
+
+
+@dataclass
+class Layout:
+    """The columns of a table. Targets of one kind share a layout, and with it what was worked out about it.
+
+    names, labels: one per column, labels without the target's."""
+
+    names: Sequence[str]
+    labels: Sequence[Mapping[str, str]]
+    _by_name: dict[str, list[int]] = field(default_factory=dict)
+    _chosen: dict[object, np.ndarray] = field(default_factory=dict)
+    _keyed: dict[object, tuple[list[tuple[str | None, ...]], np.ndarray]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for column, name in enumerate(self.names):
+            self._by_name.setdefault(name, []).append(column)
+
+    def has(self, name: str) -> bool:
+        return name in self._by_name
+
+    def choose(self, name: str, match: tuple[Matcher, ...], target: Mapping[str, str]) -> tuple[object, np.ndarray]:
+        """Columns of the series that pass the matchers: int64[n], and a key that stands for this choice."""
+        token = (name, match, tuple(target.get(label, "") for label, _, _ in match))
+        chosen = self._chosen.get(token)
+        if chosen is None:
+            columns = self._by_name.get(name, ())
+            kept = [c for c in columns if matches({**target, **self.labels[c]}, match)]
+            chosen = self._chosen[token] = np.array(kept, dtype=np.int64)
+        return token, chosen
+
+    def keys(
+        self, token: object, columns: np.ndarray, by: tuple[str, ...], target: Mapping[str, str]
+    ) -> tuple[list[Key], np.ndarray]:
+        """The `by` label values of the chosen columns: distinct keys, and per column the index of its key."""
+        known = self._keyed.get((token, by))
+        if known is None:
+            index: dict[tuple[str | None, ...], int] = {}
+            each = [index.setdefault(tuple(self.labels[c].get(label) for label in by), len(index)) for c in columns]
+            known = self._keyed[(token, by)] = (list(index), np.array(each, dtype=np.int64))
+        partial, each_column = known
+        base = [target.get(label, "") for label in by]
+        return [tuple(b if p is None else p for p, b in zip(part, base, strict=True)) for part in partial], each_column
+
+
+@dataclass
+class Table:
+    """All samples of one target in a stretch of time. target: its labels."""
+
+    target: Mapping[str, str]
+    layout: Layout
+    samples: Samples
+
+    def labels(self, column: int) -> dict[str, str]:
+        """All labels of one series, empty ones left out."""
+        return {n: v for n, v in {**self.target, **self.layout.labels[column]}.items() if v}
+
+
+def join(blocks: Iterable[Block]) -> list[Table]:
+    """One table per target. Blocks of one target (stretches of time, or pages of another layout) are put together; a
+    series that two blocks hold at the same time is taken from the later block."""
+    groups: dict[Labels, list[Block]] = {}
+    for block in blocks:
+        if len(block.times_ms) and block.names:
+            groups.setdefault(frozenset(block.target.items()), []).append(block)
+    layouts: dict[tuple[int, int], Layout] = {}
+    tables = []
+    for group in groups.values():
+        block = group[0] if len(group) == 1 and _ascending(group[0].times_ms) else _merge(group)
+        token = (id(block.names), id(block.labels))
+        layout = layouts.get(token)
+        if layout is None:
+            layout = layouts[token] = Layout(block.names, block.labels)
+        tables.append(Table(block.target, layout, Samples(block.times_ms, block.values)))
+    return tables
+
+
+def _ascending(times_ms: np.ndarray) -> bool:
+    return bool((np.diff(times_ms) > 0).all())
+
+
+def _merge(blocks: list[Block]) -> Block:
+    """Blocks of one target as one: the union of their series, rows in the order of time, no time twice."""
+    first = blocks[0]
+    if all(b.names is first.names and b.labels is first.labels for b in blocks):
+        names, labels = first.names, first.labels
+        values = np.concatenate([b.values for b in blocks])
+    else:
+        index: dict[tuple[str, Labels], int] = {}
+        names, labels, places = [], [], []
+        for block in blocks:
+            place = np.empty(len(block.names), dtype=np.int64)
+            for column, (name, own) in enumerate(zip(block.names, block.labels, strict=True)):
+                series = (name, frozenset(own.items()))
+                if series not in index:
+                    index[series] = len(names)
+                    names.append(name)
+                    labels.append(own)
+                place[column] = index[series]
+            places.append(place)
+        values = np.full((sum(len(b.times_ms) for b in blocks), len(names)), STALE)
+        row = 0
+        for block, place in zip(blocks, places, strict=True):
+            values[row : row + len(block.times_ms), place] = block.values
+            row += len(block.times_ms)
+    times = np.concatenate([b.times_ms for b in blocks])
+    order = np.argsort(times, kind="stable")
+    times, values = times[order], values[order]
+    same = np.flatnonzero(np.diff(times) == 0)
+    for row in same.tolist():
+        values[row + 1] = np.where(absent(values[row + 1]), values[row], values[row + 1])
+    keep = np.ones(len(times), dtype=bool)
+    keep[same] = False
+    return Block(first.target, times[keep], names, labels, values[keep])
