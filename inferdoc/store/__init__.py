@@ -1,1 +1,38 @@
-"""inferdoc.store"""
+"""The embedded store: open, append, read, import, export, retention."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from inferdoc.store.block import STALE as STALE
+    from inferdoc.store.block import Block as Block
+    from inferdoc.store.block import absent as absent
+    from inferdoc.store.importer import Imported as Imported
+    from inferdoc.store.importer import import_file as import_file
+    from inferdoc.store.schema import StoreError as StoreError
+    from inferdoc.store.store import Store as Store
+    from inferdoc.store.writer import Writer as Writer
+
+_HOMES = {
+    "STALE": "block",
+    "Block": "block",
+    "absent": "block",
+    "Imported": "importer",
+    "import_file": "importer",
+    "StoreError": "schema",
+    "Store": "store",
+    "Writer": "writer",
+}
+
+__all__ = ["STALE", "Block", "Imported", "Store", "StoreError", "Writer", "absent", "import_file"]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value

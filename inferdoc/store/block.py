@@ -26,4 +26,5 @@ class Block:
 
 def absent(values: np.ndarray) -> np.ndarray:
     """bool, True where there is no sample (compared by bits: an ordinary NaN is a sample)."""
-    return np.ascontiguousarray(values).view(np.uint64) == STALE_BITS
+    missing: np.ndarray = np.ascontiguousarray(values).view(np.uint64) == STALE_BITS
+    return missing

@@ -1,0 +1,62 @@
+"""`inferdoc import`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+
+@click.command("import")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option("--store", envvar="INFERDOC_STORE", required=True, metavar="PATH", help="The embedded store to fill.")
+def command(files: tuple[str, ...], store: str) -> None:
+    """Put OpenMetrics text with timestamps into the embedded store.
+
+    FILE may be plain or gzip; - reads standard input. Importing a file twice changes nothing.
+    """
+    from inferdoc.store import Store, import_file
+
+    with Store.open(store, "w") as target:
+        for file in files:
+            with _Bar(file) as bar:
+                done = import_file(target, file, bar.show)
+            for problem in done.problems:
+                click.echo(f"warning: {problem}", err=True)
+            click.echo(f"{file}: {done.samples} samples, {done.new_pages} of {done.pages} scrapes new", err=True)
+
+
+class _Bar:
+    """A progress bar on stderr: only on a terminal, only for work over a second."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._began = time.monotonic()
+        self._bar: Progress | None = None
+
+    def show(self, share: float) -> None:
+        if self._bar is None:
+            if time.monotonic() - self._began < 1.0 or not sys.stderr.isatty():
+                return
+            from rich.console import Console
+            from rich.progress import Progress
+
+            self._bar = Progress(console=Console(stderr=True), transient=True)
+            self._bar.add_task(self._title, total=1.0)
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], completed=share)
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()

@@ -1,0 +1,102 @@
+"""Bytes of a page and of a layout.
+
+A page is its values as little-endian float64 bits in layout order, XORed with the page before where it is not complete
+in itself, deflated at level 1. (Measured on real vLLM pages: 0.77 bytes per sample so, 1.0 with the bytes shuffled, 0.9
+with a bitmap of the changed values.)
+
+A layout is JSON, deflated: a list with one item per stretch of series. A list of strings is one series: name, then
+label name and value in turn. A pair of numbers is the stretch [start, stop) of the base layout.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bits = NDArray[np.uint64]
+"""float64 values by their bits, so that every NaN survives."""
+Key = tuple[str, ...]
+"""A series as stored: name, then label name and value in turn, sorted by label name."""
+
+_BITS = np.dtype("<u8")
+_PAGE_LEVEL = 1
+_LAYOUT_LEVEL = 9
+
+
+class DamagedError(Exception):
+    """Stored bytes that do not decode."""
+
+
+def to_bits(values: NDArray[np.float64]) -> Bits:
+    """float64[n] -> uint64[n], the same bits, in an array of its own."""
+    return np.array(values, dtype=np.float64, order="C").view(np.uint64)
+
+
+def pack(values: Bits, before: Bits | None) -> bytes:
+    """The body of a page: values uint64[width], before: those of the page it is XORed with, or None."""
+    bits = values if before is None else values ^ before
+    return zlib.compress(bits.astype(_BITS, copy=False).tobytes(), _PAGE_LEVEL)
+
+
+def unpack(bodies: Sequence[bytes], complete: NDArray[np.bool_], width: int, columns: NDArray[np.intp] | None) -> Bits:
+    """Decode consecutive pages of one target and layout.
+
+    bodies: n of them, in time order, the first one complete; complete: bool[n]; columns: which of the `width` values to
+    keep, or None for all. Returns uint64[n, columns].
+    """
+    if not bodies or not complete[0]:
+        raise DamagedError("a chain of pages has lost its beginning")
+    try:
+        data = b"".join([zlib.decompress(body) for body in bodies])
+    except zlib.error as error:
+        raise DamagedError(f"a page does not decompress ({error})") from error
+    if len(data) != len(bodies) * width * _BITS.itemsize:
+        raise DamagedError("a page does not fit its layout")
+    stack = np.frombuffer(data, _BITS).astype(np.uint64, copy=False).reshape(len(bodies), width)
+    if columns is not None:
+        stack = stack[:, columns]
+    running = np.bitwise_xor.accumulate(stack, axis=0)
+    starts = np.flatnonzero(complete)
+    if len(starts) > 1:
+        chain = np.cumsum(complete) - 1
+        carried = np.zeros((len(starts), stack.shape[1]), np.uint64)
+        carried[1:] = running[starts[1:] - 1]
+        running ^= carried[chain]
+    return running
+
+
+def pack_layout(keys: Sequence[Key], base: Mapping[Key, int] | None) -> tuple[bytes, int]:
+    """The blob of a layout, and how many of its series it spells out.
+
+    base: place of each series in the base layout, or None to spell out all.
+    """
+    items: list[Key | list[int]] = []
+    spelled = 0
+    known = base or {}
+    stretch: list[int] | None = None
+    for key in keys:
+        place = known.get(key)
+        if place is None:
+            items.append(key)
+            spelled += 1
+            stretch = None
+        elif stretch and stretch[1] == place:
+            stretch[1] = place + 1
+        else:
+            stretch = [place, place + 1]
+            items.append(stretch)
+    text = json.dumps(items, ensure_ascii=False, separators=(",", ":"))
+    return zlib.compress(text.encode("utf-8", "surrogatepass"), _LAYOUT_LEVEL), spelled
+
+
+def unpack_layout(blob: bytes) -> list[Key | slice]:
+    """Series and stretches of the base layout, in order."""
+    try:
+        items = json.loads(zlib.decompress(blob).decode("utf-8", "surrogatepass"))
+        return [slice(*item) if isinstance(item[0], int) else tuple(item) for item in items]
+    except (zlib.error, ValueError, TypeError, LookupError) as error:
+        raise DamagedError(f"a layout does not decode ({error})") from error

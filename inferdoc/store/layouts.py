@@ -1,0 +1,113 @@
+"""The layouts of a store: which series stands at which place of a page."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferdoc.store.codec import DamagedError, Key, pack_layout, unpack_layout
+
+Numbers = NDArray[np.int32]
+
+_BASES_TRIED = 8
+_MOST_SPELLED = 0.1
+
+
+class LayoutTable:
+    """Reads layouts once and numbers every distinct series, so that layouts compare as integer arrays.
+
+    keys: the series by number; grows as layouts are read.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._numbers: dict[Key, int] = {}
+        self._layouts: dict[int, Numbers] = {}
+        self.keys: list[Key] = []
+
+    def forget(self) -> None:
+        """Read layouts anew, since those read may have been rolled back. Numbers stay."""
+        self._layouts.clear()
+
+    def series(self, layout: int) -> Numbers:
+        """int32[width]: number of the series at each place of a page with this layout."""
+        known = self._layouts.get(layout)
+        if known is None:
+            known = self._layouts[layout] = self._read(layout)
+        return known
+
+    def _read(self, layout: int) -> Numbers:
+        row = self._connection.execute("SELECT base, series FROM layout WHERE id = ?", (layout,)).fetchone()
+        if row is None:
+            raise DamagedError(f"layout {layout} is missing")
+        base = self.series(row[0]) if row[0] is not None else np.empty(0, np.int32)
+        parts: list[Numbers] = []
+        spelled: list[int] = []
+        for item in unpack_layout(row[1]):
+            if isinstance(item, tuple):
+                spelled.append(self._number(item))
+                continue
+            parts += [np.array(spelled, np.int32), base[item]]
+            spelled = []
+        parts.append(np.array(spelled, np.int32))
+        return np.concatenate(parts)
+
+    def _number(self, key: Key) -> int:
+        number = self._numbers.setdefault(key, len(self.keys))
+        if number == len(self.keys):
+            self.keys.append(key)
+        return number
+
+
+class LayoutWriter:
+    """Finds or adds layouts. A new one is kept as a difference from a recent one where they are alike, so that series
+    that come and go with every scrape (LoRA adapters) cost some hundred bytes each time, not the whole list."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._bases: OrderedDict[int, dict[Key, int]] = OrderedDict()
+        table = LayoutTable(connection)
+        newest = "SELECT id FROM layout WHERE base IS NULL ORDER BY id DESC LIMIT ?"
+        for (layout,) in reversed(connection.execute(newest, (_BASES_TRIED,)).fetchall()):
+            self._remember(layout, [table.keys[number] for number in table.series(layout)])
+
+    def identify(self, keys: Sequence[Key]) -> int:
+        """The id of the layout with these series (all different), in this order."""
+        digest = _digest(keys)
+        row = self._connection.execute("SELECT id FROM layout WHERE digest = ?", (digest,)).fetchone()
+        return int(row[0]) if row else self._add(keys, digest)
+
+    def _add(self, keys: Sequence[Key], digest: bytes) -> int:
+        base = self._likest(keys)
+        blob, spelled = pack_layout(keys, self._bases[base] if base is not None else None)
+        if base is not None and spelled > _MOST_SPELLED * len(keys):
+            base = None
+            blob, _ = pack_layout(keys, None)
+        add = "INSERT INTO layout (digest, base, series) VALUES (?, ?, ?)"
+        layout = int(self._connection.execute(add, (digest, base, blob)).lastrowid or 0)
+        if base is None:
+            self._remember(layout, keys)
+        else:
+            self._bases.move_to_end(base)
+        return layout
+
+    def _likest(self, keys: Sequence[Key]) -> int | None:
+        """The recent layout that shares the most series."""
+        shared = {layout: sum(key in places for key in keys) for layout, places in self._bases.items()}
+        return max(shared, key=lambda layout: shared[layout], default=None)
+
+    def _remember(self, layout: int, keys: Sequence[Key]) -> None:
+        self._bases[layout] = {key: place for place, key in enumerate(keys)}
+        if len(self._bases) > _BASES_TRIED:
+            self._bases.popitem(last=False)
+
+
+def _digest(keys: Sequence[Key]) -> bytes:
+    text = json.dumps(keys, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -1,0 +1,190 @@
+"""Reading a store: blocks of samples, and what there is."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferdoc.store.block import STALE_BITS, Block
+from inferdoc.store.codec import Bits, DamagedError, unpack
+from inferdoc.store.layouts import LayoutTable
+from inferdoc.store.schema import damaged, guarded, transaction
+
+NameFilter = Callable[[str], bool] | Collection[str] | None
+TargetFilter = Callable[[dict[str, str]], bool] | None
+
+_Rows = list[tuple[int, int, int, bytes]]
+"""ts_ms, layout, back_ms, body."""
+
+_IN_WINDOW = (
+    "SELECT ts_ms, layout, back_ms, body FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ? ORDER BY ts_ms"
+)
+_LEAD_IN = (
+    "SELECT ts_ms, layout, back_ms, body FROM page"
+    " WHERE target = ? AND ts_ms >= ? AND ts_ms < ? AND layout = ? ORDER BY ts_ms"
+)
+
+
+class Reader:
+    """Reads through a connection that may also be the writer's. Every method sees one consistent state."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, layouts: LayoutTable) -> None:
+        self._connection = connection
+        self._path = path
+        self._layouts = layouts
+
+    def targets(self) -> list[dict[str, str]]:
+        """Labels of every target, oldest first."""
+        with self._reading():
+            return [labels for _, labels in self._targets(None)]
+
+    def first_ms(self) -> int | None:
+        """Time of the oldest sample, milliseconds since 1970 UTC; None if the store is empty."""
+        times = self._extremes("min")
+        return min(times) if times else None
+
+    def latest_ms(self) -> int | None:
+        """Time of the newest sample, milliseconds since 1970 UTC; None if the store is empty."""
+        times = self._extremes("max")
+        return max(times) if times else None
+
+    def types(self) -> dict[str, str]:
+        """Declared type of each metric family, by the name on its TYPE line."""
+        with self._reading():
+            return dict(self._connection.execute("SELECT name, type FROM family"))
+
+    def names(self, start_ms: int, end_ms: int) -> set[str]:
+        """Series names that stand on a page in [start_ms, end_ms]."""
+        used = "SELECT DISTINCT layout FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ?"
+        with self._reading():
+            layouts: set[int] = set()
+            for target, _ in self._targets(None):
+                layouts.update(row[0] for row in self._connection.execute(used, (target, start_ms, end_ms)))
+            numbers = {number for layout in layouts for number in self._layouts.series(layout).tolist()}
+            return {self._layouts.keys[number][0] for number in numbers}
+
+    def blocks(
+        self, start_ms: int, end_ms: int, names: NameFilter = None, targets: TargetFilter = None
+    ) -> list[Block]:
+        """Samples in [start_ms, end_ms], one block per target that has any of the wanted series.
+
+        names: series names (with `_bucket`, `_total`...) or a test of one, None for all; targets: a test of the
+        target's labels. Every scrape of the target in the window is a row of its block.
+        """
+        wanted = _Wanted(names, self._layouts)
+        with self._reading():
+            blocks = [
+                self._block(target, labels, start_ms, end_ms, wanted) for target, labels in self._targets(targets)
+            ]
+        return [block for block in blocks if block is not None]
+
+    def _block(
+        self, target: int, labels: dict[str, str], start_ms: int, end_ms: int, wanted: _Wanted
+    ) -> Block | None:
+        rows: _Rows = self._connection.execute(_IN_WINDOW, (target, start_ms, end_ms)).fetchall()
+        if not rows:
+            return None
+        by_layout = np.array([row[1] for row in rows], np.int64)
+        parts: list[tuple[NDArray[np.intp], NDArray[np.int32], Bits]] = []
+        for layout in np.unique(by_layout).tolist():
+            series = self._layouts.series(layout)
+            columns = wanted.columns(series)
+            if len(columns):
+                places = np.flatnonzero(by_layout == layout)
+                values = self._decode(target, [rows[place] for place in places], len(series), columns)
+                parts.append((places, series[columns], values))
+        if not parts:
+            return None
+        numbers, values = _join(len(rows), parts)
+        keys = [self._layouts.keys[number] for number in numbers.tolist()]
+        return Block(
+            target=labels,
+            times_ms=np.array([row[0] for row in rows], np.int64),
+            names=[key[0] for key in keys],
+            labels=[dict(zip(key[1::2], key[2::2], strict=True)) for key in keys],
+            values=values.view(np.float64),
+        )
+
+    def _decode(self, target: int, rows: _Rows, width: int, columns: NDArray[np.intp]) -> Bits:
+        """uint64[rows, columns] of consecutive pages of one layout."""
+        first_ms, layout, back_ms, _ = rows[0]
+        lead: _Rows = []
+        if back_ms:
+            lead = self._connection.execute(_LEAD_IN, (target, first_ms - back_ms, first_ms, layout)).fetchall()
+        chain = lead + rows
+        complete = np.array([row[2] == 0 for row in chain], bool)
+        whole = None if len(columns) == width else columns
+        return unpack([row[3] for row in chain], complete, width, whole)[len(lead) :]
+
+    def _targets(self, test: TargetFilter) -> list[tuple[int, dict[str, str]]]:
+        found = self._connection.execute("SELECT id, labels FROM target ORDER BY id").fetchall()
+        try:
+            parsed = [(int(number), dict[str, str](json.loads(text))) for number, text in found]
+        except (ValueError, TypeError) as error:
+            raise DamagedError(f"the labels of a target do not decode ({error})") from error
+        return [(number, labels) for number, labels in parsed if test is None or test(labels)]
+
+    def _extremes(self, function: str) -> list[int]:
+        with self._reading():
+            return [
+                int(row[0])
+                for target, _ in self._targets(None)
+                for row in self._connection.execute(f"SELECT {function}(ts_ms) FROM page WHERE target = ?", (target,))
+                if row[0] is not None
+            ]
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        with guarded(self._path, "read"):
+            try:
+                with transaction(self._connection, "DEFERRED"):
+                    yield
+            except DamagedError as error:
+                raise damaged(self._path, str(error)) from error
+
+
+class _Wanted:
+    """Which series are wanted; every distinct name is tested once."""
+
+    def __init__(self, names: NameFilter, layouts: LayoutTable) -> None:
+        self._test = names if callable(names) else None if names is None else frozenset(names).__contains__
+        self._layouts = layouts
+        self._by_name: dict[str, bool] = {}
+        self._by_number = np.empty(0, bool)
+
+    def columns(self, series: NDArray[np.int32]) -> NDArray[np.intp]:
+        """Places of the wanted ones among these series."""
+        if self._test is None:
+            return np.arange(len(series))
+        self._extend(self._test)
+        return np.flatnonzero(self._by_number[series])
+
+    def _extend(self, test: Callable[[str], bool]) -> None:
+        fresh = self._layouts.keys[len(self._by_number) :]
+        if not fresh:
+            return
+        for key in fresh:
+            if key[0] not in self._by_name:
+                self._by_name[key[0]] = bool(test(key[0]))
+        known = np.array([self._by_name[key[0]] for key in fresh], bool)
+        self._by_number = np.concatenate([self._by_number, known])
+
+
+def _join(
+    rows: int, parts: list[tuple[NDArray[np.intp], NDArray[np.int32], Bits]]
+) -> tuple[NDArray[np.int32], Bits]:
+    """Pages of different layouts in one matrix, STALE where a series was not on the page."""
+    places, numbers, values = parts[0]
+    if len(parts) == 1 and len(places) == rows:
+        return numbers, values
+    numbers = np.unique(np.concatenate([part[1] for part in parts]))
+    matrix = np.full((rows, len(numbers)), STALE_BITS, np.uint64)
+    for places, series, values in parts:
+        matrix[np.ix_(places, np.searchsorted(numbers, series))] = values
+    return numbers, matrix

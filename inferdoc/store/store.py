@@ -1,0 +1,78 @@
+"""The embedded store: one file, one writer, many readers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+from inferdoc.store.layouts import LayoutTable
+from inferdoc.store.reader import Reader
+from inferdoc.store.schema import StoreError, WriterLock, open_for_reading, open_for_writing
+from inferdoc.store.writer import Writer
+
+
+class Store(Reader):
+    """An open store. Read it through the methods of `Reader`, write through `writer`.
+
+    path: the file; warnings: one line each about what could not be read.
+    """
+
+    def __init__(self, path: Path, mode: Literal["r", "w"]) -> None:
+        self.path = path
+        self.warnings: list[str] = []
+        self._lock: WriterLock | None = None
+        self._writer: Writer | None = None
+        if mode == "w":
+            _make_folder(path)
+            self._lock = WriterLock(path)
+            try:
+                connection = open_for_writing(path)
+            except BaseException:
+                self._lock.release()
+                raise
+        else:
+            connection, self.warnings = open_for_reading(path)
+        layouts = LayoutTable(connection)
+        super().__init__(connection, path, layouts)
+        if mode == "w":
+            self._writer = Writer(connection, path, layouts)
+
+    @classmethod
+    def open(cls, path: str | Path, mode: Literal["r", "w"] = "r") -> Store:
+        """Open a store: "r" to read (any number of processes, also while one writes), "w" to read and write.
+
+        "w" creates the file and its folder where missing, and is refused while another process (or another `Store` of
+        this one) writes. Raises StoreError: no such store, another format, damaged, in use, not writable.
+        """
+        return cls(Path(path), mode)
+
+    @property
+    def writer(self) -> Writer:
+        if self._writer is None:
+            raise StoreError(f"the store {self.path} was opened for reading only")
+        return self._writer
+
+    def close(self) -> None:
+        self._connection.close()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise StoreError(f"cannot create the folder {path.parent}: {reason}; give another --store") from error
+    if path.is_dir():
+        raise StoreError(f"{path} is a folder, not a store; give a file")

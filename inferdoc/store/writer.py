@@ -1,0 +1,251 @@
+"""Appending scrapes to a store."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferdoc.collect.problems import ProblemList
+from inferdoc.collect.samples import NO_TIMESTAMP, Layout, Page
+from inferdoc.store.chain import cut_after, page_at
+from inferdoc.store.codec import Bits, DamagedError, Key, pack, to_bits
+from inferdoc.store.layouts import LayoutTable, LayoutWriter
+from inferdoc.store.schema import damaged, guarded, transaction
+
+COMPLETE_EVERY = 20
+"""At least every so many pages of a target one is complete in itself, so that reading never walks further back."""
+
+_FUTURE_MS = 86_400_000
+_CHAINS_KEPT_PER_TARGET = 4
+_LAYOUTS_REMEMBERED = 20_000
+
+Labels = tuple[tuple[str, str], ...]
+
+
+@dataclass(slots=True)
+class _Chain:
+    """Where the next page of one target and layout may continue. next_ms: the first later page, complete, if any."""
+
+    last_ms: int
+    values: Bits
+    start_ms: int
+    start_page: int
+    next_ms: int | None
+
+
+@dataclass(slots=True)
+class _Target:
+    """newest_ms: its last page, None if it has none; pages: how many were appended in this session."""
+
+    id: int
+    newest_ms: int | None
+    pages: int = 0
+
+
+@dataclass(slots=True, frozen=True)
+class _Stored:
+    """A page's layout as the store knows it. take: places of the values to keep, None for all."""
+
+    id: int
+    take: NDArray[np.intp] | None
+
+
+class Writer:
+    """The one writer of a store. Use it from one thread at a time.
+
+    problems: one line for each thing in the samples that looked wrong; the samples are kept all the same.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, layouts: LayoutTable) -> None:
+        self._connection = connection
+        self._path = path
+        self._layouts = layouts
+        self._problems = ProblemList()
+        self._in_future: set[int] = set()
+        self.forget()
+
+    @property
+    def problems(self) -> list[str]:
+        return self._problems.lines()
+
+    def forget(self) -> None:
+        """Drop what is remembered of the file's content, after a roll-back or when pages were dropped."""
+        self._layouts.forget()
+        self._targets: dict[Labels, _Target] = {}
+        self._chains: OrderedDict[tuple[int, int], _Chain] = OrderedDict()
+        self._stored: dict[tuple[int, bytes], _Stored] = {}
+        self._parts: dict[tuple[bytes, bytes], Layout] = {}
+        self._known_types: set[bytes] = set()
+        self._layout_writer: LayoutWriter | None = None
+
+    @contextlib.contextmanager
+    def round(self) -> Iterator[Writer]:
+        """Everything appended inside is committed together at the end, and is on the disk then; all or nothing."""
+        with self._guarded():
+            try:
+                with transaction(self._connection, "IMMEDIATE"):
+                    yield self
+            except BaseException:
+                self.forget()
+                raise
+
+    def append(self, target_labels: Mapping[str, str], timestamp_ms: int, page: Page) -> bool:
+        """Store one scrape.
+
+        target_labels: labels that all its series share; a series label of the same name is kept as `exported_<name>`,
+        as Prometheus does. timestamp_ms: time of the scrape, milliseconds since 1970 UTC; samples with a timestamp of
+        their own keep that. Samples may come in any order of time. Returns False if the store held all of it already;
+        a value it holds for the same series and time is never replaced. Outside `round` it is committed at once.
+        """
+        if not self._connection.in_transaction:
+            with self.round():
+                return self.append(target_labels, timestamp_ms, page)
+        with self._guarded():
+            target = self._target(target_labels)
+            if page.timestamps is None:
+                return self._append(target, target_labels, int(timestamp_ms), page.layout, page.values)
+            stamps = np.where(page.timestamps == NO_TIMESTAMP, timestamp_ms, page.timestamps)
+            new = False
+            for stamp in np.unique(stamps).tolist():
+                places = np.flatnonzero(stamps == stamp)
+                part = self._part(page.layout, places)
+                new |= self._append(target, target_labels, stamp, part, page.values[places])
+            return new
+
+    @contextlib.contextmanager
+    def _guarded(self) -> Iterator[None]:
+        with guarded(self._path, "write"):
+            try:
+                yield
+            except DamagedError as error:
+                self.forget()
+                raise damaged(self._path, str(error)) from error
+            except sqlite3.Error:
+                self.forget()
+                raise
+
+    def _append(
+        self, target: _Target, labels: Mapping[str, str], ts_ms: int, layout: Layout, values: NDArray[np.float64]
+    ) -> bool:
+        stored = self._stored.get((target.id, layout.digest)) or self._store_layout(target, labels, layout)
+        bits = to_bits(values if stored.take is None else values[stored.take])
+        if target.newest_ms is not None and ts_ms <= target.newest_ms:
+            held = self._connection.execute(
+                "SELECT layout FROM page WHERE target = ? AND ts_ms = ?", (target.id, ts_ms)
+            ).fetchone()
+            if held is not None:
+                return held[0] != stored.id and self._merge(target, ts_ms, held[0], stored.id, bits)
+        self._note_future(target, labels, ts_ms)
+        self._insert(target, ts_ms, stored.id, bits)
+        return True
+
+    def _insert(self, target: _Target, ts_ms: int, layout: int, values: Bits) -> None:
+        chain = self._chains.get((target.id, layout))
+        before: Bits | None = None
+        if chain and chain.last_ms < ts_ms and (chain.next_ms is None or ts_ms < chain.next_ms):
+            if target.pages - chain.start_page < COMPLETE_EVERY:
+                before = chain.values
+            else:
+                chain.start_ms, chain.start_page = ts_ms, target.pages
+            chain.last_ms, chain.values = ts_ms, values
+            self._chains.move_to_end((target.id, layout))
+        else:
+            next_ms = None
+            if target.newest_ms is not None and ts_ms < target.newest_ms:
+                next_ms = cut_after(self._connection, self._layouts, target.id, layout, ts_ms)
+            chain = self._chains[target.id, layout] = _Chain(ts_ms, values, ts_ms, target.pages, next_ms)
+            if len(self._chains) > _CHAINS_KEPT_PER_TARGET * len(self._targets):
+                self._chains.popitem(last=False)
+        self._connection.execute(
+            "INSERT INTO page (target, ts_ms, layout, back_ms, body) VALUES (?, ?, ?, ?, ?)",
+            (target.id, ts_ms, layout, ts_ms - chain.start_ms, pack(values, before)),
+        )
+        target.pages += 1
+        target.newest_ms = ts_ms if target.newest_ms is None else max(target.newest_ms, ts_ms)
+
+    def _merge(self, target: _Target, ts_ms: int, held: int, layout: int, values: Bits) -> bool:
+        """Other series of a time that has a page already: both become one page."""
+        held_series, series = self._layouts.series(held), self._layouts.series(layout)
+        missing = ~np.isin(series, held_series)
+        if not missing.any():
+            return False
+        held_values = page_at(self._connection, self._layouts, target.id, held, ts_ms)
+        both = np.concatenate([held_series, series[missing]])
+        merged = self._identify([self._layouts.keys[number] for number in both])
+        cut_after(self._connection, self._layouts, target.id, held, ts_ms)
+        self._connection.execute("DELETE FROM page WHERE target = ? AND ts_ms = ?", (target.id, ts_ms))
+        for stale in (held, merged):
+            self._chains.pop((target.id, stale), None)
+        self._insert(target, ts_ms, merged, np.concatenate([held_values, values[missing]]))
+        return True
+
+    def _target(self, labels: Mapping[str, str]) -> _Target:
+        key = tuple(sorted(labels.items()))
+        known = self._targets.get(key)
+        if known is None:
+            text = json.dumps(dict(key), ensure_ascii=False, separators=(",", ":"))
+            self._connection.execute("INSERT OR IGNORE INTO target (labels) VALUES (?)", (text,))
+            (number,) = self._connection.execute("SELECT id FROM target WHERE labels = ?", (text,)).fetchone()
+            (newest,) = self._connection.execute("SELECT max(ts_ms) FROM page WHERE target = ?", (number,)).fetchone()
+            known = self._targets[key] = _Target(number, newest)
+        return known
+
+    def _store_layout(self, target: _Target, labels: Mapping[str, str], layout: Layout) -> _Stored:
+        self._store_types(layout)
+        places: dict[Key, int] = {}
+        for place, (name, pairs) in enumerate(layout.series):
+            if any(label in labels for label, _ in pairs):
+                renamed = [(f"exported_{label}" if label in labels else label, value) for label, value in pairs]
+                pairs = tuple(sorted(renamed))
+            places.setdefault((name, *(text for pair in pairs for text in pair)), place)
+        if len(self._stored) > _LAYOUTS_REMEMBERED:
+            self._stored.clear()
+            self._known_types.clear()
+        take = None
+        if len(places) < len(layout.series):
+            self._problems.add(f"{_shown(labels)}: {len(layout.series) - len(places)} duplicate series; the first kept")
+            take = np.array(list(places.values()), np.intp)
+        stored = self._stored[target.id, layout.digest] = _Stored(self._identify(list(places)), take)
+        return stored
+
+    def _identify(self, keys: list[Key]) -> int:
+        if self._layout_writer is None:
+            self._layout_writer = LayoutWriter(self._connection)
+        return self._layout_writer.identify(keys)
+
+    def _store_types(self, layout: Layout) -> None:
+        if layout.digest not in self._known_types:
+            self._known_types.add(layout.digest)
+            self._connection.executemany(
+                "INSERT INTO family (name, type) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET type = excluded.type"
+                " WHERE type <> excluded.type",
+                layout.types.items(),
+            )
+
+    def _part(self, layout: Layout, places: NDArray[np.intp]) -> Layout:
+        key = (layout.digest, places.tobytes())
+        part = self._parts.get(key)
+        if part is None:
+            if len(self._parts) > _LAYOUTS_REMEMBERED:
+                self._parts.clear()
+            part = self._parts[key] = Layout([layout.series[place] for place in places], layout.types)
+        return part
+
+    def _note_future(self, target: _Target, labels: Mapping[str, str], ts_ms: int) -> None:
+        if ts_ms > time.time() * 1000 + _FUTURE_MS and target.id not in self._in_future:
+            self._in_future.add(target.id)
+            days = (ts_ms / 1000 - time.time()) / 86_400
+            self._problems.add(f"{_shown(labels)}: samples {days:.1f} days in the future; kept; check that clock")
+
+
+def _shown(labels: Mapping[str, str]) -> str:
+    return labels.get("pod") or labels.get("instance") or "target without instance"
