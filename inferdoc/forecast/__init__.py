@@ -1,1 +1,1 @@
-"""inferdoc.forecast"""
+"""Load forecasts: series in, calibrated quantiles out, or an abstention that says why."""

@@ -1,0 +1,116 @@
+"""Named models of the ARIMA family, on request: both in square-root space, with bands from back-tested residuals.
+
+`sarima`: hourly SARIMA(1,0,1)(0,1,1)24. `dhr`: dynamic harmonic regression in two steps, least squares for the rhythm
+and ARMA(2,1) on what is left at half-hours (the joint likelihood differentiates every harmonic numerically: minutes
+instead of a second)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from inferdoc.forecast.calendar import Rows
+from inferdoc.forecast.combine import Combination
+from inferdoc.forecast.made import Made
+from inferdoc.forecast.paths import WEEK, Folded, fill_gaps, rhythm_fit
+
+MAX_ITERATIONS = 60
+MIN_ROWS = 3
+DAYS_FOR_SEASON = 21
+
+Predict = Callable[[int, int], np.ndarray]
+
+
+def named_model(name: str, rows: Rows, combined: Combination) -> Made:
+    """The model's forecast, or the combination with a note that says why the model could not be fitted."""
+    as_combination = Made(
+        "combination", combined.center, combined.past, combined.trials, rows.minutes, combined.weights
+    )
+    if rows.count < MIN_ROWS:
+        as_combination.notes = (f"{name} needs at least {MIN_ROWS} days of history; the combination stands in",)
+        return as_combination
+    folded = Folded(rows, fill_gaps(rows))
+    builders = {"sarima": _sarima, "dhr": _dhr}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            predict = builders[name](folded)
+            center = predict(rows.count, rows.ahead)
+            past = np.full_like(combined.trials.actual, np.nan)
+            for k in range(len(past)):
+                upto, seen = rows.count - 1 - k, min(past.shape[1], k + 1)
+                if upto >= MIN_ROWS - 1:
+                    past[k, :seen] = np.maximum(predict(upto, seen), 0.0)
+    except (ValueError, IndexError, np.linalg.LinAlgError) as fault:
+        as_combination.notes = (f"{name} could not be fitted ({str(fault)[:80]}); the combination stands in",)
+        return as_combination
+    label = "sarima(1,0,1)(0,1,1)day hourly" if name == "sarima" else "harmonics + arma(2,1)"
+    return Made(label, np.maximum(center, 0.0), past, combined.trials, rows.minutes, {name: 1.0})
+
+
+def _blocks(line: np.ndarray, size: int) -> np.ndarray:
+    """Means over blocks of `size` bins, NaN left out."""
+    parts = line.reshape(-1, size)
+    known = np.isfinite(parts).sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        return np.where(known > 0, np.nansum(parts, axis=1) / np.maximum(known, 1), np.nan)
+
+
+def _block_size(width: int, minutes: float, wanted: float) -> int:
+    """Bins per block: as near to `wanted` minutes as divides the day."""
+    near = max(1, round(wanted / minutes))
+    return next(size for size in range(near, 0, -1) if width % size == 0)
+
+
+def _spread(coarse: np.ndarray, size: int) -> np.ndarray:
+    """Values at block centres brought to bins by straight lines."""
+    centres = (np.arange(len(coarse)) + 0.5) * size - 0.5
+    return np.asarray(np.interp(np.arange(len(coarse) * size), centres, coarse))
+
+
+def _sarima(folded: Folded) -> Predict:
+    from statsmodels.tsa.statespace.sarimax import SARIMAX
+
+    width = folded.rows.width
+    size = _block_size(width, folded.rows.minutes, 60.0)
+    season = width // size
+
+    def history(upto: int) -> np.ndarray:
+        return _blocks(folded.z[max(0, upto - DAYS_FOR_SEASON) : upto].reshape(-1), size)
+
+    def model(upto: int) -> Any:
+        return SARIMAX(history(upto), order=(1, 0, 1), seasonal_order=(0, 1, 1, season), simple_differencing=False)
+
+    fitted = model(folded.count).fit(disp=0, maxiter=MAX_ITERATIONS)
+
+    def predict(upto: int, ahead: int) -> np.ndarray:
+        result = fitted if upto == folded.count else model(upto).filter(fitted.params)
+        return _spread(np.asarray(result.forecast(ahead * season)), size).reshape(ahead, width)
+
+    return predict
+
+
+def _dhr(folded: Folded) -> Predict:
+    from statsmodels.tsa.arima.model import ARIMA
+
+    width = folded.rows.width
+    size = _block_size(width, folded.rows.minutes, 30.0)
+
+    def rhythm(first: int, last: int, fit: np.ndarray) -> np.ndarray:
+        return np.stack([folded.waves[r % WEEK] @ fit for r in range(first, last)])
+
+    def left(upto: int, fit: np.ndarray) -> np.ndarray:
+        return _blocks((folded.z[:upto] - rhythm(0, upto, fit)).reshape(-1), size)
+
+    fitted = ARIMA(left(folded.count, rhythm_fit(folded, folded.count)), order=(2, 0, 1), trend="n").fit()
+
+    def predict(upto: int, ahead: int) -> np.ndarray:
+        fit = rhythm_fit(folded, upto)
+        result = fitted.apply(left(upto, fit))
+        rest = _spread(np.asarray(result.forecast(ahead * width // size)), size).reshape(ahead, width)
+        return np.asarray(rhythm(upto, upto + ahead, fit) + rest)
+
+    return predict

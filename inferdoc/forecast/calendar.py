@@ -1,0 +1,103 @@
+"""The local calendar: days that begin at the forecast's origin on the local clock, whatever daylight saving does."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from inferdoc.errors import InferdocError
+from inferdoc.forecast.series import DAY, LoadSeries
+
+EPOCH = date(1970, 1, 1).toordinal()
+PROBE = 900  # all zone transitions since 1970 fall on whole quarters of an hour (IANA tz database)
+
+
+def zone_of(name: str) -> ZoneInfo:
+    """The IANA zone of that name; InferdocError when there is none."""
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as fault:
+        raise InferdocError(
+            f"time zone `{name}` does not exist; give an IANA name such as Europe/Berlin or UTC"
+        ) from fault
+
+
+@lru_cache(maxsize=200_000)
+def _offset(quarter: int, zone: ZoneInfo) -> int:
+    there = datetime.fromtimestamp(quarter * PROBE, UTC).astimezone(zone)
+    delta = there.utcoffset()
+    return 0 if delta is None else int(delta.total_seconds())
+
+
+def local_seconds(times: np.ndarray, zone: ZoneInfo) -> np.ndarray:
+    """int64[n]: the wall clock of Unix seconds `times`, as seconds since 1970-01-01 00:00 of the same clock."""
+    hours, place = np.unique(times // 3600, return_inverse=True)
+    before = np.array([_offset(int(h) * 4, zone) for h in hours], dtype=np.int64)
+    after = np.array([_offset(int(h) * 4 + 3, zone) for h in hours], dtype=np.int64)
+    offsets = before[place]
+    for i in np.flatnonzero((before != after)[place]):
+        offsets[i] = _offset(int(times[i]) // PROBE, zone)
+    return times + offsets
+
+
+@dataclass(frozen=True)
+class Rows:
+    """History and future folded into local days that begin at the origin's time of day.
+
+    z: float64[R, P], square root of the load, NaN for gaps; row R-1 is the last day before the origin.
+    resting: bool[R+F, P], whether the bin's local date is a weekend day or a holiday.
+    row, col: int64[H], place of each forecast step (row counts from 0 = the day that begins at the origin).
+    minutes: minutes per column."""
+
+    z: np.ndarray
+    resting: np.ndarray
+    row: np.ndarray
+    col: np.ndarray
+    minutes: float
+
+    @property
+    def count(self) -> int:
+        return len(self.z)
+
+    @property
+    def width(self) -> int:
+        return int(self.z.shape[1])
+
+    @property
+    def ahead(self) -> int:
+        return len(self.resting) - len(self.z)
+
+
+def fold(series: LoadSeries, zone: ZoneInfo, steps: int, holidays: Collection[date] = ()) -> Rows:
+    """Rows of `series`, with `steps` forecast steps from its end. On a day of 25 hours the repeated hour is averaged,
+    on one of 23 hours the missing hour stays empty."""
+    width = max(1, round(DAY / series.step))
+    future = series.end + series.step * np.arange(steps, dtype=np.int64)
+    clock = local_seconds(np.concatenate([series.times, future]), zone)
+    origin = int(local_seconds(np.array([series.end]), zone)[0])
+    shifted = clock - origin
+    row, col = np.divmod(shifted, DAY)
+    col = np.minimum(col * width // DAY, width - 1)
+    past = len(series.values)
+    count = max(1, int(-row[0]) if past else 1)
+    ahead_row = np.maximum(row[past:], 0)
+    ahead = int(ahead_row.max()) + 1 if steps else 1
+    usable = (row[:past] < 0) & np.isfinite(series.values)
+    flat = (row[:past][usable] + count) * width + col[:past][usable]
+    total = np.bincount(flat, weights=np.sqrt(series.values[usable]), minlength=count * width)
+    hits = np.bincount(flat, minlength=count * width)
+    z = np.where(hits > 0, total / np.maximum(hits, 1), np.nan).reshape(count, width)
+    starts = origin + (np.arange(-count, ahead)[:, None] * width + np.arange(width)[None, :]) * (DAY / width)
+    return Rows(z, _resting(np.floor(starts / DAY).astype(np.int64), holidays), ahead_row, col[past:], DAY / width / 60)
+
+
+def _resting(days: np.ndarray, holidays: Collection[date]) -> np.ndarray:
+    weekend = (days + 3) % 7 >= 5  # day 0 was a Thursday
+    if holidays:
+        weekend |= np.isin(days, [d.toordinal() - EPOCH for d in holidays])
+    return weekend

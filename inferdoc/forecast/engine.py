@@ -1,0 +1,226 @@
+"""From a load series to a forecast: the combination, a named model, or an abstention with a baseline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+
+from inferdoc.errors import InferdocError
+from inferdoc.forecast.bands import Residuals
+from inferdoc.forecast.baselines import BASELINES
+from inferdoc.forecast.calendar import Rows, fold, zone_of
+from inferdoc.forecast.combine import Combination, Trials, combine
+from inferdoc.forecast.made import Made
+from inferdoc.forecast.paths import Folded, fill_gaps
+from inferdoc.forecast.result import Forecast
+from inferdoc.forecast.series import DAY, LoadSeries
+
+HISTORY_DAYS = 28.0
+LEVELS = (0.5, 0.9, 0.95)
+MODELS = ("combination", "sarima", "dhr", "naive")
+MIN_STEP = 60
+MAX_HORIZON_DAYS = 35
+MIN_DAYS, MAX_GAP_SHARE, MIN_SKILL, MIN_FOLDS = 3.0, 0.30, 0.25, 3
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked. horizon: seconds; zone: IANA name; begin: Unix seconds of the first step (None = right after the
+    data); model: one of MODELS; levels: quantiles wanted, 0.5 and 0.95 always among them; holidays: local dates that
+    behave like a weekend."""
+
+    horizon: int
+    zone: str = "UTC"
+    begin: int | None = None
+    model: str = "combination"
+    levels: tuple[float, ...] = LEVELS
+    holidays: Collection[date] = ()
+    history_days: float = HISTORY_DAYS
+
+
+def forecast(series: LoadSeries, request: Request) -> Forecast:
+    """The forecast of `series`. Raises InferdocError for a request that makes no sense, never for thin data."""
+    began = time.perf_counter()
+    zone = zone_of(request.zone)
+    if request.model not in MODELS:
+        raise InferdocError(f"model `{request.model}` is not known; choose one of {', '.join(MODELS)}")
+    steps = request.horizon // series.step
+    if steps < 1:
+        raise InferdocError(f"horizon of {request.horizon} s is shorter than one step of the data ({series.step} s)")
+    known, skip = _as_known(series, request)
+    if (steps + skip) * series.step > MAX_HORIZON_DAYS * DAY:
+        raise InferdocError(f"the forecast would reach more than {MAX_HORIZON_DAYS} days past the data; shorten it")
+    history = known.before(known.end, request.history_days)
+    inner = history.coarser(_inner_step(history.step)) if history.step < MIN_STEP else history
+    factor = inner.step // history.step
+    ahead = -(-(steps + skip + (known.end - inner.end) // history.step) // factor)
+    rows = fold(inner, zone, ahead, request.holidays)
+    made, errors, abstain, reason, skill = _make(rows, inner, request)
+    mean, quantiles = _per_step(rows, made, request.levels, inner.kind == "amount", factor)
+    first = (known.end - inner.end) // history.step + skip
+    part = slice(first, first + steps)
+    return Forecast(
+        name=series.name,
+        unit=series.unit,
+        start=known.end + skip * series.step,
+        step=series.step,
+        zone=request.zone,
+        mean=mean[part],
+        quantiles={level: values[part] for level, values in quantiles.items()},
+        method=made.method,
+        weights=made.weights,
+        folds=made.trials.folds,
+        skill=skill,
+        abstained=abstain,
+        reason=reason,
+        errors=errors,
+        coverage=achieved(made, request.levels),
+        gaps=history.gaps(),
+        history_days=history.days,
+        notes=(*series.notes, *made.notes),
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _as_known(series: LoadSeries, request: Request) -> tuple[LoadSeries, int]:
+    """The data as known when the forecast begins, and the steps between their end and the first one asked for."""
+    if request.begin is None:
+        return series, 0
+    if request.begin >= series.end:
+        return series, -((series.end - request.begin) // series.step)
+    known = series.before(series.start - (series.start - request.begin) // series.step * series.step)
+    if not np.isfinite(known.values).any():
+        raise InferdocError("the data hold nothing before --from; give a later moment")
+    return known, 0
+
+
+def _inner_step(step: int) -> int:
+    return step * -(-MIN_STEP // step)
+
+
+def _make(rows: Rows, series: LoadSeries, request: Request) -> tuple[Made, dict[str, float], bool, str, float | None]:
+    folded = Folded(rows, fill_gaps(rows))
+    combined = combine(rows)
+    rivals = {name: _trial(folded, combined.trials, name) for name in BASELINES}
+    made = _chosen(rows, series, request, combined)
+    errors = {name: _mae(combined.trials, past) for name, past in {made.method: made.past, **rivals}.items()}
+    skill = _skill(combined.trials, made.past, rivals["flat"])
+    reason = _reason_to_abstain(series, made, skill)
+    if reason and request.model == "combination":
+        name = best_baseline(errors, rows)
+        past = rivals[name]
+        center = BASELINES[name](folded, rows.count, rows.ahead)
+        assert center is not None
+        made = Made(f"baseline {name}", center, past, combined.trials, rows.minutes, {name: 1.0}, made.notes)
+    return made, errors, bool(reason), reason, skill
+
+
+def _chosen(rows: Rows, series: LoadSeries, request: Request, combined: Combination) -> Made:
+    if request.model == "combination":
+        return Made("combination", combined.center, combined.past, combined.trials, rows.minutes, combined.weights)
+    if request.model == "naive":
+        folded = Folded(rows, fill_gaps(rows))
+        name = "last-week" if rows.count >= 8 else "yesterday" if rows.count >= 2 else "last-value"
+        center = BASELINES[name](folded, rows.count, rows.ahead)
+        assert center is not None
+        past = _trial(folded, combined.trials, name)
+        return Made(name, center, past, combined.trials, rows.minutes, {name: 1.0})
+    from inferdoc.forecast.arima import named_model
+
+    return named_model(request.model, rows, combined)
+
+
+def _trial(folded: Folded, trials: Trials, name: str) -> np.ndarray:
+    past = np.full(trials.actual.shape, np.nan)
+    for k in range(len(past)):
+        upto, seen = folded.count - 1 - k, min(folded.rows.ahead, k + 1)
+        made = BASELINES[name](folded, upto, seen) if upto >= 1 else None
+        if made is not None:
+            past[k, :seen] = made
+    return past
+
+
+def best_baseline(errors: dict[str, float], rows: Rows) -> str:
+    """The baseline with the least error on the user's own recent past; the flat level where none could be measured."""
+    known = {name: value for name, value in errors.items() if name in BASELINES and np.isfinite(value)}
+    if rows.count <= 7:
+        known = {name: value for name, value in known.items() if name not in ("last-week", "time-of-week")}
+    return min(known, key=lambda name: known[name]) if known else "flat"
+
+
+def _mae(trials: Trials, past: np.ndarray) -> float:
+    usable = trials.usable
+    error = np.abs(trials.actual[usable, 0] ** 2 - np.maximum(past[usable, 0], 0.0) ** 2)
+    return float(np.nanmean(error)) if np.isfinite(error).any() else float("nan")
+
+
+def _skill(trials: Trials, past: np.ndarray, flat: np.ndarray) -> float | None:
+    usable = trials.usable
+    ours = (trials.actual[usable, 0] - past[usable, 0]) ** 2
+    theirs = (trials.actual[usable, 0] - flat[usable, 0]) ** 2
+    both = np.isfinite(ours) & np.isfinite(theirs)
+    if not both.any():
+        return None
+    yardstick = float(theirs[both].mean())
+    return 0.0 if yardstick <= 1e-12 else 1.0 - float(ours[both].mean()) / yardstick
+
+
+def _reason_to_abstain(series: LoadSeries, made: Made, skill: float | None) -> str:
+    if series.days < MIN_DAYS - 0.01:
+        return f"{series.days:.1f} days of history, at least {MIN_DAYS:g} are needed"
+    if series.gap_share() > MAX_GAP_SHARE:
+        return f"{series.gap_share():.0%} of the history is missing, at most {MAX_GAP_SHARE:.0%} may be"
+    values = series.values[np.isfinite(series.values)]
+    if len(values) and float(values.max()) == float(values.min()):
+        return "the load never changes; there is no rhythm to forecast"
+    if made.trials.folds < MIN_FOLDS:
+        return f"{made.trials.folds} day(s) could be back-tested, at least {MIN_FOLDS} are needed"
+    if skill is None or skill < MIN_SKILL:
+        shown = "not measurable" if skill is None else f"{skill:.2f}"
+        return f"no usable rhythm: skill {shown} over the flat level, at least {MIN_SKILL:g} is needed"
+    return ""
+
+
+def _per_step(
+    rows: Rows, made: Made, levels: tuple[float, ...], amounts: bool, factor: int
+) -> tuple[np.ndarray, dict[float, np.ndarray]]:
+    """Mean and quantiles of each step in the unit of the input, from square-root space."""
+    wanted = tuple(sorted({0.5, 0.95, *levels}))
+    middle = wanted.index(0.5)
+    spread = np.stack([made.residuals.quantiles(lead, wanted) for lead in range(rows.ahead)], axis=1)
+    moments = np.stack([made.residuals.moments(lead) for lead in range(rows.ahead)], axis=1)
+    center = made.center[rows.row, rows.col]
+    share = 1.0 / factor if amounts else 1.0
+    quantiles = {}
+    floor = np.zeros(len(center))
+    for i, level in enumerate(wanted):
+        shift = spread[i][rows.row, rows.col]
+        shift = shift * 0.5 if i == middle else shift
+        value = np.maximum(center + shift, 0.0) ** 2 * share
+        floor = np.maximum(floor, value)
+        quantiles[level] = np.repeat(floor, factor)
+    bias, square = moments[0][rows.row], moments[1][rows.row]
+    mean = np.maximum(center**2 + 2 * center * bias + square, 0.0) * share
+    return np.repeat(mean, factor), quantiles
+
+
+def achieved(made: Made, levels: tuple[float, ...]) -> dict[float, float]:
+    """Coverage on the back-tested days, each judged by the residuals of the other days (first day of lead)."""
+    values = made.residuals.values[:, 0]
+    used = np.flatnonzero(np.isfinite(values).any(axis=1))
+    if len(used) < MIN_FOLDS:
+        return {}
+    hits = dict.fromkeys(levels, 0)
+    total = 0
+    for k in used:
+        others = Residuals(made.residuals.values[[i for i in used if i != k]], made.residuals.minutes)
+        known = np.isfinite(values[k])
+        bounds = others.quantiles(0, levels)
+        total += int(known.sum())
+        for i, level in enumerate(levels):
+            hits[level] += int((values[k][known] <= bounds[i][known]).sum())
+    return {level: hits[level] / total for level in levels}

@@ -1,0 +1,29 @@
+"""What every forecasting method hands over to the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from inferdoc.forecast.bands import Residuals
+from inferdoc.forecast.combine import Trials
+
+
+@dataclass
+class Made:
+    """method: its name for the output; center: float64[F, P], square-root space; past: float64[K, F, P], what the
+    method says on the back-tested days of `trials`; residuals: actual minus past; weights: share of each path; notes:
+    one line each."""
+
+    method: str
+    center: np.ndarray
+    past: np.ndarray
+    trials: Trials
+    minutes: float
+    weights: dict[str, float]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def residuals(self) -> Residuals:
+        return Residuals(self.trials.actual - self.past, self.minutes)

@@ -1,0 +1,239 @@
+"""The candidate paths of the combination: each carries the day and the week in its own simple way.
+
+All work in square-root space on local days (`calendar.Rows`) and see only rows before `upto`. Each returns float64[F,
+P] for the F days that begin at row `upto`, or None when the history is too short. Facts: forecasting reference, section
+5."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from inferdoc.forecast.calendar import Rows
+
+WEEK = 7
+SMOOTH_MINUTES = 25.0
+DAY_HALF_LIFE = 1.0
+WEEK_HALF_LIFE = 14.0
+RHYTHM_HALF_LIFE = 10.0
+DAILY_WAVES, WEEKLY_WAVES = 8, 6
+RIDGE = 1e-3
+LEVEL_SHARE = 0.5
+DAY_FADE_MINUTES, HOUR_FADE_MINUTES = 2 * 1440.0, 120.0
+TYPE_WEIGHTS = (1.0, 0.5, 0.25)
+
+
+@dataclass
+class Folded:
+    """Rows plus what several paths share. z: float64[R, P] with gaps filled from earlier rows where possible."""
+
+    rows: Rows
+    z: np.ndarray
+
+    @property
+    def count(self) -> int:
+        return self.rows.count
+
+    @cached_property
+    def flat_level(self) -> float:
+        known = self.z[np.isfinite(self.z)]
+        return float(known.mean()) if len(known) else 0.0
+
+    @cached_property
+    def waves(self) -> np.ndarray:
+        """float64[7, P, C]: intercept, daily and weekly harmonics for each column of each of seven consecutive rows."""
+        width = self.rows.width
+        daily = min(DAILY_WAVES, (width - 1) // 2)
+        theta = 2 * np.pi * np.arange(WEEK * width) / (WEEK * width)
+        speeds = [WEEK * k for k in range(1, daily + 1)] + list(range(1, WEEKLY_WAVES + 1))
+        columns = [np.ones_like(theta)]
+        for speed in speeds:
+            columns += [np.sin(speed * theta), np.cos(speed * theta)]
+        return np.stack(columns, axis=1).reshape(WEEK, width, -1)
+
+    @cached_property
+    def normal(self) -> tuple[np.ndarray, np.ndarray]:
+        """Normal equations per row: float64[R, C, C] and float64[R, C]."""
+        grams, sides = [], []
+        for r in range(self.count):
+            known = np.isfinite(self.z[r])
+            x = self.waves[r % WEEK][known]
+            grams.append(x.T @ x)
+            sides.append(x.T @ self.z[r, known])
+        return np.stack(grams), np.stack(sides)
+
+
+def smooth(rows: np.ndarray, minutes: float) -> np.ndarray:
+    """float64[F, P]: each row averaged over SMOOTH_MINUTES, running on into its neighbours; NaN are left out."""
+    taps = max(1, round(SMOOTH_MINUTES / minutes) // 2 * 2 + 1)
+    if taps == 1:
+        return rows
+    half = taps // 2
+    line = rows.reshape(-1)
+    padded = np.concatenate([line[-half:], line, line[:half]])
+    known = np.isfinite(padded)
+    total = np.convolve(np.where(known, padded, 0.0), np.ones(taps), mode="valid")
+    hits = np.convolve(known.astype(np.float64), np.ones(taps), mode="valid")
+    with np.errstate(invalid="ignore"):
+        return np.where(hits > 0, total / np.maximum(hits, 1), np.nan).reshape(rows.shape)
+
+
+def weighted_mean(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Mean over axis 0 with `weights` (broadcast against values), NaN left out; NaN where nothing is known."""
+    known = np.isfinite(values)
+    weight = np.where(known, weights, 0.0)
+    total = weight.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.where(total > 0, (np.where(known, values, 0.0) * weight).sum(axis=0) / total, np.nan))
+
+
+def _filled(profile: np.ndarray, fallback: float) -> np.ndarray:
+    if not np.isnan(profile).any():
+        return profile
+    known = np.isfinite(profile)
+    if not known.any():
+        return np.full_like(profile, fallback)
+    line = profile.reshape(-1)
+    at = np.arange(len(line))
+    good = np.isfinite(line)
+    return np.asarray(np.interp(at, at[good], line[good], period=len(line))).reshape(profile.shape)
+
+
+def _level(folded: Folded, upto: int) -> float:
+    recent = folded.z[max(0, upto - WEEK) : upto]
+    known = recent[np.isfinite(recent)]
+    return float(known.mean()) if len(known) else folded.flat_level
+
+
+def flat(folded: Folded, upto: int, ahead: int) -> np.ndarray | None:
+    """The mean of the last seven days: the yardstick of skill."""
+    return np.full((ahead, folded.rows.width), _level(folded, upto))
+
+
+def day(folded: Folded, upto: int, ahead: int) -> np.ndarray | None:
+    """The same time of day, newer days counting more."""
+    if upto < 1:
+        return None
+    age = np.arange(upto, 0, -1, dtype=np.float64)[:, None]
+    profile = weighted_mean(folded.z[:upto], 0.5 ** (age / DAY_HALF_LIFE))
+    profile = smooth(profile[None, :], folded.rows.minutes)
+    return np.repeat(_filled(profile, _level(folded, upto)), ahead, axis=0)
+
+
+def _week_rows(folded: Folded, upto: int, ahead: int) -> np.ndarray | None:
+    if upto < WEEK:
+        return None
+    out = np.empty((ahead, folded.rows.width))
+    for lead in range(ahead):
+        target = upto + lead
+        older = np.arange(target - WEEK * (1 + lead // WEEK), -1, -WEEK)
+        age = (target - older).astype(np.float64)[:, None]
+        out[lead] = weighted_mean(folded.z[older], 0.5 ** (age / WEEK_HALF_LIFE))
+    return out
+
+
+def week(folded: Folded, upto: int, ahead: int) -> np.ndarray | None:
+    """The same time of the week, newer weeks counting more."""
+    rows = _week_rows(folded, upto, ahead)
+    return None if rows is None else _filled(smooth(rows, folded.rows.minutes), _level(folded, upto))
+
+
+def week_level(folded: Folded, upto: int, ahead: int) -> np.ndarray | None:
+    """`week`, moved by half of yesterday's mean deviation from its own weekly profile: follows shifts of level."""
+    base, own = week(folded, upto, ahead), _week_rows(folded, upto - 1, 1) if upto > WEEK else None
+    if base is None or own is None:
+        return None
+    gap = folded.z[upto - 1] - own[0]
+    shift = float(np.nanmean(gap)) if np.isfinite(gap).any() else 0.0
+    return np.asarray(base + LEVEL_SHARE * shift)
+
+
+def day_type(folded: Folded, upto: int, ahead: int) -> np.ndarray | None:
+    """The last three days of the same kind (working day; weekend or holiday), column by column."""
+    if upto < 2:
+        return None
+    resting = folded.rows.resting
+    out = np.empty((ahead, folded.rows.width))
+    newest_first = folded.z[:upto][::-1]
+    for lead in range(ahead):
+        same = (resting[:upto][::-1] == resting[upto + lead]) & np.isfinite(newest_first)
+        rank = np.cumsum(same, axis=0)
+        weight = np.zeros(same.shape)
+        for place, share in enumerate(TYPE_WEIGHTS, start=1):
+            weight[same & (rank == place)] = share
+        out[lead] = weighted_mean(newest_first, weight)
+    if np.isnan(out).mean() > 0.5:
+        return None
+    out = smooth(out, folded.rows.minutes)
+    base = day(folded, upto, ahead)
+    return out if base is None else np.where(np.isfinite(out), out, base)
+
+
+def harmonics(folded: Folded, upto: int, ahead: int) -> np.ndarray | None:
+    """Harmonic regression on day and week, with what is left of the last day and the last hour fading away."""
+    if upto < 3:
+        return None
+    fit = rhythm_fit(folded, upto)
+    waves = folded.waves
+    path = np.stack([waves[(upto + lead) % WEEK] @ fit for lead in range(ahead)])
+    left = folded.z[upto - 1] - waves[(upto - 1) % WEEK] @ fit
+    known = np.isfinite(left)
+    if not known.any():
+        return path
+    of_day = float(left[known].mean())
+    hour = left[-max(1, round(60 / folded.rows.minutes)) :]
+    of_hour = float(np.nanmean(hour)) - of_day if np.isfinite(hour).any() else 0.0
+    lead_minutes = (np.arange(ahead * folded.rows.width) + 0.5).reshape(path.shape) * folded.rows.minutes
+    return np.asarray(
+        path + of_day * np.exp(-lead_minutes / DAY_FADE_MINUTES) + of_hour * np.exp(-lead_minutes / HOUR_FADE_MINUTES)
+    )
+
+
+def rhythm_fit(folded: Folded, upto: int) -> np.ndarray:
+    """float64[C]: coefficients of the harmonics by ridge regression on rows before `upto`, newer rows counting more."""
+    grams, sides = folded.normal
+    weight = 0.5 ** (np.arange(upto, 0, -1) / RHYTHM_HALF_LIFE)
+    gram = np.tensordot(weight, grams[:upto], axes=1)
+    side = weight @ sides[:upto]
+    used = len(side) if upto > WEEK else len(side) - 2 * WEEKLY_WAVES
+    penalty = RIDGE * max(float(gram[0, 0]), 1.0) * np.eye(used)
+    penalty[0, 0] = 0.0 if gram[0, 0] > 0 else 1.0
+    fit = np.zeros(len(side))
+    fit[:used] = np.linalg.solve(gram[:used, :used] + penalty, side[:used])
+    return fit
+
+
+Path = Callable[[Folded, int, int], np.ndarray | None]
+
+PATHS: dict[str, Path] = {
+    "day": day,
+    "week": week,
+    "week+level": week_level,
+    "harmonics": harmonics,
+    "flat": flat,
+    "day-type": day_type,
+}
+
+
+def fill_gaps(rows: Rows) -> np.ndarray:
+    """float64[R, P]: z with gaps filled from the profile of earlier rows plus the row's own known deviation from it, so
+    that a gap in the peak does not drag the profile of later days down. Rows with less than half known stay as they
+    are."""
+    z = rows.z.copy()
+    at = np.arange(rows.width)
+    for r in range(1, rows.count):
+        known = np.isfinite(z[r])
+        if known.all() or known.sum() * 2 < rows.width:
+            continue
+        age = np.arange(r, 0, -1, dtype=np.float64)[:, None]
+        profile = weighted_mean(z[:r], 0.5 ** (age / DAY_HALF_LIFE))
+        left = z[r] - profile
+        anchor = np.isfinite(left)
+        if not anchor.any():
+            continue
+        patch = profile + np.interp(at, at[anchor], smooth(left[None, :], rows.minutes)[0][anchor])
+        z[r] = np.where(known, z[r], np.maximum(patch, 0.0))
+    return z
