@@ -1,9 +1,12 @@
-"""The arithmetic of derived signals: names of terms, numbers, + - * / and parentheses, nothing else."""
+"""The arithmetic of derived signals: terms, numbers, + - * /, parentheses, clamp_min and clamp_max; nothing else."""
 
 from __future__ import annotations
 
 import ast
 from functools import lru_cache
+
+FUNCTIONS = ("clamp_min", "clamp_max")
+ALLOWED = "only names of terms, numbers, + - * / ( ), clamp_min(x, number) and clamp_max(x, number) are allowed"
 
 
 class FormulaError(ValueError):
@@ -11,28 +14,27 @@ class FormulaError(ValueError):
 
 
 @lru_cache(maxsize=1024)
-def parse(formula: str) -> ast.expr:
-    """The expression tree, of which every node is a BinOp (+ - * /), a UnaryOp (+ -), a Name or a number.
-
-    Raises FormulaError for anything else.
-    """
+def names_in(formula: str) -> frozenset[str]:
+    """The terms that a formula uses. Raises FormulaError where it is anything but arithmetic."""
     try:
         tree = ast.parse(formula.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise FormulaError(f'"{formula}" is not arithmetic over terms') from None
-    for node in ast.walk(tree):
-        if not _allowed(node):
-            raise FormulaError(f'"{formula}": only names of terms, numbers, + - * / and parentheses are allowed')
-    return tree
+        raise FormulaError(f'"{formula}" is not arithmetic') from None
+    return frozenset(_names(tree, formula))
 
 
-def names_in(formula: str) -> frozenset[str]:
-    """The terms that a formula uses. Raises FormulaError."""
-    return frozenset(node.id for node in ast.walk(parse(formula)) if isinstance(node, ast.Name))
-
-
-def _allowed(node: ast.AST) -> bool:
-    if isinstance(node, ast.Constant):
-        return isinstance(node.value, int | float) and not isinstance(node.value, bool)
-    arithmetic = (ast.BinOp, ast.UnaryOp, ast.Name, ast.Load, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.UAdd, ast.USub)
-    return isinstance(node, arithmetic)
+def _names(node: ast.expr, formula: str) -> set[str]:
+    match node:
+        case ast.Name(id=name):
+            return {name}
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+            return set()
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return _names(operand, formula)
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div(), right=right):
+            return _names(left, formula) | _names(right, formula)
+        case ast.Call(func=ast.Name(id=name), args=[first, ast.Constant(value=int() | float())], keywords=[]) if (
+            name in FUNCTIONS
+        ):
+            return _names(first, formula)
+    raise FormulaError(f'"{formula}": {ALLOWED}')

@@ -19,11 +19,11 @@ CONDITION_KINDS = (
     "all", "any", "not",
 )  # fmt: skip
 GROUPS = ("all", "any", "not")
-READING_KINDS = ("gauge", "rate", "increase", "change", "quantile", "mean", "formula", "info")
+READING_KINDS = ("gauge", "rate", "increase", "change", "quantile", "mean", "formula", "info", "telemetry")
 TERM_KINDS = ("gauge", "rate", "increase", "change", "signal")
 SUFFIXES = {"_bucket": ("histogram",), "_sum": ("histogram", "summary"), "_count": ("histogram", "summary")}
 READS: dict[str, tuple[str, ...]] = {
-    "gauge": ("gauge",),
+    "gauge": ("gauge", "counter"),
     "change": ("gauge",),
     "rate": ("counter",),
     "increase": ("counter",),
@@ -103,7 +103,7 @@ def _check_reading(
     yield from _check_options(reading, kind, at)
     if kind == "formula":
         yield from _check_formula(reading, at, signals, known)
-    else:
+    elif kind != "telemetry":
         yield from _check_name(kind, getattr(reading, kind), reading.match, at, known)
 
 
@@ -160,8 +160,8 @@ def _check_name(
     if spelling is None:
         yield Problem((*at, kind), f'no exporter has a metric "{name}"{nearest(name, known)}')
         return
-    wanted = SUFFIXES[suffix] if suffix and kind in ("rate", "increase") else READS[kind]
-    if spelling.metric.type not in wanted or (suffix and kind not in ("rate", "increase")):
+    wanted = READS[kind] if not suffix else SUFFIXES[suffix] if "counter" in READS[kind] else ()
+    if spelling.metric.type not in wanted:
         what = f"{spelling.metric.type}'s {suffix}" if suffix else spelling.metric.type
         yield Problem((*at, kind), f'{kind} reads a {" or ".join(READS[kind])}; "{name}" is a {what}')
     for label, value in match.items():
@@ -281,6 +281,10 @@ def check_recipe(recipe: Recipe, signals: Collection[str], tiers: Tiers, recipe_
         problems += _check_condition(recipe.critical_when, ("critical_when",), signals, tiers)
     for index, stage in enumerate(recipe.stages):
         problems += _check_condition(stage.when, ("stages", index, "when"), signals, tiers)
+    if recipe.pool_share is not None and not 0 < recipe.pool_share <= 1:
+        problems.append(
+            Problem(("pool_share",), f"a share of the pool: expected above 0 up to 1, got {recipe.pool_share:g}")
+        )
     for index, name in enumerate(recipe.optional):
         problems += _check_signal_name(name, ("optional", index), signals)
     for key in ("effects", "look_alikes"):
@@ -356,6 +360,8 @@ def _check_numbers(condition: Condition, kind: str, at: Steps) -> Iterator[Probl
         yield Problem((*at, "within"), "`within` goes with `reaches`, and `reaches` with `within`")
     if condition.by is not None and kind not in ("rises", "falls", "differs"):
         yield Problem((*at, "by"), "`by` goes with rises, falls, differs")
+    if condition.average and kind not in ("rises", "falls"):
+        yield Problem((*at, "average"), "`average` goes with rises and falls")
     if condition.share_of is not None and not 0 < condition.share_of <= 1:
         yield Problem(
             (*at, "share_of"), f"a share of the windows: expected above 0 up to 1, got {condition.share_of:g}"
