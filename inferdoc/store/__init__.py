@@ -9,8 +9,11 @@ if TYPE_CHECKING:
     from inferdoc.store.block import STALE as STALE
     from inferdoc.store.block import Block as Block
     from inferdoc.store.block import absent as absent
+    from inferdoc.store.exporter import export as export
     from inferdoc.store.importer import Imported as Imported
     from inferdoc.store.importer import import_file as import_file
+    from inferdoc.store.retention import Pruned as Pruned
+    from inferdoc.store.retention import prune as prune
     from inferdoc.store.schema import StoreError as StoreError
     from inferdoc.store.store import Store as Store
     from inferdoc.store.writer import Writer as Writer
@@ -19,14 +22,29 @@ _HOMES = {
     "STALE": "block",
     "Block": "block",
     "absent": "block",
+    "export": "exporter",
     "Imported": "importer",
     "import_file": "importer",
+    "Pruned": "retention",
+    "prune": "retention",
     "StoreError": "schema",
     "Store": "store",
     "Writer": "writer",
 }
 
-__all__ = ["STALE", "Block", "Imported", "Store", "StoreError", "Writer", "absent", "import_file"]
+__all__ = [
+    "STALE",
+    "Block",
+    "Imported",
+    "Pruned",
+    "Store",
+    "StoreError",
+    "Writer",
+    "absent",
+    "export",
+    "import_file",
+    "prune",
+]
 
 
 def __getattr__(name: str) -> Any:

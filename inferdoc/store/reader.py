@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,12 +33,15 @@ _LEAD_IN = (
 
 
 class Reader:
-    """Reads through a connection that may also be the writer's. Every method sees one consistent state."""
+    """Reads through a connection that may also be the writer's. Every method sees one consistent state.
+
+    connection, layouts: for the other modules of this package.
+    """
 
     def __init__(self, connection: sqlite3.Connection, path: Path, layouts: LayoutTable) -> None:
-        self._connection = connection
+        self.connection = connection
         self._path = path
-        self._layouts = layouts
+        self.layouts = layouts
 
     def targets(self) -> list[dict[str, str]]:
         """Labels of every target, oldest first."""
@@ -57,17 +61,29 @@ class Reader:
     def types(self) -> dict[str, str]:
         """Declared type of each metric family, by the name on its TYPE line."""
         with self._reading():
-            return dict(self._connection.execute("SELECT name, type FROM family"))
+            return dict(self.connection.execute("SELECT name, type FROM family"))
 
     def names(self, start_ms: int, end_ms: int) -> set[str]:
         """Series names that stand on a page in [start_ms, end_ms]."""
-        used = "SELECT DISTINCT layout FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ?"
+        return set(self.sample_counts(start_ms, end_ms))
+
+    def sample_counts(self, start_ms: int, end_ms: int, targets: TargetFilter = None) -> dict[str, int]:
+        """Number of samples in [start_ms, end_ms] by series name."""
+        used = "SELECT layout, count(*) FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ? GROUP BY layout"
+        pages: Counter[int] = Counter()
+        counts: Counter[str] = Counter()
         with self._reading():
-            layouts: set[int] = set()
-            for target, _ in self._targets(None):
-                layouts.update(row[0] for row in self._connection.execute(used, (target, start_ms, end_ms)))
-            numbers = {number for layout in layouts for number in self._layouts.series(layout).tolist()}
-            return {self._layouts.keys[number][0] for number in numbers}
+            for target, _ in self._targets(targets):
+                for layout, number in self.connection.execute(used, (target, start_ms, end_ms)):
+                    pages[layout] += number
+            per_series = np.zeros(0, np.int64)
+            for layout, number in pages.items():
+                series = self.layouts.series(layout)
+                per_series = np.pad(per_series, (0, len(self.layouts.keys) - len(per_series)))
+                per_series[series] += number
+        for place in np.flatnonzero(per_series).tolist():
+            counts[self.layouts.keys[place][0]] += int(per_series[place])
+        return dict(counts)
 
     def blocks(
         self, start_ms: int, end_ms: int, names: NameFilter = None, targets: TargetFilter = None
@@ -77,7 +93,7 @@ class Reader:
         names: series names (with `_bucket`, `_total`...) or a test of one, None for all; targets: a test of the
         target's labels. Every scrape of the target in the window is a row of its block.
         """
-        wanted = _Wanted(names, self._layouts)
+        wanted = _Wanted(names, self.layouts)
         with self._reading():
             blocks = [
                 self._block(target, labels, start_ms, end_ms, wanted) for target, labels in self._targets(targets)
@@ -87,13 +103,13 @@ class Reader:
     def _block(
         self, target: int, labels: dict[str, str], start_ms: int, end_ms: int, wanted: _Wanted
     ) -> Block | None:
-        rows: _Rows = self._connection.execute(_IN_WINDOW, (target, start_ms, end_ms)).fetchall()
+        rows: _Rows = self.connection.execute(_IN_WINDOW, (target, start_ms, end_ms)).fetchall()
         if not rows:
             return None
         by_layout = np.array([row[1] for row in rows], np.int64)
         parts: list[tuple[NDArray[np.intp], NDArray[np.int32], Bits]] = []
         for layout in np.unique(by_layout).tolist():
-            series = self._layouts.series(layout)
+            series = self.layouts.series(layout)
             columns = wanted.columns(series)
             if len(columns):
                 places = np.flatnonzero(by_layout == layout)
@@ -102,7 +118,7 @@ class Reader:
         if not parts:
             return None
         numbers, values = _join(len(rows), parts)
-        keys = [self._layouts.keys[number] for number in numbers.tolist()]
+        keys = [self.layouts.keys[number] for number in numbers.tolist()]
         return Block(
             target=labels,
             times_ms=np.array([row[0] for row in rows], np.int64),
@@ -116,14 +132,14 @@ class Reader:
         first_ms, layout, back_ms, _ = rows[0]
         lead: _Rows = []
         if back_ms:
-            lead = self._connection.execute(_LEAD_IN, (target, first_ms - back_ms, first_ms, layout)).fetchall()
+            lead = self.connection.execute(_LEAD_IN, (target, first_ms - back_ms, first_ms, layout)).fetchall()
         chain = lead + rows
         complete = np.array([row[2] == 0 for row in chain], bool)
         whole = None if len(columns) == width else columns
         return unpack([row[3] for row in chain], complete, width, whole)[len(lead) :]
 
     def _targets(self, test: TargetFilter) -> list[tuple[int, dict[str, str]]]:
-        found = self._connection.execute("SELECT id, labels FROM target ORDER BY id").fetchall()
+        found = self.connection.execute("SELECT id, labels FROM target ORDER BY id").fetchall()
         try:
             parsed = [(int(number), dict[str, str](json.loads(text))) for number, text in found]
         except (ValueError, TypeError) as error:
@@ -135,7 +151,7 @@ class Reader:
             return [
                 int(row[0])
                 for target, _ in self._targets(None)
-                for row in self._connection.execute(f"SELECT {function}(ts_ms) FROM page WHERE target = ?", (target,))
+                for row in self.connection.execute(f"SELECT {function}(ts_ms) FROM page WHERE target = ?", (target,))
                 if row[0] is not None
             ]
 
@@ -143,7 +159,7 @@ class Reader:
     def _reading(self) -> Iterator[None]:
         with guarded(self._path, "read"):
             try:
-                with transaction(self._connection, "DEFERRED"):
+                with transaction(self.connection, "DEFERRED"):
                     yield
             except DamagedError as error:
                 raise damaged(self._path, str(error)) from error
@@ -154,7 +170,7 @@ class _Wanted:
 
     def __init__(self, names: NameFilter, layouts: LayoutTable) -> None:
         self._test = names if callable(names) else None if names is None else frozenset(names).__contains__
-        self._layouts = layouts
+        self._keys = layouts.keys
         self._by_name: dict[str, bool] = {}
         self._by_number = np.empty(0, bool)
 
@@ -166,7 +182,7 @@ class _Wanted:
         return np.flatnonzero(self._by_number[series])
 
     def _extend(self, test: Callable[[str], bool]) -> None:
-        fresh = self._layouts.keys[len(self._by_number) :]
+        fresh = self._keys[len(self._by_number) :]
         if not fresh:
             return
         for key in fresh:

@@ -54,7 +54,7 @@ class Store(Reader):
         return self._writer
 
     def close(self) -> None:
-        self._connection.close()
+        self.connection.close()
         if self._lock is not None:
             self._lock.release()
             self._lock = None
