@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 
@@ -29,5 +31,5 @@ def command(store: str, since: str | None, begin: str | None, until: str) -> Non
             first_ms = end_ms - seconds_of(since, "--since") * 1000
         for warning in source.warnings:
             click.echo(f"warning: {warning}", err=True)
-        written = export(source, first_ms, end_ms, click.get_binary_stream("stdout"))
+        written = export(source, first_ms, end_ms, sys.stdout.buffer)
     click.echo(f"{written} samples", err=True)
