@@ -1,0 +1,319 @@
+"""Every runbook page: fixed headings, queries that parse, names and flags that exist, live links, safe advice."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+PAGES = sorted((ROOT / "runbooks").glob("*.md"))
+CAUSES = sorted((ROOT / "diagnostics").glob("*.yaml"))
+
+HEADINGS = [
+    "Meaning",
+    "Impact",
+    "Fires when",
+    "First five minutes",
+    "Diagnosis",
+    "Mitigation",
+    "Verify",
+    "Look-alikes",
+    "References",
+]
+
+# Advice that is outdated, does not exist or does harm. A page does not even name the first group; a sentence that
+# matches the second group must forbid the thing.
+NEVER_NAMED = [
+    r"--swap-space",
+    r"--preemption-mode",
+    r"(swap|preemption) threshold",
+    r"capacity[ -]factor",
+    r"guided[_-]decoding[_-]backend",
+    r"guided_json",
+    r"VLLM_NIXL_ABORT_REQUEST_TIMEOUT",
+    r"kv_both",
+    r"num_requests_swapped",
+    r"nixl_queue_depth",
+    r"defragment",
+    r"VLLM_USE_V1",
+]
+ONLY_FORBIDDEN = [
+    r"(?<!no-)enable[ -]chunked[ -]prefill",
+    r"(raise|increase|lengthen|longer)\b[^.]{0,30}\btime-?outs?",
+    r"retry\w*\b[^.]{0,20}\bimmediately",
+    r"(average|mean) (of )?(the )?(percentiles|p99s?)",
+    r"(autoscale|scale) on (GPU|CPU) utili[sz]ation",
+    r"NCCL_\w+",
+]
+NEGATION = re.compile(r"\b(no|not|never|nobody|without|nor|wrong|instead of|ignores?)\b", re.IGNORECASE)
+
+# Commands whose flags are not the engine's. `inferdoc` is checked against its own contract below.
+OTHER_COMMANDS = {
+    "kubectl", "curl", "nvidia-smi", "dcgmi", "promtool", "py-spy", "jq", "grep", "sed", "sort", "awk", "ibv_devinfo",
+    "ucx_info", "lscpu", "numactl", "ps", "top", "python", "python3", "env", "cat", "head", "tail", "nc", "ethtool",
+    "journalctl", "dmesg", "helm", "diff", "date", "rdma", "wc", "uniq", "tr", "cut", "seq", "echo", "sleep", "crictl",
+    "nsys", "ncu", "openssl",
+}  # fmt: skip
+INFERDOC = {
+    "diagnose": {"--since", "--from", "--until", "--baseline", "-l", "--model", "--namespace", "--tier", "--role",
+                 "--pod", "-o", "--fail-on", "-v", "--watch"},
+    "doctor": set(),
+    "signals": {"--health", "--list"},
+    "recipes": set(),
+    "runbook": set(),
+    "alerts": set(),
+    "forecast": {"--horizon", "--tz", "--input", "-o"},
+    "prewarm": set(),
+    "collect": {"--target", "--interval", "--store", "--once", "--duration"},
+    "import": {"--store"},
+    "export": {"--since"},
+    "simulate": {"--scenario", "--pods", "--live"},
+    "demo": {"--fault"},
+    "serve": set(),
+}  # fmt: skip
+INFERDOC_GLOBAL = {"--config", "--catalogue", "--debug", "--no-color", "--prometheus", "--store", "--help"}
+
+
+def lines_of(name: str) -> list[str]:
+    return [line for line in (HERE / name).read_text().splitlines() if line and not line.startswith("#")]
+
+
+VLLM_FLAGS = frozenset(lines_of("vllm-serve-flags.txt"))
+METRIC_TYPES = dict(line.split() for line in lines_of("metric-names.txt"))
+
+
+def prose(text: str) -> str:
+    """The page without HTML comments and without what a generator writes between the markers."""
+    text = re.sub(r"<!-- fires-when:.*?<!-- /fires-when -->", "", text, flags=re.DOTALL)
+    return re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
+
+
+def fences(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def commands(text: str) -> Iterator[str]:
+    """Every shell command of the page: lines of bash fences, and inline code that starts with a known command."""
+    for block in fences(text, "bash"):
+        yield from (line.strip() for line in re.sub(r"\\\n", " ", block).splitlines() if line.strip())
+    outside = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    for span in re.findall(r"`([^`]+)`", outside):
+        words = span.split()
+        if len(words) > 1 and (words[0] in OTHER_COMMANDS or words[0] in {"inferdoc", "vllm"}):
+            yield " ".join(words)
+
+
+def engine_flags(text: str) -> set[str]:
+    """The `--flags` that the page names as the engine's: all but those inside another tool's command."""
+    body = prose(text)
+    for command in commands(body):
+        if command.split()[0] != "vllm":
+            body = body.replace(command, "")
+    body = re.sub(r"^```bash\n.*?^```$", "", body, flags=re.DOTALL | re.MULTILINE)
+    for span in re.findall(r"`[^`]+`", body):  # spans broken over two lines
+        words = span.strip("`").split()
+        if words and (words[0] in OTHER_COMMANDS or words[0] == "inferdoc"):
+            body = body.replace(span, "")
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", body))
+
+
+def metric_problem(name: str) -> str | None:
+    """None if `name` is a series some exporter shows; else what is wrong with it."""
+    if METRIC_TYPES.get(name) in {"counter", "gauge"}:
+        return None
+    base = re.sub(r"_(bucket|sum|count)$", "", name)
+    if base != name and METRIC_TYPES.get(base) in {"histogram", "summary"}:
+        return None
+    if METRIC_TYPES.get(name) in {"histogram", "summary"}:
+        return f"{name} is a histogram: use _bucket, _sum or _count"
+    if f"{name}_total" in METRIC_TYPES:
+        return f"{name} matches nothing: the counter is {name}_total"
+    return f"{name} is not in metric-names.txt"
+
+
+def series_in(query: str) -> set[str]:
+    bare = re.sub(r"#.*", "", query)
+    bare = re.sub(r'"(\\.|[^"\\])*"', '""', bare)
+    bare = re.sub(r"\{[^}]*\}", "", bare)
+    bare = re.sub(r"\b(by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)", "", bare)
+    words = re.findall(r"(?<![\w:.])[a-zA-Z_:][\w:]*+(?!\s*\()", re.sub(r"\[[^\]]*\]", "", bare))
+    return {word for word in words if word.lower() not in {"and", "or", "unless", "bool", "offset", "inf", "nan"}}
+
+
+def links(text: str) -> list[str]:
+    return [target for target in re.findall(r"\]\(([^)\s]+)\)", prose(text)) if not target.startswith(("http", "#"))]
+
+
+def sentences(text: str) -> list[str]:
+    flat = re.sub(r"\s+", " ", prose(text))
+    return re.split(r"(?<=[.;:!?])\s", flat)
+
+
+def every_page() -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
+
+
+def test_there_are_pages() -> None:
+    assert PAGES, "runbooks/ is empty"
+
+
+@every_page()
+def test_headings_in_order(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    assert re.findall(r"^## (.+)$", text, flags=re.MULTILINE) == HEADINGS
+    titles = re.findall(r"^# (.+)$", text, flags=re.MULTILINE)
+    assert len(titles) == 1 and text.startswith("# "), "one title, on the first line"
+    assert len(titles[0].split()) >= 4, "the title is a sentence"
+    assert 60 <= len(prose(page.read_text()).splitlines()) <= 125
+
+
+@every_page()
+def test_fires_when_markers(page: Path) -> None:
+    section = page.read_text().split("## Fires when\n", 1)[1].split("\n## ", 1)[0].strip()
+    assert section.startswith(f"<!-- fires-when: generated from diagnostics/{page.stem}.yaml -->")
+    assert section.endswith("<!-- /fires-when -->")
+
+
+@every_page()
+def test_sections_are_filled(page: Path) -> None:
+    text = page.read_text()
+    section = {part.split("\n", 1)[0]: part.split("\n", 1)[1] for part in text.split("\n## ")[1:]}
+    steps = re.findall(r"^(\d+)\. ", section["First five minutes"], flags=re.MULTILINE)
+    assert steps == [str(n) for n in range(1, len(steps) + 1)] and 3 <= len(steps) <= 8
+    assert "inferdoc diagnose --since" in section["First five minutes"]
+    assert len(fences(section["Diagnosis"], "promql")) >= 3
+    changes = re.findall(r"^\d+\. ", section["Mitigation"], flags=re.MULTILINE)
+    assert changes, "mitigation is a numbered list, one change each"
+    assert len(re.findall(r"\*Cost:\*", section["Mitigation"])) >= 1
+    assert len(re.findall(r"\*Undo:\*", section["Mitigation"])) >= 1
+    assert re.search(r"^\| Cause \| .+ \|$", section["Look-alikes"], flags=re.MULTILINE)
+    assert len(re.findall(r"^- ", section["References"], flags=re.MULTILINE)) >= 2
+
+
+@every_page()
+def test_metric_names_exist(page: Path) -> None:
+    names = {name for query in fences(page.read_text(), "promql") for name in series_in(query)}
+    problems = [problem for problem in map(metric_problem, sorted(names)) if problem]
+    assert not problems
+
+
+@every_page()
+def test_engine_flags_exist(page: Path) -> None:
+    assert engine_flags(page.read_text()) <= VLLM_FLAGS
+
+
+@every_page()
+def test_json_arguments_parse(page: Path) -> None:
+    for argument in re.findall(r"--[a-z-]+ '(\{.*?\})'", page.read_text(), flags=re.DOTALL):
+        json.loads(argument)
+
+
+@every_page()
+def test_own_commands_exist(page: Path) -> None:
+    for command in commands(prose(page.read_text())):
+        for part in re.split(r"\s(?:\||&&|;)\s", command):
+            words = part.split()
+            if not words or words[0] != "inferdoc":
+                continue
+            assert words[1] in INFERDOC, f"no such command: {part}"
+            options = {word.split("=")[0] for word in words[2:] if re.match(r"--?[a-zA-Z]", word)}
+            assert options <= INFERDOC[words[1]] | INFERDOC_GLOBAL, f"no such option: {part}"
+
+
+@every_page()
+def test_shell_blocks_are_shell(page: Path) -> None:
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("bash is not installed")
+    text = prose(page.read_text())
+    scripts = fences(text, "bash") + [command for command in commands(text) if not command.startswith("vllm")]
+    for script in scripts:
+        checked = subprocess.run([bash, "-n"], input=script, text=True, capture_output=True, check=False)
+        assert checked.returncode == 0, f"{script}\n{checked.stderr}"
+
+
+@every_page()
+def test_links_resolve(page: Path) -> None:
+    for target in links(page.read_text()):
+        path, _, fragment = target.partition("#")
+        other = page.parent / path if path else page
+        assert other.is_file(), f"dead link: {target}"
+        if fragment:
+            headings = re.findall(r"^#+ (.+)$", other.read_text(), flags=re.MULTILINE)
+            slugs = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            assert fragment in slugs, f"dead fragment: {target}"
+
+
+@every_page()
+def test_no_harmful_advice(page: Path) -> None:
+    text = prose(page.read_text())
+    named = [pattern for pattern in NEVER_NAMED if re.search(pattern, text, flags=re.IGNORECASE)]
+    assert not named
+    for sentence in sentences(text):
+        for pattern in ONLY_FORBIDDEN:
+            if re.search(pattern, sentence, flags=re.IGNORECASE):
+                assert NEGATION.search(sentence), f"advises {pattern}: {sentence}"
+
+
+def test_queries_parse(tmp_path: Path) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed (Debian: prometheus)")
+    rules = [
+        {"record": f"page:{page.stem.replace('-', '_')}_{number}", "expr": query}
+        for page in PAGES
+        for number, query in enumerate(fences(page.read_text(), "promql"), 1)
+    ]
+    path = tmp_path / "pages.yaml"
+    path.write_text(json.dumps({"groups": [{"name": "pages", "rules": rules}]}))  # JSON is YAML
+    checked = subprocess.run([promtool, "check", "rules", str(path)], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert f"SUCCESS: {len(rules)} rules found" in checked.stdout
+
+
+def test_a_page_for_every_cause_and_a_cause_for_every_page() -> None:
+    if not CAUSES:
+        pytest.skip("diagnostics/ holds no cause yet")
+    assert {page.stem for page in PAGES} == {cause.stem for cause in CAUSES}
+
+
+@pytest.mark.parametrize(
+    ("text", "flags"),
+    [
+        ("Set `--max-num-seqs 64` and `--eplb-config.log_balancedness true`.", {"--max-num-seqs", "--eplb-config"}),
+        ("1. `kubectl logs $POD --previous --tail=50 | grep -i error`", set()),
+        ("`inferdoc diagnose --since 30m -l pod=a`, then `--watermark 0.02`", {"--watermark"}),
+        ("```bash\nkubectl get pods --all-namespaces\n```\n", set()),
+        ("`vllm serve --no-such-flag`", {"--no-such-flag"}),
+    ],
+)
+def test_flag_finder(text: str, flags: set[str]) -> None:
+    assert engine_flags(text) == flags
+
+
+@pytest.mark.parametrize(
+    ("name", "fine"),
+    [
+        ("vllm:num_preemptions_total", True),
+        ("vllm:num_preemptions", False),
+        ("vllm:iteration_tokens_total_count", True),
+        ("vllm:iteration_tokens_total", False),
+        ("vllm:no_such_series", False),
+    ],
+)
+def test_metric_finder(name: str, fine: bool) -> None:
+    assert (metric_problem(name) is None) is fine
+
+
+def test_series_finder() -> None:
+    query = (
+        'topk(5, sum by (pod, le) (rate(vllm:num_preemptions_total{reason="x y"}[5m]))) / on (pod) up offset 1h # note'
+    )
+    assert series_in(query) == {"vllm:num_preemptions_total", "up"}
