@@ -171,7 +171,7 @@ def test_headings_in_order(page: Path) -> None:
     titles = re.findall(r"^# (.+)$", text, flags=re.MULTILINE)
     assert len(titles) == 1 and text.startswith("# "), "one title, on the first line"
     assert len(titles[0].split()) >= 4, "the title is a sentence"
-    assert 60 <= len(prose(page.read_text()).splitlines()) <= 125
+    assert 60 <= len(prose(page.read_text()).splitlines()) <= 120
 
 
 @every_page()
