@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,6 +15,9 @@ from inferdoc.store.block import STALE, Block, absent
 Key = tuple[str, ...]
 Labels = frozenset[tuple[str, str]]
 
+LAYOUTS_COMPARED = 4
+"""How many layouts a block is compared with; fleets hold few kinds of targets."""
+
 
 @dataclass
 class Layout:
@@ -22,8 +25,8 @@ class Layout:
 
     names, labels: one per column, labels without the target's."""
 
-    names: Sequence[str]
-    labels: Sequence[Mapping[str, str]]
+    names: list[str]
+    labels: list[dict[str, str]]
     _by_name: dict[str, list[int]] = field(default_factory=dict)
     _chosen: dict[object, np.ndarray] = field(default_factory=dict)
     _keyed: dict[object, tuple[list[tuple[str | None, ...]], np.ndarray]] = field(default_factory=dict)
@@ -63,7 +66,7 @@ class Layout:
 class Table:
     """All samples of one target in a stretch of time. target: its labels."""
 
-    target: Mapping[str, str]
+    target: dict[str, str]
     layout: Layout
     samples: Samples
 
@@ -79,16 +82,21 @@ def join(blocks: Iterable[Block]) -> list[Table]:
     for block in blocks:
         if len(block.times_ms) and block.names:
             groups.setdefault(frozenset(block.target.items()), []).append(block)
-    layouts: dict[tuple[int, int], Layout] = {}
+    layouts: list[Layout] = []
     tables = []
     for group in groups.values():
         block = group[0] if len(group) == 1 and _ascending(group[0].times_ms) else _merge(group)
-        token = (id(block.names), id(block.labels))
-        layout = layouts.get(token)
-        if layout is None:
-            layout = layouts[token] = Layout(block.names, block.labels)
-        tables.append(Table(block.target, layout, Samples(block.times_ms, block.values)))
+        tables.append(Table(block.target, _layout(block, layouts), Samples(block.times_ms, block.values)))
     return tables
+
+
+def _layout(block: Block, known: list[Layout]) -> Layout:
+    """The layout of a block; targets scraped alike get the very same one. known: those met so far, added to."""
+    for layout in known[-LAYOUTS_COMPARED:]:
+        if layout.names == block.names and layout.labels == block.labels:
+            return layout
+    known.append(Layout(block.names, block.labels))
+    return known[-1]
 
 
 def _ascending(times_ms: np.ndarray) -> bool:
@@ -98,7 +106,7 @@ def _ascending(times_ms: np.ndarray) -> bool:
 def _merge(blocks: list[Block]) -> Block:
     """Blocks of one target as one: the union of their series, rows in the order of time, no time twice."""
     first = blocks[0]
-    if all(b.names is first.names and b.labels is first.labels for b in blocks):
+    if all(b.names == first.names and b.labels == first.labels for b in blocks):
         names, labels = first.names, first.labels
         values = np.concatenate([b.values for b in blocks])
     else:

@@ -1,0 +1,96 @@
+"""Opens a source: the embedded store or a Prometheus-compatible server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from inferdoc.errors import ConfigError
+
+if TYPE_CHECKING:
+    from inferdoc.source.prometheus import PrometheusSource
+    from inferdoc.source.store_source import StoreSource
+
+DEFAULT_TIMEOUT_SECONDS = 60.0
+DEFAULT_PARALLEL = 6
+
+
+def open_source(
+    store: str | Path | None = None,
+    prometheus: str | None = None,
+    *,
+    headers: Mapping[str, str] | None = None,
+    bearer_token_file: str | Path | None = None,
+    username: str | None = None,
+    password_file: str | Path | None = None,
+    ca_file: str | Path | None = None,
+    cert_file: str | Path | None = None,
+    key_file: str | Path | None = None,
+    insecure: bool = False,
+    timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    parallel: int = DEFAULT_PARALLEL,
+    catalogue: Iterable[str | Path] = (),
+) -> StoreSource | PrometheusSource:
+    """Open what signals are read from.
+
+    store: path of an embedded store, or prometheus: address of any server with the Prometheus HTTP API (a tenant or
+    proxy path is part of it). headers: sent with every request (a tenant id such as X-Scope-OrgID); bearer_token_file,
+    or username and password_file (else the environment's INFERDOC_PROMETHEUS_PASSWORD): credentials; ca_file: who may
+    sign the server's certificate; cert_file, key_file: our own; insecure: do not check the server's certificate.
+    timeout: seconds that one operation may take with all its queries and retries; parallel: queries under way at once;
+    catalogue: overlay folders for `read`.
+
+    Returns a `Source` with `read(signals, start, end, step)`. A store is opened at once; a server is first asked when
+    something is read. Raises ConfigError for impossible settings, SourceError where the store cannot be opened.
+    """
+    if (store is None) == (prometheus is None):
+        raise ConfigError("open_source needs one of store=PATH and prometheus=URL")
+    overlays = tuple(str(folder) for folder in catalogue)
+    source: StoreSource | PrometheusSource
+    if store is not None:
+        from inferdoc.source.store_source import StoreSource
+
+        source = StoreSource(store, keeps=_Catalogued(overlays))
+    else:
+        from inferdoc.source.prometheus import PrometheusSource
+        from inferdoc.source.prometheus_access import Access
+
+        if timeout <= 0 or parallel < 1:
+            raise ConfigError(f"timeout {timeout:g} s and {parallel} parallel queries: both must be above 0")
+        access = Access(
+            prometheus or "",
+            headers=headers or {},
+            bearer_token_file=_path(bearer_token_file),
+            username=username,
+            password_file=_path(password_file),
+            ca_file=_path(ca_file),
+            cert_file=_path(cert_file),
+            key_file=_path(key_file),
+            insecure=insecure,
+        )
+        source = PrometheusSource(access, timeout=timeout, parallel=parallel, request_timeout=min(30.0, timeout))
+    source.catalogue = overlays
+    return source
+
+
+class _Catalogued:
+    """Whether a series belongs to a metric of the catalogue, which is loaded when first asked."""
+
+    def __init__(self, overlays: tuple[str, ...]) -> None:
+        self._overlays = overlays
+        self._names: frozenset[str] | None = None
+
+    def __call__(self, name: str) -> bool:
+        if self._names is None:
+            from inferdoc.catalogue.load import load_catalogue
+
+            self._names = frozenset(load_catalogue(self._overlays).spellings)
+        return (
+            name in self._names
+            or name.removesuffix("_bucket").removesuffix("_count").removesuffix("_sum") in self._names
+        )
+
+
+def _path(value: str | Path | None) -> Path | None:
+    return None if value is None else Path(value)

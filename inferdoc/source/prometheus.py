@@ -1,0 +1,299 @@
+"""A server with the Prometheus HTTP API as a source: Prometheus from 2.42 on, Thanos, Mimir, VictoriaMetrics.
+
+What differs between them, and is not relied on or is switched off here:
+- Times and steps are sent as seconds with three decimals, which all four read; the grid carries milliseconds.
+- `limit` is known to Prometheus 2.52 and later only; it is not sent.
+- VictoriaMetrics moves start and end of a range query to multiples of the step unless `nocache=1` is sent. Its `rate`
+  and `increase` do not extrapolate as Prometheus does (https://docs.victoriametrics.com/metricsql/), so its numbers
+  differ by a few per cent from those of the other three; nothing in the API changes that.
+- Thanos may answer from downsampled blocks unless `max_source_resolution=0s` is sent, and leaves out stores that do not
+  answer, with a warning; warnings are handed on.
+- Prometheus 3 opens windows on the left. The grid ends 1 ms after a sample, so no sample falls on the edge.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+
+from inferdoc.source import prometheus_answers as answers
+from inferdoc.source.base import Cost, InfoSeries, Scrapes
+from inferdoc.source.pieces import cut, put_together
+from inferdoc.source.prometheus_access import Access
+from inferdoc.source.prometheus_answers import AnswerError, Series
+from inferdoc.source.prometheus_errors import DeadlineError, PrometheusError, TooMuchError
+from inferdoc.source.prometheus_http import Client, Deadline, Params
+from inferdoc.source.readable import Readable
+from inferdoc.source.reads import Grid, Matcher, Read, ReadResult, duration, promql, selector
+from inferdoc.source.scrape_times import divide, gather
+
+MOST_POINTS = 10_000
+"""Points per series in one query; Prometheus refuses more than 11,000 (web/api/v1/api.go)."""
+FEWEST_POINTS = 8
+"""A query that the server finds too large is halved down to this many steps."""
+RAW_PIECE_MS = 3_600_000
+SHORTEST_RAW_MS = 60_000
+MANY_TARGETS = 300
+"""A server with more targets than this scrapes many that have nothing to do with inference."""
+LATEST_RANGES = ("1h", "1d", "30d")
+MARKERS = ("vllm:num_requests_running", "vllm_num_requests_running", "DCGM_FI_DEV_GPU_UTIL")
+"""Gauges by which an inference fleet is recognised where `up` does not tell."""
+
+T = TypeVar("T")
+
+
+class PrometheusSource(Readable):
+    """Reads signals from a Prometheus-compatible server; implements `Source`.
+
+    access: address and credentials; timeout: seconds that one operation may take with all its queries and retries;
+    parallel: queries under way at once; request_timeout: seconds one query may take.
+    """
+
+    kind = "prometheus"
+
+    def __init__(
+        self, access: Access, *, timeout: float = 60.0, parallel: int = 6, request_timeout: float = 30.0
+    ) -> None:
+        self._client = Client(access, parallel=parallel, request_seconds=request_timeout)
+        self.location = access.url
+        self.cost = Cost()
+        self.warnings = self._client.warnings
+        self._timeout = timeout
+        self._parallel = parallel
+
+    def __repr__(self) -> str:
+        return f"PrometheusSource({self.location!r})"
+
+    def close(self) -> None:
+        self._client.close()
+
+    # ---- what is there --------------------------------------------------------------------------------------
+
+    def latest_ms(self) -> int | None:
+        with self._operation() as deadline:
+            for series in ("up", *MARKERS):
+                found = self._latest_of(series, deadline)
+                if found is not None:
+                    return found
+        return None
+
+    def _latest_of(self, series: str, deadline: Deadline) -> int | None:
+        """Newest sample of a metric: now, else within growing ranges on a grid of 4 minutes (a sample is seen for 5),
+        then to the second around what that found, for series that ended in between."""
+        now = self._number(f"max(timestamp({series}))", deadline)
+        if now is not None:
+            return now
+        for length in LATEST_RANGES:
+            query = f"max(max_over_time(timestamp({series})[{length}:4m]))"
+            try:
+                coarse = self._number(query, deadline)
+            except TooMuchError as error:
+                self._client.warn(f"the newest sample was not searched for over {length}: {error}")
+                continue
+            if coarse is not None:
+                fine = f"max(max_over_time(timestamp({series})[5m:1s]))"
+                return max(coarse, self._number(fine, deadline, coarse + 300_000) or coarse)
+        return None
+
+    def _number(self, query: str, deadline: Deadline, at_ms: int | None = None) -> int | None:
+        """An instant query that yields one time in seconds: milliseconds, or None where it yields nothing."""
+        params = {"query": query, "nocache": "1"}
+        if at_ms is not None:
+            params["time"] = _seconds(at_ms)
+        found = self._series("query", params, deadline)
+        if not found or not len(found[0].values) or not np.isfinite(found[0].values[0]):
+            return None
+        return round(float(found[0].values[0]) * 1000)
+
+    def names(self, start_ms: int, end_ms: int) -> set[str]:
+        """Series names of the stretch. A server may add names from just outside of it: it looks at whole blocks.
+
+        All names are asked for, not only those of known exporters: Prometheus answers from its index, while a matcher
+        would make it intersect every series.
+        """
+        span = {"start": _seconds(start_ms), "end": _seconds(end_ms)}
+        with self._operation() as deadline:
+            try:
+                data = self._client.ask("label/__name__/values", span, deadline, form=False)
+                return set(self._decoded(answers.strings, data))
+            except PrometheusError as error:
+                if error.status not in (400, 403, 404, 405, 422, 501):
+                    raise
+                refused = error
+            counted = {"query": 'count by (__name__) ({__name__=~".+"})', "time": _seconds(end_ms)}
+            try:
+                data = self._client.ask("query", counted, deadline)
+            except PrometheusError:
+                raise refused from None
+            return self._decoded(answers.metric_names, data)
+
+    def scrapes(self, start_ms: int, end_ms: int) -> list[Scrapes]:
+        older, whole_from = divide(start_ms, end_ms)
+        with self._operation() as deadline:
+            up = selector("up", self._inference_jobs(start_ms, end_ms, deadline))
+            jobs: list[Callable[[], list[Series]]] = [
+                lambda begin=begin: self._raw(up, begin, min(begin + RAW_PIECE_MS - 1, end_ms), deadline)  # type: ignore[misc]
+                for begin in range(whole_from, end_ms + 1, RAW_PIECE_MS)
+            ]
+            if older is not None:
+                grid = Grid(older.first_ms, older.step_ms, older.count, 0, 0, 0)
+                query = f"min_over_time({up}[{duration(older.length_ms)}])"
+                jobs.append(lambda: self._range(query, grid, deadline))
+            found = [series for part in self._all(jobs, deadline) for series in part]
+            return gather(Scrapes(s.labels, s.times_ms, s.values) for s in found)
+
+    def _inference_jobs(self, start_ms: int, end_ms: int, deadline: Deadline) -> tuple[Matcher, ...]:
+        """On a server with very many targets: a matcher of the jobs that expose an inference fleet's metrics."""
+        length, at = duration(max(end_ms - start_ms, 1000)), _seconds(end_ms)
+        counted = self._series("query", {"query": "count(up)", "time": at}, deadline)
+        if not counted or counted[0].values[0] <= MANY_TARGETS:
+            return ()
+        markers = "|".join(MARKERS)
+        query = f'group by (job) (last_over_time({{__name__=~"{markers}"}}[{length}]))'
+        found = self._series("query", {"query": query, "time": at}, deadline)
+        jobs = sorted({series.labels.get("job", "") for series in found} - {""})
+        if not jobs:
+            return ()
+        return (("job", "=~", "|".join(_literal(job) for job in jobs)),)
+
+    # ---- reads ----------------------------------------------------------------------------------------------
+
+    def evaluate(self, reads: Sequence[Read], grid: Grid, match: tuple[Matcher, ...] = ()) -> dict[Read, ReadResult]:
+        wanted = list(dict.fromkeys(reads))
+        pieces = cut(grid, MOST_POINTS)
+        with self._operation() as deadline:
+
+            def one(read: Read, piece: Grid) -> ReadResult:
+                return _result(read, self._range(promql(read, grid, match), piece, deadline), piece)
+
+            jobs: list[Callable[[], ReadResult]] = [
+                lambda read=read, piece=piece: one(read, piece)  # type: ignore[misc]
+                for read in wanted
+                for piece in pieces
+            ]
+            results = iter(self._all(jobs, deadline))
+            return {read: put_together(read, [next(results) for _ in pieces]) for read in wanted}
+
+    def info(self, name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:
+        query = f"last_over_time({selector(name, match)}[{duration(grid.gauge_ms)}])"
+        with self._operation() as deadline:
+            rows: dict[tuple[tuple[str, str], ...], np.ndarray] = {}
+            for piece in cut(grid, MOST_POINTS):
+                for series in self._range(query, piece, deadline):
+                    key = tuple(sorted(series.labels.items()))
+                    row = rows.setdefault(key, np.full(grid.count, np.nan))
+                    _place(row, series, grid)
+            return [InfoSeries(dict(key), row) for key, row in sorted(rows.items())]
+
+    def _range(self, query: str, grid: Grid, deadline: Deadline) -> list[Series]:
+        """A range query over the grid; halved where the server finds it too large."""
+        params = {
+            "query": query,
+            "start": _seconds(grid.start_ms),
+            "end": _seconds(grid.end_ms),
+            "step": _seconds(grid.step_ms),
+        }
+        try:
+            return self._series("query_range", params, deadline)
+        except TooMuchError as error:
+            if grid.count <= FEWEST_POINTS:
+                raise _hopeless(error, f"{grid.count} steps of a query") from None
+            halves = cut(grid, -(-grid.count // 2))
+            return [series for half in halves for series in self._range(query, half, deadline)]
+
+    def _raw(self, what: str, start_ms: int, end_ms: int, deadline: Deadline) -> list[Series]:
+        """Raw samples in [start, end], by an instant query of a range; halved where the server finds it too large. The
+        range is a millisecond longer, for servers that open it on the left."""
+        params = {"query": f"{what}[{duration(end_ms - start_ms + 1)}]", "time": _seconds(end_ms)}
+        try:
+            found = self._series("query", params, deadline)
+        except TooMuchError as error:
+            if end_ms - start_ms <= SHORTEST_RAW_MS:
+                raise _hopeless(error, "a minute of scrapes") from None
+            middle = (start_ms + end_ms) // 2
+            return self._raw(what, start_ms, middle, deadline) + self._raw(what, middle + 1, end_ms, deadline)
+        for series in found:
+            inside = series.times_ms >= start_ms
+            series.times_ms, series.values = series.times_ms[inside], series.values[inside]
+        return found
+
+    # ---- asking ---------------------------------------------------------------------------------------------
+
+    def _series(self, path: str, params: Params, deadline: Deadline) -> list[Series]:
+        limits = {"timeout": f"{max(1, int(min(self._client.request_seconds, deadline.left)))}s"}
+        data = self._client.ask(path, {**params, **limits, "nocache": "1", "max_source_resolution": "0s"}, deadline)
+        found = self._decoded(answers.series, data)
+        self.cost.samples += sum(len(series.values) for series in found)
+        return found
+
+    def _decoded(self, decode: Callable[[msgspec.Raw], T], data: msgspec.Raw) -> T:
+        try:
+            return decode(data)
+        except AnswerError as error:
+            raise PrometheusError(
+                f"{self.location} sent an answer that cannot be read ({error}); is it a Prometheus-compatible server?"
+            ) from None
+
+    def _all(self, jobs: Sequence[Callable[[], T]], deadline: Deadline) -> list[T]:
+        """Every job's result, some at a time; the first failure calls the others off."""
+        if not jobs:
+            return []
+        with ThreadPoolExecutor(min(self._parallel, len(jobs)), thread_name_prefix="prometheus") as pool:
+            futures = [pool.submit(job) for job in jobs]
+            try:
+                wait(futures, return_when=FIRST_EXCEPTION)
+                errors = [f.exception() for f in futures if f.done() and f.exception()]
+                errors.sort(key=lambda error: isinstance(error, DeadlineError))
+                if errors and errors[0] is not None:
+                    raise errors[0]
+                return [future.result() for future in futures]
+            except BaseException:
+                deadline.call_off()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    @contextmanager
+    def _operation(self) -> Iterator[Deadline]:
+        began = time.perf_counter()
+        try:
+            yield Deadline(self._timeout)
+        finally:
+            self.cost.seconds += time.perf_counter() - began
+            self.cost.queries = self._client.questions
+
+
+def _seconds(milliseconds: int) -> str:
+    return f"{milliseconds // 1000}.{milliseconds % 1000:03d}"
+
+
+def _literal(text: str) -> str:
+    """A text as a regular expression that PromQL (RE2) reads as just that text."""
+    return "".join(c if c.isalnum() or c in "_-/: " or ord(c) > 127 else "\\" + c for c in text)
+
+
+def _hopeless(error: TooMuchError, what: str) -> PrometheusError:
+    return PrometheusError(f"{error}; even {what} is too much for it", error.status)
+
+
+def _place(row: np.ndarray, series: Series, grid: Grid) -> None:
+    """Put points of an answer at their steps."""
+    steps = np.rint((series.times_ms - grid.start_ms) / grid.step_ms).astype(np.int64)
+    inside = (steps >= 0) & (steps < grid.count)
+    row[steps[inside]] = series.values[inside]
+
+
+def _result(read: Read, found: list[Series], grid: Grid) -> ReadResult:
+    """Rows by key, in the order of the keys."""
+    rows: dict[tuple[str, ...], np.ndarray] = {}
+    for series in found:
+        key = tuple(series.labels.get(label, "") for label in read.by)
+        if len(series.values):
+            _place(rows.setdefault(key, np.full(grid.count, np.nan)), series, grid)
+    keys = sorted(rows)
+    return ReadResult(read.by, keys, np.vstack([rows[key] for key in keys]) if keys else np.empty((0, grid.count)))

@@ -1,0 +1,242 @@
+"""The HTTP side of a Prometheus-compatible API: one question, one answer, or one clear error.
+
+Retries with growing, jittered pauses while a deadline lasts; POST with a form, GET where POST is not allowed; answers
+limited in size; warnings of the server (Prometheus `warnings` and `infos`, Thanos and Mimir partial responses,
+VictoriaMetrics `isPartial`) kept.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import itertools
+import random
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+import requests
+from requests.adapters import HTTPAdapter
+
+from inferdoc import __version__
+from inferdoc.source import prometheus_errors as errors
+from inferdoc.source.prometheus_access import Access
+from inferdoc.source.prometheus_errors import DeadlineError, PrometheusError, Refusal, TooMuchError, UnreachableError
+
+CONNECT_SECONDS = 10.0
+ATTEMPTS = 5
+FIRST_PAUSE_SECONDS = 0.25
+LARGEST_ANSWER_BYTES = 256 << 20
+_CHUNK_BYTES = 1 << 18
+
+Params = Mapping[str, str | list[str]]
+
+
+class Envelope(msgspec.Struct):
+    """What every answer is wrapped in (https://prometheus.io/docs/prometheus/latest/querying/api/#format-overview)."""
+
+    status: str
+    data: msgspec.Raw = msgspec.Raw(b"null")
+    errorType: str = ""  # noqa: N815
+    error: str = ""
+    warnings: list[str] | None = None
+    infos: list[str] | None = None
+    isPartial: bool = False  # noqa: N815
+
+
+_DECODER = msgspec.json.Decoder(Envelope)
+
+
+@dataclass
+class Deadline:
+    """By when one operation, with all its questions and retries, must be done. It can also be called off."""
+
+    seconds: float
+    _end: float = field(init=False)
+    _off: threading.Event = field(default_factory=threading.Event, init=False)
+
+    def __post_init__(self) -> None:
+        self._end = time.monotonic() + self.seconds
+
+    @property
+    def left(self) -> float:
+        return 0.0 if self._off.is_set() else self._end - time.monotonic()
+
+    def call_off(self) -> None:
+        self._off.set()
+
+    def pause(self, seconds: float) -> None:
+        """Sleep, but not once called off."""
+        self._off.wait(seconds)
+
+
+class Client:
+    """One server. warnings: what it warned of, each line once. Used by many threads at once."""
+
+    def __init__(
+        self, access: Access, *, parallel: int = 6, request_seconds: float = 30.0, attempts: int = ATTEMPTS,
+        largest_answer: int = LARGEST_ANSWER_BYTES,
+    ) -> None:  # fmt: skip
+        self.access = access
+        self.where = access.url
+        self.request_seconds = request_seconds
+        self.attempts = attempts
+        self.largest_answer = largest_answer
+        self.warnings: list[str] = []
+        self.questions = 0
+        self._lock = threading.Lock()
+        self._post = True
+        self._session = requests.Session()
+        adapter = HTTPAdapter(pool_connections=1, pool_maxsize=parallel, max_retries=0)
+        self._session.mount("http://", adapter)
+        self._session.mount("https://", adapter)
+        self._session.headers.update({"User-Agent": f"inferdoc/{__version__}", "Accept": "application/json"})
+        self._session.headers.update(access.headers)
+        if access.insecure:
+            self.warn("the server's certificate is not checked (insecure): anybody on the way can read and change data")
+        elif access.signed and urlsplit(access.url).scheme == "http" and not _is_local(access.url):
+            self.warn("credentials are sent over plain http: anybody on the way can read them")
+
+    def __repr__(self) -> str:
+        return f"Client({self.where!r})"
+
+    def close(self) -> None:
+        self._session.close()
+
+    def warn(self, line: str) -> None:
+        """Keep a warning for the report."""
+        line = errors.shorten(self.access.redact(line))
+        with self._lock:
+            if line and line not in self.warnings:
+                self.warnings.append(line)
+
+    def ask(self, path: str, params: Params, deadline: Deadline, *, form: bool = True) -> msgspec.Raw:
+        """The `data` of an answer. path: below /api/v1/; form: whether the endpoint takes POST."""
+        for attempt in itertools.count(1):
+            try:
+                return self._ask_once(path, params, deadline, form)
+            except PrometheusError as error:
+                pause = self._pause(error, attempt, deadline)
+                if pause is None:
+                    raise
+            deadline.pause(pause)
+        raise AssertionError("unreachable")
+
+    def _pause(self, error: PrometheusError, attempt: int, deadline: Deadline) -> float | None:
+        """How long to wait before asking again, in seconds; None: do not."""
+        busy = error.status in errors.RETRIED and not isinstance(error, TooMuchError)
+        if attempt >= self.attempts or not (busy or isinstance(error, UnreachableError)):
+            return None
+        pause = FIRST_PAUSE_SECONDS * 2 ** (attempt - 1) * random.uniform(0.75, 1.25)
+        pause = max(pause, error.wait_seconds)
+        return pause if pause < deadline.left else None
+
+    def _ask_once(self, path: str, params: Params, deadline: Deadline, form: bool) -> msgspec.Raw:
+        posted = form and self._post
+        reply = self._send(path, params, deadline, posted)
+        if posted and reply.status in (403, 405):
+            reply = self._send(path, params, deadline, False)
+            if reply.status not in (403, 405):
+                self._post = False  # a proxy that lets only GET through (405; kube-rbac-proxy of OpenShift: 403)
+        if reply.status == 401 and self.access.renewed(reply.authorization):
+            reply = self._send(path, params, deadline, form and self._post)
+        return self._open(reply)
+
+    def _send(self, path: str, params: Params, deadline: Deadline, posted: bool) -> Reply:
+        if deadline.left <= 0:
+            raise DeadlineError(f"{self.where} was not done within {deadline.seconds:g} s; {_PATIENCE}")
+        wait = min(self.request_seconds, deadline.left)
+        with self._lock:
+            self.questions += 1
+        try:
+            response = self._session.request(
+                "POST" if posted else "GET",
+                f"{self.where}/api/v1/{path}",
+                data=params if posted else None,
+                params=None if posted else params,
+                auth=self.access,
+                verify=self.access.verify,
+                cert=self.access.certificate,
+                timeout=(min(CONNECT_SECONDS, wait), wait),
+                allow_redirects=False,
+                stream=True,
+            )
+            with response:
+                body = self._body(response, time.monotonic() + wait)
+        except requests.exceptions.RequestException as error:
+            raise errors.unreachable(self.where, error) from None
+        sent = response.request.headers.get("Authorization", "")
+        return Reply(response.status_code, response.headers, body, sent if isinstance(sent, str) else "")
+
+    def _body(self, response: requests.Response, end: float) -> bytes:
+        parts, size = [], 0
+        for part in response.iter_content(_CHUNK_BYTES):
+            size += len(part)
+            parts.append(part)
+            if size > self.largest_answer:
+                raise TooMuchError(f"{self.where} sends more than {self.largest_answer >> 20} MiB; {_PATIENCE}")
+            if time.monotonic() > end:
+                raise TooMuchError(f"{self.where} sends too slowly ({size} bytes so far); {_PATIENCE}")
+        return b"".join(parts)
+
+    def _open(self, reply: Reply) -> msgspec.Raw:
+        """The data of a success; anything else is raised."""
+        if 300 <= reply.status < 400:
+            raise errors.redirected(self.where, _bare(reply.headers.get("Location", "")))
+        html = "html" in reply.headers.get("Content-Type", "") or reply.body[:64].lstrip()[:1] == b"<"
+        try:
+            envelope = _DECODER.decode(reply.body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            if reply.status == 200:
+                raise (
+                    errors.login_page(self.where) if html else errors.not_json(self.where, len(reply.body), str(error))
+                ) from None
+            text = reply.body[:2000].decode("utf-8", "replace")
+            envelope = Envelope("error", error=text)
+        for line in (*(envelope.warnings or ()), *(envelope.infos or ())):
+            self.warn(f"the server warns: {line}")
+        if envelope.isPartial:
+            self.warn("the server warns: the answer is partial, some storage nodes did not answer")
+        if reply.status == 200 and envelope.status == "success":
+            return envelope.data
+        message = self.access.redact(errors.shorten(envelope.error))
+        refusal = Refusal(422 if reply.status == 200 else reply.status, message, envelope.errorType, html)
+        failure = errors.refused(self.where, refusal, self.access.signed)
+        failure.wait_seconds = _retry_after(reply.headers.get("Retry-After", ""))
+        raise failure
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An HTTP response. authorization: the header the request was sent with."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = field(repr=False)
+    authorization: str = field(repr=False)
+
+
+_PATIENCE = "raise the timeout, or ask for a shorter window"
+
+
+def _retry_after(value: str) -> float:
+    """Seconds that a Retry-After header asks for: a number or an HTTP date; 0 for none."""
+    if value.isdigit():
+        return float(value)
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
+    except (TypeError, ValueError):
+        return 0.0
+
+
+def _bare(url: str) -> str:
+    """A redirect's target without query (login pages put tokens there) and user."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def _is_local(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")

@@ -1,0 +1,81 @@
+"""`source.read(...)`: signals by name from any source, for notebooks and other tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, cast
+
+from inferdoc.errors import InferdocError
+
+if TYPE_CHECKING:
+    from inferdoc.source.base import Source
+    from inferdoc.source.frame import SignalFrame
+    from inferdoc.source.reads import Grid, Matcher
+
+Moment = float | int | str | datetime
+"""Unix seconds, an RFC 3339 text, or a datetime (without a zone: UTC)."""
+
+
+class Readable:
+    """Gives a source its `read`."""
+
+    catalogue: tuple[str, ...] = ()
+    """Overlay folders of the catalogue whose signals can be read."""
+
+    def read(
+        self,
+        signals: Iterable[str],
+        start: Moment,
+        end: Moment,
+        step: float | None = None,
+        match: tuple[Matcher, ...] = (),
+    ) -> SignalFrame:
+        """Read signals of the catalogue between two moments.
+
+        step: seconds between two values, by default the scrape interval (or a thousandth of the stretch); match: label
+        matchers added to every series. Returns one float64[entities, times] per signal, in the signal's unit, NaN for
+        gaps; a signal that nothing supplies is left out. Raises SourceError where the source cannot be read,
+        InferdocError for an unknown signal or an impossible time.
+        """
+        from inferdoc.catalogue.aliases import Aliases
+        from inferdoc.catalogue.load import load_catalogue
+        from inferdoc.source.assemble import read_signals
+
+        wanted = list(signals)
+        catalogue = load_catalogue(self.catalogue)
+        for name in wanted:
+            if name not in catalogue.signals:
+                raise InferdocError(f"no signal is called {name!r}: `inferdoc signals --list` names them")
+        grid = self._grid(milliseconds(start), milliseconds(end), step)
+        aliases = Aliases(catalogue.exporters.values())
+        return read_signals(cast("Source", self), wanted, grid, catalogue.signals, aliases, match)
+
+    def _grid(self, start_ms: int, end_ms: int, step: float | None) -> Grid:
+        from inferdoc.source.grid import LOOK_MS, make_grid, scrape_interval_ms
+
+        if end_ms < start_ms:
+            raise InferdocError("the end lies before the start: swap them")
+        source = cast("Source", self)
+        interval_ms = scrape_interval_ms(source.scrapes(end_ms - LOOK_MS, end_ms))
+        grid = make_grid(start_ms, end_ms, interval_ms, source.latest_ms())
+        if step is None:
+            return grid
+        step_ms = round(step * 1000)
+        if step_ms <= 0:
+            raise InferdocError(f"step {step} is not a length of time: give seconds above 0")
+        count = max(1, (grid.end_ms - start_ms) // step_ms + 1)
+        return replace(grid, start_ms=grid.end_ms - (count - 1) * step_ms, step_ms=step_ms, count=count)
+
+
+def milliseconds(moment: Moment) -> int:
+    """Milliseconds since the epoch."""
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError:
+            raise InferdocError(f"{moment!r} is not a time: write 2026-11-21T09:00:00Z or Unix seconds") from None
+    if isinstance(moment, datetime):
+        moment = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return round(moment * 1000)

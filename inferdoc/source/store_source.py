@@ -1,0 +1,191 @@
+"""The embedded store as a source."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from inferdoc.source import window
+from inferdoc.source.base import Cost, InfoSeries, Scrapes
+from inferdoc.source.evaluate import evaluate_tables, info_series
+from inferdoc.source.pieces import cut, put_together
+from inferdoc.source.readable import Readable
+from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
+from inferdoc.source.scrape_times import Thinned, divide, gather
+from inferdoc.source.tables import Table, join
+from inferdoc.source.window import Windows
+from inferdoc.store.block import Block
+from inferdoc.store.store import Store
+
+MOST_VALUES = 24_000_000
+"""Values held at once (192 MB); what does not fit is read in pieces of the grid, and not kept."""
+SHORT_MS = 2 * 3_600_000
+"""A stretch up to this long is read without counting its samples first."""
+KEPT_SECONDS = 60.0
+"""How long samples already read serve on although a writer has added newer ones: the calls of one diagnosis agree."""
+
+
+@dataclass
+class Held:
+    """Samples already read: all series whose name was asked for then or is generally kept, in [start_ms, end_ms]."""
+
+    start_ms: int
+    end_ms: int
+    asked: frozenset[str]
+    tables: list[Table]
+    version: int
+    read_at: float
+
+
+class StoreSource(Readable):
+    """Reads signals from an embedded store; implements `Source`.
+
+    One call of evaluate() reads the store once for all reads. What was read is kept for the next call: a diagnosis asks
+    for scrapes, reads and info metrics of nearly the same stretch. keeps: names worth reading along when the store is
+    read anyway (those of the catalogue); without it only names that were asked for, and the buckets of histograms whose
+    `_count` was, are read.
+    """
+
+    kind = "store"
+
+    def __init__(self, path: str | Path, *, keeps: Callable[[str], bool] | None = None) -> None:
+        self._store = Store.open(Path(path).expanduser(), "r")
+        self.location = str(self._store.path)
+        self.warnings = self._store.warnings
+        self.cost = Cost()
+        self._keeps = keeps
+        self._asked: set[str] = {"up"}
+        self._held: Held | None = None
+
+    def __repr__(self) -> str:
+        return f"StoreSource({self.location!r})"
+
+    def close(self) -> None:
+        self._held = None
+        self._store.close()
+
+    def latest_ms(self) -> int | None:
+        with self._timed():
+            return self._store.latest_ms()
+
+    def names(self, start_ms: int, end_ms: int) -> set[str]:
+        with self._timed():
+            return self._store.names(start_ms, end_ms)
+
+    def scrapes(self, start_ms: int, end_ms: int) -> list[Scrapes]:
+        older, whole_from = divide(start_ms, end_ms)
+        with self._timed():
+            parts = []
+            if older is not None:
+                parts += _thinned(join(self._blocks(start_ms, whole_from - 1, frozenset({"up"}))), older)
+            for table in self._tables(whole_from, end_ms, {"up"}):
+                times = table.samples.times_ms
+                inside = (times >= whole_from) & (times <= end_ms)
+                for column, labels in _up_series(table):
+                    there = inside & ~table.samples.gaps[:, column]
+                    parts.append(Scrapes(labels, times[there], table.samples.values[there, column]))
+            return gather(parts)
+
+    def evaluate(self, reads: Sequence[Read], grid: Grid, match: tuple[Matcher, ...] = ()) -> dict[Read, ReadResult]:
+        if not reads:
+            return {}
+        names = {read.name for read in reads}
+        reach = max(grid.reach_ms(read) for read in reads)
+        with self._timed():
+            start, end = grid.start_ms - reach, grid.end_ms
+            pieces = self._pieces(start, end, names)
+            if pieces == 1:
+                return evaluate_tables(self._tables(start, end, names), reads, grid, match)
+            parts = []
+            for piece in cut(grid, -(-grid.count // pieces)):
+                blocks = self._blocks(piece.start_ms - reach, piece.end_ms, frozenset(names))
+                parts.append(evaluate_tables(join(blocks), reads, piece, match))
+            return {read: put_together(read, [part[read] for part in parts]) for read in reads}
+
+    def info(self, name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:
+        with self._timed():
+            tables = self._tables(grid.start_ms - grid.gauge_ms, grid.end_ms, {name})
+            return info_series(tables, name, grid, match)
+
+    def _pieces(self, start_ms: int, end_ms: int, names: set[str]) -> int:
+        """In how many pieces this must be read to fit into memory."""
+        if end_ms - start_ms <= SHORT_MS:
+            return 1
+        counts = self._store.sample_counts(start_ms, end_ms)
+        total = sum(count for name, count in counts.items() if self._wants(name, frozenset(names)))
+        return -(-max(total, 1) // MOST_VALUES)
+
+    def _wants(self, name: str, asked: frozenset[str]) -> bool:
+        if name in asked or (self._keeps is not None and self._keeps(name)):
+            return True
+        return name.endswith("_bucket") and f"{name.removesuffix('_bucket')}_count" in asked
+
+    def _tables(self, start_ms: int, end_ms: int, names: set[str]) -> list[Table]:
+        """Tables that hold at least the named series in the stretch, from what is held as far as possible."""
+        self._asked |= names
+        held = self._held
+        if held is None or not self._serves(held, end_ms, names):
+            self._held = None
+            held = self._read(start_ms, end_ms)
+        elif start_ms < held.start_ms:
+            earlier = self._blocks(start_ms, held.start_ms - 1, held.asked)
+            held.tables = join([*earlier, *(_block(table) for table in held.tables)])
+            held.start_ms = start_ms
+        self._held = held
+        return held.tables
+
+    def _serves(self, held: Held, end_ms: int, names: set[str]) -> bool:
+        if end_ms > held.end_ms or not all(self._wants(name, held.asked) for name in names):
+            return False
+        return held.version == self._version() or time.monotonic() - held.read_at < KEPT_SECONDS
+
+    def _read(self, start_ms: int, end_ms: int) -> Held:
+        version, asked = self._version(), frozenset(self._asked)
+        tables = join(self._blocks(start_ms, end_ms, asked))
+        return Held(start_ms, end_ms, asked, tables, version, time.monotonic())
+
+    def _version(self) -> int:
+        """Changes when another process commits to the store (https://www.sqlite.org/pragma.html#pragma_data_version)."""
+        return int(self._store.connection.execute("PRAGMA data_version").fetchone()[0])
+
+    def _blocks(self, start_ms: int, end_ms: int, asked: frozenset[str]) -> list[Block]:
+        blocks = self._store.blocks(start_ms, end_ms, lambda name: self._wants(name, asked))
+        self.cost.queries += 1
+        self.cost.samples += sum(block.values.size for block in blocks)
+        return blocks
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.cost.seconds += time.perf_counter() - began
+
+
+def _block(table: Table) -> Block:
+    layout, samples = table.layout, table.samples
+    return Block(table.target, samples.times_ms, layout.names, layout.labels, samples.values)
+
+
+def _up_series(table: Table) -> list[tuple[int, dict[str, str]]]:
+    """Columns of the `up` series of a table, and their labels."""
+    _, columns = table.layout.choose("up", (), table.target)
+    return [(int(column), table.labels(int(column))) for column in columns]
+
+
+def _thinned(tables: list[Table], older: Thinned) -> list[Scrapes]:
+    """`min_over_time(up[...])` of every target at the ends of the steps."""
+    found = []
+    for table in tables:
+        for column, labels in _up_series(table):
+            samples = table.samples.take(np.array([column]))
+            windows = Windows.over(samples.times_ms, older.ends_ms, older.length_ms)
+            values, there = window.apply("min", samples, windows)
+            found.append(Scrapes(labels, older.ends_ms[there[:, 0]], values[there[:, 0], 0]))
+    return found
