@@ -23,6 +23,7 @@ _NUMERIC = b"0123456789.eE+-infatyINFATY"
 _SAMPLED_LINES = 8
 _SAME_KEY = 4
 _MAX_HEADS = 200_000
+_RECENT_SERIES = 100_000
 
 FloatArray = NDArray[np.float64]
 
@@ -87,6 +88,8 @@ class LayoutCache:
         self._templates: OrderedDict[object, list[Template]] = OrderedDict()
         self._bytes = 0
         self._by_digest: WeakValueDictionary[bytes, Layout] = WeakValueDictionary()
+        self._recent: OrderedDict[bytes, Layout] = OrderedDict()
+        self._recent_series = 0
         self.heads: dict[str, Series] = {}
         """Text before the value on a line, to the series it names. Only ever a plain `name{labels}`."""
 
@@ -96,7 +99,14 @@ class LayoutCache:
     def intern(self, layout: Layout) -> Layout:
         """The one object that stands for all equal layouts."""
         with self._lock:
-            return self._by_digest.setdefault(layout.digest, layout)
+            one = self._by_digest.setdefault(layout.digest, layout)
+            if one.digest not in self._recent:
+                self._recent[one.digest] = one
+                self._recent_series += len(one)
+            self._recent.move_to_end(one.digest)
+            while self._recent_series > _RECENT_SERIES and len(self._recent) > 1:
+                self._recent_series -= len(self._recent.popitem(last=False)[1])
+            return one
 
     def read(self, openmetrics: bool, text: str, lines: Sequence[str]) -> tuple[Layout, FloatArray] | None:
         """Layout and values of a page whose layout is known; None where it is not, or where in doubt.

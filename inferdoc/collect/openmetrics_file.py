@@ -134,6 +134,8 @@ class OpenMetricsReader:
             elif not member.unconsumed_tail:
                 data = self._stream.read(_READ_BYTES)
         if not member.eof:
+            yield member.flush()
+        if not member.eof:
             self._problems.add(f"gzip data is cut after {done} bytes of text")
 
     def _read_block(self, data: bytes) -> SampleColumns:

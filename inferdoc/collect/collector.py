@@ -1,0 +1,334 @@
+"""The collecting loop: every target at its own moment of every interval, into one sink, until told to stop."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import math
+import queue
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Protocol
+
+from inferdoc.collect.discovery import DEFAULT_JOB, Target
+from inferdoc.collect.eplb_log import EplbLog, eplb_page
+from inferdoc.collect.samples import Page
+from inferdoc.collect.scrape import ScrapeOptions, Scraper, ScrapeResult
+from inferdoc.collect.scrape_series import page_to_store
+from inferdoc.errors import InferdocError
+
+DEFAULT_WORKERS = 256
+_QUEUE_PAGES = 1024
+_REFRESH_SECONDS = 5.0
+
+
+class Sink(Protocol):
+    """Where pages go. Called from one thread, the one that called `collect`."""
+
+    def append(self, target_labels: dict[str, str], timestamp_ms: int, page: Page) -> object:
+        """Store one page; `target_labels` belong to every series, the time is milliseconds since 1970 UTC."""
+
+
+class TargetProvider(Protocol):
+    """Says what to scrape; `inferdoc.collect.discovery.Discovery` is one."""
+
+    @property
+    def problems(self) -> Sequence[str]:
+        """What is wrong with the sources of targets now, one line each."""
+
+    def targets(self) -> Sequence[Target]:
+        """The targets as they stand now. Asked every few seconds."""
+
+
+@dataclass
+class CollectStats:
+    """What a run of `collect` did: scrapes done, failed ones among them, scrapes left out because the one before
+    was still running, samples stored, and pages that the sink refused."""
+
+    scrapes: int = 0
+    failed: int = 0
+    left_out: int = 0
+    samples: int = 0
+    not_stored: int = 0
+
+
+@dataclass(frozen=True)
+class LogFeed:
+    """A vLLM log to follow, and labels that tell which target writes it; without labels, the only target does.
+
+    Its samples join the scrapes of that target. Where no single target fits, they are stored once per interval
+    under these labels and the `instance` `eplb-log:<file name>`.
+    """
+
+    log: EplbLog
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def owner(self, targets: Sequence[Target]) -> Target | None:
+        """The one target that has all the labels; None where there is none, or several."""
+        fitting = [target for target in targets if self.labels.items() <= target.labels.items()]
+        return fitting[0] if len(fitting) == 1 else None
+
+    def own_labels(self) -> dict[str, str]:
+        """Labels under which samples of no target are stored."""
+        return {"job": DEFAULT_JOB, "instance": f"eplb-log:{self.log.path.name}", **self.labels}
+
+
+def collect(
+    targets: TargetProvider,
+    sink: Sink,
+    *,
+    interval: float = 15.0,
+    duration: float | None = None,
+    once: bool = False,
+    stop: threading.Event | None = None,
+    options: ScrapeOptions | None = None,
+    eplb: LogFeed | None = None,
+    report: Callable[[str], None] = lambda line: None,
+    workers: int = DEFAULT_WORKERS,
+) -> CollectStats:
+    """Scrape all targets and store every scrape as it comes in.
+
+    Each target has its own fixed moment in the interval, so that many targets are not scraped at one instant,
+    and the schedule never drifts. A slow target delays nobody; its own next scrape is left out while the
+    one before still runs. A failed scrape is stored as `up` 0. Refused pages are reported and counted.
+
+    Args:
+        targets: asked for the targets of the moment, again and again while running.
+        sink: where pages go.
+        interval: seconds between two scrapes of a target.
+        duration: seconds after which to end; None for no end.
+        once: scrape every target once, at once, and end.
+        stop: ends the run when set; scrapes under way are still finished (within their time limit) and stored.
+        options: time limits and credentials. The time limit is at most the interval.
+        eplb: a vLLM log to follow beside the targets.
+        report: gets one line whenever something changes: a target fails, comes back, or sends bad lines.
+        workers: scrapes at the same time.
+
+    Raises:
+        InferdocError: with `once`, what the sink raised. Otherwise such an error is reported and the run goes on.
+    """
+    if interval <= 0:
+        raise ValueError(f"interval must be above 0 seconds, not {interval}")
+    options = options or ScrapeOptions()
+    run = _Run(sink, report, stop or threading.Event(), raise_sink_errors=once)
+    timeout = options.timeout if once else min(options.timeout, interval)
+    with Scraper(options) as scraper, ThreadPoolExecutor(workers, thread_name_prefix="scrape") as pool:
+        schedule = _Schedule(targets, run, pool, scraper, interval, timeout, duration)
+        scheduler = threading.Thread(target=schedule.run, args=(once,), name="scrape-schedule", daemon=True)
+        scheduler.start()
+        try:
+            run.store_all(schedule, eplb, interval)
+        finally:
+            run.stop.set()
+            run.discard_rest()
+            scheduler.join()
+    return run.stats
+
+
+def jitter(target: Target, interval: float) -> float:
+    """Seconds into each interval at which a target is scraped; the same in every process."""
+    identity = "\0".join([target.url, *(f"{name}={value}" for name, value in sorted(target.labels.items()))])
+    number = int.from_bytes(hashlib.blake2b(identity.encode(), digest_size=8).digest(), "big")
+    return interval * number / 2**64
+
+
+@contextmanager
+def stop_on_signals(*signals: signal.Signals) -> Iterator[threading.Event]:
+    """An event that SIGTERM and SIGINT (or the given signals) set, instead of ending the process. Main thread only."""
+    stop = threading.Event()
+    before = {
+        number: signal.signal(number, lambda *_: stop.set()) for number in signals or (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Run:
+    """What the threads of one run share: results on their way to the sink, and the numbers."""
+
+    def __init__(
+        self, sink: Sink, report: Callable[[str], None], stop: threading.Event, *, raise_sink_errors: bool
+    ) -> None:
+        self.stats = CollectStats()
+        self.stop = stop
+        self.results: queue.Queue[ScrapeResult | None] = queue.Queue(_QUEUE_PAGES)
+        """None comes last."""
+        self._ended = False
+        self._sink = sink
+        self._report = report
+        self._raise = raise_sink_errors
+        self._said: dict[str, str] = {}
+
+    def say(self, about: str, text: str | None) -> None:
+        """Report a state once, when it changes; None when all is well again."""
+        before = self._said.get(about)
+        if text is None:
+            if before is not None:
+                del self._said[about]
+                self._report(f"{about}: well again")
+        elif text != before:
+            self._said[about] = text
+            self._report(f"{about}: {text}")
+
+    def store_all(self, schedule: _Schedule, eplb: LogFeed | None, interval: float) -> None:
+        """Store results as they come, until there will be no more."""
+        log_due = time.monotonic() + interval
+        while not self._ended:
+            try:
+                result = self.results.get(timeout=None if eplb is None else max(0.0, log_due - time.monotonic()))
+            except queue.Empty:
+                result = None
+            else:
+                self._ended = result is None
+            owner = None if eplb is None else eplb.owner(schedule.targets_now)
+            if result is not None:
+                extra = None if eplb is None or owner is None or owner != result.target else self._log_page(eplb)
+                self._store_scrape(result, extra)
+            if eplb is not None and (self._ended or time.monotonic() >= log_due):
+                log_due += interval * (1 + max(0, int((time.monotonic() - log_due) / interval)))
+                page = self._log_page(eplb) if owner is None else None
+                if page is not None:
+                    self._store(eplb.own_labels(), time.time_ns() // 1_000_000, page)
+
+    def discard_rest(self) -> None:
+        """Take results nobody will store, so that no thread waits for room."""
+        while not self._ended:
+            self._ended = self.results.get() is None
+
+    def _log_page(self, eplb: LogFeed) -> Page | None:
+        page = eplb_page(eplb.log.read())
+        self.say("EPLB log", eplb.log.problem)
+        return page
+
+    def _store_scrape(self, result: ScrapeResult, extra: Page | None) -> None:
+        self.stats.scrapes += 1
+        self.stats.failed += not result.up
+        problems = result.page.problems if result.page is not None else []
+        trouble = result.error or (f"{len(problems)} problems, first: {problems[0]}" if problems else None)
+        self.say(_name(result.target), trouble)
+        self._store(dict(result.target.labels), result.timestamp_ms, page_to_store(result, extra))
+
+    def _store(self, labels: dict[str, str], timestamp_ms: int, page: Page) -> None:
+        try:
+            self._sink.append(labels, timestamp_ms, page)
+        except InferdocError as error:
+            self.stats.not_stored += 1
+            if self._raise:
+                raise
+            self.say("store", str(error))
+        else:
+            self.stats.samples += len(page)
+            self.say("store", None)
+
+
+class _Schedule:
+    """Decides when each target is scraped, in a thread of its own, so that nothing delays it."""
+
+    def __init__(
+        self,
+        provider: TargetProvider,
+        run: _Run,
+        pool: ThreadPoolExecutor,
+        scraper: Scraper,
+        interval: float,
+        timeout: float,
+        duration: float | None,
+    ) -> None:
+        self._provider, self._run, self._pool, self._scraper = provider, run, pool, scraper
+        self._interval, self._timeout = interval, timeout
+        self._begin = time.monotonic()
+        self._end = float("inf") if duration is None else self._begin + duration
+        self._spread = interval if duration is None else min(interval, duration)
+        self._due: list[tuple[float, int, Target]] = []
+        self._known: dict[str, Target] = {}
+        self._busy: set[str] = set()
+        self._free = threading.Condition()
+        self._numbers = count()
+        self.targets_now: tuple[Target, ...] = ()
+
+    def run(self, once: bool) -> None:
+        """Submit scrapes until the end, wait for those under way, then say that all is done."""
+        try:
+            self._refresh(self._begin)
+            if once:
+                for target in self.targets_now:
+                    self._submit(target)
+            else:
+                self._loop()
+        except Exception as error:
+            self._run.say("targets", f"scheduling ended: {type(error).__name__}: {error}")
+        with self._free:
+            self._free.wait_for(lambda: not self._busy)
+        self._run.results.put(None)
+
+    def _loop(self) -> None:
+        every = min(self._interval, _REFRESH_SECONDS)
+        refresh_at = self._begin + every
+        while not self._run.stop.is_set() and (now := time.monotonic()) < self._end:
+            if now >= refresh_at:
+                self._refresh(now)
+                refresh_at = now + every
+            while self._due and self._due[0][0] <= now:
+                due, number, target = heapq.heappop(self._due)
+                if self._known.get(_key(target)) is not target:
+                    continue
+                self._submit(target)
+                missed = int((now - due) / self._interval)
+                self._run.stats.left_out += missed
+                heapq.heappush(self._due, (due + (missed + 1) * self._interval, number, target))
+            next_due = self._due[0][0] if self._due else refresh_at
+            self._run.stop.wait(max(0.0, min(refresh_at, next_due, self._end) - time.monotonic()))
+
+    def _refresh(self, now: float) -> None:
+        """Take up new targets, forget those that are gone."""
+        try:
+            wanted = {_key(target): target for target in self._provider.targets()}
+        except InferdocError as error:
+            self._run.say("targets", str(error))
+            return
+        problems = self._provider.problems
+        self._run.say("targets", "; ".join(problems) if problems else None)
+        for gone in self._known.keys() - wanted.keys():
+            self._scraper.forget(self._known.pop(gone))
+        for key in wanted.keys() - self._known.keys():
+            target = self._known[key] = wanted[key]
+            first = self._begin + jitter(target, self._spread)
+            turns = max(0, math.ceil((now - first) / self._interval))
+            heapq.heappush(self._due, (first + turns * self._interval, next(self._numbers), target))
+        self.targets_now = tuple(self._known.values())
+
+    def _submit(self, target: Target) -> None:
+        key = _key(target)
+        with self._free:
+            if key in self._busy:
+                self._run.stats.left_out += 1
+                return
+            self._busy.add(key)
+        self._pool.submit(self._scrape, target, key)
+
+    def _scrape(self, target: Target, key: str) -> None:
+        try:
+            if not self._run.stop.is_set():
+                self._run.results.put(self._scraper.scrape(target, self._timeout))
+        finally:
+            with self._free:
+                self._busy.discard(key)
+                self._free.notify_all()
+
+
+def _key(target: Target) -> str:
+    return "\0".join([target.url, *(f"{name}={value}" for name, value in sorted(target.labels.items()))])
+
+
+def _name(target: Target) -> str:
+    pod, instance = target.labels.get("pod"), target.labels.get("instance", "")
+    return f"{pod} ({instance})" if pod else instance

@@ -1,0 +1,242 @@
+"""Where to scrape: from flags, from the configuration, and from Prometheus file_sd files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit, urlunsplit
+
+from inferdoc.errors import ConfigError
+
+DEFAULT_JOB = "inferdoc"
+_WILDCARD = re.compile(r"[*?\[]")
+_LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\Z")
+_ENTRY_KEYS = frozenset({"url", "targets", "labels", "job"})
+
+
+@dataclass(frozen=True)
+class Target:
+    """One page to scrape.
+
+    Attributes:
+        url: with scheme and path; carries no user name or password.
+        labels: set on every series of the page; always holds `job` and `instance`, and what is known
+            of `pod`, `namespace`, `node`, `role`, `tier` and so on.
+    """
+
+    url: str
+    labels: Mapping[str, str] = field(hash=False)
+
+
+def make_target(address: str, labels: Mapping[str, str] | None = None) -> Target:
+    """A target from an address as people write it: `host:8000`, `http://host:8000` or a whole URL.
+
+    `http` and `/metrics` are filled in; `instance` is `host:port` and `job` is `inferdoc` unless given.
+
+    Raises:
+        ConfigError: no usable URL, credentials inside it, or an invalid label name.
+    """
+    text = address.strip()
+    parts = urlsplit(text if "://" in text else f"http://{text}")
+    try:
+        port = parts.port
+    except ValueError:
+        raise ConfigError(f"target {_host(parts.netloc)}: the port is not a number") from None
+    if parts.username is not None or parts.password is not None:
+        raise ConfigError(
+            f"target {_host(parts.netloc)}: credentials do not belong in the URL; use a bearer token file or basic auth"
+        )
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"target {text[:100]!r} is not a URL such as http://host:8000/metrics")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    netloc = host if port is None else f"{host}:{port}"
+    url = urlunsplit((parts.scheme, netloc, "/metrics" if parts.path in ("", "/") else parts.path, parts.query, ""))
+    given = {name: value for name, value in (labels or {}).items() if value}
+    for name in given:
+        if not _LABEL_NAME.match(name):
+            raise ConfigError(f"target {netloc}: {name!r} is not a label name")
+    return Target(url, {"job": DEFAULT_JOB, "instance": netloc, **given})
+
+
+def target_from_flag(text: str) -> Target:
+    """`URL[,label=value]...`, as `--target` takes it: `http://10.0.0.7:8000,pod=vllm-0,role=decode`.
+
+    Raises:
+        ConfigError: see `make_target`.
+    """
+    address, *pairs = text.split(",")
+    labels = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise ConfigError(f"target {address[:100]!r}: expected label=value after the comma, found {pair[:40]!r}")
+        labels[name.strip()] = value.strip()
+    return make_target(address, labels)
+
+
+def targets_from_config(entries: Sequence[Mapping[str, object]], where: str = "targets") -> list[Target]:
+    """Targets of a configuration section.
+
+    Args:
+        entries: each `{url = "...", labels = {...}}`, or, for several pages with the same labels,
+            `{targets = ["host:port", ...], labels = {...}}`; both may have `job`.
+        where: how the section is called in errors.
+
+    Raises:
+        ConfigError: names the entry and what was expected.
+    """
+    found: list[Target] = []
+    for number, entry in enumerate(entries):
+        path = f"{where}[{number}]"
+        if not isinstance(entry, Mapping):
+            raise ConfigError(f"{path}: expected a table with url or targets, found {type(entry).__name__}")
+        unknown = sorted(set(entry) - _ENTRY_KEYS)
+        if unknown:
+            raise ConfigError(f"{path}: unknown key {unknown[0]!r}; known are {', '.join(sorted(_ENTRY_KEYS))}")
+        addresses = _text_list(entry.get("targets", []), f"{path}.targets")
+        if "url" in entry:
+            addresses = [_text(entry["url"], f"{path}.url"), *addresses]
+        if not addresses:
+            raise ConfigError(f"{path}: expected url or targets")
+        labels = _labels(entry.get("labels", {}), f"{path}.labels")
+        if "job" in entry:
+            labels["job"] = _text(entry["job"], f"{path}.job")
+        found += [make_target(address, labels) for address in addresses]
+    return found
+
+
+def targets_from_file_sd(document: object, where: str) -> list[Target]:
+    """Targets of a Prometheus file_sd document: a list of `{targets: [host:port], labels: {...}}`.
+
+    `__scheme__`, `__metrics_path__` and `__param_NAME` are honoured, other `__` labels dropped.
+
+    Raises:
+        ConfigError: names the file, the place in it, and what was expected.
+    """
+    if not isinstance(document, list):
+        raise ConfigError(f"{where}: expected a list of target groups, found {type(document).__name__}")
+    found: list[Target] = []
+    for number, group in enumerate(document):
+        path = f"{where}: [{number}]"
+        if not isinstance(group, dict):
+            raise ConfigError(f"{path}: expected a target group, found {type(group).__name__}")
+        labels = _labels(group.get("labels") or {}, f"{path}.labels")
+        scheme = labels.get("__scheme__", "http")
+        metrics_path = "/" + labels.get("__metrics_path__", "/metrics").lstrip("/")
+        query = urlencode([(name[8:], value) for name, value in labels.items() if name.startswith("__param_")])
+        kept = {name: value for name, value in labels.items() if not name.startswith("__")}
+        for address in _text_list(group.get("targets", []), f"{path}.targets"):
+            if "/" in address:
+                raise ConfigError(f"{path}.targets: expected host:port, found {address[:100]!r}")
+            found.append(make_target(f"{scheme}://{address}{metrics_path}{'?' + query if query else ''}", kept))
+    return found
+
+
+class FileDiscovery:
+    """Reads file_sd files (JSON or YAML) and reads them again when they change.
+
+    The last part of `pattern` may hold wildcards, as in Prometheus. A file that turns bad keeps its last good
+    targets and is named in `problems` until it is good again. A file that is gone has no targets.
+    """
+
+    def __init__(self, pattern: str | Path) -> None:
+        self._pattern = Path(pattern)
+        self._seen: dict[Path, tuple[int, int, int]] = {}
+        self._targets: dict[Path, list[Target]] = {}
+        self._faults: dict[Path, str] = {}
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong with the files now, one line each."""
+        return list(self._faults.values())
+
+    def targets(self) -> list[Target]:
+        """The targets of all files as they stand now."""
+        wanted = self._pattern
+        paths = [wanted] if not _WILDCARD.search(wanted.name) else sorted(wanted.parent.glob(wanted.name))
+        for gone in (self._seen.keys() | self._faults.keys()) - set(paths):
+            self._seen.pop(gone, None)
+            self._targets.pop(gone, None)
+            self._faults.pop(gone, None)
+        for path in paths:
+            self._refresh(path)
+        return [target for path in paths for target in self._targets.get(path, [])]
+
+    def _refresh(self, path: Path) -> None:
+        try:
+            status = path.stat()
+            version = (status.st_mtime_ns, status.st_size, status.st_ino)
+            if self._seen.get(path) == version:
+                return
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            self._seen.pop(path, None)
+            self._targets.pop(path, None)
+            self._faults[path] = f"{path}: no such file"
+            return
+        except (OSError, UnicodeDecodeError) as error:
+            self._seen.pop(path, None)
+            self._faults[path] = f"{path}: {error.strerror if isinstance(error, OSError) else 'not UTF-8'}"
+            return
+        self._seen[path] = version
+        try:
+            self._targets[path] = targets_from_file_sd(_load(text, str(path)), str(path))
+            self._faults.pop(path, None)
+        except ConfigError as error:
+            kept = len(self._targets.get(path, []))
+            self._faults[path] = f"{error}; its last {kept} good targets stay" if kept else str(error)
+
+
+class Discovery:
+    """All sources of targets together. Call `targets()` as often as you like; it is cheap when nothing changed."""
+
+    def __init__(self, fixed: Iterable[Target] = (), file_sd: Iterable[str | Path] = ()) -> None:
+        self._fixed = list(fixed)
+        self._files = [FileDiscovery(pattern) for pattern in file_sd]
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong with the file_sd files now, one line each."""
+        return [problem for files in self._files for problem in files.problems]
+
+    def targets(self) -> list[Target]:
+        """Every target once."""
+        found: dict[tuple[str, tuple[tuple[str, str], ...]], Target] = {}
+        for target in [*self._fixed, *(target for files in self._files for target in files.targets())]:
+            found.setdefault((target.url, tuple(sorted(target.labels.items()))), target)
+        return list(found.values())
+
+
+def _load(text: str, path: str) -> object:
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark is not None else ""
+        raise ConfigError(f"{path}{line}: neither JSON nor YAML ({getattr(error, 'problem', None)})") from None
+
+
+def _text(value: object, path: str) -> str:
+    if not isinstance(value, str):
+        raise ConfigError(f"{path}: expected text, found {type(value).__name__}")
+    return value
+
+
+def _text_list(value: object, path: str) -> list[str]:
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise ConfigError(f"{path}: expected a list of addresses, found {type(value).__name__}")
+    return [_text(item, f"{path}[{number}]") for number, item in enumerate(value)]
+
+
+def _labels(value: object, path: str) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{path}: expected label names and values, found {type(value).__name__}")
+    return {_text(name, path): _text(text, f"{path}.{name}") for name, text in value.items()}
+
+
+def _host(netloc: str) -> str:
+    return netloc.rpartition("@")[2]

@@ -1,0 +1,349 @@
+"""Fetches one metrics page: bounded in time and size, never trusting the other side, never raising."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+import threading
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from urllib.parse import urljoin, urlsplit
+
+import requests
+from urllib3.exceptions import HTTPError, ReadTimeoutError
+from urllib3.util.retry import Retry
+
+from inferdoc.collect.deadline import Deadline, DeadlineAdapter, DeadlineWatch
+from inferdoc.collect.discovery import Target
+from inferdoc.collect.exposition import parse
+from inferdoc.collect.samples import Page, ParseError
+
+ACCEPT = "text/plain;version=0.0.4,*/*;q=0.1"
+_BLOCK_BYTES = 1 << 16
+_MAX_REDIRECTS = 5
+_AUTODETECT_GZIP_OR_ZLIB = 47
+
+
+@dataclass(frozen=True)
+class ScrapeOptions:
+    """How targets are scraped.
+
+    Attributes:
+        timeout: seconds for a whole scrape: name look-up to last byte.
+        connect_timeout: seconds to establish a connection.
+        body_limit: bytes of a page after decompression; a larger page is refused while it arrives.
+        ca_file: certificates to trust instead of the usual ones. Verification itself cannot be switched off.
+        bearer_token_file: read before each scrape, so that a rotated token is picked up.
+        username, password: HTTP basic authentication.
+        headers: sent with every request, such as a tenant id.
+    """
+
+    timeout: float = 10.0
+    connect_timeout: float = 5.0
+    body_limit: int = 64 << 20
+    ca_file: Path | None = None
+    bearer_token_file: Path | None = None
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class ScrapeResult:
+    """What one scrape gave.
+
+    Attributes:
+        target: what was scraped.
+        timestamp_ms: when it began, milliseconds since 1970 UTC.
+        page: the samples; None where there are none. A page whose body was cut short is kept
+            as far as it goes, beside the `error`.
+        error: why the scrape failed, one line without secrets; None where it succeeded.
+        duration_seconds: how long it took.
+        body_bytes: size of the page after decompression, as far as it was read.
+    """
+
+    target: Target
+    timestamp_ms: int
+    page: Page | None
+    error: str | None
+    duration_seconds: float
+    body_bytes: int
+
+    @property
+    def up(self) -> bool:
+        """Whether the scrape succeeded as a whole."""
+        return self.error is None
+
+
+class _ScrapeError(Exception):
+    """A failure already put in words."""
+
+
+@dataclass
+class _Answer:
+    """What has arrived so far."""
+
+    content_type: str = ""
+    redirected_to: str = ""
+    blocks: list[bytes] = field(default_factory=list)
+    size: int = 0
+
+
+class Scraper:
+    """Scrapes targets, with a connection kept alive for each. Safe to use from many threads.
+
+    Proxies and `.netrc` of the environment are not used: a token must not leave for a host nobody named.
+    """
+
+    def __init__(self, options: ScrapeOptions | None = None) -> None:
+        self.options = options or ScrapeOptions()
+        self._watch = DeadlineWatch()
+        self._lock = threading.Lock()
+        self._sessions: dict[Target, requests.Session] = {}
+
+    def __enter__(self) -> Scraper:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        with self._lock:
+            sessions = list(self._sessions.values())
+            self._sessions.clear()
+        for session in sessions:
+            session.close()
+        self._watch.close()
+
+    def forget(self, target: Target) -> None:
+        """Close the connection of a target that is gone."""
+        with self._lock:
+            session = self._sessions.pop(target, None)
+        if session is not None:
+            session.close()
+
+    def scrape(self, target: Target, timeout: float | None = None) -> ScrapeResult:
+        """Scrape once. Whatever goes wrong stands in the result; nothing is raised.
+
+        Args:
+            target: what to scrape. Not twice at the same time.
+            timeout: seconds for all of it; by default that of the options.
+        """
+        timestamp_ms = time.time_ns() // 1_000_000
+        begin = time.perf_counter()
+        answer = _Answer()
+        seconds = self.options.timeout if timeout is None else timeout
+        error: str | None = None
+        with self._watch.within(seconds) as deadline:
+            try:
+                self._fetch(target, deadline, answer)
+            except _ScrapeError as fault:
+                error = str(fault)
+            except (requests.RequestException, HTTPError, OSError, ValueError) as fault:
+                error = describe(fault)
+            if deadline.expired:
+                error = f"took longer than {seconds:g} s"
+        page = None
+        if error is None or answer.size:
+            page, error = _read(answer, error)
+        if error is not None:
+            self.forget(target)
+        return ScrapeResult(target, timestamp_ms, page, error, time.perf_counter() - begin, answer.size)
+
+    def _session(self, target: Target) -> requests.Session:
+        with self._lock:
+            session = self._sessions.get(target)
+            if session is None:
+                session = self._sessions[target] = self._new_session()
+            return session
+
+    def _new_session(self) -> requests.Session:
+        session = requests.Session()
+        session.trust_env = False
+        session.verify = True if self.options.ca_file is None else str(self.options.ca_file)
+        # An idle connection may be closed by the target just as the next request leaves: try that once more.
+        retry = Retry(total=1, connect=0, read=1, redirect=0, status=0, other=0)
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, DeadlineAdapter(pool_connections=1, pool_maxsize=1, max_retries=retry))
+        return session
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"User-Agent": _user_agent(), "Accept": ACCEPT, "Accept-Encoding": "gzip", **self.options.headers}
+        token_file = self.options.bearer_token_file
+        if token_file is not None:
+            try:
+                token = token_file.read_text().strip()
+            except (OSError, ValueError) as error:
+                reason = error.strerror if isinstance(error, OSError) else "not text"
+                raise _ScrapeError(f"bearer token file {token_file}: {reason}") from None
+            headers["Authorization"] = f"Bearer {token}"
+        return headers
+
+    def _fetch(self, target: Target, deadline: Deadline, answer: _Answer) -> None:
+        session, url, headers = self._session(target), target.url, self._headers()
+        options = self.options
+        basic = None if options.username is None else (options.username, options.password or "")
+        for _ in range(_MAX_REDIRECTS + 1):
+            response = session.get(
+                url,
+                headers=headers,
+                auth=basic,
+                stream=True,
+                allow_redirects=False,
+                timeout=(min(options.connect_timeout, deadline.remaining()), deadline.remaining() + 1),
+            )
+            session.cookies.clear()
+            with response:
+                if not response.is_redirect:
+                    self._receive(response, answer)
+                    return
+                url = answer.redirected_to = _redirect(url, response.headers["location"])
+        raise _ScrapeError(f"redirects more than {_MAX_REDIRECTS} times: is this behind a login?")
+
+    def _receive(self, response: requests.Response, answer: _Answer) -> None:
+        if response.status_code != 200:
+            raise _ScrapeError(_status_text(response))
+        limit = self.options.body_limit
+        announced = response.headers.get("Content-Length", "")
+        if announced.isdigit() and int(announced) > limit:
+            raise _ScrapeError(_too_large(limit))
+        answer.content_type = response.headers.get("Content-Type", "")
+        coding = response.headers.get("Content-Encoding", "").strip().lower()
+        blocks = _raw_blocks(response)
+        if coding in ("gzip", "x-gzip", "deflate"):
+            blocks = _decompressed(blocks)
+        elif coding not in ("", "identity"):
+            raise _ScrapeError(f"sends Content-Encoding {coding[:20]}, which was not asked for")
+        for block in blocks:
+            answer.size += len(block)
+            if answer.size > limit:
+                answer.blocks.clear()
+                answer.size = limit
+                raise _ScrapeError(_too_large(limit))
+            answer.blocks.append(block)
+
+
+def _raw_blocks(response: requests.Response) -> Iterator[bytes]:
+    while block := response.raw.read(_BLOCK_BYTES, decode_content=False):
+        yield block
+
+
+def _decompressed(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Decompress in bounded pieces: a small body may blow up a thousandfold."""
+    decoder = zlib.decompressobj(wbits=_AUTODETECT_GZIP_OR_ZLIB)
+    received = 0
+    for block in blocks:
+        received += len(block)
+        while block:
+            try:
+                yield decoder.decompress(block, _BLOCK_BYTES)
+            except zlib.error:
+                raise _ScrapeError(f"compressed body is damaged near byte {received}") from None
+            block = decoder.unconsumed_tail
+            if decoder.eof:
+                block, decoder = decoder.unused_data, zlib.decompressobj(wbits=_AUTODETECT_GZIP_OR_ZLIB)
+                if not block:
+                    received = 0
+    yield decoder.flush()
+    if received and not decoder.eof:
+        raise _ScrapeError(f"compressed body is cut after {received} bytes")
+
+
+def _read(answer: _Answer, error: str | None) -> tuple[Page | None, str | None]:
+    """The page, as far as it arrived, and the error: that of fetching before that of parsing."""
+    body = b"".join(answer.blocks)
+    if error is not None and not body:
+        return None, error
+    try:
+        return parse(body, answer.content_type, strict=False), error
+    except ParseError as fault:
+        where = f" (redirected to {_without_secrets(answer.redirected_to)})" if answer.redirected_to else ""
+        return None, error or f"{fault}{where}"
+
+
+def _redirect(url: str, location: str) -> str:
+    """Where a redirect leads. Only the same host is followed: credentials go nowhere else."""
+    to = urljoin(url, location)
+    here, there = urlsplit(url), urlsplit(to)
+    same_host = here.hostname == there.hostname
+    if there.scheme not in ("http", "https") or not same_host or (here.scheme, there.scheme) == ("https", "http"):
+        raise _ScrapeError(f"redirects to {_without_secrets(to)}: is this behind a login?")
+    return to
+
+
+def _without_secrets(url: str) -> str:
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{host}{port}{parts.path}"[:200]
+
+
+def _status_text(response: requests.Response) -> str:
+    hints = {
+        401: ": check the bearer token or the password",
+        403: ": these credentials may not read it",
+        404: ": is the path right?",
+        429: ": it limits how often it is read",
+    }
+    reason = "".join(letter for letter in (response.reason or "")[:40] if letter.isprintable())
+    return f"HTTP {response.status_code} {reason}".rstrip() + hints.get(response.status_code, "")
+
+
+def _too_large(limit: int) -> str:
+    size = f"{limit / (1 << 20):g} MiB" if limit >= 1 << 20 else f"{limit} bytes"
+    return f"page is larger than {size}: is this a metrics page?"
+
+
+def describe(fault: BaseException) -> str:
+    """A network fault in plain words, without the URL (which may carry secrets)."""
+    chain = list(_chain(fault))
+    for cause in chain:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"TLS certificate is not trusted ({cause.verify_message}): give the CA that signed it"
+        if isinstance(cause, socket.gaierror):
+            return "host name not found"
+        if isinstance(cause, ConnectionRefusedError):
+            return "connection refused"
+    for cause in chain:
+        if isinstance(cause, ssl.SSLError):
+            return f"TLS fails ({(cause.reason or 'no reason given').replace('_', ' ').lower()})"
+        if isinstance(cause, requests.ConnectTimeout):
+            return "no connection: timed out"
+        if isinstance(cause, (requests.ReadTimeout, ReadTimeoutError, TimeoutError)):
+            return "no answer: timed out"
+        if isinstance(cause, (requests.exceptions.InvalidURL, requests.exceptions.InvalidHeader)):
+            return "invalid URL" if isinstance(cause, requests.exceptions.InvalidURL) else "invalid request header"
+    for cause in chain:
+        if isinstance(cause, ConnectionError):
+            return "connection closed by the target"
+        if isinstance(cause, http.client.IncompleteRead):
+            return "body is cut: connection closed by the target"
+        if isinstance(cause, http.client.HTTPException):
+            return "does not speak HTTP"
+        if isinstance(cause, OSError) and not isinstance(cause, requests.RequestException) and cause.strerror:
+            return f"connection failed: {cause.strerror}"
+    return f"connection failed ({type(chain[-1]).__name__})"
+
+
+def _chain(fault: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    waiting: list[object] = [fault]
+    while waiting:
+        cause = waiting.pop(0)
+        if isinstance(cause, BaseException) and id(cause) not in seen:
+            seen.add(id(cause))
+            yield cause
+            waiting += [getattr(cause, "reason", None), cause.__cause__, cause.__context__, *cause.args]
+
+
+def _user_agent() -> str:
+    try:
+        return f"inferdoc/{version('inferdoc-toolkit')}"
+    except PackageNotFoundError:
+        return "inferdoc"
