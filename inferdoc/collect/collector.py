@@ -16,16 +16,17 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Protocol
 
-from inferdoc.collect.discovery import DEFAULT_JOB, Target
+from inferdoc.collect.discovery import DEFAULT_JOB, Target, pairs_from_flags
 from inferdoc.collect.eplb_log import EplbLog, eplb_page
 from inferdoc.collect.samples import Page
 from inferdoc.collect.scrape import ScrapeOptions, Scraper, ScrapeResult
 from inferdoc.collect.scrape_series import page_to_store
-from inferdoc.errors import InferdocError
+from inferdoc.errors import InferdocError, SourceError
 
 DEFAULT_WORKERS = 256
 _QUEUE_PAGES = 1024
 _REFRESH_SECONDS = 5.0
+_MAINTAIN_SECONDS = 3600.0
 
 
 class Sink(Protocol):
@@ -79,6 +80,16 @@ class LogFeed:
         return {"job": DEFAULT_JOB, "instance": f"eplb-log:{self.log.path.name}", **self.labels}
 
 
+def log_feed_from_flag(text: str) -> LogFeed:
+    """`FILE[,label=value]...`, as `--eplb-log` takes it.
+
+    Raises:
+        ConfigError: what follows a comma is no label=value.
+    """
+    path, *labels = text.split(",")
+    return LogFeed(EplbLog(path), pairs_from_flags(labels, f"EPLB log {path}"))
+
+
 def collect(
     targets: TargetProvider,
     sink: Sink,
@@ -90,6 +101,7 @@ def collect(
     options: ScrapeOptions | None = None,
     eplb: LogFeed | None = None,
     report: Callable[[str], None] = lambda line: None,
+    maintain: Callable[[], object] | None = None,
     workers: int = DEFAULT_WORKERS,
 ) -> CollectStats:
     """Scrape all targets and store every scrape as it comes in.
@@ -108,10 +120,12 @@ def collect(
         options: time limits and credentials. The time limit is at most the interval.
         eplb: a vLLM log to follow beside the targets.
         report: gets one line whenever something changes: a target fails, comes back, or sends bad lines.
+        maintain: called at the start and every hour, in the thread that stores; drops old scrapes, for example.
         workers: scrapes at the same time.
 
     Raises:
         InferdocError: with `once`, what the sink raised. Otherwise such an error is reported and the run goes on.
+        SourceError: with `once`, not one target could be scraped.
     """
     if interval <= 0:
         raise ValueError(f"interval must be above 0 seconds, not {interval}")
@@ -123,11 +137,14 @@ def collect(
         scheduler = threading.Thread(target=schedule.run, args=(once,), name="scrape-schedule", daemon=True)
         scheduler.start()
         try:
-            run.store_all(schedule, eplb, interval)
+            run.store_all(schedule, eplb, interval, maintain)
         finally:
             run.stop.set()
             run.discard_rest()
             scheduler.join()
+    if once and run.stats.scrapes == run.stats.failed:
+        reasons = run.complaints() or "there are none"
+        raise SourceError(f"none of {run.stats.scrapes} targets could be scraped: {reasons}")
     return run.stats
 
 
@@ -179,25 +196,50 @@ class _Run:
             self._said[about] = text
             self._report(f"{about}: {text}")
 
-    def store_all(self, schedule: _Schedule, eplb: LogFeed | None, interval: float) -> None:
+    def complaints(self) -> str:
+        """What is wrong now, the first few of it on one line."""
+        return "; ".join(f"{about}: {text}" for about, text in list(self._said.items())[:3])
+
+    def store_all(
+        self, schedule: _Schedule, eplb: LogFeed | None, interval: float, maintain: Callable[[], object] | None
+    ) -> None:
         """Store results as they come, until there will be no more."""
-        log_due = time.monotonic() + interval
+        now = time.monotonic()
+        log_due = math.inf if eplb is None else now + interval
+        maintain_due = math.inf if maintain is None else now
         while not self._ended:
-            try:
-                result = self.results.get(timeout=None if eplb is None else max(0.0, log_due - time.monotonic()))
-            except queue.Empty:
-                result = None
-            else:
-                self._ended = result is None
+            now = time.monotonic()
+            if maintain is not None and now >= maintain_due:
+                maintain_due = now + _MAINTAIN_SECONDS
+                self._maintain(maintain)
+            result = self._next_result(min(log_due, maintain_due) - time.monotonic())
             owner = None if eplb is None else eplb.owner(schedule.targets_now)
             if result is not None:
                 extra = None if eplb is None or owner is None or owner != result.target else self._log_page(eplb)
                 self._store_scrape(result, extra)
-            if eplb is not None and (self._ended or time.monotonic() >= log_due):
-                log_due += interval * (1 + max(0, int((time.monotonic() - log_due) / interval)))
+            now = time.monotonic()
+            if eplb is not None and (self._ended or now >= log_due):
+                log_due += interval * (1 + max(0, int((now - log_due) / interval)))
                 page = self._log_page(eplb) if owner is None else None
                 if page is not None:
                     self._store(eplb.own_labels(), time.time_ns() // 1_000_000, page)
+
+    def _next_result(self, seconds: float) -> ScrapeResult | None:
+        """The next result; None after so many seconds without one, or at the end."""
+        try:
+            result = self.results.get(timeout=None if math.isinf(seconds) else max(0.0, seconds))
+        except queue.Empty:
+            return None
+        self._ended = result is None
+        return result
+
+    def _maintain(self, work: Callable[[], object]) -> None:
+        try:
+            work()
+        except InferdocError as error:
+            self.say("store upkeep", str(error))
+        else:
+            self.say("store upkeep", None)
 
     def discard_rest(self) -> None:
         """Take results nobody will store, so that no thread waits for room."""

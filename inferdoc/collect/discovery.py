@@ -66,14 +66,23 @@ def target_from_flag(text: str) -> Target:
     Raises:
         ConfigError: see `make_target`.
     """
-    address, *pairs = text.split(",")
-    labels = {}
-    for pair in pairs:
+    address, *labels = text.split(",")
+    return make_target(address, pairs_from_flags(labels, f"target {_host(address)[:100]}"))
+
+
+def pairs_from_flags(pairs: Iterable[str], what: str) -> dict[str, str]:
+    """`name=value` texts as a dict.
+
+    Raises:
+        ConfigError: says for `what` which number of the pairs is wrong, but not its text, which may be a secret.
+    """
+    found = {}
+    for number, pair in enumerate(pairs, 1):
         name, equals, value = pair.partition("=")
-        if not equals:
-            raise ConfigError(f"target {address[:100]!r}: expected label=value after the comma, found {pair[:40]!r}")
-        labels[name.strip()] = value.strip()
-    return make_target(address, labels)
+        if not equals or not name.strip():
+            raise ConfigError(f"{what}: expected name=value, number {number} is not")
+        found[name.strip()] = value.strip()
+    return found
 
 
 def targets_from_config(entries: Sequence[Mapping[str, object]], where: str = "targets") -> list[Target]:

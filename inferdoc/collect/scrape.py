@@ -39,7 +39,7 @@ class ScrapeOptions:
         body_limit: bytes of a page after decompression; a larger page is refused while it arrives.
         ca_file: certificates to trust instead of the usual ones. Verification itself cannot be switched off.
         bearer_token_file: read before each scrape, so that a rotated token is picked up.
-        username, password: HTTP basic authentication.
+        username: for HTTP basic authentication, with `password` or `password_file` (read like the token).
         headers: sent with every request, such as a tenant id.
     """
 
@@ -50,6 +50,7 @@ class ScrapeOptions:
     bearer_token_file: Path | None = None
     username: str | None = None
     password: str | None = field(default=None, repr=False)
+    password_file: Path | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
@@ -175,20 +176,21 @@ class Scraper:
 
     def _headers(self) -> dict[str, str]:
         headers = {"User-Agent": _user_agent(), "Accept": ACCEPT, "Accept-Encoding": "gzip", **self.options.headers}
-        token_file = self.options.bearer_token_file
-        if token_file is not None:
-            try:
-                token = token_file.read_text().strip()
-            except (OSError, ValueError) as error:
-                reason = error.strerror if isinstance(error, OSError) else "not text"
-                raise _ScrapeError(f"bearer token file {token_file}: {reason}") from None
-            headers["Authorization"] = f"Bearer {token}"
+        if self.options.bearer_token_file is not None:
+            headers["Authorization"] = f"Bearer {_read_secret(self.options.bearer_token_file, 'bearer token file')}"
         return headers
 
-    def _fetch(self, target: Target, deadline: Deadline, answer: _Answer) -> None:
-        session, url, headers = self._session(target), target.url, self._headers()
+    def _basic(self) -> tuple[str, str] | None:
         options = self.options
-        basic = None if options.username is None else (options.username, options.password or "")
+        if options.username is None:
+            return None
+        if options.password_file is not None:
+            return options.username, _read_secret(options.password_file, "password file")
+        return options.username, options.password or ""
+
+    def _fetch(self, target: Target, deadline: Deadline, answer: _Answer) -> None:
+        session, url, headers, basic = self._session(target), target.url, self._headers(), self._basic()
+        options = self.options
         for _ in range(_MAX_REDIRECTS + 1):
             response = session.get(
                 url,
@@ -227,6 +229,14 @@ class Scraper:
                 answer.size = limit
                 raise _ScrapeError(_too_large(limit))
             answer.blocks.append(block)
+
+
+def _read_secret(path: Path, what: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not text"
+        raise _ScrapeError(f"{what} {path}: {reason}") from None
 
 
 def _raw_blocks(response: requests.Response) -> Iterator[bytes]:

@@ -19,7 +19,7 @@ from inferdoc.collect.discovery import Discovery, Target, make_target
 from inferdoc.collect.eplb_log import EplbLog
 from inferdoc.collect.samples import Page
 from inferdoc.collect.scrape import ScrapeOptions
-from inferdoc.errors import ConfigError, InferdocError
+from inferdoc.errors import ConfigError, InferdocError, SourceError
 
 from .conftest import PageServer, respond
 
@@ -142,6 +142,30 @@ def test_a_sink_that_refuses_is_reported_and_the_run_goes_on(server: PageServer)
     assert stats.not_stored == stats.scrapes >= 2
     with pytest.raises(InferdocError, match="disk is full"):
         collect(Discovery(pods(server, "a")), Memory(fail=True), once=True)
+
+
+def test_once_without_one_good_target_is_an_error(server: PageServer) -> None:
+    server.pages["/a"] = respond(b"", status=503)
+    sink = Memory()
+    with pytest.raises(SourceError, match=r"none of 1 targets could be scraped: a .*: HTTP 503 Service Unavailable"):
+        collect(Discovery(pods(server, "a")), sink, once=True)
+    assert sink.value("a", "up") == 0.0
+    with pytest.raises(SourceError, match=r"none of 0 targets could be scraped: targets: /no/such\.json: no such file"):
+        collect(Discovery(file_sd=["/no/such.json"]), sink, once=True)
+
+
+def test_upkeep_runs_where_pages_are_stored_and_its_errors_are_said(server: PageServer) -> None:
+    server.pages["/a"] = respond(PAGE)
+    calls: list[int] = []
+    said: list[str] = []
+
+    def upkeep() -> None:
+        calls.append(threading.get_ident())
+        raise InferdocError("cannot prune")
+
+    collect(Discovery(pods(server, "a")), Memory(), interval=0.1, duration=0.4, maintain=upkeep, report=said.append)
+    assert calls == [threading.get_ident()]
+    assert said == ["store upkeep: cannot prune"]
 
 
 def test_targets_come_and_go(server: PageServer, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_bad_addresses(address: str, reason: str) -> None:
 def test_flags_may_carry_labels() -> None:
     target = target_from_flag("http://10.0.0.7:8000,pod=vllm-0, role=decode")
     assert target.labels == {"job": "inferdoc", "instance": "10.0.0.7:8000", "pod": "vllm-0", "role": "decode"}
-    with pytest.raises(ConfigError, match="expected label=value after the comma, found 'pod'"):
+    with pytest.raises(ConfigError, match="target h:1: expected name=value, number 1 is not"):
         target_from_flag("h:1,pod")
     with pytest.raises(ConfigError, match="'po-d' is not a label name"):
         target_from_flag("h:1,po-d=1")

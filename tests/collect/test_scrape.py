@@ -314,11 +314,17 @@ def test_credentials_are_sent_and_never_shown(server: PageServer, tmp_path: Path
     assert bad.error == "invalid request header"
 
 
-def test_basic_authentication(server: PageServer) -> None:
+def test_basic_authentication(server: PageServer, tmp_path: Path) -> None:
     server.pages["/metrics"] = respond(PAGE)
-    with Scraper(ScrapeOptions(username="scraper", password="word")) as scraper:
-        assert scraper.scrape(make_target(server.url)).up
-    assert server.requests[0][1]["Authorization"] == "Basic c2NyYXBlcjp3b3Jk"
+    secret = tmp_path / "password"
+    secret.write_text("word\n")
+    for options in (
+        ScrapeOptions(username="scraper", password="word"),
+        ScrapeOptions(username="scraper", password_file=secret),
+    ):
+        with Scraper(options) as scraper:
+            assert scraper.scrape(make_target(server.url)).up
+        assert server.requests[-1][1]["Authorization"] == "Basic c2NyYXBlcjp3b3Jk"
 
 
 def test_the_environment_names_no_proxy_and_no_netrc(

@@ -1,0 +1,97 @@
+"""`inferdoc collect`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command("collect")
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="URL[,LABEL=VALUE]...",
+    help="A page to scrape; /metrics is the default path. Labels such as pod, node or role go to all its series.",
+)
+@click.option(
+    "--file-sd", multiple=True, metavar="FILE", help="Prometheus file_sd targets; read again when it changes."
+)
+@click.option(
+    "--interval", default="15s", show_default=True, metavar="DURATION", help="Between two scrapes of a target."
+)
+@click.option("--timeout", default="10s", show_default=True, metavar="DURATION", help="For a whole scrape.")
+@click.option("--store", envvar="INFERDOC_STORE", required=True, metavar="PATH", help="The embedded store to fill.")
+@click.option("--once", is_flag=True, help="Scrape every target once and end.")
+@click.option("--duration", metavar="DURATION", help="End after this time. Default: run until stopped.")
+@click.option("--retention", default="15d", show_default=True, metavar="DURATION", help="Drop scrapes older than this.")
+@click.option(
+    "--retention-mb", type=click.IntRange(min=1), metavar="MB", help="Drop the oldest beyond this store size."
+)
+@click.option("--eplb-log", metavar="FILE[,LABEL=VALUE]...", help="A vLLM log with EPLB balancedness lines to follow.")
+@click.option("--ca-file", type=FILE, help="Trust this CA instead of the usual ones.")
+@click.option("--bearer-token-file", type=FILE, help="Read before every scrape.")
+@click.option("--username", metavar="NAME", help="For basic authentication, with --password-file.")
+@click.option("--password-file", type=FILE, help="Read before every scrape.")
+@click.option(
+    "--header", "headers", multiple=True, metavar="NAME=VALUE", help="Sent with every scrape, e.g. a tenant id."
+)
+def command(
+    targets: tuple[str, ...],
+    file_sd: tuple[str, ...],
+    interval: str,
+    timeout: str,
+    store: str,
+    once: bool,
+    duration: str | None,
+    retention: str,
+    retention_mb: int | None,
+    eplb_log: str | None,
+    ca_file: Path | None,
+    bearer_token_file: Path | None,
+    username: str | None,
+    password_file: Path | None,
+    headers: tuple[str, ...],
+) -> None:
+    """Scrape metrics pages into the embedded store, until stopped.
+
+    Each target has its own moment in the interval. A target that fails is stored as `up` 0 and stops nobody.
+    """
+    from inferdoc.collect.collector import collect, log_feed_from_flag, stop_on_signals
+    from inferdoc.collect.discovery import Discovery, pairs_from_flags, target_from_flag
+    from inferdoc.collect.scrape import ScrapeOptions
+    from inferdoc.forecast.parse import seconds_of
+    from inferdoc.store import Store, prune
+
+    if not (targets or file_sd or eplb_log):
+        raise click.UsageError("nothing to collect: give --target, --file-sd or --eplb-log")
+    options = ScrapeOptions(
+        timeout=seconds_of(timeout, "--timeout"),
+        ca_file=ca_file,
+        bearer_token_file=bearer_token_file,
+        username=username,
+        password_file=password_file,
+        headers=pairs_from_flags(headers, "--header"),
+    )
+    discovery = Discovery([target_from_flag(text) for text in targets], file_sd)
+    max_age_ms = seconds_of(retention, "--retention") * 1000
+    max_bytes = None if retention_mb is None else retention_mb * 1_000_000
+    with Store.open(store, "w") as opened, stop_on_signals() as stop:
+        stats = collect(
+            discovery,
+            opened.writer,
+            interval=seconds_of(interval, "--interval"),
+            duration=None if duration is None else seconds_of(duration, "--duration"),
+            once=once,
+            stop=stop,
+            options=options,
+            eplb=None if eplb_log is None else log_feed_from_flag(eplb_log),
+            report=lambda line: click.echo(line, err=True),
+            maintain=lambda: prune(opened, max_age_ms, max_bytes),
+        )
+        for problem in opened.writer.problems:
+            click.echo(f"warning: {problem}", err=True)
+    click.echo(f"{stats.scrapes} scrapes ({stats.failed} failed), {stats.samples} samples stored in {store}", err=True)
