@@ -1,1 +1,1 @@
-"""inferdoc.prewarm"""
+"""Prewarm plans: a floor under the user's autoscaler, made from forecasts, emitted for what people run, and proved."""

@@ -1,0 +1,93 @@
+"""`inferdoc prewarm`: plans that start replicas before the load comes, a floor under the autoscaler."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+TARGETS = ("keda-cron", "cronjob", "json")
+ZONE_HELP = "IANA zone whose clock the users live by."
+PLAN = click.option(
+    "--plan", "path", default="-", show_default=True, metavar="FILE|-", help="Plan as JSON; - reads standard input."
+)
+OUT = click.option(
+    "--out", "target", metavar="PATH", help="Write to PATH (replaced in one step) instead of standard output."
+)
+
+
+@click.group("prewarm", short_help="Plan, emit and prove prewarm schedules.")
+def command() -> None:
+    """Start replicas before the load comes: plan, explain, emit.
+
+    A plan is a floor under the user's autoscaler, never its replacement.
+    """
+
+
+@command.command("plan")
+@click.option("--input", "path", required=True, metavar="FILE|-", help="CSV `timestamp,value` (plain or gzip).")
+@click.option("--kind", type=click.Choice(["amount", "rate"]), default="amount", show_default=True)
+@click.option(
+    "--rps-per-replica", "rps", type=float, required=True, help="Load per second one replica serves at its SLO."
+)
+@click.option("--cold-start", default="5m", show_default=True, metavar="DURATION", help="From creation to ready.")
+@click.option("--min", "minimum", type=int, default=1, show_default=True, help="Replicas kept warm at all times.")
+@click.option("--max", "maximum", type=int, default=100, show_default=True, help="Replicas never exceeded.")
+@click.option("--tz", "zone", default="UTC", show_default=True, metavar="ZONE", help=ZONE_HELP)
+@click.option(
+    "--horizon", default="7d", show_default=True, metavar="DURATION", help="At most 7d: a plan is a local week."
+)
+@click.option("--policy", type=click.Choice(["economy", "balanced", "safe"]), default="balanced", show_default=True)
+@click.option("--quantile", type=click.FloatRange(0.5, 0.999), help="Instead of the policy's forecast quantile.")
+@click.option("--utilisation", type=click.FloatRange(0.05, 1.0), help="Instead of the policy's share of a replica.")
+@click.option("--safety-factor", "safety", type=click.FloatRange(0.1, 10), default=1.0, show_default=True)
+@click.option("--ramp", type=int, metavar="N", help="At most N replicas started within five minutes.")
+@click.option(
+    "--dwell", default="30m", show_default=True, metavar="DURATION", help="A level is held at least this long."
+)
+@click.option("--budget", type=float, metavar="HOURS", help="Replica-hours a week the floor may cost.")
+@click.option("--scale-to-zero", is_flag=True, help="Allow --min 0: the first request then pays the cold start.")
+@click.option("--holidays", metavar="FILE", help="Local dates (YYYY-MM-DD, one a line) that behave like a weekend.")
+@click.option("--from", "begin", metavar="TIME", help="Plan as of TIME, from earlier data only.")
+@click.option("--pool", metavar="NAME", help="Name of the pool (default: the file's name).")
+@click.option("--role", type=click.Choice(["both", "prefill", "decode"]), default="both", show_default=True)
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@OUT
+def plan(**asked: Any) -> None:
+    """Forecast a pool and turn it into windows with a floor of replicas."""
+    from inferdoc.prewarm import command as work
+
+    sys.exit(work.plan(**asked))
+
+
+@command.command("explain")
+@PLAN
+@click.option("--days", type=float, default=2.0, show_default=True, help="How far to look.")
+@click.option("--from", "begin", metavar="TIME", help="Instead of now.")
+def explain(**asked: Any) -> None:
+    """List the next changes in local time and UTC, with the reason for each."""
+    from inferdoc.prewarm import command as work
+
+    sys.exit(work.show(**asked))
+
+
+@command.command("emit")
+@PLAN
+@click.option("--target", "goal", type=click.Choice(TARGETS), required=True)
+@click.option("--pool", metavar="NAME", help="Which pool of the plan (needed when it has several).")
+@click.option("--name", metavar="NAME", help="Object to change (default: the pool's name).")
+@click.option("--namespace", metavar="NAME", default="default", show_default=True)
+@click.option("--workload", metavar="NAME", help="keda-cron: the workload that is scaled (default: the object's name).")
+@click.option(
+    "--existing", metavar="FILE", help="The object as it stands (kubectl get -o yaml); it is merged, not replaced."
+)
+@click.option("--kind", metavar="KIND", help="cronjob: kind of object whose floor is set.")
+@click.option("--image", metavar="IMAGE", help="cronjob: an image with kubectl.")
+@click.option("--now", metavar="TIME", help="Judge the plan's freshness as of TIME instead of now.")
+@OUT
+def emit(**asked: Any) -> None:
+    """Write the plan in the form of what runs it."""
+    from inferdoc.prewarm import command as work
+
+    sys.exit(work.emit_plan(**asked))

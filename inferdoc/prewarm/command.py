@@ -1,0 +1,121 @@
+"""What the `inferdoc prewarm` commands do, behind the command line."""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from inferdoc.errors import ExitCode, InferdocError, SourceError
+from inferdoc.forecast.command import write
+from inferdoc.forecast.csvfile import from_csv
+from inferdoc.forecast.engine import Request
+from inferdoc.forecast.outage import without_outages
+from inferdoc.forecast.parse import dates_of, moment_of, seconds_of
+from inferdoc.forecast.series import Kind
+from inferdoc.prewarm.build import Capacity, Wish, build_plan, build_pool
+from inferdoc.prewarm.explain import explain
+from inferdoc.prewarm.plan import PlanRow, load, parse, to_json
+from inferdoc.prewarm.policy import POLICIES, Limits, Policy
+
+
+def plan(
+    *,
+    path: str,
+    kind: Kind,
+    rps: float,
+    cold_start: str,
+    minimum: int,
+    maximum: int,
+    zone: str,
+    horizon: str,
+    policy: str,
+    quantile: float | None,
+    utilisation: float | None,
+    safety: float,
+    ramp: int | None,
+    dwell: str,
+    budget: float | None,
+    scale_to_zero: bool,
+    holidays: str | None,
+    begin: str | None,
+    pool: str | None,
+    role: str,
+    output: str,
+    target: str | None,
+) -> int:
+    """Plans one pool from a CSV file."""
+    chosen = POLICIES[policy]
+    chosen = Policy(chosen.name, quantile or chosen.quantile, utilisation or chosen.utilisation, chosen.capped)
+    request = Request(
+        horizon=seconds_of(horizon, "--horizon"),
+        zone=zone,
+        begin=None if begin is None else moment_of(begin, "--from"),
+        holidays=dates_of(holidays),
+    )
+    limits = Limits(minimum, maximum, ramp, seconds_of(dwell, "--dwell"), budget, scale_to_zero)
+    series = without_outages(from_csv(path, kind))
+    wish = Wish(
+        request=request,
+        policy=chosen,
+        capacity=Capacity(rps),
+        limits=limits,
+        cold_start=seconds_of(cold_start, "--cold-start"),
+        safety=safety,
+        role=role,
+        name=clean(pool or series.name),
+    )
+    row = build_pool(series, wish)
+    made = build_plan([row], int(time.time()))
+    text = to_json(made) if output == "json" else explain(made, datetime.fromtimestamp(time.time(), UTC), 7)
+    write(text.encode(), target)
+    for note in row.notes:
+        print(f"note: {note}", file=sys.stderr)
+    return ExitCode.OK
+
+
+def clean(name: str) -> str:
+    """A pool's name as Kubernetes can carry it."""
+    kept = "".join(c if c.isalnum() and c.isascii() else "-" for c in name.lower()).strip("-")
+    return kept[:63].strip("-") or "pool"
+
+
+def read_plan(path: str) -> PlanRow:
+    """A plan from a file or, for `-`, from standard input."""
+    return parse(sys.stdin.buffer.read(), "standard input") if path == "-" else load(path)
+
+
+def show(*, path: str, begin: str | None, days: float) -> int:
+    moment = time.time() if begin is None else moment_of(begin, "--from")
+    write(explain(read_plan(path), datetime.fromtimestamp(moment, UTC), days).encode(), None)
+    return ExitCode.OK
+
+
+def existing_object(path: str | None) -> dict[str, Any] | None:
+    """The object in a YAML or JSON file, as `kubectl get -o yaml` prints it."""
+    if path is None:
+        return None
+    import yaml
+
+    try:
+        found = yaml.safe_load(Path(path).read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as fault:
+        raise SourceError(f"{path}: cannot be read: {fault}") from fault
+    except yaml.YAMLError as fault:
+        raise InferdocError(f"{path}: no YAML: {str(fault).splitlines()[0]}") from fault
+    if not isinstance(found, dict):
+        raise InferdocError(f"{path}: expected one object as `kubectl get -o yaml` prints it")
+    return found
+
+
+def emit_plan(*, path: str, goal: str, now: str | None, existing: str | None, target: str | None, **asked: Any) -> int:
+    from inferdoc.prewarm.emit.base import Options
+    from inferdoc.prewarm.emit.registry import emit
+
+    given = {key: value for key, value in asked.items() if value is not None}
+    moment = time.time() if now is None else moment_of(now, "--now")
+    options = Options(now=moment, existing=existing_object(existing), **given)
+    write(emit(read_plan(path), goal, options).encode(), target)
+    return ExitCode.OK

@@ -1,0 +1,1 @@
+"""Emitters: a plan in the form of what people run. Each is one module; `registry` names them."""

@@ -1,0 +1,135 @@
+"""CronJobs (`batch/v1`) that set the floor, with the narrow Role they need."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from inferdoc.prewarm.emit.aim import Aim, aim_of
+from inferdoc.prewarm.emit.base import (
+    MANAGER,
+    Change,
+    Options,
+    changes,
+    chosen,
+    cron,
+    fresh,
+    labels,
+    short_name,
+    stamps,
+    to_yaml,
+)
+from inferdoc.prewarm.plan import PlanRow, PoolPlan
+
+RUN_SECONDS = 120
+
+
+def cronjob(plan: PlanRow, options: Options) -> str:
+    """One CronJob per change of the floor, each stating the level from then on (never a difference), so that repeated
+    runs change nothing; a start that comes so late that the next change is due is given up."""
+    fresh(plan, options.now)
+    pool = chosen(plan, options)
+    aim = aim_of(options.kind or "HorizontalPodAutoscaler")
+    found = changes(pool)
+    objects = [*rights(pool, options, aim), *[_job(plan, pool, options, aim, change) for change in found]]
+    comments = [
+        f"inferdoc prewarm plan {plan.plan_id}, valid until {plan.valid_until:%Y-%m-%d %H:%M}Z: renew it before then.",
+        f"Sets {'.'.join(aim.field)} of {aim.kind} {options.name or pool.row.name}. {aim.note}",
+        "If the object is kept in git, ignore differences on that field or keep this plan in git instead.",
+    ]
+    return to_yaml(objects, comments)
+
+
+def rights(pool: PoolPlan, options: Options, aim: Aim) -> list[dict[str, Any]]:
+    """ServiceAccount, Role (get and patch on the one object) and RoleBinding."""
+    name = short_name("inferdoc-prewarm", pool.row.name)
+    meta = {"name": name, "namespace": options.namespace, "labels": labels(pool.row)}
+    rule = {
+        "apiGroups": [aim.group],
+        "resources": [aim.rbac_resource],
+        "resourceNames": [options.name or pool.row.name],
+        "verbs": ["get", "patch"],
+    }
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": dict(meta)},
+        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": dict(meta), "rules": [rule]},
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": dict(meta),
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": options.namespace}],
+        },
+    ]
+
+
+def _job(plan: PlanRow, pool: PoolPlan, options: Options, aim: Aim, change: Change) -> dict[str, Any]:
+    verb = "restore" if change.replicas == pool.row.base else "set"
+    clock = f"{change.minute // 60:02d}{change.minute % 60:02d}"
+    name = short_name("prewarm", pool.row.name, verb, clock, str(change.replicas), "d" + "".join(map(str, change.days)))
+    patch = {"metadata": {"annotations": stamps(plan, pool.row)}, **aim.patch(change.replicas)}
+    if aim.subresource is not None:
+        patch = aim.patch(change.replicas)
+    command = [
+        "kubectl",
+        "patch",
+        aim.kubectl_resource,
+        options.name or pool.row.name,
+        f"--namespace={options.namespace}",
+        "--type=merge",
+        f"--field-manager={MANAGER}",
+        f"--patch={json.dumps(patch, separators=(',', ':'))}",
+    ]
+    if aim.subresource is not None:
+        command.insert(4, f"--subresource={aim.subresource}")
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {
+            "name": name,
+            "namespace": options.namespace,
+            "labels": labels(pool.row),
+            "annotations": stamps(plan, pool.row),
+        },
+        "spec": {
+            "schedule": cron(change.minute, change.days),
+            "timeZone": pool.row.zone,
+            "concurrencyPolicy": "Replace",
+            "startingDeadlineSeconds": max(60, min(change.gap * 60 - RUN_SECONDS, 3600)),
+            "successfulJobsHistoryLimit": 1,
+            "failedJobsHistoryLimit": 2,
+            "jobTemplate": {"spec": job_spec(short_name("inferdoc-prewarm", pool.row.name), options.image, command)},
+        },
+    }
+
+
+def job_spec(account: str, image: str, command: list[str]) -> dict[str, Any]:
+    """A Job that runs one command as nobody, bounded in time and tries."""
+    container = {
+        "name": "prewarm",
+        "image": image,
+        "command": command,
+        "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+    return {
+        "activeDeadlineSeconds": RUN_SECONDS,
+        "backoffLimit": 2,
+        "ttlSecondsAfterFinished": 3600,
+        "template": {
+            "spec": {
+                "serviceAccountName": account,
+                "restartPolicy": "Never",
+                "securityContext": {
+                    "runAsNonRoot": True,
+                    "runAsUser": 65532,
+                    "seccompProfile": {"type": "RuntimeDefault"},
+                },
+                "containers": [container],
+            }
+        },
+    }

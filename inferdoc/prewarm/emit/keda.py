@@ -1,0 +1,146 @@
+"""KEDA cron triggers (`keda.sh/v1alpha1` ScaledObject): one trigger per window, a floor because the HPA takes the
+maximum."""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+from inferdoc.errors import InferdocError
+from inferdoc.prewarm.emit.base import Options, chosen, cron, fresh, labels, stamps, to_yaml
+from inferdoc.prewarm.plan import PlanRow, PoolPlan, hhmm
+from inferdoc.prewarm.week import DAYS, MINUTES, Window
+
+PREFIX = "inferdoc-prewarm-"
+PAUSED = ("autoscaling.keda.sh/paused", "autoscaling.keda.sh/paused-replicas", "autoscaling.keda.sh/paused-scale-out")
+DEFAULT_MAX = 100
+
+
+def keda_cron(plan: PlanRow, options: Options) -> str:
+    """A ScaledObject with the plan's windows as cron triggers. With `existing` its other triggers and settings are kept
+    and only the triggers of an earlier plan are replaced."""
+    fresh(plan, options.now)
+    pool = chosen(plan, options)
+    triggers = [trigger(window, pool) for window in pool.windows]
+    existing = options.existing
+    if existing is None:
+        made, comments = (
+            _new(pool, options, triggers),
+            [
+                "Only the prewarm triggers: without triggers that follow the load this would replace your autoscaler.",
+                "Give the ScaledObject you have with --existing FILE and the two are merged.",
+            ],
+        )
+    else:
+        made, comments = merged(existing, pool, triggers), ["Merged with the existing ScaledObject."]
+    made["metadata"].setdefault("annotations", {}).update(stamps(plan, pool.row))
+    stamp = (
+        f"inferdoc prewarm plan {plan.plan_id}, valid until {plan.valid_until:%Y-%m-%d %H:%M}Z: emit again before then."
+    )
+    return to_yaml([made], [stamp, *comments])
+
+
+def trigger(window: Window, pool: PoolPlan) -> dict[str, Any]:
+    """A cron trigger. All metadata are strings; a start must be followed by its own end before the next start."""
+    if not alternates(window):
+        raise InferdocError(
+            f"window {hhmm(window.start)} on {window.days}: starts and ends do not alternate; KEDA would misread it"
+        )
+    if window.replicas < 1:
+        raise InferdocError("a cron trigger cannot ask for 0 replicas")
+    days = "-".join(DAYS[d] for d in ((window.days[0], window.days[-1]) if len(window.days) > 1 else window.days))
+    return {
+        "type": "cron",
+        "name": f"{PREFIX}{days}-{hhmm(window.start).replace(':', '')}-{window.replicas}",
+        "metadata": {
+            "timezone": pool.row.zone,
+            "start": cron(window.start, window.days),
+            "end": cron(window.end, window.end_days),
+            "desiredReplicas": str(window.replicas),
+        },
+    }
+
+
+def alternates(window: Window) -> bool:
+    """Whether the window's weekly starts and ends occur strictly in turn."""
+    starts = sorted(day * 1440 + window.start for day in window.days)
+    gaps = [(starts[(i + 1) % len(starts)] - start) % MINUTES or MINUTES for i, start in enumerate(starts)]
+    return all(0 < window.length < gap for gap in gaps)
+
+
+def _new(pool: PoolPlan, options: Options, triggers: list[dict[str, Any]]) -> dict[str, Any]:
+    name = options.name or pool.row.name
+    _need_triggers(pool, triggers)
+    return {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": {"name": name, "namespace": options.namespace, "labels": labels(pool.row)},
+        "spec": {
+            "scaleTargetRef": {"name": options.workload or name},
+            "minReplicaCount": pool.row.base,
+            "maxReplicaCount": pool.row.maximum,
+            "advanced": {"horizontalPodAutoscalerConfig": {"behavior": gentle()}},
+            "triggers": triggers,
+        },
+    }
+
+
+def gentle() -> dict[str, Any]:
+    """Scale-down one pod per five minutes: at the end of a window pods still serve."""
+    return {
+        "scaleDown": {
+            "stabilizationWindowSeconds": 300,
+            "policies": [{"type": "Pods", "value": 1, "periodSeconds": 300}],
+        }
+    }
+
+
+def _need_triggers(pool: PoolPlan, triggers: list[dict[str, Any]]) -> None:
+    if not triggers:
+        raise InferdocError(
+            f"pool {pool.row.name}: the plan is a constant {pool.row.base}; set minReplicaCount to it instead"
+        )
+
+
+def merged(existing: dict[str, Any], pool: PoolPlan, triggers: list[dict[str, Any]]) -> dict[str, Any]:
+    """The existing ScaledObject with our triggers in place of those of an earlier plan; refuses what would not work."""
+    if existing.get("kind") != "ScaledObject" or not str(existing.get("apiVersion", "")).startswith("keda.sh/"):
+        raise InferdocError(
+            f"--existing holds a {existing.get('kind', 'nameless thing')}, expected a keda.sh ScaledObject"
+        )
+    made = copy.deepcopy(existing)
+    made.pop("status", None)
+    metadata, spec = made.setdefault("metadata", {}), made.setdefault("spec", {})
+    for key in ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation"):
+        metadata.pop(key, None)
+    name = metadata.get("name", "?")
+    marks = [mark for mark in PAUSED if str((metadata.get("annotations") or {}).get(mark, "false")).lower() != "false"]
+    if marks:
+        raise InferdocError(
+            f"ScaledObject {name} carries {marks[0]}: a paused object ignores the plan; take the annotation off first"
+        )
+    top = max((int(t["metadata"]["desiredReplicas"]) for t in triggers), default=0)
+    limit = int(spec.get("maxReplicaCount", DEFAULT_MAX))
+    if top > limit:
+        raise InferdocError(
+            f"the plan wants {top} replicas, maxReplicaCount of ScaledObject {name} is {limit}; raise it first"
+        )
+    spec["triggers"] = merged_triggers(spec.get("triggers") or [], triggers)
+    formula = ((spec.get("advanced") or {}).get("scalingModifiers") or {}).get("formula")
+    if formula and any(not re.search(rf"\b{re.escape(t['name'])}\b", formula) for t in triggers):
+        raise InferdocError(
+            f"ScaledObject {name} has a scalingModifiers.formula: a cron trigger it does not name is ignored"
+        )
+    return made
+
+
+def merged_triggers(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Triggers are an atomic list: what an apply leaves out is gone, so the other ones are carried along."""
+    kept = [t for t in old if not str(t.get("name", "")).startswith(PREFIX)]
+    if not kept and not old:
+        raise InferdocError("--existing has no triggers at all; a floor needs an autoscaler to stand under")
+    return [*kept, *new]
+
+
+__all__ = ["alternates", "gentle", "keda_cron", "merged", "merged_triggers", "trigger"]

@@ -1,0 +1,33 @@
+"""The targets of `inferdoc prewarm emit`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from inferdoc.errors import InferdocError
+from inferdoc.prewarm.emit.base import Options, fresh
+from inferdoc.prewarm.emit.cronjob import cronjob
+from inferdoc.prewarm.emit.keda import keda_cron
+from inferdoc.prewarm.plan import PlanRow, to_json
+
+Emitter = Callable[[PlanRow, Options], str]
+
+
+def as_json(plan: PlanRow, options: Options) -> str:
+    """The plan itself, after the check for staleness."""
+    fresh(plan, options.now)
+    return to_json(plan)
+
+
+TARGETS: dict[str, Emitter] = {
+    "keda-cron": keda_cron,
+    "cronjob": cronjob,
+    "json": as_json,
+}
+
+
+def emit(plan: PlanRow, target: str, options: Options) -> str:
+    """The plan as text for `target`."""
+    if target not in TARGETS:
+        raise InferdocError(f"target `{target}` is not known; choose one of {', '.join(sorted(TARGETS))}")
+    return TARGETS[target](plan, options)

@@ -1,0 +1,83 @@
+"""Says what a plan will do: the next events in local time and UTC, with the reason for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from inferdoc.prewarm.plan import PlanRow, PoolPlan, pool_plan
+from inferdoc.prewarm.week import MINUTES_PER_DAY
+
+
+@dataclass(frozen=True)
+class Event:
+    """A change of the floor. at: UTC."""
+
+    at: datetime
+    pool: str
+    before: int
+    after: int
+    reason: str
+
+
+def events(plan: PoolPlan, begin: datetime, days: float) -> list[Event]:
+    """The changes of the floor from `begin` on, in order."""
+    found = []
+    here = begin.astimezone(UTC).replace(second=0, microsecond=0)
+    level = plan.at(here.timestamp())
+    for _ in range(round(days * MINUTES_PER_DAY)):
+        here += timedelta(minutes=1)
+        now = plan.at(here.timestamp())
+        if now != level:
+            found.append(Event(here, plan.row.name, level, now, _why(plan, here, now)))
+            level = now
+    return found
+
+
+def _why(plan: PoolPlan, at: datetime, level: int) -> str:
+    there = at.astimezone(plan.zone)
+    minute = there.weekday() * MINUTES_PER_DAY + there.hour * 60 + there.minute
+    for window, row in zip(plan.windows, plan.row.windows, strict=True):
+        inside = any((minute - day * MINUTES_PER_DAY - window.start) % 10080 < window.length for day in window.days)
+        if inside and window.replicas == level:
+            return row.reason
+    return "no window: back to the base floor; the autoscaler decides when pods leave"
+
+
+def explain(plan: PlanRow, begin: datetime, days: float) -> str:
+    """Plain text, one block per pool."""
+    lines = [
+        f"plan {plan.plan_id}, made {plan.generated_at:%Y-%m-%d %H:%M}Z, valid until {plan.valid_until:%Y-%m-%d %H:%M}Z"
+    ]
+    if begin > plan.valid_until:
+        lines.append("this plan is stale: make a new one before anything is applied")
+    for row in plan.pools:
+        pool = pool_plan(row)
+        lines += ["", *_head(pool)]
+        coming = events(pool, begin, days)
+        for event in coming:
+            there = event.at.astimezone(pool.zone)
+            when = f"{there:%a %Y-%m-%d %H:%M} {row.zone} ({event.at:%a %H:%M}Z)"
+            lines.append(f"  {when}  {event.before:>3d} -> {event.after:<3d}  {event.reason}")
+        if not coming:
+            lines.append(f"  no change of the floor within {days:g} day(s)")
+        lines += [f"  note: {note}" for note in row.notes]
+    return "\n".join(lines) + "\n"
+
+
+def _head(pool: PoolPlan) -> list[str]:
+    row, policy, made = pool.row, pool.row.policy, pool.row.forecast
+    skill = "not measured" if made.skill is None else f"{made.skill:.2f}"
+    extra = row.hours - row.base_hours
+    size = f"floor {row.base} outside windows, at most {row.maximum}"
+    capacity = f"{policy.capacity:g} {policy.capacity_unit} per replica ({policy.capacity_source})"
+    trust = f"skill {skill} on {made.folds} back-tested day(s), {made.history_days:g} days of history"
+    lines = [
+        f"{row.name} ({row.role}): {size}; {row.hours:g} replica-hours a week, {extra:g} of them above the base",
+        f"  policy {policy.name}: p{policy.quantile * 100:g} at {policy.utilisation:.0%} of {capacity}",
+        f"  replicas are started {policy.lead_seconds / 60:.0f} min before the load",
+        f"  forecast: {made.method}, {trust}",
+    ]
+    if made.abstained:
+        lines.append(f"  abstained: {made.reason}")
+    return lines

@@ -1,0 +1,195 @@
+"""The neutral plan (`inferdoc.prewarm/v1`): what every emitter, the check and the scheduled job read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+import numpy as np
+
+from inferdoc.errors import InferdocError, SourceError
+from inferdoc.forecast.calendar import zone_of
+from inferdoc.prewarm.week import DAYS, MINUTES_PER_DAY, Window, floor_of, minute_of_week
+
+SCHEMA = "inferdoc.prewarm/v1"
+NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+
+
+class WindowRow(msgspec.Struct, forbid_unknown_fields=True):
+    """A window as written: days of its start (`mon`..`sun`), local clock times HH:MM, minutes, the floor, and why."""
+
+    days: list[str]
+    start: str
+    end: str
+    minutes: int
+    replicas: int
+    reason: str = ""
+
+
+class PolicyRow(msgspec.Struct, forbid_unknown_fields=True):
+    """How load became replicas. capacity: load per second that one replica serves at its SLO, in `capacity_unit`."""
+
+    name: str
+    quantile: float
+    utilisation: float
+    safety_factor: float
+    capacity: float
+    capacity_unit: str
+    capacity_source: str
+    cold_start_seconds: int
+    lead_seconds: int
+    dwell_seconds: int
+    ramp: int | None = None
+    cap_load: float | None = None
+    budget_hours: float | None = None
+
+
+class ForecastRow(msgspec.Struct, forbid_unknown_fields=True):
+    """The forecast behind the windows."""
+
+    method: str
+    skill: float | None
+    folds: int
+    abstained: bool
+    reason: str
+    coverage: dict[str, float]
+    history_days: float
+    first_step: datetime
+    last_step: datetime
+
+
+class PoolRow(msgspec.Struct, forbid_unknown_fields=True):
+    """One pool. base: the floor outside windows; maximum: never exceeded; hours: replica-hours of the floor in a
+    week."""
+
+    name: str
+    role: str
+    zone: str
+    base: int
+    maximum: int
+    scale_to_zero: bool
+    windows: list[WindowRow]
+    policy: PolicyRow
+    forecast: ForecastRow
+    hours: float
+    base_hours: float
+    notes: list[str] = []
+
+
+class PlanRow(msgspec.Struct, forbid_unknown_fields=True):
+    """The whole plan. plan_id: hash of everything else, so that equal plans have equal ids."""
+
+    schema: str
+    plan_id: str
+    generated_at: datetime
+    valid_until: datetime
+    pools: list[PoolRow]
+    notes: list[str] = []
+
+
+@dataclass(frozen=True)
+class PoolPlan:
+    """A pool ready to use. floor: int64[10080], minutes of the local week."""
+
+    row: PoolRow
+    zone: ZoneInfo
+    windows: list[Window]
+    floor: np.ndarray = field(repr=False)
+
+    def at(self, moment: float) -> int:
+        """The floor at Unix seconds `moment`."""
+        return int(self.floor[minute_of_week(moment, self.zone)])
+
+
+def to_json(plan: PlanRow) -> str:
+    return json.dumps(msgspec.to_builtins(plan), indent=1) + "\n"
+
+
+def stamped(plan: PlanRow) -> PlanRow:
+    """The plan with the id of its content."""
+    content: dict[str, Any] = msgspec.to_builtins(plan)
+    content.pop("plan_id")
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return msgspec.structs.replace(plan, plan_id=digest[:12])
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a plan."""
+    return {"$id": SCHEMA, **msgspec.json.schema(PlanRow)}
+
+
+def load(path: str) -> PlanRow:
+    """A plan file, checked: SourceError when it cannot be read, InferdocError when it is no plan or was edited."""
+    try:
+        raw = Path(path).read_bytes()
+    except OSError as fault:
+        raise SourceError(f"{path}: cannot be read: {fault.strerror or fault}") from fault
+    return parse(raw, path)
+
+
+def parse(raw: bytes, where: str) -> PlanRow:
+    try:
+        plan = msgspec.json.decode(raw, type=PlanRow)
+    except msgspec.DecodeError as fault:
+        raise InferdocError(f"{where}: no prewarm plan: {fault}") from fault
+    if plan.schema != SCHEMA:
+        raise InferdocError(f"{where}: schema `{plan.schema}`, expected `{SCHEMA}`; make the plan with this version")
+    if stamped(plan).plan_id != plan.plan_id:
+        raise InferdocError(
+            f"{where}: the content does not match plan_id {plan.plan_id}; edit the inputs, then plan anew"
+        )
+    for pool in plan.pools:
+        pool_plan(pool, where)
+    return plan
+
+
+def pool_plan(row: PoolRow, where: str = "plan") -> PoolPlan:
+    """The pool with its windows resolved; InferdocError naming the pool when they make no sense."""
+    if not NAME.fullmatch(row.name):
+        raise InferdocError(f"{where}: pool `{row.name}`: use lower-case letters, digits, - and .")
+    windows = [_window(w, f"{where}: pool {row.name}") for w in row.windows]
+    top = max([w.replicas for w in windows], default=row.base)
+    if top > row.maximum:
+        raise InferdocError(f"{where}: pool {row.name}: a window wants {top} replicas, the maximum is {row.maximum}")
+    return PoolPlan(row, zone_of(row.zone), windows, floor_of(windows, row.base))
+
+
+def _window(row: WindowRow, where: str) -> Window:
+    start, end = _minute(row.start, where), _minute(row.end, where)
+    unknown = [day for day in row.days if day not in DAYS]
+    if unknown or not row.days:
+        raise InferdocError(f"{where}: days {row.days} are not of {', '.join(DAYS)}")
+    window = Window(tuple(sorted(DAYS.index(day) for day in row.days)), start, row.minutes, row.replicas)
+    if row.minutes < 1 or window.end != end:
+        raise InferdocError(f"{where}: window {row.start}-{row.end} does not last {row.minutes} minutes")
+    return window
+
+
+def _minute(text: str, where: str) -> int:
+    match = re.fullmatch(r"([01]\d|2[0-3]):([0-5]\d)", text)
+    if match is None:
+        raise InferdocError(f"{where}: `{text}` is not a time of day HH:MM")
+    return int(match[1]) * 60 + int(match[2])
+
+
+def window_row(window: Window, reason: str) -> WindowRow:
+    """A window as written in the plan."""
+    return WindowRow(
+        days=[DAYS[day] for day in window.days],
+        start=hhmm(window.start),
+        end=hhmm(window.end),
+        minutes=window.length,
+        replicas=window.replicas,
+        reason=reason,
+    )
+
+
+def hhmm(minute: int) -> str:
+    return f"{minute % MINUTES_PER_DAY // 60:02d}:{minute % 60:02d}"

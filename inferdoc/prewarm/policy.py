@@ -1,0 +1,73 @@
+"""How much head start to buy: named policies and the arithmetic from load to replicas."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from inferdoc.errors import InferdocError
+
+MARGIN_SECONDS = 120
+CROWD = 10
+CROWD_LEAD = 1.5
+CAP_QUANTILE, CAP_FACTOR, CAP_DAYS = 0.999, 1.05, 7.0
+
+
+@dataclass(frozen=True)
+class Policy:
+    """quantile: of the forecast that the floor covers; utilisation: share of a replica's capacity that load may take
+    before the floor asks for another; capped: whether the quantile is held below 1.05 x the 99.9 % load of the last 7
+    days (forecasting reference, section 6)."""
+
+    name: str
+    quantile: float
+    utilisation: float
+    capped: bool
+
+
+POLICIES = {
+    "economy": Policy("economy", 0.5, 0.70, False),
+    "balanced": Policy("balanced", 0.9, 0.85, True),
+    "safe": Policy("safe", 0.9, 0.70, True),
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """minimum, maximum: replicas; ramp: replicas that may start within five minutes (None = any number);
+    dwell: seconds a level is held at least; budget: replica-hours in a week (None = any)."""
+
+    minimum: int = 1
+    maximum: int = 100
+    ramp: int | None = None
+    dwell: int = 1800
+    budget: float | None = None
+    scale_to_zero: bool = False
+
+    def __post_init__(self) -> None:
+        if self.minimum < 0 or self.maximum < 1 or self.minimum > self.maximum:
+            raise InferdocError(f"--min {self.minimum} --max {self.maximum}: need 0 <= min <= max and max >= 1")
+        if self.minimum == 0 and not self.scale_to_zero:
+            raise InferdocError(
+                "--min 0 puts the first user behind a cold start; add --scale-to-zero if that is wanted"
+            )
+        if self.ramp is not None and self.ramp < 1:
+            raise InferdocError("--ramp must be at least 1")
+        if self.dwell < 300:
+            raise InferdocError("--dwell below 5 minutes makes replicas come and go; give at least 5m")
+
+
+def replicas_for(load: np.ndarray, capacity: float, utilisation: float, safety: float = 1.0) -> np.ndarray:
+    """int64[n]: replicas that carry `load` (per second) when each may use `utilisation` of `capacity` (per second)."""
+    if not (capacity > 0 and math.isfinite(capacity)):
+        raise InferdocError(f"capacity per replica {capacity:g} is not a positive number")
+    wanted = load * safety / (utilisation * capacity)
+    return np.ceil(np.round(wanted, 9)).astype(np.int64)
+
+
+def lead_seconds(cold_start: int, largest_step: int) -> int:
+    """Seconds before the demand at which replicas are started: the cold start (half as much again when more than ten
+    start together, since image pulls and weight loads compete) plus two minutes for polling and the scaler's sync."""
+    return round(cold_start * (CROWD_LEAD if largest_step > CROWD else 1.0)) + MARGIN_SECONDS

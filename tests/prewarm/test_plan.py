@@ -1,0 +1,218 @@
+"""Plans: the arithmetic, the shape of the floor, the file, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import jsonschema
+import numpy as np
+import pytest
+from made import DAY, noise, office
+
+from inferdoc.errors import InferdocError, SourceError
+from inferdoc.forecast.engine import Request, forecast
+from inferdoc.prewarm.build import Capacity, Wish, build_plan, build_pool, load_per_second
+from inferdoc.prewarm.explain import explain
+from inferdoc.prewarm.plan import PlanRow, load, parse, pool_plan, schema, to_json
+from inferdoc.prewarm.policy import POLICIES, Limits, replicas_for
+from inferdoc.prewarm.shape import ahead_of, ramped, steps, within_budget
+from inferdoc.prewarm.week import MINUTES, clear_of_jumps, floor_of, grouped, jumps, segments
+
+NOW = 1774224000
+
+
+def wish(**changed: object) -> Wish:
+    made = Wish(
+        request=Request(horizon=7 * DAY, zone="Europe/Berlin"),
+        policy=POLICIES["balanced"],
+        capacity=Capacity(0.2),
+        limits=Limits(minimum=1, maximum=30),
+        cold_start=300,
+        name="pool-a",
+    )
+    return replace(made, **changed)  # type: ignore[arg-type]
+
+
+def plan(**changed: object) -> PlanRow:
+    return build_plan([build_pool(office(21, zone="Europe/Berlin"), wish(**changed))], NOW)
+
+
+@pytest.fixture(scope="module")
+def usual() -> PlanRow:
+    return plan()
+
+
+def test_replicas_follow_the_arithmetic() -> None:
+    assert replicas_for(np.array([0.0, 1.0, 8.5, 8.6]), 2.0, 0.85).tolist() == [0, 1, 5, 6]
+    assert replicas_for(np.array([8.5]), 2.0, 0.85, 1.2).tolist() == [6]
+    with pytest.raises(InferdocError, match="not a positive number"):
+        replicas_for(np.ones(1), 0.0, 0.85)
+
+
+def test_the_floor_covers_the_forecast_from_a_lead_time_before(usual: PlanRow) -> None:
+    series = office(21, zone="Europe/Berlin")
+    result = forecast(series, Request(horizon=7 * DAY, zone="Europe/Berlin"))
+    demand, _ = load_per_second(series, result, POLICIES["balanced"])
+    pool = pool_plan(usual.pools[0])
+    need = np.clip(replicas_for(demand, 0.2, 0.85), 1, 30)
+    for moment, wanted in zip(result.times.tolist(), need.tolist(), strict=True):
+        assert pool.at(moment) >= wanted
+        if moment - 420 >= result.start:
+            assert pool.at(moment - 420) >= wanted
+
+
+def test_the_floor_is_simple_and_costs_little_more_than_the_need(usual: PlanRow) -> None:
+    row = usual.pools[0]
+    assert row.base == 1
+    assert 1 <= len(row.windows) <= 20
+    assert row.base_hours < row.hours < 0.6 * 30 * 168
+
+
+def test_the_plan_is_stable_and_its_file_is_read_back(usual: PlanRow, tmp_path: Path) -> None:
+    assert plan().plan_id == usual.plan_id
+    file = tmp_path / "plan.json"
+    file.write_text(to_json(usual))
+    assert load(str(file)) == usual
+    jsonschema.validate(json.loads(to_json(usual)), schema())
+
+
+def test_an_edited_plan_is_refused(usual: PlanRow) -> None:
+    edited = to_json(usual).replace('"maximum": 30', '"maximum": 60')
+    with pytest.raises(InferdocError, match="does not match plan_id"):
+        parse(edited.encode(), "plan.json")
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (b"", "no prewarm plan"),
+        (b'{"schema": "inferdoc.prewarm/v1"', "no prewarm plan"),
+        (b"<html>login</html>", "no prewarm plan"),
+    ],
+)
+def test_what_is_no_plan_is_one_clear_line(raw: bytes, said: str) -> None:
+    with pytest.raises(InferdocError, match=said) as fault:
+        parse(raw, "plan.json")
+    assert "\n" not in str(fault.value)
+
+
+def test_a_plan_that_is_not_there_is_named() -> None:
+    with pytest.raises(SourceError, match="no-such-plan"):
+        load("no-such-plan.json")
+
+
+def test_an_abstention_gives_no_windows_and_says_why() -> None:
+    row = build_pool(noise(), wish())
+    assert row.windows == []
+    assert row.forecast.abstained
+    assert "no usable rhythm" in row.notes[-1]
+
+
+def test_the_maximum_the_minimum_and_the_budget_hold() -> None:
+    row = build_pool(office(21), wish(limits=Limits(minimum=2, maximum=5)))
+    assert row.base == 2
+    assert max(w.replicas for w in row.windows) == 5
+    assert "the forecast reaches the maximum of 5 replicas" in row.notes
+    cheap = build_pool(office(21), wish(limits=Limits(minimum=1, maximum=30, budget=400)))
+    assert cheap.hours <= 400
+    assert "cut at" in cheap.notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"minimum": 5, "maximum": 3}, "min <= max"),
+        ({"minimum": 0}, "scale-to-zero"),
+        ({"ramp": 0}, "--ramp"),
+        ({"dwell": 60}, "--dwell"),
+    ],
+)
+def test_limits_that_make_no_sense_are_refused(asked: dict[str, int], said: str) -> None:
+    with pytest.raises(InferdocError, match=said):
+        Limits(**asked)  # type: ignore[arg-type]
+
+
+def test_scale_to_zero_only_where_asked_and_silence_is_zero() -> None:
+    series = office(21)
+    quiet = replace(series, values=np.where(series.times % DAY < 6 * 3600, 0.0, series.values))
+    row = build_pool(quiet, wish(limits=Limits(0, 30, scale_to_zero=True), request=Request(horizon=7 * DAY)))
+    pool = pool_plan(row)
+    assert row.base == 0
+    assert pool.floor[60] == 0
+    assert pool.floor[14 * 60] > 3
+
+
+def test_a_ramp_starts_sooner_instead_of_higher() -> None:
+    need = np.ones(MINUTES, dtype=np.int64)
+    need[1000:1200] = 13
+    slow = ramped(need, 3)
+    assert (slow >= need).all()
+    assert np.diff(slow[::5]).max() <= 3
+    assert slow[980] == 1 and slow[989] == 4
+
+
+def test_lead_reaches_over_the_end_of_the_week() -> None:
+    need = np.ones(MINUTES, dtype=np.int64)
+    need[3:10] = 9
+    early = ahead_of(need, 7)
+    assert early[-4] == 9 and early[-5] == 1 and early[9] == 9 and early[10] == 1
+
+
+@pytest.mark.parametrize("dwell", [300, 1800, 7200])
+def test_steps_cover_the_need_and_hold_each_level_long_enough(dwell: int) -> None:
+    rng = np.random.default_rng(4)
+    need = np.repeat(rng.integers(1, 12, size=MINUTES // 30), 30)
+    floor = steps(need, dwell)
+    assert (floor >= need).all()
+    changes = np.flatnonzero(floor != np.roll(floor, 1))
+    gaps = np.diff(np.append(changes, changes[0] + MINUTES))
+    assert gaps.min() >= dwell / 60
+
+
+def test_segments_and_windows_give_the_floor_back() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        floor = np.repeat(rng.integers(1, 5, size=56), 180)
+        assert np.array_equal(floor_of(grouped(segments(floor, 1)), 1), floor)
+    constant = np.full(MINUTES, 3)
+    assert segments(constant, 1) == []
+
+
+def test_budget_cuts_from_the_top() -> None:
+    floor = np.ones(MINUTES, dtype=np.int64)
+    floor[:600] = 10
+    cut, top = within_budget(floor, 1, 200.0)
+    assert top == 4 and cut.sum() / 60 <= 200
+
+
+@pytest.mark.parametrize("name", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe"])
+def test_no_change_stays_where_a_clock_change_skips_or_repeats_it(name: str) -> None:
+    zone = ZoneInfo(name)
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    floor = np.ones(MINUTES, dtype=np.int64)
+    for day in range(7):
+        floor[day * 1440 + 90 : day * 1440 + 140] = 4
+    clear, notes = clear_of_jumps(floor, zone, begin, 400)
+    assert (clear >= floor).all()
+    assert notes
+    for jump in jumps(zone, begin, 400):
+        stretch = clear[np.arange(jump.start - 1, jump.end) % MINUTES]
+        assert len(set(stretch.tolist())) == 1
+
+
+def test_explain_lists_changes_in_local_time_and_utc_with_reasons(usual: PlanRow) -> None:
+    text = explain(usual, datetime(2026, 3, 23, tzinfo=UTC), 1)
+    assert "Europe/Berlin" in text and "Z)" in text
+    assert "requests/s" in text and "back to the base floor" in text
+
+
+def test_a_plan_of_one_pool_takes_well_under_five_seconds() -> None:
+    import time
+
+    began = time.perf_counter()
+    plan()
+    assert time.perf_counter() - began < 5
