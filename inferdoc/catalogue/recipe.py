@@ -22,7 +22,9 @@ class Condition(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename=
     slope: growth per second over the excursion, at least this. reaches: this limit within `within`, extrapolated.
     stalls: no progress of the signal while the named signal shows work. differs: at least this factor from like pods.
     follows: moves with another signal (rank correlation >= 0.6 at a lag of at most one window).
-    for: how long in one piece; share_of: instead, in this share of the windows. because: said when it rules out.
+    for: how long in one piece; share_of: instead, in this share of the windows; average: compare the means before and
+    after instead (rates that arrive in ones and twos). scope: whose series, where not the entity's own.
+    because: said when it rules out.
     """
 
     signal: str | None = None
@@ -44,6 +46,7 @@ class Condition(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename=
     by: float | None = None
     for_: str | None = None
     share_of: float | None = None
+    average: bool = False
     scope: Literal["own", "pool", "peers", "prefill", "decode"] = "own"
     because: str | None = None
 
@@ -76,7 +79,8 @@ class Alert(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename={"fo
 
 class Recipe(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A cause as data. symptoms: all must hold on one entity, overlapping in time; harm: at least one; support raises
-    certainty; proof: what makes it proven (where given, without it at most `likely`); unless: rules it out and says
+    certainty; pool_share: the cause holds only where at least this share of a pool shows it; recovers: an episode that
+    ended within the tier's cold start is a change, not a finding; proof: what makes it proven (where given, without it at most `likely`); unless: rules it out and says
     why; effects: causes folded under this root; look_alikes: causes that must be told apart and reported as ruled out.
     """
 
@@ -100,4 +104,6 @@ class Recipe(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     roles: tuple[Literal["prefill", "decode", "both"], ...] = ()
     optional: tuple[str, ...] = ()
     stages: tuple[Stage, ...] = ()
+    pool_share: float | None = None
+    recovers: bool = False
     alert: Alert | None = None

@@ -44,7 +44,9 @@ class Entity:
         return self.get("engine")
 
     def __str__(self) -> str:
-        rest = [f"{n}={v}" for n, v in self.labels if n in ("engine", "gpu", "adapter") and not (n == "engine" and v == "0")]
+        rest = [
+            f"{n}={v}" for n, v in self.labels if n in ("engine", "gpu", "adapter") and not (n == "engine" and v == "0")
+        ]
         return " ".join([self.pod or "?", *rest])
 
 

@@ -135,8 +135,6 @@ def unreachable(where: str, error: requests.exceptions.RequestException) -> Prom
         return UnreachableError(
             f"the proxy on the way to {where} does not work; check HTTP_PROXY, HTTPS_PROXY and NO_PROXY"
         )
-    if isinstance(error, requests.exceptions.ReadTimeout):
-        return TooMuchError(f"{where} did not answer in time; raise the timeout or ask for a shorter window")
     if isinstance(error, requests.exceptions.ConnectTimeout):
         return UnreachableError(f"{where} cannot be reached (no connection in time); check address and firewall")
     for sign, reason in _REASONS.items():

@@ -18,9 +18,10 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 import requests
-from requests.adapters import HTTPAdapter
+import urllib3
 
 from inferdoc import __version__
+from inferdoc.collect.deadline import DeadlineAdapter, DeadlineWatch
 from inferdoc.source import prometheus_errors as errors
 from inferdoc.source.prometheus_access import Access
 from inferdoc.source.prometheus_errors import DeadlineError, PrometheusError, Refusal, TooMuchError, UnreachableError
@@ -89,12 +90,14 @@ class Client:
         self._lock = threading.Lock()
         self._post = True
         self._session = requests.Session()
-        adapter = HTTPAdapter(pool_connections=1, pool_maxsize=parallel, max_retries=0)
+        self._watch = DeadlineWatch()
+        adapter = DeadlineAdapter(pool_connections=1, pool_maxsize=parallel, max_retries=0)
         self._session.mount("http://", adapter)
         self._session.mount("https://", adapter)
         self._session.headers.update({"User-Agent": f"inferdoc/{__version__}", "Accept": "application/json"})
         self._session.headers.update(access.headers)
         if access.insecure:
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
             self.warn("the server's certificate is not checked (insecure): anybody on the way can read and change data")
         elif access.signed and urlsplit(access.url).scheme == "http" and not _is_local(access.url):
             self.warn("credentials are sent over plain http: anybody on the way can read them")
@@ -104,6 +107,7 @@ class Client:
 
     def close(self) -> None:
         self._session.close()
+        self._watch.close()
 
     def warn(self, line: str) -> None:
         """Keep a warning for the report."""
@@ -146,39 +150,46 @@ class Client:
 
     def _send(self, path: str, params: Params, deadline: Deadline, posted: bool) -> Reply:
         if deadline.left <= 0:
-            raise DeadlineError(f"{self.where} was not done within {deadline.seconds:g} s; {_PATIENCE}")
+            raise self._late(deadline, 0.0)
         wait = min(self.request_seconds, deadline.left)
         with self._lock:
             self.questions += 1
-        try:
-            response = self._session.request(
-                "POST" if posted else "GET",
-                f"{self.where}/api/v1/{path}",
-                data=params if posted else None,
-                params=None if posted else params,
-                auth=self.access,
-                verify=self.access.verify,
-                cert=self.access.certificate,
-                timeout=(min(CONNECT_SECONDS, wait), wait),
-                allow_redirects=False,
-                stream=True,
-            )
-            with response:
-                body = self._body(response, time.monotonic() + wait)
-        except requests.exceptions.RequestException as error:
-            raise errors.unreachable(self.where, error) from None
+        with self._watch.within(wait) as limit:
+            try:
+                response = self._session.request(
+                    "POST" if posted else "GET",
+                    f"{self.where}/api/v1/{path}",
+                    data=params if posted else None,
+                    params=None if posted else params,
+                    auth=self.access,
+                    verify=self.access.verify,
+                    cert=self.access.certificate,
+                    timeout=(min(CONNECT_SECONDS, wait), wait),
+                    allow_redirects=False,
+                    stream=True,
+                )
+                with response:
+                    body = self._body(response)
+            except requests.exceptions.RequestException as error:
+                if limit.expired or limit.remaining() < 0.01 or isinstance(error, requests.exceptions.ReadTimeout):
+                    raise self._late(deadline, wait) from None
+                raise errors.unreachable(self.where, error) from None
         sent = response.request.headers.get("Authorization", "")
         return Reply(response.status_code, response.headers, body, sent if isinstance(sent, str) else "")
 
-    def _body(self, response: requests.Response, end: float) -> bytes:
+    def _late(self, deadline: Deadline, waited: float) -> PrometheusError:
+        """waited: seconds that this question was given."""
+        if waited < self.request_seconds:
+            return DeadlineError(f"{self.where} was not done within {deadline.seconds:g} s; {_PATIENCE}")
+        return TooMuchError(f"{self.where} did not answer within {waited:g} s; {_PATIENCE}")
+
+    def _body(self, response: requests.Response) -> bytes:
         parts, size = [], 0
         for part in response.iter_content(_CHUNK_BYTES):
             size += len(part)
             parts.append(part)
             if size > self.largest_answer:
                 raise TooMuchError(f"{self.where} sends more than {self.largest_answer >> 20} MiB; {_PATIENCE}")
-            if time.monotonic() > end:
-                raise TooMuchError(f"{self.where} sends too slowly ({size} bytes so far); {_PATIENCE}")
         return b"".join(parts)
 
     def _open(self, reply: Reply) -> msgspec.Raw:

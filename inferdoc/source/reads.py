@@ -98,9 +98,16 @@ def promql(read: Read, grid: Grid, extra: tuple[Matcher, ...] = ()) -> str:
     by = ", ".join(read.by)
     window = duration(grid.window_ms(read))
     if read.fn == "change":
-        now, then = f"last_over_time({what}[{window}])", f"last_over_time({what}[{window}] offset {duration(grid.rate_ms)})"
-        return (
-            f"({read.agg} by ({by}) ({now}) - {read.agg} by ({by}) ({then})) / {grid.rate_ms / 1000:g}"
+        now, then = (
+            f"last_over_time({what}[{window}])",
+            f"last_over_time({what}[{window}] offset {duration(grid.rate_ms)})",
         )
-    function = {"rate": "rate", "increase": "increase", "last": "last_over_time", "max": "max_over_time", "mean": "avg_over_time"}[read.fn]
+        return f"({read.agg} by ({by}) ({now}) - {read.agg} by ({by}) ({then})) / {grid.rate_ms / 1000:g}"
+    function = {
+        "rate": "rate",
+        "increase": "increase",
+        "last": "last_over_time",
+        "max": "max_over_time",
+        "mean": "avg_over_time",
+    }[read.fn]
     return f"{read.agg} by ({by}) ({function}({what}[{window}]))"

@@ -1,0 +1,37 @@
+"""Under which names a metric may be exposed, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from inferdoc.catalogue.signal import Exporter
+
+HISTOGRAM_PARTS = ("_bucket", "_count", "_sum")
+
+
+class Aliases:
+    """Current name of a series -> every name it may stand under, in the order in which they are tried."""
+
+    def __init__(self, exporters: Iterable[Exporter]) -> None:
+        self._names: dict[str, tuple[str, ...]] = {}
+        for exporter in exporters:
+            for name, metric in exporter.metrics.items():
+                spelled = [name, *(former.name for former in metric.formerly)]
+                if exporter.colon_as_underscore:
+                    spelled += [n.replace(":", "_") for n in spelled if ":" in n]
+                unique = tuple(dict.fromkeys(spelled))
+                if metric.type in ("histogram", "summary"):
+                    for part in HISTOGRAM_PARTS:
+                        self._names[name + part] = tuple(n + part for n in unique)
+                if metric.type != "histogram":
+                    self._names[name] = unique
+
+    def of(self, name: str) -> tuple[str, ...]:
+        """Every spelling of a series name; a name that no exporter declares stands for itself."""
+        return self._names.get(name, (name,))
+
+    def known(self, name: str) -> bool:
+        return name in self._names
+
+    def as_mapping(self) -> Mapping[str, tuple[str, ...]]:
+        return self._names

@@ -1,0 +1,212 @@
+"""`diagnose()`: from a source and a window to a Diagnosis."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from inferdoc import __version__
+from inferdoc.catalogue.aliases import Aliases
+from inferdoc.catalogue.load import Catalogue, load_catalogue
+from inferdoc.diagnose import phases, telemetry
+from inferdoc.diagnose.changes import Event, find_events, gaps
+from inferdoc.diagnose.conditions import signals_of
+from inferdoc.diagnose.context import Context
+from inferdoc.diagnose.excursion import Clock
+from inferdoc.diagnose.findings import FindingMaker, Links
+from inferdoc.diagnose.judge import LATENCY, PROGRESS, Judgement, can_judge, judge
+from inferdoc.diagnose.model import (
+    Baseline,
+    Change,
+    Coverage,
+    Diagnosis,
+    Finding,
+    NotJudged,
+    SourceInfo,
+    Timing,
+    VerdictWord,
+    Window,
+    stamp,
+)
+from inferdoc.diagnose.times import Moment, resolve_window
+from inferdoc.diagnose.view import make_view
+from inferdoc.fleet.members import Assignment, Wanted, resolve
+from inferdoc.source.assemble import read_signals
+from inferdoc.source.base import Scrapes, Source
+from inferdoc.source.frame import SignalFrame
+from inferdoc.source.grid import LOOK_MS, make_grid, scrape_interval_ms
+from inferdoc.source.reads import Grid, Matcher
+
+CONTEXT_SIGNALS = (
+    *PROGRESS, *LATENCY, "running", "waiting", "kv_usage", "output_len_mean", "process_start_time", "kv_blocks", "error_rate",
+    "arrival_rate", "prompt_tokens_per_request", "prompt_len_mean", "queue_time_mean", "prefill_time_mean", "decode_time_mean",
+    "nixl_xfer_mean", "target_up", "kv_capacity_tokens",
+)  # fmt: skip
+"""Read besides what the recipes name: traffic, roles, changes, phases, and the inputs of the numbers in advice."""
+TIER_SIGNALS = ("gpu_util", "sm_clock")
+
+
+@dataclass
+class Options:
+    """What the user chose. match: label matchers for every selector; wanted: the part of the fleet; baseline: seconds."""
+
+    match: tuple[Matcher, ...] = ()
+    wanted: Wanted = field(default_factory=Wanted)
+    assignments: Sequence[Assignment] = ()
+    baseline: tuple[float, float] | None = None
+    links: Links = field(default_factory=Links)
+    catalogue: Catalogue | None = None
+
+
+def diagnose(
+    source: Source,
+    since: Moment | None = None,
+    until: Moment = "latest",
+    from_: Moment | None = None,
+    options: Options | None = None,
+) -> Diagnosis:
+    """Judge a window of a source.
+
+    since: how long before `until` (a duration such as "1h"), from_: or when (RFC 3339, Unix seconds); until: the same,
+    "now" or "latest" (the newest sample). Raises SourceError where the source cannot be read, InferdocError where a
+    time cannot be understood. Answers a Diagnosis whose verdict is "unknown" where there is not enough to judge.
+    """
+    options = options or Options()
+    catalogue = options.catalogue or load_catalogue()
+    began = time.perf_counter()
+    latest = source.latest_ms()
+    from_ms, until_ms = resolve_window(since, from_, until, latest)
+    scrapes = source.scrapes(from_ms, until_ms) if latest is not None else []
+    interval = scrape_interval_ms(_recent(scrapes))
+    newest = max((int(s.times_ms[-1]) for s in scrapes if len(s.times_ms)), default=None)
+    oldest = min((int(s.times_ms[0]) for s in scrapes if len(s.times_ms)), default=from_ms)
+    grid = make_grid(max(from_ms, oldest), until_ms, interval, newest if until == "latest" else None)
+    aliases = Aliases(catalogue.exporters.values())
+    wanted = needed_signals(catalogue)
+    frame = SignalFrame(grid)
+    if latest is not None:
+        frame = read_signals(source, wanted, grid, catalogue.signals, aliases, options.match)
+    telemetry.add_telemetry(frame, catalogue.signals, scrapes)
+    read_done = time.perf_counter()
+    return _judge_frame(source, frame, scrapes, catalogue, options, wanted, began, read_done)
+
+
+def needed_signals(catalogue: Catalogue) -> list[str]:
+    """Every signal that a recipe or the report reads and that comes from a source."""
+    names: dict[str, None] = dict.fromkeys(n for n in (*CONTEXT_SIGNALS, *TIER_SIGNALS) if n in catalogue.signals)
+    for recipe in catalogue.recipes.values():
+        parts = (
+            *recipe.symptoms,
+            *recipe.harm,
+            *recipe.support,
+            *recipe.proof,
+            *recipe.unless,
+            *(s.when for s in recipe.stages),
+        )
+        for condition in (*parts, *((recipe.critical_when,) if recipe.critical_when else ())):
+            names.update(dict.fromkeys(signals_of(condition)))
+        names.update(dict.fromkeys(recipe.optional))
+    return list(names)
+
+
+def _recent(scrapes: Iterable[Scrapes]) -> list[Scrapes]:
+    newest = max((int(s.times_ms[-1]) for s in scrapes if len(s.times_ms)), default=0)
+    kept = []
+    for target in scrapes:
+        late = target.times_ms >= newest - LOOK_MS
+        kept.append(Scrapes(target.labels, target.times_ms[late], target.up[late]))
+    return kept
+
+
+def _judge_frame(
+    source: Source, frame: SignalFrame, scrapes: Sequence[Scrapes], catalogue: Catalogue, options: Options, wanted: Sequence[str],
+    began: float, read_done: float,
+) -> Diagnosis:  # fmt: skip
+    grid = frame.grid
+    fleet = resolve(frame, catalogue.tiers, options.assignments, options.wanted)
+    view = make_view(frame, fleet)
+    clock = Clock(view.step_seconds, grid.interval_ms / 1000, view.window_steps)
+    context = Context(view, catalogue.signals, catalogue.tiers, clock)
+    judgement = judge(context, catalogue.recipes)
+    events = find_events(context, scrapes)
+    maker = FindingMaker(context, judgement, catalogue.recipes, events, options.links)
+    findings = [maker.make(root) for root in judgement.roots]
+    judged = can_judge(context) or bool(findings)
+    onset = judgement.roots[0].onset if judgement.roots else None
+    units = [m.unit for m in judgement.roots[0].matches] if judgement.roots else view.units
+    verdict = _verdict(findings, judged)
+    not_judged = maker.not_judged() if view.units else _blind(catalogue)
+    return Diagnosis(
+        schema="inferdoc.diagnosis/v1",
+        inferdoc_version=__version__,
+        window=Window(
+            stamp(grid.start_ms / 1000), stamp(grid.end_ms / 1000), view.step_seconds, _baseline(judgement, grid)
+        ),
+        source=SourceInfo(source.kind, source.location, list(source.warnings)),  # type: ignore[arg-type]
+        verdict=verdict,
+        summary=summarise(verdict, findings, len(fleet.members)),
+        phases=phases.split_phases(view, units, onset),
+        findings=findings,
+        not_judged=not_judged,
+        changes=[Change(stamp(e.at), e.kind, e.entity, e.detail) for e in events],
+        coverage=_coverage(frame, scrapes, wanted, len(fleet.members), grid),
+        timing=Timing(
+            round(read_done - began, 4),
+            round(time.perf_counter() - read_done, 4),
+            source.cost.queries,
+            source.cost.samples,
+        ),
+    )
+
+
+def _baseline(judgement: Judgement, grid: Grid) -> Baseline:
+    if not judgement.roots or judgement.roots[0].best.from_start:
+        return Baseline(None, None, "none")
+    until = grid.start_ms + grid.step_ms * judgement.roots[0].onset
+    return Baseline(stamp(grid.start_ms / 1000), stamp(until / 1000), "calm-before")
+
+
+def _verdict(findings: Sequence[Finding], judged: bool) -> VerdictWord:
+    if any(f.severity == "critical" for f in findings):
+        return "critical"
+    if findings:
+        return "degraded"
+    return "healthy" if judged else "unknown"
+
+
+def summarise(verdict: VerdictWord, findings: Sequence[Finding], pods: int) -> str:
+    """One sentence for a ticket."""
+    if verdict == "unknown":
+        return "Not enough data to judge: no engine shows both traffic and a latency or progress signal in the window."
+    if not findings:
+        return f"No cause found on {pods} pod{'s' if pods != 1 else ''}; nothing is judged harmful in the window."
+    first = findings[0]
+    pods_named = ", ".join(first.scope.pods[:3]) + (
+        f" and {len(first.scope.pods) - 3} more" if len(first.scope.pods) > 3 else ""
+    )
+    harm = next((e.statement for e in first.evidence if e.role == "harm"), "")
+    state = "since" if first.ongoing else "began"
+    ended = "" if first.ongoing else f", ended {first.ended}"
+    more = f" ({len(findings) - 1} more finding{'s' if len(findings) > 2 else ''})" if len(findings) > 1 else ""
+    return f"{first.title} on {pods_named}, {state} {first.onset}{ended} ({first.certainty}): {harm}.{more}"
+
+
+def _coverage(frame: SignalFrame, scrapes: Sequence[Scrapes], wanted: Sequence[str], pods: int, grid: Grid) -> Coverage:
+    present = [name for name in wanted if name in frame]
+    missing = [name for name in wanted if name not in frame]
+    return Coverage(pods, len(scrapes), present, missing, gaps(scrapes, grid.interval_ms))
+
+
+def _blind(catalogue: Catalogue) -> list[NotJudged]:
+    """Without any engine in the source nothing is judged: every cause with the signals it would need."""
+    found = []
+    for recipe in catalogue.recipes.values():
+        missing = list(dict.fromkeys(name for c in recipe.symptoms for name in signals_of(c)))
+        ways = dict.fromkeys(catalogue.signals[n].enable for n in missing if catalogue.signals[n].enable)
+        enable = "; ".join(str(w) for w in ways) or "scrape the /metrics page of the vLLM API port"
+        found.append(NotJudged(recipe.id, missing, enable))
+    return found
+
+
+__all__ = ["Event", "Options", "diagnose", "needed_signals", "summarise"]

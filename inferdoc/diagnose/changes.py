@@ -1,0 +1,113 @@
+"""What changed in the window: restarts, outages that ended, capacity, members, workload. Reported even when not the cause."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from inferdoc.diagnose.context import Context
+from inferdoc.diagnose.excursion import shift
+from inferdoc.diagnose.model import Gap, stamp
+from inferdoc.diagnose.view import Unit
+from inferdoc.diagnose.words import figure
+from inferdoc.source.base import Scrapes
+from inferdoc.source.frame import Entity
+
+WORKLOAD = ("arrival_rate", "prompt_tokens_per_request", "output_len_mean", "prompt_len_mean")
+"""Signals of the traffic; a shift of their mean by half is named."""
+WORKLOAD_RATIO = 1.5
+GAP_FACTOR = 3.0
+"""A target is gone from the picture when this many scrapes in a row are missing."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """at: seconds since the epoch; kind: restart, outage, capacity, member, workload; unit: None for the fleet."""
+
+    at: float
+    kind: str
+    entity: str
+    detail: str
+    unit: Unit | None = None
+
+
+def find_events(context: Context, scrapes: Sequence[Scrapes]) -> list[Event]:
+    """Everything that changed, oldest first."""
+    events: list[Event] = []
+    for unit in context.view.units:
+        events += _restarts(context, unit)
+        events += _capacity(context, unit)
+    for target in scrapes:
+        events += _outages(context, target)
+    return sorted(set(events), key=lambda e: (e.at, e.kind, e.entity))
+
+
+def _restarts(context: Context, unit: Unit) -> list[Event]:
+    series = context.view.get(unit, "process_start_time")
+    if series is None:
+        return []
+    known = np.flatnonzero(np.isfinite(series.values))
+    started = series.values[known]
+    found = []
+    for i in np.flatnonzero(np.diff(started) > 1.0):
+        at = float(started[i + 1])
+        found.append(Event(at, "restart", unit.member.pod, f"process started at {stamp(at)}", unit))
+    return found
+
+
+def _capacity(context: Context, unit: Unit) -> list[Event]:
+    series = context.view.get(unit, "kv_blocks")
+    if series is None:
+        return []
+    known = np.flatnonzero(np.isfinite(series.values))
+    values = series.values[known]
+    found = []
+    for i in np.flatnonzero(np.diff(values) != 0):
+        detail = f"KV cache blocks {values[i]:.0f} -> {values[i + 1]:.0f}"
+        found.append(Event(context.view.time_at(int(known[i + 1])), "capacity", unit.name, detail, unit))
+    return found
+
+
+def _outages(context: Context, target: Scrapes) -> list[Event]:
+    """Stretches of `up` = 0 that ended inside the window."""
+    down = target.up < 0.5
+    if not down.any() or down.all():
+        return []
+    name = Entity.of(("pod", "instance"), (target.labels.get("pod", ""), target.labels.get("instance", ""))).pod
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], down, [False])).astype(np.int8)))
+    found = []
+    for begin, end in zip(edges[::2], edges[1::2], strict=True):
+        if begin > 0 and end < len(down):
+            lasted = (target.times_ms[end] - target.times_ms[begin]) / 1000
+            at = float(target.times_ms[begin]) / 1000
+            found.append(Event(at, "outage", name, f"not answering for {figure(lasted, 's')}, then back"))
+    return found
+
+
+def workload_events(context: Context, unit: Unit, split: int, last: int) -> list[Event]:
+    """How the traffic of a unit differs before and after a split."""
+    found = []
+    for name in WORKLOAD:
+        series = context.view.get(unit, name)
+        moved = None if series is None else shift(series.values, split, last, context.clock)
+        if moved is None or abs(moved.errors) < 3.0 or moved.before <= 0:
+            continue
+        ratio = moved.after / moved.before
+        if ratio >= WORKLOAD_RATIO or ratio <= 1 / WORKLOAD_RATIO:
+            signal = context.signals[name]
+            detail = f"{signal.title.lower()} {figure(moved.before, signal.unit)} -> {figure(moved.after, signal.unit)}"
+            found.append(Event(context.view.time_at(split), "workload", unit.name, detail, unit))
+    return found
+
+
+def gaps(scrapes: Sequence[Scrapes], interval_ms: int) -> list[Gap]:
+    """Where scrapes of a target are missing or failed."""
+    found = []
+    for target in scrapes:
+        name = target.labels.get("pod") or target.labels.get("instance") or "?"
+        good = target.times_ms[target.up >= 0.5]
+        for i in np.flatnonzero(np.diff(good) > GAP_FACTOR * interval_ms):
+            found.append(Gap(name, stamp(float(good[i]) / 1000), stamp(float(good[i + 1]) / 1000)))
+    return found

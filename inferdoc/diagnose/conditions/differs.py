@@ -1,0 +1,121 @@
+"""differs: the odd one out among like members: pods of a pool, ranks of a deployment, GPUs of a pod."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from inferdoc.catalogue.recipe import Condition
+from inferdoc.diagnose.conditions.render import Rendering
+from inferdoc.diagnose.context import Context, Outcome, absent
+from inferdoc.diagnose.excursion import DEFAULT_SHARE, Rule, find, held
+from inferdoc.diagnose.view import Unit
+from inferdoc.diagnose.words import figure, seconds
+
+
+def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
+    signal = str(condition.signal)
+    if context.signals[signal].level == "gpu":
+        return _among_gpus(condition, context, unit)
+    series = context.view.get(unit, signal)
+    if series is None:
+        return absent(signal, unit)
+    others = [s.values for s in (context.view.get(p, signal) for p in context.view.peers(unit)) if s is not None]
+    title, measure = context.signals[signal].title, context.signals[signal].unit
+    if not others:
+        return Outcome(None, f"{title}: no like pod to compare with", signal, unit.name, measure)
+    return _odd(condition, context, unit.name, series.values, np.vstack(others))
+
+
+def _among_gpus(condition: Condition, context: Context, unit: Unit) -> Outcome:
+    signal = str(condition.signal)
+    gpus = context.view.gpus(unit, signal)
+    title, measure = context.signals[signal].title, context.signals[signal].unit
+    if not gpus:
+        return absent(signal, unit)
+    if len(gpus) < 2:
+        return Outcome(None, f"{title}: one GPU, nothing to compare with", signal, unit.name, measure)
+    best: Outcome | None = None
+    for name, row in gpus.items():
+        rest = np.vstack([other for key, other in gpus.items() if key != name])
+        outcome = _odd(condition, context, f"{unit.name} {name}", row, rest)
+        if outcome.holds:
+            return outcome
+        best = best or outcome
+    assert best is not None
+    return best
+
+
+def _odd(condition: Condition, context: Context, entity: str, own: np.ndarray, others: np.ndarray) -> Outcome:
+    """Whether one row stands off the median of the others by the factor, and did not before."""
+    signal, factor = str(condition.signal), float(condition.differs or 1.0)
+    title, measure = context.signals[signal].title, context.signals[signal].unit
+    floor = context.signals[signal].floor
+    usual = _median_of(others)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(
+            usual > floor, own / np.maximum(usual, 1e-12), np.where(own > floor, own / max(floor, 1e-12), 1.0)
+        )
+    ratio = np.where(np.isfinite(own) & np.isfinite(usual), ratio, np.nan)
+    if not np.isfinite(ratio).any():
+        return Outcome(None, f"{title}: never seen together with a like member", signal, entity, measure)
+    away = np.abs(own - usual) > floor
+    with np.errstate(invalid="ignore"):
+        mask = np.isfinite(ratio) & away & ((ratio >= factor) if factor >= 1 else (ratio <= factor))
+    finite = np.isfinite(ratio)
+    if context.split is not None:
+        mask[: context.split] = False
+        finite[: context.split] = False
+    rule = Rule(
+        factor,
+        share=condition.share_of or DEFAULT_SHARE,
+        hold_seconds=seconds(condition.for_) if condition.for_ else None,
+    )
+    stretch = held(mask, finite, rule, context.clock)
+    own_now, usual_now = _at(own, mask if stretch else finite), _at(usual, mask if stretch else finite)
+    if stretch is None:
+        text = f"{title} is like its peers' ({figure(own_now, measure)} against {figure(usual_now, measure)})"
+        return Outcome(False, text, signal, entity, measure, baseline=usual_now, observed=own_now, threshold=factor)
+    first, last = stretch
+    newly = find(ratio, Rule(factor, share=rule.share), context.clock) if context.split is None else None
+    return Outcome(
+        True,
+        f"{title} is {figure(own_now, measure)} against {figure(usual_now, measure)} of its peers",
+        signal,
+        entity,
+        measure,
+        first=newly.start if newly else first,
+        last=last,
+        baseline=usual_now,
+        observed=own_now,
+        threshold=factor,
+        from_start=newly is None and not np.isfinite(ratio[:first]).any(),
+    )
+
+
+def _median_of(rows: np.ndarray) -> np.ndarray:
+    """Column medians without warnings about all-NaN columns."""
+    seen = np.isfinite(rows).any(axis=0)
+    result = np.full(rows.shape[1], np.nan)
+    if seen.any():
+        result[seen] = np.nanmedian(rows[:, seen], axis=0)
+    return result
+
+
+def _at(values: np.ndarray, mask: np.ndarray) -> float | None:
+    chosen = values[mask & np.isfinite(values)]
+    return float(np.median(chosen)) if len(chosen) else None
+
+
+def explain(condition: Condition) -> str:
+    side = "at least" if (condition.differs or 1.0) >= 1 else "at most"
+    return f"`{condition.signal}` {side} {condition.differs:g} times that of like members"
+
+
+def promql(condition: Condition, rendering: Rendering) -> str | None:
+    now = rendering.signal(str(condition.signal))
+    if now is None:
+        return None
+    keep = tuple(label for label in rendering.labels(str(condition.signal)) if label not in ("pod", "engine", "gpu"))
+    middle = f"quantile by ({', '.join(keep)}) (0.5, {now})"
+    side = ">" if (condition.differs or 1.0) >= 1 else "<"
+    return f"({now}) {side} on ({', '.join(keep)}) group_left () ({condition.differs:g} * ({middle}))"

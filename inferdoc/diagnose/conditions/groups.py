@@ -1,0 +1,58 @@
+"""all, any, not: how the answers of several conditions combine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from inferdoc.diagnose.context import Outcome
+
+
+def combine(kind: str, outcomes: Sequence[Outcome]) -> Outcome:
+    """One answer of several: unknown counts as unknown unless the others decide without it."""
+    if kind == "not_":
+        (one,) = outcomes
+        return replace(one, holds=None if one.holds is None else not one.holds, first=None, last=None, parts=(one,))
+    if kind == "any":
+        for one in outcomes:
+            if one.holds:
+                return replace(one, parts=tuple(outcomes))
+        unknown = [o for o in outcomes if o.holds is None]
+        pick = next((o for o in outcomes if o.holds is False), outcomes[0])
+        return replace(
+            pick,
+            holds=None if len(unknown) == len(outcomes) else False,
+            missing=_missing(unknown),
+            parts=tuple(outcomes),
+        )
+    for one in outcomes:
+        if one.holds is False:
+            return replace(one, parts=tuple(outcomes))
+    unknown = [o for o in outcomes if o.holds is None]
+    if unknown:
+        return replace(unknown[0], missing=_missing(unknown), parts=tuple(outcomes))
+    begins = [o.first for o in outcomes if o.first is not None]
+    ends = [o.last for o in outcomes if o.last is not None]
+    text = "; ".join(o.text for o in outcomes)
+    return replace(
+        outcomes[0], text=text, first=max(begins, default=None), last=min(ends, default=None), parts=tuple(outcomes)
+    )
+
+
+def _missing(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for o in outcomes for name in o.missing))
+
+
+def explain(kind: str, parts: Sequence[str]) -> str:
+    if kind == "not_":
+        return f"not: {parts[0]}"
+    return (" and " if kind == "all" else " or ").join(parts)
+
+
+def promql(kind: str, parts: Sequence[str | None]) -> str | None:
+    """`all` leaves out what PromQL cannot say (the alert is then a little wider); `any` needs at least one; `not` none."""
+    said = [part for part in parts if part is not None]
+    if not said or kind == "not_":
+        return None
+    joined = (" and " if kind == "all" else " or ").join(f"({part})" for part in said)
+    return joined if len(said) > 1 else said[0]

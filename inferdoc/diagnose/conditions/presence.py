@@ -1,0 +1,31 @@
+"""present, absent: whether a signal exists for the entity at all."""
+
+from __future__ import annotations
+
+from inferdoc.catalogue.recipe import Condition
+from inferdoc.diagnose.conditions.render import Rendering
+from inferdoc.diagnose.context import Context, Outcome
+from inferdoc.diagnose.view import Unit
+
+
+def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
+    signal = str(condition.signal)
+    there = context.view.get(unit, signal) is not None
+    wanted = bool(condition.present) if condition.present is not None else not condition.absent
+    title = context.signals[signal].title
+    return Outcome(
+        there == wanted, f"{title} is {'visible' if there else 'not visible'}", signal, unit.name, from_start=True,
+        missing=() if there or not wanted else (signal,),
+    )  # fmt: skip
+
+
+def explain(condition: Condition) -> str:
+    wanted = bool(condition.present) if condition.present is not None else not condition.absent
+    return f"`{condition.signal}` is {'visible' if wanted else 'not visible'}"
+
+
+def promql(condition: Condition, rendering: Rendering) -> str | None:
+    now = rendering.signal(str(condition.signal))
+    if now is None or condition.absent or condition.present is False:
+        return None
+    return f"({now}) >= 0"

@@ -1,0 +1,53 @@
+"""reaches: extrapolated in a straight line, the signal meets a limit within a time (imminent harm)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from inferdoc.catalogue.recipe import Condition
+from inferdoc.diagnose.conditions.render import Rendering
+from inferdoc.diagnose.conditions.slope import trend
+from inferdoc.diagnose.context import Context, Outcome, absent
+from inferdoc.diagnose.view import Unit
+from inferdoc.diagnose.words import figure, seconds
+
+
+def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
+    signal = str(condition.signal)
+    series = context.view.get(unit, signal)
+    if series is None:
+        return absent(signal, unit)
+    limit, name = context.number(condition.reaches if condition.reaches is not None else 0.0, unit)
+    within = seconds(condition.within or "10m")
+    start = context.split or 0
+    found = trend(series.values[start:], context.view.step_seconds)
+    measure, title = context.signals[signal].unit, context.signals[signal].title
+    if found is None:
+        return Outcome(None, f"{title}: too short to extrapolate", signal, unit.name, measure)
+    slope, early, late = found
+    now = float(series.values[np.isfinite(series.values)][-1])
+    away = (limit - now) / slope if slope else np.inf
+    beyond = (now >= limit) if slope >= 0 else (now <= limit)
+    moving = abs(late - early) > context.signals[signal].floor
+    holds = moving and not beyond and 0 <= away <= within
+    text = f"{title} at {figure(now, measure)} " + (
+        f"meets {figure(limit, measure)}{f' ({name})' if name else ''} in {figure(float(away), 's')}"
+        if holds
+        else f"does not meet {figure(limit, measure)} soon"
+    )
+    return Outcome(
+        holds, text, signal, unit.name, measure, first=start if holds else None, last=context.view.steps - 1 if holds else None,
+        baseline=early, observed=now, threshold=limit,
+    )  # fmt: skip
+
+
+def explain(condition: Condition) -> str:
+    return f"`{condition.signal}` on course to meet {condition.reaches} within {condition.within or '10m'}"
+
+
+def promql(condition: Condition, rendering: Rendering) -> str | None:
+    now = rendering.signal(str(condition.signal))
+    if now is None or condition.reaches is None:
+        return None
+    ahead = int(seconds(condition.within or "10m"))
+    return f"predict_linear(({now})[15m:1m], {ahead}) > {rendering.threshold(condition.reaches)}"

@@ -1,0 +1,113 @@
+"""rises, falls: against the calm part before the change."""
+
+from __future__ import annotations
+
+from inferdoc.catalogue.recipe import Condition
+from inferdoc.diagnose.conditions.render import Rendering
+from inferdoc.diagnose.context import Context, Outcome, absent, quiet
+from inferdoc.diagnose.excursion import DEFAULT_SHARE, Excursion, Rule, against, shift
+from inferdoc.diagnose.view import Series, Unit
+from inferdoc.diagnose.words import figure, seconds
+
+STANDARD_ERRORS = 3.0
+
+
+def rule_of(condition: Condition, context: Context) -> Rule:
+    """The rule a rises or falls condition asks for; the signal's floor is the least it must move."""
+    ratio = condition.rises if condition.rises is not None else condition.falls
+    floor = context.signals[str(condition.signal)].floor
+    return Rule(
+        float(ratio or 1.0),
+        by=max(condition.by or 0.0, floor),
+        share=condition.share_of or DEFAULT_SHARE,
+        hold_seconds=seconds(condition.for_) if condition.for_ else None,
+    )
+
+
+def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
+    signal = str(condition.signal)
+    series = context.view.get(unit, signal)
+    if series is None:
+        return absent(signal, unit)
+    rule = rule_of(condition, context)
+    if condition.average:
+        return _averaged(signal, series, rule, context, unit)
+    if context.split is None:
+        found = context.excursion(signal, unit, rule)
+    else:
+        found = against(series.values, context.split, rule, context.clock, series.counts)
+    if found is not None and _within_one_bucket(found, series):
+        found = None
+    measure = context.signals[signal].unit
+    title = context.signals[signal].title
+    if found is None:
+        calm = quiet(series.values if context.split is None else series.values[: context.split])
+        if context.split is not None and context.split < context.clock.calm_steps:
+            return Outcome(None, f"{title}: no calm part to compare with", signal, unit.name, measure)
+        moved = "rise" if rule.up else "fall"
+        return Outcome(
+            False, f"{title} does not {moved} (calm {figure(calm, measure)})", signal, unit.name, measure, baseline=calm
+        )
+    moved = "rose" if rule.up else "fell"
+    return Outcome(
+        True,
+        f"{title} {moved} from {figure(found.calm, measure)} to {figure(found.observed, measure)}",
+        signal,
+        unit.name,
+        measure,
+        first=found.start,
+        last=found.last,
+        baseline=found.calm,
+        observed=found.observed,
+        threshold=found.band,
+    )
+
+
+def _within_one_bucket(found: Excursion, series: Series) -> bool:
+    """A quantile read off buckets must move by more than one bucket: inside two neighbours it is interpolation."""
+    if series.bounds is None:
+        return False
+    before, now = (int((series.bounds < value).sum()) for value in (found.calm, found.observed))
+    return abs(now - before) < 2
+
+
+def _averaged(signal: str, series: Series, rule: Rule, context: Context, unit: Unit) -> Outcome:
+    measure, title = context.signals[signal].unit, context.signals[signal].title
+    if context.split is None:
+        return Outcome(None, f"{title}: no split to compare means at", signal, unit.name, measure)
+    last = context.view.steps - 1 if context.last is None else context.last
+    moved = shift(series.values, context.split, last, context.clock)
+    if moved is None:
+        return Outcome(None, f"{title}: no calm part to compare with", signal, unit.name, measure)
+    limit = (
+        max(moved.before * rule.ratio, moved.before + rule.by)
+        if rule.up
+        else min(moved.before * rule.ratio, moved.before - rule.by)
+    )
+    beyond = moved.after >= limit if rule.up else moved.after <= limit
+    holds = beyond and abs(moved.errors) >= STANDARD_ERRORS
+    text = f"{title} goes from {figure(moved.before, measure)} to {figure(moved.after, measure)} on average"
+    return Outcome(
+        holds, text, signal, unit.name, measure, first=context.split if holds else None, last=last if holds else None,
+        baseline=moved.before, observed=moved.after, threshold=limit,
+    )  # fmt: skip
+
+
+def explain(condition: Condition) -> str:
+    if condition.rises is not None:
+        words = f"`{condition.signal}` rises to {condition.rises:g} times its calm"
+    else:
+        words = f"`{condition.signal}` falls to {condition.falls:g} times its calm"
+    if condition.by:
+        words += f" and by at least {condition.by:g}"
+    return words + (" on average" if condition.average else "")
+
+
+def promql(condition: Condition, rendering: Rendering) -> str | None:
+    now, usual = rendering.signal(str(condition.signal)), rendering.baseline(str(condition.signal))
+    if now is None or usual is None:
+        return None
+    by = max(condition.by or 0.0, rendering.signals[str(condition.signal)].floor)
+    if condition.rises is not None:
+        return f"(({now}) > {condition.rises:g} * {usual}) and (({now}) > {by:g} + {usual})"
+    return f"(({now}) < {condition.falls or 1.0:g} * {usual}) and (({now}) < {usual} - {by:g})"

@@ -1,0 +1,59 @@
+"""slope: keeps growing (or, with a negative number, shrinking) over the episode."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from inferdoc.catalogue.recipe import Condition
+from inferdoc.diagnose.conditions.render import Rendering
+from inferdoc.diagnose.context import Context, Outcome, absent
+from inferdoc.diagnose.view import Unit
+from inferdoc.diagnose.words import figure
+
+EARLY_TO_LATE = 1.3
+"""The last third of the episode must lie this far beyond its first third: a queue that jumped and stays is no trend."""
+
+
+def trend(values: np.ndarray, step_seconds: float) -> tuple[float, float, float] | None:
+    """(least-squares slope per second, median of the first third, median of the last third); None for too few points."""
+    finite = np.isfinite(values)
+    if finite.sum() < 6:
+        return None
+    times = np.arange(len(values))[finite] * step_seconds
+    seen = values[finite]
+    third = max(2, len(seen) // 3)
+    return float(np.polyfit(times, seen, 1)[0]), float(np.median(seen[:third])), float(np.median(seen[-third:]))
+
+
+def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
+    signal = str(condition.signal)
+    series = context.view.get(unit, signal)
+    if series is None:
+        return absent(signal, unit)
+    start = context.split or 0
+    stop = context.view.steps if context.last is None else context.last + 1
+    found = trend(series.values[start:stop], context.view.step_seconds)
+    measure, title = context.signals[signal].unit, context.signals[signal].title
+    wanted = float(condition.slope or 0.0)
+    if found is None:
+        return Outcome(None, f"{title}: too short for a trend", signal, unit.name, measure)
+    slope, early, late = found
+    grows = late > EARLY_TO_LATE * early if wanted >= 0 else late < early / EARLY_TO_LATE
+    holds = grows and (slope >= wanted if wanted >= 0 else slope <= wanted)
+    text = f"{title} {'keeps moving' if holds else 'has no trend'}: {figure(early, measure)} early, {figure(late, measure)} late in the episode"
+    return Outcome(
+        holds, text, signal, unit.name, measure, first=start if holds else None, last=stop - 1 if holds else None,
+        baseline=early, observed=late, threshold=wanted,
+    )  # fmt: skip
+
+
+def explain(condition: Condition) -> str:
+    return f"`{condition.signal}` keeps moving by at least {condition.slope:g} a second"
+
+
+def promql(condition: Condition, rendering: Rendering) -> str | None:
+    now = rendering.signal(str(condition.signal))
+    if now is None:
+        return None
+    side = ">" if (condition.slope or 0.0) >= 0 else "<"
+    return f"deriv(({now})[15m:1m]) {side} {condition.slope or 0.0:g}"

@@ -1,0 +1,91 @@
+"""stalls: no progress of one signal while another shows that there is work."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from inferdoc.catalogue.recipe import Condition
+from inferdoc.diagnose.conditions.render import Rendering
+from inferdoc.diagnose.context import Context, Outcome, absent
+from inferdoc.diagnose.view import Unit
+from inferdoc.diagnose.words import figure
+
+MIN_SCRAPES = 5
+LONGEST_GAP_FACTOR = 10
+"""A stall must be ten times the longest pause that the engine showed while it was well."""
+
+
+def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
+    progress_name, work_name = str(condition.signal), str(condition.stalls)
+    progress, work = context.view.get(unit, progress_name), context.view.get(unit, work_name)
+    for name, series in ((progress_name, progress), (work_name, work)):
+        if series is None:
+            return absent(name, unit)
+    assert progress is not None and work is not None
+    with np.errstate(invalid="ignore"):
+        stuck = (progress.values == 0) & (work.values > 0)
+        moved = progress.values > 0
+    title = context.signals[progress_name].title
+    measure = context.signals[progress_name].unit
+    last = _last_known(progress.values)
+    length = _run_ending_at(stuck, last)
+    begin = last - length + 1
+    # The rate is 0 only once the last progress has left the window: the stall began a window earlier.
+    earlier = context.clock.window_steps - 1
+    longest = _longest_pause(stuck[:begin], moved[:begin])
+    need = max(context.clock.steps(0, MIN_SCRAPES), LONGEST_GAP_FACTOR * longest)
+    if not moved[:begin].any() or length + earlier < need or length < 2:
+        text = f"{title} moves while there is work"
+        return Outcome(False, text, progress_name, unit.name, measure, observed=_median(progress.values))
+    first = max(0, begin - earlier)
+    usual = _median(progress.values[:first])
+    return Outcome(
+        True,
+        f"{title} stands at 0 (usually {figure(usual, measure)}) while {context.signals[work_name].title.lower()} reads {figure(float(work.values[last]), context.signals[work_name].unit)}",
+        progress_name,
+        unit.name,
+        measure,
+        first=first,
+        last=last,
+        baseline=usual,
+        observed=0.0,
+        threshold=0.0,
+    )
+
+
+def _last_known(values: np.ndarray) -> int:
+    known = np.flatnonzero(np.isfinite(values))
+    return int(known[-1]) if len(known) else 0
+
+
+def _run_ending_at(mask: np.ndarray, last: int) -> int:
+    """Length of the run of True that ends at `last`."""
+    before = np.flatnonzero(~mask[: last + 1])
+    return last - (int(before[-1]) if len(before) else -1)
+
+
+def _longest_pause(stuck: np.ndarray, moved: np.ndarray) -> int:
+    """The longest run of steps stuck with work between two steps that moved."""
+    longest = run = 0
+    for step_stuck, step_moved in zip(stuck, moved, strict=True):
+        run = run + 1 if step_stuck else 0
+        if step_moved:
+            run = 0
+        longest = max(longest, run)
+    return longest
+
+
+def _median(values: np.ndarray) -> float | None:
+    seen = values[np.isfinite(values)]
+    return float(np.median(seen)) if len(seen) else None
+
+
+def explain(condition: Condition) -> str:
+    return f"`{condition.signal}` stands at 0 while `{condition.stalls}` is above 0"
+
+
+def promql(condition: Condition, rendering: Rendering) -> str | None:
+    progress, work = rendering.signal(str(condition.signal)), rendering.signal(str(condition.stalls))
+    if progress is None or work is None:
+        return None
+    return f"(({progress}) == 0) and (({work}) > 0)"

@@ -1,0 +1,199 @@
+"""When a series left its calm, and whether it stayed out.
+
+Calm data swing (a p99 over ten seconds moved fivefold in recordings of healthy engines), so a level is "outside" only
+when it is beyond a ratio of the calm median, beyond three robust sigmas of the calm part's own windows and beyond the
+calm extreme. Because the calm extreme counts, an excursion can only begin at a new record: the search looks at the
+record points alone, which keeps it linear in practice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+SIGMAS = 3.0
+MIN_CALM_SECONDS, MIN_CALM_SCRAPES = 45.0, 15
+MIN_OUT_SECONDS, MIN_OUT_SCRAPES = 20.0, 5
+MIN_OBSERVATIONS = 20
+DEFAULT_SHARE = 0.5
+IQR_TO_SIGMA = 1.349
+"""Interquartile range of a normal distribution in sigmas."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """ratio: > 1 rises, < 1 falls; by: at least this far from the calm median; share: of the windows between the first
+    and the last outside one that must be outside; hold_seconds: in one piece instead, where set."""
+
+    ratio: float
+    by: float = 0.0
+    share: float = DEFAULT_SHARE
+    hold_seconds: float | None = None
+
+    @property
+    def up(self) -> bool:
+        return self.ratio >= 1.0
+
+
+@dataclass(frozen=True)
+class Clock:
+    """step_seconds: grid step; scrape_seconds: scrape interval; window_steps: steps per rate window."""
+
+    step_seconds: float
+    scrape_seconds: float
+    window_steps: int
+
+    def steps(self, seconds: float, scrapes: int) -> int:
+        """The number of steps that spans both at least `seconds` and at least `scrapes` scrapes."""
+        return max(1, int(np.ceil(max(seconds, scrapes * self.scrape_seconds) / self.step_seconds)))
+
+    @property
+    def calm_steps(self) -> int:
+        return self.steps(MIN_CALM_SECONDS, MIN_CALM_SCRAPES)
+
+    @property
+    def out_steps(self) -> int:
+        return self.steps(MIN_OUT_SECONDS, MIN_OUT_SCRAPES)
+
+
+@dataclass(frozen=True)
+class Excursion:
+    """start, last: first and last outside step; calm: median of the calm part; band: the limit that was crossed;
+    observed: median of the outside windows; mask: bool[T] outside."""
+
+    start: int
+    last: int
+    calm: float
+    band: float
+    observed: float
+    mask: np.ndarray
+
+
+def calm_band(calm: np.ndarray, rule: Rule) -> tuple[float, float]:
+    """(median, limit) of the finite calm values under a rule."""
+    low, median, high = np.percentile(calm, (25, 50, 75))
+    spread = SIGMAS * (high - low) / IQR_TO_SIGMA
+    if rule.up:
+        return float(median), float(max(median * rule.ratio, median + spread, median + rule.by, calm.max()))
+    return float(median), float(min(median * rule.ratio, median - spread, median - rule.by, calm.min()))
+
+
+def find(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None = None) -> Excursion | None:
+    """The earliest sustained excursion of a series, or None. values, counts: float64[T]; NaN are gaps."""
+    finite = np.isfinite(values)
+    if finite.sum() < clock.out_steps:
+        return None
+    signed = np.where(finite, values if rule.up else -values, -np.inf)
+    record = np.maximum.accumulate(signed)
+    first = int(np.argmax(finite))
+    earliest = first + clock.calm_steps
+    if earliest >= len(values):
+        return None
+    if not _can_leave(values[finite], rule):
+        return None
+    candidates = np.flatnonzero(finite[earliest:] & (signed[earliest:] > record[earliest - 1 : -1])) + earliest
+    for start in candidates:
+        found = against(values, int(start), rule, clock, counts)
+        if found is not None and found.start == start:
+            return found
+    return None
+
+
+def _can_leave(finite: np.ndarray, rule: Rule) -> bool:
+    """A cheap refusal: the extreme is not even the ratio away from the quartile of the whole."""
+    if rule.up:
+        return float(finite.max()) > max(
+            float(np.percentile(finite, 5)) * rule.ratio, float(np.percentile(finite, 5)) + rule.by
+        )
+    return float(finite.min()) < min(
+        float(np.percentile(finite, 95)) * rule.ratio, float(np.percentile(finite, 95)) - rule.by
+    )
+
+
+def against(
+    values: np.ndarray, split: int, rule: Rule, clock: Clock, counts: np.ndarray | None = None
+) -> Excursion | None:
+    """The excursion after a given split, judged against the calm before it; None where it is not sustained or the calm
+    is too short to compare with."""
+    before = values[:split]
+    calm = before[np.isfinite(before)]
+    if len(calm) < max(3, clock.calm_steps // 4) or split < clock.calm_steps:
+        return None
+    median, band = calm_band(calm, rule)
+    after = values[split:]
+    with np.errstate(invalid="ignore"):
+        out = np.isfinite(after) & ((after > band) if rule.up else (after < band))
+    if not out.any():
+        return None
+    start, last = _sustained(out, np.isfinite(after), rule, clock)
+    if start is None or last is None:
+        return None
+    if counts is not None:
+        inside = counts[split:][start : last + 1][out[start : last + 1]]
+        if np.nansum(inside) / clock.window_steps < MIN_OBSERVATIONS:
+            return None
+    mask = np.zeros(len(values), dtype=bool)
+    mask[split:] = out
+    mask[: split + start] = False
+    mask[split + last + 1 :] = False
+    return Excursion(split + start, split + last, median, band, float(np.median(values[mask])), mask)
+
+
+def _sustained(out: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -> tuple[int | None, int | None]:
+    """First and last outside step of the first stretch that stays out: long enough, and outside often enough."""
+    indices = np.flatnonzero(out)
+    while len(indices):
+        start = int(indices[0])
+        need = clock.out_steps
+        if rule.hold_seconds is not None:
+            need = max(need, min(int(np.ceil(rule.hold_seconds / clock.step_seconds)), (len(out) - start) // 2))
+        tried = indices
+        while len(tried) and tried[-1] - start + 1 >= need:
+            last = int(tried[-1])
+            outside = int(out[start : last + 1].sum())
+            seen = int(finite[start : last + 1].sum())
+            if outside >= rule.share * seen and outside >= min(need, seen):
+                return start, last
+            tried = tried[: _before_longest_gap(tried)]
+        indices = indices[max(1, len(tried)) :]
+    return None, None
+
+
+def _before_longest_gap(indices: np.ndarray) -> int:
+    """How many of the outside steps lie before the longest calm stretch among them: where an episode ended."""
+    gaps = np.diff(indices)
+    return int(np.argmax(gaps)) + 1 if len(gaps) and gaps.max() > 1 else 0
+
+
+def held(mask: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -> tuple[int, int] | None:
+    """(first, last) step of an absolute condition that holds long or often enough, or None."""
+    if not mask.any():
+        return None
+    start, last = _sustained(mask, finite, rule, clock)
+    return None if start is None or last is None else (start, last)
+
+
+@dataclass(frozen=True)
+class Shift:
+    """Means before and after a split, and how many standard errors lie between them."""
+
+    before: float
+    after: float
+    errors: float
+
+
+def shift(values: np.ndarray, split: int, last: int, clock: Clock) -> Shift | None:
+    """Compare the means of the calm part and of (split, last], in blocks of one rate window (neighbouring steps share
+    samples). For quantities that arrive in ones and twos, whose windows swing more than their mean."""
+    step = clock.window_steps
+    ends_before = np.arange(split - 1, -1, -step)
+    ends_after = np.arange(last, split + step - 1, -step) if last - split >= step else np.array([last])
+    calm, now = values[ends_before], values[ends_after]
+    calm, now = calm[np.isfinite(calm)], now[np.isfinite(now)]
+    if len(calm) < 3 or len(now) < 2:
+        return None
+    variance = calm.var(ddof=1) / len(calm) + now.var(ddof=1) / len(now)
+    difference = float(now.mean() - calm.mean())
+    errors = difference / float(np.sqrt(variance)) if variance > 0 else float(np.sign(difference)) * np.inf
+    return Shift(float(calm.mean()), float(now.mean()), errors if difference else 0.0)

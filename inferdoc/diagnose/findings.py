@@ -1,0 +1,196 @@
+"""From roots to the findings of the document: scope, evidence with queries, look-alikes ruled out, next steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from inferdoc.catalogue.recipe import Recipe
+from inferdoc.diagnose.advice import fill
+from inferdoc.diagnose.changes import Event, workload_events
+from inferdoc.diagnose.conditions.render import Rendering
+from inferdoc.diagnose.context import Context
+from inferdoc.diagnose.fold import Cause, score
+from inferdoc.diagnose.judge import Judgement, ongoing
+from inferdoc.diagnose.match import Evidence
+from inferdoc.diagnose.model import (
+    Change,
+    EvidenceItem,
+    Finding,
+    NextStep,
+    NotJudged,
+    RuledOut,
+    Scope,
+    StageReached,
+    stamp,
+)
+
+NEAR_WINDOWS = 2
+"""A change is near an onset when it precedes it by at most this many rate windows (and at least a minute)."""
+MIN_NEAR_SECONDS = 60.0
+MAX_EVIDENCE = 12
+
+
+@dataclass(frozen=True)
+class Links:
+    """runbook_base, dashboard_base: URL prefixes from the configuration, or None."""
+
+    runbook_base: str | None = None
+    dashboard_base: str | None = None
+
+    def runbook(self, recipe_id: str) -> str | None:
+        return None if self.runbook_base is None else f"{self.runbook_base.rstrip('/')}/{recipe_id}"
+
+    def dashboard(self, cause: Cause) -> str | None:
+        if self.dashboard_base is None:
+            return None
+        return (
+            f"{self.dashboard_base.rstrip('/')}?var-namespace={cause.pool.namespace}&var-model_name={cause.pool.model}"
+        )
+
+
+class FindingMaker:
+    """Builds findings from roots. events: everything that changed in the window."""
+
+    def __init__(
+        self,
+        context: Context,
+        judgement: Judgement,
+        recipes: Mapping[str, Recipe],
+        events: Sequence[Event],
+        links: Links,
+    ) -> None:
+        self.context, self.judgement, self.recipes, self.events, self.links = context, judgement, recipes, events, links
+        self.rendering = Rendering(context.signals, context.tiers)
+
+    def make(self, cause: Cause) -> Finding:
+        recipe, view = cause.recipe, self.context.view
+        going = ongoing(cause.last, self.context)
+        match = cause.best
+        stage = None
+        if match.stage is not None:
+            stage = StageReached(match.stage[0], len(recipe.stages), match.stage[1])
+        return Finding(
+            id=recipe.id,
+            title=recipe.title,
+            severity=cause.severity,  # type: ignore[arg-type]
+            certainty=match.certainty,
+            score=round(score(cause), 3),
+            phase=recipe.phase,
+            scope=self._scope(cause),
+            onset=stamp(view.time_at(cause.onset)),
+            onset_uncertainty_seconds=self._uncertainty(cause),
+            ongoing=going,
+            ended=None if going else stamp(view.time_at(cause.last)),
+            evidence=self._evidence(cause),
+            stage=stage,
+            effects=list(dict.fromkeys(child.recipe.id for child in cause.effects)),
+            change=self._change(cause),
+            ruled_out=self._ruled_out(cause),
+            next_steps=[
+                NextStep(fill(s.do, self.context, match), fill(s.why, self.context, match), s.cost, s.undo, s.command)
+                for s in recipe.next_steps
+            ],
+            runbook=recipe.id,
+            runbook_url=self.links.runbook(recipe.id),
+            dashboard_url=self.links.dashboard(cause),
+        )
+
+    def _scope(self, cause: Cause) -> Scope:
+        pods = list(dict.fromkeys(m.unit.member.pod for m in cause.matches))
+        of_pods = sum(1 for member in self.context.view.fleet.members if member.pool == cause.pool)
+        pool = cause.pool
+        return Scope(cause.recipe.scope, pool.model, pool.role, pool.tier, pool.namespace, pods, of_pods)
+
+    def _uncertainty(self, cause: Cause) -> float:
+        """One scrape where a gauge tells; a rate window more where the onset was read off a rate."""
+        if cause.best.from_start:
+            return float(self.context.view.step_seconds * (cause.last - cause.onset))
+        return self.context.clock.scrape_seconds + self.context.view.frame.grid.rate_ms / 1000
+
+    def _evidence(self, cause: Cause) -> list[EvidenceItem]:
+        items: dict[tuple[str, str, str], EvidenceItem] = {}
+        for match in sorted(cause.matches, key=lambda m: m.onset):
+            for piece in match.evidence:
+                for outcome in _leaves(piece):
+                    key = (piece.role, outcome.signal, outcome.entity)
+                    if outcome.holds and key not in items:
+                        items[key] = self._item(piece, outcome, match.unit.member.pod)
+        for child in cause.effects:
+            for piece in child.best.evidence:
+                if piece.role == "harm":
+                    key = (piece.role, piece.outcome.signal, piece.outcome.entity)
+                    items.setdefault(key, self._item(piece, piece.outcome, child.best.unit.member.pod))
+        ranked = sorted(items.values(), key=lambda item: ("harm", "symptom", "support").index(item.role))
+        return ranked[:MAX_EVIDENCE]
+
+    def _item(self, piece: Evidence, outcome: object, pod: str) -> EvidenceItem:
+        from inferdoc.diagnose.context import Outcome
+
+        assert isinstance(outcome, Outcome)
+        query = None
+        if outcome.signal in self.context.signals:
+            extra = (("pod", "=", pod),)
+            query = Rendering(self.context.signals, self.context.tiers, extra=extra).signal(outcome.signal)  # type: ignore[arg-type]
+        since = None if outcome.first is None or outcome.from_start else stamp(self.context.view.time_at(outcome.first))
+        return EvidenceItem(
+            outcome.signal, outcome.text, piece.role, outcome.entity, _plain(outcome.baseline), _plain(outcome.observed),
+            _plain(outcome.threshold), outcome.unit, since, query,
+        )  # fmt: skip
+
+    def _change(self, cause: Cause) -> Change | None:
+        """What changed just before the onset: an event of these pods, a workload driver, or a shift of the traffic."""
+        at = self.context.view.time_at(cause.onset)
+        near = max(MIN_NEAR_SECONDS, NEAR_WINDOWS * self.context.view.frame.grid.rate_ms / 1000)
+        pods = {m.unit.member.pod for m in cause.matches}
+        for event in reversed(self.events):
+            if (
+                event.kind in ("restart", "capacity")
+                and at - near <= event.at <= at + self.context.clock.scrape_seconds
+            ):
+                if event.unit is None or event.unit.member.pod in pods:
+                    return Change(stamp(event.at), event.kind, event.entity, event.detail)
+        for driver in cause.drivers:
+            detail = f"{driver.recipe.title}: {driver.best.evidence[0].outcome.text}"
+            return Change(stamp(self.context.view.time_at(driver.onset)), "workload", driver.best.unit.name, detail)
+        if cause.best.from_start:
+            return None
+        for match in cause.matches:
+            for event in workload_events(self.context, match.unit, match.onset, match.last):
+                return Change(stamp(event.at), event.kind, event.entity, event.detail)
+        return None
+
+    def _ruled_out(self, cause: Cause) -> list[RuledOut]:
+        """The look-alikes of a root, each with the observation that speaks against it."""
+        explained = {cause.recipe.id, *(c.recipe.id for c in cause.effects), *(c.recipe.id for c in cause.drivers)}
+        found = []
+        for name in cause.recipe.look_alikes:
+            verdict = self.judgement.verdicts.get(name, {}).get(cause.best.unit)
+            if name in explained or verdict is None or verdict.match is not None or verdict.missing:
+                continue
+            found.append(RuledOut(name, verdict.against))
+        return found
+
+    def not_judged(self) -> list[NotJudged]:
+        """Causes that no unit could be judged on, with the missing signals and how to switch them on."""
+        found = []
+        for name, by_unit in self.judgement.verdicts.items():
+            applying = [v for v in by_unit.values() if v.applies]
+            missing = list(dict.fromkeys(signal for v in applying for signal in v.missing))
+            if applying and missing and all(v.missing for v in applying):
+                ways = dict.fromkeys(self.context.signals[s].enable for s in missing if self.context.signals[s].enable)
+                found.append(
+                    NotJudged(name, missing, "; ".join(str(w) for w in ways) or "no exporter in the source supplies it")
+                )
+        return found
+
+
+def _leaves(piece: Evidence) -> list[object]:
+    """The simple outcomes inside a group, or the outcome itself."""
+    parts = [p for p in piece.outcome.parts if p.holds]
+    return list(parts) or [piece.outcome]
+
+
+def _plain(value: float | None) -> float | None:
+    """JSON has no infinity and no NaN."""
+    return None if value is None or value != value or abs(value) == float("inf") else float(value)

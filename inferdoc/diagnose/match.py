@@ -1,0 +1,157 @@
+"""One recipe on one unit: do its symptoms hold together, is there harm, is it ruled out, how sure is it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from inferdoc.catalogue.recipe import Certainty, Condition, Recipe
+from inferdoc.diagnose.conditions import evaluate, kind_of
+from inferdoc.diagnose.context import Context, Outcome
+from inferdoc.diagnose.view import Unit
+
+EvidenceRole = Literal["symptom", "harm", "support"]
+NEEDS_SPLIT = ("slope", "reaches")
+"""Kinds that look at the episode, and so come after the conditions that find its beginning."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    role: EvidenceRole
+    outcome: Outcome
+
+
+@dataclass
+class Match:
+    """A recipe that holds on a unit. onset, last: grid steps; from_start: it held from the first step of the window."""
+
+    recipe: Recipe
+    unit: Unit
+    onset: int
+    last: int
+    from_start: bool
+    evidence: list[Evidence]
+    certainty: Certainty
+    doubts: list[str] = field(default_factory=list)
+    stage: tuple[int, str] | None = None
+    critical: bool = False
+
+    @property
+    def harm_first(self) -> int:
+        """The first step at which harm shows."""
+        begins = [e.outcome.first for e in self.evidence if e.role == "harm" and e.outcome.first is not None]
+        return min(begins, default=self.onset)
+
+
+@dataclass
+class Verdict:
+    """match, or the observation that speaks against the recipe; missing: signals without which it cannot be judged."""
+
+    recipe: Recipe
+    unit: Unit
+    match: Match | None = None
+    against: str = ""
+    missing: tuple[str, ...] = ()
+    applies: bool = True
+    had_symptoms: bool = False
+
+
+def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
+    """Evaluate a recipe on a unit."""
+    if recipe.roles and unit.member.role not in recipe.roles:
+        return Verdict(recipe, unit, applies=False, against=f"{unit.name} serves as {unit.member.role}")
+    early = [c for c in recipe.symptoms if not _needs_split(c)]
+    late = [c for c in recipe.symptoms if _needs_split(c)]
+    symptoms, stopped = _hold(early, context, unit)
+    if stopped is not None:
+        return _stopped(recipe, unit, stopped)
+    onset, last, from_start = _episode(symptoms, context)
+    if last < onset:
+        return Verdict(recipe, unit, against="its symptoms do not overlap in time")
+    inside = context.at(onset, last)
+    more, stopped = _hold(late, inside, unit)
+    if stopped is not None:
+        return _stopped(recipe, unit, stopped)
+    harm = [evaluate(c, inside, unit) for c in recipe.harm]
+    hurts = [o for o in harm if o.holds]
+    if not hurts:
+        return Verdict(recipe, unit, against=f"no harm: {harm[0].text}", had_symptoms=True)
+    doubts: list[str] = []
+    for condition in recipe.unless:
+        outcome = evaluate(condition, inside, unit)
+        if outcome.holds:
+            reason = f"{condition.because or 'ruled out'}: {outcome.text}"
+            return Verdict(recipe, unit, against=reason, had_symptoms=True)
+        if outcome.holds is None and outcome.missing:
+            doubts.append(f"cannot see {', '.join(outcome.missing)}")
+    support = [o for o in (evaluate(c, inside, unit) for c in recipe.support) if o.holds]
+    evidence = [Evidence("symptom", o) for o in (*symptoms, *more)]
+    evidence += [Evidence("harm", o) for o in hurts] + [Evidence("support", o) for o in support]
+    proof = [o for o in (evaluate(c, inside, unit) for c in recipe.proof) if o.holds]
+    evidence += [Evidence("support", o) for o in proof]
+    match = Match(recipe, unit, onset, last, from_start, evidence, "likely", doubts)
+    match.certainty = _certainty(recipe, match, bool(proof), inside)
+    match.stage = _stage(recipe, inside, unit)
+    match.critical = recipe.critical_when is not None and bool(evaluate(recipe.critical_when, inside, unit).holds)
+    return Verdict(recipe, unit, match, had_symptoms=True)
+
+
+def _needs_split(condition: Condition) -> bool:
+    return condition.average or kind_of(condition) in NEEDS_SPLIT
+
+
+def _hold(conditions: Iterable[Condition], context: Context, unit: Unit) -> tuple[list[Outcome], Outcome | None]:
+    """The outcomes up to the first that does not hold, and that one."""
+    outcomes: list[Outcome] = []
+    for condition in conditions:
+        outcome = evaluate(condition, context, unit)
+        if not outcome.holds:
+            return outcomes, outcome
+        outcomes.append(outcome)
+    return outcomes, None
+
+
+def _stopped(recipe: Recipe, unit: Unit, outcome: Outcome) -> Verdict:
+    missing = outcome.missing if outcome.holds is None else ()
+    return Verdict(recipe, unit, against=outcome.text, missing=missing)
+
+
+def _episode(symptoms: list[Outcome], context: Context) -> tuple[int, int, bool]:
+    """Onset (the first symptom to leave its calm), end, and whether nothing shows when it began."""
+    begins = [o.first for o in symptoms if o.first is not None and not o.from_start]
+    ends = [o.last for o in symptoms if o.last is not None]
+    last = min(ends, default=context.view.steps - 1)
+    latest = max((o.first for o in symptoms if o.first is not None), default=0)
+    if latest > last:
+        return latest, last, False
+    return (min(begins), last, False) if begins else (0, last, True)
+
+
+def _certainty(recipe: Recipe, match: Match, proved: bool, context: Context) -> Certainty:
+    """proven: every rival was looked at, the mechanism came before the harm, and (where the recipe asks for it) the
+    proof is there. possible: the recipe can say no more, or an optional signal is absent."""
+    order: tuple[Certainty, ...] = ("possible", "likely", "proven")
+    level = 2
+    slack = context.clock.window_steps
+    if match.doubts or match.from_start or match.harm_first + slack < match.onset:
+        level = 1
+    if recipe.support and not any(e.role == "support" for e in match.evidence):
+        level = min(level, 1)
+    if recipe.proof and not proved:
+        level = min(level, 1)
+    if any(
+        context.view.get(match.unit, name) is None and not context.view.gpus(match.unit, name)
+        for name in recipe.optional
+    ):
+        level = 0
+    return order[min(level, order.index(recipe.at_most))]
+
+
+def _stage(recipe: Recipe, context: Context, unit: Unit) -> tuple[int, str] | None:
+    """The furthest stage whose condition holds, counted from 1."""
+    reached = None
+    for number, stage in enumerate(recipe.stages, start=1):
+        if evaluate(stage.when, context, unit).holds:
+            reached = number, stage.name
+    return reached

@@ -1,0 +1,182 @@
+"""The diagnosis as a document: `inferdoc.diagnosis/v1`. The JSON Schema is generated from these classes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import msgspec
+
+from inferdoc.catalogue.recipe import Certainty, Phase, ScopeLevel, Severity
+
+SCHEMA_ID = "inferdoc.diagnosis/v1"
+BaselineKind = Literal["calm-before", "same-hour-yesterday", "last-week", "chosen", "none"]
+VerdictWord = Literal["healthy", "degraded", "critical", "unknown"]
+
+
+def stamp(seconds: float) -> str:
+    """RFC 3339 in UTC with milliseconds."""
+    moment = datetime.fromtimestamp(round(seconds, 3), UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class Baseline(msgspec.Struct, rename={"from_": "from"}):
+    """The part of the data that the window is compared with."""
+
+    from_: str | None
+    until: str | None
+    kind: BaselineKind
+
+
+class Window(msgspec.Struct, rename={"from_": "from"}):
+    from_: str
+    until: str
+    step_seconds: float
+    baseline: Baseline
+
+
+class SourceInfo(msgspec.Struct):
+    kind: Literal["store", "prometheus"]
+    location: str
+    warnings: list[str]
+
+
+class PhaseSplit(msgspec.Struct):
+    """Mean seconds a request spends in one phase, before and now."""
+
+    phase: Phase
+    baseline_seconds: float | None
+    observed_seconds: float | None
+    quantile: float | None = None
+
+
+class Scope(msgspec.Struct):
+    level: ScopeLevel
+    model: str
+    role: str
+    tier: str
+    namespace: str
+    pods: list[str]
+    of_pods: int
+
+
+class EvidenceItem(msgspec.Struct):
+    signal: str
+    statement: str
+    role: Literal["symptom", "harm", "support"]
+    entity: str
+    baseline: float | None
+    observed: float | None
+    threshold: float | None
+    unit: str
+    since: str | None
+    query: str | None
+
+
+class StageReached(msgspec.Struct):
+    index: int
+    of: int
+    name: str
+    began: str | None = None
+
+
+class Change(msgspec.Struct):
+    at: str
+    kind: str
+    entity: str
+    detail: str
+
+
+class RuledOut(msgspec.Struct):
+    id: str
+    because: str
+
+
+class NextStep(msgspec.Struct):
+    do: str
+    why: str
+    cost: str
+    undo: str
+    command: str | None
+
+
+class Finding(msgspec.Struct):
+    id: str
+    title: str
+    severity: Severity
+    certainty: Certainty
+    score: float
+    phase: Phase
+    scope: Scope
+    onset: str
+    onset_uncertainty_seconds: float
+    ongoing: bool
+    ended: str | None
+    evidence: list[EvidenceItem]
+    stage: StageReached | None
+    effects: list[str]
+    change: Change | None
+    ruled_out: list[RuledOut]
+    next_steps: list[NextStep]
+    runbook: str
+    runbook_url: str | None
+    dashboard_url: str | None
+
+
+class NotJudged(msgspec.Struct):
+    id: str
+    missing: list[str]
+    enable: str
+
+
+class Gap(msgspec.Struct, rename={"from_": "from"}):
+    entity: str
+    from_: str
+    until: str
+
+
+class Coverage(msgspec.Struct):
+    pods: int
+    targets: int
+    signals_present: list[str]
+    signals_absent: list[str]
+    gaps: list[Gap]
+
+
+class Timing(msgspec.Struct):
+    read_seconds: float
+    judge_seconds: float
+    queries: int
+    samples: int
+
+
+class Diagnosis(msgspec.Struct):
+    """What is wrong, since when, where, how sure, what to do next, and what could not be judged."""
+
+    schema: Literal["inferdoc.diagnosis/v1"]
+    inferdoc_version: str
+    window: Window
+    source: SourceInfo
+    verdict: VerdictWord
+    summary: str
+    phases: list[PhaseSplit]
+    findings: list[Finding]
+    not_judged: list[NotJudged]
+    changes: list[Change]
+    coverage: Coverage
+    timing: Timing
+
+    def to_json(self, indent: int = 2) -> str:
+        """The document as JSON text (section 3 of the contract)."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=indent).decode()
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema of the document."""
+    schema = msgspec.json.schema(Diagnosis)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": SCHEMA_ID,
+        "title": "inferdoc diagnosis",
+        **schema,
+    }

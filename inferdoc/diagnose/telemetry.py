@@ -1,0 +1,94 @@
+"""Signals about the telemetry itself: what vanished, what is scraped twice, which scrapes are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from inferdoc.catalogue.signal import Signal
+from inferdoc.source.base import Scrapes
+from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
+
+TARGET_LABELS = ("cluster", "namespace", "pod", "instance", "job")
+
+
+def add_telemetry(frame: SignalFrame, signals: Mapping[str, Signal], scrapes: Sequence[Scrapes]) -> None:
+    """Put the derived signals into the frame. One row per target, float64[times]."""
+    makers = {
+        "lost_signals": lambda: _lost(frame, signals),
+        "duplicate_targets": lambda: _duplicates(frame),
+        "missing_scrapes": lambda: _missing(frame, scrapes),
+    }
+    for name, signal in signals.items():
+        for reading in signal.readings:
+            if reading.telemetry is not None:
+                matrix = makers[reading.telemetry]()
+                if matrix is not None:
+                    frame.signals[name] = matrix
+
+
+def _steady(signal: Signal) -> bool:
+    """Signals whose series stand on every page of their exporter: single gauges and counters, no ratio, no label match."""
+    return (
+        any((r.gauge or r.rate) and not r.match and not r.formula for r in signal.readings) and signal.level == "engine"
+    )
+
+
+def _lost(frame: SignalFrame, signals: Mapping[str, Signal]) -> SignalMatrix | None:
+    """How many steady signals of an engine are gone while its target still answers and others are still there."""
+    rows: dict[Entity, list[np.ndarray]] = {}
+    for name, signal in signals.items():
+        if name in frame and _steady(signal):
+            for entity, row in zip(frame[name].entities, frame[name].values, strict=True):
+                rows.setdefault(entity, []).append(np.isfinite(row))
+    if not rows:
+        return None
+    settle = max(1, frame.grid.rate_ms // frame.grid.step_ms)
+    entities, values = [], []
+    for entity, masks in rows.items():
+        seen = np.vstack(masks)
+        known = np.cumsum(seen, axis=1) > settle
+        gone = known & ~seen
+        for lag in range(1, settle + 1):
+            gone[:, lag:] &= ~seen[:, :-lag]
+        lost = gone.sum(axis=0).astype(np.float64)
+        lost[~seen.any(axis=0)] = np.nan
+        entities.append(entity)
+        values.append(lost)
+    return SignalMatrix(entities, np.vstack(values))
+
+
+def _duplicates(frame: SignalFrame) -> SignalMatrix | None:
+    """How many other instances show the same engine of the same pod at the same time."""
+    if "running" not in frame:
+        return None
+    groups: dict[tuple[tuple[str, str, str], str, str], list[int]] = {}
+    matrix = frame["running"]
+    for index, entity in enumerate(matrix.entities):
+        if entity.get("pod"):
+            groups.setdefault((entity.member, entity.engine, entity.get("model_name")), []).append(index)
+    entities, values = [], []
+    for indices in groups.values():
+        present = np.isfinite(matrix.values[indices]).sum(axis=0).astype(np.float64)
+        entities.append(matrix.entities[indices[0]])
+        values.append(np.where(present > 0, present - 1, np.nan))
+    return SignalMatrix(entities, np.vstack(values)) if entities else None
+
+
+def _missing(frame: SignalFrame, scrapes: Sequence[Scrapes]) -> SignalMatrix | None:
+    """One minus scrapes seen over scrapes expected in a rate window, between the first and the last scrape of a target."""
+    grid = frame.grid
+    expected = grid.rate_ms / grid.interval_ms
+    entities, values = [], []
+    for target in scrapes:
+        times = np.sort(target.times_ms)
+        if len(times) < 2:
+            continue
+        steps = grid.times_ms
+        seen = np.searchsorted(times, steps, "right") - np.searchsorted(times, steps - grid.rate_ms, "right")
+        share = np.clip(1.0 - seen / expected, 0.0, 1.0)
+        inside = (steps - grid.rate_ms >= times[0]) & (steps <= times[-1] + 2 * grid.rate_ms)
+        entities.append(Entity.of(TARGET_LABELS, tuple(target.labels.get(n, "") for n in TARGET_LABELS)))
+        values.append(np.where(inside, share, np.nan))
+    return SignalMatrix(entities, np.vstack(values)) if entities else None

@@ -1,0 +1,126 @@
+"""The frame seen by the judge: one row per engine of a pod, whatever labels the series of a signal carry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from inferdoc.fleet.members import Fleet, Member
+from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One engine (DP rank) of one pod: the finest thing a cause is judged on."""
+
+    member: Member
+    engine: str
+
+    @property
+    def name(self) -> str:
+        return self.member.pod if self.engine in ("", "0") else f"{self.member.pod} engine={self.engine}"
+
+
+@dataclass
+class Series:
+    """One signal of one unit: values float64[T]; counts float64[T] observations per window or None; bounds of its
+    buckets or None."""
+
+    values: np.ndarray
+    counts: np.ndarray | None = None
+    bounds: np.ndarray | None = None
+
+
+@dataclass
+class View:
+    """frame: the signals; fleet: who is who; units: what is judged. `get` answers None where the unit lacks a signal."""
+
+    frame: SignalFrame
+    fleet: Fleet
+    units: list[Unit] = field(default_factory=list)
+    _rows: dict[tuple[str, Unit], Series | None] = field(default_factory=dict)
+    _index: dict[str, dict[tuple[tuple[str, str, str], str], int]] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> int:
+        return self.frame.grid.count
+
+    @property
+    def step_seconds(self) -> float:
+        return self.frame.grid.step_ms / 1000
+
+    @property
+    def window_steps(self) -> int:
+        """Grid steps per rate window: neighbours closer than this share samples."""
+        return max(1, round(self.frame.grid.rate_ms / self.frame.grid.step_ms))
+
+    def time_at(self, index: int) -> float:
+        return float(self.frame.grid.start_ms + self.frame.grid.step_ms * index) / 1000
+
+    def get(self, unit: Unit, signal: str) -> Series | None:
+        key = (signal, unit)
+        if key not in self._rows:
+            self._rows[key] = self._find(unit, signal)
+        return self._rows[key]
+
+    def _find(self, unit: Unit, signal: str) -> Series | None:
+        matrix = self.frame.signals.get(signal)
+        if matrix is None:
+            return None
+        index = self._index.setdefault(signal, _by_member(matrix))
+        row = index.get((unit.member.key, unit.engine))
+        if row is None:
+            row = index.get((unit.member.key, ""))
+        if row is None or not np.isfinite(matrix.values[row]).any():
+            return None
+        counts = None if matrix.counts is None else matrix.counts[row]
+        return Series(matrix.values[row], counts, matrix.bounds)
+
+    def gpus(self, unit: Unit, signal: str) -> dict[str, np.ndarray]:
+        """The GPUs of a unit's pod: name -> values. Joined by the workload labels of the GPU exporter."""
+        matrix = self.frame.signals.get(signal)
+        if matrix is None:
+            return {}
+        found = {}
+        for entity, row in zip(matrix.entities, matrix.values, strict=True):
+            if unit.member.owns_gpu(entity):
+                found[f"gpu {entity.get('gpu') or entity.get('UUID')}"] = row
+        return found
+
+    def peers(self, unit: Unit) -> list[Unit]:
+        """The other units of the same pool: same model, role, tier."""
+        return [other for other in self.units if other is not unit and other.member.pool == unit.member.pool]
+
+    def siblings(self, unit: Unit, role: str) -> list[Unit]:
+        """Units of another role that serve the same model in the same namespace."""
+        wanted = unit.member.pool.family
+        return [u for u in self.units if u.member.role == role and u.member.pool.family == wanted]
+
+
+def _by_member(matrix: SignalMatrix) -> dict[tuple[tuple[str, str, str], str], int]:
+    found: dict[tuple[tuple[str, str, str], str], int] = {}
+    for row, entity in enumerate(matrix.entities):
+        key = (entity.member, entity.engine)
+        known = found.get(key)
+        if known is None or np.isfinite(matrix.values[row]).sum() > np.isfinite(matrix.values[known]).sum():
+            found[key] = row
+    return found
+
+
+def make_view(frame: SignalFrame, fleet: Fleet) -> View:
+    """A view with one unit per engine seen on a pod (pods without an engine label have one unit)."""
+    engines: dict[tuple[str, str, str], set[str]] = {m.key: set() for m in fleet.members}
+    for matrix in frame.signals.values():
+        for entity in matrix.entities:
+            if entity.engine and entity.member in engines and entity.get("model_name"):
+                engines[entity.member].add(entity.engine)
+    view = View(frame, fleet)
+    for member in fleet.members:
+        for engine in sorted(engines[member.key]) or [""]:
+            view.units.append(Unit(member, engine))
+    return view
+
+
+def entity_name(entity: Entity) -> str:
+    return str(entity)

@@ -1,0 +1,225 @@
+"""Who is who: pods with their role, hardware tier and pool."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from inferdoc.catalogue.signal import Tiers
+from inferdoc.source.frame import Entity, SignalFrame
+
+Role = Literal["prefill", "decode", "both"]
+ROLE_LABELS = ("role", "llm_d_ai_role", "llmd_role")
+UNKNOWN_TIER = "unknown"
+ONE_TOKEN = 1.01
+"""A pod whose requests end after one token on average does prefill only: the decode side continues them."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Like pods: what may be compared with each other."""
+
+    cluster: str
+    namespace: str
+    model: str
+    role: str
+    tier: str
+
+    @property
+    def family(self) -> tuple[str, str, str]:
+        """Pools that serve one model together (prefill and decode, several tiers)."""
+        return self.cluster, self.namespace, self.model
+
+
+@dataclass(frozen=True)
+class Member:
+    """A pod. key: cluster, namespace, pod (or instance); why: how role and tier were decided."""
+
+    key: tuple[str, str, str]
+    instance: str
+    node: str
+    pool: Pool
+    why: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def pod(self) -> str:
+        return self.key[2]
+
+    @property
+    def role(self) -> str:
+        return self.pool.role
+
+    @property
+    def tier(self) -> str:
+        return self.pool.tier
+
+    def owns_gpu(self, entity: Entity) -> bool:
+        """Whether a GPU series belongs to this pod: `exported_pod` (honor_labels off) before `pod`."""
+        return (entity.get("exported_pod") or entity.get("pod")) == self.pod
+
+
+@dataclass
+class Fleet:
+    members: list[Member] = field(default_factory=list)
+
+    def by_key(self) -> dict[tuple[str, str, str], Member]:
+        return {m.key: m for m in self.members}
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Static knowledge from the configuration: pods whose name matches have this role or tier."""
+
+    pod: str
+    role: Role | None = None
+    tier: str | None = None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The user's selection; None means any."""
+
+    model: str | None = None
+    namespace: str | None = None
+    tier: str | None = None
+    role: str | None = None
+    pod: str | None = None
+
+    def keeps(self, member: Member) -> bool:
+        pool = member.pool
+        return all(
+            wanted is None or wanted == have
+            for wanted, have in (
+                (self.model, pool.model),
+                (self.namespace, pool.namespace),
+                (self.tier, pool.tier),
+                (self.role, pool.role),
+                (self.pod, member.pod),
+            )
+        )
+
+
+ENGINE_SIGNS = (
+    "running",
+    "waiting",
+    "kv_usage",
+    "generation_tokens_rate",
+    "request_rate",
+    "prompt_tokens_rate",
+    "step_rate",
+)
+
+
+def resolve(
+    frame: SignalFrame, tiers: Tiers, assignments: Sequence[Assignment] = (), wanted: Wanted | None = None
+) -> Fleet:
+    """The pods that run an engine, or ran one in the window, with role, tier and pool.
+
+    A target is an engine when it shows at least one engine signal; a scrape target without any (a router, a node
+    exporter) is not a member of the fleet.
+    """
+    entities: dict[tuple[str, str, str], list[Entity]] = {}
+    models: dict[tuple[str, str, str], str] = {}
+    for name in ENGINE_SIGNS:
+        if name not in frame:
+            continue
+        for entity in frame[name].entities:
+            entities.setdefault(entity.member, []).append(entity)
+            if entity.get("model_name"):
+                models.setdefault(entity.member, entity.get("model_name"))
+    fleet = Fleet()
+    cards = _gpu_models(frame)
+    for key, seen in sorted(entities.items()):
+        role, why_role = _role(key, seen, frame, assignments)
+        tier, why_tier = _tier(key, seen, tiers, assignments, cards)
+        pool = Pool(key[0], key[1], models.get(key, ""), role, tier)
+        first = seen[0]
+        member = Member(key, first.get("instance"), first.get("node"), pool, (("role", why_role), ("tier", why_tier)))
+        if wanted is None or wanted.keeps(member):
+            fleet.members.append(member)
+    return fleet
+
+
+def _role(
+    key: tuple[str, str, str], seen: Sequence[Entity], frame: SignalFrame, assignments: Sequence[Assignment]
+) -> tuple[Role, str]:
+    for label in ROLE_LABELS:
+        for entity in seen:
+            role = _role_word(entity.get(label))
+            if role:
+                return role, f"label {label}"
+    for assignment in assignments:
+        if assignment.role and re.fullmatch(assignment.pod, key[2]):
+            return assignment.role, "configuration"
+    named = _role_word(key[2])
+    if named:
+        return named, "name"
+    tokens = _mean_output(key, frame)
+    if tokens is not None and tokens <= ONE_TOKEN:
+        return "prefill", "every request ends after one token"
+    return "both", "default"
+
+
+def _role_word(text: str) -> Role | None:
+    """prefill, decode or both as it stands in a label or as a part of a pod name."""
+    parts = set(re.split(r"[^a-z]+", text.lower()))
+    if "prefill" in parts and "decode" not in parts:
+        return "prefill"
+    if "decode" in parts and "prefill" not in parts:
+        return "decode"
+    return "both" if "both" in parts else None
+
+
+def _mean_output(key: tuple[str, str, str], frame: SignalFrame) -> float | None:
+    if "output_len_mean" not in frame:
+        return None
+    matrix = frame["output_len_mean"]
+    for entity, row in zip(matrix.entities, matrix.values, strict=True):
+        if entity.member == key and np.isfinite(row).any():
+            return float(np.nanmedian(row))
+    return None
+
+
+def _gpu_models(frame: SignalFrame) -> dict[str, str]:
+    """Pod or node name -> GPU model name, as the GPU exporter labels them."""
+    found: dict[str, str] = {}
+    for name in ("gpu_util", "gpu_power", "sm_clock", "tensor_active", "gpu_temp"):
+        for entity in frame[name].entities if name in frame else []:
+            model = entity.get("modelName")
+            for label in ("exported_pod", "pod", "Hostname", "hostname", "node"):
+                if model and entity.get(label):
+                    found.setdefault(entity.get(label), model)
+    return found
+
+
+def _tier(
+    key: tuple[str, str, str],
+    seen: Sequence[Entity],
+    tiers: Tiers,
+    assignments: Sequence[Assignment],
+    cards: Mapping[str, str],
+) -> tuple[str, str]:
+    for assignment in assignments:
+        if assignment.tier and re.fullmatch(assignment.pod, key[2]):
+            return assignment.tier, "configuration"
+    for entity in seen:
+        if entity.get("tier"):
+            return entity.get("tier"), "label tier"
+    for name in (key[2], *(entity.get("node") for entity in seen)):
+        model = cards.get(name) if name else None
+        tier = tier_of_model(model, tiers) if model else None
+        if tier:
+            return tier, f"GPU model {model}"
+    return UNKNOWN_TIER, "nothing tells"
+
+
+def tier_of_model(model: str, tiers: Tiers) -> str | None:
+    """The tier whose `names` match a GPU model name."""
+    for name, tier in tiers.tiers.items():
+        if any(re.search(pattern, model, re.IGNORECASE) for pattern in tier.names):
+            return name
+    return None

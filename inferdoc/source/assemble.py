@@ -1,0 +1,273 @@
+"""Signals from reads: aliases, ratios, means, quantiles, formulas. Shared by both sources, so they cannot differ here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from inferdoc.catalogue.aliases import Aliases
+from inferdoc.catalogue.signal import Reading, Signal, Term
+from inferdoc.source import formula
+from inferdoc.source.base import InfoSeries, Source
+from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
+from inferdoc.source.plan import BY, WIDTHS, Operand, buckets, closure, observations, operand, plan, sum_over_count
+from inferdoc.source.quantile import bucket_quantile
+from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
+
+MIN_OBSERVATIONS = 20
+"""A quantile of fewer observations says nothing; the window is doubled twice before giving up."""
+
+
+class Table:
+    """Rows by entity: float64[times] each, merged over aliases (the first that has a value wins, step by step)."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.rows: dict[Entity, np.ndarray] = {}
+
+    def add(self, entity: Entity, values: np.ndarray) -> None:
+        known = self.rows.get(entity)
+        self.rows[entity] = values if known is None else np.where(np.isnan(known), values, known)
+
+    def get(self, entity: Entity) -> np.ndarray:
+        row = self.rows.get(entity)
+        return np.full(self.count, np.nan) if row is None else row
+
+
+class Assembler:
+    """Turns one evaluation of a source into signals. grid: the shared grid; results: what was read so far."""
+
+    def __init__(
+        self, source: Source, signals: Mapping[str, Signal], aliases: Aliases, grid: Grid, match: tuple[Matcher, ...]
+    ) -> None:
+        self.source, self.signals, self.aliases, self.grid, self.match = source, signals, aliases, grid, match
+        widest = max(WIDTHS) * grid.rate_ms
+        self.present = source.names(grid.start_ms - widest, grid.end_ms)
+        self.results: dict[Read, ReadResult] = {}
+        self.infos: dict[str, list[InfoSeries]] = {}
+        self.frame = SignalFrame(grid)
+
+    def run(self, wanted: Iterable[str]) -> SignalFrame:
+        order = closure(wanted, self.signals)
+        first = plan(order, self.signals, self.aliases, self.present)
+        self.results.update(self.source.evaluate(first.reads + first.counts, self.grid, self.match))
+        for name in first.infos:
+            self.infos[name] = self.source.info(name, self.grid, self.match)
+        widths = self._choose_widths(order)
+        second = [
+            read
+            for name, width in widths.items()
+            for reading in self.signals[name].readings
+            if reading.quantile
+            for read in buckets(reading, self.signals[name].level).reads(self.aliases, self.present, width)
+        ]
+        self.results.update(self.source.evaluate(list(dict.fromkeys(second)), self.grid, self.match))
+        self.frame.widths = widths
+        for name in order:
+            matrix = self._signal(name, self.signals[name])
+            if matrix is not None and matrix.present:
+                self.frame.signals[name] = matrix
+        return self.frame
+
+    # ---- widths ---------------------------------------------------------------------------------------------
+
+    def _choose_widths(self, order: Iterable[str]) -> dict[str, int]:
+        """One width per quantile signal: the smallest whose median window, where there is traffic, holds enough."""
+        chosen: dict[str, int] = {}
+        for name in order:
+            for reading in self.signals[name].readings:
+                if not reading.quantile:
+                    continue
+                count = observations(reading.quantile, reading, self.signals[name].level)
+                chosen[name] = WIDTHS[-1]
+                for width in WIDTHS:
+                    rows = [
+                        r for read in count.reads(self.aliases, self.present, width) for r in self.results[read].values
+                    ]
+                    seen = np.concatenate(rows) if rows else np.empty(0)
+                    seen = seen[seen > 0]
+                    if seen.size and float(np.median(seen)) >= MIN_OBSERVATIONS:
+                        chosen[name] = width
+                        break
+        return chosen
+
+    # ---- one signal -----------------------------------------------------------------------------------------
+
+    def _signal(self, name: str, signal: Signal) -> SignalMatrix | None:
+        merged: SignalMatrix | None = None
+        for reading in signal.readings:
+            found = self._reading(name, signal, reading)
+            if found is None or not found.present:
+                continue
+            if reading.scale != 1.0:
+                found.values = found.values * reading.scale
+            merged = found if merged is None else _fill(merged, found)
+        return merged
+
+    def _reading(self, name: str, signal: Signal, reading: Reading) -> SignalMatrix | None:
+        if reading.quantile:
+            return self._quantile(name, signal, reading)
+        if reading.mean:
+            return self._mean(signal, reading)
+        if reading.formula:
+            return self._formula(signal, reading)
+        if reading.info:
+            return self._info(signal, reading)
+        single = operand(reading, signal.level)
+        return None if single is None else _matrix(self._table(single))
+
+    def _table(self, part: Operand, width: int = 1) -> Table:
+        table = Table(self.grid.count)
+        for read in part.reads(self.aliases, self.present, width):
+            result = self.results[read]
+            for key, row in zip(result.keys, result.values, strict=True):
+                table.add(Entity.of(result.by, key), row)
+        return table
+
+    def _mean(self, signal: Signal, reading: Reading) -> SignalMatrix | None:
+        total, count = (self._table(part) for part in sum_over_count(reading, signal.level))
+        seen = self._table(observations(str(reading.mean), reading, signal.level))
+        entities = [e for e in count.rows if e in total.rows]
+        if not entities:
+            return None
+        values = np.vstack([formula.evaluate("a / b", {"a": total.get(e), "b": count.get(e)}) for e in entities])
+        return SignalMatrix(entities, values, counts=np.vstack([seen.get(e) for e in entities]))
+
+    def _quantile(self, name: str, signal: Signal, reading: Reading) -> SignalMatrix | None:
+        width = self.frame.widths[name]
+        merged: SignalMatrix | None = None
+        for read in buckets(reading, signal.level).reads(self.aliases, self.present, width):
+            found = _quantiles(self.results[read], float(reading.q or 0), self.grid.count)
+            if found is not None:
+                merged = found if merged is None else _fill(merged, found)
+        if merged is None:
+            return None
+        seen = self._table(observations(str(reading.quantile), reading, signal.level), width)
+        merged.counts = np.vstack([seen.get(e) for e in merged.entities])
+        merged.values = np.where(merged.counts >= MIN_OBSERVATIONS, merged.values, np.nan)
+        return merged
+
+    def _formula(self, signal: Signal, reading: Reading) -> SignalMatrix | None:
+        tables = {term: self._term(part, signal) for term, part in reading.terms.items()}
+        required = [tables[name] for name, part in reading.terms.items() if part.default is None]
+        entities = list(required[0].rows) if required else []
+        entities = [e for e in entities if all(e in t.rows for t in required)]
+        if not entities:
+            return None
+        rows = []
+        for entity in entities:
+            values = {}
+            for term, table in tables.items():
+                row = table.get(entity)
+                default = reading.terms[term].default
+                values[term] = row if default is None else np.where(np.isnan(row), default, row)
+            rows.append(formula.evaluate(str(reading.formula), values))
+        return SignalMatrix(entities, np.vstack(rows))
+
+    def _term(self, part: Term, signal: Signal) -> Table:
+        single = operand(part, signal.level)
+        if single is not None:
+            return self._table(single)
+        table = Table(self.grid.count)
+        matrix = self.frame.signals.get(str(part.signal))
+        if matrix is not None:
+            for entity, row in zip(matrix.entities, matrix.values, strict=True):
+                table.add(entity, row)
+        return table
+
+    def _info(self, signal: Signal, reading: Reading) -> SignalMatrix | None:
+        by = BY[signal.level]
+        series = [s for name in self.aliases.of(str(reading.info)) for s in self.infos.get(name, [])]
+        groups: dict[Entity, list[InfoSeries]] = {}
+        for one in series:
+            groups.setdefault(Entity.of(by, tuple(one.labels.get(label, "") for label in by)), []).append(one)
+        table = Table(self.grid.count)
+        for entity, members in groups.items():
+            table.add(entity, _newest(members, [_label_value(reading, one.labels) for one in members]))
+        return _matrix(table)
+
+
+def _newest(members: list[InfoSeries], numbers: list[float]) -> np.ndarray:
+    """At every step the number of the series with the largest value (the newest, where the value is a time)."""
+    values = np.vstack([m.values for m in members])
+    best = np.argmax(np.where(np.isnan(values), -np.inf, values), axis=0)
+    picked = np.asarray(numbers)[best]
+    return np.where(np.isnan(values).all(axis=0), np.nan, picked)
+
+
+def _label_value(reading: Reading, labels: Mapping[str, str]) -> float:
+    if reading.count_distinct:
+        return float(
+            len({name for label in reading.count_distinct for name in labels.get(label, "").split(",") if name.strip()})
+        )
+    try:
+        return float(labels.get(str(reading.label), "nan"))
+    except ValueError:
+        return float("nan")
+
+
+def _matrix(table: Table) -> SignalMatrix | None:
+    return SignalMatrix(list(table.rows), np.vstack(list(table.rows.values()))) if table.rows else None
+
+
+def _fill(first: SignalMatrix, second: SignalMatrix) -> SignalMatrix:
+    """The rows of both; where both know an entity, the second fills the gaps of the first."""
+    index = {entity: i for i, entity in enumerate(first.entities)}
+    values = [*first.values]
+    counts = None if first.counts is None else [*first.counts]
+    entities = [*first.entities]
+    for j, entity in enumerate(second.entities):
+        row = second.values[j]
+        seen = np.full_like(row, np.nan) if second.counts is None else second.counts[j]
+        if entity in index:
+            i = index[entity]
+            gaps = np.isnan(values[i])
+            values[i] = np.where(gaps, row, values[i])
+            if counts is not None:
+                counts[i] = np.where(gaps, seen, counts[i])
+        else:
+            entities.append(entity)
+            values.append(row)
+            if counts is not None:
+                counts.append(seen)
+    merged_counts = None if counts is None else np.vstack(counts)
+    return SignalMatrix(
+        entities, np.vstack(values), merged_counts, first.bounds if first.bounds is not None else second.bounds
+    )
+
+
+def _quantiles(result: ReadResult, q: float, count: int) -> SignalMatrix | None:
+    """Quantiles per entity. Entities are computed per set of bounds: bounds may differ from pod to pod."""
+    groups: dict[Entity, dict[float, np.ndarray]] = {}
+    for key, row in zip(result.keys, result.values, strict=True):
+        try:
+            bound = float(key[-1])
+        except ValueError:
+            continue
+        groups.setdefault(Entity.of(result.by[:-1], key[:-1]), {})[bound] = row
+    entities, rows = [], []
+    widest: np.ndarray | None = None
+    for entity, cells in groups.items():
+        bounds = np.array(sorted(cells))
+        if len(bounds) < 2 or not np.isinf(bounds[-1]):
+            continue
+        entities.append(entity)
+        rows.append(bucket_quantile(q, bounds, np.vstack([cells[b] for b in bounds])))
+        if widest is None or len(bounds) - 1 > len(widest):
+            widest = bounds[:-1]
+    if not entities:
+        return None
+    return SignalMatrix(entities, np.vstack(rows).reshape(len(entities), count), bounds=widest)
+
+
+def read_signals(
+    source: Source,
+    wanted: Iterable[str],
+    grid: Grid,
+    signals: Mapping[str, Signal],
+    aliases: Aliases,
+    match: tuple[Matcher, ...] = (),
+) -> SignalFrame:
+    """Read signals on a grid. Shapes: one float64[entities, grid.count] per signal; absent signals are left out."""
+    return Assembler(source, signals, aliases, grid, match).run(wanted)

@@ -1,0 +1,97 @@
+"""The small arithmetic of `formula:` readings: + - * /, parentheses, numbers, term names, clamp_min, clamp_max."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+import numpy as np
+
+FUNCTIONS = {"clamp_min": np.fmax, "clamp_max": np.fmin}
+OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+
+
+class FormulaError(ValueError):
+    """The text is not a formula; says what was found."""
+
+
+@lru_cache(maxsize=512)
+def parse(text: str) -> ast.expr:
+    """The checked syntax tree of a formula."""
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except SyntaxError as error:
+        raise FormulaError(f"not arithmetic: {text!r}") from error
+    names(tree)
+    return tree
+
+
+def names(node: ast.expr) -> set[str]:
+    """The term names a formula uses; refuses anything but arithmetic."""
+    match node:
+        case ast.Name(id=name):
+            return {name}
+        case ast.Constant(value=int() | float()):
+            return set()
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
+            return names(left) | names(right)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return names(operand)
+        case ast.Call(func=ast.Name(id=function), args=[first, ast.Constant(value=int() | float())], keywords=[]) if (
+            function in FUNCTIONS
+        ):
+            return names(first)
+    raise FormulaError(
+        f"formula may hold + - * / ( ), numbers, term names and clamp_min/clamp_max, not {ast.unparse(node)!r}"
+    )
+
+
+def evaluate(text: str, terms: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The formula over arrays of one shape; x / 0 and 0 / 0 are NaN ("not applicable"), never infinite."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        result = np.asarray(_value(parse(text), terms), dtype=np.float64)
+    return np.where(np.isfinite(result), result, np.nan)
+
+
+def _value(node: ast.expr, terms: Mapping[str, np.ndarray]) -> np.ndarray:
+    match node:
+        case ast.Name(id=name):
+            return terms[name]
+        case ast.Constant(value=value):
+            return np.asarray(value, dtype=np.float64)
+        case ast.UnaryOp(operand=operand):
+            return -_value(operand, terms)
+        case ast.Call(func=ast.Name(id=function), args=[first, limit]):
+            value = _value(first, terms)
+            return np.where(np.isnan(value), np.nan, FUNCTIONS[function](value, _value(limit, terms)))
+        case ast.BinOp(left=left, op=op, right=right):
+            a, b = _value(left, terms), _value(right, terms)
+            if isinstance(op, ast.Add):
+                return a + b
+            if isinstance(op, ast.Sub):
+                return a - b
+            if isinstance(op, ast.Mult):
+                return a * b
+            return a / b
+    raise FormulaError(ast.unparse(node))
+
+
+def render(text: str, term: Callable[[str], str]) -> str:
+    """The formula as PromQL, with each term name replaced by what `term` returns for it."""
+    return _render(parse(text), term)
+
+
+def _render(node: ast.expr, term: Callable[[str], str]) -> str:
+    match node:
+        case ast.Name(id=name):
+            return f"({term(name)})"
+        case ast.Constant(value=value):
+            return f"{value:g}"
+        case ast.UnaryOp(operand=operand):
+            return f"-{_render(operand, term)}"
+        case ast.Call(func=ast.Name(id=function), args=[first, limit]):
+            return f"{function}({_render(first, term)}, {_render(limit, term)})"
+        case ast.BinOp(left=left, op=op, right=right):
+            return f"({_render(left, term)} {OPERATORS[type(op)]} {_render(right, term)})"
+    raise FormulaError(ast.unparse(node))
