@@ -1,0 +1,385 @@
+"""Faults of a Prometheus-compatible server: each is one clear line, or overcome."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import ssl
+import subprocess
+import time
+
+import pytest
+
+from inferdoc.errors import ConfigError, ExitCode, SourceError
+from inferdoc.source import prometheus_http
+from inferdoc.source.open import open_source
+from inferdoc.source.prometheus_access import Access
+from inferdoc.source.prometheus_http import Client, Deadline
+from inferdoc.source.reads import Grid, Read
+from tests.source.fake_server import Answer, in_turn, matrix, refusal, serving, sleeper, vector
+
+GRID = Grid(1_700_000_000_001, 2000, 3, 2000, 10_000, 5000)
+READ = Read("vllm:num_requests_running", "last", ("pod",))
+GOOD = matrix(({"pod": "p0"}, [(1_700_000_000.001, "1"), (1_700_000_004.001, "2.5")]))
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(prometheus_http, "FIRST_PAUSE_SECONDS", 0.01)
+
+
+def read(url, **options):
+    source = open_source(prometheus=url, **options)
+    try:
+        return source.evaluate([READ], GRID)[READ], source
+    finally:
+        source.close()
+
+
+def failure(url, **options):
+    """The error of a read: one line, exit 4."""
+    with pytest.raises(SourceError) as caught:
+        read(url, **options)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert len(text) < 500
+    assert caught.value.exit_code == ExitCode.SOURCE
+    return text
+
+
+def test_an_answer_becomes_rows():
+    with serving(in_turn(GOOD)) as fake:
+        result, source = read(fake.url)
+    assert result.keys == [("p0",)]
+    assert result.values[0, [0, 2]].tolist() == [1, 2.5]
+    assert str(result.values[0, 1]) == "nan"
+    sent = fake.asked[0].params
+    assert (sent["start"], sent["end"], sent["step"]) == ("1700000000.001", "1700000004.001", "2.000")
+    assert fake.asked[0].path == "/api/v1/query_range"
+    assert source.cost.queries == 1
+    assert source.cost.samples == 2
+
+
+# ---- credentials ------------------------------------------------------------------------------------------------
+
+
+def test_401_says_what_to_give():
+    with serving(in_turn(refusal(401, "", "no"))) as fake:
+        assert "401" in (text := failure(fake.url))
+        assert "bearer token file" in text
+
+
+def test_a_replaced_token_is_read_again(tmp_path):
+    token = tmp_path / "token"
+    token.write_text("first-token\n")
+
+    def respond(asked):
+        if asked.headers["Authorization"] == "Bearer second-token":
+            return GOOD
+        token.write_text("second-token\n")
+        return refusal(401, "", "expired")
+
+    with serving(respond) as fake:
+        result, source = read(fake.url, bearer_token_file=token)
+        assert result.keys
+        assert len(fake.asked) == 2
+        assert "token" not in repr(source)
+
+
+def test_a_token_that_stays_wrong_is_not_tried_twice_and_not_shown(tmp_path):
+    token = tmp_path / "token"
+    token.write_text("very-secret-token")
+
+    def echo(asked):
+        return refusal(401, "", f"bad header {asked.headers['Authorization']}")
+
+    with serving(echo) as fake:
+        text = failure(fake.url, bearer_token_file=token)
+        assert len(fake.asked) == 1
+    assert "secret" not in text
+    assert "***" in text
+
+
+def test_password_from_file_environment_and_address(tmp_path, monkeypatch):
+    secret = tmp_path / "password"
+    secret.write_text("pass-word\n")
+    seen = []
+
+    def respond(asked):
+        seen.append(asked.headers.get("Authorization"))
+        return refusal(403, "", f"{asked.headers['Authorization']} may not; pass-word")
+
+    with serving(respond) as fake:
+        address = fake.url.replace("http://", "http://me:pass-word@")
+        texts = [failure(fake.url, username="me", password_file=secret), failure(address)]
+        monkeypatch.setenv("INFERDOC_PROMETHEUS_PASSWORD", "pass-word")
+        texts.append(failure(fake.url, username="me"))
+        location = open_source(prometheus=address).location
+    assert set(seen) == {"Basic bWU6cGFzcy13b3Jk"}
+    assert all("pass-word" not in t and "bWU6" not in t and "403" in t for t in texts)
+    assert location == fake.url
+
+
+def test_credentials_that_cannot_be(tmp_path):
+    for options, part in [
+        ({"username": "me"}, "INFERDOC_PROMETHEUS_PASSWORD"),
+        ({"bearer_token_file": tmp_path / "gone"}, "is not there"),
+        ({"ca_file": tmp_path / "gone"}, "is not there"),
+        ({"headers": {"X-Bad": "a\r\nb"}}, "malformed"),
+        ({"timeout": 0}, "above 0"),
+    ]:
+        with pytest.raises(ConfigError, match=part):
+            open_source(prometheus="http://127.0.0.1:1", **options)
+    empty = tmp_path / "empty"
+    empty.write_text("")
+    assert "one line" in failure("http://127.0.0.1:1", bearer_token_file=empty)
+
+
+def test_extra_headers_are_sent_and_netrc_is_not_asked(tmp_path, monkeypatch):
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login stranger password leaked\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    with serving(in_turn(GOOD)) as fake:
+        read(fake.url, headers={"X-Scope-OrgID": "team-a"})
+        assert fake.asked[0].headers["X-Scope-OrgID"] == "team-a"
+        assert "Authorization" not in fake.asked[0].headers
+
+
+def test_secrets_stay_out_of_repr():
+    access = Access("http://me:hidden-word@h:1/p?token=hidden-word", headers={"X-Key": "hidden-word"})
+    assert "hidden-word" not in repr(access) + repr(Client(access))
+    assert access.url == "http://h:1/p"
+
+
+# ---- addresses --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("http://h:9090/", "http://h:9090"),
+        ("http://h:9090/graph?g0.expr=up", "http://h:9090"),
+        ("https://h/prometheus/api/v1/", "https://h/prometheus"),
+        ("http://[::1]:9090", "http://[::1]:9090"),
+        (" http://h/select/0/prometheus ", "http://h/select/0/prometheus"),
+    ],
+)
+def test_pasted_addresses(given, kept):
+    assert Access(given).url == kept
+
+
+@pytest.mark.parametrize(
+    "given", ["localhost:9090", "ftp://h", "http://", "http://h:99999", "u:secret@h", "http://u:secret@:1"]
+)
+def test_impossible_addresses(given):
+    with pytest.raises(ConfigError) as caught:
+        Access(given)
+    assert "secret" not in str(caught.value)
+
+
+def test_nobody_listens():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{probe.getsockname()[1]}"
+    assert "connection refused" in failure(url)
+
+
+# ---- answers that are none --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "parts"),
+    [
+        (Answer(404, "404 page not found"), ["404", "/prometheus", "/select/0/prometheus", "/api/v1"]),
+        (Answer(404, "<html>nope</html>", {"Content-Type": "text/html"}), ["404"]),
+        (
+            refusal(422, "execution", "found duplicate series for the match group " + "x" * 900),
+            ["422", "duplicate", "…"],
+        ),
+        (refusal(400, "bad_data", 'parse error:\n\tunexpected "<"'), ["400", 'parse error: unexpected "<"']),
+        (Answer(200, "<!DOCTYPE html><html>Sign in</html>", {"Content-Type": "text/html"}), ["login page"]),
+        (Answer(302, "", {"Location": "https://sso.example/login?state=secret"}), ["https://sso.example/login;"]),
+        (Answer(200, '{"status":"success","data":'), ["ends in the middle"]),
+        (
+            Answer(200, '{"status":"success","data":{"resultType":"matrix","result":[{"metric":{'),
+            ["ends in the middle"],
+        ),
+        (Answer(200, "hello"), ["not a Prometheus answer"]),
+        (Answer(200, ""), ["ends in the middle"]),
+        (Answer(200, {"status": "success", "data": {"resultType": "scalar", "result": [1, "2"]}}), ["cannot be read"]),
+        (Answer(200, {"status": "success", "data": {"odd": 1}}), ["cannot be read"]),
+        (Answer(200, {"status": "error", "errorType": "x", "error": "broken inside"}), ["broken inside"]),
+        (Answer(500, "panic"), ["500", "panic"]),
+    ],
+)
+def test_bad_answers(answer, parts):
+    with serving(in_turn(answer)) as fake:
+        text = failure(fake.url)
+    assert "secret" not in text
+    for part in parts:
+        assert part in text
+
+
+def test_a_value_that_is_no_number():
+    with serving(in_turn(matrix(({"pod": "p"}, [(1.0, "many")])))) as fake:
+        assert "not a number" in failure(fake.url)
+
+
+def test_an_answer_broken_off_is_asked_for_again():
+    with serving(in_turn(Answer(200, GOOD, cut=20), GOOD)) as fake:
+        assert read(fake.url)[0].keys
+    with serving(in_turn(Answer(200, GOOD, cut=20))) as fake:
+        assert "broke the connection off" in failure(fake.url)
+        assert len(fake.asked) == prometheus_http.ATTEMPTS
+
+
+# ---- retries ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_a_busy_server_is_asked_again(status):
+    with serving(in_turn(Answer(status, "busy"), Answer(status, "busy"), GOOD)) as fake:
+        result, source = read(fake.url)
+    assert result.keys
+    assert source.cost.queries == 3
+
+
+def test_a_server_that_stays_busy():
+    with serving(in_turn(Answer(503, "Service Unavailable"))) as fake:
+        assert "not available (503): Service Unavailable" in failure(fake.url)
+        assert len(fake.asked) == prometheus_http.ATTEMPTS
+
+
+def test_retry_after_is_kept():
+    with serving(in_turn(Answer(503, "", {"Retry-After": "1"}), GOOD)) as fake:
+        began = time.monotonic()
+        read(fake.url)
+        assert time.monotonic() - began >= 1.0
+    with serving(in_turn(Answer(429, "slow down", {"Retry-After": "3600"}))) as fake:
+        assert "429" in failure(fake.url, timeout=2)
+        assert len(fake.asked) == 1
+
+
+def test_post_falls_back_to_get():
+    for status in (403, 405):
+        with serving(lambda a, s=status: GOOD if a.method == "GET" else Answer(s, "GET only")) as fake:
+            source = open_source(prometheus=fake.url)
+            assert source.evaluate([READ], GRID)[READ].keys
+            assert source.evaluate([READ], GRID)[READ].keys
+            assert (fake.count("POST"), fake.count("GET")) == (1, 2)
+            assert fake.asked[-1].params["query"] == "sum by (pod) (last_over_time(vllm:num_requests_running[5s]))"
+    with serving(in_turn(Answer(403, "forbidden"))) as fake:
+        assert "403" in failure(fake.url)
+
+
+# ---- time and size ----------------------------------------------------------------------------------------------
+
+
+def test_a_silent_server_does_not_hold_us_up():
+    with serving(in_turn(Answer(200, GOOD, delay=20))) as fake:
+        began = time.monotonic()
+        assert "raise the timeout" in failure(fake.url, timeout=0.5)
+        assert time.monotonic() - began < 3
+
+
+def test_one_byte_at_a_time():
+    with serving(in_turn(Answer(200, GOOD, drip=0.05))) as fake:
+        began = time.monotonic()
+        assert "raise the timeout" in failure(fake.url, timeout=0.6)
+        assert time.monotonic() - began < 3
+
+
+def test_one_deadline_for_all_queries():
+    reads = [Read(f"m{i}", "last", ()) for i in range(60)]
+    with serving(sleeper(0.15, GOOD)) as fake:
+        source = open_source(prometheus=fake.url, timeout=0.6, parallel=2)
+        began = time.monotonic()
+        with pytest.raises(SourceError, match=r"not done within 0.6 s"):
+            source.evaluate(reads, GRID)
+        assert time.monotonic() - began < 3
+        assert len(fake.asked) < 20
+
+
+def test_queries_run_in_parallel_but_not_all_at_once():
+    reads = [Read(f"m{i}", "last", ()) for i in range(24)]
+    with serving(sleeper(0.03, GOOD)) as fake:
+        results = open_source(prometheus=fake.url, parallel=4).evaluate(reads, GRID)
+    assert list(results) == reads
+    assert 2 <= fake.most_at_once <= 4
+
+
+def test_the_first_refusal_calls_the_rest_off():
+    reads = [Read(f"m{i}", "last", ()) for i in range(200)]
+
+    def respond(asked):
+        time.sleep(0.02)
+        return refusal(401, "", "no")
+
+    with serving(respond) as fake:
+        with pytest.raises(SourceError, match="401"):
+            open_source(prometheus=fake.url, parallel=2).evaluate(reads, GRID)
+        assert len(fake.asked) < 20
+
+
+def test_too_large_an_answer_is_not_kept():
+    with serving(in_turn(Answer(200, b" " * 3_000_000))) as fake:
+        client = Client(Access(fake.url), largest_answer=1 << 20)
+        with pytest.raises(SourceError, match="more than 1 MiB"):
+            client.ask("query", {"query": "up"}, Deadline(5))
+
+
+# ---- warnings ---------------------------------------------------------------------------------------------------
+
+
+def test_warnings_of_the_server_are_kept_once():
+    answer = {
+        **GOOD,
+        "warnings": ["No StoreAPIs matched for this query", "storage down"],
+        "infos": ["PromQL info: metric might not be a counter"],
+        "isPartial": True,
+    }
+    with serving(in_turn(answer)) as fake:
+        source = open_source(prometheus=fake.url)
+        source.evaluate([READ], GRID)
+        source.evaluate([READ], GRID)
+    assert len(source.warnings) == 4
+    assert any("No StoreAPIs matched" in line for line in source.warnings)
+    assert any("might not be a counter" in line for line in source.warnings)
+    assert any("partial" in line for line in source.warnings)
+
+
+def test_insecure_ways_are_warned_of(tmp_path):
+    token = tmp_path / "token"
+    token.write_text("t")
+    assert any(
+        "plain http" in w for w in open_source(prometheus="http://far.example", bearer_token_file=token).warnings
+    )
+    assert not open_source(prometheus="https://far.example", bearer_token_file=token).warnings
+    assert any("not checked" in w for w in open_source(prometheus="https://far.example", insecure=True).warnings)
+
+
+# ---- TLS --------------------------------------------------------------------------------------------------------
+
+
+def test_certificates_are_checked(tmp_path):
+    if not shutil.which("openssl"):
+        pytest.skip("openssl, which makes the test's certificate, is not on the PATH")
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
+         "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with serving(in_turn(GOOD), context) as fake:
+        text = failure(fake.url)
+        assert "certificate" in text
+        assert "CA file" in text
+        assert read(fake.url, ca_file=certificate)[0].keys
+        assert read(fake.url, insecure=True)[0].keys
+
+
+def test_vectors_are_read_too():
+    with serving(in_turn(vector(({}, 1.0, "1700000000.25")))) as fake:
+        assert open_source(prometheus=fake.url).latest_ms() == 1_700_000_000_250
