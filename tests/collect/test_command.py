@@ -1,0 +1,147 @@
+"""`inferdoc collect` into a real store: once, for a while, and killed at any moment."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from inferdoc.cli.collect import command
+from inferdoc.errors import ConfigError, SourceError
+from inferdoc.store import Store
+
+from .conftest import PageServer, respond
+
+PAGES = Path(__file__).parents[2] / "fixtures" / "pages"
+KILLS = 50
+
+COLLECTOR = """
+import os, sys
+from inferdoc.collect.collector import collect
+from inferdoc.collect.discovery import Discovery, make_target
+from inferdoc.store import Store
+
+class Acknowledging:
+    def __init__(self, writer):
+        self.writer = writer
+
+    def append(self, labels, timestamp_ms, page):
+        self.writer.append(labels, timestamp_ms, page)
+        os.write(1, f"{labels['pod']} {timestamp_ms}\\n".encode())
+
+url, path = sys.argv[1:]
+targets = Discovery([make_target(f"{url}/{pod}", {"pod": pod}) for pod in ("a", "b", "c")])
+for _ in sys.stdin:
+    child = os.fork()
+    if not child:
+        with Store.open(path, "w") as store:
+            collect(targets, Acknowledging(store.writer), interval=0.02)
+    os.write(1, f"{child}\\n".encode())
+    os.waitpid(child, 0)
+    os.write(1, b"dead\\n")
+"""
+
+
+def test_killed_fifty_times_the_store_stays_readable_and_loses_at_most_the_scrape_in_flight(
+    server: PageServer, tmp_path: Path
+) -> None:
+    body = (PAGES / "vllm-plain.txt").read_bytes()
+    for pod in "abc":
+        server.pages[f"/{pod}"] = respond(body)
+    path = tmp_path / "fleet.db"
+    chance = random.Random(7)
+    acknowledged: set[tuple[str, int]] = set()
+    arguments = [sys.executable, "-c", COLLECTOR, server.url, str(path)]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as nursery:
+        assert nursery.stdin is not None
+        assert nursery.stdout is not None
+        for _ in range(KILLS):
+            nursery.stdin.write("go\n")
+            nursery.stdin.flush()
+            child = 0
+            while not child:
+                child = note(nursery.stdout.readline(), acknowledged)
+            threading.Timer(0.02 + chance.random() * 0.2, os.kill, (child, signal.SIGKILL)).start()
+            while (line := nursery.stdout.readline()) != "dead\n":
+                note(line, acknowledged)
+            stored = scrapes_in(path)
+            assert acknowledged <= stored
+            assert len(stored) <= len(acknowledged) + KILLS
+        nursery.stdin.close()
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert len(acknowledged) > KILLS
+
+
+def note(line: str, acknowledged: set[tuple[str, int]]) -> int:
+    """Keep an acknowledged scrape; returns the child's number if the line names that instead."""
+    first, _, moment = line.strip().partition(" ")
+    if moment:
+        acknowledged.add((first, int(moment)))
+        return 0
+    return int(first)
+
+
+def scrapes_in(path: Path) -> set[tuple[str, int]]:
+    if not path.exists():
+        return set()
+    with Store.open(path) as store:
+        return {(block.target["pod"], moment) for block in store.blocks(0, 2**62) for moment in block.times_ms.tolist()}
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(command, list(arguments), catch_exceptions=False)
+    return result.exit_code, result.output
+
+
+def test_once(server: PageServer, tmp_path: Path) -> None:
+    server.pages["/metrics"] = respond(b"# TYPE a gauge\na 1\n")
+    store = str(tmp_path / "fleet.db")
+    code, output = run("--target", f"{server.url},pod=p0", "--target", "127.0.0.1:1", "--store", store, "--once")
+    assert code == 0
+    assert output == f"127.0.0.1:1: connection refused\n2 scrapes (1 failed), 7 samples stored in {store}\n"
+    with Store.open(store) as opened:
+        assert {target["instance"] for target in opened.targets()} == {server.url[7:], "127.0.0.1:1"}
+        (block,) = opened.blocks(0, 2**62, {"up"}, lambda labels: labels.get("pod") == "p0")
+        assert block.values.tolist() == [[1.0]]
+        assert opened.types()["a"] == "gauge"
+
+
+def test_a_reader_reads_while_the_collector_writes(server: PageServer, tmp_path: Path) -> None:
+    server.pages["/metrics"] = respond((PAGES / "vllm-plain.txt").read_bytes())
+    store = str(tmp_path / "fleet.db")
+    sd = tmp_path / "targets.yaml"
+    sd.write_text(f"- targets: ['{server.url[7:]}']\n  labels: {{pod: p0}}\n")
+    arguments = ["--file-sd", str(sd), "--store", store, "--interval", "1s", "--duration", "3s"]
+    code = f"from inferdoc.cli.collect import command; command({arguments!r})"
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) as collector:
+        seen: set[int] = set()
+        while collector.poll() is None:
+            if Path(store).exists():
+                seen.add(len(scrapes_in(Path(store))))
+            time.sleep(0.05)
+        assert collector.stderr is not None
+        said = collector.stderr.read()
+    assert collector.returncode == 0, said
+    assert len(seen) >= 2
+    assert "(0 failed)" in said
+
+
+def test_what_cannot_be_collected(tmp_path: Path) -> None:
+    store = str(tmp_path / "fleet.db")
+    code, output = run("--store", store)
+    assert code == 2
+    assert "nothing to collect: give --target, --file-sd or --eplb-log" in output
+    with pytest.raises(SourceError, match=r"none of 1 targets could be scraped: 127\.0\.0\.1:1: connection refused"):
+        run("--store", store, "--target", "127.0.0.1:1", "--once")
+    with pytest.raises(ConfigError, match="--header: expected name=value, number 1 is not"):
+        run("--store", store, "--target", "127.0.0.1:1", "--header", "s3cret")
