@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferdoc.store.codec import DamagedError, Key, pack_layout, unpack_layout
+from inferdoc.store.rows import NOTHING, fetch
 
 Numbers = NDArray[np.int32]
 
@@ -43,13 +44,17 @@ class LayoutTable:
         return known
 
     def _read(self, layout: int) -> Numbers:
-        row = self._connection.execute("SELECT base, series FROM layout WHERE id = ?", (layout,)).fetchone()
-        if row is None:
+        query = "SELECT base, series FROM layout WHERE id = ?"
+        rows = fetch(self._connection, query, (layout,), (int, NOTHING), bytes)
+        if not rows:
             raise DamagedError(f"layout {layout} is missing")
-        base = self.series(row[0]) if row[0] is not None else np.empty(0, np.int32)
+        base_layout, blob = rows[0]
+        if base_layout is not None and base_layout >= layout:
+            raise DamagedError(f"layout {layout} differs from one that is no older")
+        base = np.empty(0, np.int32) if base_layout is None else self.series(base_layout)
         parts: list[Numbers] = []
         spelled: list[int] = []
-        for item in unpack_layout(row[1]):
+        for item in unpack_layout(blob):
             if isinstance(item, tuple):
                 spelled.append(self._number(item))
                 continue
@@ -74,7 +79,7 @@ class LayoutWriter:
         self._bases: OrderedDict[int, dict[Key, int]] = OrderedDict()
         table = LayoutTable(connection)
         newest = "SELECT id FROM layout WHERE base IS NULL ORDER BY id DESC LIMIT ?"
-        for (layout,) in reversed(connection.execute(newest, (_BASES_TRIED,)).fetchall()):
+        for (layout,) in reversed(fetch(connection, newest, (_BASES_TRIED,), int)):
             self._remember(layout, [table.keys[number] for number in table.series(layout)])
 
     def identify(self, keys: Sequence[Key]) -> int:

@@ -5,23 +5,27 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from inferdoc.store.block import STALE_BITS, Block
+from inferdoc.store.chain import chain_start
 from inferdoc.store.codec import Bits, DamagedError, unpack
 from inferdoc.store.layouts import LayoutTable
+from inferdoc.store.rows import NOTHING, fetch
 from inferdoc.store.schema import damaged, guarded, transaction
 
 NameFilter = Callable[[str], bool] | Collection[str] | None
 TargetFilter = Callable[[dict[str, str]], bool] | None
 
-_Rows = list[tuple[int, int, int, bytes]]
+_Rows = Sequence[tuple[Any, ...]]
 """ts_ms, layout, back_ms, body."""
+_ROW = (int, int, int, bytes)
 
 _IN_WINDOW = (
     "SELECT ts_ms, layout, back_ms, body FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ? ORDER BY ts_ms"
@@ -61,7 +65,7 @@ class Reader:
     def types(self) -> dict[str, str]:
         """Declared type of each metric family, by the name on its TYPE line."""
         with self._reading():
-            return dict(self.connection.execute("SELECT name, type FROM family"))
+            return dict(fetch(self.connection, "SELECT name, type FROM family", (), str, str))
 
     def names(self, start_ms: int, end_ms: int) -> set[str]:
         """Series names that stand on a page in [start_ms, end_ms]."""
@@ -74,7 +78,7 @@ class Reader:
         counts: Counter[str] = Counter()
         with self._reading():
             for target, _ in self._targets(targets):
-                for layout, number in self.connection.execute(used, (target, start_ms, end_ms)):
+                for layout, number in fetch(self.connection, used, (target, start_ms, end_ms), int, int):
                     pages[layout] += number
             per_series = np.zeros(0, np.int64)
             for layout, number in pages.items():
@@ -103,9 +107,12 @@ class Reader:
     def _block(
         self, target: int, labels: dict[str, str], start_ms: int, end_ms: int, wanted: _Wanted
     ) -> Block | None:
-        rows: _Rows = self.connection.execute(_IN_WINDOW, (target, start_ms, end_ms)).fetchall()
+        rows: _Rows = fetch(self.connection, _IN_WINDOW, (target, start_ms, end_ms), *_ROW)
         if not rows:
             return None
+        times_ms = np.array([row[0] for row in rows], np.int64)
+        if (np.diff(times_ms) <= 0).any():
+            raise DamagedError("the times of its pages are out of order")
         by_layout = np.array([row[1] for row in rows], np.int64)
         parts: list[tuple[NDArray[np.intp], NDArray[np.int32], Bits]] = []
         for layout in np.unique(by_layout).tolist():
@@ -113,7 +120,7 @@ class Reader:
             columns = wanted.columns(series)
             if len(columns):
                 places = np.flatnonzero(by_layout == layout)
-                values = self._decode(target, [rows[place] for place in places], len(series), columns)
+                values = self._decode(target, [rows[place] for place in places.tolist()], len(series), columns)
                 parts.append((places, series[columns], values))
         if not parts:
             return None
@@ -121,7 +128,7 @@ class Reader:
         keys = [self.layouts.keys[number] for number in numbers.tolist()]
         return Block(
             target=labels,
-            times_ms=np.array([row[0] for row in rows], np.int64),
+            times_ms=times_ms,
             names=[key[0] for key in keys],
             labels=[dict(zip(key[1::2], key[2::2], strict=True)) for key in keys],
             values=values.view(np.float64),
@@ -130,16 +137,17 @@ class Reader:
     def _decode(self, target: int, rows: _Rows, width: int, columns: NDArray[np.intp]) -> Bits:
         """uint64[rows, columns] of consecutive pages of one layout."""
         first_ms, layout, back_ms, _ = rows[0]
-        lead: _Rows = []
+        lead: list[tuple[Any, ...]] = []
         if back_ms:
-            lead = self.connection.execute(_LEAD_IN, (target, first_ms - back_ms, first_ms, layout)).fetchall()
-        chain = lead + rows
+            window = (target, chain_start(first_ms, back_ms), first_ms, layout)
+            lead = fetch(self.connection, _LEAD_IN, window, *_ROW)
+        chain = [*lead, *rows]
         complete = np.array([row[2] == 0 for row in chain], bool)
         whole = None if len(columns) == width else columns
         return unpack([row[3] for row in chain], complete, width, whole)[len(lead) :]
 
     def _targets(self, test: TargetFilter) -> list[tuple[int, dict[str, str]]]:
-        found = self.connection.execute("SELECT id, labels FROM target ORDER BY id").fetchall()
+        found = fetch(self.connection, "SELECT id, labels FROM target ORDER BY id", (), int, str)
         try:
             parsed = [(int(number), dict[str, str](json.loads(text))) for number, text in found]
         except (ValueError, TypeError) as error:
@@ -147,13 +155,10 @@ class Reader:
         return [(number, labels) for number, labels in parsed if test is None or test(labels)]
 
     def _extremes(self, function: str) -> list[int]:
+        query = f"SELECT {function}(ts_ms) FROM page WHERE target = ?"
         with self._reading():
-            return [
-                int(row[0])
-                for target, _ in self._targets(None)
-                for row in self.connection.execute(f"SELECT {function}(ts_ms) FROM page WHERE target = ?", (target,))
-                if row[0] is not None
-            ]
+            found = [fetch(self.connection, query, (target,), (int, NOTHING)) for target, _ in self._targets(None)]
+        return [time_ms for ((time_ms,),) in found if time_ms is not None]
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

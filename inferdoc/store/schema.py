@@ -64,8 +64,10 @@ def guarded(path: Path, verb: str) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        meaning = _MEANINGS.get(code, str(error))
+        meaning = _MEANINGS.get(code) or " ".join(str(error).split())[:200]
         raise StoreError(f"cannot {verb} the store {path}: {meaning}") from error
+    except UnicodeDecodeError as error:  # sqlite3 quotes damaged bytes in its message
+        raise damaged(path, "its text is not UTF-8") from error
 
 
 class WriterLock:

@@ -19,6 +19,7 @@ from inferdoc.collect.samples import NO_TIMESTAMP, Layout, Page
 from inferdoc.store.chain import cut_after, page_at
 from inferdoc.store.codec import Bits, DamagedError, Key, pack, to_bits
 from inferdoc.store.layouts import LayoutTable, LayoutWriter
+from inferdoc.store.rows import NOTHING, fetch
 from inferdoc.store.schema import damaged, guarded, transaction
 
 COMPLETE_EVERY = 20
@@ -139,11 +140,9 @@ class Writer:
         stored = self._stored.get((target.id, layout.digest)) or self._store_layout(target, labels, layout)
         bits = to_bits(values if stored.take is None else values[stored.take])
         if target.newest_ms is not None and ts_ms <= target.newest_ms:
-            held = self._connection.execute(
-                "SELECT layout FROM page WHERE target = ? AND ts_ms = ?", (target.id, ts_ms)
-            ).fetchone()
-            if held is not None:
-                return held[0] != stored.id and self._merge(target, ts_ms, held[0], stored.id, bits)
+            query = "SELECT layout FROM page WHERE target = ? AND ts_ms = ?"
+            for (held,) in fetch(self._connection, query, (target.id, ts_ms), int):
+                return held != stored.id and self._merge(target, ts_ms, held, stored.id, bits)
         self._note_future(target, labels, ts_ms)
         self._insert(target, ts_ms, stored.id, bits)
         return True
@@ -194,8 +193,9 @@ class Writer:
         if known is None:
             text = json.dumps(dict(key), ensure_ascii=False, separators=(",", ":"))
             self._connection.execute("INSERT OR IGNORE INTO target (labels) VALUES (?)", (text,))
-            (number,) = self._connection.execute("SELECT id FROM target WHERE labels = ?", (text,)).fetchone()
-            (newest,) = self._connection.execute("SELECT max(ts_ms) FROM page WHERE target = ?", (number,)).fetchone()
+            ((number,),) = fetch(self._connection, "SELECT id FROM target WHERE labels = ?", (text,), int)
+            query = "SELECT max(ts_ms) FROM page WHERE target = ?"
+            ((newest,),) = fetch(self._connection, query, (number,), (int, NOTHING))
             known = self._targets[key] = _Target(number, newest)
         return known
 
