@@ -107,7 +107,8 @@ class Reading(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 class Signal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A normalised quantity. floor: the smallest change that can matter, in its unit (below it nothing `rises`);
-    harm: the direction that hurts; enable: what to switch on where it is absent."""
+    harm: the direction that hurts; enable: what to switch on where it is absent; feature: it exists only where
+    an optional feature is in use (adapters, speculation, a KV connector), so its absence rules causes of that feature out."""
 
     title: str
     unit: str
@@ -116,7 +117,7 @@ class Signal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     readings: tuple[Reading, ...]
     floor: float = 0.0
     enable: str | None = None
-    needs_roles: tuple[str, ...] = ()
+    feature: bool = False
     note: str | None = None
     source: str | None = None
 

@@ -360,8 +360,8 @@ def _check_numbers(condition: Condition, kind: str, at: Steps) -> Iterator[Probl
         yield Problem((*at, "within"), "`within` goes with `reaches`, and `reaches` with `within`")
     if condition.by is not None and kind not in ("rises", "falls", "differs"):
         yield Problem((*at, "by"), "`by` goes with rises, falls, differs")
-    if condition.average and kind not in ("rises", "falls"):
-        yield Problem((*at, "average"), "`average` goes with rises and falls")
+    if condition.average and kind not in ("rises", "falls", "differs"):
+        yield Problem((*at, "average"), "`average` goes with rises, falls, differs")
     if condition.share_of is not None and not 0 < condition.share_of <= 1:
         yield Problem(
             (*at, "share_of"), f"a share of the windows: expected above 0 up to 1, got {condition.share_of:g}"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 SIGMAS = 3.0
+STANDARD_ERRORS = 3.0
 MIN_CALM_SECONDS, MIN_CALM_SCRAPES = 45.0, 15
 MIN_OUT_SECONDS, MIN_OUT_SCRAPES = 20.0, 5
 MIN_OBSERVATIONS = 20
@@ -153,11 +154,17 @@ def _sustained(out: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) ->
             last = int(tried[-1])
             outside = int(out[start : last + 1].sum())
             seen = int(finite[start : last + 1].sum())
-            if outside >= rule.share * seen and outside >= min(need, seen):
+            if outside >= rule.share * seen and outside >= min(need, seen) and _dense(out, finite, start, need, rule.share):
                 return start, last
             tried = tried[: _before_longest_gap(tried)]
         indices = indices[max(1, len(tried)) :]
     return None, None
+
+
+def _dense(out: np.ndarray, finite: np.ndarray, start: int, need: int, share: float) -> bool:
+    """Whether the beginning itself is outside often enough: a lone spike long before an episode does not begin it."""
+    stretch = slice(start, start + need)
+    return bool(out[stretch].sum() >= share * finite[stretch].sum())
 
 
 def _before_longest_gap(indices: np.ndarray) -> int:

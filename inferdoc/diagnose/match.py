@@ -83,7 +83,7 @@ def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
         if outcome.holds:
             reason = f"{condition.because or 'ruled out'}: {outcome.text}"
             return Verdict(recipe, unit, against=reason, had_symptoms=True)
-        if outcome.holds is None and outcome.missing:
+        if outcome.holds is None and _doubtful(outcome, context):
             doubts.append(f"cannot see {', '.join(outcome.missing)}")
     support = [o for o in (evaluate(c, inside, unit) for c in recipe.support) if o.holds]
     evidence = [Evidence("symptom", o) for o in (*symptoms, *more)]
@@ -95,6 +95,11 @@ def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
     match.stage = _stage(recipe, inside, unit)
     match.critical = recipe.critical_when is not None and bool(evaluate(recipe.critical_when, inside, unit).holds)
     return Verdict(recipe, unit, match, had_symptoms=True)
+
+
+def _doubtful(outcome: Outcome, context: Context) -> bool:
+    """A rival that cannot be looked at is a doubt, unless its signal belongs to a feature that is off."""
+    return any(not context.signals[name].feature for name in outcome.missing)
 
 
 def _needs_split(condition: Condition) -> bool:
@@ -119,13 +124,15 @@ def _stopped(recipe: Recipe, unit: Unit, outcome: Outcome) -> Verdict:
 
 def _episode(symptoms: list[Outcome], context: Context) -> tuple[int, int, bool]:
     """Onset (the first symptom to leave its calm), end, and whether nothing shows when it began."""
-    begins = [o.first for o in symptoms if o.first is not None and not o.from_start]
-    ends = [o.last for o in symptoms if o.last is not None]
-    last = min(ends, default=context.view.steps - 1)
-    latest = max((o.first for o in symptoms if o.first is not None), default=0)
+    known = [o for o in symptoms if o.first is not None]
+    begins = [o.first for o in known if o.first is not None and not o.from_start]
+    last = min((o.last for o in symptoms if o.last is not None), default=context.view.steps - 1)
+    latest = max((o.first for o in known if o.first is not None), default=0)
     if latest > last:
         return latest, last, False
-    return (min(begins), last, False) if begins else (0, last, True)
+    if begins:
+        return min(begins), last, False
+    return min((o.first for o in known if o.first is not None), default=0), last, True
 
 
 def _certainty(recipe: Recipe, match: Match, proved: bool, context: Context) -> Certainty:

@@ -7,7 +7,7 @@ import numpy as np
 from inferdoc.catalogue.recipe import Condition
 from inferdoc.diagnose.conditions.render import Rendering
 from inferdoc.diagnose.context import Context, Outcome, absent
-from inferdoc.diagnose.excursion import DEFAULT_SHARE, Rule, find, held
+from inferdoc.diagnose.excursion import DEFAULT_SHARE, STANDARD_ERRORS, Rule, find, held
 from inferdoc.diagnose.view import Unit
 from inferdoc.diagnose.words import figure, seconds
 
@@ -23,6 +23,8 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     title, measure = context.signals[signal].title, context.signals[signal].unit
     if not others:
         return Outcome(None, f"{title}: no like pod to compare with", signal, unit.name, measure)
+    if condition.average:
+        return _on_average(condition, context, unit.name, series.values, np.vstack(others))
     return _odd(condition, context, unit.name, series.values, np.vstack(others))
 
 
@@ -90,6 +92,24 @@ def _odd(condition: Condition, context: Context, entity: str, own: np.ndarray, o
         threshold=factor,
         from_start=newly is None and not np.isfinite(ratio[:first]).any(),
     )
+
+
+def _on_average(condition: Condition, context: Context, entity: str, own: np.ndarray, others: np.ndarray) -> Outcome:
+    """Whether the mean over the episode stands off the peers' by the factor and by three standard errors."""
+    signal, factor = str(condition.signal), float(condition.differs or 1.0)
+    title, measure = context.signals[signal].title, context.signals[signal].unit
+    start, stop = context.split or 0, context.view.steps if context.last is None else context.last + 1
+    usual = _median_of(others)
+    both = np.flatnonzero(np.isfinite(own) & np.isfinite(usual))
+    both = both[(both >= start) & (both < stop)][:: -context.clock.window_steps]
+    if len(both) < 3:
+        return Outcome(None, f"{title}: too short to compare means", signal, entity, measure)
+    mine, theirs = float(own[both].mean()), float(usual[both].mean())
+    error = float(np.sqrt((own[both].var(ddof=1) + usual[both].var(ddof=1)) / len(both)))
+    beyond = mine >= factor * theirs if factor >= 1 else mine <= factor * theirs
+    holds = bool(beyond and abs(mine - theirs) >= STANDARD_ERRORS * error and abs(mine - theirs) > context.signals[signal].floor)
+    text = f"{title} is {figure(mine, measure)} against {figure(theirs, measure)} of its peers on average"
+    return Outcome(holds, text, signal, entity, measure, baseline=theirs, observed=mine, threshold=factor)
 
 
 def _median_of(rows: np.ndarray) -> np.ndarray:

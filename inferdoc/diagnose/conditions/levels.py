@@ -52,7 +52,7 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
         last=last,
         baseline=calm,
         observed=observed,
-        from_start=not before.size,
+        from_start=first < context.clock.calm_steps,
         **about,  # type: ignore[arg-type]
     )
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from inferdoc.catalogue.recipe import Condition
 from inferdoc.diagnose.conditions.render import Rendering
 from inferdoc.diagnose.context import Context, Outcome, absent, quiet
-from inferdoc.diagnose.excursion import DEFAULT_SHARE, Excursion, Rule, against, shift
+from inferdoc.diagnose.excursion import DEFAULT_SHARE, STANDARD_ERRORS, Excursion, Rule, against, shift
 from inferdoc.diagnose.view import Series, Unit
 from inferdoc.diagnose.words import figure, seconds
-
-STANDARD_ERRORS = 3.0
 
 
 def rule_of(condition: Condition, context: Context) -> Rule:
