@@ -61,10 +61,12 @@ class Source(Protocol):
         """Series names (with `_bucket`, `_total`...) that have a sample in the stretch."""
 
     def scrapes(self, start_ms: int, end_ms: int) -> list[Scrapes]:
-        """Every scrape of every target, from its `up` series."""
+        """Every scrape of every target, from its `up` series, sorted by labels. Of a stretch longer than six hours only
+        the last hour is told scrape by scrape (`inferdoc.source.scrape_times` says how the rest is)."""
 
     def evaluate(self, reads: Sequence[Read], grid: Grid, match: tuple[Matcher, ...] = ()) -> dict[Read, ReadResult]:
-        """All reads on the grid; `match` (the user's -l, --model, --namespace) is added to every selector."""
+        """All reads on the grid; `match` (the user's -l, --model, --namespace) is added to every selector. Every read
+        has a result; its rows are sorted by key, and rows without any value are left out."""
 
     def info(self, name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:
         """Every series of an info metric, unaggregated."""

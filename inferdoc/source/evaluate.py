@@ -175,7 +175,8 @@ def _add(sums: Sums, leaf: Leaf, table: Table, columns: np.ndarray, rows: np.nda
 
 
 def info_series(tables: Sequence[Table], name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:
-    """Every series of one metric with all its labels, its newest sample within the gauge window at each step."""
+    """Every series of one metric with all its labels, its newest sample within the gauge window at each step; sorted by
+    labels."""
     found = []
     for table in tables:
         if not table.layout.has(name):
@@ -187,4 +188,4 @@ def info_series(tables: Sequence[Table], name: str, grid: Grid, match: tuple[Mat
         for i, column in enumerate(columns):
             if there[:, i].any():
                 found.append(InfoSeries(table.labels(int(column)), np.where(there[:, i], values[:, i], np.nan)))
-    return found
+    return sorted(found, key=lambda one: sorted(one.labels.items()))

@@ -215,7 +215,7 @@ class PrometheusSource(Readable):
             found = self._series("query", params, deadline)
         except TooMuchError as error:
             if end_ms - start_ms <= SHORTEST_RAW_MS:
-                raise _hopeless(error, "a minute of scrapes") from None
+                raise _hopeless(error, "the scrapes of a minute") from None
             middle = (start_ms + end_ms) // 2
             return self._raw(what, start_ms, middle, deadline) + self._raw(what, middle + 1, end_ms, deadline)
         for series in found:
@@ -278,7 +278,7 @@ def _literal(text: str) -> str:
 
 
 def _hopeless(error: TooMuchError, what: str) -> PrometheusError:
-    return PrometheusError(f"{error}; even {what} is too much for it", error.status)
+    return PrometheusError(f"{error}; even {what} are too much for it", error.status)
 
 
 def _place(row: np.ndarray, series: Series, grid: Grid) -> None:

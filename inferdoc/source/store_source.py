@@ -26,6 +26,8 @@ MOST_VALUES = 24_000_000
 """Values held at once (192 MB); what does not fit is read in pieces of the grid, and not kept."""
 SHORT_MS = 2 * 3_600_000
 """A stretch up to this long is read without counting its samples first."""
+EDGE_MS = 1
+"""Read so much further than asked: a grid ends 1 ms after the newest sample, which another call asked for."""
 KEPT_SECONDS = 60.0
 """How long samples already read serve on although a writer has added newer ones: the calls of one diagnosis agree."""
 
@@ -131,7 +133,7 @@ class StoreSource(Readable):
         held = self._held
         if held is None or not self._serves(held, end_ms, names):
             self._held = None
-            held = self._read(start_ms, end_ms)
+            held = self._read(start_ms, end_ms + EDGE_MS)
         elif start_ms < held.start_ms:
             earlier = self._blocks(start_ms, held.start_ms - 1, held.asked)
             held.tables = join([*earlier, *(_block(table) for table in held.tables)])

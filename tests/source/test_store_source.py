@@ -1,0 +1,132 @@
+"""The embedded store as a source: one reading for many calls, long stretches in pieces, a writer at work meanwhile."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+from inferdoc.errors import SourceError
+from inferdoc.source import store_source
+from inferdoc.source.open import open_source
+from inferdoc.source.reads import Grid, Read
+from inferdoc.source.store_source import StoreSource
+from inferdoc.store.importer import import_file
+from inferdoc.store.store import Store
+from tests.recording_text import openmetrics
+
+START_S = 1_700_000_000
+PODS = ("p0", "p1")
+
+
+def fill(path, begin, end, spacing=10):
+    """Two targets, scraped every 10 s: up, a counter that rises by 3 a scrape, a gauge, an info, junk."""
+    with Store.open(path, "w") as store:
+        import_file(store, io.BytesIO(openmetrics(PODS, range(START_S + begin, START_S + end, spacing)).encode()))
+
+
+@pytest.fixture
+def path(tmp_path):
+    fill(tmp_path / "s.db", 0, 3600)
+    return tmp_path / "s.db"
+
+
+def grid(begin=1800, count=100, step=10):
+    return Grid((START_S + begin) * 1000 + 1, step * 1000, count, 10_000, 50_000, 25_000)
+
+
+RATE, GAUGE = Read("work_total", "rate", ("pod",)), Read("level", "last", ("pod",))
+
+
+def test_one_reading_serves_a_whole_diagnosis(path):
+    source = open_source(store=path)
+    latest = source.latest_ms()
+    assert latest == (START_S + 3590) * 1000
+    assert "work_total" in source.names(latest - 60_000, latest)
+    before = source.cost.queries
+    source.scrapes(latest - 1_200_000, latest)
+    found = source.evaluate([GAUGE], grid(2600, 100))
+    assert found[GAUGE].keys == [("p0",), ("p1",)]
+    assert source.cost.queries == before + 2  # one for `up`, one with the gauge
+    source.evaluate([GAUGE], grid(2700, 90))
+    source.scrapes(latest - 600_000, latest)
+    assert source.cost.queries == before + 2
+    assert source.cost.seconds > 0
+
+
+def test_names_of_the_catalogue_are_read_along(path):
+    source = StoreSource(path, keeps=lambda name: name in ("work_total", "level"))
+    source.scrapes((START_S + 600) * 1000, grid().end_ms)
+    source.evaluate([RATE], grid())
+    source.evaluate([GAUGE], grid())
+    assert source.cost.queries == 1
+    source.evaluate([Read("junk", "last", ())], grid())
+    assert source.cost.queries == 2
+
+
+def test_an_earlier_beginning_is_read_and_joined(path):
+    held, fresh = (StoreSource(path, keeps=lambda name: True) for _ in range(2))
+    held.scrapes((START_S + 1800) * 1000, grid().end_ms)
+    wide = grid(60, 274)
+    assert (
+        held.evaluate([RATE, GAUGE], wide)[RATE].values.tolist() == fresh.evaluate([RATE], wide)[RATE].values.tolist()
+    )
+    assert held.cost.queries == 2
+    assert held.cost.samples == fresh.cost.samples
+
+
+def test_samples_added_meanwhile_are_seen_when_asked_for(path):
+    source = open_source(store=path)
+    late = grid(3500, 30)
+    assert np.isfinite(source.evaluate([GAUGE], late)[GAUGE].values[0]).sum() == 12
+    fill(path, 3600, 3900)
+    assert source.latest_ms() == (START_S + 3890) * 1000
+    later = grid(3500, 35)
+    assert np.isfinite(source.evaluate([GAUGE], later)[GAUGE].values[0]).all()
+
+
+def test_long_stretches_are_read_in_pieces(path, monkeypatch):
+    whole = StoreSource(path).evaluate([RATE, GAUGE], grid(60, 340))
+    monkeypatch.setattr(store_source, "MOST_VALUES", 300)
+    monkeypatch.setattr(store_source, "SHORT_MS", 0)
+    pieces = StoreSource(path)
+    found = pieces.evaluate([RATE, GAUGE], grid(60, 340))
+    assert pieces.cost.queries > 3
+    for read in (RATE, GAUGE):
+        assert found[read].keys == whole[read].keys
+        np.testing.assert_array_equal(found[read].values, whole[read].values)
+
+
+def test_rates_and_info(path):
+    source = open_source(store=path)
+    result = source.evaluate([RATE], grid(), (("pod", "=", "p1"),))[RATE]
+    assert result.keys == [("p1",)]
+    np.testing.assert_allclose(result.values, 0.3, rtol=1e-12)
+    (info,) = source.info("build_info", grid(), (("pod", "=", "p0"),))
+    assert info.labels["version"] == "1"
+    assert (info.values == 1).all()
+    assert source.info("no_such", grid()) == []
+
+
+def test_no_reads_and_an_empty_window(path):
+    source = open_source(store=path)
+    assert source.evaluate([], grid()) == {}
+    result = source.evaluate([RATE], grid(-9000))[RATE]
+    assert result.keys == []
+    assert result.values.shape == (0, 100)
+    assert source.scrapes(0, 1000) == []
+
+
+def test_no_store_is_one_line(tmp_path):
+    with pytest.raises(SourceError) as caught:
+        open_source(store=tmp_path / "none.db")
+    assert "\n" not in str(caught.value)
+
+
+def test_repr_and_location(path):
+    source = open_source(store=str(path))
+    assert source.location == str(path)
+    assert source.kind == "store"
+    assert str(path) in repr(source)
+    source.close()
