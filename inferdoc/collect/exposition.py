@@ -12,7 +12,16 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from inferdoc.collect.grammar import LineError, read_metadata, read_plain_series, read_sample
+from inferdoc.collect.grammar import (
+    LineError,
+    SampleLine,
+    read_metadata,
+    read_milliseconds,
+    read_number,
+    read_plain_series,
+    read_sample,
+    read_seconds,
+)
 from inferdoc.collect.layout_cache import LayoutCache, decode_values
 from inferdoc.collect.problems import ProblemList
 from inferdoc.collect.samples import NO_TIMESTAMP, Layout, Page, ParseError, Series
@@ -160,7 +169,7 @@ class _PageReader:
                     if self._openmetrics:
                         raise LineError("blank line")
                 else:
-                    sample = read_sample(line, self._openmetrics)
+                    sample = self._read_known(line) or self._read_new(line)
                     self._series.append(sample.series)
                     values.append(sample.value)
                     stamps.append(sample.timestamp)
@@ -168,6 +177,29 @@ class _PageReader:
                 self._problem(number, str(error))
         timestamps = np.array(stamps, np.int64) if any(stamp != NO_TIMESTAMP for stamp in stamps) else None
         return np.array(values, np.float64), timestamps
+
+    def _read_known(self, line: str) -> SampleLine | None:
+        """A plain line of a series seen before, with or without a timestamp; None where in doubt."""
+        head, _, last = line.rpartition(" ")
+        try:
+            series = self._heads.get(head)
+            if series is not None:
+                return SampleLine(series, read_number(last), NO_TIMESTAMP)
+            head, _, value = head.rpartition(" ")
+            series = self._heads.get(head)
+            if series is not None:
+                stamp = read_seconds(last) if self._openmetrics else read_milliseconds(last)
+                return SampleLine(series, read_number(value), stamp)
+        except LineError:
+            pass
+        return None
+
+    def _read_new(self, line: str) -> SampleLine:
+        sample = read_sample(line, self._openmetrics)
+        head = line.rsplit(" ", 1 if sample.timestamp == NO_TIMESTAMP else 2)[0]
+        if read_plain_series(head) == sample.series:
+            self._heads[head] = sample.series
+        return sample
 
     def _read_comment(self, line: str) -> None:
         if self._openmetrics and line == "# EOF":

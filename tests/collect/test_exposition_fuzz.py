@@ -94,6 +94,11 @@ a{x="2",y="2"} 2.5
 b_total 12
 c{m="\xc3\xbc"} 5e3
 """
+KNOWN_WITH_TIMES = b"""\
+a{x="1",y="2"} 1.0 1795253610781
+a{x="2",y="2 3 4"} 2.5 1795253610781
+b_total 12
+"""
 
 
 def outcome(body: bytes, cache: LayoutCache) -> tuple[object, ...]:
@@ -107,6 +112,7 @@ def outcome(body: bytes, cache: LayoutCache) -> tuple[object, ...]:
 
 @settings(max_examples=400, deadline=None)
 @given(
+    st.sampled_from([KNOWN, KNOWN_WITH_TIMES]),
     st.integers(0, len(KNOWN)),
     st.integers(0, 3),
     st.one_of(
@@ -114,10 +120,12 @@ def outcome(body: bytes, cache: LayoutCache) -> tuple[object, ...]:
         st.sampled_from([b" ", b"\n", b"\t", b"\r", b"_", b'"', b"}", b"#", b"\\", b"\xa0", b"1"]),
     ),
 )
-def test_a_damaged_page_reads_the_same_with_and_without_a_remembered_layout(at: int, cut: int, put: bytes) -> None:
+def test_a_damaged_page_reads_the_same_with_and_without_a_remembered_layout(
+    known: bytes, at: int, cut: int, put: bytes
+) -> None:
     cache = LayoutCache()
-    parse(KNOWN, layouts=cache)
-    body = KNOWN[:at] + put + KNOWN[at + cut :]
+    parse(known, layouts=cache)
+    body = known[:at] + put + known[at + cut :]
     warm, cold = outcome(body, cache), outcome(body, LayoutCache())
     assert warm == cold
 
