@@ -50,14 +50,14 @@ def content_folders(folder: Folder, overlays: Iterable[str | Path] = ()) -> tupl
 
 
 def content_files(folder: Folder, pattern: str = "*.yaml", overlays: Iterable[str | Path] = ()) -> dict[str, Path]:
-    """The files of one content folder by file name, sorted; of several with one name the last overlay's counts."""
-    found = {
-        path.name: path
-        for place in content_folders(folder, overlays)
-        for path in place.glob(pattern)
-        if path.is_file() and not path.name.startswith(".")
-    }
-    return dict(sorted(found.items()))
+    """The files of one content folder by file name; of several with one name the last overlay's counts. Shipped names
+    come first, then those that overlays add."""
+    found: dict[str, Path] = {}
+    for place in content_folders(folder, overlays):
+        for path in sorted(place.glob(pattern)):
+            if path.is_file() and not path.name.startswith("."):
+                found[path.name] = path
+    return found
 
 
 def content_file(folder: Folder, name: str, overlays: Iterable[str | Path] = ()) -> Path | None:
