@@ -63,7 +63,7 @@ def command(
     from inferdoc.collect.collector import collect, log_feed_from_flag, stop_on_signals
     from inferdoc.collect.discovery import Discovery, pairs_from_flags, target_from_flag
     from inferdoc.collect.scrape import ScrapeOptions
-    from inferdoc.forecast.parse import seconds_of
+    from inferdoc.times import seconds_of
     from inferdoc.store import Store, prune
 
     if not (targets or file_sd or eplb_log):

@@ -17,7 +17,7 @@ def command(store: str, since: str | None, begin: str | None, until: str) -> Non
 
     `inferdoc import` reads it into another store, `promtool tsdb create-blocks-from openmetrics` into Prometheus.
     """
-    from inferdoc.forecast.parse import moment_of, seconds_of
+    from inferdoc.times import moment_of, seconds_of
     from inferdoc.store import Store, export
 
     if since and begin:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from inferdoc import __version__
 from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue, load_catalogue
+from inferdoc.config import SloSection
 from inferdoc.diagnose import phases, telemetry
 from inferdoc.diagnose.changes import Event, find_events, gaps
 from inferdoc.diagnose.conditions import signals_of
@@ -29,7 +30,7 @@ from inferdoc.diagnose.model import (
     Window,
     stamp,
 )
-from inferdoc.diagnose.times import Moment, resolve_window
+from inferdoc.times import Moment, resolve_window
 from inferdoc.diagnose.view import make_view
 from inferdoc.fleet.members import Assignment, Wanted, resolve
 from inferdoc.source.assemble import read_signals
@@ -49,12 +50,14 @@ TIER_SIGNALS = ("gpu_util", "sm_clock")
 
 @dataclass
 class Options:
-    """What the user chose. match: label matchers for every selector; wanted: the part of the fleet; baseline: seconds."""
+    """What the user chose. match: label matchers for every selector; wanted: the part of the fleet; baseline: (from, until) in
+    milliseconds; slo: limits per model and tier."""
 
     match: tuple[Matcher, ...] = ()
     wanted: Wanted = field(default_factory=Wanted)
     assignments: Sequence[Assignment] = ()
-    baseline: tuple[float, float] | None = None
+    baseline: tuple[int, int] | None = None
+    slo: tuple[SloSection, ...] = ()
     links: Links = field(default_factory=Links)
     catalogue: Catalogue | None = None
 
@@ -88,8 +91,13 @@ def diagnose(
     if latest is not None:
         frame = read_signals(source, wanted, grid, catalogue.signals, aliases, options.match)
     telemetry.add_telemetry(frame, catalogue.signals, scrapes)
+    lead = None
+    if options.baseline is not None:
+        count = max(1, (options.baseline[1] - options.baseline[0]) // grid.step_ms + 1)
+        lead = replace(grid, start_ms=options.baseline[0], count=count)
+        frame.prepend(read_signals(source, wanted, lead, catalogue.signals, aliases, options.match))
     read_done = time.perf_counter()
-    return _judge_frame(source, frame, scrapes, catalogue, options, wanted, began, read_done)
+    return _judge_frame(source, frame, scrapes, catalogue, options, wanted, lead, began, read_done)
 
 
 def needed_signals(catalogue: Catalogue) -> list[str]:
@@ -120,14 +128,13 @@ def _recent(scrapes: Iterable[Scrapes]) -> list[Scrapes]:
 
 
 def _judge_frame(
-    source: Source, frame: SignalFrame, scrapes: Sequence[Scrapes], catalogue: Catalogue, options: Options, wanted: Sequence[str],
-    began: float, read_done: float,
+    source: Source, frame: SignalFrame, scrapes: Sequence[Scrapes], catalogue: Catalogue, options: Options, wanted: Sequence[str], lead: Grid | None, began: float, read_done: float,
 ) -> Diagnosis:  # fmt: skip
     grid = frame.grid
     fleet = resolve(frame, catalogue.tiers, options.assignments, options.wanted)
-    view = make_view(frame, fleet)
-    clock = Clock(view.step_seconds, grid.interval_ms / 1000, view.window_steps)
-    context = Context(view, catalogue.signals, catalogue.tiers, clock)
+    view = make_view(frame, fleet, lead)
+    clock = Clock(view.step_seconds, grid.interval_ms / 1000, view.window_steps, view.lead_steps)
+    context = Context(view, catalogue.signals, catalogue.tiers, clock, slo=options.slo)
     judgement = judge(context, catalogue.recipes)
     events = find_events(context, scrapes)
     maker = FindingMaker(context, judgement, catalogue.recipes, events, options.links)
@@ -141,7 +148,7 @@ def _judge_frame(
         schema="inferdoc.diagnosis/v1",
         inferdoc_version=__version__,
         window=Window(
-            stamp(grid.start_ms / 1000), stamp(grid.end_ms / 1000), view.step_seconds, _baseline(judgement, grid)
+            stamp(grid.start_ms / 1000), stamp(grid.end_ms / 1000), view.step_seconds, _baseline(judgement, grid, lead)
         ),
         source=SourceInfo(source.kind, source.location, list(source.warnings)),  # type: ignore[arg-type]
         verdict=verdict,
@@ -160,7 +167,9 @@ def _judge_frame(
     )
 
 
-def _baseline(judgement: Judgement, grid: Grid) -> Baseline:
+def _baseline(judgement: Judgement, grid: Grid, lead: Grid | None) -> Baseline:
+    if lead is not None:
+        return Baseline(stamp(lead.start_ms / 1000), stamp(lead.end_ms / 1000), "chosen")
     if not judgement.roots or judgement.roots[0].best.from_start:
         return Baseline(None, None, "none")
     until = grid.start_ms + grid.step_ms * judgement.roots[0].onset

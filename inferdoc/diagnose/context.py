@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from inferdoc.catalogue.signal import Signal, Tiers
+from inferdoc.config import SloSection
 from inferdoc.diagnose.excursion import Clock, Excursion, Rule, find
 from inferdoc.diagnose.view import Unit, View
 
@@ -50,6 +51,7 @@ class Context:
     clock: Clock
     split: int | None = None
     last: int | None = None
+    slo: tuple[SloSection, ...] = ()
     _found: dict[tuple[str, Unit, Rule], Excursion | None] = field(default_factory=dict)
 
     def at(self, split: int | None, last: int | None) -> Context:
@@ -64,6 +66,14 @@ class Context:
         figure = tier.thresholds.get(value) if tier else None
         figure = figure or self.tiers.thresholds[value]
         return figure.value, value
+
+    def limits(self, unit: Unit) -> dict[str, float]:
+        """The SLO limits in force for a unit: signal id -> limit; entries that name model or tier win."""
+        found: dict[str, float] = {}
+        for section in sorted(self.slo, key=lambda s: (s.model is not None) + (s.tier is not None)):
+            if section.model in (None, unit.member.pool.model) and section.tier in (None, unit.member.tier):
+                found |= section.limits
+        return found
 
     def excursion(self, signal: str, unit: Unit, rule: Rule) -> Excursion | None:
         """The earliest sustained excursion of a unit's signal, found once."""

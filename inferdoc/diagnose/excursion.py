@@ -39,11 +39,13 @@ class Rule:
 
 @dataclass(frozen=True)
 class Clock:
-    """step_seconds: grid step; scrape_seconds: scrape interval; window_steps: steps per rate window."""
+    """step_seconds: grid step; scrape_seconds: scrape interval; window_steps: steps per rate window; lead: steps of a
+    chosen baseline, which is calm as a whole."""
 
     step_seconds: float
     scrape_seconds: float
     window_steps: int
+    lead: int = 0
 
     def steps(self, seconds: float, scrapes: int) -> int:
         """The number of steps that spans both at least `seconds` and at least `scrapes` scrapes."""
@@ -51,7 +53,7 @@ class Clock:
 
     @property
     def calm_steps(self) -> int:
-        return self.steps(MIN_CALM_SECONDS, MIN_CALM_SCRAPES)
+        return max(self.lead, self.steps(MIN_CALM_SECONDS, MIN_CALM_SCRAPES))
 
     @property
     def out_steps(self) -> int:
@@ -88,7 +90,7 @@ def find(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None
     signed = np.where(finite, values if rule.up else -values, -np.inf)
     record = np.maximum.accumulate(signed)
     first = int(np.argmax(finite))
-    earliest = first + clock.calm_steps
+    earliest = max(clock.lead, first + clock.calm_steps)
     if earliest >= len(values):
         return None
     if not _can_leave(values[finite], rule):
@@ -154,7 +156,11 @@ def _sustained(out: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) ->
             last = int(tried[-1])
             outside = int(out[start : last + 1].sum())
             seen = int(finite[start : last + 1].sum())
-            if outside >= rule.share * seen and outside >= min(need, seen) and _dense(out, finite, start, need, rule.share):
+            if (
+                outside >= rule.share * seen
+                and outside >= min(need, seen)
+                and _dense(out, finite, start, need, rule.share)
+            ):
                 return start, last
             tried = tried[: _before_longest_gap(tried)]
         indices = indices[max(1, len(tried)) :]

@@ -12,6 +12,8 @@ from inferdoc.diagnose.context import Context, Outcome
 from inferdoc.diagnose.view import Unit
 
 EvidenceRole = Literal["symptom", "harm", "support"]
+SLO_SHARE = 0.3
+"""An SLO is broken when this share of the windows of the episode is beyond it."""
 NEEDS_SPLIT = ("slope", "reaches")
 """Kinds that look at the episode, and so come after the conditions that find its beginning."""
 
@@ -73,7 +75,7 @@ def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
     more, stopped = _hold(late, inside, unit)
     if stopped is not None:
         return _stopped(recipe, unit, stopped)
-    harm = [evaluate(c, inside, unit) for c in recipe.harm]
+    harm = [evaluate(c, inside, unit) for c in _with_slo(recipe.harm, inside.limits(unit))]
     hurts = [o for o in harm if o.holds]
     if not hurts:
         return Verdict(recipe, unit, against=f"no harm: {harm[0].text}", had_symptoms=True)
@@ -95,6 +97,16 @@ def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
     match.stage = _stage(recipe, inside, unit)
     match.critical = recipe.critical_when is not None and bool(evaluate(recipe.critical_when, inside, unit).holds)
     return Verdict(recipe, unit, match, had_symptoms=True)
+
+
+def _with_slo(harm: tuple[Condition, ...], limits: dict[str, float]) -> list[Condition]:
+    """A configured SLO replaces the relative test of the signals it speaks of (ttft_p99 stands for ttft_mean too)."""
+    by_family = {signal.split("_")[0]: (signal, limit) for signal, limit in limits.items()}
+    kept: list[Condition] = []
+    for condition in harm:
+        known = by_family.get(str(condition.signal).split("_")[0]) if condition.rises is not None else None
+        kept.append(condition if known is None else Condition(signal=known[0], above=known[1], share_of=SLO_SHARE))
+    return list(dict.fromkeys(kept))
 
 
 def _doubtful(outcome: Outcome, context: Context) -> bool:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from inferdoc.fleet.members import Fleet, Member
-from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
+from inferdoc.source.frame import SignalFrame, SignalMatrix
+from inferdoc.source.reads import Grid
 
 
 @dataclass(frozen=True)
@@ -34,17 +35,23 @@ class Series:
 
 @dataclass
 class View:
-    """frame: the signals; fleet: who is who; units: what is judged. `get` answers None where the unit lacks a signal."""
+    """frame: the signals; fleet: who is who; units: what is judged; lead: the grid of a chosen baseline, whose
+    values stand before those of the frame. `get` answers None where the unit lacks a signal."""
 
     frame: SignalFrame
     fleet: Fleet
     units: list[Unit] = field(default_factory=list)
+    lead: Grid | None = None
     _rows: dict[tuple[str, Unit], Series | None] = field(default_factory=dict)
     _index: dict[str, dict[tuple[tuple[str, str, str], str], int]] = field(default_factory=dict)
 
     @property
     def steps(self) -> int:
-        return self.frame.grid.count
+        return self.frame.grid.count + self.lead_steps
+
+    @property
+    def lead_steps(self) -> int:
+        return 0 if self.lead is None else self.lead.count
 
     @property
     def step_seconds(self) -> float:
@@ -56,7 +63,10 @@ class View:
         return max(1, round(self.frame.grid.rate_ms / self.frame.grid.step_ms))
 
     def time_at(self, index: int) -> float:
-        return float(self.frame.grid.start_ms + self.frame.grid.step_ms * index) / 1000
+        grid, step = self.frame.grid, index - self.lead_steps
+        if step < 0 and self.lead is not None:
+            return float(self.lead.start_ms + self.lead.step_ms * index) / 1000
+        return float(grid.start_ms + grid.step_ms * step) / 1000
 
     def get(self, unit: Unit, signal: str) -> Series | None:
         key = (signal, unit)
@@ -108,19 +118,15 @@ def _by_member(matrix: SignalMatrix) -> dict[tuple[tuple[str, str, str], str], i
     return found
 
 
-def make_view(frame: SignalFrame, fleet: Fleet) -> View:
+def make_view(frame: SignalFrame, fleet: Fleet, lead: Grid | None = None) -> View:
     """A view with one unit per engine seen on a pod (pods without an engine label have one unit)."""
     engines: dict[tuple[str, str, str], set[str]] = {m.key: set() for m in fleet.members}
     for matrix in frame.signals.values():
         for entity in matrix.entities:
             if entity.engine and entity.member in engines and entity.get("model_name"):
                 engines[entity.member].add(entity.engine)
-    view = View(frame, fleet)
+    view = View(frame, fleet, lead=lead)
     for member in fleet.members:
         for engine in sorted(engines[member.key]) or [""]:
             view.units.append(Unit(member, engine))
     return view
-
-
-def entity_name(entity: Entity) -> str:
-    return str(entity)

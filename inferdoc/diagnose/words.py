@@ -1,10 +1,8 @@
-"""Numbers and durations as people read them."""
+"""Numbers as people read them."""
 
 from __future__ import annotations
 
 import math
-
-DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 
 def figure(value: float | None, unit: str = "") -> str:
@@ -37,20 +35,3 @@ def _short(value: float) -> str:
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.3g}"
-
-
-def seconds(text: str) -> float:
-    """Seconds of a Prometheus-like duration ("90s", "15m", "1h30m"); raises ValueError."""
-    total, number = 0.0, ""
-    rest = text.strip()
-    if not rest:
-        raise ValueError("empty duration")
-    while rest:
-        digits = len(rest) - len(rest.lstrip("0123456789."))
-        number, rest = rest[:digits], rest[digits:]
-        unit = next((u for u in ("ms", "s", "m", "h", "d", "w") if rest.startswith(u)), None)
-        if not number or unit is None:
-            raise ValueError(f"{text!r} is not a duration such as 90s, 15m, 1h, 2d")
-        total += float(number) * DURATION_UNITS[unit]
-        rest = rest[len(unit) :]
-    return total

@@ -1,46 +1,14 @@
-"""Durations, moments and dates as people write them."""
+"""Dates of a holiday file; durations and moments come from `inferdoc.times`."""
 
 from __future__ import annotations
 
-import re
-import time
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 
 from inferdoc.errors import InferdocError
+from inferdoc.times import moment_of, seconds_of
 
-UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhdw])+")
-PART = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
-
-
-def seconds_of(text: str, what: str) -> int:
-    """`90s 15m 1h 2d 1h30m` as whole seconds; InferdocError otherwise."""
-    cleaned = text.strip().lower()
-    if not DURATION.fullmatch(cleaned):
-        raise InferdocError(f"{what} `{text}` is not a duration; write for example 90s, 15m, 24h or 7d")
-    total = sum(float(value) * UNITS[unit] for value, unit in PART.findall(cleaned))
-    if total < 1:
-        raise InferdocError(f"{what} `{text}` is less than a second")
-    return round(total)
-
-
-def moment_of(text: str, what: str) -> int:
-    """RFC 3339, Unix seconds or `now` as Unix seconds; InferdocError otherwise."""
-    cleaned = text.strip()
-    if cleaned.lower() == "now":
-        return int(time.time())
-    try:
-        return int(float(cleaned))
-    except ValueError:
-        pass
-    try:
-        parsed = datetime.fromisoformat(cleaned)
-    except ValueError as fault:
-        raise InferdocError(
-            f"{what} `{text}` is not a time; write RFC 3339 such as 2026-03-01T08:00:00Z, or Unix seconds"
-        ) from fault
-    return int(parsed.replace(tzinfo=parsed.tzinfo or UTC).timestamp())
+__all__ = ["dates_of", "moment_of", "seconds_of"]
 
 
 def dates_of(path: str | None) -> tuple[date, ...]:

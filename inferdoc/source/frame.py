@@ -87,6 +87,18 @@ class SignalFrame:
     def __getitem__(self, signal: str) -> SignalMatrix:
         return self.signals[signal]
 
+    def prepend(self, earlier: SignalFrame) -> None:
+        """Put another frame of the same step in front: a baseline from elsewhere. Only the values grow, not the grid."""
+        for name, matrix in self.signals.items():
+            before = earlier.signals.get(name)
+            rows = {} if before is None else dict(zip(before.entities, before.values, strict=True))
+            gap = np.full(earlier.grid.count, np.nan)
+            lead = np.vstack([rows.get(entity, gap) for entity in matrix.entities])
+            matrix.values = np.hstack([lead, matrix.values])
+            if matrix.counts is not None:
+                seen = {} if before is None or before.counts is None else dict(zip(before.entities, before.counts, strict=True))
+                matrix.counts = np.hstack([np.vstack([seen.get(entity, gap) for entity in matrix.entities]), matrix.counts])
+
     def to_pandas(self) -> pd.DataFrame:
         """Long table: time (UTC), signal, pod, engine and the other labels of the entity, value."""
         import pandas as pd

@@ -19,6 +19,29 @@ LAYOUTS_COMPARED = 4
 """How many layouts a block is compared with; fleets hold few kinds of targets."""
 
 
+@dataclass(frozen=True)
+class _Partial:
+    """A key as far as a series knows it: None where the target's label counts. begin: where the series' own labels
+    begin, if they are the last ones of the key (labels of targets stand first in most reads), else -1."""
+
+    values: tuple[str | None, ...]
+    tail: Key
+    begin: int
+
+    @classmethod
+    def of(cls, values: tuple[str | None, ...]) -> _Partial:
+        own = [i for i, value in enumerate(values) if value is not None]
+        begin = len(values) - len(own)
+        is_tail = not own or own[0] == begin
+        return cls(values, tuple(v for v in values if v is not None), begin if is_tail else -1)
+
+    def completed(self, base: Key) -> Key:
+        """The key of a target whose labels are `base`."""
+        if self.begin >= 0:
+            return base[: self.begin] + self.tail
+        return tuple([b if own is None else own for own, b in zip(self.values, base, strict=True)])
+
+
 @dataclass
 class Layout:
     """The columns of a table. Targets of one kind share a layout, and with it what was worked out about it.
@@ -29,7 +52,7 @@ class Layout:
     labels: list[dict[str, str]]
     _by_name: dict[str, list[int]] = field(default_factory=dict)
     _chosen: dict[object, np.ndarray] = field(default_factory=dict)
-    _keyed: dict[object, tuple[list[tuple[str | None, ...]], np.ndarray]] = field(default_factory=dict)
+    _keyed: dict[object, tuple[list[_Partial], np.ndarray]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for column, name in enumerate(self.names):
@@ -56,10 +79,10 @@ class Layout:
         if known is None:
             index: dict[tuple[str | None, ...], int] = {}
             each = [index.setdefault(tuple(self.labels[c].get(label) for label in by), len(index)) for c in columns]
-            known = self._keyed[(token, by)] = (list(index), np.array(each, dtype=np.int64))
-        partial, each_column = known
-        base = [target.get(label, "") for label in by]
-        return [tuple(b if p is None else p for p, b in zip(part, base, strict=True)) for part in partial], each_column
+            known = self._keyed[(token, by)] = ([_Partial.of(part) for part in index], np.array(each, dtype=np.int64))
+        partial, key_of_column = known
+        base = tuple([target.get(label, "") for label in by])
+        return [part.completed(base) for part in partial], key_of_column
 
 
 @dataclass

@@ -9,7 +9,8 @@ from inferdoc.diagnose.conditions.render import Rendering
 from inferdoc.diagnose.context import Context, Outcome, absent
 from inferdoc.diagnose.excursion import DEFAULT_SHARE, STANDARD_ERRORS, Rule, find, held
 from inferdoc.diagnose.view import Unit
-from inferdoc.diagnose.words import figure, seconds
+from inferdoc.diagnose.words import figure
+from inferdoc.times import length_of
 
 
 def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
@@ -70,7 +71,7 @@ def _odd(condition: Condition, context: Context, entity: str, own: np.ndarray, o
     rule = Rule(
         factor,
         share=condition.share_of or DEFAULT_SHARE,
-        hold_seconds=seconds(condition.for_) if condition.for_ else None,
+        hold_seconds=length_of(condition.for_) if condition.for_ else None,
     )
     stretch = held(mask, finite, rule, context.clock)
     own_now, usual_now = _at(own, mask if stretch else finite), _at(usual, mask if stretch else finite)
@@ -107,7 +108,9 @@ def _on_average(condition: Condition, context: Context, entity: str, own: np.nda
     mine, theirs = float(own[both].mean()), float(usual[both].mean())
     error = float(np.sqrt((own[both].var(ddof=1) + usual[both].var(ddof=1)) / len(both)))
     beyond = mine >= factor * theirs if factor >= 1 else mine <= factor * theirs
-    holds = bool(beyond and abs(mine - theirs) >= STANDARD_ERRORS * error and abs(mine - theirs) > context.signals[signal].floor)
+    holds = bool(
+        beyond and abs(mine - theirs) >= STANDARD_ERRORS * error and abs(mine - theirs) > context.signals[signal].floor
+    )
     text = f"{title} is {figure(mine, measure)} against {figure(theirs, measure)} of its peers on average"
     return Outcome(holds, text, signal, entity, measure, baseline=theirs, observed=mine, threshold=factor)
 

@@ -9,7 +9,8 @@ from inferdoc.diagnose.conditions.render import Rendering
 from inferdoc.diagnose.context import Context, Outcome, absent
 from inferdoc.diagnose.excursion import DEFAULT_SHARE, Rule, held
 from inferdoc.diagnose.view import Unit
-from inferdoc.diagnose.words import figure, seconds
+from inferdoc.diagnose.words import figure
+from inferdoc.times import length_of
 
 
 def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
@@ -27,7 +28,9 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
         finite = finite.copy()
         finite[: context.split] = False
     rule = Rule(
-        2.0, share=condition.share_of or DEFAULT_SHARE, hold_seconds=seconds(condition.for_) if condition.for_ else None
+        2.0,
+        share=condition.share_of or DEFAULT_SHARE,
+        hold_seconds=length_of(condition.for_) if condition.for_ else None,
     )
     stretch = held(mask, finite, rule, context.clock)
     measure = context.signals[signal].unit

@@ -9,7 +9,8 @@ from inferdoc.diagnose.conditions.render import Rendering
 from inferdoc.diagnose.conditions.slope import trend
 from inferdoc.diagnose.context import Context, Outcome, absent
 from inferdoc.diagnose.view import Unit
-from inferdoc.diagnose.words import figure, seconds
+from inferdoc.diagnose.words import figure
+from inferdoc.times import length_of
 
 
 def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
@@ -18,7 +19,7 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     if series is None:
         return absent(signal, unit)
     limit, name = context.number(condition.reaches if condition.reaches is not None else 0.0, unit)
-    within = seconds(condition.within or "10m")
+    within = length_of(condition.within or "10m")
     start = context.split or 0
     found = trend(series.values[start:], context.view.step_seconds)
     measure, title = context.signals[signal].unit, context.signals[signal].title
@@ -49,5 +50,5 @@ def promql(condition: Condition, rendering: Rendering) -> str | None:
     now = rendering.signal(str(condition.signal))
     if now is None or condition.reaches is None:
         return None
-    ahead = int(seconds(condition.within or "10m"))
+    ahead = int(length_of(condition.within or "10m"))
     return f"predict_linear(({now})[15m:1m], {ahead}) > {rendering.threshold(condition.reaches)}"

@@ -7,7 +7,8 @@ from inferdoc.diagnose.conditions.render import Rendering
 from inferdoc.diagnose.context import Context, Outcome, absent, quiet
 from inferdoc.diagnose.excursion import DEFAULT_SHARE, STANDARD_ERRORS, Excursion, Rule, against, shift
 from inferdoc.diagnose.view import Series, Unit
-from inferdoc.diagnose.words import figure, seconds
+from inferdoc.diagnose.words import figure
+from inferdoc.times import length_of
 
 
 def rule_of(condition: Condition, context: Context) -> Rule:
@@ -18,7 +19,7 @@ def rule_of(condition: Condition, context: Context) -> Rule:
         float(ratio or 1.0),
         by=max(condition.by or 0.0, floor),
         share=condition.share_of or DEFAULT_SHARE,
-        hold_seconds=seconds(condition.for_) if condition.for_ else None,
+        hold_seconds=length_of(condition.for_) if condition.for_ else None,
     )
 
 

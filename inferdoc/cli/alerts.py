@@ -1,0 +1,10 @@
+"""`inferdoc alerts`."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("alerts")
+def command() -> None:
+    """..."""

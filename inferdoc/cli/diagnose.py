@@ -1,0 +1,64 @@
+"""`inferdoc diagnose`."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from inferdoc.cli import options
+
+WATCH_SECONDS = 30.0
+
+
+@click.command("diagnose", short_help="What is wrong, since when, on which pods, and what to do next.")
+@options.source_options
+@click.option("--since", metavar="DURATION", help="How far back from --until: 90s, 15m, 1h, 2d (default 1h).")
+@click.option("--from", "begin", metavar="TIME", help="Where the window begins: RFC 3339 or Unix seconds.")
+@click.option(
+    "--until",
+    default="now",
+    show_default=True,
+    metavar="TIME",
+    help="Its end: a time, now, or latest (the newest sample).",
+)
+@click.option("--baseline", metavar="TIME..TIME", help="Compare with this stretch instead of the calm before.")
+@click.option("-l", "--label", "labels", multiple=True, metavar="LABEL=VALUE", help="Only series with this label.")
+@click.option("--model", help="Only this served model.")
+@click.option("--namespace", help="Only this namespace.")
+@click.option("--tier", help="Only this hardware tier.")
+@click.option("--role", type=click.Choice(["prefill", "decode", "both"]), help="Only pods in this role.")
+@click.option("--pod", help="Only this pod.")
+@click.option("-o", "--output", type=click.Choice(["text", "json", "markdown"]), default="text", show_default=True)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["critical", "warning", "info"]),
+    default="info",
+    help="Exit 1 only from this severity on (default: any finding).",
+)
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Also the evidence in full, what was ruled out and what could not be judged."
+)
+@click.option("--watch", is_flag=True, help="Again every 30 s until interrupted.")
+def command(**asked: Any) -> int:
+    """Judge a window of a source.
+
+    Exit codes: 0 healthy, 1 a finding at or above --fail-on, 2 usage, 3 unknown (not enough data to judge), 4 the
+    source could not be read.
+    """
+    from inferdoc.diagnose.request import diagnosis, exit_code
+    from inferdoc.report import render
+
+    config = options.configuration()
+    source = options.source(config, asked)
+    catalogue = options.catalogue(config)
+    while True:
+        answer = diagnosis(source, config, catalogue, asked)
+        colour = click.get_current_context().color is not False and click.get_text_stream("stdout").isatty()
+        click.echo(render(answer, asked["output"], verbose=asked["verbose"], colour=colour))
+        for warning in answer.source.warnings:
+            click.echo(f"warning: {warning}", err=True)
+        if not asked["watch"]:
+            return exit_code(answer, asked["fail_on"])
+        time.sleep(WATCH_SECONDS)

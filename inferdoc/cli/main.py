@@ -1,0 +1,106 @@
+"""The command line: which module answers for which command, and the one place that turns errors into exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from inferdoc import __version__
+from inferdoc.errors import ExitCode, InferdocError
+
+COMMANDS = {
+    "diagnose": "inferdoc.cli.diagnose",
+    "collect": "inferdoc.cli.collect",
+    "import": "inferdoc.cli.import_",
+    "export": "inferdoc.cli.export",
+    "doctor": "inferdoc.cli.doctor",
+    "signals": "inferdoc.cli.signals",
+    "recipes": "inferdoc.cli.recipes",
+    "runbook": "inferdoc.cli.runbook",
+    "alerts": "inferdoc.cli.alerts",
+    "dashboards": "inferdoc.cli.dashboards",
+    "forecast": "inferdoc.cli.forecast",
+    "prewarm": "inferdoc.cli.prewarm",
+    "demo": "inferdoc.cli.demo",
+}
+
+
+class Commands(click.Group):
+    """Commands in the order people need them; a module is imported when its command is asked for."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command: click.Command = import_module(COMMANDS[name]).command
+        return command
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "--version", message="inferdoc %(version)s")
+@click.option(
+    "--config", "config_file", metavar="FILE", help="Configuration file. Default: ./inferdoc.toml, then the user's."
+)
+@click.option(
+    "--catalogue", multiple=True, metavar="DIR", help="Overlay folder with your own causes, signals and pages."
+)
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.option("--no-color", is_flag=True, help="No colour, as with NO_COLOR.")
+@click.pass_context
+def cli(
+    context: click.Context, config_file: str | None, catalogue: tuple[str, ...], debug: bool, no_color: bool
+) -> None:
+    """Say what is wrong with an LLM-inference fleet, since when, on which pods, how sure, and what to do next."""
+    context.obj = {"config_file": config_file, "catalogue": catalogue}
+    if no_color or os.environ.get("NO_COLOR"):
+        context.color = False
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point. Every expected error is one line on stderr; the exit code says which kind."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line and answer its exit code."""
+    debug = "--debug" in arguments
+    try:
+        result: Any = cli.main(args=arguments, prog_name="inferdoc", standalone_mode=False)
+        return int(result) if isinstance(result, int) else int(ExitCode.OK)
+    except click.exceptions.Exit as ended:
+        return int(ended.exit_code)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        return int(ExitCode.INTERRUPTED)
+    except click.UsageError as error:
+        hint = (
+            f" (inferdoc {error.ctx.info_name} --help)"
+            if error.ctx is not None and error.ctx.info_name != "inferdoc"
+            else ""
+        )
+        return _fail(f"{error.format_message()}{hint}", ExitCode.USAGE)
+    except click.ClickException as error:
+        return _fail(error.format_message(), ExitCode.USAGE)
+    except InferdocError as error:
+        if debug:
+            raise
+        return _fail(str(error), error.exit_code)
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  (the reader is gone; nothing may be flushed to it)
+        return int(ExitCode.OK)
+    except Exception as error:
+        if debug:
+            raise
+        return _fail(
+            f"a fault in inferdoc itself: {type(error).__name__}: {error}; run again with --debug and report it", 70
+        )
+
+
+def _fail(message: str, code: int) -> int:
+    click.echo("inferdoc: " + " ".join(message.split()), err=True)
+    return int(code)

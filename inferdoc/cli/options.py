@@ -1,0 +1,96 @@
+"""Options that several commands share, and what they open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from inferdoc.catalogue.load import Catalogue
+    from inferdoc.config import Config
+    from inferdoc.source.prometheus import PrometheusSource
+    from inferdoc.source.store_source import StoreSource
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+SOURCE_OPTIONS = (
+    click.option("--prometheus", metavar="URL", help="Any server with the Prometheus HTTP API."),
+    click.option("--store", metavar="PATH", help="The embedded store."),
+    click.option("--bearer-token-file", metavar="FILE", help="Token sent to the server."),
+    click.option("--username", metavar="NAME", help="Basic authentication; the password stands in --password-file."),
+    click.option("--password-file", metavar="FILE", help="Or INFERDOC_PROMETHEUS_PASSWORD."),
+    click.option("--ca-file", metavar="FILE", help="Who may sign the server's certificate."),
+    click.option(
+        "--header",
+        "headers",
+        multiple=True,
+        metavar="NAME: VALUE",
+        help="Sent with every request, e.g. X-Scope-OrgID: team-a.",
+    ),
+    click.option("--timeout", metavar="DURATION", help="For a whole read with its retries (default 60s)."),
+)
+
+
+def source_options(function: Decorated) -> Decorated:
+    """--prometheus, --store and how to authenticate."""
+    for option in reversed(SOURCE_OPTIONS):
+        function = option(function)
+    return function
+
+
+def configuration() -> Config:
+    """The configuration of this run."""
+    from inferdoc.config import load_config
+
+    return load_config(click.get_current_context().find_root().obj["config_file"])
+
+
+def overlays(config: Config) -> tuple[str, ...]:
+    """Overlay folders: those of the configuration, then --catalogue."""
+    return (*config.catalogue, *click.get_current_context().find_root().obj["catalogue"])
+
+
+def catalogue(config: Config) -> Catalogue:
+    """The catalogue with the user's overlays."""
+    from inferdoc.catalogue.load import load_catalogue
+
+    return load_catalogue(overlays(config))
+
+
+def source(config: Config, asked: dict[str, Any]) -> StoreSource | PrometheusSource:
+    """Open the source: flag, environment, configuration, else the default embedded store."""
+    from inferdoc.config import default_store
+    from inferdoc.source.open import open_source
+    from inferdoc.times import length_of
+
+    section = config.source
+    if asked.get("prometheus") and asked.get("store"):
+        raise click.UsageError("--prometheus and --store name two sources: give one of them")
+    url = asked.get("prometheus") or (None if asked.get("store") else section.prometheus)
+    store = None if url else asked.get("store") or section.store or str(default_store())
+    return open_source(
+        store=store,
+        prometheus=url,
+        headers=section.headers | _headers(asked.get("headers") or ()),
+        bearer_token_file=asked.get("bearer_token_file") or section.bearer_token_file,
+        username=asked.get("username") or section.username,
+        password_file=asked.get("password_file") or section.password_file,
+        ca_file=asked.get("ca_file") or section.ca_file,
+        cert_file=section.cert_file,
+        key_file=section.key_file,
+        timeout=length_of(asked["timeout"], "--timeout") if asked.get("timeout") else section.timeout_seconds,
+        parallel=section.parallel,
+        catalogue=overlays(config),
+    )
+
+
+def _headers(texts: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        name, colon, value = text.partition(":")
+        if not colon or not name.strip():
+            raise click.UsageError("a --header is written NAME: VALUE")
+        found[name.strip()] = value.strip()
+    return found

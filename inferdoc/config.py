@@ -1,0 +1,133 @@
+"""The configuration: flags, then environment, then ./inferdoc.toml, then the user's config folder."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from inferdoc.errors import ConfigError
+
+PROJECT_FILE = "inferdoc.toml"
+
+
+class SourceSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """[source]: where metrics are read from. Secrets stand in files, never here."""
+
+    prometheus: str | None = None
+    store: str | None = None
+    bearer_token_file: str | None = None
+    username: str | None = None
+    password_file: str | None = None
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    headers: dict[str, str] = {}
+    timeout_seconds: float = 60.0
+    parallel: int = 6
+
+
+class TargetSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """[[collect.targets]]: a page to scrape and the labels its series get."""
+
+    url: str
+    labels: dict[str, str] = {}
+
+
+class CollectSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    targets: tuple[TargetSection, ...] = ()
+    file_sd: tuple[str, ...] = ()
+
+
+class PodSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """[[pods]]: pods whose whole name matches the regular expression serve in this role, on this hardware tier."""
+
+    pod: str
+    role: Literal["prefill", "decode", "both"] | None = None
+    tier: str | None = None
+
+
+class SloSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """[[slo]]: limits for a model on a tier (either may be left out: any). Signal id -> limit in the signal's unit."""
+
+    limits: dict[str, float]
+    model: str | None = None
+    tier: str | None = None
+
+
+class LinksSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    runbook_base: str | None = None
+    dashboard_base: str | None = None
+
+
+class Config(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Everything that can be configured. origin: the file it came from, or None."""
+
+    source: SourceSection = SourceSection()
+    collect: CollectSection = CollectSection()
+    catalogue: tuple[str, ...] = ()
+    pods: tuple[PodSection, ...] = ()
+    slo: tuple[SloSection, ...] = ()
+    links: LinksSection = LinksSection()
+
+
+def load_config(path: str | Path | None = None, environment: Mapping[str, str] | None = None) -> Config:
+    """The configuration file in force, with the environment over it. Raises ConfigError: one line."""
+    environment = os.environ if environment is None else environment
+    config = _read(Path(path)) if path is not None else _first_found()
+    return _with_environment(config, environment)
+
+
+def _first_found() -> Config:
+    for candidate in (Path(PROJECT_FILE), user_folder() / "config.toml"):
+        if candidate.is_file():
+            return _read(candidate)
+    return Config()
+
+
+def user_folder() -> Path:
+    """The user's config folder."""
+    from platformdirs import user_config_dir
+
+    return Path(user_config_dir("inferdoc"))
+
+
+def default_store() -> Path:
+    """Where the embedded store lies when nothing names one."""
+    from platformdirs import user_data_dir
+
+    return Path(user_data_dir("inferdoc")) / "fleet.db"
+
+
+def _read(path: Path) -> Config:
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{path}: cannot be read: {error.strerror if isinstance(error, OSError) else 'not UTF-8'}"
+        ) from None
+    try:
+        return msgspec.convert(tomllib.loads(text), Config)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not TOML: {error}") from None
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def _with_environment(config: Config, environment: Mapping[str, str]) -> Config:
+    """INFERDOC_PROMETHEUS_URL and INFERDOC_STORE name the source; one of them drops the other from the file."""
+    changes: dict[str, Any] = {}
+    url, store = environment.get("INFERDOC_PROMETHEUS_URL"), environment.get("INFERDOC_STORE")
+    if url:
+        changes |= {"prometheus": url, "store": None}
+    elif store:
+        changes |= {"store": store, "prometheus": None}
+    if environment.get("INFERDOC_BEARER_TOKEN_FILE"):
+        changes["bearer_token_file"] = environment["INFERDOC_BEARER_TOKEN_FILE"]
+    return (
+        msgspec.structs.replace(config, source=msgspec.structs.replace(config.source, **changes)) if changes else config
+    )

@@ -1,0 +1,62 @@
+"""From what a user asked for to a diagnosis and an exit code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.config import Config
+from inferdoc.diagnose.api import Options, diagnose
+from inferdoc.diagnose.findings import Links
+from inferdoc.diagnose.model import Diagnosis
+from inferdoc.errors import ExitCode, InferdocError
+from inferdoc.fleet.members import Assignment, Wanted
+from inferdoc.source.base import Source
+from inferdoc.source.reads import Matcher
+from inferdoc.times import moment_ms
+
+SEVERITIES = ("info", "warning", "critical")
+
+
+def diagnosis(source: Source, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> Diagnosis:
+    """Diagnose as asked. asked: the values of the command's options by name."""
+    chosen = Options(
+        match=tuple(_matcher(text) for text in asked.get("labels") or ()),
+        wanted=Wanted(*(asked.get(k) for k in ("model", "namespace", "tier", "role", "pod"))),
+        assignments=[Assignment(p.pod, p.role, p.tier) for p in config.pods],
+        baseline=_baseline(asked.get("baseline"), source),
+        links=Links(config.links.runbook_base, config.links.dashboard_base),
+        slo=config.slo,
+        catalogue=catalogue,
+    )
+    return diagnose(
+        source, since=asked.get("since"), from_=asked.get("begin"), until=asked.get("until") or "now", options=chosen
+    )
+
+
+def _matcher(text: str) -> Matcher:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise InferdocError(f"-l {text!r} is not LABEL=VALUE")
+    return name, "=", value
+
+
+def _baseline(text: str | None, source: Source) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    begin, dots, end = text.partition("..")
+    if not dots:
+        raise InferdocError(f"--baseline {text!r} is not TIME..TIME")
+    latest = source.latest_ms()
+    stretch = moment_ms(begin, latest, what="--baseline"), moment_ms(end, latest, what="--baseline")
+    if stretch[0] >= stretch[1]:
+        raise InferdocError("--baseline is empty: its beginning is not before its end")
+    return stretch
+
+
+def exit_code(answer: Diagnosis, fail_on: str) -> int:
+    """0 healthy, 1 a finding at or above the severity, 3 unknown."""
+    if answer.verdict == "unknown":
+        return ExitCode.UNKNOWN
+    limit = SEVERITIES.index(fail_on)
+    return ExitCode.FINDINGS if any(SEVERITIES.index(f.severity) >= limit for f in answer.findings) else ExitCode.OK

@@ -1,0 +1,141 @@
+"""The diagnosis on a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from datetime import datetime
+
+import click
+
+from inferdoc.diagnose.model import Diagnosis, Finding, PhaseSplit
+from inferdoc.diagnose.words import figure
+
+WIDTH = 110
+COLOURS = {
+    "critical": "red",
+    "warning": "yellow",
+    "info": "cyan",
+    "healthy": "green",
+    "degraded": "yellow",
+    "unknown": "magenta",
+}
+SHORT_LIST = 4
+
+
+def text(answer: Diagnosis, *, verbose: bool = False, colour: bool = False) -> str:
+    """Lines for a terminal, about 110 columns wide; colour only where asked."""
+
+    def paint(words: str, key: str, bold: bool = True) -> str:
+        return click.style(words, fg=COLOURS.get(key), bold=bold) if colour else words
+
+    lines = [f"{paint(answer.verdict.upper(), answer.verdict)}  {answer.source.location}  {_span(answer)}"]
+    for number, finding in enumerate(answer.findings, start=1):
+        lines += ["", *_finding(number, finding, verbose, paint)]
+    if not answer.findings:
+        lines += _wrap(answer.summary, "")
+    split = _phases(answer.phases)
+    if split:
+        lines += ["", f"time per request  {split}"]
+    if answer.changes:
+        lines += ["", "changes"]
+        shown = answer.changes if verbose else answer.changes[-SHORT_LIST:]
+        lines += [f"  {clock(c.at)}  {c.kind:<9} {c.entity}: {c.detail}" for c in shown]
+    lines += _not_judged(answer, verbose)
+    coverage = answer.coverage
+    lines += ["", f"looked at {_count(coverage.pods, 'pod')}, {_count(coverage.targets, 'target')}, {len(coverage.signals_present)} signals"
+              f" ({len(coverage.signals_absent)} not visible), {_count(len(coverage.gaps), 'gap')} in the scrapes"]  # fmt: skip
+    if verbose:
+        timing = answer.timing
+        lines.append(
+            f"read {timing.read_seconds:.2f} s, judged {timing.judge_seconds:.2f} s, {timing.queries} queries, {timing.samples:,} samples"
+        )
+    return "\n".join(lines)
+
+
+def _finding(number: int, finding: Finding, verbose: bool, paint: object) -> Iterator[str]:
+    assert callable(paint)
+    head = f"{number}. {finding.title}"
+    yield paint(head, finding.severity)
+    when = f"since {clock(finding.onset)} (± {figure(finding.onset_uncertainty_seconds, 's')})"
+    if finding.ended:
+        when = f"from {clock(finding.onset)} to {clock(finding.ended)}"
+    yield f"   {finding.id}  {paint(finding.severity, finding.severity, False)}, {finding.certainty}, {when}"
+    scope = finding.scope
+    pods = ", ".join(scope.pods[:SHORT_LIST]) + (
+        f" and {len(scope.pods) - SHORT_LIST} more" if len(scope.pods) > SHORT_LIST else ""
+    )
+    where = [
+        f"{len(scope.pods)} of {_count(scope.of_pods, 'pod')}: {pods}",
+        f"model {scope.model}" if scope.model else "",
+    ]
+    where += [
+        f"role {scope.role}" if scope.role != "both" else "",
+        f"tier {scope.tier}" if scope.tier != "unknown" else "",
+    ]
+    yield "   " + ", ".join(part for part in where if part)
+    if finding.stage:
+        yield f"   stage {finding.stage.index} of {finding.stage.of}: {finding.stage.name}"
+    for role in ("harm", "symptom", "support"):
+        items = [e for e in finding.evidence if e.role == role]
+        if not items or (role == "support" and not verbose):
+            continue
+        shown = items if verbose else items[:SHORT_LIST]
+        for i, item in enumerate(shown):
+            since = f"  since {clock(item.since)}" if item.since and verbose else ""
+            who = f" [{item.entity}]" if len(scope.pods) > 1 or item.entity not in scope.pods else ""
+            yield from _wrap(f"{item.statement}{who}{since}", f"   {role if i == 0 else '':<8} ")
+    if finding.change:
+        yield from _wrap(f"{finding.change.detail} ({finding.change.kind}, {clock(finding.change.at)})", "   changed  ")
+    if finding.effects:
+        yield f"   effects  {', '.join(finding.effects)}"
+    for i, rival in enumerate(finding.ruled_out if verbose else finding.ruled_out[:2]):
+        yield from _wrap(f"{rival.id}: {rival.because}", f"   {'not' if i == 0 else '':<8} ")
+    for i, step in enumerate(finding.next_steps if verbose else finding.next_steps[:3]):
+        yield from _wrap(f"{i + 1}) {step.do}", f"   {'do' if i == 0 else '':<8} ")
+        if verbose:
+            yield from _wrap(f"why: {step.why}. Cost: {step.cost}. Undo: {step.undo}.", "               ")
+            if step.command:
+                yield f"               $ {step.command}"
+    yield f"   runbook  {finding.runbook_url or f'inferdoc runbook {finding.runbook}'}"
+
+
+def _wrap(words: str, lead: str) -> list[str]:
+    return textwrap.wrap(
+        words, WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead), break_long_words=False
+    ) or [lead.rstrip()]
+
+
+def _phases(phases: list[PhaseSplit]) -> str:
+    parts = []
+    for phase in phases:
+        if phase.observed_seconds is None:
+            continue
+        before = f"{figure(phase.baseline_seconds, 's')} -> " if phase.baseline_seconds is not None else ""
+        parts.append(f"{phase.phase} {before}{figure(phase.observed_seconds, 's')}")
+    return ", ".join(parts)
+
+
+def _not_judged(answer: Diagnosis, verbose: bool) -> Iterator[str]:
+    if not answer.not_judged:
+        return
+    yield ""
+    if not verbose and answer.verdict != "unknown":
+        yield from _wrap(f"not judged: {', '.join(n.id for n in answer.not_judged)} (-v says what to switch on)", "")
+        return
+    yield "not judged"
+    for item in answer.not_judged:
+        yield from _wrap(f"{item.id}: no {', '.join(item.missing)}. {item.enable}", "  ")
+
+
+def _span(answer: Diagnosis) -> str:
+    return f"{clock(answer.window.from_)} to {clock(answer.window.until)}"
+
+
+def clock(stamp: str) -> str:
+    """A moment of the document in local time with its offset."""
+    return datetime.fromisoformat(stamp).astimezone().strftime("%Y-%m-%d %H:%M:%S%z")
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
