@@ -12,9 +12,15 @@ from tests import prometheus_server
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORDINGS = ROOT / "fixtures" / "recordings"
+MOST_SERVERS = 4
 
 ServerOf = Callable[[str], str]
 StoreOf = Callable[[str], Path]
+
+
+def recording_names() -> list[str]:
+    """Ids of the recordings among the fixtures."""
+    return sorted(path.name.removesuffix(".om.gz") for path in RECORDINGS.glob("*.om.gz"))
 
 
 def recording_path(name: str) -> Path:
@@ -43,16 +49,26 @@ def store_of(tmp_path_factory: pytest.TempPathFactory) -> StoreOf:
 
 @pytest.fixture(scope="session")
 def prometheus_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerOf]:
-    """Recording id -> address of a real Prometheus that holds it, started once and stopped at the end."""
+    """Recording id -> address of a real Prometheus that holds it.
+
+    The last few servers asked for stay up, so use an address before asking for many others; all are stopped at the end.
+    """
     if not prometheus_server.available():
         pytest.skip(prometheus_server.MISSING)
-    addresses: dict[str, str] = {}
-    with ExitStack() as servers:
+    running: dict[str, tuple[str, ExitStack]] = {}
 
-        def of(name: str) -> str:
-            if name not in addresses:
-                folder = tmp_path_factory.mktemp("prometheus")
-                addresses[name] = servers.enter_context(prometheus_server.running([recording_path(name)], folder))
-            return addresses[name]
+    def of(name: str) -> str:
+        if name not in running:
+            while len(running) >= MOST_SERVERS:
+                running.pop(next(iter(running)))[1].close()
+            folder = tmp_path_factory.mktemp("prometheus")
+            stack = ExitStack()
+            address = stack.enter_context(prometheus_server.running([recording_path(name)], folder))
+            running[name] = (address, stack)
+        return running[name][0]
 
+    try:
         yield of
+    finally:
+        for _, stack in running.values():
+            stack.close()
