@@ -31,7 +31,6 @@ Progress = Callable[[float], None]
 """Called now and then with the share done, 0 to 1."""
 
 _READING_SHARE = 0.8
-_TICK_PAGES = 200
 
 TargetLabels = tuple[tuple[str, str], ...]
 
@@ -91,25 +90,35 @@ def _read(source: str | Path | BinaryIO, progress: Progress) -> tuple[SampleColu
 
 
 def _store(store: Store, columns: SampleColumns, name: str, done: Imported, progress: Progress) -> None:
-    """Regroup series-major samples into pages, in order of time, and append them."""
+    """Regroup series-major samples into pages, target by target, and append them."""
     targets, target_of = _assign(columns.series, store.targets())
     target = target_of[columns.series_index]
-    order = np.lexsort((columns.series_index, target, columns.timestamps_ms))
-    target, series = target[order], columns.series_index[order]
-    times, values = columns.timestamps_ms[order], columns.values[order]
-    once = _changes(times, series)
-    if not once.all():
-        done.problems.append(f"{name}: {int((~once).sum())} samples repeat a series and time; the first of each kept")
-        target, series, times, values = target[once], series[once], times[once], values[once]
-    bounds = np.append(np.flatnonzero(_changes(times, target)), len(series)).tolist()
+    by_target = np.argsort(target, kind="stable")
+    ends = np.cumsum(np.bincount(target, minlength=len(targets))).tolist()
+    repeated = 0
+    for labels, (start, stop) in zip(targets, pairwise([0, *ends]), strict=True):
+        repeated += _store_target(store, columns, by_target[start:stop], labels, done)
+        progress(stop / len(columns))
+    if repeated:
+        done.problems.append(f"{name}: {repeated} samples repeat a series and time; the first of each kept")
+
+
+def _store_target(
+    store: Store, columns: SampleColumns, rows: NDArray[np.intp], labels: TargetLabels, done: Imported
+) -> int:
+    """Store the samples of one target, scrape by scrape in order of time. Returns how many were repeated."""
+    times, series = columns.timestamps_ms[rows], columns.series_index[rows]
+    order = np.lexsort((series, times))
+    once = _changes(times[order], series[order])
+    order = order[once]
+    times, series, values = times[order], series[order], columns.values[rows[order]]
+    bounds = np.append(np.flatnonzero(_changes(times)), len(times)).tolist()
     layouts: dict[bytes, Layout] = {}
-    done.pages = len(bounds) - 1
-    for page, (start, stop) in enumerate(pairwise(bounds)):
-        labels = targets[target[start]]
+    for start, stop in pairwise(bounds):
         layout = _layout(layouts, columns, series[start:stop], labels)
+        done.pages += 1
         done.new_pages += store.writer.append(dict(labels), int(times[start]), Page(layout, values[start:stop]))
-        if page % _TICK_PAGES == 0:
-            progress(page / done.pages)
+    return len(once) - len(order)
 
 
 def _layout(
@@ -137,13 +146,18 @@ def _assign(
     """
     targets: dict[TargetLabels, int] = {}
     target_of = np.zeros(len(series), np.int32)
-    old = [tuple(sorted(labels.items())) for labels in existing if any(name in labels for name in IDENTITY)]
+    old: defaultdict[TargetLabels, list[tuple[int, TargetLabels]]] = defaultdict(list)
+    for age, labels in enumerate(tuple(sorted(each.items())) for each in existing):
+        old[_identity(labels)].append((age, labels))
     rest: defaultdict[TargetLabels, list[int]] = defaultdict(list)
     for number, each in enumerate(series):
         carried = frozenset(each.labels)
-        held = next((labels for labels in old if carried.issuperset(labels)), None)
+        identity = _identity(each.labels)
+        # A target may lack one label of its identity; one that lacks both is for series that lack both.
+        alike = old[identity] + [found for pair in identity if len(identity) > 1 for found in old[(pair,)]]
+        held = min((found for found in alike if carried.issuperset(found[1])), default=(0, None))[1]
         if held is None:
-            rest[tuple(pair for pair in each.labels if pair[0] in IDENTITY)].append(number)
+            rest[identity].append(number)
         else:
             target_of[number] = targets.setdefault(held, len(targets))
     for identity, members in rest.items():
@@ -151,6 +165,10 @@ def _assign(
         labels = tuple(sorted((*identity, *(pair for pair in shared if pair[0] in SHARED))))
         target_of[members] = targets.setdefault(labels, len(targets))
     return list(targets), target_of
+
+
+def _identity(labels: TargetLabels) -> TargetLabels:
+    return tuple(pair for pair in labels if pair[0] in IDENTITY)
 
 
 def _changes(*columns: NDArray[np.int32] | NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -40,6 +40,8 @@ def test_killed_at_random_moments(tmp_path):
     for _ in range(KILLS):
         writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True)
         acknowledged = int(writer.stdout.readline())
+        with Store.open(path) as store:
+            assert store.latest_ms() >= acknowledged and len(store.blocks(acknowledged, acknowledged)) == 8
         time.sleep(chance.random() * 0.25)
         writer.kill()
         rest = writer.stdout.read().split("\n")
