@@ -99,6 +99,17 @@ class WriterLock:
         os.close(self._fd)
 
 
+def is_file(path: Path) -> bool:
+    """Whether there is anything at the path of a store. Raises StoreError for a folder, or if that cannot be seen."""
+    try:
+        if path.is_dir():
+            raise StoreError(f"{path} is a folder, not a store; give the file")
+        return path.exists()
+    except (OSError, ValueError) as error:
+        reason = _reason(error) if isinstance(error, OSError) else str(error)
+        raise StoreError(f"cannot look for a store at {path}: {reason}; give another --store") from error
+
+
 def open_for_writing(path: Path) -> sqlite3.Connection:
     """Open or create the store. The caller holds the `WriterLock`.
 
@@ -122,10 +133,8 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 
 def open_for_reading(path: Path) -> tuple[sqlite3.Connection, list[str]]:
     """Open an existing store read-only, beside a writer if there is one. Returns the connection and warnings."""
-    if not path.exists():
+    if not is_file(path):
         raise StoreError(f"there is no store at {path}; fill one with `inferdoc collect` or `inferdoc import`")
-    if path.is_dir():
-        raise StoreError(f"{path} is a folder, not a store; give the file")
     warnings: list[str] = []
     with guarded(path, "read"):
         try:
@@ -137,8 +146,13 @@ def open_for_reading(path: Path) -> tuple[sqlite3.Connection, list[str]]:
             connection = _connect_read_only(path, "mode=ro&immutable=1")
             wal = path.with_name(path.name + "-wal")
             if wal.exists() and wal.stat().st_size:
-                warnings.append(f"{path}: read without its write-ahead log; the newest scrapes are missing")
+                warnings.append(
+                    f"{path}: its write-ahead log cannot be read in a read-only folder, so the newest scrapes are"
+                    " missing; copy the store and its -wal file to a folder that can be written"
+                )
         try:
+            if warnings and _is_blank(connection):
+                raise StoreError(warnings[0])
             _check_format(connection, path)
             connection.execute("PRAGMA cache_size = -65536")
         except BaseException:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from inferdoc.store.layouts import LayoutTable
 from inferdoc.store.reader import Reader
-from inferdoc.store.schema import StoreError, WriterLock, open_for_reading, open_for_writing
+from inferdoc.store.schema import StoreError, WriterLock, is_file, open_for_reading, open_for_writing
 from inferdoc.store.writer import Writer
 
 
@@ -74,5 +74,4 @@ def _make_folder(path: Path) -> None:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise StoreError(f"cannot create the folder {path.parent}: {reason}; give another --store") from error
-    if path.is_dir():
-        raise StoreError(f"{path} is a folder, not a store; give a file")
+    is_file(path)

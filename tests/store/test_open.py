@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
@@ -178,32 +179,65 @@ def test_a_full_disk_loses_nothing_committed(path):
 
 
 @pytest.fixture
-def shut_folder():
-    """A folder that this process may read, not write; root becomes `nobody` for the time."""
+def folder():
     folder = Path(tempfile.mkdtemp())
-    fill(folder / "fleet.db", 20)
-    (folder / "fleet.db").chmod(0o444)
-    (folder / "fleet.db.lock").unlink()
-    folder.chmod(0o555)
+    yield folder
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+@contextlib.contextmanager
+def shut(folder, mode=0o555):
+    """The folder may be read, not written; root becomes `nobody` for the time."""
+    for file in folder.iterdir():
+        file.chmod(0o444)
+    folder.chmod(mode)
     root = os.geteuid() == 0
     if root:
         os.seteuid(65534)
     try:
-        yield folder
+        yield
     finally:
         if root:
             os.seteuid(0)
         folder.chmod(0o755)
-        shutil.rmtree(folder)
 
 
-def test_a_read_only_folder(shut_folder):
-    path = shut_folder / "fleet.db"
-    with pytest.raises(StoreError) as caught:
-        Store.open(path, "w")
-    assert "permission denied; give another --store" in one_line(caught)
-    with pytest.raises(StoreError) as caught:
-        Store.open(shut_folder / "deeper" / "fleet.db", "w")
-    assert "cannot create the folder" in one_line(caught)
-    with Store.open(path) as store:
-        assert store.latest_ms() == 19 and store.warnings == []
+def test_a_read_only_folder(folder):
+    path = folder / "fleet.db"
+    fill(path, 20)
+    (folder / "fleet.db.lock").unlink()
+    with shut(folder):
+        with pytest.raises(StoreError) as caught:
+            Store.open(path, "w")
+        assert "permission denied; give another --store" in one_line(caught)
+        with pytest.raises(StoreError) as caught:
+            Store.open(folder / "deeper" / "fleet.db", "w")
+        assert "cannot create the folder" in one_line(caught)
+        with Store.open(path) as store:
+            assert store.latest_ms() == 19 and store.warnings == []
+    with shut(folder, 0):
+        for mode in "rw":
+            with pytest.raises(StoreError) as caught:
+                Store.open(path, mode)
+            assert "permission denied" in one_line(caught)
+
+
+@pytest.mark.parametrize("kept", [0, 20])
+def test_a_copy_in_a_read_only_folder_without_its_shared_memory(tmp_path, folder, kept):
+    if kept:
+        fill(tmp_path / "fleet.db", kept)
+    with Store.open(tmp_path / "fleet.db", "w") as store:
+        store.writer.append(POD, 99, page_of(LAYOUT, [1, 2]))
+        for name in ("fleet.db", "fleet.db-wal"):
+            shutil.copy(tmp_path / name, folder)
+    with shut(folder):
+        if kept:
+            with Store.open(folder / "fleet.db") as store:
+                assert store.latest_ms() == 19 and "the newest scrapes are missing; copy" in store.warnings[0]
+        else:
+            with pytest.raises(StoreError) as caught:
+                Store.open(folder / "fleet.db")
+            assert "write-ahead log" in one_line(caught)
+    with Store.open(folder / "fleet.db") as store:
+        assert store.latest_ms() == 99 and store.warnings == []
