@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from inferdoc.cli import options
+
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -24,7 +26,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
     "--interval", default="15s", show_default=True, metavar="DURATION", help="Between two scrapes of a target."
 )
 @click.option("--timeout", default="10s", show_default=True, metavar="DURATION", help="For a whole scrape.")
-@click.option("--store", envvar="INFERDOC_STORE", required=True, metavar="PATH", help="The embedded store to fill.")
+@click.option("--store", metavar="PATH", help="The embedded store to fill (default: the configured one).")
 @click.option("--once", is_flag=True, help="Scrape every target once and end.")
 @click.option("--duration", metavar="DURATION", help="End after this time. Default: run until stopped.")
 @click.option("--retention", default="15d", show_default=True, metavar="DURATION", help="Drop scrapes older than this.")
@@ -44,7 +46,7 @@ def command(
     file_sd: tuple[str, ...],
     interval: str,
     timeout: str,
-    store: str,
+    store: str | None,
     once: bool,
     duration: str | None,
     retention: str,
@@ -61,14 +63,16 @@ def command(
     Each target has its own moment in the interval. A target that fails is stored as `up` 0 and stops nobody.
     """
     from inferdoc.collect.collector import collect, log_feed_from_flag, stop_on_signals
-    from inferdoc.collect.discovery import Discovery, pairs_from_flags, target_from_flag
+    from inferdoc.collect.discovery import Discovery, pairs_from_flags, target_from_flag, targets_from_config
     from inferdoc.collect.scrape import ScrapeOptions
     from inferdoc.times import seconds_of
     from inferdoc.store import Store, prune
 
-    if not (targets or file_sd or eplb_log):
+    config = options.configuration()
+    configured = targets_from_config([{"url": t.url, "labels": t.labels} for t in config.collect.targets])
+    if not (targets or file_sd or eplb_log or configured or config.collect.file_sd):
         raise click.UsageError("nothing to collect: give --target, --file-sd or --eplb-log")
-    options = ScrapeOptions(
+    scraping = ScrapeOptions(
         timeout=seconds_of(timeout, "--timeout"),
         ca_file=ca_file,
         bearer_token_file=bearer_token_file,
@@ -76,10 +80,11 @@ def command(
         password_file=password_file,
         headers=pairs_from_flags(headers, "--header"),
     )
-    discovery = Discovery([target_from_flag(text) for text in targets], file_sd)
+    discovery = Discovery([*configured, *(target_from_flag(text) for text in targets)], (*file_sd, *config.collect.file_sd))
     max_age_ms = seconds_of(retention, "--retention") * 1000
     max_bytes = None if retention_mb is None else retention_mb * 1_000_000
-    with Store.open(store, "w") as opened, stop_on_signals() as stop:
+    place = options.store_path(config, store)
+    with Store.open(place, "w") as opened, stop_on_signals() as stop:
         stats = collect(
             discovery,
             opened.writer,
@@ -87,11 +92,11 @@ def command(
             duration=None if duration is None else seconds_of(duration, "--duration"),
             once=once,
             stop=stop,
-            options=options,
+            options=scraping,
             eplb=None if eplb_log is None else log_feed_from_flag(eplb_log),
             report=lambda line: click.echo(line, err=True),
             maintain=lambda: prune(opened, max_age_ms, max_bytes),
         )
         for problem in opened.writer.problems:
             click.echo(f"warning: {problem}", err=True)
-    click.echo(f"{stats.scrapes} scrapes ({stats.failed} failed), {stats.samples} samples stored in {store}", err=True)
+    click.echo(f"{stats.scrapes} scrapes ({stats.failed} failed), {stats.samples} samples stored in {place}", err=True)

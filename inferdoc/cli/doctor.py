@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
+from inferdoc.cli import options
 
-@click.command("doctor")
-def command() -> None:
-    """..."""
+
+@click.command("doctor", short_help="What the source shows, what is missing, and how to switch it on.")
+@options.source_options
+@click.option("--until", default="latest", show_default=True, metavar="TIME", help="When: a time, now, or latest.")
+def command(**asked: Any) -> int:
+    """Check a source: reachable, fresh, which engines, roles and tiers, which signals are missing and why.
+
+    Exit 1 where no engine can be judged.
+    """
+    from inferdoc.report.doctor import examine
+
+    config = options.configuration()
+    lines, good = examine(options.source(config, asked), config, options.catalogue(config), asked["until"])
+    for line in lines:
+        click.echo(line)
+    return 0 if good else 1

@@ -6,13 +6,15 @@ import sys
 
 import click
 
+from inferdoc.cli import options
+
 
 @click.command("export")
-@click.option("--store", envvar="INFERDOC_STORE", required=True, metavar="PATH", help="The embedded store to read.")
+@click.option("--store", metavar="PATH", help="The embedded store to read (default: the configured one).")
 @click.option("--since", metavar="DURATION", help="How much, back from the end: 90s, 15m, 1h, 2d. Default: everything.")
 @click.option("--from", "begin", metavar="TIME", help="Where to begin: RFC 3339 or Unix seconds.")
 @click.option("--until", default="latest", show_default=True, metavar="TIME", help="The end: a time, now, or latest.")
-def command(store: str, since: str | None, begin: str | None, until: str) -> None:
+def command(store: str | None, since: str | None, begin: str | None, until: str) -> None:
     """Write the samples of the embedded store to standard output as OpenMetrics text with timestamps.
 
     `inferdoc import` reads it into another store, `promtool tsdb create-blocks-from openmetrics` into Prometheus.
@@ -22,7 +24,8 @@ def command(store: str, since: str | None, begin: str | None, until: str) -> Non
 
     if since and begin:
         raise click.UsageError("--since and --from exclude each other")
-    with Store.open(store) as source:
+    path = options.store_path(options.configuration(), store)
+    with Store.open(path) as source:
         latest_ms, first_ms = source.latest_ms() or 0, source.first_ms() or 0
         end_ms = latest_ms if until == "latest" else moment_of(until, "--until") * 1000
         if begin:

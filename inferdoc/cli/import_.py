@@ -9,21 +9,24 @@ from typing import TYPE_CHECKING
 
 import click
 
+from inferdoc.cli import options
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
 
 @click.command("import")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.option("--store", envvar="INFERDOC_STORE", required=True, metavar="PATH", help="The embedded store to fill.")
-def command(files: tuple[str, ...], store: str) -> None:
+@click.option("--store", metavar="PATH", help="The embedded store to fill (default: the configured one).")
+def command(files: tuple[str, ...], store: str | None) -> None:
     """Put OpenMetrics text with timestamps into the embedded store.
 
     FILE may be plain or gzip; - reads standard input. Importing a file twice changes nothing.
     """
     from inferdoc.store import Store, import_file
 
-    with Store.open(store, "w") as target:
+    path = options.store_path(options.configuration(), store)
+    with Store.open(path, "w") as target:
         for file in files:
             with _Bar(file) as bar:
                 done = import_file(target, file, bar.show)

@@ -61,7 +61,6 @@ def catalogue(config: Config) -> Catalogue:
 
 def source(config: Config, asked: dict[str, Any]) -> StoreSource | PrometheusSource:
     """Open the source: flag, environment, configuration, else the default embedded store."""
-    from inferdoc.config import default_store
     from inferdoc.source.open import open_source
     from inferdoc.times import length_of
 
@@ -69,7 +68,7 @@ def source(config: Config, asked: dict[str, Any]) -> StoreSource | PrometheusSou
     if asked.get("prometheus") and asked.get("store"):
         raise click.UsageError("--prometheus and --store name two sources: give one of them")
     url = asked.get("prometheus") or (None if asked.get("store") else section.prometheus)
-    store = None if url else asked.get("store") or section.store or str(default_store())
+    store = None if url else store_path(config, asked.get("store"))
     return open_source(
         store=store,
         prometheus=url,
@@ -94,3 +93,10 @@ def _headers(texts: tuple[str, ...]) -> dict[str, str]:
             raise click.UsageError("a --header is written NAME: VALUE")
         found[name.strip()] = value.strip()
     return found
+
+
+def store_path(config: Config, asked: str | None) -> str:
+    """The embedded store of this run: flag, environment, configuration, else the default one."""
+    from inferdoc.config import default_store
+
+    return asked or config.source.store or str(default_store())

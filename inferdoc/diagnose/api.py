@@ -78,6 +78,29 @@ def diagnose(
     options = options or Options()
     catalogue = options.catalogue or load_catalogue()
     began = time.perf_counter()
+    wanted = needed_signals(catalogue)
+    frame, scrapes = read_window(source, wanted, catalogue, since, from_, until, options.match)
+    grid = frame.grid
+    lead = None
+    if options.baseline is not None:
+        count = max(1, (options.baseline[1] - options.baseline[0]) // grid.step_ms + 1)
+        lead = replace(grid, start_ms=options.baseline[0], count=count)
+        aliases = Aliases(catalogue.exporters.values())
+        frame.prepend(read_signals(source, wanted, lead, catalogue.signals, aliases, options.match))
+    read_done = time.perf_counter()
+    return _judge_frame(source, frame, scrapes, catalogue, options, wanted, lead, began, read_done)
+
+
+def read_window(
+    source: Source,
+    wanted: Sequence[str],
+    catalogue: Catalogue,
+    since: Moment | None,
+    from_: Moment | None,
+    until: Moment,
+    match: tuple[Matcher, ...] = (),
+) -> tuple[SignalFrame, list[Scrapes]]:
+    """The signals of a window, and every scrape in it. A window longer than the data is clipped to the data."""
     latest = source.latest_ms()
     from_ms, until_ms = resolve_window(since, from_, until, latest)
     scrapes = source.scrapes(from_ms, until_ms) if latest is not None else []
@@ -85,19 +108,12 @@ def diagnose(
     newest = max((int(s.times_ms[-1]) for s in scrapes if len(s.times_ms)), default=None)
     oldest = min((int(s.times_ms[0]) for s in scrapes if len(s.times_ms)), default=from_ms)
     grid = make_grid(max(from_ms, oldest), until_ms, interval, newest if until == "latest" else None)
+    if latest is None:
+        return SignalFrame(grid), scrapes
     aliases = Aliases(catalogue.exporters.values())
-    wanted = needed_signals(catalogue)
-    frame = SignalFrame(grid)
-    if latest is not None:
-        frame = read_signals(source, wanted, grid, catalogue.signals, aliases, options.match)
+    frame = read_signals(source, wanted, grid, catalogue.signals, aliases, match)
     telemetry.add_telemetry(frame, catalogue.signals, scrapes)
-    lead = None
-    if options.baseline is not None:
-        count = max(1, (options.baseline[1] - options.baseline[0]) // grid.step_ms + 1)
-        lead = replace(grid, start_ms=options.baseline[0], count=count)
-        frame.prepend(read_signals(source, wanted, lead, catalogue.signals, aliases, options.match))
-    read_done = time.perf_counter()
-    return _judge_frame(source, frame, scrapes, catalogue, options, wanted, lead, began, read_done)
+    return frame, scrapes
 
 
 def needed_signals(catalogue: Catalogue) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 
 import numpy as np
 
@@ -32,7 +33,17 @@ class Table:
 
     def get(self, entity: Entity) -> np.ndarray:
         row = self.rows.get(entity)
+        if row is None:
+            row = self.by_engine.get((entity.member, entity.engine))
         return np.full(self.count, np.nan) if row is None else row
+
+    def knows(self, entity: Entity) -> bool:
+        return entity in self.rows or (entity.member, entity.engine) in self.by_engine
+
+    @cached_property
+    def by_engine(self) -> dict[tuple[tuple[str, str, str], str], np.ndarray]:
+        """Rows by pod and engine: info metrics carry no model name, their users do."""
+        return {(e.member, e.engine): row for e, row in self.rows.items() if not e.get("gpu")}
 
 
 class Assembler:
@@ -102,6 +113,7 @@ class Assembler:
                 continue
             if reading.scale != 1.0:
                 found.values = found.values * reading.scale
+                found.bounds = None if found.bounds is None else found.bounds * reading.scale
             merged = found if merged is None else _fill(merged, found)
         return merged
 
@@ -151,8 +163,9 @@ class Assembler:
     def _formula(self, signal: Signal, reading: Reading) -> SignalMatrix | None:
         tables = {term: self._term(part, signal) for term, part in reading.terms.items()}
         required = [tables[name] for name, part in reading.terms.items() if part.default is None]
-        entities = list(required[0].rows) if required else []
-        entities = [e for e in entities if all(e in t.rows for t in required)]
+        fullest = max(required, key=lambda t: max((len(e.labels) for e in t.rows), default=0), default=None)
+        entities = list(fullest.rows) if fullest is not None else []
+        entities = [e for e in entities if all(t.knows(e) for t in required)]
         if not entities:
             return None
         rows = []

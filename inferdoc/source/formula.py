@@ -1,4 +1,4 @@
-"""The small arithmetic of `formula:` readings: + - * /, parentheses, numbers, term names, clamp_min, clamp_max."""
+"""Evaluates and renders the arithmetic of `formula:` readings."""
 
 from __future__ import annotations
 
@@ -8,43 +8,17 @@ from functools import lru_cache
 
 import numpy as np
 
+from inferdoc.catalogue.formula import FormulaError, names_in
+
 FUNCTIONS = {"clamp_min": np.fmax, "clamp_max": np.fmin}
 OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 
 
-class FormulaError(ValueError):
-    """The text is not a formula; says what was found."""
-
-
 @lru_cache(maxsize=512)
 def parse(text: str) -> ast.expr:
-    """The checked syntax tree of a formula."""
-    try:
-        tree = ast.parse(text, mode="eval").body
-    except SyntaxError as error:
-        raise FormulaError(f"not arithmetic: {text!r}") from error
-    names(tree)
-    return tree
-
-
-def names(node: ast.expr) -> set[str]:
-    """The term names a formula uses; refuses anything but arithmetic."""
-    match node:
-        case ast.Name(id=name):
-            return {name}
-        case ast.Constant(value=int() | float()):
-            return set()
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
-            return names(left) | names(right)
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return names(operand)
-        case ast.Call(func=ast.Name(id=function), args=[first, ast.Constant(value=int() | float())], keywords=[]) if (
-            function in FUNCTIONS
-        ):
-            return names(first)
-    raise FormulaError(
-        f"formula may hold + - * / ( ), numbers, term names and clamp_min/clamp_max, not {ast.unparse(node)!r}"
-    )
+    """The syntax tree of a formula, whose grammar the catalogue has checked. Raises FormulaError."""
+    names_in(text)
+    return ast.parse(text.strip(), mode="eval").body
 
 
 def evaluate(text: str, terms: Mapping[str, np.ndarray]) -> np.ndarray:

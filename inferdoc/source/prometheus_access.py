@@ -23,7 +23,10 @@ _ENDINGS = ("/api/v1", "/graph", "/query", "/targets", "/alerts")
 
 def split_url(url: str) -> tuple[str, str | None, str | None]:
     """The address without user, password, query and page of the web interface; the user; the password."""
-    parts = urlsplit(url.strip())
+    try:
+        parts = urlsplit(url.strip())
+    except ValueError:
+        parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"Prometheus address {_shown(url)!r} is not one: write http://host:9090 or https://host/path")
     try:

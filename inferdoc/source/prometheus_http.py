@@ -12,7 +12,8 @@ import itertools
 import random
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit, urlunsplit
 
@@ -21,6 +22,7 @@ import requests
 import urllib3
 
 from inferdoc import __version__
+from inferdoc.collect.deadline import Deadline as RequestLimit
 from inferdoc.collect.deadline import DeadlineAdapter, DeadlineWatch
 from inferdoc.source import prometheus_errors as errors
 from inferdoc.source.prometheus_access import Access
@@ -29,6 +31,7 @@ from inferdoc.source.prometheus_errors import DeadlineError, PrometheusError, Re
 CONNECT_SECONDS = 10.0
 ATTEMPTS = 5
 FIRST_PAUSE_SECONDS = 0.25
+MOST_WARNINGS = 20
 LARGEST_ANSWER_BYTES = 256 << 20
 _CHUNK_BYTES = 1 << 18
 
@@ -52,11 +55,14 @@ _DECODER = msgspec.json.Decoder(Envelope)
 
 @dataclass
 class Deadline:
-    """By when one operation, with all its questions and retries, must be done. It can also be called off."""
+    """By when one operation, with all its questions and retries, must be done. It can also be called off, which cuts
+    off the requests in flight."""
 
     seconds: float
     _end: float = field(init=False)
     _off: threading.Event = field(default_factory=threading.Event, init=False)
+    _in_flight: set[RequestLimit] = field(default_factory=set, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def __post_init__(self) -> None:
         self._end = time.monotonic() + self.seconds
@@ -67,6 +73,22 @@ class Deadline:
 
     def call_off(self) -> None:
         self._off.set()
+        with self._lock:
+            for request in self._in_flight:
+                request.expire()
+
+    @contextmanager
+    def carries(self, request: RequestLimit) -> Iterator[None]:
+        """A request of the operation is in flight."""
+        with self._lock:
+            self._in_flight.add(request)
+        try:
+            if self._off.is_set():
+                request.expire()
+            yield
+        finally:
+            with self._lock:
+                self._in_flight.discard(request)
 
     def pause(self, seconds: float) -> None:
         """Sleep, but not once called off."""
@@ -113,8 +135,9 @@ class Client:
         """Keep a warning for the report."""
         line = errors.shorten(self.access.redact(line))
         with self._lock:
-            if line and line not in self.warnings:
-                self.warnings.append(line)
+            if not line or line in self.warnings or len(self.warnings) > MOST_WARNINGS:
+                return
+            self.warnings.append(line if len(self.warnings) < MOST_WARNINGS else "further warnings are left out")
 
     def ask(self, path: str, params: Params, deadline: Deadline, *, form: bool = True) -> msgspec.Raw:
         """The `data` of an answer. path: below /api/v1/; form: whether the endpoint takes POST."""
@@ -154,7 +177,7 @@ class Client:
         wait = min(self.request_seconds, deadline.left)
         with self._lock:
             self.questions += 1
-        with self._watch.within(wait) as limit:
+        with self._watch.within(wait) as limit, deadline.carries(limit):
             try:
                 response = self._session.request(
                     "POST" if posted else "GET",
@@ -179,7 +202,7 @@ class Client:
 
     def _late(self, deadline: Deadline, waited: float) -> PrometheusError:
         """waited: seconds that this question was given."""
-        if waited < self.request_seconds:
+        if waited < self.request_seconds or deadline.left <= 0:
             return DeadlineError(f"{self.where} was not done within {deadline.seconds:g} s; {_PATIENCE}")
         return TooMuchError(f"{self.where} did not answer within {waited:g} s; {_PATIENCE}")
 
@@ -234,9 +257,9 @@ _PATIENCE = "raise the timeout, or ask for a shorter window"
 
 def _retry_after(value: str) -> float:
     """Seconds that a Retry-After header asks for: a number or an HTTP date; 0 for none."""
-    if value.isdigit():
-        return float(value)
     try:
+        if value.isdecimal():
+            return float(value)
         return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
     except (TypeError, ValueError):
         return 0.0

@@ -1,0 +1,71 @@
+"""What a source shows and what it lacks."""
+
+from __future__ import annotations
+
+import time
+
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.config import Config
+from inferdoc.diagnose.api import needed_signals, read_window
+from inferdoc.diagnose.conditions import signals_of
+from inferdoc.diagnose.words import figure
+from inferdoc.fleet.members import Assignment, Fleet, resolve
+from inferdoc.source.base import Scrapes, Source
+from inferdoc.source.frame import SignalFrame
+from inferdoc.times import Moment
+
+LOOK_BACK = "15m"
+STALE_SECONDS = 300.0
+
+
+def examine(source: Source, config: Config, catalogue: Catalogue, until: Moment) -> tuple[list[str], bool]:
+    """Lines for people, and whether any engine can be judged. Raises SourceError where the source cannot be read."""
+    latest = source.latest_ms()
+    lines = [f"source      {source.kind} {source.location}"]
+    if latest is None:
+        lines.append("newest      no sample at all: is anything scraped into it? inferdoc collect --target URL fills a store")
+        return lines, False
+    age = time.time() - latest / 1000
+    note = "  (old: nothing has been written for a while; diagnose with --until latest)" if age > STALE_SECONDS else ""
+    lines.append(f"newest      {figure(max(age, 0.0), 's')} ago{note}")
+    wanted = needed_signals(catalogue)
+    frame, scrapes = read_window(source, wanted, catalogue, LOOK_BACK, None, until)
+    lines.append(f"interval    {figure(frame.grid.interval_ms / 1000, 's')}, rates over {figure(frame.grid.rate_ms / 1000, 's')}")
+    lines += _targets(scrapes)
+    fleet = resolve(frame, catalogue.tiers, [Assignment(p.pod, p.role, p.tier) for p in config.pods])
+    lines += _fleet(fleet)
+    lines += _missing(frame, catalogue, wanted)
+    lines += [f"warning     {warning}" for warning in source.warnings]
+    return lines, bool(fleet.members)
+
+
+def _targets(scrapes: list[Scrapes]) -> list[str]:
+    down = [t.labels.get("pod") or t.labels.get("instance") or "?" for t in scrapes if len(t.up) and t.up[-1] < 0.5]
+    line = f"targets     {len(scrapes)}" + (f", down: {', '.join(sorted(down)[:8])}" if down else "")
+    return [line]
+
+
+def _fleet(fleet: Fleet) -> list[str]:
+    if not fleet.members:
+        return ["engines     none: no vLLM series in the last 15 minutes; scrape the /metrics page of the API port"]
+    lines = []
+    for number, member in enumerate(fleet.members):
+        why = dict(member.why)
+        head = "engines" if number == 0 else ""
+        lines.append(
+            f"{head:<11} {member.pod}: model {member.pool.model or '?'}, role {member.role} ({why['role']}), tier {member.tier} ({why['tier']})"
+        )
+    return lines
+
+
+def _missing(frame: SignalFrame, catalogue: Catalogue, wanted: list[str]) -> list[str]:
+    """Absent signals, with the causes that need them and how to switch them on."""
+    absent = [name for name in wanted if name not in frame]
+    lines = [f"signals     {len(wanted) - len(absent)} of {len(wanted)} visible"]
+    for name in absent:
+        signal = catalogue.signals[name]
+        users = [r.id for r in catalogue.recipes.values() if any(name in signals_of(c) for c in r.symptoms)]
+        if users or signal.enable:
+            need = f" (needed by {', '.join(users)})" if users else ""
+            lines.append(f"  absent    {name}{need}: {signal.enable or 'no exporter in the source supplies it'}")
+    return lines

@@ -1,0 +1,57 @@
+"""The catalogue of causes for people."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from inferdoc.catalogue.load import Catalogue, load_recipe
+from inferdoc.catalogue.recipe import Condition
+from inferdoc.catalogue.validate import check_recipe
+from inferdoc.diagnose.conditions import explain
+from inferdoc.errors import CatalogueError, InferdocError
+
+
+def listing(catalogue: Catalogue) -> str:
+    """One line a cause."""
+    rows = sorted(catalogue.recipes.values(), key=lambda r: (r.phase, r.id))
+    return "\n".join(f"{r.id:<26} {r.severity:<9} {r.phase:<10} {r.title}" for r in rows)
+
+
+def details(catalogue: Catalogue, cause: str) -> str:
+    """A cause in words. Raises InferdocError for an unknown id."""
+    recipe = catalogue.recipes.get(cause)
+    if recipe is None:
+        near = difflib.get_close_matches(cause, catalogue.recipes, n=1)
+        raise InferdocError(f"no cause is called {cause!r}{f'; did you mean {near[0]}?' if near else ''}")
+    lines = [recipe.title, f"{recipe.id}  {recipe.severity}, at most {recipe.at_most}, phase {recipe.phase}, scope {recipe.scope}"]
+    sections: tuple[tuple[str, tuple[Condition, ...]], ...] = (
+        ("symptoms (all)", recipe.symptoms),
+        ("harm (one)", recipe.harm),
+        ("support", recipe.support),
+        ("proof", recipe.proof),
+    )
+    for title, conditions in sections:
+        if conditions:
+            lines += ["", title, *(f"  {explain(c)}" for c in conditions)]
+    if recipe.unless:
+        lines += ["", "ruled out when", *(f"  {explain(c)}: {c.because}" for c in recipe.unless)]
+    if recipe.effects:
+        lines += ["", f"effects      {', '.join(recipe.effects)}"]
+    if recipe.look_alikes:
+        lines += [f"look-alikes  {', '.join(recipe.look_alikes)}"]
+    lines += ["", "next steps"]
+    lines += [f"  {i}) {step.do} (cost: {step.cost}; undo: {step.undo})" for i, step in enumerate(recipe.next_steps, start=1)]
+    lines += ["", "sources", *(f"  {source}" for source in recipe.sources)]
+    lines += ["", f"declared in {catalogue.origin[('recipe', cause)]}"]
+    return "\n".join(lines)
+
+
+def problems(catalogue: Catalogue, path: Path) -> list[str]:
+    """What is wrong with a user's cause file, one line each."""
+    try:
+        recipe = load_recipe(path)
+    except CatalogueError as error:
+        return [str(error)]
+    known = {**catalogue.recipes, recipe.id: recipe}
+    return [f"{path}: {problem.path}: {problem.message}" for problem in check_recipe(recipe, catalogue.signals, catalogue.tiers, known)]

@@ -1,0 +1,39 @@
+"""Runbook pages for the terminal."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+
+from inferdoc.catalogue.content import content_file, content_files
+from inferdoc.errors import InferdocError
+
+
+def pages(overlays: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+    """Id and title of every page."""
+    for name, path in content_files("runbooks", "*.md", overlays).items():
+        first = path.read_text("utf-8").partition("\n")[0]
+        yield name.removesuffix(".md"), first.lstrip("# ").strip()
+
+
+def page(cause: str, overlays: Sequence[str] = ()) -> str:
+    """The Markdown of one page. Raises InferdocError for an unknown id, naming the nearest."""
+    path = content_file("runbooks", f"{cause}.md", overlays)
+    if path is None:
+        known = [name.removesuffix(".md") for name in content_files("runbooks", "*.md", overlays)]
+        near = difflib.get_close_matches(cause, known, n=1)
+        hint = f"; did you mean {near[0]}?" if near else "; inferdoc runbook lists them"
+        raise InferdocError(f"no runbook page is called {cause!r}{hint}")
+    return path.read_text("utf-8").rstrip()
+
+
+def pretty(markdown: str) -> str:
+    """The page with terminal formatting."""
+    from io import StringIO
+
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    out = StringIO()
+    Console(file=out, force_terminal=True, width=100).print(Markdown(markdown))
+    return out.getvalue().rstrip()
