@@ -78,6 +78,11 @@ INFERDOC = {
     "demo": {"--fault"},
     "serve": set(),
 }  # fmt: skip
+INFERDOC_ACTIONS = {
+    "recipes": {"list", "show", "check"},
+    "alerts": {"build", "check", "test", "backtest"},
+    "prewarm": {"plan", "explain", "emit", "check", "backtest", "apply"},
+}
 INFERDOC_GLOBAL = {"--config", "--catalogue", "--debug", "--no-color", "--prometheus", "--store", "--help"}
 
 
@@ -223,6 +228,8 @@ def test_own_commands_exist(page: Path) -> None:
             if not words or words[0] != "inferdoc":
                 continue
             assert words[1] in INFERDOC, f"no such command: {part}"
+            if words[1] in INFERDOC_ACTIONS:
+                assert words[2] in INFERDOC_ACTIONS[words[1]], f"no such action: {part}"
             options = {word.split("=")[0] for word in words[2:] if re.match(r"--?[a-zA-Z]", word)}
             assert options <= INFERDOC[words[1]] | INFERDOC_GLOBAL, f"no such option: {part}"
 
