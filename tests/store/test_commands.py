@@ -6,8 +6,7 @@ import gzip
 
 from click.testing import CliRunner
 
-from inferdoc.cli.export import command as export
-from inferdoc.cli.import_ import command as import_
+from inferdoc.cli.main import cli
 from inferdoc.store import StoreError
 from tests.store.pages import held_by
 from tests.store.test_importer import text_of
@@ -16,31 +15,33 @@ from tests.store.test_importer import text_of
 def test_there_and_back(tmp_path):
     path, copy, text = tmp_path / "a.db", tmp_path / "b.db", tmp_path / "a.om.gz"
     text.write_bytes(gzip.compress(text_of().encode()))
-    done = CliRunner().invoke(import_, [str(text), "--store", str(path)], catch_exceptions=False)
+    done = CliRunner().invoke(cli, ["import", str(text), "--store", str(path)], catch_exceptions=False)
     assert done.exit_code == 0 and done.stdout == ""
     assert done.stderr == f"{text}: 180 samples, 60 of 60 scrapes new\n"
-    done = CliRunner().invoke(export, [], env={"INFERDOC_STORE": str(path)}, catch_exceptions=False)
+    done = CliRunner().invoke(cli, ["export"], env={"INFERDOC_STORE": str(path)}, catch_exceptions=False)
     assert done.stderr == "180 samples\n" and done.stdout.endswith("# EOF\n")
-    again = CliRunner().invoke(import_, ["-", "--store", str(copy)], input=done.stdout, catch_exceptions=False)
+    again = CliRunner().invoke(cli, ["import", "-", "--store", str(copy)], input=done.stdout, catch_exceptions=False)
     assert again.stderr == "-: 180 samples, 60 of 60 scrapes new\n"
     assert held_by(copy) == held_by(path)
 
 
 def test_a_part(tmp_path):
     path = str(tmp_path / "a.db")
-    CliRunner().invoke(import_, ["-", "--store", path], input=text_of(), catch_exceptions=False)
-    done = CliRunner().invoke(export, ["--store", path, "--since", "10s"], catch_exceptions=False)
+    CliRunner().invoke(cli, ["import", "-", "--store", path], input=text_of(), catch_exceptions=False)
+    done = CliRunner().invoke(cli, ["export", "--store", path, "--since", "10s"], catch_exceptions=False)
     assert done.stderr == "33 samples\n"
-    done = CliRunner().invoke(export, ["--store", path, "--from", "1700000050", "--until", "1700000054"])
+    done = CliRunner().invoke(cli, ["export", "--store", path, "--from", "1700000050", "--until", "1700000054"])
     assert done.stderr == "15 samples\n"
-    assert CliRunner().invoke(export, ["--store", path, "--since", "1h", "--from", "0"]).exit_code == 2
+    assert CliRunner().invoke(cli, ["export", "--store", path, "--since", "1h", "--from", "0"]).exit_code == 2
 
 
 def test_what_was_dropped_is_told(tmp_path):
     text = text_of().replace("# EOF", "rubbish\n# EOF")
-    done = CliRunner().invoke(import_, ["-", "--store", str(tmp_path / "a.db")], input=text, catch_exceptions=False)
+    done = CliRunner().invoke(
+        cli, ["import", "-", "--store", str(tmp_path / "a.db")], input=text, catch_exceptions=False
+    )
     assert done.exit_code == 0
     warning, summary = done.stderr.splitlines()
     assert warning.startswith("warning: standard input: line 184: ") and summary.startswith("-: 180 samples")
-    failed = CliRunner().invoke(import_, ["-", "--store", str(tmp_path / "a.db")], input="<html>")
+    failed = CliRunner().invoke(cli, ["import", "-", "--store", str(tmp_path / "a.db")], input="<html>")
     assert isinstance(failed.exception, StoreError)
