@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+FOLD_HALF_LIFE = 4.0
 NEAR_MINUTES = 90.0
 NEAR_SHARE = 0.6
 OUTWARD = 1.0 / 3.0
@@ -19,29 +20,29 @@ class Residuals:
     values: np.ndarray
     minutes: float
 
-    def pool(self, lead: int) -> np.ndarray:
-        """float64[K', P]: the residuals that speak for lead day `lead`: its own, or with fewer than three folds those
-        of the last lead day that has as many."""
+    def pool(self, lead: int) -> tuple[np.ndarray, np.ndarray]:
+        """float64[K', P] and float64[K']: the residuals that speak for lead day `lead` and the weight of each fold,
+        newer ones counting more: its own, or with fewer than three folds those of the last lead day that has as
+        many."""
         while lead > 0 and np.isfinite(self.values[:, lead]).any(axis=1).sum() < 3:
             lead -= 1
-        pool: np.ndarray = self.values[:, lead]
-        return np.asarray(pool[np.isfinite(pool).any(axis=1)])
+        pool = self.values[:, lead]
+        used = np.flatnonzero(np.isfinite(pool).any(axis=1))
+        return pool[used], 0.5 ** (used / FOLD_HALF_LIFE)
 
     def quantiles(self, lead: int, levels: tuple[float, ...]) -> np.ndarray:
         """float64[levels, P]: residual quantiles of each step of lead day `lead`; levels above the median are moved
         outward, because the folds are few and the errors of one day go together. Zeros without any residual."""
-        pool = self.pool(lead)
+        pool, weight = self.pool(lead)
         width = self.values.shape[2]
         if not pool.size:
             return np.zeros((len(levels), width))
         wanted = np.array([outward(level) for level in levels])
-        everywhere = row_quantiles(pool.reshape(1, -1), wanted)[:, 0]
+        share = np.repeat(weight[:, None], width, axis=1)
+        everywhere = row_quantiles(pool.reshape(1, -1), share.reshape(1, -1), wanted)[:, 0]
         stride = max(1, width // MAX_CENTERS)
         half = round(NEAR_MINUTES / self.minutes / stride)
-        thin = pool[:, ::stride]
-        padded = np.pad(thin, ((0, 0), (half, half)), constant_values=np.nan)
-        windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1, axis=1)
-        near = row_quantiles(windows.transpose(1, 0, 2).reshape(windows.shape[1], -1), wanted)
+        near = row_quantiles(_windows(pool[:, ::stride], half), _windows(share[:, ::stride], half), wanted)
         near = np.where(np.isfinite(near), near, everywhere[:, None])
         blended = NEAR_SHARE * near + (1 - NEAR_SHARE) * everywhere[:, None]
         if stride == 1:
@@ -51,7 +52,7 @@ class Residuals:
 
     def moments(self, lead: int) -> np.ndarray:
         """float64[2]: mean and mean square of the residuals that speak for lead day `lead`; zeros without any."""
-        pool = self.pool(lead)
+        pool, _ = self.pool(lead)
         known = pool[np.isfinite(pool)]
         return np.array([known.mean(), (known**2).mean()]) if len(known) else np.zeros(2)
 
@@ -63,14 +64,32 @@ def outward(level: float) -> float:
     return level + (1 - level) * OUTWARD if level > 0.5 else level * (1 - OUTWARD)
 
 
-def row_quantiles(rows: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """float64[levels, n]: quantiles of each row of float64[n, m] by linear interpolation, NaN left out (numpy's
-    nanquantile, which loops in Python, done by one sort)."""
-    ordered = np.sort(rows, axis=1)
-    hits = np.isfinite(ordered).sum(axis=1)
-    place = levels[:, None] * np.maximum(hits - 1, 0)[None, :]
-    low = np.floor(place).astype(np.int64)
-    high = np.minimum(low + 1, np.maximum(hits - 1, 0)[None, :])
+def _windows(rows: np.ndarray, half: int) -> np.ndarray:
+    """float64[P, K x (2 half + 1)]: for each column the values of all rows within `half` columns, NaN beyond the
+    ends."""
+    padded = np.pad(rows, ((0, 0), (half, half)), constant_values=np.nan)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1, axis=1)
+    return windows.transpose(1, 0, 2).reshape(rows.shape[1], -1)
+
+
+def row_quantiles(rows: np.ndarray, weights: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """float64[levels, n]: weighted quantiles of each row of float64[n, m], NaN left out, by linear interpolation
+    between the middles of the weights; NaN for a row without values."""
+    order = np.argsort(rows, axis=1)
+    ordered = np.take_along_axis(rows, order, axis=1)
+    known = np.isfinite(ordered)
+    share = np.where(known, np.take_along_axis(weights, order, axis=1), 0.0)
+    total = share.sum(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        middle = np.where(known, (np.cumsum(share, axis=1) - share / 2) / total, np.inf)
+    last = np.maximum(known.sum(axis=1) - 1, 0)
     line = np.arange(len(rows))
-    below, above = ordered[line, low], ordered[line, high]
-    return np.asarray(below + (above - below) * (place - low))
+    found = np.empty((len(levels), len(rows)))
+    for i, level in enumerate(levels):
+        high = np.minimum((middle < level).sum(axis=1), last)
+        low = np.maximum(high - 1, 0)
+        span = middle[line, high] - middle[line, low]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            part = np.where(span > 0, np.clip((level - middle[line, low]) / span, 0.0, 1.0), 1.0)
+        found[i] = ordered[line, low] + part * (ordered[line, high] - ordered[line, low])
+    return found

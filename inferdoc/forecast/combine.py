@@ -7,16 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inferdoc.forecast.bands import Residuals
+from inferdoc.forecast.bands import FOLD_HALF_LIFE, Residuals
+from inferdoc.forecast.baselines import last_week, yesterday
 from inferdoc.forecast.calendar import Rows
-from inferdoc.forecast.paths import PATHS, Folded, fill_gaps
+from inferdoc.forecast.paths import PATHS, Folded, Path, fill_gaps
+from inferdoc.forecast.residual import corrections
 
 FOLDS = 10
-FOLD_HALF_LIFE = 4.0
-POWER = 2.5
 PSEUDO_DAYS = 0.5
 MIN_KNOWN = 0.5
 TINY = 1e-12
+
+CANDIDATES: dict[str, Path] = {**PATHS, "yesterday": yesterday, "last-week": last_week}
 
 
 @dataclass
@@ -55,12 +57,12 @@ def run_trials(folded: Folded, ahead: int, folds: int = FOLDS) -> Trials:
     count, width = folded.count, folded.rows.width
     folds = max(0, min(folds, count - 1))
     actual = np.full((max(folds, 1), ahead, width), np.nan)
-    paths = {name: np.full(actual.shape, np.nan) for name in PATHS}
+    paths = {name: np.full(actual.shape, np.nan) for name in CANDIDATES}
     for k in range(folds):
         upto = count - 1 - k
         seen = min(ahead, k + 1)
         actual[k, :seen] = folded.rows.z[upto : upto + seen]
-        for name, path in PATHS.items():
+        for name, path in CANDIDATES.items():
             made = path(folded, upto, seen)
             if made is not None:
                 paths[name][k, :seen] = np.maximum(made, 0.0)
@@ -72,8 +74,8 @@ def combine(rows: Rows) -> Combination:
     folded = Folded(rows, fill_gaps(rows))
     ahead = rows.ahead
     trials = run_trials(folded, ahead)
-    now = {name: path(folded, rows.count, ahead) for name, path in PATHS.items()}
-    candidates = {name: np.maximum(made, 0.0) for name, made in now.items() if made is not None}
+    latest = {name: path(folded, rows.count, ahead) for name, path in CANDIDATES.items()}
+    candidates = {name: np.maximum(made, 0.0) for name, made in latest.items() if made is not None}
     center = np.empty((ahead, rows.width))
     past = np.full_like(trials.actual, np.nan)
     shares: dict[str, float] = {}
@@ -82,13 +84,17 @@ def combine(rows: Rows) -> Combination:
         shares = shares or weights
         center[lead] = sum(share * candidates[name][lead] for name, share in weights.items())
         past[:, lead] = blend({n: trials.paths[n][:, lead] for n in weights}, weights)
+    now, then = corrections(trials.actual[:, 0] - past[:, 0], rows.minutes)
+    center[0] = np.maximum(center[0] + now, 0.0)
+    past[:, 0] = np.maximum(past[:, 0] + then, 0.0)
     residuals = Residuals(np.where(np.isfinite(past), trials.actual - past, np.nan), rows.minutes)
     return Combination(center, shares, residuals, trials, past)
 
 
 def _weights(trials: Trials, lead: int, names: list[str]) -> dict[str, float]:
-    """Shares by exp(-POWER x mean log error ratio against `day`), newer days counting more. The errors of lead day
-    `lead` are those of the folds that have it; without any, those of the last lead day that has."""
+    """Shares by exp(-n/2 x mean log error ratio against `day`), newer days counting more: the posterior of each path
+    when the days are n independent looks at it (n = sum of the days' weights). The errors of lead day `lead` are those
+    of the folds that have it; without any, those of the last lead day that has."""
     usable = trials.usable
     while lead > 0 and not np.isfinite(trials.actual[usable, lead]).any():
         lead -= 1
@@ -104,7 +110,8 @@ def _weights(trials: Trials, lead: int, names: list[str]) -> dict[str, float]:
         ratio = np.log((mse[name] + TINY) / (mse["day"] + TINY))
         known = np.isfinite(ratio)
         score[name] = float((recent[known] * ratio[known]).sum() / (recent[known].sum() + PSEUDO_DAYS))
-    raw = {name: float(np.exp(-POWER * value)) for name, value in score.items()}
+    looks = float(recent.sum())
+    raw = {name: float(np.exp(-0.5 * looks * value)) for name, value in score.items()}
     total = sum(raw.values())
     return {name: value / total for name, value in raw.items()}
 

@@ -12,7 +12,6 @@ from inferdoc.errors import ExitCode, InferdocError
 from inferdoc.forecast.calendar import zone_of
 from inferdoc.forecast.csvfile import from_csv
 from inferdoc.forecast.engine import Request, forecast
-from inferdoc.forecast.outage import without_outages
 from inferdoc.forecast.output import to_csv, to_image, to_json, to_table, to_textfile
 from inferdoc.forecast.parse import dates_of, moment_of, seconds_of
 from inferdoc.forecast.result import Forecast
@@ -43,11 +42,10 @@ def run(
         begin=None if begin is None else moment_of(begin, "--from"),
         model=model,
         holidays=dates_of(holidays),
+        keep_outages=keep_outages,
     )
     zone_of(zone)
     series = from_csv(path, kind)
-    if not keep_outages:
-        series = without_outages(series)
     result = forecast(series, request)
     write(render(series, result, output, pool or series.name), target)
     for line in remarks(result):

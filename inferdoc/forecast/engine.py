@@ -15,6 +15,7 @@ from inferdoc.forecast.baselines import BASELINES
 from inferdoc.forecast.calendar import Rows, fold, zone_of
 from inferdoc.forecast.combine import Combination, Trials, combine
 from inferdoc.forecast.made import Made
+from inferdoc.forecast.outage import without_outages
 from inferdoc.forecast.paths import Folded, fill_gaps
 from inferdoc.forecast.result import Forecast
 from inferdoc.forecast.series import DAY, LoadSeries
@@ -40,6 +41,7 @@ class Request:
     levels: tuple[float, ...] = LEVELS
     holidays: Collection[date] = ()
     history_days: float = HISTORY_DAYS
+    keep_outages: bool = False
 
 
 def forecast(series: LoadSeries, request: Request) -> Forecast:
@@ -51,7 +53,7 @@ def forecast(series: LoadSeries, request: Request) -> Forecast:
     steps = request.horizon // series.step
     if steps < 1:
         raise InferdocError(f"horizon of {request.horizon} s is shorter than one step of the data ({series.step} s)")
-    known, skip = _as_known(series, request)
+    known, skip = _as_known(series if request.keep_outages else without_outages(series), request)
     if (steps + skip) * series.step > MAX_HORIZON_DAYS * DAY:
         raise InferdocError(f"the forecast would reach more than {MAX_HORIZON_DAYS} days past the data; shorten it")
     history = known.before(known.end, request.history_days)
@@ -81,7 +83,7 @@ def forecast(series: LoadSeries, request: Request) -> Forecast:
         coverage=achieved(made, request.levels),
         gaps=history.gaps(),
         history_days=history.days,
-        notes=(*series.notes, *made.notes),
+        notes=(*history.notes, *made.notes),
         seconds=time.perf_counter() - began,
     )
 
@@ -111,7 +113,7 @@ def _make(rows: Rows, series: LoadSeries, request: Request) -> tuple[Made, dict[
     skill = _skill(combined.trials, made.past, rivals["flat"])
     reason = _reason_to_abstain(series, made, skill)
     if reason and request.model == "combination":
-        name = best_baseline(errors, rows)
+        name = best_baseline(combined.trials, rivals)
         past = rivals[name]
         center = BASELINES[name](folded, rows.count, rows.ahead)
         assert center is not None
@@ -144,12 +146,16 @@ def _trial(folded: Folded, trials: Trials, name: str) -> np.ndarray:
     return past
 
 
-def best_baseline(errors: dict[str, float], rows: Rows) -> str:
-    """The baseline with the least error on the user's own recent past; the flat level where none could be measured."""
-    known = {name: value for name, value in errors.items() if name in BASELINES and np.isfinite(value)}
-    if rows.count <= 7:
-        known = {name: value for name, value in known.items() if name not in ("last-week", "time-of-week")}
-    return min(known, key=lambda name: known[name]) if known else "flat"
+def best_baseline(trials: Trials, rivals: dict[str, np.ndarray]) -> str:
+    """The baseline with the least squared error on the user's own recent past, in square-root space; the last value is too
+    erratic to stand in for a day, and the flat level stands in where nothing could be measured."""
+    usable = trials.usable
+    found = {}
+    for name, past in rivals.items():
+        error = (trials.actual[usable, 0] - past[usable, 0]) ** 2
+        if name != "last-value" and np.isfinite(error).any():
+            found[name] = float(np.nanmean(error))
+    return min(found, key=lambda name: found[name]) if found else "flat"
 
 
 def _mae(trials: Trials, past: np.ndarray) -> float:

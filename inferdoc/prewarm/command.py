@@ -12,7 +12,6 @@ from inferdoc.errors import ExitCode, InferdocError, SourceError
 from inferdoc.forecast.command import write
 from inferdoc.forecast.csvfile import from_csv
 from inferdoc.forecast.engine import Request
-from inferdoc.forecast.outage import without_outages
 from inferdoc.forecast.parse import dates_of, moment_of, seconds_of
 from inferdoc.forecast.series import Kind
 from inferdoc.prewarm.build import Capacity, Wish, build_plan, build_pool
@@ -56,7 +55,7 @@ def plan(
         holidays=dates_of(holidays),
     )
     limits = Limits(minimum, maximum, ramp, seconds_of(dwell, "--dwell"), budget, scale_to_zero)
-    series = without_outages(from_csv(path, kind))
+    series = from_csv(path, kind)
     wish = Wish(
         request=request,
         policy=chosen,

@@ -1,0 +1,68 @@
+"""What the rhythm leaves over near the origin: an autoregression on the combination's own past errors.
+
+ARIMA belongs on the residual, not on the rhythm (forecasting reference, section 1). AR(2) at half-hours by Burg's
+method, which is always stationary, so the correction fades and can never run away."""
+
+from __future__ import annotations
+
+import numpy as np
+
+ORDER = 2
+BLOCK_MINUTES = 30.0
+MIN_DAYS = 3
+
+
+def burg(line: np.ndarray, order: int) -> np.ndarray:
+    """float64[order]: AR coefficients of float64[n] (mean taken as 0) by Burg's method; zeros for a line without
+    variance."""
+    forward, backward = line[1:].copy(), line[:-1].copy()
+    coefficients = np.zeros(0)
+    for _ in range(order):
+        power = float(forward @ forward + backward @ backward)
+        reflection = 0.0 if power <= 1e-12 else 2.0 * float(forward @ backward) / power
+        coefficients = np.concatenate([coefficients - reflection * coefficients[::-1], [reflection]])
+        forward, backward = forward[1:] - reflection * backward[1:], backward[:-1] - reflection * forward[:-1]
+    return coefficients
+
+
+def corrections(past: np.ndarray, minutes: float) -> tuple[np.ndarray, np.ndarray]:
+    """What to add to the forecast and to each back-tested day.
+
+    past: float64[K, P], errors (actual minus forecast) of the first lead day, fold 0 the newest, NaN = unknown;
+    minutes: per column. Returns float64[P] for the day after the data and float64[K, P] for the folds, each from older
+    errors only (the coefficients are those of all folds). Zeros where fewer than three days of errors are known."""
+    folds, width = past.shape
+    now, then = np.zeros(width), np.zeros_like(past)
+    size = _block(width, minutes)
+    blocks = width // size
+    if np.isfinite(past).any(axis=1).sum() < MIN_DAYS or folds * blocks <= 2 * ORDER or blocks < 2:
+        return now, then
+    line = _blocks(past[::-1].reshape(-1), size)
+    ar = burg(line, ORDER)
+    for k in range(-1, folds - 1):
+        known = line[: (folds - 1 - k) * blocks]
+        step = np.repeat(_run(known[-ORDER:], ar, blocks), size)
+        if k < 0:
+            now = step
+        else:
+            then[k] = step
+    return now, then
+
+
+def _block(width: int, minutes: float) -> int:
+    near = max(1, round(BLOCK_MINUTES / minutes))
+    return next(size for size in range(near, 0, -1) if width % size == 0)
+
+
+def _blocks(line: np.ndarray, size: int) -> np.ndarray:
+    parts = line.reshape(-1, size)
+    known = np.isfinite(parts)
+    hits = known.sum(axis=1)
+    return np.asarray(np.where(known, parts, 0.0).sum(axis=1) / np.maximum(hits, 1))
+
+
+def _run(newest: np.ndarray, ar: np.ndarray, steps: int) -> np.ndarray:
+    line = list(newest)
+    for _ in range(steps):
+        line.append(float(ar @ np.array(line[-1 : -len(ar) - 1 : -1])))
+    return np.array(line[len(newest) :])
