@@ -1,0 +1,57 @@
+# Everything a newcomer needs: `make demo` and `make test`. Both create .venv on first use and work again when run twice.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test lint types format generate bench clean
+
+demo: $(VENV)/.installed
+	@$(BIN)/inferdoc demo
+
+test: $(VENV)/.installed-test
+	@$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet . || (echo "not formatted: run make format" && exit 1)
+
+types: $(VENV)/.installed-dev
+	@$(BIN)/mypy
+
+format: $(VENV)/.installed-dev
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/ruff check --fix --quiet .
+
+# Rules, Alertmanager routes, dashboards and the "Fires when" part of the runbooks, from the YAML that declares them.
+generate: $(VENV)/.installed
+	@$(BIN)/python -m inferdoc.generate
+
+bench: $(VENV)/.installed-test
+	@$(BIN)/python benchmarks/parse.py
+	@$(BIN)/python benchmarks/store.py
+	@$(BIN)/python benchmarks/diagnose.py
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  (echo "inferdoc needs Python 3.11 or later: try make PYTHON=python3.11" >&2; exit 1)
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  (echo "Python's venv module is missing: apt-get install python3-venv, then run this again" >&2; exit 1)
+	@echo "creating $(VENV) and installing inferdoc (a minute on first use)" >&2
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(BIN)/python pyproject.toml
+	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.installed-test: $(VENV)/.installed
+	@$(PIP) install --editable '.[test]'
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed-test
+	@$(PIP) install --editable '.[test,dev]'
+	@touch $@
