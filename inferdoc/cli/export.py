@@ -19,8 +19,8 @@ def command(store: str | None, since: str | None, begin: str | None, until: str)
 
     `inferdoc import` reads it into another store, `promtool tsdb create-blocks-from openmetrics` into Prometheus.
     """
-    from inferdoc.times import moment_of, seconds_of
     from inferdoc.store import Store, export
+    from inferdoc.times import moment_of, seconds_of
 
     if since and begin:
         raise click.UsageError("--since and --from exclude each other")
