@@ -52,8 +52,10 @@ def _die_with_parent() -> None:
 
 
 @contextmanager
-def running(recordings: Sequence[Path], folder: Path, *options: str) -> Iterator[str]:
-    """A server over these recordings; yields its address. It is stopped whatever happens."""
+def running(
+    recordings: Sequence[Path], folder: Path, *options: str, auth: tuple[str, str] | None = None
+) -> Iterator[str]:
+    """A server over these recordings; yields its address. It is stopped whatever happens. auth: what it asks of us."""
     backfill(recordings, folder)
     config = folder / "prometheus.yml"
     config.write_text("global: {}\n", encoding="utf-8")
@@ -71,7 +73,7 @@ def running(recordings: Sequence[Path], folder: Path, *options: str) -> Iterator
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=_die_with_parent)
         try:
-            if _ready(process, address):
+            if _ready(process, address, auth):
                 yield f"http://{address}"
                 return
         finally:
@@ -79,11 +81,11 @@ def running(recordings: Sequence[Path], folder: Path, *options: str) -> Iterator
     raise RuntimeError(f"prometheus did not start: {(folder / 'log').read_text(encoding='utf-8')[-2000:]}")
 
 
-def _ready(process: subprocess.Popen[bytes], address: str) -> bool:
+def _ready(process: subprocess.Popen[bytes], address: str, auth: tuple[str, str] | None) -> bool:
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end and process.poll() is None:
         try:
-            if requests.get(f"http://{address}/-/ready", timeout=2).status_code == 200:
+            if requests.get(f"http://{address}/-/ready", timeout=2, auth=auth).status_code == 200:
                 return True
         except requests.exceptions.RequestException:
             pass

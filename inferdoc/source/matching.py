@@ -13,7 +13,7 @@ from inferdoc.source.reads import Matcher
 @lru_cache(maxsize=512)
 def _expression(pattern: str) -> re.Pattern[str]:
     try:
-        return re.compile(pattern)
+        return re.compile(pattern, re.ASCII)  # in RE2, which Prometheus uses, classes are ASCII
     except re.error as error:
         raise InferdocError(
             f"label matcher {pattern!r} is not a valid regular expression ({error}): correct it, or use = for a value"

@@ -89,9 +89,8 @@ def refused(where: str, refusal: Refusal, signed: bool) -> PrometheusError:
     if refusal.of_size:
         return TooMuchError(f"{where} answers {status}{said}", status)
     if status in (400, 422):
-        return PrometheusError(
-            f"{where} refuses the query ({status}){said}; is it a Prometheus-compatible server?", status
-        )
+        todo = "check the label matchers, and that it is a Prometheus-compatible server"
+        return PrometheusError(f"{where} refuses the query ({status}){said}; {todo}", status)
     if status in RETRIED:
         return PrometheusError(f"{where} is not available ({status}){said}; try again later", status)
     return PrometheusError(f"{where} answers {status}{said}; see the server's log", status)

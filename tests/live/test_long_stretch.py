@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -65,6 +66,15 @@ def test_scrapes_are_thinned_alike(sources):
 def test_the_interval_is_that_of_the_last_minutes(sources):
     intervals = {scrape_interval_ms(source.scrapes(END_MS - LOOK_MS, END_MS)) for source in sources}
     assert intervals == {SPACING_S * 1000}
+
+
+def test_more_steps_than_the_server_gives_at_once(sources, monkeypatch):
+    monkeypatch.setattr(prometheus, "MOST_POINTS", 20_000)
+    grid = replace(make_grid(START_S * 1000, END_MS, SPACING_S * 1000, END_MS), step_ms=9_000, count=14_000)
+    read = Read("up", "max", ("pod",))
+    ours, theirs = (source.evaluate([read], grid)[read] for source in sources)
+    assert ours.keys == theirs.keys
+    np.testing.assert_array_equal(ours.values, theirs.values)
 
 
 def test_numbers_agree_where_the_server_must_be_asked_in_pieces(sources, monkeypatch):

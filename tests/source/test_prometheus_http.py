@@ -169,7 +169,8 @@ def test_pasted_addresses(given, kept):
 
 
 @pytest.mark.parametrize(
-    "given", ["localhost:9090", "ftp://h", "http://", "http://h:99999", "u:secret@h", "http://u:secret@:1"]
+    "given",
+    ["localhost:9090", "ftp://h", "http://", "http://h:99999", "u:secret@h", "http://u:secret@:1", "http://[::1"],
 )
 def test_impossible_addresses(given):
     with pytest.raises(ConfigError) as caught:
@@ -234,6 +235,14 @@ def test_an_answer_broken_off_is_asked_for_again():
 
 
 # ---- retries ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wait", ["²", "-1", "soon", "Wed, 21 Oct 2015 07:28:00 GMT", "0"])
+def test_odd_requests_to_wait_are_not_waited_for(wait):
+    with serving(in_turn(Answer(503, "", {"Retry-After": wait}), GOOD)) as fake:
+        began = time.monotonic()
+        assert read(fake.url)[0].keys
+        assert time.monotonic() - began < 1
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
@@ -321,6 +330,19 @@ def test_the_first_refusal_calls_the_rest_off():
         assert len(fake.asked) < 20
 
 
+def test_a_refusal_cuts_off_what_is_under_way():
+    reads = [Read(f"m{i}", "last", ()) for i in range(6)]
+
+    def respond(asked):
+        return refusal(401, "", "no") if "m3" in asked.params["query"] else Answer(200, GOOD, delay=20)
+
+    with serving(respond) as fake:
+        began = time.monotonic()
+        with pytest.raises(SourceError, match="401"):
+            open_source(prometheus=fake.url).evaluate(reads, GRID)
+        assert time.monotonic() - began < 3
+
+
 def test_too_large_an_answer_is_not_kept():
     with serving(in_turn(Answer(200, b" " * 3_000_000))) as fake:
         client = Client(Access(fake.url), largest_answer=1 << 20)
@@ -346,6 +368,13 @@ def test_warnings_of_the_server_are_kept_once():
     assert any("No StoreAPIs matched" in line for line in source.warnings)
     assert any("might not be a counter" in line for line in source.warnings)
     assert any("partial" in line for line in source.warnings)
+
+
+def test_warnings_do_not_drown_the_report():
+    with serving(in_turn({**GOOD, "infos": [f"info {i}" for i in range(300)]})) as fake:
+        _, source = read(fake.url)
+    assert len(source.warnings) == 21
+    assert "left out" in source.warnings[-1]
 
 
 def test_insecure_ways_are_warned_of(tmp_path):
