@@ -15,12 +15,11 @@ if TYPE_CHECKING:
     from inferdoc.diagnose.api import diagnose
     from inferdoc.source.open import open_source
 
-_WHERE = {"diagnose": "inferdoc.diagnose.api", "open_source": "inferdoc.source.open"}
-
-
 def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        from importlib import import_module
+    from importlib import import_module
 
-        return getattr(import_module(_WHERE[name]), name)
+    if name == "diagnose":
+        return import_module("inferdoc.diagnose")
+    if name == "open_source":
+        return import_module("inferdoc.source.open").open_source
     raise AttributeError(f"module 'inferdoc' has no attribute {name!r}")
