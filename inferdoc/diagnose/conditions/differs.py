@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from inferdoc.catalogue.recipe import Condition
-from inferdoc.diagnose.conditions.render import Rendering
+from inferdoc.diagnose.conditions.render import Rendering, number
 from inferdoc.diagnose.context import Context, Outcome, absent
 from inferdoc.diagnose.excursion import DEFAULT_SHARE, STANDARD_ERRORS, Rule, find, held
 from inferdoc.diagnose.view import Unit
@@ -134,11 +134,19 @@ def explain(condition: Condition) -> str:
     return f"`{condition.signal}` {side} {condition.differs:g} times that of like members"
 
 
+AVERAGED = "15m"
+
+
 def promql(condition: Condition, rendering: Rendering) -> str | None:
-    now = rendering.signal(str(condition.signal))
-    if now is None:
+    """Against the mean of the like members, the member itself left out."""
+    name, factor = str(condition.signal), float(condition.differs or 1.0)
+    now, like = rendering.signal(name), rendering.peers(name)
+    if now is None or like is None:
         return None
-    keep = tuple(label for label in rendering.labels(str(condition.signal)) if label not in ("pod", "engine", "gpu"))
-    middle = f"quantile by ({', '.join(keep)}) (0.5, {now})"
-    side = ">" if (condition.differs or 1.0) >= 1 else "<"
-    return f"({now}) {side} on ({', '.join(keep)}) group_left () ({condition.differs:g} * ({middle}))"
+    if condition.average:
+        now = f"avg_over_time({rendering.over(name, AVERAGED)})"
+    side, sign = (">", "+") if factor >= 1 else ("<", "-")
+    by = max(condition.by or 0.0, rendering.signals[name].floor)
+    lines = [f"{now} {side} {number(factor)} * {like}"]
+    lines += [f"{now} {side} {like} {sign} {number(by)}"] if by else []
+    return "\nand ".join(lines)

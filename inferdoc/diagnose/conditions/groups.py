@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 
+from inferdoc.diagnose.conditions.render import Said
 from inferdoc.diagnose.context import Outcome
 
 
@@ -49,10 +51,9 @@ def explain(kind: str, parts: Sequence[str]) -> str:
     return (" and " if kind == "all" else " or ").join(parts)
 
 
-def promql(kind: str, parts: Sequence[str | None]) -> str | None:
-    """`all` leaves out what PromQL cannot say (the alert is then a little wider); `any` needs at least one; `not` none."""
+def promql(kind: str, parts: Sequence[Said | None]) -> Said | None:
+    """`all` leaves out what PromQL cannot say (the rule is then a little wider); `any` needs one; `not` has none."""
     said = [part for part in parts if part is not None]
     if not said or kind == "not_":
         return None
-    joined = (" and " if kind == "all" else " or ").join(f"({part})" for part in said)
-    return joined if len(said) > 1 else said[0]
+    return reduce(lambda one, other: one.joined("and" if kind == "all" else "or", other), said)

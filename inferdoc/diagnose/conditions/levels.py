@@ -68,9 +68,12 @@ def explain(condition: Condition) -> str:
 
 
 def promql(condition: Condition, rendering: Rendering) -> str | None:
-    now = rendering.signal(str(condition.signal))
+    name = str(condition.signal)
+    now = rendering.signal(name)
     if now is None:
         return None
-    if condition.above is not None:
-        return f"({now}) > {rendering.threshold(condition.above)}"
-    return f"({now}) < {rendering.threshold(condition.below or 0.0)}"
+    if condition.above is None:
+        return f"{now} < {rendering.threshold(condition.below or 0.0)}"
+    limit = rendering.threshold(condition.above)
+    few = rendering.few(name, float(limit))
+    return f"{now} > {limit}" if few is None else f"{now} > {limit}\nand {few}"

@@ -25,7 +25,7 @@ def explain(condition: Condition) -> str:
 
 
 def promql(condition: Condition, rendering: Rendering) -> str | None:
-    now = rendering.signal(str(condition.signal))
-    if now is None or condition.absent or condition.present is False:
+    """What is absent cannot be told from an entity that is absent altogether."""
+    if condition.absent or condition.present is False:
         return None
-    return f"({now}) >= 0"
+    return rendering.present(str(condition.signal))

@@ -6,7 +6,7 @@ import numpy as np
 
 from inferdoc.catalogue.recipe import Condition
 from inferdoc.diagnose.conditions.render import Rendering
-from inferdoc.diagnose.conditions.slope import trend
+from inferdoc.diagnose.conditions.slope import TREND, trend
 from inferdoc.diagnose.context import Context, Outcome, absent
 from inferdoc.diagnose.view import Unit
 from inferdoc.diagnose.words import figure
@@ -47,8 +47,10 @@ def explain(condition: Condition) -> str:
 
 
 def promql(condition: Condition, rendering: Rendering) -> str | None:
-    now = rendering.signal(str(condition.signal))
-    if now is None or condition.reaches is None:
+    """From below the limit upwards: the direction in which signals that fill up meet it."""
+    name = str(condition.signal)
+    now, over = rendering.signal(name), rendering.over(name, TREND)
+    if now is None or over is None or condition.reaches is None:
         return None
-    ahead = int(length_of(condition.within or "10m"))
-    return f"predict_linear(({now})[15m:1m], {ahead}) > {rendering.threshold(condition.reaches)}"
+    limit, ahead = rendering.threshold(condition.reaches), int(length_of(condition.within or "10m"))
+    return f"predict_linear({over}, {ahead}) >= {limit}\nand {now} < {limit}"

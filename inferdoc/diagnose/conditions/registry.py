@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from inferdoc.catalogue.recipe import Condition
 from inferdoc.diagnose.conditions import differs, follows, groups, levels, presence, reaches, relative, slope, stalls
-from inferdoc.diagnose.conditions.render import Rendering
+from inferdoc.diagnose.conditions.render import JOIN, LIKE, POOL, Rendering, Said, clause
 from inferdoc.diagnose.context import Context, Outcome
 from inferdoc.diagnose.view import Unit
 
@@ -74,15 +74,25 @@ def explain(condition: Condition) -> str:
     return text + where[condition.scope]
 
 
-def promql(condition: Condition, rendering: Rendering) -> str | None:
-    """The condition as a PromQL expression that returns series while it holds; None where PromQL cannot say it."""
+def promql(condition: Condition, rendering: Rendering) -> Said | None:
+    """The condition as a PromQL clause that has series while it holds; None where PromQL cannot say it.
+
+    A condition on other units of the pool speaks of the pool: whether any pod of it, more than one (`peers`: one of
+    them is not the pod itself), or one of the role meets it.
+    """
     kind = kind_of(condition)
     if kind in GROUPS:
         return groups.promql(kind, [promql(part, rendering) for part in parts_of(condition)])
-    if condition.scope != "own":
-        return None
-    text: str | None = SIMPLE[kind].promql(condition, rendering)
-    return text
+    level = rendering.level(str(condition.signal))
+    pool = tuple(label for label in LIKE[level] if label not in POOL)
+    if condition.scope in ("prefill", "decode"):
+        text = SIMPLE[kind].promql(condition, rendering.for_role(condition.scope))
+        return None if text is None else Said(f"count by ({', '.join(pool)}) {clause(text)} > 0", pool)
+    text = SIMPLE[kind].promql(condition, rendering)
+    if text is None or condition.scope == "own":
+        return None if text is None else Said(text, JOIN[level])
+    like, least = LIKE[level], 1 if condition.scope == "peers" else 0
+    return Said(f"count by ({', '.join(like)}) {clause(text)} > {least}", like)
 
 
 def signals_of(condition: Condition) -> Iterator[str]:

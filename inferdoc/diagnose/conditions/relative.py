@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inferdoc.catalogue.recipe import Condition
-from inferdoc.diagnose.conditions.render import Rendering
+from inferdoc.diagnose.conditions.render import Rendering, number
 from inferdoc.diagnose.context import Context, Outcome, absent, quiet
 from inferdoc.diagnose.excursion import DEFAULT_SHARE, STANDARD_ERRORS, Excursion, Rule, against, shift
 from inferdoc.diagnose.view import Series, Unit
@@ -102,11 +102,20 @@ def explain(condition: Condition) -> str:
     return words + (" on average" if condition.average else "")
 
 
+AVERAGED = "15m"
+
+
 def promql(condition: Condition, rendering: Rendering) -> str | None:
-    now, usual = rendering.signal(str(condition.signal)), rendering.baseline(str(condition.signal))
+    """Against the median of the history: by the factor, by the floor and, except for means, beyond its swing."""
+    name, up = str(condition.signal), condition.rises is not None
+    over, usual = rendering.over(name, AVERAGED), rendering.usual(name)
+    now = f"avg_over_time({over})" if condition.average else rendering.signal(name)
+    edge = None if condition.average else rendering.edge(name, up)
     if now is None or usual is None:
         return None
-    by = max(condition.by or 0.0, rendering.signals[str(condition.signal)].floor)
-    if condition.rises is not None:
-        return f"(({now}) > {condition.rises:g} * {usual}) and (({now}) > {by:g} + {usual})"
-    return f"(({now}) < {condition.falls or 1.0:g} * {usual}) and (({now}) < {usual} - {by:g})"
+    side, sign = (">", "+") if up else ("<", "-")
+    by = max(condition.by or 0.0, rendering.signals[name].floor)
+    lines = [f"{now} {side} {number(condition.rises or condition.falls or 0.0)} * {usual}"]
+    lines += [f"{now} {side} {usual} {sign} {number(by)}"] if by else []
+    lines += [f"{now} {side} {edge}"] if edge else []
+    return "\nand ".join(lines)

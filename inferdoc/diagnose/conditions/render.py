@@ -1,31 +1,70 @@
-"""Signals as PromQL, for rules and dashboards: the same declaration the judge reads, at a fixed window."""
+"""Signals as PromQL, for rules, dashboards and evidence: the same declaration the judge reads, at a fixed window."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from inferdoc.catalogue.signal import Reading, Signal, Term, Tiers
+from inferdoc.catalogue.formula import FormulaError
+from inferdoc.catalogue.signal import Level, Reading, Signal, Term, Tiers
 from inferdoc.source import formula
-from inferdoc.source.plan import Operand, buckets, operand, sum_over_count
+from inferdoc.source.plan import Operand, buckets, observations, operand, sum_over_count
 from inferdoc.source.reads import Matcher, selector
 
-BY_IN_RULES = {
-    "engine": ("cluster", "namespace", "model_name", "pod", "engine"),
-    "target": ("cluster", "namespace", "pod"),
+POOL = ("role", "tier")
+"""Labels that tell unlike pods of one model apart: of the targets, put there by relabelling, and often absent."""
+
+BY_IN_RULES: Mapping[Level, tuple[str, ...]] = {
+    "engine": ("cluster", "namespace", "model_name", "pod", "engine", *POOL),
+    "target": ("cluster", "namespace", "pod", *POOL),
     "gpu": ("cluster", "namespace", "pod", "gpu", "modelName"),
     "router": ("cluster", "namespace", "name", "model_name"),
 }
 """Labels that rules and panels keep; few, so that alerts group and route."""
 
+LIKE: Mapping[Level, tuple[str, ...]] = {
+    "engine": ("cluster", "namespace", "model_name", *POOL),
+    "target": ("cluster", "namespace", *POOL),
+    "gpu": ("cluster", "namespace", "pod", "modelName"),
+    "router": ("cluster", "namespace", "name"),
+}
+"""What members that may be compared with each other have in common."""
+
 FUNCTIONS = {"last": "", "max": "max_over_time", "mean": "avg_over_time", "rate": "rate", "increase": "increase"}
+SCRAPED = ("cluster", "namespace", "job", "instance")
+ENGINE_SIGN = "vllm:cache_config_info"
+SEEN_WITHIN = "1d"
+MIN_OBSERVATIONS = 20
+"""A quantile, mean or share of fewer events in the window says nothing."""
+FENCE = 1.5
+"""Tukey's: beyond the quartiles by this many times their distance lies outside the usual swing, about 2.7 sigma."""
+
+
+JOIN: Mapping[Level, tuple[str, ...]] = {**BY_IN_RULES, "target": ("cluster", "namespace", "pod")}
+"""Labels on which a clause about a signal of this level may be joined with others: exporters beside the engine know
+neither role nor tier."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """A clause of a rule: an expression that has series while it holds, and the labels it may be joined on."""
+
+    text: str
+    by: tuple[str, ...]
+
+    def joined(self, word: str, other: Said) -> Said:
+        """`self and other`, on the labels both have; where these are all labels of both, without saying so."""
+        shared = tuple(label for label in self.by if label in other.by)
+        on = "" if self.by == other.by else f" on ({', '.join(shared)})"
+        return Said(f"{clause(self.text)}\n{word}{on} {clause(other.text)}", self.by if word != "or" else shared)
 
 
 @dataclass(frozen=True)
 class Rendering:
-    """signals, tiers: the catalogue; window: of rates; history, lag: what a relative condition compares with (median of
-    `history`, ending `lag` ago); extra: matchers added to every selector (dashboard variables); by: labels kept,
-    where not those of the signal's level."""
+    """signals, tiers: the catalogue; window: of rates; history, lag: what a relative condition compares with (the
+    stretch `history`, ending `lag` ago); extra: matchers added to every selector (dashboard variables); by: labels
+    kept, where not those of the signal's level; smooth: gauges as the mean of the window, not the newest sample."""
 
     signals: Mapping[str, Signal]
     tiers: Tiers
@@ -34,60 +73,214 @@ class Rendering:
     lag: str = "1h"
     extra: tuple[Matcher, ...] = ()
     by: tuple[str, ...] | None = None
+    smooth: bool = False
+
+    def level(self, signal: str) -> Level:
+        return self.signals[signal].level
 
     def labels(self, signal: str) -> tuple[str, ...]:
-        return self.by or BY_IN_RULES[self.signals[signal].level]
+        return self.by or BY_IN_RULES[self.level(signal)]
 
     def threshold(self, value: float | str) -> str:
         """A number as it stands in the rule: named thresholds take the cautious default of tiers.yaml."""
-        return f"{self.tiers.thresholds[value].value if isinstance(value, str) else value:g}"
+        return number(self.tiers.thresholds[value].value if isinstance(value, str) else value)
+
+    def for_role(self, role: str) -> Rendering:
+        """The same, of the pods of one role only."""
+        return replace(self, extra=(*self.extra, ("role", "=", role)))
+
+    # ---- what conditions ask for ---------------------------------------------------------------------------------
 
     def signal(self, name: str) -> str | None:
         """The first reading of a signal that PromQL can say, under current names; None where there is none."""
-        for reading in self.signals[name].readings:
-            text = self._reading(reading, self.signals[name], self.labels(name))
-            if text is not None:
-                return text if reading.scale == 1.0 else f"{reading.scale:g} * ({text})"
+        found = self.reading(name)
+        if found is None:
+            return None
+        text = str(self._reading(found, name))
+        return text if found.scale == 1.0 else f"{number(found.scale)} * {text if _is_call(text) else f'({text})'}"
+
+    def sound(self, name: str) -> str | None:
+        """The signal, and nothing where a quantile, mean or share rests on too few events."""
+        text, volume = self.signal(name), self.volume(name)
+        return text if text is None or volume is None else f"{text}\nand {volume} >= {MIN_OBSERVATIONS}"
+
+    def few(self, name: str, limit: float) -> str | None:
+        """What must hold besides for a share above this limit to be more than chance; None where nothing."""
         return None
 
-    def baseline(self, name: str) -> str | None:
-        """The usual value of a signal: the median of its history, ending a lag ago."""
+    def present(self, name: str) -> str | None:
+        """Series, one per entity, while the signal exists."""
+        labels = ", ".join(self.labels(name))
+        info = next((r.info for r in self.signals[name].readings if r.info), None)
+        if info is not None:
+            return f"group by ({labels}) ({selector(info, self.extra)})"
         now = self.signal(name)
-        return None if now is None else f"quantile_over_time(0.5, ({now})[{self.history}:1m] offset {self.lag})"
+        return None if now is None else f"group by ({labels}) ({now})"
 
-    def _reading(self, reading: Reading, signal: Signal, by: tuple[str, ...]) -> str | None:
+    def over(self, name: str, length: str) -> str | None:
+        """The signal as a range vector."""
+        now = self.signal(name)
+        return None if now is None else f"({now})[{length}:1m]"
+
+    def usual(self, name: str) -> str | None:
+        """The usual value of a signal: the median of its history."""
+        return self._historic(name, "0.5")
+
+    def edge(self, name: str, up: bool) -> str | None:
+        """How far the signal usually swings: the upper or lower fence of its history."""
+        low, high = self._historic(name, "0.25"), self._historic(name, "0.75")
+        if low is None or high is None:
+            return None
+        near, far = (high, low) if up else (low, high)
+        return f"{number(1 + FENCE)} * {near} - {number(FENCE)} * {far}"
+
+    def peers(self, name: str) -> str | None:
+        """What the like members show, without the member itself: their mean."""
+        now = self.signal(name)
+        if now is None:
+            return None
+        like = ", ".join(LIKE[self.level(name)])
+        others = f"sum by ({like}) ({now}) - on ({like}) group_right () ({now})"
+        return f"({others}) / on ({like}) group_left () ((count by ({like}) ({now}) > 1) - 1)"
+
+    def volume(self, name: str) -> str | None:
+        """How many events of the window a quantile, mean or share rests on; None where that is not the question."""
+        found = self.reading(name)
+        if found is None:
+            return None
+        histogram = found.quantile or found.mean
+        if histogram:
+            return self._operand(observations(histogram, found, self.level(name)), name)
+        if self.signals[name].unit != "ratio" or not found.formula:
+            return None
+        below = _denominator(formula.parse(found.formula))
+        if not isinstance(below, ast.Name):
+            return None
+        term = found.terms[below.id]
+        if term.rate is None:
+            return None
+        counted = operand(Term(increase=term.rate, match=term.match, agg=term.agg), self.level(name))
+        return None if counted is None else self._operand(counted, name)
+
+    # ---- how a reading is said -----------------------------------------------------------------------------------
+
+    def reading(self, name: str) -> Reading | None:
+        """The reading that PromQL can say: the newest spelling of it."""
+        return next((r for r in self.signals[name].readings if self._reading(r, name) is not None), None)
+
+    def _historic(self, name: str, quantile: str) -> str | None:
+        now = self.signal(name)
+        return None if now is None else f"quantile_over_time({quantile}, ({now})[{self.history}:1m] offset {self.lag})"
+
+    def _reading(self, reading: Reading, name: str) -> str | None:
+        by, level = self.labels(name), self.level(name)
         if reading.quantile:
-            part = buckets(reading, signal.level)
-            return f"histogram_quantile({reading.q:g}, {self._operand(part, (*by, 'le'))})"
+            part = buckets(reading, level)
+            return f"histogram_quantile({number(reading.q or 0)}, {self._operand(part, name, (*by, 'le'))}) >= 0"
         if reading.mean:
-            total, count = sum_over_count(reading, signal.level)
-            return f"{self._operand(total, by)} / {self._operand(count, by)}"
+            total, count = sum_over_count(reading, level)
+            return f"{self._operand(total, name)} / ({self._operand(count, name)} > 0)"
         if reading.formula:
-            terms = {name: self._term(term, signal, by) for name, term in reading.terms.items()}
-            if any(text is None for text in terms.values()):
-                return None
-            return formula.render(reading.formula, lambda name: str(terms[name]))
-        single = operand(reading, signal.level)
-        return None if single is None else self._operand(single, by)
+            return self._arithmetic(reading, name)
+        single = operand(reading, level)
+        return None if single is None else self._operand(single, name)
 
-    def _term(self, term: Term, signal: Signal, by: tuple[str, ...]) -> str | None:
-        single = operand(term, signal.level)
-        if single is None:
-            return self.signal(str(term.signal))
-        text = self._operand(single, by)
-        if term.default is None:
-            return text
-        whole = selector(single.name, self.extra)
-        return f"{text} or {term.default:g} * {single.agg} by ({', '.join(by)}) ({whole})"
+    def _arithmetic(self, reading: Reading, name: str) -> str | None:
+        """The formula over its terms; a term with a default takes it wherever the first term without one exists."""
+        terms = {key: self._term(term, name) for key, term in reading.terms.items()}
+        if any(text is None for text in terms.values()):
+            return None
+        sure = next((str(terms[key]) for key, term in reading.terms.items() if term.default is None), None)
+        said = {
+            key: str(terms[key])
+            if term.default is None or sure is None
+            else f"({terms[key]} or {number(term.default)} * {sure})"
+            for key, term in reading.terms.items()
+        }
+        return _bare(_formula(formula.parse(str(reading.formula)), said))
 
-    def _operand(self, part: Operand, by: tuple[str, ...]) -> str:
+    def _term(self, term: Term, name: str) -> str | None:
+        single = operand(term, self.level(name))
+        if single is not None:
+            return self._operand(single, name)
+        text = self.signal(str(term.signal))
+        return text if text is None or _is_call(text) else f"({text})"
+
+    def _operand(self, part: Operand, name: str, by: tuple[str, ...] | None = None) -> str:
+        labels = ", ".join(by or self.labels(name))
         what = selector(part.name, part.match + self.extra)
-        labels = ", ".join(by)
-        if part.fn == "change":
-            return f"{part.agg} by ({labels}) (deriv({what}[{self.window}]))"
-        function = FUNCTIONS[part.fn]
-        return (
-            f"{part.agg} by ({labels}) ({function}({what}[{self.window}]))"
-            if function
-            else f"{part.agg} by ({labels}) ({what})"
-        )
+        function = "deriv" if part.fn == "change" else FUNCTIONS[part.fn]
+        if part.fn == "last" and self.smooth and self.signals[name].unit != "bool":
+            function = "avg_over_time"
+        inner = f"{function}({what}[{self.window}])" if function else what
+        if self.level(name) == "gpu":
+            inner = owner(inner)
+        if part.name == "up":
+            inner = f"{inner} and on ({', '.join(SCRAPED)}) {self.engines()}"
+        return f"{part.agg} by ({labels}) ({inner})"
+
+    def engines(self) -> str:
+        """The targets that are, or within a day were, engines: `up` alone also counts every other exporter."""
+        return f"present_over_time({selector(ENGINE_SIGN, self.extra)}[{SEEN_WITHIN}])"
+
+
+def clause(text: str) -> str:
+    """A clause in parentheses: short ones on their line, longer ones indented."""
+    if "\n" not in text and len(text) <= 100:
+        return f"({text})"
+    inner = "\n".join(f"  {line}" for line in text.splitlines())
+    return f"(\n{inner}\n)"
+
+
+def number(value: float) -> str:
+    """A number as PromQL writes it, short where it is round: 0.05, 1024, 1e+09."""
+    return f"{value:.12g}"
+
+
+def _is_call(text: str) -> bool:
+    """Whether a text is one call or aggregation, which needs no parentheses: its last bracket closes at the end."""
+    if not text[:1].isalpha() or not text.endswith(")"):
+        return False
+    depth = 0
+    for place, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if letter == ")" and depth == 0 and place < len(text) - 1 and not text[place + 1 :].startswith(" ("):
+            return False
+    return " " not in text.split("(", 1)[0].replace(" by ", "")
+
+
+def _bare(text: str) -> str:
+    """Without a pair of parentheses around the whole."""
+    return text[1:-1] if text.startswith("(") and _is_call(f"f{text}") else text
+
+
+def owner(series: str) -> str:
+    """GPU series under the pod that uses the GPU: exporters scraped without honor_labels call it `exported_pod`."""
+    pod = f'label_replace({series}, "pod", "$1", "exported_pod", "(.+)")'
+    return f'label_replace({pod}, "namespace", "$1", "exported_namespace", "(.+)")'
+
+
+def _denominator(node: ast.expr) -> ast.expr | None:
+    """What the one division of a formula divides by; None for none or several."""
+    found = [n.right for n in ast.walk(node) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]
+    return found[0] if len(found) == 1 else None
+
+
+def _formula(node: ast.expr, terms: Mapping[str, str]) -> str:
+    """Arithmetic over rendered terms; a quotient by zero is no value, as for the judge."""
+    match node:
+        case ast.Name(id=name):
+            return terms[name]
+        case ast.Constant(value=int() | float() as value):
+            return number(value)
+        case ast.UnaryOp(operand=operand):
+            return f"-{_formula(operand, terms)}"
+        case ast.Call(func=ast.Name(id=name), args=[first, limit]):
+            return f"{name}({_formula(first, terms)}, {_formula(limit, terms)})"
+        case ast.BinOp(left=left, op=ast.Div(), right=right):
+            below = _formula(right, terms)
+            plain = isinstance(right, ast.Constant | ast.Call)
+            return f"({_formula(left, terms)} / {below if plain else f'({below} != 0)'})"
+        case ast.BinOp(left=left, op=op, right=right):
+            return f"({_formula(left, terms)} {formula.OPERATORS[type(op)]} {_formula(right, terms)})"
+    raise FormulaError(ast.unparse(node))

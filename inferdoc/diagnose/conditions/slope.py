@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from inferdoc.catalogue.recipe import Condition
-from inferdoc.diagnose.conditions.render import Rendering
+from inferdoc.diagnose.conditions.render import Rendering, number
 from inferdoc.diagnose.context import Context, Outcome, absent
 from inferdoc.diagnose.view import Unit
 from inferdoc.diagnose.words import figure
 
 EARLY_TO_LATE = 1.3
 """The last third of the episode must lie this far beyond its first third: a queue that jumped and stays is no trend."""
+
+TREND = "15m"
+"""Over how long rules fit the line."""
 
 
 def trend(values: np.ndarray, step_seconds: float) -> tuple[float, float, float] | None:
@@ -52,8 +55,8 @@ def explain(condition: Condition) -> str:
 
 
 def promql(condition: Condition, rendering: Rendering) -> str | None:
-    now = rendering.signal(str(condition.signal))
-    if now is None:
+    over = rendering.over(str(condition.signal), TREND)
+    if over is None:
         return None
     side = ">" if (condition.slope or 0.0) >= 0 else "<"
-    return f"deriv(({now})[15m:1m]) {side} {condition.slope or 0.0:g}"
+    return f"deriv({over}) {side} {number(condition.slope or 0.0)}"

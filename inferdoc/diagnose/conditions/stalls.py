@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from inferdoc.catalogue.recipe import Condition
-from inferdoc.diagnose.conditions.render import Rendering
+from inferdoc.diagnose.conditions.render import JOIN, Rendering, Said
 from inferdoc.diagnose.context import Context, Outcome, absent
 from inferdoc.diagnose.view import Unit
 from inferdoc.diagnose.words import figure
@@ -88,4 +88,5 @@ def promql(condition: Condition, rendering: Rendering) -> str | None:
     progress, work = rendering.signal(str(condition.signal)), rendering.signal(str(condition.stalls))
     if progress is None or work is None:
         return None
-    return f"(({progress}) == 0) and (({work}) > 0)"
+    first, second = JOIN[rendering.level(str(condition.signal))], JOIN[rendering.level(str(condition.stalls))]
+    return Said(f"{progress} == 0", first).joined("and", Said(f"{work} > 0", second)).text
