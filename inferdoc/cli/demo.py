@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from inferdoc.cli import options
@@ -24,7 +26,7 @@ def command(fault: str, output: str, listed: bool) -> int:
             click.echo(f"{name:<28} {title}")
         return 0
     answer = play(fault, options.catalogue(options.configuration()))
-    coloured = click.get_current_context().color is not False and click.get_text_stream("stdout").isatty()
+    coloured = click.get_current_context().color is not False and sys.stdout.isatty()
     click.echo(render(answer, output, colour=coloured))
     if output == "text":
         click.echo("\nYour own fleet:  inferdoc diagnose --prometheus http://YOUR-PROMETHEUS:9090 --since 1h")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import Any
 
@@ -55,7 +56,7 @@ def command(**asked: Any) -> int:
     catalogue = options.catalogue(config)
     while True:
         answer = diagnosis(source, config, catalogue, asked)
-        colour = click.get_current_context().color is not False and click.get_text_stream("stdout").isatty()
+        colour = click.get_current_context().color is not False and sys.stdout.isatty()
         click.echo(render(answer, asked["output"], verbose=asked["verbose"], colour=colour))
         for warning in answer.source.warnings:
             click.echo(f"warning: {warning}", err=True)

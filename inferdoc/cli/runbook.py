@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from inferdoc.cli import options
@@ -19,5 +21,5 @@ def command(cause: str | None) -> None:
             click.echo(f"{name:<28} {title}")
         return
     text = page(cause, overlays)
-    coloured = click.get_current_context().color is not False and click.get_text_stream("stdout").isatty()
+    coloured = click.get_current_context().color is not False and sys.stdout.isatty()
     click.echo(pretty(text) if coloured else text)

@@ -1,0 +1,49 @@
+"""The command line, called in this process."""
+
+from __future__ import annotations
+
+import io
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from inferdoc.cli.main import run
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command line left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+def call(*arguments: object) -> Done:
+    """Run one command line as `inferdoc ARGUMENTS...` with its output in pipes."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = run([str(a) for a in arguments])
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+def refused(done: Done, code: int, *words: str) -> None:
+    """A refusal is one line on stderr that says these words, nothing on stdout, no traceback."""
+    assert done.code == code, done
+    assert done.out == ""
+    assert done.err.count("\n") == 1 and done.err.startswith("inferdoc: "), done.err
+    assert "Traceback" not in done.err and "fault in inferdoc itself" not in done.err
+    for word in words:
+        assert word in done.err, (word, done.err)
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No configuration of whoever runs the tests: an empty folder, empty user folders, no variables."""
+    for name in ("INFERDOC_PROMETHEUS_URL", "INFERDOC_STORE", "INFERDOC_BEARER_TOKEN_FILE", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
