@@ -10,7 +10,7 @@ Phase = Literal["gateway", "frontend", "queue", "prefill", "transfer", "decode",
 Severity = Literal["critical", "warning", "info"]
 Certainty = Literal["proven", "likely", "possible"]
 ScopeLevel = Literal["gpu", "rank", "pod", "node", "target", "pool", "fleet", "tenant"]
-Kind = Literal["local", "driver", "hardware", "process", "telemetry"]
+Kind = Literal["local", "driver", "hardware", "process", "telemetry", "unexplained"]
 
 
 class Condition(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename={"for_": "for", "not_": "not"}):

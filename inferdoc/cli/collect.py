@@ -65,8 +65,8 @@ def command(
     from inferdoc.collect.collector import collect, log_feed_from_flag, stop_on_signals
     from inferdoc.collect.discovery import Discovery, pairs_from_flags, target_from_flag, targets_from_config
     from inferdoc.collect.scrape import ScrapeOptions
-    from inferdoc.times import seconds_of
     from inferdoc.store import Store, prune
+    from inferdoc.times import seconds_of
 
     config = options.configuration()
     configured = targets_from_config([{"url": t.url, "labels": t.labels} for t in config.collect.targets])
@@ -80,7 +80,9 @@ def command(
         password_file=password_file,
         headers=pairs_from_flags(headers, "--header"),
     )
-    discovery = Discovery([*configured, *(target_from_flag(text) for text in targets)], (*file_sd, *config.collect.file_sd))
+    discovery = Discovery(
+        [*configured, *(target_from_flag(text) for text in targets)], (*file_sd, *config.collect.file_sd)
+    )
     max_age_ms = seconds_of(retention, "--retention") * 1000
     max_bytes = None if retention_mb is None else retention_mb * 1_000_000
     place = options.store_path(config, store)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -44,12 +45,18 @@ def configuration() -> Config:
     """The configuration of this run."""
     from inferdoc.config import load_config
 
-    return load_config(click.get_current_context().find_root().obj["config_file"])
+    return load_config(_globals().get("config_file"))
+
+
+def _globals() -> dict[str, Any]:
+    """The values of the global flags; empty where a command runs on its own."""
+    found: dict[str, Any] = click.get_current_context().find_root().obj or {}
+    return found
 
 
 def overlays(config: Config) -> tuple[str, ...]:
     """Overlay folders: those of the configuration, then --catalogue."""
-    return (*config.catalogue, *click.get_current_context().find_root().obj["catalogue"])
+    return (*config.catalogue, *_globals().get("catalogue", ()))
 
 
 def catalogue(config: Config) -> Catalogue:
@@ -100,3 +107,8 @@ def store_path(config: Config, asked: str | None) -> str:
     from inferdoc.config import default_store
 
     return asked or config.source.store or str(default_store())
+
+
+def coloured() -> bool:
+    """Whether to colour what goes to standard output: only on a terminal, and not with NO_COLOR or --no-color."""
+    return click.get_current_context().color is not False and sys.stdout.isatty()

@@ -30,7 +30,6 @@ from inferdoc.diagnose.model import (
     Window,
     stamp,
 )
-from inferdoc.times import Moment, resolve_window
 from inferdoc.diagnose.view import make_view
 from inferdoc.fleet.members import Assignment, Wanted, resolve
 from inferdoc.source.assemble import read_signals
@@ -38,6 +37,7 @@ from inferdoc.source.base import Scrapes, Source
 from inferdoc.source.frame import SignalFrame
 from inferdoc.source.grid import LOOK_MS, make_grid, scrape_interval_ms
 from inferdoc.source.reads import Grid, Matcher
+from inferdoc.times import Moment, resolve_window
 
 CONTEXT_SIGNALS = (
     *PROGRESS, *LATENCY, "running", "waiting", "kv_usage", "output_len_mean", "process_start_time", "kv_blocks", "error_rate",

@@ -9,7 +9,7 @@ from inferdoc.catalogue.recipe import Recipe
 from inferdoc.diagnose.advice import fill
 from inferdoc.diagnose.changes import Event, workload_events
 from inferdoc.diagnose.conditions.render import Rendering
-from inferdoc.diagnose.context import Context
+from inferdoc.diagnose.context import Context, Outcome
 from inferdoc.diagnose.fold import Cause, score
 from inferdoc.diagnose.judge import Judgement, ongoing
 from inferdoc.diagnose.match import Evidence
@@ -24,6 +24,7 @@ from inferdoc.diagnose.model import (
     StageReached,
     stamp,
 )
+from inferdoc.source.reads import Matcher
 
 NEAR_WINDOWS = 2
 """A change is near an onset when it precedes it by at most this many rate windows (and at least a minute)."""
@@ -124,14 +125,11 @@ class FindingMaker:
         ranked = sorted(items.values(), key=lambda item: ("harm", "symptom", "support").index(item.role))
         return ranked[:MAX_EVIDENCE]
 
-    def _item(self, piece: Evidence, outcome: object, pod: str) -> EvidenceItem:
-        from inferdoc.diagnose.context import Outcome
-
-        assert isinstance(outcome, Outcome)
+    def _item(self, piece: Evidence, outcome: Outcome, pod: str) -> EvidenceItem:
         query = None
         if outcome.signal in self.context.signals:
-            extra = (("pod", "=", pod),)
-            query = Rendering(self.context.signals, self.context.tiers, extra=extra).signal(outcome.signal)  # type: ignore[arg-type]
+            extra: tuple[Matcher, ...] = (("pod", "=", pod),)
+            query = Rendering(self.context.signals, self.context.tiers, extra=extra).signal(outcome.signal)
         since = None if outcome.first is None or outcome.from_start else stamp(self.context.view.time_at(outcome.first))
         return EvidenceItem(
             outcome.signal, outcome.text, piece.role, outcome.entity, _plain(outcome.baseline), _plain(outcome.observed),
@@ -185,7 +183,7 @@ class FindingMaker:
         return found
 
 
-def _leaves(piece: Evidence) -> list[object]:
+def _leaves(piece: Evidence) -> list[Outcome]:
     """The simple outcomes inside a group, or the outcome itself."""
     parts = [p for p in piece.outcome.parts if p.holds]
     return list(parts) or [piece.outcome]

@@ -9,7 +9,7 @@ from inferdoc.catalogue.recipe import Recipe
 from inferdoc.diagnose.match import Match
 from inferdoc.fleet.members import Pool
 
-KIND_ORDER = {"hardware": 0, "process": 1, "local": 2, "driver": 3, "telemetry": 4}
+KIND_ORDER = {"hardware": 0, "process": 1, "local": 2, "driver": 3, "unexplained": 4, "telemetry": 5}
 CERTAINTY = {"proven": 1.0, "likely": 0.8, "possible": 0.5}
 SEVERITY = {"critical": 1.0, "warning": 0.7, "info": 0.2}
 
@@ -78,6 +78,10 @@ def fold(causes: Sequence[Cause], recipes: Mapping[str, Recipe], slack: int) -> 
     order = sorted(causes, key=lambda c: (KIND_ORDER[c.recipe.kind], c.onset, -CERTAINTY[c.best.certainty]))
     roots: list[Cause] = []
     for cause in order:
+        if cause.recipe.kind == "unexplained" and any(
+            _same_family(r, cause) and r.recipe.kind != "telemetry" for r in roots
+        ):
+            continue
         parent = next((r for r in roots if _explains(r, cause, downstream, slack)), None)
         if parent is None:
             adopted = [

@@ -37,7 +37,8 @@ def judge(context: Context, recipes: Mapping[str, Recipe]) -> Judgement:
     sizes: dict[Pool, int] = {}
     for member in context.view.fleet.members:
         sizes[member.pool] = sizes.get(member.pool, 0) + 1
-    causes, recovered = [], []
+    causes: list[Cause] = []
+    recovered: list[Cause] = []
     for cause in group(matches, sizes):
         (recovered if _recovered(cause, context) else causes).append(cause)
     return Judgement(fold(causes, recipes, context.clock.window_steps), verdicts, recovered)

@@ -23,14 +23,18 @@ def examine(source: Source, config: Config, catalogue: Catalogue, until: Moment)
     latest = source.latest_ms()
     lines = [f"source      {source.kind} {source.location}"]
     if latest is None:
-        lines.append("newest      no sample at all: is anything scraped into it? inferdoc collect --target URL fills a store")
+        lines.append(
+            "newest      no sample at all: is anything scraped into it? inferdoc collect --target URL fills a store"
+        )
         return lines, False
     age = time.time() - latest / 1000
     note = "  (old: nothing has been written for a while; diagnose with --until latest)" if age > STALE_SECONDS else ""
     lines.append(f"newest      {figure(max(age, 0.0), 's')} ago{note}")
     wanted = needed_signals(catalogue)
     frame, scrapes = read_window(source, wanted, catalogue, LOOK_BACK, None, until)
-    lines.append(f"interval    {figure(frame.grid.interval_ms / 1000, 's')}, rates over {figure(frame.grid.rate_ms / 1000, 's')}")
+    lines.append(
+        f"interval    {figure(frame.grid.interval_ms / 1000, 's')}, rates over {figure(frame.grid.rate_ms / 1000, 's')}"
+    )
     lines += _targets(scrapes)
     fleet = resolve(frame, catalogue.tiers, [Assignment(p.pod, p.role, p.tier) for p in config.pods])
     lines += _fleet(fleet)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
-from inferdoc.catalogue.load import Catalogue, load_recipe
+from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Condition
-from inferdoc.catalogue.validate import check_recipe
 from inferdoc.diagnose.conditions import explain
-from inferdoc.errors import CatalogueError, InferdocError
+from inferdoc.errors import InferdocError
 
 
 def listing(catalogue: Catalogue) -> str:
@@ -24,7 +23,10 @@ def details(catalogue: Catalogue, cause: str) -> str:
     if recipe is None:
         near = difflib.get_close_matches(cause, catalogue.recipes, n=1)
         raise InferdocError(f"no cause is called {cause!r}{f'; did you mean {near[0]}?' if near else ''}")
-    lines = [recipe.title, f"{recipe.id}  {recipe.severity}, at most {recipe.at_most}, phase {recipe.phase}, scope {recipe.scope}"]
+    lines = [
+        recipe.title,
+        f"{recipe.id}  {recipe.severity}, at most {recipe.at_most}, phase {recipe.phase}, scope {recipe.scope}",
+    ]
     sections: tuple[tuple[str, tuple[Condition, ...]], ...] = (
         ("symptoms (all)", recipe.symptoms),
         ("harm (one)", recipe.harm),
@@ -41,7 +43,9 @@ def details(catalogue: Catalogue, cause: str) -> str:
     if recipe.look_alikes:
         lines += [f"look-alikes  {', '.join(recipe.look_alikes)}"]
     lines += ["", "next steps"]
-    lines += [f"  {i}) {step.do} (cost: {step.cost}; undo: {step.undo})" for i, step in enumerate(recipe.next_steps, start=1)]
+    lines += [
+        f"  {i}) {step.do} (cost: {step.cost}; undo: {step.undo})" for i, step in enumerate(recipe.next_steps, start=1)
+    ]
     lines += ["", "sources", *(f"  {source}" for source in recipe.sources)]
     lines += ["", f"declared in {catalogue.origin[('recipe', cause)]}"]
     return "\n".join(lines)
@@ -49,9 +53,4 @@ def details(catalogue: Catalogue, cause: str) -> str:
 
 def problems(catalogue: Catalogue, path: Path) -> list[str]:
     """What is wrong with a user's cause file, one line each."""
-    try:
-        recipe = load_recipe(path)
-    except CatalogueError as error:
-        return [str(error)]
-    known = {**catalogue.recipes, recipe.id: recipe}
-    return [f"{path}: {problem.path}: {problem.message}" for problem in check_recipe(recipe, catalogue.signals, catalogue.tiers, known)]
+    return list(catalogue.check_recipe_file(path))

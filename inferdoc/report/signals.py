@@ -40,7 +40,9 @@ class Row:
 
 def listing(catalogue: Catalogue) -> str:
     """Every declared signal: id, unit, title."""
-    return "\n".join(f"{name:<32} {signal.unit:<10} {signal.title}" for name, signal in sorted(catalogue.signals.items()))
+    return "\n".join(
+        f"{name:<32} {signal.unit:<10} {signal.title}" for name, signal in sorted(catalogue.signals.items())
+    )
 
 
 def readings(source: Source, config: Config, catalogue: Catalogue, until: Moment, *, only_bands: bool) -> list[Row]:
@@ -51,7 +53,9 @@ def readings(source: Source, config: Config, catalogue: Catalogue, until: Moment
     frame, _ = read_window(source, names, catalogue, LOOK_BACK, None, until)
     fleet = resolve(frame, catalogue.tiers, [Assignment(p.pod, p.role, p.tier) for p in config.pods])
     if not fleet.members:
-        raise SourceError(f"{source.location}: no engine in the last {LOOK_BACK} before {until}; inferdoc doctor says what is visible")
+        raise SourceError(
+            f"{source.location}: no engine in the last {LOOK_BACK} before {until}; inferdoc doctor says what is visible"
+        )
     members = fleet.by_key()
     rows = []
     for name in wanted:
@@ -65,7 +69,17 @@ def readings(source: Source, config: Config, catalogue: Catalogue, until: Moment
                 continue
             band = _band(catalogue, member, name)
             if band is not None or not only_bands:
-                rows.append(Row(name, str(entity), member.tier, member.role, float(values[known[-1]]), catalogue.signals[name].unit, band))
+                rows.append(
+                    Row(
+                        name,
+                        str(entity),
+                        member.tier,
+                        member.role,
+                        float(values[known[-1]]),
+                        catalogue.signals[name].unit,
+                        band,
+                    )
+                )
     return rows
 
 
@@ -87,7 +101,9 @@ def as_text(rows: list[Row]) -> str:
             low = figure(row.band.low, row.unit) if row.band.low is not None else ""
             high = figure(row.band.high, row.unit) if row.band.high is not None else ""
             limits = f"{low} to {high}" if low and high else (f"at least {low}" if low else f"at most {high}")
-        lines.append(f"{'!' if row.outside else ' '} {row.signal:<28} {row.pod:<24} {figure(row.value, row.unit):>16}  {limits}".rstrip())
+        lines.append(
+            f"{'!' if row.outside else ' '} {row.signal:<28} {row.pod:<24} {figure(row.value, row.unit):>16}  {limits}".rstrip()
+        )
     return "\n".join(lines)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from inferdoc.catalogue.formula import FormulaError, names_in
 
 FUNCTIONS = {"clamp_min": np.fmax, "clamp_max": np.fmin}
+ARITHMETIC = {ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide}
 OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 
 
@@ -32,22 +33,15 @@ def _value(node: ast.expr, terms: Mapping[str, np.ndarray]) -> np.ndarray:
     match node:
         case ast.Name(id=name):
             return terms[name]
-        case ast.Constant(value=value):
-            return np.asarray(value, dtype=np.float64)
+        case ast.Constant(value=int() | float() as number):
+            return np.asarray(number, dtype=np.float64)
         case ast.UnaryOp(operand=operand):
-            return -_value(operand, terms)
+            return np.negative(_value(operand, terms))
         case ast.Call(func=ast.Name(id=function), args=[first, limit]):
-            value = _value(first, terms)
-            return np.where(np.isnan(value), np.nan, FUNCTIONS[function](value, _value(limit, terms)))
+            clamped = _value(first, terms)
+            return np.where(np.isnan(clamped), np.nan, FUNCTIONS[function](clamped, _value(limit, terms)))
         case ast.BinOp(left=left, op=op, right=right):
-            a, b = _value(left, terms), _value(right, terms)
-            if isinstance(op, ast.Add):
-                return a + b
-            if isinstance(op, ast.Sub):
-                return a - b
-            if isinstance(op, ast.Mult):
-                return a * b
-            return a / b
+            return np.asarray(ARITHMETIC[type(op)](_value(left, terms), _value(right, terms)))
     raise FormulaError(ast.unparse(node))
 
 
@@ -60,8 +54,8 @@ def _render(node: ast.expr, term: Callable[[str], str]) -> str:
     match node:
         case ast.Name(id=name):
             return f"({term(name)})"
-        case ast.Constant(value=value):
-            return f"{value:g}"
+        case ast.Constant(value=int() | float() as number):
+            return f"{number:g}"
         case ast.UnaryOp(operand=operand):
             return f"-{_render(operand, term)}"
         case ast.Call(func=ast.Name(id=function), args=[first, limit]):

@@ -96,8 +96,14 @@ class SignalFrame:
             lead = np.vstack([rows.get(entity, gap) for entity in matrix.entities])
             matrix.values = np.hstack([lead, matrix.values])
             if matrix.counts is not None:
-                seen = {} if before is None or before.counts is None else dict(zip(before.entities, before.counts, strict=True))
-                matrix.counts = np.hstack([np.vstack([seen.get(entity, gap) for entity in matrix.entities]), matrix.counts])
+                seen = (
+                    {}
+                    if before is None or before.counts is None
+                    else dict(zip(before.entities, before.counts, strict=True))
+                )
+                matrix.counts = np.hstack(
+                    [np.vstack([seen.get(entity, gap) for entity in matrix.entities]), matrix.counts]
+                )
 
     def to_pandas(self) -> pd.DataFrame:
         """Long table: time (UTC), signal, pod, engine and the other labels of the entity, value."""

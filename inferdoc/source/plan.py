@@ -13,7 +13,19 @@ SHARED = ("cluster", "namespace", "node", "pod", "instance", "job", "role", "tie
 BY: Mapping[Level, tuple[str, ...]] = {
     "engine": (*SHARED, "model_name", "engine"),
     "target": SHARED,
-    "gpu": (*SHARED, "exported_pod", "exported_namespace", "Hostname", "hostname", "gpu", "UUID", "modelName", "gpu_id", "serial_number", "card_model"),
+    "gpu": (
+        *SHARED,
+        "exported_pod",
+        "exported_namespace",
+        "Hostname",
+        "hostname",
+        "gpu",
+        "UUID",
+        "modelName",
+        "gpu_id",
+        "serial_number",
+        "card_model",
+    ),
     "router": (*SHARED, "name", "model_name", "target_model_name"),
 }
 """Labels kept by level; an absent label is empty, so keeping one costs nothing where it does not exist."""
