@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from inferdoc.diagnose.api import diagnose
     from inferdoc.source.open import open_source
 
+
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 

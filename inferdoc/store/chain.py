@@ -37,9 +37,7 @@ def page_at(connection: sqlite3.Connection, layouts: LayoutTable, target: int, l
     return values
 
 
-def cut_after(
-    connection: sqlite3.Connection, layouts: LayoutTable, target: int, layout: int, ts_ms: int
-) -> int | None:
+def cut_after(connection: sqlite3.Connection, layouts: LayoutTable, target: int, layout: int, ts_ms: int) -> int | None:
     """Make the first page after `ts_ms` of this target and layout complete in itself. Returns its time, None if none.
 
     To be called before a page is put in front of it, or the pages before it are dropped.

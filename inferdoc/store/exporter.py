@@ -121,9 +121,7 @@ def _write_family(out: BinaryIO, block: Block, members: set[str]) -> int:
     written = 0
     for columns in metrics.values():
         values = block.values[:, columns]
-        lines = [
-            _lines(_series(block, column), values[:, place], stamps) for place, column in enumerate(columns)
-        ]
+        lines = [_lines(_series(block, column), values[:, place], stamps) for place, column in enumerate(columns)]
         there = ~absent(values)
         in_order = list(chain.from_iterable(zip(*lines, strict=True)))
         if not there.all():

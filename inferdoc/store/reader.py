@@ -27,9 +27,7 @@ _Rows = Sequence[tuple[Any, ...]]
 """ts_ms, layout, back_ms, body."""
 _ROW = (int, int, int, bytes)
 
-_IN_WINDOW = (
-    "SELECT ts_ms, layout, back_ms, body FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ? ORDER BY ts_ms"
-)
+_IN_WINDOW = "SELECT ts_ms, layout, back_ms, body FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ? ORDER BY ts_ms"
 _LEAD_IN = (
     "SELECT ts_ms, layout, back_ms, body FROM page"
     " WHERE target = ? AND ts_ms >= ? AND ts_ms < ? AND layout = ? ORDER BY ts_ms"
@@ -89,9 +87,7 @@ class Reader:
             counts[self.layouts.keys[place][0]] += int(per_series[place])
         return dict(counts)
 
-    def blocks(
-        self, start_ms: int, end_ms: int, names: NameFilter = None, targets: TargetFilter = None
-    ) -> list[Block]:
+    def blocks(self, start_ms: int, end_ms: int, names: NameFilter = None, targets: TargetFilter = None) -> list[Block]:
         """Samples in [start_ms, end_ms], one block per target that has any of the wanted series.
 
         names: series names (with `_bucket`, `_total`...) or a test of one, None for all; targets: a test of the
@@ -104,9 +100,7 @@ class Reader:
             ]
         return [block for block in blocks if block is not None]
 
-    def _block(
-        self, target: int, labels: dict[str, str], start_ms: int, end_ms: int, wanted: _Wanted
-    ) -> Block | None:
+    def _block(self, target: int, labels: dict[str, str], start_ms: int, end_ms: int, wanted: _Wanted) -> Block | None:
         rows: _Rows = fetch(self.connection, _IN_WINDOW, (target, start_ms, end_ms), *_ROW)
         if not rows:
             return None
@@ -197,9 +191,7 @@ class _Wanted:
         self._by_number = np.concatenate([self._by_number, known])
 
 
-def _join(
-    rows: int, parts: list[tuple[NDArray[np.intp], NDArray[np.int32], Bits]]
-) -> tuple[NDArray[np.int32], Bits]:
+def _join(rows: int, parts: list[tuple[NDArray[np.intp], NDArray[np.int32], Bits]]) -> tuple[NDArray[np.int32], Bits]:
     """Pages of different layouts in one matrix, STALE where a series was not on the page."""
     places, numbers, values = parts[0]
     if len(parts) == 1 and len(places) == rows:

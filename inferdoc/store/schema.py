@@ -179,9 +179,7 @@ def transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
 
 def _connect_read_only(path: Path, options: str) -> sqlite3.Connection:
     uri = f"file:{quote(str(path.absolute()))}?{options}"
-    connection = sqlite3.connect(
-        uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
-    )
+    connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except BaseException:
