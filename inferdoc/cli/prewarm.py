@@ -91,3 +91,29 @@ def emit(**asked: Any) -> None:
     from inferdoc.prewarm import command as work
 
     sys.exit(work.emit_plan(**asked))
+
+
+@command.command("backtest")
+@click.option("--input", "path", required=True, metavar="FILE|-", help="CSV `timestamp,value` (plain or gzip).")
+@click.option("--kind", type=click.Choice(["amount", "rate"]), default="amount", show_default=True)
+@click.option(
+    "--rps-per-replica",
+    "rps",
+    type=float,
+    help="Load per second one replica can serve. Default: such that the 99.5 % load needs 20 replicas at 70 %.",
+)
+@click.option("--cold-start", default="5m", show_default=True, metavar="DURATION", help="From creation to ready.")
+@click.option("--min", "minimum", type=int, default=1, show_default=True)
+@click.option("--max", "maximum", type=int)
+@click.option("--tz", "zone", default="UTC", show_default=True, metavar="ZONE", help=ZONE_HELP)
+@click.option("--days", type=click.FloatRange(0.5, 28), default=4.0, show_default=True, help="Replayed at the end.")
+@click.option("--quantile", type=click.FloatRange(0.5, 0.999), help="Adds a policy `chosen` with this quantile.")
+@click.option("--utilisation", type=click.FloatRange(0.05, 1.0), help="Adds a policy `chosen` with this share.")
+@click.option("--price", type=float, metavar="X", help="Of a replica-hour: adds the cost.")
+@click.option("-o", "--output", type=click.Choice(["table", "json", "png", "svg"]), default="table", show_default=True)
+@OUT
+def backtest(**asked: Any) -> None:
+    """Replay history: reactive scaling, the naive floor, the policies, perfect foresight."""
+    from inferdoc.prewarm import command as work
+
+    sys.exit(work.replay(**asked))

@@ -147,8 +147,8 @@ def _trial(folded: Folded, trials: Trials, name: str) -> np.ndarray:
 
 
 def best_baseline(trials: Trials, rivals: dict[str, np.ndarray]) -> str:
-    """The baseline with the least squared error on the user's own recent past, in square-root space; the last value is too
-    erratic to stand in for a day, and the flat level stands in where nothing could be measured."""
+    """The baseline with the least squared error on the user's own recent past, in square-root space; the last value is
+    too erratic to stand in for a day, and the flat level stands in where nothing could be measured."""
     usable = trials.usable
     found = {}
     for name, past in rivals.items():

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-ORDER = 2
-BLOCK_MINUTES = 30.0
+MEMORY_MINUTES = 60.0
+BLOCK_MINUTES = 5.0
 MIN_DAYS = 3
 
 
@@ -35,13 +35,14 @@ def corrections(past: np.ndarray, minutes: float) -> tuple[np.ndarray, np.ndarra
     now, then = np.zeros(width), np.zeros_like(past)
     size = _block(width, minutes)
     blocks = width // size
-    if np.isfinite(past).any(axis=1).sum() < MIN_DAYS or folds * blocks <= 2 * ORDER or blocks < 2:
+    order = max(2, round(MEMORY_MINUTES / (size * minutes)))
+    if np.isfinite(past).any(axis=1).sum() < MIN_DAYS or blocks <= order:
         return now, then
     line = _blocks(past[::-1].reshape(-1), size)
-    ar = burg(line, ORDER)
+    response = _response(burg(line, order), blocks)
     for k in range(-1, folds - 1):
-        known = line[: (folds - 1 - k) * blocks]
-        step = np.repeat(_run(known[-ORDER:], ar, blocks), size)
+        newest = line[: (folds - 1 - k) * blocks][-order:]
+        step = np.repeat(response @ newest, size)
         if k < 0:
             now = step
         else:
@@ -61,8 +62,11 @@ def _blocks(line: np.ndarray, size: int) -> np.ndarray:
     return np.asarray(np.where(known, parts, 0.0).sum(axis=1) / np.maximum(hits, 1))
 
 
-def _run(newest: np.ndarray, ar: np.ndarray, steps: int) -> np.ndarray:
-    line = list(newest)
-    for _ in range(steps):
-        line.append(float(ar @ np.array(line[-1 : -len(ar) - 1 : -1])))
-    return np.array(line[len(newest) :])
+def _response(ar: np.ndarray, steps: int) -> np.ndarray:
+    """float64[steps, order]: what each of the newest values (oldest first) adds to each later step."""
+    order = len(ar)
+    line = np.zeros((order + steps, order))
+    line[:order] = np.eye(order)
+    for i in range(order, order + steps):
+        line[i] = ar @ line[i - order : i][::-1]
+    return line[order:]

@@ -118,7 +118,9 @@ def _floor(result: Forecast, need: np.ndarray, lead: int, wish: Wish) -> tuple[n
         at = (starts + i + 3 * 1440) % MINUTES  # minute 0 of 1970-01-01 was a Thursday, three days after Monday
         np.maximum.at(week, at, need)
     week = np.clip(week, wish.limits.minimum, wish.limits.maximum)
-    week = ahead_of(week, -(-lead // 60))
+    margin = wish.policy.margin_minutes
+    late = ahead_of(week[::-1], margin)[::-1]
+    week = np.maximum(ahead_of(week, -(-lead // 60) + margin), late)
     if len(result.times) * result.step >= 7 * DAY - result.step:
         week = merged_days(week)
     week = steps(ramped(week, wish.limits.ramp), wish.limits.dwell)

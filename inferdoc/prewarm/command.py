@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from inferdoc.errors import ExitCode, InferdocError, SourceError
+from inferdoc.forecast.calendar import zone_of
 from inferdoc.forecast.command import write
 from inferdoc.forecast.csvfile import from_csv
 from inferdoc.forecast.engine import Request
@@ -17,7 +19,7 @@ from inferdoc.forecast.series import Kind
 from inferdoc.prewarm.build import Capacity, Wish, build_plan, build_pool
 from inferdoc.prewarm.explain import explain
 from inferdoc.prewarm.plan import PlanRow, load, parse, to_json
-from inferdoc.prewarm.policy import POLICIES, Limits, Policy
+from inferdoc.prewarm.policy import POLICIES, Limits
 
 
 def plan(
@@ -47,7 +49,7 @@ def plan(
 ) -> int:
     """Plans one pool from a CSV file."""
     chosen = POLICIES[policy]
-    chosen = Policy(chosen.name, quantile or chosen.quantile, utilisation or chosen.utilisation, chosen.capped)
+    chosen = replace(chosen, quantile=quantile or chosen.quantile, utilisation=utilisation or chosen.utilisation)
     request = Request(
         horizon=seconds_of(horizon, "--horizon"),
         zone=zone,
@@ -117,4 +119,45 @@ def emit_plan(*, path: str, goal: str, now: str | None, existing: str | None, ta
     moment = time.time() if now is None else moment_of(now, "--now")
     options = Options(now=moment, existing=existing_object(existing), **given)
     write(emit(read_plan(path), goal, options).encode(), target)
+    return ExitCode.OK
+
+
+def replay(
+    *,
+    path: str,
+    kind: Kind,
+    rps: float | None,
+    cold_start: str,
+    minimum: int,
+    maximum: int | None,
+    zone: str,
+    days: float,
+    quantile: float | None,
+    utilisation: float | None,
+    price: float | None,
+    output: str,
+    target: str | None,
+) -> int:
+    """Back-tests on the end of a CSV file."""
+    from inferdoc.prewarm.backtest import Trial, backtest
+    from inferdoc.prewarm.report import to_image, to_table
+    from inferdoc.prewarm.report import to_json as report_json
+
+    zone_of(zone)
+    trial = Trial(
+        cold_start=seconds_of(cold_start, "--cold-start"),
+        capacity=rps,
+        zone=zone,
+        minimum=minimum,
+        maximum=maximum or 100_000,
+        days=days,
+        quantile=quantile,
+        utilisation=utilisation,
+    )
+    report = backtest(from_csv(path, kind), trial)
+    if output in ("png", "svg"):
+        data = to_image(report, output)
+    else:
+        data = (report_json(report, price) if output == "json" else to_table(report, price)).encode()
+    write(data, target)
     return ExitCode.OK

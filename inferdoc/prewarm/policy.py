@@ -19,18 +19,20 @@ CAP_QUANTILE, CAP_FACTOR, CAP_DAYS = 0.999, 1.05, 7.0
 class Policy:
     """quantile: of the forecast that the floor covers; utilisation: share of a replica's capacity that load may take
     before the floor asks for another; capped: whether the quantile is held below 1.05 x the 99.9 % load of the last 7
-    days (forecasting reference, section 6)."""
+    days (forecasting reference, section 6); margin_minutes: how far the load may come early or stay late, beside how
+    high."""
 
     name: str
     quantile: float
     utilisation: float
     capped: bool
+    margin_minutes: int = 0
 
 
 POLICIES = {
     "economy": Policy("economy", 0.5, 0.70, False),
     "balanced": Policy("balanced", 0.9, 0.85, True),
-    "safe": Policy("safe", 0.9, 0.70, True),
+    "safe": Policy("safe", 0.9, 0.75, True, 15),
 }
 
 

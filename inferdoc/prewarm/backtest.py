@@ -1,0 +1,196 @@
+"""Back-test of prewarm policies on history: what each would have cost and what it would have spared.
+
+The replay covers the last days of the series; every floor comes from forecasts made with what was known at the time.
+Protocol: forecasting reference, section 6."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from inferdoc.errors import InferdocError
+from inferdoc.forecast.calendar import fold, zone_of
+from inferdoc.forecast.engine import HISTORY_DAYS, Request, forecast
+from inferdoc.forecast.outage import without_outages
+from inferdoc.forecast.paths import Folded, fill_gaps
+from inferdoc.forecast.series import DAY, LoadSeries
+from inferdoc.prewarm.build import Capacity, Wish, build_pool, load_per_second
+from inferdoc.prewarm.plan import pool_plan
+from inferdoc.prewarm.policy import POLICIES, Limits, Policy, replicas_for
+from inferdoc.prewarm.replay import TARGET, Outcome, Site, highest_ahead, judge, oracle, per_minute, reactive
+from inferdoc.prewarm.week import minute_of_week
+
+REPLAY_DAYS = 4.0
+REFIT = 6 * 3600
+MARGIN_MINUTES = 2
+PEAK_REPLICAS = 20
+PEAK_QUANTILE = 0.995
+NAIVE = Policy("naive floor", 0.5, TARGET, False)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What is replayed. capacity: load per second one replica can serve (None = such that the 99.5 % load of the
+    history needs 20 replicas at 70 %); cold_start: seconds; days: replayed at the end of the series; quantile: instead
+    of the balanced policy's own; scheduled: whether the plan as emitted (a weekly schedule, made anew each day) is
+    replayed too."""
+
+    cold_start: int
+    capacity: float | None = None
+    zone: str = "UTC"
+    minimum: int = 1
+    maximum: int = 100_000
+    days: float = REPLAY_DAYS
+    quantile: float | None = None
+    utilisation: float | None = None
+    scheduled: bool = True
+    price: float | None = None
+
+
+@dataclass
+class Report:
+    """outcomes: policy -> outcome; abstained: share of the refits at which the forecast abstained."""
+
+    name: str
+    capacity: float
+    cold_start: int
+    days: float
+    abstained: float
+    reason: str
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+
+    def cut(self, policy: str) -> float | None:
+        """Share of the reactive scaler's overload that the policy avoids; None when there was none."""
+        base = self.outcomes["reactive"].overload
+        return None if base <= 0 else 1.0 - self.outcomes[policy].overload / base
+
+    def hours_ratio(self, policy: str) -> float:
+        """Replica-hours relative to the oracle's."""
+        return self.outcomes[policy].hours / max(self.outcomes["oracle"].hours, 1e-9)
+
+
+Levels = dict[str, np.ndarray]
+
+
+def backtest(series: LoadSeries, trial: Trial) -> Report:
+    """Replays the end of `series`. InferdocError when it is too short to replay anything."""
+    clean = without_outages(series)
+    begin = series.end - round(trial.days * DAY / series.step) * series.step
+    history = clean.before(begin)
+    if history.days < 3:
+        needed = f"a back-test of {trial.days:g} days needs at least {trial.days + 3:g}"
+        raise InferdocError(f"{series.days:.1f} days of data: {needed}")
+    capacity = trial.capacity or default_capacity(history)
+    site = Site(capacity * 60, max(1, round(trial.cold_start / 60)), trial.minimum, trial.maximum)
+    replayed = per_minute(clean.before(series.end, trial.days + 1.0))
+    skip = len(replayed) - round(trial.days * 1440)
+    floors, abstained, reason = _floors(clean, begin, capacity, trial, site)
+    report = Report(series.name, capacity, trial.cold_start, trial.days, abstained, reason)
+    lead = np.zeros(skip, dtype=np.int64)
+    report.outcomes["reactive"] = judge(replayed, reactive(replayed, site), site, skip)
+    for name, floor in floors.items():
+        paid = reactive(replayed, site, np.concatenate([lead, floor])[: len(replayed)])
+        report.outcomes[name] = judge(replayed, paid, site, skip)
+    peak = _peak(clean.before(begin, 7.0), capacity, site)
+    report.outcomes["static peak"] = judge(replayed, np.full(len(replayed), peak), site, skip)
+    report.outcomes["oracle"] = judge(replayed, oracle(replayed, site), site, skip)
+    return report
+
+
+def default_capacity(history: LoadSeries) -> float:
+    """Load per second per replica such that the 99.5 % load of the history needs 20 replicas at 70 %."""
+    known = history.values[np.isfinite(history.values)]
+    share = 1.0 / history.step if history.kind == "amount" else 1.0
+    high = float(np.quantile(known, PEAK_QUANTILE)) * share
+    if high <= 0:
+        raise InferdocError("the history holds no load; there is nothing to replay")
+    return high / (PEAK_REPLICAS * TARGET)
+
+
+def _peak(recent: LoadSeries, capacity: float, site: Site) -> int:
+    known = per_minute(recent)
+    known = known[np.isfinite(known)]
+    top = float(known.max()) if len(known) else 0.0
+    return int(np.clip(np.ceil(top / (TARGET * capacity * 60)), site.minimum, site.maximum))
+
+
+def policies(trial: Trial) -> dict[str, Policy]:
+    made = dict(POLICIES)
+    if trial.quantile is not None or trial.utilisation is not None:
+        base = POLICIES["balanced"]
+        quantile, used = trial.quantile or base.quantile, trial.utilisation or base.utilisation
+        made["chosen"] = Policy("chosen", quantile, used, base.capped)
+    return made
+
+
+def _floors(clean: LoadSeries, begin: int, capacity: float, trial: Trial, site: Site) -> tuple[Levels, float, str]:
+    """Floor per minute of each policy, refitted every six hours; and how often the forecast abstained, and why."""
+    wanted = policies(trial)
+    levels = tuple(sorted({0.5, 0.95, *[p.quantile for p in wanted.values()]}))
+    reach = trial.cold_start + 60 * (MARGIN_MINUTES + max(p.margin_minutes for p in wanted.values()))
+    parts: dict[str, list[np.ndarray]] = {"naive floor": [], **{name: [] for name in wanted}}
+    abstentions, refits, reason = 0, 0, ""
+    for moment in range(begin, clean.end, REFIT):
+        known = clean.before(moment, HISTORY_DAYS)
+        minutes = min(REFIT, clean.end - moment) // 60
+        horizon = -(-(REFIT + reach) // clean.step) * clean.step
+        result = forecast(known, Request(horizon, trial.zone, levels=levels, keep_outages=True))
+        refits += 1
+        abstentions += result.abstained
+        reason = result.reason or reason
+        naive = _naive(known, trial.zone, horizon // clean.step)
+        share = 1.0 / clean.step if clean.kind == "amount" else 1.0
+        parts["naive floor"].append(_floor(naive * share, capacity, NAIVE, clean.step, site, minutes))
+        for name, policy in wanted.items():
+            if result.abstained:
+                parts[name].append(np.full(minutes, site.minimum, dtype=np.int64))
+                continue
+            load, _ = load_per_second(known, result, policy)
+            parts[name].append(_floor(load, capacity, policy, clean.step, site, minutes))
+    floors = {name: np.concatenate(found) for name, found in parts.items()}
+    if trial.scheduled:
+        floors["balanced, scheduled"] = _scheduled(clean, begin, capacity, trial)
+    return floors, abstentions / max(refits, 1), reason
+
+
+def _floor(load: np.ndarray, capacity: float, policy: Policy, step: int, site: Site, minutes: int) -> np.ndarray:
+    need = np.clip(replicas_for(load, capacity, policy.utilisation), site.minimum, site.maximum)
+    each = np.repeat(need, max(1, step // 60))
+    early = highest_ahead(each, site.cold + MARGIN_MINUTES + policy.margin_minutes)
+    late = highest_ahead(each[::-1], policy.margin_minutes)[::-1]
+    return np.asarray(np.maximum(early, late)[:minutes])
+
+
+def _naive(known: LoadSeries, zone: str, steps: int) -> np.ndarray:
+    """The load of last week at the same time, else of yesterday: the free floor any cron line could hold."""
+    from inferdoc.forecast.baselines import last_week, yesterday
+
+    rows = fold(known, zone_of(zone), steps)
+    folded = Folded(rows, fill_gaps(rows))
+    made = last_week(folded, rows.count, rows.ahead)
+    if made is None:
+        made = yesterday(folded, rows.count, rows.ahead)
+    if made is None:
+        return np.zeros(steps)
+    return np.asarray(made[rows.row, rows.col] ** 2)
+
+
+def _scheduled(clean: LoadSeries, begin: int, capacity: float, trial: Trial) -> np.ndarray:
+    """The balanced plan as a weekly schedule, made anew each day from what was known then."""
+    zone = zone_of(trial.zone)
+    parts = []
+    for moment in range(begin, clean.end, DAY):
+        wish = Wish(
+            request=Request(7 * DAY, trial.zone, keep_outages=True),
+            policy=POLICIES["balanced"],
+            capacity=Capacity(capacity),
+            limits=Limits(trial.minimum, trial.maximum, scale_to_zero=trial.minimum == 0),
+            cold_start=trial.cold_start,
+            name="pool",
+        )
+        pool = pool_plan(build_pool(clean.before(moment, HISTORY_DAYS), wish))
+        until = min(moment + DAY, clean.end)
+        first = minute_of_week(moment, zone)
+        parts.append(np.array([pool.floor[(first + i) % len(pool.floor)] for i in range((until - moment) // 60)]))
+    return np.concatenate(parts)
