@@ -1,7 +1,7 @@
 """Judging: conditions, recipes, roots and effects.
 
-`from inferdoc import diagnose` must be the function (the public Python interface), and this package has the same name. As
-soon as a module of it is imported, Python binds the name to the package; so the package itself can be called.
+`from inferdoc import diagnose` must be the function (the public Python interface), and this package has the same name.
+As soon as a module of it is imported, Python binds the name to the package; so the package itself can be called.
 """
 
 from __future__ import annotations

@@ -87,7 +87,8 @@ def _replicas(context: Context, match: Match) -> str | None:
     if not arrivals or not finished or arrivals <= finished:
         return None
     pods = sum(1 for m in context.view.fleet.members if m.pool == match.unit.member.pool)
-    return f"{int(np.ceil(1.2 * pods * arrivals / finished))} (now {pods}; {arrivals:.3g}/s arrive, {finished:.3g}/s finish per pod, x 1.2)"
+    needed = int(np.ceil(1.2 * pods * arrivals / finished))
+    return f"{needed} (now {pods}; {arrivals:.3g}/s arrive, {finished:.3g}/s finish per pod, x 1.2)"
 
 
 def _accepted_length(context: Context, match: Match) -> str | None:

@@ -40,18 +40,33 @@ from inferdoc.source.reads import Grid, Matcher
 from inferdoc.times import Moment, resolve_window
 
 CONTEXT_SIGNALS = (
-    *PROGRESS, *LATENCY, "running", "waiting", "kv_usage", "output_len_mean", "process_start_time", "kv_blocks", "error_rate",
-    "arrival_rate", "prompt_tokens_per_request", "prompt_len_mean", "queue_time_mean", "prefill_time_mean", "decode_time_mean",
-    "nixl_xfer_mean", "target_up", "kv_capacity_tokens",
-)  # fmt: skip
+    *PROGRESS,
+    *LATENCY,
+    "running",
+    "waiting",
+    "kv_usage",
+    "output_len_mean",
+    "process_start_time",
+    "kv_blocks",
+    "error_rate",
+    "arrival_rate",
+    "prompt_tokens_per_request",
+    "prompt_len_mean",
+    "queue_time_mean",
+    "prefill_time_mean",
+    "decode_time_mean",
+    "nixl_xfer_mean",
+    "target_up",
+    "kv_capacity_tokens",
+)
 """Read besides what the recipes name: traffic, roles, changes, phases, and the inputs of the numbers in advice."""
 TIER_SIGNALS = ("gpu_util", "sm_clock")
 
 
 @dataclass
 class Options:
-    """What the user chose. match: label matchers for every selector; wanted: the part of the fleet; baseline: (from, until) in
-    milliseconds; slo: limits per model and tier."""
+    """What the user chose. match: label matchers for every selector; wanted: the part of the fleet; baseline: (from,
+    until) in milliseconds; slo: limits per model and tier."""
 
     match: tuple[Matcher, ...] = ()
     wanted: Wanted = field(default_factory=Wanted)
@@ -144,8 +159,16 @@ def _recent(scrapes: Iterable[Scrapes]) -> list[Scrapes]:
 
 
 def _judge_frame(
-    source: Source, frame: SignalFrame, scrapes: Sequence[Scrapes], catalogue: Catalogue, options: Options, wanted: Sequence[str], lead: Grid | None, began: float, read_done: float,
-) -> Diagnosis:  # fmt: skip
+    source: Source,
+    frame: SignalFrame,
+    scrapes: Sequence[Scrapes],
+    catalogue: Catalogue,
+    options: Options,
+    wanted: Sequence[str],
+    lead: Grid | None,
+    began: float,
+    read_done: float,
+) -> Diagnosis:
     grid = frame.grid
     fleet = resolve(frame, catalogue.tiers, options.assignments, options.wanted)
     view = make_view(frame, fleet, lead)
@@ -166,7 +189,7 @@ def _judge_frame(
         window=Window(
             stamp(grid.start_ms / 1000), stamp(grid.end_ms / 1000), view.step_seconds, _baseline(judgement, grid, lead)
         ),
-        source=SourceInfo(source.kind, source.location, list(source.warnings)),  # type: ignore[arg-type]
+        source=SourceInfo(source.kind, source.location, list(source.warnings)),
         verdict=verdict,
         summary=summarise(verdict, findings, len(fleet.members)),
         phases=phases.split_phases(view, units, onset),

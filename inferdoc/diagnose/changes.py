@@ -1,14 +1,14 @@
-"""What changed in the window: restarts, outages that ended, capacity, members, workload. Reported even when not the cause."""
+"""What changed in the window: restarts, outages that ended, capacity, workload. Reported even when not the cause."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from inferdoc.diagnose.context import Context
-from inferdoc.diagnose.excursion import shift
+from inferdoc.diagnose.excursion import STANDARD_ERRORS, shift
 from inferdoc.diagnose.model import Gap, stamp
 from inferdoc.diagnose.view import Unit
 from inferdoc.diagnose.words import figure
@@ -45,29 +45,29 @@ def find_events(context: Context, scrapes: Sequence[Scrapes]) -> list[Event]:
 
 
 def _restarts(context: Context, unit: Unit) -> list[Event]:
-    series = context.view.get(unit, "process_start_time")
-    if series is None:
-        return []
-    known = np.flatnonzero(np.isfinite(series.values))
-    started = series.values[known]
-    found = []
-    for i in np.flatnonzero(np.diff(started) > 1.0):
-        at = float(started[i + 1])
-        found.append(Event(at, "restart", unit.member.pod, f"process started at {stamp(at)}", unit))
-    return found
+    return [
+        Event(now, "restart", unit.member.pod, f"process started at {stamp(now)}", unit)
+        for _, before, now in _moves(context, unit, "process_start_time")
+        if now - before > 1.0
+    ]
 
 
 def _capacity(context: Context, unit: Unit) -> list[Event]:
-    series = context.view.get(unit, "kv_blocks")
+    return [
+        Event(context.view.time_at(step), "capacity", unit.name, f"KV cache blocks {before:.0f} -> {now:.0f}", unit)
+        for step, before, now in _moves(context, unit, "kv_blocks")
+    ]
+
+
+def _moves(context: Context, unit: Unit, signal: str) -> Iterator[tuple[int, float, float]]:
+    """Where a signal of a unit takes another value: (grid step, value before, value from that step on)."""
+    series = context.view.get(unit, signal)
     if series is None:
-        return []
+        return
     known = np.flatnonzero(np.isfinite(series.values))
     values = series.values[known]
-    found = []
     for i in np.flatnonzero(np.diff(values) != 0):
-        detail = f"KV cache blocks {values[i]:.0f} -> {values[i + 1]:.0f}"
-        found.append(Event(context.view.time_at(int(known[i + 1])), "capacity", unit.name, detail, unit))
-    return found
+        yield int(known[i + 1]), float(values[i]), float(values[i + 1])
 
 
 def _outages(context: Context, target: Scrapes) -> list[Event]:
@@ -92,7 +92,7 @@ def workload_events(context: Context, unit: Unit, split: int, last: int) -> list
     for name in WORKLOAD:
         series = context.view.get(unit, name)
         moved = None if series is None else shift(series.values, split, last, context.clock)
-        if moved is None or abs(moved.errors) < 3.0 or moved.before <= 0:
+        if moved is None or abs(moved.errors) < STANDARD_ERRORS or moved.before <= 0:
             continue
         ratio = moved.after / moved.before
         if ratio >= WORKLOAD_RATIO or ratio <= 1 / WORKLOAD_RATIO:

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from inferdoc.catalogue.recipe import Condition
 from inferdoc.catalogue.signal import Signal, Tiers
 from inferdoc.config import SloSection
-from inferdoc.diagnose.excursion import Clock, Excursion, Rule, find
+from inferdoc.diagnose.excursion import DEFAULT_SHARE, Clock, Excursion, Rule, find
 from inferdoc.diagnose.view import Unit, View
+from inferdoc.times import length_of
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,12 @@ class Context:
 def absent(signal: str, unit: Unit) -> Outcome:
     """The answer where the signal does not exist for the unit."""
     return Outcome(None, f"{signal} is not visible", signal, unit.name, missing=(signal,))
+
+
+def rule_asked(condition: Condition, ratio: float, by: float = 0.0) -> Rule:
+    """A rule with the `share_of` and `for` of a condition."""
+    hold_seconds = length_of(condition.for_) if condition.for_ else None
+    return Rule(ratio, by=by, share=condition.share_of or DEFAULT_SHARE, hold_seconds=hold_seconds)
 
 
 def quiet(values: np.ndarray) -> float | None:

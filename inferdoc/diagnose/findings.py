@@ -74,7 +74,7 @@ class FindingMaker:
         return Finding(
             id=recipe.id,
             title=recipe.title,
-            severity=cause.severity,  # type: ignore[arg-type]
+            severity=cause.severity,
             certainty=match.certainty,
             score=round(score(cause), 3),
             phase=recipe.phase,
@@ -132,9 +132,17 @@ class FindingMaker:
             query = Rendering(self.context.signals, self.context.tiers, extra=extra).signal(outcome.signal)
         since = None if outcome.first is None or outcome.from_start else stamp(self.context.view.time_at(outcome.first))
         return EvidenceItem(
-            outcome.signal, outcome.text, piece.role, outcome.entity, _plain(outcome.baseline), _plain(outcome.observed),
-            _plain(outcome.threshold), outcome.unit, since, query,
-        )  # fmt: skip
+            outcome.signal,
+            outcome.text,
+            piece.role,
+            outcome.entity,
+            _plain(outcome.baseline),
+            _plain(outcome.observed),
+            _plain(outcome.threshold),
+            outcome.unit,
+            since,
+            query,
+        )
 
     def _change(self, cause: Cause) -> Change | None:
         """What changed just before the onset: an event of these pods, a workload driver, or a shift of the traffic."""
@@ -142,12 +150,10 @@ class FindingMaker:
         near = max(MIN_NEAR_SECONDS, NEAR_WINDOWS * self.context.view.frame.grid.rate_ms / 1000)
         pods = {m.unit.member.pod for m in cause.matches}
         for event in reversed(self.events):
-            if (
-                event.kind in ("restart", "capacity")
-                and at - near <= event.at <= at + self.context.clock.scrape_seconds
-            ):
-                if event.unit is None or event.unit.member.pod in pods:
-                    return Change(stamp(event.at), event.kind, event.entity, event.detail)
+            of_these = event.unit is None or event.unit.member.pod in pods
+            in_time = at - near <= event.at <= at + self.context.clock.scrape_seconds
+            if event.kind in ("restart", "capacity") and of_these and in_time:
+                return Change(stamp(event.at), event.kind, event.entity, event.detail)
         for driver in cause.drivers:
             detail = f"{driver.recipe.title}: {driver.best.evidence[0].outcome.text}"
             return Change(stamp(self.context.view.time_at(driver.onset)), "workload", driver.best.unit.name, detail)

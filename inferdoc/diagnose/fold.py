@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from inferdoc.catalogue.recipe import Recipe
+from inferdoc.catalogue.recipe import Recipe, Severity
 from inferdoc.diagnose.match import Match
 from inferdoc.fleet.members import Pool
 
 KIND_ORDER = {"hardware": 0, "process": 1, "local": 2, "driver": 3, "unexplained": 4, "telemetry": 5}
 CERTAINTY = {"proven": 1.0, "likely": 0.8, "possible": 0.5}
 SEVERITY = {"critical": 1.0, "warning": 0.7, "info": 0.2}
+
+WIDE_SCOPES = {"pool", "fleet", "tenant"}
 
 
 @dataclass
@@ -38,12 +40,16 @@ class Cause:
         return max(self.matches, key=lambda m: (CERTAINTY[m.certainty], -m.onset))
 
     @property
-    def severity(self) -> str:
+    def pods(self) -> set[tuple[str, str, str]]:
+        return {m.unit.member.key for m in self.matches}
+
+    @property
+    def severity(self) -> Severity:
         return "critical" if any(m.critical for m in self.matches) else self.recipe.severity
 
 
 def group(matches: Iterable[Match], pool_sizes: Mapping[Pool, int]) -> list[Cause]:
-    """Matches of one recipe in one pool are one cause; a cause that must hold for a share of the pool does, or is dropped."""
+    """Matches of one recipe in one pool are one cause; dropped where it must hold for a larger share of the pool."""
     found: dict[tuple[str, Pool], Cause] = {}
     for match in matches:
         key = match.recipe.id, match.unit.member.pool
@@ -71,55 +77,61 @@ def reach(recipe_id: str, recipes: Mapping[str, Recipe]) -> set[str]:
 def fold(causes: Sequence[Cause], recipes: Mapping[str, Recipe], slack: int) -> list[Cause]:
     """The roots, best first, with effects and drivers put under them.
 
-    An effect begins no earlier than its cause (minus `slack` steps) and serves the same model. A workload driver is a
-    root only where nothing local explains the harm of its model.
+    An effect begins no earlier than its cause (minus `slack` steps), serves the same model and touches the same pods, or
+    is reached through the pool or the other role. A workload driver is a root only where nothing local explains most of
+    the pods it hurts.
     """
     downstream = {cause.recipe.id: reach(cause.recipe.id, recipes) for cause in causes}
     order = sorted(causes, key=lambda c: (KIND_ORDER[c.recipe.kind], c.onset, -CERTAINTY[c.best.certainty]))
     roots: list[Cause] = []
     for cause in order:
-        if cause.recipe.kind == "unexplained" and any(
-            _same_family(r, cause) and r.recipe.kind != "telemetry" for r in roots
-        ):
+        if cause.recipe.kind == "unexplained" and any(_touch(r, cause) and r.recipe.kind != "telemetry" for r in roots):
             continue
         parent = next((r for r in roots if _explains(r, cause, downstream, slack)), None)
-        if parent is None:
-            adopted = [
-                r
-                for r in roots
-                if _explains(cause, r, downstream, slack) and not _explains(r, cause, downstream, slack)
-            ]
-            for child in adopted:
-                if cause.recipe.kind != "driver":
-                    roots.remove(child)
-                    cause.effects += [child, *child.effects]
-                    child.effects = []
-            if cause.recipe.kind == "driver" and any(
-                _same_family(r, cause) and r.recipe.kind in ("local", "hardware", "process") for r in roots
-            ):
-                host = next(
-                    r for r in roots if _same_family(r, cause) and r.recipe.kind in ("local", "hardware", "process")
-                )
-                host.drivers.append(cause)
-                continue
-            roots.append(cause)
-        else:
-            parent.effects += [cause, *cause.effects]
-            cause.effects = []
+        if parent is not None:
+            _adopt(parent, cause)
+            continue
+        host = _local_host(roots, cause) if cause.recipe.kind == "driver" else None
+        if host is not None:
+            host.drivers.append(cause)
+            continue
+        if cause.recipe.kind != "driver":
+            for child in [r for r in roots if _explains(cause, r, downstream, slack)]:
+                roots.remove(child)
+                _adopt(cause, child)
+        roots.append(cause)
     return sorted(roots, key=lambda c: (-score(c), c.onset))
+
+
+def _adopt(parent: Cause, child: Cause) -> None:
+    """Put a cause and what it explains under another."""
+    parent.effects += [child, *child.effects]
+    child.effects = []
+
+
+def _local_host(roots: Sequence[Cause], driver: Cause) -> Cause | None:
+    """The local root under which a workload driver is a mere change: it holds on most of the driver's pods."""
+    for root in roots:
+        local = root.recipe.kind in ("local", "hardware", "process")
+        if local and _same_family(root, driver) and len(root.pods & driver.pods) * 2 >= len(driver.pods):
+            return root
+    return None
 
 
 def _same_family(a: Cause, b: Cause) -> bool:
     return a.pool.family == b.pool.family
 
 
+def _touch(a: Cause, b: Cause) -> bool:
+    """Whether one cause can reach the other: shared pods, the other role of the model, or a scope wider than a pod."""
+    wide = {a.recipe.scope, b.recipe.scope} & WIDE_SCOPES
+    spreads = a.recipe.kind == "process" or a.pool.role != b.pool.role
+    return _same_family(a, b) and bool(a.pods & b.pods or wide or spreads)
+
+
 def _explains(a: Cause, b: Cause, downstream: Mapping[str, set[str]], slack: int) -> bool:
-    return (
-        _same_family(a, b)
-        and b.recipe.id in downstream[a.recipe.id]
-        and a.onset <= b.onset + slack
-        and a.recipe.kind != "telemetry"
-    )
+    named = b.recipe.id in downstream[a.recipe.id] and a.recipe.kind != "telemetry"
+    return named and a.onset <= b.onset + slack and _touch(a, b)
 
 
 def score(cause: Cause) -> float:

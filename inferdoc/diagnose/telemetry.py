@@ -29,7 +29,7 @@ def add_telemetry(frame: SignalFrame, signals: Mapping[str, Signal], scrapes: Se
 
 
 def _steady(signal: Signal) -> bool:
-    """Signals whose series stand on every page of their exporter: single gauges and counters, no ratio, no label match."""
+    """Signals whose series stand on every page of their exporter: single gauges and counters without label match."""
     return (
         any((r.gauge or r.rate) and not r.match and not r.formula for r in signal.readings) and signal.level == "engine"
     )
@@ -77,7 +77,7 @@ def _duplicates(frame: SignalFrame) -> SignalMatrix | None:
 
 
 def _missing(frame: SignalFrame, scrapes: Sequence[Scrapes]) -> SignalMatrix | None:
-    """One minus scrapes seen over scrapes expected in a rate window, between the first and the last scrape of a target."""
+    """One minus scrapes seen over scrapes expected in a rate window, from the first to the last scrape of a target."""
     grid = frame.grid
     expected = grid.rate_ms / grid.interval_ms
     entities, values = [], []

@@ -21,6 +21,8 @@ COLOURS = {
     "unknown": "magenta",
 }
 SHORT_LIST = 4
+BASIC = 8
+"""How many of the missing signals an answer of "unknown" names; the judge asks for the basic ones first."""
 
 
 def text(answer: Diagnosis, *, verbose: bool = False, colour: bool = False) -> str:
@@ -120,7 +122,10 @@ def _not_judged(answer: Diagnosis, verbose: bool) -> Iterator[str]:
     if not answer.not_judged:
         return
     yield ""
-    if not verbose and answer.verdict != "unknown":
+    if answer.verdict == "unknown":
+        yield from _wrap(f"missing: {', '.join(answer.coverage.signals_absent[:BASIC])} and others", "")
+        yield "switch on: scrape the /metrics page of the vLLM API port; `inferdoc doctor` says what this source shows"
+    if not verbose:
         yield from _wrap(f"not judged: {', '.join(n.id for n in answer.not_judged)} (-v says what to switch on)", "")
         return
     yield "not judged"

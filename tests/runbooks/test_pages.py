@@ -33,7 +33,7 @@ HEADINGS = [
 ]
 
 # Findings that the judge makes itself, when no recipe fits.
-WITHOUT_RECIPE = {"unexplained-anomaly"}
+WITHOUT_RECIPE: set[str] = set()
 
 # Advice that is outdated, does not exist or does harm. A page does not even name the first group; a sentence that
 # matches the second group must forbid the thing.

@@ -6,11 +6,10 @@ import numpy as np
 
 from inferdoc.catalogue.recipe import Condition
 from inferdoc.diagnose.conditions.render import Rendering, number
-from inferdoc.diagnose.context import Context, Outcome, absent
-from inferdoc.diagnose.excursion import DEFAULT_SHARE, STANDARD_ERRORS, Rule, find, held
+from inferdoc.diagnose.context import Context, Outcome, absent, quiet, rule_asked
+from inferdoc.diagnose.excursion import STANDARD_ERRORS, Rule, find, held
 from inferdoc.diagnose.view import Unit
 from inferdoc.diagnose.words import figure
-from inferdoc.times import length_of
 
 
 def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
@@ -68,13 +67,10 @@ def _odd(condition: Condition, context: Context, entity: str, own: np.ndarray, o
     if context.split is not None:
         mask[: context.split] = False
         finite[: context.split] = False
-    rule = Rule(
-        factor,
-        share=condition.share_of or DEFAULT_SHARE,
-        hold_seconds=length_of(condition.for_) if condition.for_ else None,
-    )
+    rule = rule_asked(condition, factor)
     stretch = held(mask, finite, rule, context.clock)
-    own_now, usual_now = _at(own, mask if stretch else finite), _at(usual, mask if stretch else finite)
+    looked_at = mask if stretch else finite
+    own_now, usual_now = quiet(own[looked_at]), quiet(usual[looked_at])
     if stretch is None:
         text = f"{title} is like its peers' ({figure(own_now, measure)} against {figure(usual_now, measure)})"
         return Outcome(False, text, signal, entity, measure, baseline=usual_now, observed=own_now, threshold=factor)
@@ -96,7 +92,7 @@ def _odd(condition: Condition, context: Context, entity: str, own: np.ndarray, o
 
 
 def _on_average(condition: Condition, context: Context, entity: str, own: np.ndarray, others: np.ndarray) -> Outcome:
-    """Whether the mean over the episode stands off the peers' by the factor and by three standard errors."""
+    """Whether the mean over the episode stands off the peers' by the factor and by two standard errors."""
     signal, factor = str(condition.signal), float(condition.differs or 1.0)
     title, measure = context.signals[signal].title, context.signals[signal].unit
     start, stop = context.split or 0, context.view.steps if context.last is None else context.last + 1
@@ -122,11 +118,6 @@ def _median_of(rows: np.ndarray) -> np.ndarray:
     if seen.any():
         result[seen] = np.nanmedian(rows[:, seen], axis=0)
     return result
-
-
-def _at(values: np.ndarray, mask: np.ndarray) -> float | None:
-    chosen = values[mask & np.isfinite(values)]
-    return float(np.median(chosen)) if len(chosen) else None
 
 
 def explain(condition: Condition) -> str:

@@ -35,10 +35,9 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
             best = max(best, rank_correlation(a[both], b[both]))
     titles = context.signals[signal].title, context.signals[leader].title
     holds = best >= CORRELATION
-    return Outcome(
-        holds, f"{titles[0]} {'moves' if holds else 'does not move'} with {titles[1].lower()} (rank correlation {best:.2f})",
-        signal, unit.name, "", observed=best, threshold=CORRELATION,
-    )  # fmt: skip
+    moves = "moves" if holds else "does not move"
+    text = f"{titles[0]} {moves} with {titles[1].lower()} (rank correlation {best:.2f})"
+    return Outcome(holds, text, signal, unit.name, "", observed=best, threshold=CORRELATION)
 
 
 def explain(condition: Condition) -> str:

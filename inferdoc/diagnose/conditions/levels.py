@@ -6,11 +6,10 @@ import numpy as np
 
 from inferdoc.catalogue.recipe import Condition
 from inferdoc.diagnose.conditions.render import Rendering
-from inferdoc.diagnose.context import Context, Outcome, absent
-from inferdoc.diagnose.excursion import DEFAULT_SHARE, Rule, held
+from inferdoc.diagnose.context import Context, Outcome, absent, rule_asked
+from inferdoc.diagnose.excursion import held
 from inferdoc.diagnose.view import Unit
 from inferdoc.diagnose.words import figure
-from inferdoc.times import length_of
 
 
 def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
@@ -27,22 +26,15 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
         mask[: context.split] = False
         finite = finite.copy()
         finite[: context.split] = False
-    rule = Rule(
-        2.0,
-        share=condition.share_of or DEFAULT_SHARE,
-        hold_seconds=length_of(condition.for_) if condition.for_ else None,
-    )
-    stretch = held(mask, finite, rule, context.clock)
-    measure = context.signals[signal].unit
-    about = dict(signal=signal, entity=unit.name, unit=measure, threshold=limit)
-    side = "above" if up else "below"
+    stretch = held(mask, finite, rule_asked(condition, 2.0), context.clock)
+    title, measure = context.signals[signal].title, context.signals[signal].unit
     wanted = f"{figure(limit, measure)}{f' ({name})' if name else ''}"
-    title = context.signals[signal].title
     if stretch is None:
         seen = series.values[finite]
         extreme = float(seen.max() if up else seen.min()) if len(seen) else None
-        text = f"{title} stays {'at or below' if up else 'at or above'} {wanted} ({'highest' if up else 'lowest'} {figure(extreme, measure)})"
-        return Outcome(False, text, observed=extreme, **about)  # type: ignore[arg-type]
+        side, farthest = ("at or below", "highest") if up else ("at or above", "lowest")
+        text = f"{title} stays {side} {wanted} ({farthest} {figure(extreme, measure)})"
+        return Outcome(False, text, signal, unit.name, measure, observed=extreme, threshold=limit)
     first, last = stretch
     inside = series.values[first : last + 1][mask[first : last + 1]]
     before = series.values[:first][np.isfinite(series.values[:first])]
@@ -50,13 +42,16 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     observed = float(np.median(inside))
     return Outcome(
         True,
-        f"{title} is {side} {wanted}: {figure(observed, measure)}",
+        f"{title} is {'above' if up else 'below'} {wanted}: {figure(observed, measure)}",
+        signal,
+        unit.name,
+        measure,
         first=first,
         last=last,
         baseline=calm,
         observed=observed,
+        threshold=limit,
         from_start=first < context.clock.calm_steps,
-        **about,  # type: ignore[arg-type]
     )
 
 

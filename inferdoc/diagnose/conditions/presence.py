@@ -14,9 +14,13 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     wanted = bool(condition.present) if condition.present is not None else not condition.absent
     title = context.signals[signal].title
     return Outcome(
-        there == wanted, f"{title} is {'visible' if there else 'not visible'}", signal, unit.name, from_start=True,
+        there == wanted,
+        f"{title} is {'visible' if there else 'not visible'}",
+        signal,
+        unit.name,
+        from_start=True,
         missing=() if there or not wanted else (signal,),
-    )  # fmt: skip
+    )
 
 
 def explain(condition: Condition) -> str:

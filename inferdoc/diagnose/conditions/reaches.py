@@ -37,9 +37,17 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
         else f"does not meet {figure(limit, measure)} soon"
     )
     return Outcome(
-        holds, text, signal, unit.name, measure, first=start if holds else None, last=context.view.steps - 1 if holds else None,
-        baseline=early, observed=now, threshold=limit,
-    )  # fmt: skip
+        holds,
+        text,
+        signal,
+        unit.name,
+        measure,
+        first=start if holds else None,
+        last=context.view.steps - 1 if holds else None,
+        baseline=early,
+        observed=now,
+        threshold=limit,
+    )
 
 
 def explain(condition: Condition) -> str:

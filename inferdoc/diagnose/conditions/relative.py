@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from inferdoc.catalogue.recipe import Condition
 from inferdoc.diagnose.conditions.render import Rendering, number
-from inferdoc.diagnose.context import Context, Outcome, absent, quiet
-from inferdoc.diagnose.excursion import DEFAULT_SHARE, STANDARD_ERRORS, Excursion, Rule, against, shift
+from inferdoc.diagnose.context import Context, Outcome, absent, quiet, rule_asked
+from inferdoc.diagnose.excursion import STANDARD_ERRORS, Excursion, Rule, against, shift
 from inferdoc.diagnose.view import Series, Unit
 from inferdoc.diagnose.words import figure
-from inferdoc.times import length_of
 
 
 def rule_of(condition: Condition, context: Context) -> Rule:
     """The rule a rises or falls condition asks for; the signal's floor is the least it must move."""
     ratio = condition.rises if condition.rises is not None else condition.falls
     floor = context.signals[str(condition.signal)].floor
-    return Rule(
-        float(ratio or 1.0),
-        by=max(condition.by or 0.0, floor),
-        share=condition.share_of or DEFAULT_SHARE,
-        hold_seconds=length_of(condition.for_) if condition.for_ else None,
-    )
+    return rule_asked(condition, float(ratio or 1.0), by=max(condition.by or 0.0, floor))
 
 
 def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
@@ -87,9 +81,17 @@ def _averaged(signal: str, series: Series, rule: Rule, context: Context, unit: U
     holds = beyond and abs(moved.errors) >= STANDARD_ERRORS
     text = f"{title} goes from {figure(moved.before, measure)} to {figure(moved.after, measure)} on average"
     return Outcome(
-        holds, text, signal, unit.name, measure, first=context.split if holds else None, last=last if holds else None,
-        baseline=moved.before, observed=moved.after, threshold=limit,
-    )  # fmt: skip
+        holds,
+        text,
+        signal,
+        unit.name,
+        measure,
+        first=context.split if holds else None,
+        last=last if holds else None,
+        baseline=moved.before,
+        observed=moved.after,
+        threshold=limit,
+    )
 
 
 def explain(condition: Condition) -> str:

@@ -33,7 +33,7 @@ LIKE: Mapping[Level, tuple[str, ...]] = {
 
 FUNCTIONS = {"last": "", "max": "max_over_time", "mean": "avg_over_time", "rate": "rate", "increase": "increase"}
 SCRAPED = ("cluster", "namespace", "job", "instance")
-ENGINE_SIGN = "vllm:cache_config_info"
+ENGINE_SIGN = "vllm:num_requests_running"
 SEEN_WITHIN = "1d"
 MIN_OBSERVATIONS = 20
 """A quantile, mean or share of fewer events in the window says nothing."""
@@ -48,16 +48,20 @@ neither role nor tier."""
 
 @dataclass(frozen=True)
 class Said:
-    """A clause of a rule: an expression that has series while it holds, and the labels it may be joined on."""
+    """A clause of a rule: an expression that has series while it holds, the labels it may be joined on, and the word
+    that joins its parts, where it has several."""
 
     text: str
     by: tuple[str, ...]
+    word: str = ""
 
     def joined(self, word: str, other: Said) -> Said:
         """`self and other`, on the labels both have; where these are all labels of both, without saying so."""
         shared = tuple(label for label in self.by if label in other.by)
         on = "" if self.by == other.by else f" on ({', '.join(shared)})"
-        return Said(f"{clause(self.text)}\n{word}{on} {clause(other.text)}", self.by if word != "or" else shared)
+        chain = self.word == word or (self.word != "or" and word != "or" and bool(self.word))
+        text = f"{self.text if chain else clause(self.text)}\n{word}{on} {clause(other.text)}"
+        return Said(text, self.by if word != "or" else shared, word)
 
 
 @dataclass(frozen=True)
@@ -276,7 +280,7 @@ def _formula(node: ast.expr, terms: Mapping[str, str]) -> str:
         case ast.UnaryOp(operand=operand):
             return f"-{_formula(operand, terms)}"
         case ast.Call(func=ast.Name(id=name), args=[first, limit]):
-            return f"{name}({_formula(first, terms)}, {_formula(limit, terms)})"
+            return f"{name}({_bare(_formula(first, terms))}, {_formula(limit, terms)})"
         case ast.BinOp(left=left, op=ast.Div(), right=right):
             below = _formula(right, terms)
             plain = isinstance(right, ast.Constant | ast.Call)

@@ -18,7 +18,10 @@ TREND = "15m"
 
 
 def trend(values: np.ndarray, step_seconds: float) -> tuple[float, float, float] | None:
-    """(least-squares slope per second, median of the first third, median of the last third); None for too few points."""
+    """Of values float64[T]: (least-squares slope per second, median of the first third, median of the last third).
+
+    None for too few points.
+    """
     finite = np.isfinite(values)
     if finite.sum() < 6:
         return None
@@ -43,11 +46,20 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     slope, early, late = found
     grows = late > EARLY_TO_LATE * early if wanted >= 0 else late < early / EARLY_TO_LATE
     holds = grows and (slope >= wanted if wanted >= 0 else slope <= wanted)
-    text = f"{title} {'keeps moving' if holds else 'has no trend'}: {figure(early, measure)} early, {figure(late, measure)} late in the episode"
+    course = f"{figure(early, measure)} early, {figure(late, measure)} late in the episode"
+    text = f"{title} {'keeps moving' if holds else 'has no trend'}: {course}"
     return Outcome(
-        holds, text, signal, unit.name, measure, first=start if holds else None, last=stop - 1 if holds else None,
-        baseline=early, observed=late, threshold=wanted,
-    )  # fmt: skip
+        holds,
+        text,
+        signal,
+        unit.name,
+        measure,
+        first=start if holds else None,
+        last=stop - 1 if holds else None,
+        baseline=early,
+        observed=late,
+        threshold=wanted,
+    )
 
 
 def explain(condition: Condition) -> str:

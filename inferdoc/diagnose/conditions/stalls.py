@@ -6,7 +6,7 @@ import numpy as np
 
 from inferdoc.catalogue.recipe import Condition
 from inferdoc.diagnose.conditions.render import JOIN, Rendering, Said
-from inferdoc.diagnose.context import Context, Outcome, absent
+from inferdoc.diagnose.context import Context, Outcome, absent, quiet
 from inferdoc.diagnose.view import Unit
 from inferdoc.diagnose.words import figure
 
@@ -25,8 +25,7 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     with np.errstate(invalid="ignore"):
         stuck = (progress.values == 0) & (work.values > 0)
         moved = progress.values > 0
-    title = context.signals[progress_name].title
-    measure = context.signals[progress_name].unit
+    title, measure = context.signals[progress_name].title, context.signals[progress_name].unit
     last = _last_known(progress.values)
     length = _run_ending_at(stuck, last)
     begin = last - length + 1
@@ -36,12 +35,14 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     need = max(context.clock.steps(0, MIN_SCRAPES), LONGEST_GAP_FACTOR * longest)
     if not moved[:begin].any() or length + earlier < need or length < 2:
         text = f"{title} moves while there is work"
-        return Outcome(False, text, progress_name, unit.name, measure, observed=_median(progress.values))
+        return Outcome(False, text, progress_name, unit.name, measure, observed=quiet(progress.values))
     first = max(0, begin - earlier)
-    usual = _median(progress.values[:first])
+    usual = quiet(progress.values[:first])
+    work_signal = context.signals[work_name]
+    work_left = figure(float(work.values[last]), work_signal.unit)
     return Outcome(
         True,
-        f"{title} stands at 0 (usually {figure(usual, measure)}) while {context.signals[work_name].title.lower()} reads {figure(float(work.values[last]), context.signals[work_name].unit)}",
+        f"{title} stands at 0 (usually {figure(usual, measure)}) while {work_signal.title.lower()} reads {work_left}",
         progress_name,
         unit.name,
         measure,
@@ -73,11 +74,6 @@ def _longest_pause(stuck: np.ndarray, moved: np.ndarray) -> int:
             run = 0
         longest = max(longest, run)
     return longest
-
-
-def _median(values: np.ndarray) -> float | None:
-    seen = values[np.isfinite(values)]
-    return float(np.median(seen)) if len(seen) else None
 
 
 def explain(condition: Condition) -> str:
