@@ -11,7 +11,8 @@ from inferdoc.diagnose.context import Outcome
 
 
 def combine(kind: str, outcomes: Sequence[Outcome]) -> Outcome:
-    """One answer of several: unknown counts as unknown unless the others decide without it."""
+    """One answer of several: unknown counts as unknown unless the others decide without it. The parts of `any` are
+    alternative observations of one thing, so one that can be made decides; those of `all` must overlap in time."""
     if kind == "not_":
         (one,) = outcomes
         return replace(one, holds=None if one.holds is None else not one.holds, first=None, last=None, parts=(one,))
@@ -33,12 +34,12 @@ def combine(kind: str, outcomes: Sequence[Outcome]) -> Outcome:
     unknown = [o for o in outcomes if o.holds is None]
     if unknown:
         return replace(unknown[0], missing=_missing(unknown), parts=tuple(outcomes))
-    begins = [o.first for o in outcomes if o.first is not None]
-    ends = [o.last for o in outcomes if o.last is not None]
+    first = max((o.first for o in outcomes if o.first is not None), default=None)
+    last = min((o.last for o in outcomes if o.last is not None), default=None)
     text = "; ".join(o.text for o in outcomes)
-    return replace(
-        outcomes[0], text=text, first=max(begins, default=None), last=min(ends, default=None), parts=tuple(outcomes)
-    )
+    if first is not None and last is not None and first > last:
+        return replace(outcomes[0], holds=False, text=f"not at the same time: {text}", parts=tuple(outcomes))
+    return replace(outcomes[0], text=text, first=first, last=last, parts=tuple(outcomes))
 
 
 def _missing(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
