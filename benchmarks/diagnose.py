@@ -2,8 +2,9 @@
 
 usage: python benchmarks/diagnose.py [RECORDING.om.gz] [--pods 8 64]
 
-The fleets are made by repeating a recording under other pod names. Each measurement runs in a process of its own, so that the
-peak memory is that of one diagnosis. With Debian's `prometheus` on the PATH the same fleet is back-filled into a real server.
+The fleets are made by repeating a recording under other pod names. Each measurement runs in a process of its own, so
+that the peak memory is that of one diagnosis. With Debian's `prometheus` on the PATH the same fleet is back-filled into
+a real server.
 """
 
 from __future__ import annotations
@@ -27,18 +28,19 @@ TURNS = 3
 
 
 def fleet_text(recording: Path, pods: int, out: Path) -> None:
-    """Write the recording `pods` times under the names vllm-0, vllm-1, ..., family by family, as OpenMetrics wants it."""
+    """Write the recording `pods` times under other pod names, family by family, as OpenMetrics wants it."""
     from inferdoc.store import Store, import_file
     from inferdoc.store.exporter import export
 
     with tempfile.TemporaryDirectory() as folder:
-        text = gzip.open(recording, "rt").read()
+        text = gzip.decompress(recording.read_bytes()).decode()
         with Store.open(Path(folder) / "fleet.db", "w") as store:
             for pod in range(pods):
                 one = Path(folder) / "one.om"
-                one.write_text(text.replace('pod="vllm-0"', f'pod="bench-{pod}"').replace('instance="', f'instance="{pod}-'))
+                renamed = text.replace('pod="vllm-0"', f'pod="bench-{pod}"').replace('instance="', f'instance="{pod}-')
+                one.write_text(renamed)
                 import_file(store, str(one))
-        with Store.open(Path(folder) / "fleet.db") as store, open(out, "wb") as stream:
+        with Store.open(Path(folder) / "fleet.db") as store, out.open("wb") as stream:
             export(store, store.first_ms() or 0, store.latest_ms() or 0, stream)
 
 
@@ -70,7 +72,8 @@ def measure(kind: str, place: str) -> dict[str, float]:
 
 
 def in_a_process(kind: str, place: str) -> dict[str, float]:
-    done = subprocess.run([sys.executable, __file__, "--measure", kind, place], capture_output=True, text=True, check=True)
+    command = [sys.executable, __file__, "--measure", kind, place]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     found: dict[str, float] = json.loads(done.stdout)
     return found
 
@@ -79,9 +82,8 @@ class Server:
     """A real Prometheus over back-filled blocks."""
 
     def __init__(self, text: Path, folder: Path) -> None:
-        done = subprocess.run(
-            ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(text), str(folder / "data")], capture_output=True, text=True
-        )
+        fill = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(text), str(folder / "data")]
+        done = subprocess.run(fill, capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"promtool: {done.stderr.strip()[-200:]}")
         with socket.socket() as free:
@@ -91,12 +93,15 @@ class Server:
         self.url = f"http://127.0.0.1:{port}"
         self.process = subprocess.Popen(
             [
-                "prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
-                "--storage.tsdb.retention.time=100y", f"--web.listen-address=127.0.0.1:{port}",
+                "prometheus",
+                f"--config.file={folder}/prometheus.yml",
+                f"--storage.tsdb.path={folder}/data",
+                "--storage.tsdb.retention.time=100y",
+                f"--web.listen-address=127.0.0.1:{port}",
             ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        )
         for _ in range(150):
             try:
                 urllib.request.urlopen(self.url + "/-/ready", timeout=1)
@@ -110,7 +115,9 @@ class Server:
         self.process.wait(30)
 
 
-def row(source: str, pods: int, turns: list[dict[str, float]]) -> str:
+def measured(source: str, pods: int, place: str) -> str:
+    """A row of the table: the best of several diagnoses, and the median ratio of their time to that of bare reads."""
+    turns = [in_a_process(source, place) for _ in range(TURNS)]
     best = min(turns, key=lambda t: t["wall"])
     ratio = sorted(t["wall"] / t["bare"] for t in turns)[len(turns) // 2]
     return (
@@ -138,11 +145,11 @@ def main() -> None:
             fleet_text(asked.recording, pods, folder / "fleet.om")
             with Store.open(folder / "fleet.db", "w") as store:
                 import_file(store, str(folder / "fleet.om"))
-            print(row("store", pods, [in_a_process("store", str(folder / "fleet.db")) for _ in range(TURNS)]), flush=True)
+            print(measured("store", pods, str(folder / "fleet.db")), flush=True)
             if shutil.which("prometheus") and shutil.which("promtool"):
                 server = Server(folder / "fleet.om", folder)
                 try:
-                    print(row("prometheus", pods, [in_a_process("prometheus", server.url) for _ in range(TURNS)]), flush=True)
+                    print(measured("prometheus", pods, server.url), flush=True)
                 finally:
                     server.stop()
             else:

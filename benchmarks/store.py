@@ -69,8 +69,10 @@ def main() -> None:
         rows = [of_files("smallest recording", files[:1], work), of_files("largest recording", files[-1:], work)]
         rows.append(of_files(f"all {len(files)} recordings", files, work))
         rows.append(of_fleet(files[-1], asked.pods, asked.minutes, work))
-    print("| what | samples | store, bytes/sample | Prometheus block, bytes/sample | in, samples/s "
-          "| promtool, samples/s | read back |")
+    print(
+        "| what | samples | store, bytes/sample | Prometheus block, bytes/sample | in, samples/s "
+        "| promtool, samples/s | read back |"
+    )
     print("|---|---|---|---|---|---|---|")
     for row in rows:
         print(row.line())

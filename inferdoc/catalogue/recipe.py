@@ -80,8 +80,9 @@ class Alert(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename={"fo
 class Recipe(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A cause as data. symptoms: all must hold on one entity, overlapping in time; harm: at least one; support raises
     certainty; pool_share: the cause holds only where at least this share of a pool shows it; recovers: an episode that
-    ended within the tier's cold start is a change, not a finding; proof: what makes it proven (where given, without it at most `likely`); unless: rules it out and says
-    why; effects: causes folded under this root; look_alikes: causes that must be told apart and reported as ruled out.
+    ended within the tier's cold start is a change, not a finding; proof: what makes it proven (where given, without it
+    at most `likely`); unless: rules it out and says why; effects: causes folded under this root; look_alikes: causes
+    that must be told apart and reported as ruled out.
     """
 
     id: str

@@ -107,8 +107,9 @@ class Reading(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 class Signal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A normalised quantity. floor: the smallest change that can matter, in its unit (below it nothing `rises`);
-    harm: the direction that hurts; enable: what to switch on where it is absent; feature: it exists only where
-    an optional feature is in use (adapters, speculation, a KV connector), so its absence rules causes of that feature out."""
+    harm: the direction that hurts; enable: what to switch on where it is absent; feature: it exists only where an
+    optional feature is in use (adapters, speculation, a KV connector), so its absence rules out causes of that
+    feature."""
 
     title: str
     unit: str
@@ -142,7 +143,7 @@ class Band(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Tier(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A hardware tier. names: DCGM `modelName`s or AMD card models (regular expressions, case-insensitive) that mean it.
+    """A hardware tier. names: DCGM `modelName`s or AMD card models that mean it (regular expressions, any case).
 
     memory_gib, memory_gbps (GB/s), bf16_tflops (dense), link_gbps (GB/s per direction between GPUs, NVLink or PCIe),
     cold_start_s: time from pod creation to ready. thresholds: named limits that recipes refer to. bands: overrides.

@@ -14,11 +14,21 @@ from inferdoc.catalogue.formula import FormulaError, names_in
 from inferdoc.catalogue.recipe import Condition, Recipe
 from inferdoc.catalogue.signal import Band, Exporter, Figure, Metric, Reading, Signal, Term, Tiers
 
-CONDITION_KINDS = (
-    "above", "below", "rises", "falls", "slope", "reaches", "stalls", "differs", "follows", "present", "absent",
-    "all", "any", "not",
-)  # fmt: skip
 GROUPS = ("all", "any", "not")
+CONDITION_KINDS = (
+    "above",
+    "below",
+    "rises",
+    "falls",
+    "slope",
+    "reaches",
+    "stalls",
+    "differs",
+    "follows",
+    "present",
+    "absent",
+    *GROUPS,
+)
 READING_KINDS = ("gauge", "rate", "increase", "change", "quantile", "mean", "formula", "info", "telemetry")
 TERM_KINDS = ("gauge", "rate", "increase", "change", "signal")
 SUFFIXES = {"_bucket": ("histogram",), "_sum": ("histogram", "summary"), "_count": ("histogram", "summary")}

@@ -56,9 +56,8 @@ def _fleet(fleet: Fleet) -> list[str]:
     for number, member in enumerate(fleet.members):
         why = dict(member.why)
         head = "engines" if number == 0 else ""
-        lines.append(
-            f"{head:<11} {member.pod}: model {member.pool.model or '?'}, role {member.role} ({why['role']}), tier {member.tier} ({why['tier']})"
-        )
+        role, tier = f"role {member.role} ({why['role']})", f"tier {member.tier} ({why['tier']})"
+        lines.append(f"{head:<11} {member.pod}: model {member.pool.model or '?'}, {role}, {tier}")
     return lines
 
 

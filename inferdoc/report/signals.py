@@ -101,17 +101,25 @@ def as_text(rows: list[Row]) -> str:
             low = figure(row.band.low, row.unit) if row.band.low is not None else ""
             high = figure(row.band.high, row.unit) if row.band.high is not None else ""
             limits = f"{low} to {high}" if low and high else (f"at least {low}" if low else f"at most {high}")
-        lines.append(
-            f"{'!' if row.outside else ' '} {row.signal:<28} {row.pod:<24} {figure(row.value, row.unit):>16}  {limits}".rstrip()
-        )
+        mark, value = "!" if row.outside else " ", figure(row.value, row.unit)
+        lines.append(f"{mark} {row.signal:<28} {row.pod:<24} {value:>16}  {limits}".rstrip())
     return "\n".join(lines)
 
 
 def as_json(rows: list[Row]) -> str:
     """The same as JSON."""
     found = [
-        {"signal": r.signal, "pod": r.pod, "tier": r.tier, "role": r.role, "value": r.value, "unit": r.unit, "outside": r.outside,
-         "low": r.band.low if r.band else None, "high": r.band.high if r.band else None}
+        {
+            "signal": r.signal,
+            "pod": r.pod,
+            "tier": r.tier,
+            "role": r.role,
+            "value": r.value,
+            "unit": r.unit,
+            "outside": r.outside,
+            "low": r.band.low if r.band else None,
+            "high": r.band.high if r.band else None,
+        }
         for r in rows
-    ]  # fmt: skip
+    ]
     return msgspec.json.format(msgspec.json.encode(found), indent=2).decode()

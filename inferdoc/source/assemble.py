@@ -1,4 +1,4 @@
-"""Signals from reads: aliases, ratios, means, quantiles, formulas. Shared by both sources, so they cannot differ here."""
+"""Signals from reads: aliases, ratios, means, quantiles, formulas. Both sources share it: they cannot differ here."""
 
 from __future__ import annotations
 

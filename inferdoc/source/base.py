@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
+
+SourceKind = Literal["store", "prometheus"]
 
 
 @dataclass
@@ -49,7 +51,7 @@ class Source(Protocol):
     """A place metrics are read from. kind: "store" or "prometheus"; location: a path or URL without secrets;
     warnings: one line each, for the report; cost: running total."""
 
-    kind: str
+    kind: SourceKind
     location: str
     warnings: list[str]
     cost: Cost

@@ -36,7 +36,7 @@ def _value(node: ast.expr, terms: Mapping[str, np.ndarray]) -> np.ndarray:
         case ast.Constant(value=int() | float() as number):
             return np.asarray(number, dtype=np.float64)
         case ast.UnaryOp(operand=operand):
-            return np.negative(_value(operand, terms))
+            return np.asarray(np.negative(_value(operand, terms)))
         case ast.Call(func=ast.Name(id=function), args=[first, limit]):
             clamped = _value(first, terms)
             return np.where(np.isnan(clamped), np.nan, FUNCTIONS[function](clamped, _value(limit, terms)))

@@ -88,7 +88,7 @@ class SignalFrame:
         return self.signals[signal]
 
     def prepend(self, earlier: SignalFrame) -> None:
-        """Put another frame of the same step in front: a baseline from elsewhere. Only the values grow, not the grid."""
+        """Put another frame of the same step in front: a baseline from elsewhere. The values grow, the grid stays."""
         for name, matrix in self.signals.items():
             before = earlier.signals.get(name)
             rows = {} if before is None else dict(zip(before.entities, before.values, strict=True))

@@ -67,7 +67,7 @@ class Operand:
 
 
 def operand(part: Reading | Term, level: Level) -> Operand | None:
-    """The operand of a single-term reading or of a formula's term; None where it names a signal or is no single term."""
+    """The operand of a single-term reading or of a formula's term; None where it names a signal or has many terms."""
     by, match = BY[level], matchers(part.match)
     if part.gauge is not None:
         return Operand(part.gauge, OVER[part.over], by, match, part.agg)

@@ -17,13 +17,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar
 
 import msgspec
 import numpy as np
 
 from inferdoc.source import prometheus_answers as answers
-from inferdoc.source.base import Cost, InfoSeries, Scrapes
+from inferdoc.source.base import Cost, InfoSeries, Scrapes, SourceKind
 from inferdoc.source.pieces import cut, put_together
 from inferdoc.source.prometheus_access import Access
 from inferdoc.source.prometheus_answers import AnswerError, Series
@@ -55,7 +56,7 @@ class PrometheusSource(Readable):
     parallel: queries under way at once; request_timeout: seconds one query may take.
     """
 
-    kind = "prometheus"
+    kind: SourceKind = "prometheus"
 
     def __init__(
         self, access: Access, *, timeout: float = 60.0, parallel: int = 6, request_timeout: float = 30.0
@@ -138,13 +139,13 @@ class PrometheusSource(Readable):
         with self._operation() as deadline:
             up = selector("up", self._inference_jobs(start_ms, end_ms, deadline))
             jobs: list[Callable[[], list[Series]]] = [
-                lambda begin=begin: self._raw(up, begin, min(begin + RAW_PIECE_MS - 1, end_ms), deadline)  # type: ignore[misc]
+                partial(self._raw, up, begin, min(begin + RAW_PIECE_MS - 1, end_ms), deadline)
                 for begin in range(whole_from, end_ms + 1, RAW_PIECE_MS)
             ]
             if older is not None:
                 grid = Grid(older.first_ms, older.step_ms, older.count, 0, 0, 0)
                 query = f"min_over_time({up}[{duration(older.length_ms)}])"
-                jobs.append(lambda: self._range(query, grid, deadline))
+                jobs.append(partial(self._range, query, grid, deadline))
             found = [series for part in self._all(jobs, deadline) for series in part]
             return gather(Scrapes(s.labels, s.times_ms, s.values) for s in found)
 
@@ -172,12 +173,7 @@ class PrometheusSource(Readable):
             def one(read: Read, piece: Grid) -> ReadResult:
                 return _result(read, self._range(promql(read, grid, match), piece, deadline), piece)
 
-            jobs: list[Callable[[], ReadResult]] = [
-                lambda read=read, piece=piece: one(read, piece)  # type: ignore[misc]
-                for read in wanted
-                for piece in pieces
-            ]
-            results = iter(self._all(jobs, deadline))
+            results = iter(self._all([partial(one, read, piece) for read in wanted for piece in pieces], deadline))
             return {read: put_together(read, [next(results) for _ in pieces]) for read in wanted}
 
     def info(self, name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:

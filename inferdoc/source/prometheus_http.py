@@ -99,9 +99,14 @@ class Client:
     """One server. warnings: what it warned of, each line once. Used by many threads at once."""
 
     def __init__(
-        self, access: Access, *, parallel: int = 6, request_seconds: float = 30.0, attempts: int = ATTEMPTS,
+        self,
+        access: Access,
+        *,
+        parallel: int = 6,
+        request_seconds: float = 30.0,
+        attempts: int = ATTEMPTS,
         largest_answer: int = LARGEST_ANSWER_BYTES,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.access = access
         self.where = access.url
         self.request_seconds = request_seconds

@@ -68,7 +68,8 @@ class Grid:
 
 @dataclass
 class ReadResult:
-    """keys: one tuple of `by` label values per row ("" where the label is absent); values: float64[len(keys), grid.count], NaN where nothing."""
+    """The rows of one read. keys: one tuple of `by` label values per row ("" where the label is absent);
+    values: float64[len(keys), grid.count], NaN where nothing."""
 
     by: tuple[str, ...]
     keys: list[tuple[str, ...]] = field(default_factory=list)

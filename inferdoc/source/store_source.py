@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from inferdoc.source import window
-from inferdoc.source.base import Cost, InfoSeries, Scrapes
+from inferdoc.source.base import Cost, InfoSeries, Scrapes, SourceKind
 from inferdoc.source.evaluate import evaluate_tables, info_series
 from inferdoc.source.pieces import cut, put_together
 from inferdoc.source.readable import Readable
@@ -53,7 +53,7 @@ class StoreSource(Readable):
     `_count` was, are read.
     """
 
-    kind = "store"
+    kind: SourceKind = "store"
 
     def __init__(self, path: str | Path, *, keeps: Callable[[str], bool] | None = None) -> None:
         self._store = Store.open(Path(path).expanduser(), "r")
