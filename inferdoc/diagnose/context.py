@@ -39,6 +39,7 @@ class Outcome:
     parts: tuple[Outcome, ...] = ()
 
     def about(self, entity: str) -> Outcome:
+        """The same, said of another entity."""
         return replace(self, entity=entity)
 
 

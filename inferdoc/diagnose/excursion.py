@@ -34,6 +34,7 @@ class Rule:
 
     @property
     def up(self) -> bool:
+        """Whether it looks for a rise."""
         return self.ratio >= 1.0
 
 
@@ -53,10 +54,12 @@ class Clock:
 
     @property
     def calm_steps(self) -> int:
+        """Steps that must be calm before an excursion can be told from the calm."""
         return max(self.lead, self.steps(MIN_CALM_SECONDS, MIN_CALM_SCRAPES))
 
     @property
     def out_steps(self) -> int:
+        """Steps that must be outside before it is more than a spike."""
         return self.steps(MIN_OUT_SECONDS, MIN_OUT_SCRAPES)
 
 

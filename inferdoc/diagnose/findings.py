@@ -40,9 +40,11 @@ class Links:
     dashboard_base: str | None = None
 
     def runbook(self, recipe_id: str) -> str | None:
+        """The address of a cause's page, or None."""
         return None if self.runbook_base is None else f"{self.runbook_base.rstrip('/')}/{recipe_id}"
 
     def dashboard(self, cause: Cause) -> str | None:
+        """The address of the fleet dashboard for a cause's pool, or None."""
         if self.dashboard_base is None:
             return None
         return (
@@ -65,6 +67,7 @@ class FindingMaker:
         self.rendering = Rendering(context.signals, context.tiers)
 
     def make(self, cause: Cause) -> Finding:
+        """The finding of one root."""
         recipe, view = cause.recipe, self.context.view
         going = ongoing(cause.last, self.context)
         match = cause.best

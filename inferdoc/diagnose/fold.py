@@ -123,15 +123,20 @@ def _same_family(a: Cause, b: Cause) -> bool:
 
 
 def _touch(a: Cause, b: Cause) -> bool:
-    """Whether one cause can reach the other: shared pods, the other role of the model, or a scope wider than a pod."""
+    """Whether two causes concern the same place: shared pods, or a scope wider than a pod."""
     wide = {a.recipe.scope, b.recipe.scope} & WIDE_SCOPES
-    spreads = a.recipe.kind == "process" or a.pool.role != b.pool.role
-    return _same_family(a, b) and bool(a.pods & b.pods or wide or spreads)
+    return _same_family(a, b) and bool(a.pods & b.pods or wide)
 
 
 def _explains(a: Cause, b: Cause, downstream: Mapping[str, set[str]], slack: int) -> bool:
-    named = b.recipe.id in downstream[a.recipe.id] and a.recipe.kind != "telemetry"
-    return named and a.onset <= b.onset + slack and _touch(a, b)
+    """Whether b is an effect of a. Between pods only direct effects count: those of a lost process on its like, and
+    those of one role on the other."""
+    if a.recipe.kind == "telemetry" or a.onset > b.onset + slack or not _same_family(a, b):
+        return False
+    if _touch(a, b):
+        return b.recipe.id in downstream[a.recipe.id]
+    spreads = a.recipe.kind == "process" or a.pool.role != b.pool.role
+    return spreads and b.recipe.id in a.recipe.effects
 
 
 def score(cause: Cause) -> float:

@@ -46,10 +46,19 @@ def judge(context: Context, recipes: Mapping[str, Recipe]) -> Judgement:
 
 def _recovered(cause: Cause, context: Context) -> bool:
     """An outage that ended within the cold-start time of its tier is a restart, not an incident."""
-    if not cause.recipe.recovers or ongoing(cause.last, context):
+    if not cause.recipe.recovers or ongoing(cause.last, context) or not _answers_again(cause, context):
         return False
     cold, _ = _cold_start(cause, context)
     return (cause.last - cause.onset) * context.view.step_seconds <= cold
+
+
+def _answers_again(cause: Cause, context: Context) -> bool:
+    """Whether every pod of the cause was scraped with success after the episode."""
+    for match in cause.matches:
+        up = context.view.get(match.unit, "target_up")
+        if up is None or not (np.nan_to_num(up.values[match.last + 1 :]) > 0).any():
+            return False
+    return True
 
 
 def _cold_start(cause: Cause, context: Context) -> tuple[float, str]:

@@ -20,6 +20,8 @@ NEEDS_SPLIT = ("slope", "reaches")
 
 @dataclass(frozen=True)
 class Evidence:
+    """An outcome, and what it counts as."""
+
     role: EvidenceRole
     outcome: Outcome
 

@@ -20,6 +20,7 @@ class Unit:
 
     @property
     def name(self) -> str:
+        """The pod, and the engine where it is not the first."""
         return self.member.pod if self.engine in ("", "0") else f"{self.member.pod} engine={self.engine}"
 
 
@@ -47,14 +48,17 @@ class View:
 
     @property
     def steps(self) -> int:
+        """Steps of all series: those of the grid and those of a baseline before it."""
         return self.frame.grid.count + self.lead_steps
 
     @property
     def lead_steps(self) -> int:
+        """Steps of the chosen baseline."""
         return 0 if self.lead is None else self.lead.count
 
     @property
     def step_seconds(self) -> float:
+        """Seconds between two steps."""
         return self.frame.grid.step_ms / 1000
 
     @property
@@ -63,12 +67,14 @@ class View:
         return max(1, round(self.frame.grid.rate_ms / self.frame.grid.step_ms))
 
     def time_at(self, index: int) -> float:
+        """Seconds since the epoch of a step."""
         grid, step = self.frame.grid, index - self.lead_steps
         if step < 0 and self.lead is not None:
             return float(self.lead.start_ms + self.lead.step_ms * index) / 1000
         return float(grid.start_ms + grid.step_ms * step) / 1000
 
     def get(self, unit: Unit, signal: str) -> Series | None:
+        """The series of a signal of a unit, or None."""
         key = (signal, unit)
         if key not in self._rows:
             self._rows[key] = self._find(unit, signal)

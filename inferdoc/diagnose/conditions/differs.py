@@ -13,6 +13,7 @@ from inferdoc.diagnose.words import figure
 
 
 def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
+    """Whether a unit, or one GPU of its pod, stands off its like members by the factor."""
     signal = str(condition.signal)
     if context.signals[signal].level == "gpu":
         return _among_gpus(condition, context, unit)
@@ -121,6 +122,7 @@ def _median_of(rows: np.ndarray) -> np.ndarray:
 
 
 def explain(condition: Condition) -> str:
+    """The condition in words."""
     side = "at least" if (condition.differs or 1.0) >= 1 else "at most"
     return f"`{condition.signal}` {side} {condition.differs:g} times that of like members"
 

@@ -27,6 +27,7 @@ def _ranks(values: np.ndarray) -> np.ndarray:
 
 
 def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
+    """Whether the signal ranks with the other one, at the best lag of up to a window."""
     signal, leader = str(condition.signal), str(condition.follows)
     own, other = context.view.get(unit, signal), context.view.get(unit, leader)
     if own is None:
@@ -50,8 +51,10 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
 
 
 def explain(condition: Condition) -> str:
+    """The condition in words."""
     return f"`{condition.signal}` moves with `{condition.follows}`"
 
 
 def promql(condition: Condition, rendering: Rendering) -> str | None:
+    """PromQL has no ranks."""
     return None

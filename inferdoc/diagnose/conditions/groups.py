@@ -47,6 +47,7 @@ def _missing(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
 
 
 def explain(kind: str, parts: Sequence[str]) -> str:
+    """The members of a group in words, joined."""
     if kind == "not_":
         return f"not: {parts[0]}"
     return (" and " if kind == "all" else " or ").join(parts)

@@ -13,6 +13,7 @@ from inferdoc.diagnose.words import figure
 
 
 def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
+    """Whether the signal lies beyond the limit for long enough or often enough."""
     signal = str(condition.signal)
     series = context.view.get(unit, signal)
     if series is None:
@@ -56,6 +57,7 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
 
 
 def explain(condition: Condition) -> str:
+    """The condition in words."""
     side, limit = ("above", condition.above) if condition.above is not None else ("below", condition.below)
     held_for = f" for {condition.for_}" if condition.for_ else ""
     often = f" in {condition.share_of:.0%} of the windows" if condition.share_of else ""
@@ -63,6 +65,7 @@ def explain(condition: Condition) -> str:
 
 
 def promql(condition: Condition, rendering: Rendering) -> str | None:
+    """The signal against the limit, with as much traffic as makes it mean something."""
     name = str(condition.signal)
     now = rendering.signal(name)
     if now is None:

@@ -9,6 +9,7 @@ from inferdoc.diagnose.view import Unit
 
 
 def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
+    """Whether the signal is there, or is not, as asked."""
     signal = str(condition.signal)
     there = context.view.get(unit, signal) is not None
     wanted = bool(condition.present) if condition.present is not None else not condition.absent
@@ -24,6 +25,7 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
 
 
 def explain(condition: Condition) -> str:
+    """The condition in words."""
     wanted = bool(condition.present) if condition.present is not None else not condition.absent
     return f"`{condition.signal}` is {'visible' if wanted else 'not visible'}"
 

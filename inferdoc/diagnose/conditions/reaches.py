@@ -14,6 +14,7 @@ from inferdoc.times import length_of
 
 
 def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
+    """Whether the straight line through the episode meets the limit in time."""
     signal = str(condition.signal)
     series = context.view.get(unit, signal)
     if series is None:
@@ -51,6 +52,7 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
 
 
 def explain(condition: Condition) -> str:
+    """The condition in words."""
     return f"`{condition.signal}` on course to meet {condition.reaches} within {condition.within or '10m'}"
 
 

@@ -18,6 +18,7 @@ def rule_of(condition: Condition, context: Context) -> Rule:
 
 
 def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
+    """Whether the signal left its calm, upwards or downwards, by the factor."""
     signal = str(condition.signal)
     series = context.view.get(unit, signal)
     if series is None:
@@ -95,6 +96,7 @@ def _averaged(signal: str, series: Series, rule: Rule, context: Context, unit: U
 
 
 def explain(condition: Condition) -> str:
+    """The condition in words."""
     if condition.rises is not None:
         words = f"`{condition.signal}` rises to {condition.rises:g} times its calm"
     else:

@@ -32,6 +32,7 @@ def trend(values: np.ndarray, step_seconds: float) -> tuple[float, float, float]
 
 
 def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
+    """Whether the signal moves by at least the slope (its unit per second) over the episode."""
     signal = str(condition.signal)
     series = context.view.get(unit, signal)
     if series is None:
@@ -63,10 +64,12 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
 
 
 def explain(condition: Condition) -> str:
+    """The condition in words."""
     return f"`{condition.signal}` keeps moving by at least {condition.slope:g} a second"
 
 
 def promql(condition: Condition, rendering: Rendering) -> str | None:
+    """The fitted slope against the wanted one."""
     over = rendering.over(str(condition.signal), TREND)
     if over is None:
         return None

@@ -26,7 +26,7 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
         stuck = (progress.values == 0) & (work.values > 0)
         moved = progress.values > 0
     title, measure = context.signals[progress_name].title, context.signals[progress_name].unit
-    last = _last_known(progress.values)
+    last = _last_known(progress.values + work.values)
     length = _run_ending_at(stuck, last)
     begin = last - length + 1
     # The rate is 0 only once the last progress has left the window: the stall began a window earlier.
