@@ -84,7 +84,9 @@ class View:
         matrix = self.frame.signals.get(signal)
         if matrix is None:
             return None
-        index = self._index.setdefault(signal, _by_member(matrix))
+        if signal not in self._index:
+            self._index[signal] = _by_member(matrix)
+        index = self._index[signal]
         row = index.get((unit.member.key, unit.engine))
         if row is None:
             row = index.get((unit.member.key, ""))
