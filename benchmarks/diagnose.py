@@ -72,6 +72,7 @@ def measure(kind: str, place: str) -> dict[str, float]:
 
 
 def in_a_process(kind: str, place: str) -> dict[str, float]:
+    """What `measure` answers, in a process of its own."""
     command = [sys.executable, __file__, "--measure", kind, place]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found: dict[str, float] = json.loads(done.stdout)
@@ -111,6 +112,7 @@ class Server:
         raise SystemExit("prometheus did not get ready")
 
     def stop(self) -> None:
+        """End the server."""
         self.process.terminate()
         self.process.wait(30)
 
@@ -127,6 +129,7 @@ def measured(source: str, pods: int, place: str) -> str:
 
 
 def main() -> None:
+    """Print the table, or measure once for `in_a_process`."""
     if sys.argv[1:2] == ["--measure"]:
         print(json.dumps(measure(sys.argv[2], sys.argv[3])))
         return

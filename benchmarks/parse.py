@@ -58,10 +58,12 @@ def assert_identical(page: str, cache: LayoutCache) -> int:
 
 
 def client(body: bytes) -> object:
+    """A page read by prometheus-client."""
     return [sample for family in text_string_to_metric_families(body.decode()) for sample in family.samples]
 
 
 def cold(body: bytes) -> object:
+    """A page read without a remembered layout."""
     return parse(body, layouts=LayoutCache())
 
 
@@ -98,17 +100,20 @@ def measure(page: str, rounds: int) -> tuple[int, list[dict[str, float]]]:
 
 
 def ratio(results: Sequence[dict[str, float]], name: str) -> str:
+    """How many times as long prometheus-client takes: median of the rounds (lowest-highest)."""
     ratios = sorted(result["client"] / result[name] for result in results)
     return f"{statistics.median(ratios):.1f} ({ratios[0]:.1f}-{ratios[-1]:.1f})"
 
 
 def table_row(name: str, samples: int, results: Sequence[dict[str, float]]) -> str:
+    """One page as a row of the table; times in milliseconds."""
     times = {key: statistics.median(result[key] for result in results) for key in REPEATS}
     cells = [name, str(samples), f"{times['client']:.2f}", f"{times['cold']:.2f}", f"{times['warm']:.3f}"]
     return f"| {' | '.join([*cells, *(ratio(results, key) for key in ('cold', 'warm', 'objects'))])} |"
 
 
 def page_files(paths: Sequence[Path]) -> list[Path]:
+    """The pages named, folders opened; ends the program where there is none."""
     found = [file for path in paths for file in (sorted(path.glob("*.txt")) if path.is_dir() else [path])]
     if not found:
         sys.exit(f"no pages (*.txt) in {', '.join(map(str, paths))}")
@@ -116,6 +121,7 @@ def page_files(paths: Sequence[Path]) -> list[Path]:
 
 
 def main() -> None:
+    """Print the table."""
     arguments = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     arguments.add_argument("paths", nargs="*", type=Path, default=[DEFAULT_PAGES], metavar="FILE or FOLDER")
     arguments.add_argument("--rounds", type=int, default=7, help="rounds of alternating runs, at least 5 (default 7)")

@@ -34,6 +34,8 @@ CUMULATIVE = ("counter", "histogram", "summary")
 
 @dataclass
 class Row:
+    """What was measured of one data set: samples, bytes and seconds; the block columns are None without promtool."""
+
     what: str
     samples: int
     store_bytes: int
@@ -44,6 +46,7 @@ class Row:
     block_seconds: float | None
 
     def line(self) -> str:
+        """The row as Markdown."""
         block_size = f"{self.block_bytes / self.samples:.2f}" if self.block_bytes else "-"
         block_speed = f"{self.samples / self.block_seconds / 1e6:.2f} M" if self.block_seconds else "-"
         return (
@@ -54,6 +57,7 @@ class Row:
 
 
 def main() -> None:
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recordings", nargs="?", type=Path, default=Path("fixtures/recordings"))
     parser.add_argument("--pods", type=int, default=64)
@@ -86,6 +90,7 @@ def main() -> None:
 
 
 def of_files(what: str, files: list[Path], work: Path) -> Row:
+    """Recordings imported, read back whole and made into blocks by promtool."""
     say(what)
     path = fresh(work)
     samples, began = 0, time.perf_counter()
@@ -130,6 +135,7 @@ def of_fleet(file: Path, pods: int, minutes: int, work: Path) -> Row:
 
 
 def endless_pages(file: Path, work: Path, rounds: int, pods: int) -> Iterator[list[Page]]:
+    """For each round the pages of all pods: the recording over and over, counters growing by a lap each time."""
     with Store.open(fresh(work), "w") as store:
         done = import_file(store, file)
         types = store.types()
@@ -147,15 +153,18 @@ def endless_pages(file: Path, work: Path, rounds: int, pods: int) -> Iterator[li
 
 
 def gained(block: Block) -> np.ndarray:
+    """What each series gains over the block: float64[series]."""
     gain: np.ndarray = np.nan_to_num(block.values[-1] - block.values[0])
     return gain
 
 
 def labels(pod: int) -> dict[str, str]:
+    """The target labels of a pod."""
     return {"job": "vllm", "instance": f"10.0.{pod // 250}.{pod % 250}:8000", "pod": f"vllm-{pod}", "namespace": "prod"}
 
 
 def timed_read(path: Path, names: set[str] | None) -> tuple[int, float]:
+    """Samples read and seconds taken; names: None reads every series."""
     began = time.perf_counter()
     with Store.open(path) as store:
         first, latest = store.first_ms() or 0, store.latest_ms() or 0
@@ -179,18 +188,21 @@ def prometheus(text: Path, work: Path) -> list[tuple[int, float]]:
 
 
 def total(blocks: list[tuple[int, float]]) -> tuple[int | None, float | None]:
+    """Bytes and seconds of all blocks; None without any."""
     if not blocks:
         return None, None
     return sum(size for size, _ in blocks), sum(took for _, took in blocks)
 
 
 def fresh(work: Path) -> Path:
+    """The path of a database that does not exist yet."""
     for old in work.glob("bench.db*"):
         old.unlink()
     return work / "bench.db"
 
 
 def say(text: str) -> None:
+    """Progress, on stderr."""
     print(text, file=sys.stderr)
 
 

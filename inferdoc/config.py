@@ -39,6 +39,8 @@ class TargetSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class CollectSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """[collect]: pages to scrape, and file_sd files that list more of them."""
+
     targets: tuple[TargetSection, ...] = ()
     file_sd: tuple[str, ...] = ()
 
@@ -60,6 +62,8 @@ class SloSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class LinksSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """[links]: URL prefixes of runbook pages and dashboards in reports and rules."""
+
     runbook_base: str | None = None
     dashboard_base: str | None = None
 

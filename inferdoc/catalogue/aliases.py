@@ -31,7 +31,9 @@ class Aliases:
         return self._names.get(name, (name,))
 
     def known(self, name: str) -> bool:
+        """Whether an exporter declares the name."""
         return name in self._names
 
     def as_mapping(self) -> Mapping[str, tuple[str, ...]]:
+        """Every declared name with its spellings, newest first."""
         return self._names

@@ -89,6 +89,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 def one_line(text: str) -> str:
+    """The text with every run of white space as one space."""
     return " ".join(text.split())
 
 

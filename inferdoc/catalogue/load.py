@@ -48,14 +48,17 @@ class Catalogue:
 
     @cached_property
     def exporters(self) -> dict[str, Exporter]:
+        """Exporters by id."""
         return {name: exporter for name, (exporter, _) in self._exporters.items()}
 
     @cached_property
     def signals(self) -> dict[str, Signal]:
+        """Signals by id."""
         return {name: signal for name, (signal, _) in self._signals.items()}
 
     @cached_property
     def tiers(self) -> Tiers:
+        """The hardware tiers with their defaults."""
         return self._tiers[0]
 
     @cached_property

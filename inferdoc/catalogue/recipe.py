@@ -63,6 +63,8 @@ class Step(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Stage(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A stage of a cause that gets worse: reached when its condition holds."""
+
     name: str
     when: Condition
 

@@ -33,9 +33,11 @@ class Commands(click.Group):
     """Commands in the order people need them; a module is imported when its command is asked for."""
 
     def list_commands(self, context: click.Context) -> list[str]:
+        """Their names in order."""
         return list(COMMANDS)
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        """A command, imported; None where there is none of this name."""
         if name not in COMMANDS:
             return None
         command: click.Command = import_module(COMMANDS[name]).command

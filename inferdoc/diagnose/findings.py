@@ -73,7 +73,8 @@ class FindingMaker:
         match = cause.best
         stage = None
         if match.stage is not None:
-            stage = StageReached(match.stage[0], len(recipe.stages), match.stage[1])
+            began = None if match.stage.first is None else stamp(view.time_at(match.stage.first))
+            stage = StageReached(match.stage.number, len(recipe.stages), match.stage.name, began)
         return Finding(
             id=recipe.id,
             title=recipe.title,

@@ -26,6 +26,15 @@ class Evidence:
     outcome: Outcome
 
 
+@dataclass(frozen=True)
+class Reached:
+    """A stage of a cause: its number from 1, its name, and the step it began at (None: not known)."""
+
+    number: int
+    name: str
+    first: int | None
+
+
 @dataclass
 class Match:
     """A recipe that holds on a unit. onset, last: grid steps; from_start: it held from the first step of the window."""
@@ -38,7 +47,7 @@ class Match:
     evidence: list[Evidence]
     certainty: Certainty
     doubts: list[str] = field(default_factory=list)
-    stage: tuple[int, str] | None = None
+    stage: Reached | None = None
     critical: bool = False
 
     @property
@@ -169,10 +178,11 @@ def _certainty(recipe: Recipe, match: Match, proved: bool, context: Context) -> 
     return order[min(level, order.index(recipe.at_most))]
 
 
-def _stage(recipe: Recipe, context: Context, unit: Unit) -> tuple[int, str] | None:
-    """The furthest stage whose condition holds, counted from 1."""
+def _stage(recipe: Recipe, context: Context, unit: Unit) -> Reached | None:
+    """The furthest stage whose condition holds."""
     reached = None
     for number, stage in enumerate(recipe.stages, start=1):
-        if evaluate(stage.when, context, unit).holds:
-            reached = number, stage.name
+        outcome = evaluate(stage.when, context, unit)
+        if outcome.holds:
+            reached = Reached(number, stage.name, outcome.first)
     return reached

@@ -47,14 +47,17 @@ class Member:
 
     @property
     def pod(self) -> str:
+        """The name of the pod, or its instance where it has no pod label."""
         return self.key[2]
 
     @property
     def role(self) -> str:
+        """prefill, decode or both."""
         return self.pool.role
 
     @property
     def tier(self) -> str:
+        """The id of its hardware tier."""
         return self.pool.tier
 
     def owns_gpu(self, entity: Entity) -> bool:
@@ -64,9 +67,12 @@ class Member:
 
 @dataclass
 class Fleet:
+    """The engine pods that were seen."""
+
     members: list[Member] = field(default_factory=list)
 
     def by_key(self) -> dict[tuple[str, str, str], Member]:
+        """Members by cluster, namespace and pod."""
         return {m.key: m for m in self.members}
 
 
@@ -90,6 +96,7 @@ class Wanted:
     pod: str | None = None
 
     def keeps(self, member: Member) -> bool:
+        """Whether a member is selected."""
         pool = member.pool
         return all(
             wanted is None or wanted == have

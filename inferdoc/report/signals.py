@@ -34,6 +34,7 @@ class Row:
 
     @property
     def outside(self) -> bool:
+        """Whether the value lies outside its band."""
         low, high = (self.band.low, self.band.high) if self.band else (None, None)
         return (low is not None and self.value < low) or (high is not None and self.value > high)
 

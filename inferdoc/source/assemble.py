@@ -28,16 +28,19 @@ class Table:
         self.rows: dict[Entity, np.ndarray] = {}
 
     def add(self, entity: Entity, values: np.ndarray) -> None:
+        """Put in a row, float64[times]; where the entity has one already, it fills the gaps."""
         known = self.rows.get(entity)
         self.rows[entity] = values if known is None else np.where(np.isnan(known), values, known)
 
     def get(self, entity: Entity) -> np.ndarray:
+        """The row of an entity, or of its engine: float64[times], NaN where nothing is known."""
         row = self.rows.get(entity)
         if row is None:
             row = self.by_engine.get((entity.member, entity.engine))
         return np.full(self.count, np.nan) if row is None else row
 
     def knows(self, entity: Entity) -> bool:
+        """Whether `get` has a row to answer with."""
         return entity in self.rows or (entity.member, entity.engine) in self.by_engine
 
     @cached_property
@@ -60,6 +63,7 @@ class Assembler:
         self.frame = SignalFrame(grid)
 
     def run(self, wanted: Iterable[str]) -> SignalFrame:
+        """Read everything, assemble the signals wanted and those they are made of."""
         order = closure(wanted, self.signals)
         first = plan(order, self.signals, self.aliases, self.present)
         self.results.update(self.source.evaluate(first.reads + first.counts, self.grid, self.match))

@@ -34,6 +34,7 @@ class Rows:
     base: int = 0
 
     def row(self, key: Key) -> int:
+        """The index of a key, a new one where it is new."""
         return self.index.setdefault(key, len(self.index))
 
 
@@ -54,6 +55,7 @@ class Sums:
     found: np.ndarray
 
     def rows(self, base: int, count: int) -> Sums:
+        """Some of the rows: float64[count, steps]."""
         return Sums(self.values[base : base + count], self.found[base : base + count])
 
 

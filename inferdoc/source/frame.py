@@ -21,9 +21,11 @@ class Entity:
 
     @classmethod
     def of(cls, names: tuple[str, ...], values: tuple[str, ...]) -> Entity:
+        """An entity from label names and their values."""
         return cls(tuple(sorted((n, v) for n, v in zip(names, values, strict=True) if v)))
 
     def get(self, name: str, default: str = "") -> str:
+        """The value of a label."""
         for label, value in self.labels:
             if label == name:
                 return value
@@ -41,6 +43,7 @@ class Entity:
 
     @property
     def engine(self) -> str:
+        """The data-parallel rank, as its label says it; empty without one."""
         return self.get("engine")
 
     def __str__(self) -> str:
@@ -63,6 +66,7 @@ class SignalMatrix:
 
     @property
     def present(self) -> bool:
+        """Whether there is any value."""
         return bool(self.entities) and bool(np.isfinite(self.values).any())
 
 

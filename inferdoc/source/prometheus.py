@@ -72,11 +72,13 @@ class PrometheusSource(Readable):
         return f"PrometheusSource({self.location!r})"
 
     def close(self) -> None:
+        """Close the connections."""
         self._client.close()
 
     # ---- what is there --------------------------------------------------------------------------------------
 
     def latest_ms(self) -> int | None:
+        """Time of the newest sample of the fleet, milliseconds since the epoch; None without any."""
         with self._operation() as deadline:
             for series in ("up", *MARKERS):
                 found = self._latest_of(series, deadline)
@@ -135,6 +137,7 @@ class PrometheusSource(Readable):
             return self._decoded(answers.metric_names, data)
 
     def scrapes(self, start_ms: int, end_ms: int) -> list[Scrapes]:
+        """Every scrape of every target: `inferdoc.source.base.Source` says how long stretches are told."""
         older, whole_from = divide(start_ms, end_ms)
         with self._operation() as deadline:
             up = selector("up", self._inference_jobs(start_ms, end_ms, deadline))
@@ -166,6 +169,7 @@ class PrometheusSource(Readable):
     # ---- reads ----------------------------------------------------------------------------------------------
 
     def evaluate(self, reads: Sequence[Read], grid: Grid, match: tuple[Matcher, ...] = ()) -> dict[Read, ReadResult]:
+        """All reads on the grid: values float64[keys, grid.count], NaN where nothing."""
         wanted = list(dict.fromkeys(reads))
         pieces = cut(grid, MOST_POINTS)
         with self._operation() as deadline:
@@ -177,6 +181,7 @@ class PrometheusSource(Readable):
             return {read: put_together(read, [next(results) for _ in pieces]) for read in wanted}
 
     def info(self, name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:
+        """Every series of an info metric: values float64[grid.count]."""
         query = f"last_over_time({selector(name, match)}[{duration(grid.gauge_ms)}])"
         with self._operation() as deadline:
             rows: dict[tuple[tuple[str, str], ...], np.ndarray] = {}

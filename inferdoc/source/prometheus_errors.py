@@ -104,6 +104,7 @@ def redirected(where: str, target: str) -> PrometheusError:
 
 
 def login_page(where: str) -> PrometheusError:
+    """A web page where data was asked for."""
     return PrometheusError(
         f"{where} sent a web page instead of data; is this a login page? Check address and credentials"
     )

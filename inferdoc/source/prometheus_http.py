@@ -69,9 +69,11 @@ class Deadline:
 
     @property
     def left(self) -> float:
+        """Seconds left; 0 once called off."""
         return 0.0 if self._off.is_set() else self._end - time.monotonic()
 
     def call_off(self) -> None:
+        """End the operation now: what is in flight is cut off."""
         self._off.set()
         with self._lock:
             for request in self._in_flight:
@@ -133,6 +135,7 @@ class Client:
         return f"Client({self.where!r})"
 
     def close(self) -> None:
+        """Close the connections."""
         self._session.close()
         self._watch.close()
 

@@ -55,6 +55,7 @@ class Grid:
 
     @property
     def end_ms(self) -> int:
+        """The last step, milliseconds since the epoch."""
         return self.start_ms + self.step_ms * (self.count - 1)
 
     def window_ms(self, read: Read) -> int:
@@ -90,6 +91,7 @@ def selector(name: str, match: tuple[Matcher, ...]) -> str:
 
 
 def quote(value: str) -> str:
+    """A label value as a PromQL string."""
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 

@@ -31,6 +31,7 @@ class Thinned:
 
     @property
     def length_ms(self) -> int:
+        """How far a step looks back, milliseconds."""
         return self.step_ms - 1
 
     @property

@@ -68,18 +68,22 @@ class StoreSource(Readable):
         return f"StoreSource({self.location!r})"
 
     def close(self) -> None:
+        """Close the file."""
         self._held = None
         self._store.close()
 
     def latest_ms(self) -> int | None:
+        """Time of the newest sample, milliseconds since the epoch; None without any."""
         with self._timed():
             return self._store.latest_ms()
 
     def names(self, start_ms: int, end_ms: int) -> set[str]:
+        """Series names that have a sample in the stretch."""
         with self._timed():
             return self._store.names(start_ms, end_ms)
 
     def scrapes(self, start_ms: int, end_ms: int) -> list[Scrapes]:
+        """Every scrape of every target: `inferdoc.source.base.Source` says how long stretches are told."""
         older, whole_from = divide(start_ms, end_ms)
         with self._timed():
             parts = []
@@ -94,6 +98,7 @@ class StoreSource(Readable):
             return gather(parts)
 
     def evaluate(self, reads: Sequence[Read], grid: Grid, match: tuple[Matcher, ...] = ()) -> dict[Read, ReadResult]:
+        """All reads on the grid: values float64[keys, grid.count], NaN where nothing."""
         if not reads:
             return {}
         names = {read.name for read in reads}
@@ -110,6 +115,7 @@ class StoreSource(Readable):
             return {read: put_together(read, [part[read] for part in parts]) for read in reads}
 
     def info(self, name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:
+        """Every series of an info metric: values float64[grid.count]."""
         with self._timed():
             tables = self._tables(grid.start_ms - grid.gauge_ms, grid.end_ms, {name})
             return info_series(tables, name, grid, match)

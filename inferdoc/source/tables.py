@@ -59,6 +59,7 @@ class Layout:
             self._by_name.setdefault(name, []).append(column)
 
     def has(self, name: str) -> bool:
+        """Whether it has series of this name."""
         return name in self._by_name
 
     def choose(self, name: str, match: tuple[Matcher, ...], target: Mapping[str, str]) -> tuple[object, np.ndarray]:

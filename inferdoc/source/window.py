@@ -32,6 +32,7 @@ class Windows:
 
     @classmethod
     def over(cls, times_ms: np.ndarray, ends_ms: np.ndarray, length_ms: int) -> Windows:
+        """The windows of length_ms that end at ends_ms, over times_ms (int64[scrapes], ascending)."""
         lo = np.searchsorted(times_ms, ends_ms - length_ms, side="left")
         return cls(ends_ms, length_ms, lo, np.searchsorted(times_ms, ends_ms, side="right"))
 
