@@ -7,7 +7,19 @@ from typing import Any
 
 import click
 
-TARGETS = ("keda-cron", "cronjob", "json")
+TARGETS = (
+    "keda-cron",
+    "keda-prometheus",
+    "hpa",
+    "cronjob",
+    "kserve",
+    "wva",
+    "lws",
+    "crontab",
+    "systemd",
+    "textfile",
+    "json",
+)
 ZONE_HELP = "IANA zone whose clock the users live by."
 PLAN = click.option(
     "--plan", "path", default="-", show_default=True, metavar="FILE|-", help="Plan as JSON; - reads standard input."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -103,6 +104,11 @@ class PoolPlan:
     windows: list[Window]
     floor: np.ndarray = field(repr=False)
 
+    @property
+    def top(self) -> int:
+        """The most replicas any window asks for, the base without windows."""
+        return max([w.replicas for w in self.windows], default=self.row.base)
+
     def at(self, moment: float) -> int:
         """The floor at Unix seconds `moment`."""
         return int(self.floor[minute_of_week(moment, self.zone)])
@@ -193,3 +199,9 @@ def window_row(window: Window, reason: str) -> WindowRow:
 
 def hhmm(minute: int) -> str:
     return f"{minute % MINUTES_PER_DAY // 60:02d}:{minute % 60:02d}"
+
+
+def rescaled(row: PoolRow, change: Callable[[int], int]) -> PoolRow:
+    """The pool with every number of replicas turned into another unit (groups, for a LeaderWorkerSet)."""
+    windows = [msgspec.structs.replace(w, replicas=change(w.replicas)) for w in row.windows]
+    return msgspec.structs.replace(row, windows=windows, base=change(row.base), maximum=change(row.maximum))

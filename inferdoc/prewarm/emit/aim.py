@@ -11,13 +11,16 @@ from inferdoc.errors import InferdocError
 @dataclass(frozen=True)
 class Aim:
     """A kind of object whose floor is one field. resource: as kubectl and RBAC name it; group: API group; field: path
-    of the floor; subresource: `scale` where only that is touched; note: what else must hold."""
+    of the floor; ceiling: path of the maximum where one patch must carry both; subresource: `scale` where only that is
+    touched; least: the smallest floor the kind accepts; note: what else must hold."""
 
     kind: str
     group: str
     resource: str
     field: tuple[str, ...]
+    ceiling: tuple[str, ...] | None = None
     subresource: str | None = None
+    least: int = 0
     note: str = ""
 
     @property
@@ -26,16 +29,32 @@ class Aim:
 
     @property
     def kubectl_resource(self) -> str:
-        return f"{self.resource}.{self.group}" if self.group not in ("apps", "autoscaling") else self.resource
+        return self.resource if self.group in ("apps", "autoscaling") else f"{self.resource}.{self.group}"
 
-    def patch(self, replicas: int) -> dict[str, Any]:
-        """The merge patch that sets the floor."""
+    def patch(self, replicas: int, maximum: int) -> dict[str, Any]:
+        """The merge patch that sets the floor, and the maximum with it where the kind needs both at once."""
+        if replicas < self.least:
+            raise InferdocError(f"{self.kind} takes no floor below {self.least}; plan with --min {self.least} or more")
         made: dict[str, Any] = {}
-        inner = made
-        for part in self.field[:-1]:
-            inner = inner.setdefault(part, {})
-        inner[self.field[-1]] = replicas
+        put(made, self.field, replicas)
+        if self.ceiling is not None:
+            put(made, self.ceiling, maximum)
         return made
+
+
+def put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    """Sets a nested field, making what is missing on the way."""
+    for part in path[:-1]:
+        tree = tree.setdefault(part, {})
+    tree[path[-1]] = value
+
+
+def look(tree: dict[str, Any] | None, *path: str) -> Any:
+    """A nested field, or None where anything on the way is missing."""
+    found: Any = tree
+    for part in path:
+        found = found.get(part) if isinstance(found, dict) else None
+    return found
 
 
 AIMS = {
@@ -46,7 +65,9 @@ AIMS = {
             "autoscaling",
             "horizontalpodautoscalers",
             ("spec", "minReplicas"),
-            note="maxReplicas must be at least the plan's maximum, and the workload must stand at 1 replica or more.",
+            least=1,
+            note="maxReplicas must be at least the plan's maximum, and the workload must stand at 1 replica or more: "
+            "an HPA whose target is at 0 sleeps.",
         ),
         Aim(
             "Deployment",
@@ -54,7 +75,33 @@ AIMS = {
             "deployments",
             ("spec", "replicas"),
             subresource="scale",
-            note="Only for a workload without any autoscaler: an HPA would undo it at its next sync.",
+            note="Only for a workload without any autoscaler (an HPA would undo it at its next sync); "
+            "leave spec.replicas out of what you apply.",
+        ),
+        Aim(
+            "InferenceService",
+            "serving.kserve.io",
+            "inferenceservices",
+            ("spec", "predictor", "minReplicas"),
+            least=1,
+            note="Never patch the HPA that KServe makes; the annotation serving.kserve.io/stop overrides the floor.",
+        ),
+        Aim(
+            "VariantAutoscaling",
+            "llmd.ai",
+            "variantautoscalings",
+            ("spec", "minReplicas"),
+            ceiling=("spec", "maxReplicas"),
+            note="maxReplicas is set with it, since its default of 2 would cap the floor. A floor above 0 turns "
+            "scale-to-zero off for the whole model.",
+        ),
+        Aim(
+            "LeaderWorkerSet",
+            "leaderworkerset.x-k8s.io",
+            "leaderworkersets",
+            ("spec", "replicas"),
+            subresource="scale",
+            note="Counts groups, not pods. With an HPA on the set, aim at that HPA instead.",
         ),
     )
 }

@@ -33,7 +33,8 @@ class Options:
     command: str = "inferdoc"
     plan_path: str = "/etc/inferdoc/plan.json"
     server: str | None = None
-    metric_pool: str | None = None
+    per_group: int = 1
+    pods_per_group: int | None = None
     gpus_per_pod: int | None = None
     kind: str | None = None
 
@@ -123,6 +124,11 @@ def stamps(plan: PlanRow, row: PoolRow) -> dict[str, str]:
         f"{DOMAIN}/valid-until": rfc3339(plan.valid_until),
         f"{DOMAIN}/base-replicas": str(row.base),
     }
+
+
+def stamp_line(plan: PlanRow) -> str:
+    """Which plan this is and how long it holds, for a comment."""
+    return f"inferdoc prewarm plan {plan.plan_id}, valid until {plan.valid_until:%Y-%m-%d %H:%M}Z: renew it in time."
 
 
 def rfc3339(moment: datetime) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.aim import Aim, aim_of
 from inferdoc.prewarm.emit.base import (
     MANAGER,
@@ -16,10 +17,11 @@ from inferdoc.prewarm.emit.base import (
     fresh,
     labels,
     short_name,
+    stamp_line,
     stamps,
     to_yaml,
 )
-from inferdoc.prewarm.plan import PlanRow, PoolPlan
+from inferdoc.prewarm.plan import PlanRow, PoolPlan, PoolRow, pool_plan
 
 RUN_SECONDS = 120
 
@@ -27,14 +29,23 @@ RUN_SECONDS = 120
 def cronjob(plan: PlanRow, options: Options) -> str:
     """One CronJob per change of the floor, each stating the level from then on (never a difference), so that repeated
     runs change nothing; a start that comes so late that the next change is due is given up."""
+    return cronjob_for(plan, options, aim_of(options.kind or "HorizontalPodAutoscaler"))
+
+
+def cronjob_for(
+    plan: PlanRow, options: Options, aim: Aim, rows: list[PoolRow] | None = None, said: list[str] | None = None
+) -> str:
+    """`cronjob` for any aim; rows: stand-ins for the plan's pools (a floor in other units); said: further comments."""
     fresh(plan, options.now)
-    pool = chosen(plan, options)
-    aim = aim_of(options.kind or "HorizontalPodAutoscaler")
+    pool = chosen(plan, options) if rows is None else pool_plan(rows[0])
     found = changes(pool)
+    if not found:
+        raise InferdocError(f"pool {pool.row.name}: the plan is a constant {pool.row.base}; set the floor once instead")
     objects = [*rights(pool, options, aim), *[_job(plan, pool, options, aim, change) for change in found]]
     comments = [
-        f"inferdoc prewarm plan {plan.plan_id}, valid until {plan.valid_until:%Y-%m-%d %H:%M}Z: renew it before then.",
+        stamp_line(plan),
         f"Sets {'.'.join(aim.field)} of {aim.kind} {options.name or pool.row.name}. {aim.note}",
+        *(said or []),
         "If the object is kept in git, ignore differences on that field or keep this plan in git instead.",
     ]
     return to_yaml(objects, comments)
@@ -63,25 +74,42 @@ def rights(pool: PoolPlan, options: Options, aim: Aim) -> list[dict[str, Any]]:
     ]
 
 
-def _job(plan: PlanRow, pool: PoolPlan, options: Options, aim: Aim, change: Change) -> dict[str, Any]:
-    verb = "restore" if change.replicas == pool.row.base else "set"
-    clock = f"{change.minute // 60:02d}{change.minute % 60:02d}"
-    name = short_name("prewarm", pool.row.name, verb, clock, str(change.replicas), "d" + "".join(map(str, change.days)))
-    patch = {"metadata": {"annotations": stamps(plan, pool.row)}, **aim.patch(change.replicas)}
-    if aim.subresource is not None:
-        patch = aim.patch(change.replicas)
-    command = [
+def patch_command(plan: PlanRow, pool: PoolPlan, options: Options, aim: Aim, replicas: int) -> list[str]:
+    """The kubectl words that set the floor. On a subresource only the number is sent: annotations live on the
+    object."""
+    patch = aim.patch(replicas, pool.row.maximum)
+    if aim.subresource is None:
+        patch = {"metadata": {"annotations": stamps(plan, pool.row)}, **patch}
+    scale = [] if aim.subresource is None else [f"--subresource={aim.subresource}"]
+    return [
         "kubectl",
         "patch",
         aim.kubectl_resource,
         options.name or pool.row.name,
+        *scale,
         f"--namespace={options.namespace}",
         "--type=merge",
         f"--field-manager={MANAGER}",
         f"--patch={json.dumps(patch, separators=(',', ':'))}",
     ]
-    if aim.subresource is not None:
-        command.insert(4, f"--subresource={aim.subresource}")
+
+
+def _job(plan: PlanRow, pool: PoolPlan, options: Options, aim: Aim, change: Change) -> dict[str, Any]:
+    verb = "restore" if change.replicas == pool.row.base else "set"
+    clock = f"{change.minute // 60:02d}{change.minute % 60:02d}"
+    days = "d" + "".join(map(str, change.days))
+    name = short_name("prewarm", pool.row.name, verb, clock, str(change.replicas), days)
+    deadline = max(60, min(change.gap * 60 - RUN_SECONDS, 3600))
+    command = patch_command(plan, pool, options, aim, change.replicas)
+    account = short_name("inferdoc-prewarm", pool.row.name)
+    return cron_object(
+        plan, pool, options, name, cron(change.minute, change.days), deadline, job_spec(account, options.image, command)
+    )
+
+
+def cron_object(
+    plan: PlanRow, pool: PoolPlan, options: Options, name: str, schedule: str, deadline: int, job: dict[str, Any]
+) -> dict[str, Any]:
     return {
         "apiVersion": "batch/v1",
         "kind": "CronJob",
@@ -92,13 +120,13 @@ def _job(plan: PlanRow, pool: PoolPlan, options: Options, aim: Aim, change: Chan
             "annotations": stamps(plan, pool.row),
         },
         "spec": {
-            "schedule": cron(change.minute, change.days),
+            "schedule": schedule,
             "timeZone": pool.row.zone,
             "concurrencyPolicy": "Replace",
-            "startingDeadlineSeconds": max(60, min(change.gap * 60 - RUN_SECONDS, 3600)),
+            "startingDeadlineSeconds": deadline,
             "successfulJobsHistoryLimit": 1,
             "failedJobsHistoryLimit": 2,
-            "jobTemplate": {"spec": job_spec(short_name("inferdoc-prewarm", pool.row.name), options.image, command)},
+            "jobTemplate": {"spec": job},
         },
     }
 

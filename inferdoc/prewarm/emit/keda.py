@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm.emit.base import Options, chosen, cron, fresh, labels, stamps, to_yaml
+from inferdoc.prewarm.emit.base import Options, chosen, cron, fresh, labels, stamp_line, stamps, to_yaml
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, hhmm
 from inferdoc.prewarm.week import DAYS, MINUTES, Window
 
@@ -33,12 +33,9 @@ def keda_cron(plan: PlanRow, options: Options) -> str:
             ],
         )
     else:
-        made, comments = merged(existing, pool, triggers), ["Merged with the existing ScaledObject."]
+        made, comments = merged(existing, triggers, pool.top), ["Merged with the existing ScaledObject."]
     made["metadata"].setdefault("annotations", {}).update(stamps(plan, pool.row))
-    stamp = (
-        f"inferdoc prewarm plan {plan.plan_id}, valid until {plan.valid_until:%Y-%m-%d %H:%M}Z: emit again before then."
-    )
-    return to_yaml([made], [stamp, *comments])
+    return to_yaml([made], [stamp_line(plan), *comments])
 
 
 def trigger(window: Window, pool: PoolPlan) -> dict[str, Any]:
@@ -103,8 +100,9 @@ def _need_triggers(pool: PoolPlan, triggers: list[dict[str, Any]]) -> None:
         )
 
 
-def merged(existing: dict[str, Any], pool: PoolPlan, triggers: list[dict[str, Any]]) -> dict[str, Any]:
-    """The existing ScaledObject with our triggers in place of those of an earlier plan; refuses what would not work."""
+def merged(existing: dict[str, Any], triggers: list[dict[str, Any]], top: int) -> dict[str, Any]:
+    """The existing ScaledObject with our triggers in place of those of an earlier plan; top: the most replicas they ask
+    for. Refuses what would not work."""
     if existing.get("kind") != "ScaledObject" or not str(existing.get("apiVersion", "")).startswith("keda.sh/"):
         raise InferdocError(
             f"--existing holds a {existing.get('kind', 'nameless thing')}, expected a keda.sh ScaledObject"
@@ -120,7 +118,6 @@ def merged(existing: dict[str, Any], pool: PoolPlan, triggers: list[dict[str, An
         raise InferdocError(
             f"ScaledObject {name} carries {marks[0]}: a paused object ignores the plan; take the annotation off first"
         )
-    top = max((int(t["metadata"]["desiredReplicas"]) for t in triggers), default=0)
     limit = int(spec.get("maxReplicaCount", DEFAULT_MAX))
     if top > limit:
         raise InferdocError(

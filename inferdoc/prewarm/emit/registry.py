@@ -7,7 +7,10 @@ from collections.abc import Callable
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.base import Options, fresh
 from inferdoc.prewarm.emit.cronjob import cronjob
+from inferdoc.prewarm.emit.hosts import crontab, systemd
 from inferdoc.prewarm.emit.keda import keda_cron
+from inferdoc.prewarm.emit.metric import keda_prometheus, textfile
+from inferdoc.prewarm.emit.patches import hpa, kserve, lws, wva
 from inferdoc.prewarm.plan import PlanRow, to_json
 
 Emitter = Callable[[PlanRow, Options], str]
@@ -21,7 +24,15 @@ def as_json(plan: PlanRow, options: Options) -> str:
 
 TARGETS: dict[str, Emitter] = {
     "keda-cron": keda_cron,
+    "keda-prometheus": keda_prometheus,
+    "hpa": hpa,
     "cronjob": cronjob,
+    "kserve": kserve,
+    "wva": wva,
+    "lws": lws,
+    "crontab": crontab,
+    "systemd": systemd,
+    "textfile": textfile,
     "json": as_json,
 }
 

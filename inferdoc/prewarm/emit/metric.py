@@ -1,0 +1,72 @@
+"""The floor as a Prometheus metric, and a KEDA prometheus trigger on it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from inferdoc.errors import InferdocError
+from inferdoc.prewarm.emit.base import Options, chosen, fresh, labels, stamps, to_yaml
+from inferdoc.prewarm.emit.keda import PREFIX, gentle, merged
+from inferdoc.prewarm.plan import PlanRow, pool_plan
+
+FLOOR = "inferdoc_prewarm_floor_replicas"
+UNTIL = "inferdoc_prewarm_valid_until_timestamp_seconds"
+
+
+def keda_prometheus(plan: PlanRow, options: Options) -> str:
+    """A ScaledObject with one prometheus trigger on the floor's metric. The query yields one element, or none when the
+    plan is past its validity: with `ignoreNullValues` off that is an error and the fallback holds what is running,
+    instead of an old forecast keeping capacity for ever or silence scaling in."""
+    fresh(plan, options.now)
+    pool = chosen(plan, options)
+    if not options.server:
+        raise InferdocError("keda-prometheus needs --server URL: the Prometheus that KEDA asks")
+    selector = f'{{pool="{pool.row.name}"}}'
+    trigger: dict[str, Any] = {
+        "type": "prometheus",
+        "name": f"{PREFIX}floor",
+        "metricType": "AverageValue",
+        "metadata": {
+            "serverAddress": options.server,
+            "query": f"max({FLOOR}{selector}) and on() (max({UNTIL}{selector}) > time())",
+            "threshold": "1",
+            "ignoreNullValues": "false",
+        },
+    }
+    fallback = {"failureThreshold": 3, "replicas": max(1, pool.row.base), "behavior": "currentReplicasIfHigher"}
+    if options.existing is not None:
+        made = merged(options.existing, [trigger], pool.top)
+        made["spec"].setdefault("fallback", fallback)
+    else:
+        name = options.name or pool.row.name
+        made = {
+            "apiVersion": "keda.sh/v1alpha1",
+            "kind": "ScaledObject",
+            "metadata": {"name": name, "namespace": options.namespace, "labels": labels(pool.row)},
+            "spec": {
+                "scaleTargetRef": {"name": options.workload or name},
+                "minReplicaCount": pool.row.base,
+                "maxReplicaCount": pool.row.maximum,
+                "fallback": fallback,
+                "advanced": {"horizontalPodAutoscalerConfig": {"behavior": copy.deepcopy(gentle())}},
+                "triggers": [trigger],
+            },
+        }
+    made["metadata"].setdefault("annotations", {}).update(stamps(plan, pool.row))
+    comments = [
+        f"inferdoc prewarm plan {plan.plan_id}: KEDA reads {FLOOR}.",
+        "Written every minute by: inferdoc prewarm apply --target textfile --out FILE.prom",
+    ]
+    return to_yaml([made], comments)
+
+
+def textfile(plan: PlanRow, options: Options) -> str:
+    """The floor of this moment for a textfile collector, all pools of the plan."""
+    fresh(plan, options.now)
+    lines = [f"# HELP {FLOOR} Replicas that should be warm now.", f"# TYPE {FLOOR} gauge"]
+    pools = [pool_plan(row) for row in plan.pools if options.pool in (None, row.name)]
+    lines += [f'{FLOOR}{{pool="{p.row.name}"}} {p.at(options.now)}' for p in pools]
+    lines += [f"# HELP {UNTIL} When the plan behind the floor stops being valid.", f"# TYPE {UNTIL} gauge"]
+    lines += [f'{UNTIL}{{pool="{p.row.name}"}} {plan.valid_until.timestamp():.0f}' for p in pools]
+    return "\n".join(lines) + "\n"

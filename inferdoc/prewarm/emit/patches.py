@@ -1,0 +1,189 @@
+"""Targets whose floor is a field that scheduled patches set: HPA, KServe, llm-d WVA, LeaderWorkerSet."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import replace
+from typing import Any
+
+from inferdoc.errors import InferdocError
+from inferdoc.prewarm.emit.aim import aim_of, look, put
+from inferdoc.prewarm.emit.base import MANAGER, Options, chosen, fresh, labels, stamp_line, stamps, to_yaml
+from inferdoc.prewarm.emit.cronjob import cronjob, cronjob_for
+from inferdoc.prewarm.emit.keda import merged_triggers, trigger
+from inferdoc.prewarm.plan import PlanRow, PoolPlan, rescaled
+
+OWNERS = ("ScaledObject", "InferenceService", "LLMInferenceService", "VariantAutoscaling")
+LWS_PATH = ("spec", "leaderWorkerTemplate")
+
+
+def wrong_kind(existing: dict[str, Any], wanted: str) -> InferdocError:
+    return InferdocError(f"--existing holds a {existing.get('kind', 'nameless thing')}, expected a {wanted}")
+
+
+def hpa(plan: PlanRow, options: Options) -> str:
+    """The floor of this moment as a server-side apply of `spec.minReplicas` alone, under a field manager of its own:
+    the same moment applied twice changes nothing. `options.now` says which moment."""
+    fresh(plan, options.now)
+    pool = chosen(plan, options)
+    gitops = refuse_hpa(options.existing, pool) if options.existing is not None else []
+    level = pool.at(options.now)
+    aim = aim_of("HorizontalPodAutoscaler")
+    made = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {
+            "name": options.name or look(options.existing, "metadata", "name") or pool.row.name,
+            "namespace": options.namespace,
+            "annotations": stamps(plan, pool.row),
+        },
+        **aim.patch(level, pool.row.maximum),
+    }
+    comments = [
+        f"inferdoc prewarm plan {plan.plan_id}: the floor at this moment. {aim.note}",
+        f"kubectl apply --server-side --field-manager={MANAGER} -f -",
+        *gitops,
+    ]
+    return to_yaml([made], comments)
+
+
+def refuse_hpa(existing: dict[str, Any], pool: PoolPlan) -> list[str]:
+    """Refuses an HPA that another controller owns or that cannot hold the plan; returns remarks for one kept in git."""
+    if existing.get("kind") != "HorizontalPodAutoscaler":
+        raise wrong_kind(existing, "HorizontalPodAutoscaler")
+    name = look(existing, "metadata", "name")
+    owners = [o.get("kind") for o in look(existing, "metadata", "ownerReferences") or []]
+    marks = look(existing, "metadata", "labels") or {}
+    owner = next((o for o in owners if o in OWNERS), None)
+    if owner or "scaledobject.keda.sh/name" in marks:
+        raise InferdocError(
+            f"HPA {name} belongs to {owner or 'a ScaledObject'}, which would undo the patch; use the target made for that owner"
+        )
+    top = pool.top
+    limit = look(existing, "spec", "maxReplicas")
+    if isinstance(limit, int) and limit < top:
+        raise InferdocError(f"HPA {name} has maxReplicas {limit}, the plan wants {top}; raise it first")
+    if look(existing, "status", "currentReplicas") == 0:
+        raise InferdocError(f"HPA {name} stands at 0 replicas and sleeps; scale its workload to 1 first")
+    notes = look(existing, "metadata", "annotations") or {}
+    by_git = any("argocd" in key or "fluxcd" in key for key in [*notes, *marks])
+    kept = by_git or marks.get("app.kubernetes.io/managed-by") == "Helm"
+    advice = "This HPA is kept in git: ignore differences on /spec/minReplicas there, or keep the plan in git."
+    return [advice] if kept else []
+
+
+def kserve(plan: PlanRow, options: Options) -> str:
+    """InferenceService: CronJobs that patch `spec.predictor.minReplicas`. LLMInferenceService (given as `existing`):
+    the windows merged into its KEDA triggers, or CronJobs on `scaling.minReplicas` where WVA scales it."""
+    existing = options.existing
+    if existing is not None and existing.get("kind") == "LLMInferenceService":
+        return _llm_service(plan, options, existing)
+    if options.kind == "LLMInferenceService":
+        raise InferdocError(
+            "an LLMInferenceService's triggers are one list: give the object with --existing to merge them"
+        )
+    if existing is not None:
+        _refuse_inference_service(existing)
+    return cronjob(
+        plan, replace(options, kind="InferenceService", name=options.name or look(existing, "metadata", "name"))
+    )
+
+
+def _refuse_inference_service(existing: dict[str, Any]) -> None:
+    if existing.get("kind") != "InferenceService":
+        raise wrong_kind(existing, "InferenceService")
+    notes = look(existing, "metadata", "annotations") or {}
+    if str(notes.get("serving.kserve.io/stop", "false")).lower() == "true":
+        raise InferdocError("the InferenceService carries serving.kserve.io/stop, which overrides any floor")
+    kind = notes.get("serving.kserve.io/autoscalerClass", "hpa")
+    if kind in ("none", "external"):
+        raise InferdocError(
+            f"the InferenceService has autoscalerClass {kind}: KServe does not act on minReplicas there"
+        )
+
+
+def _llm_service(plan: PlanRow, options: Options, existing: dict[str, Any]) -> str:
+    fresh(plan, options.now)
+    pool = chosen(plan, options)
+    where = ("spec", "prefill", "scaling") if pool.row.role == "prefill" else ("spec", "scaling")
+    scaling = look(existing, *where)
+    name = str(look(existing, "metadata", "name") or pool.row.name)
+    if not isinstance(scaling, dict):
+        raise InferdocError(
+            f"LLMInferenceService {name} has no {'.'.join(where)}: with `replicas` alone nothing scales it"
+        )
+    if pool.row.base < 1:
+        raise InferdocError("an LLMInferenceService takes no floor below 1; plan with --min 1 or more")
+    top = pool.top
+    limit = scaling.get("maxReplicas")
+    if isinstance(limit, int) and limit < top:
+        raise InferdocError(f"LLMInferenceService {name} has maxReplicas {limit}, the plan wants {top}; raise it first")
+    if isinstance(scaling.get("wva"), dict):
+        aim = replace(
+            aim_of("InferenceService"),
+            kind="LLMInferenceService",
+            resource="llminferenceservices",
+            field=(*where, "minReplicas"),
+            note="WVA scales it; the floor is scaling.minReplicas.",
+        )
+        return cronjob_for(plan, replace(options, name=name), aim)
+    if not isinstance(scaling.get("keda"), dict):
+        raise InferdocError(f"LLMInferenceService {name}: {'.'.join(where)} holds neither keda nor wva")
+    made = copy.deepcopy(existing)
+    made.pop("status", None)
+    for key in ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation"):
+        made["metadata"].pop(key, None)
+    old = scaling["keda"].get("triggers") or []
+    put(made, (*where, "keda", "triggers"), merged_triggers(old, [trigger(w, pool) for w in pool.windows]))
+    made["metadata"].setdefault("annotations", {}).update(stamps(plan, pool.row))
+    made["metadata"].setdefault("labels", {}).update(labels(pool.row))
+    said = f"Cron triggers merged into {'.'.join(where)}.keda.triggers."
+    return to_yaml([made], [stamp_line(plan), said])
+
+
+def wva(plan: PlanRow, options: Options) -> str:
+    """CronJobs on a VariantAutoscaling. `existing` may be the object or its CRD: an installation whose CRD has no
+    minReplicas is refused, since the floor belongs on the HPA or ScaledObject there."""
+    existing = options.existing
+    if existing is not None:
+        if existing.get("kind") == "CustomResourceDefinition":
+            texts = str(existing.get("spec"))
+            if "minReplicas" not in texts:
+                raise InferdocError(
+                    "this VariantAutoscaling CRD has no minReplicas: set the floor on its HPA or ScaledObject (hpa, keda-cron)"
+                )
+        elif existing.get("kind") != "VariantAutoscaling":
+            raise wrong_kind(existing, "VariantAutoscaling")
+        else:
+            limit = look(existing, "spec", "maxReplicas")
+            top = chosen(plan, options).top
+            if isinstance(limit, int) and limit < top:
+                raise InferdocError(
+                    f"the VariantAutoscaling has maxReplicas {limit}, the plan wants {top}; raise it first"
+                )
+    return cronjob(plan, replace(options, kind="VariantAutoscaling"))
+
+
+def lws(plan: PlanRow, options: Options) -> str:
+    """CronJobs on a LeaderWorkerSet's scale: its replicas are groups, so the plan's replicas are divided by what one
+    group serves (`per_group`), rounded up; the GPUs are said."""
+    per_group = options.per_group
+    if per_group < 1:
+        raise InferdocError("--per-group must be at least 1")
+    existing = options.existing
+    if existing is not None and existing.get("kind") != "LeaderWorkerSet":
+        raise wrong_kind(existing, "LeaderWorkerSet")
+    pool = chosen(plan, options)
+    groups = rescaled(pool.row, lambda n: math.ceil(n / per_group))
+    size = look(existing, *LWS_PATH, "size") or options.pods_per_group
+    top = max([w.replicas for w in groups.windows], default=groups.base)
+    said = [f"At most {top} groups, each serving {per_group} planned replica(s)."]
+    if size:
+        pods = top * int(size)
+        gpus = "" if options.gpus_per_pod is None else f", {pods * options.gpus_per_pod} GPUs"
+        said = [f"At most {top} groups x {size} pods = {pods} pods{gpus}."]
+    changed = replace(
+        options, kind="LeaderWorkerSet", pool=None, name=options.name or look(existing, "metadata", "name")
+    )
+    return cronjob_for(plan, changed, aim_of("LeaderWorkerSet"), rows=[groups], said=said)
