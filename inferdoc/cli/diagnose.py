@@ -55,7 +55,8 @@ def command(**asked: Any) -> int:
     source = options.source(config, asked)
     catalogue = options.catalogue(config)
     while True:
-        answer = diagnosis(source, config, catalogue, asked)
+        with options.working(f"reading {source.location}"):
+            answer = diagnosis(source, config, catalogue, asked)
         colour = click.get_current_context().color is not False and sys.stdout.isatty()
         click.echo(render(answer, asked["output"], verbose=asked["verbose"], colour=colour))
         for warning in answer.source.warnings:

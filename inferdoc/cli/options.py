@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -112,3 +113,15 @@ def store_path(config: Config, asked: str | None) -> str:
 def coloured() -> bool:
     """Whether to colour what goes to standard output: only on a terminal, and not with NO_COLOR or --no-color."""
     return click.get_current_context().color is not False and sys.stdout.isatty()
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """A spinner on stderr while something longer runs; nothing where stderr is no terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what):
+        yield
