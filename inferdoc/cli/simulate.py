@@ -1,0 +1,97 @@
+"""`inferdoc simulate`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from inferdoc.cli import options
+
+
+@click.command("simulate", short_help="Simulate a fleet, healthy or with a fault, and write its metrics.")
+@click.option(
+    "--scenario", "name", metavar="FILE|ID", help="A scenario file, or the id of one that comes with inferdoc."
+)
+@click.option("--list", "listed", is_flag=True, help="The scenarios that come with inferdoc.")
+@click.option("--pods", type=click.IntRange(1, 4096), metavar="N", help="Grow or shrink the first pool to N pods.")
+@click.option("--seed", type=click.IntRange(0), metavar="S", help="Another course of the same events.")
+@click.option("--duration", metavar="D", help="How long, for example 30m (default: as the scenario says).")
+@click.option("--vllm", "version", metavar="VERSION", help="Metric names of an older vLLM, for example 0.11 or 0.15.")
+@click.option(
+    "--out", metavar="FILE", help="OpenMetrics text with timestamps; .gz compresses; default: standard output."
+)
+@click.option("--store", metavar="PATH", help="Put the scrapes straight into an embedded store instead.")
+@click.option("--live", is_flag=True, help="Serve every target's /metrics on loopback until interrupted.")
+@click.option(
+    "--port", type=click.IntRange(1024, 60000), default=18000, show_default=True, help="First port of --live."
+)
+@click.option(
+    "--speed", type=click.FloatRange(0.1, 1000), default=1.0, show_default=True, help="Of --live: times real time."
+)
+def command(
+    name: str | None,
+    listed: bool,
+    pods: int | None,
+    seed: int | None,
+    duration: str | None,
+    version: str | None,
+    out: str | None,
+    store: str | None,
+    live: bool,
+    port: int,
+    speed: float,
+) -> int:
+    """Simulate a fleet from the mechanisms up: schedulers, KV caches, links, routers and clients.
+
+    The output can be imported (inferdoc import) or back-filled into Prometheus (promtool tsdb create-blocks-from
+    openmetrics).
+    """
+    from inferdoc.errors import InferdocError
+    from inferdoc.simulate.scenario import adapted, load_scenario, scenarios
+
+    if listed:
+        for scenario in scenarios():
+            click.echo(f"{scenario.id:<34} {scenario.title}")
+        return 0
+    if name is None:
+        raise InferdocError("say which fleet: --scenario FILE or ID; --list names those that come with inferdoc")
+    if out and store:
+        raise InferdocError("--out and --store say two places: give one of them")
+    scenario = adapted(load_scenario(name), pods, seed, duration, version)
+    if live:
+        from inferdoc.simulate.live import serve
+
+        serve(scenario, port, speed, lambda line: click.echo(line, err=True))
+        return 0
+    from inferdoc.simulate.output import write_file, write_openmetrics, write_store
+    from inferdoc.simulate.scrape import simulate
+
+    shown = _Progress(f"{scenario.id}, {len(scenario.pools)} pools, {scenario.duration / 60:.0f} min")
+    targets = simulate(scenario, shown)
+    if store:
+        from inferdoc.store import Store
+
+        with Store.open(options.store_path(options.configuration(), store), "w") as opened:
+            samples, place = write_store(targets, opened), store
+    elif out:
+        samples, place = write_file(targets, Path(out)), out
+    else:
+        samples, place = write_openmetrics(targets, sys.stdout), "standard output"
+    click.echo(f"{place}: {samples} samples of {len(targets)} targets", err=True)
+    return 0
+
+
+class _Progress:
+    """Tenths of the work on stderr, only on a terminal."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._tenth = 0
+
+    def __call__(self, share: float) -> None:
+        tenth = int(share * 10)
+        if tenth > self._tenth and sys.stderr.isatty():
+            self._tenth = tenth
+            click.echo(f"{self._title}: {tenth * 10} %", err=True)

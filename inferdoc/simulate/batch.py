@@ -1,0 +1,319 @@
+"""The batch of one engine: running streams, steps of decoding and of prompts, and what each of them leaves in the statistics.
+
+Streams advance together, so the batch keeps one token clock instead of a counter per stream: a stream ends when the clock
+reaches its end, and needs a new block whenever the clock meets its phase within a block. Steps in which only decoding
+happens are alike and are taken together up to the next event: the cost of a simulated hour grows with its requests, not
+with its steps.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from inferdoc.simulate.blocks import BlockPool
+from inferdoc.simulate.hardware import StepTime
+from inferdoc.simulate.request import Request, State
+from inferdoc.simulate.stats import EngineStats
+
+HICCUPS = 0.02
+"""Pauses of the process per second (garbage collection, co-tenants), 20 to 80 ms each (own choice: healthy tails wander)."""
+JITTER = 0.04
+"""Spread of step times around the model (standard deviation of the logarithm; own choice)."""
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    """Flags of the engine. blocks, block_size: the KV cache; draft: speculative tokens per step (0: off); accept: chance
+    that the draft token at each position is accepted once those before it were; loras: adapter slots (0: off); lease:
+    seconds a prefill engine keeps KV for its reader; handshake: seconds until an unanswered handshake fails."""
+
+    blocks: int
+    block_size: int = 16
+    max_seqs: int = 256
+    budget: int = 8192
+    long_prefill: int = 0
+    max_len: int = 32768
+    watermark: float = 0.0
+    draft: int = 0
+    loras: int = 0
+    lora_load: float = 0.03
+    prefix_caching: bool = True
+    kv_metrics: bool = False
+    kv_bytes: int = 131072
+    workers: int = 1
+    lease: float = 30.0
+    handshake: float = 5.0
+    role: str = "both"
+
+
+class Batch:
+    """Running requests and their streams. `now` in seconds; `waiting` holds those that are not admitted, in order."""
+
+    def __init__(self, config: EngineConfig, timing: StepTime, rng: np.random.Generator, now: float) -> None:
+        self.config = config
+        self.timing = timing
+        self.now = now
+        self.stats = EngineStats(config.max_len, config.draft)
+        self.pool = BlockPool(config.blocks - 1, config.block_size, self._evicted if config.kv_metrics else None)
+        self.waiting: deque[Request] = deque()
+        self.running: dict[int, Request] = {}
+        self.prefilling: dict[int, Request] = {}
+        self.adapters: dict[int, int] = {}
+        self.accept = [0.8] * config.draft
+        self._clock = 0
+        self._context = 0
+        self._decoding = 0
+        self._crossing = [0] * config.block_size
+        self._ends: list[tuple[int, int, Request]] = []
+        self._dirty = False
+        self._progress = 0.0
+        self._rng = rng
+        self._noise: list[float] = []
+        self._hiccup = now + rng.exponential(1 / HICCUPS)
+
+    def _ended(self, request: Request) -> None:
+        """A request has all its tokens: the engine decides what becomes of its blocks."""
+        raise NotImplementedError
+
+    def _evicted(self, blocks: int, lifetime: float, idle: float) -> None:
+        sampled = int(self._rng.poisson(blocks * 0.01))
+        if sampled:
+            self.stats.lifetime.observe(lifetime, sampled)
+            self.stats.idle.observe(idle, sampled)
+
+    def _prune(self) -> None:
+        """Forget the ends of streams that were preempted or left."""
+        ends = self._ends
+        while ends and (ends[0][2].state != State.DECODE or ends[0][0] != ends[0][2].end):
+            heapq.heappop(ends)
+
+    def _collect(self) -> None:
+        """Streams that have reached their length."""
+        ends = self._ends
+        while ends and ends[0][0] <= self._clock:
+            end, _, request = heapq.heappop(ends)
+            if request.state == State.DECODE and end == request.end:
+                request.last = self.now
+                self._finish(request)
+
+    def _jitter(self) -> float:
+        if not self._noise:
+            self._noise = np.exp(self._rng.normal(0.0, 0.04, 512)).tolist()
+        return self._noise.pop()
+
+    def _decode(self, limit: float) -> None:
+        """Decoding alone: as many steps as pass before something else can happen."""
+        batch, draft = self._decoding, self.config.draft
+        rate = 1.0
+        if draft:
+            rate, chance = 1.0, 1.0
+            for p in self.accept:
+                chance *= p
+                rate += chance
+        cost = self.timing.step(batch * (1 + draft), self._context, 0, 0.0, batch)
+        seconds = cost.seconds * self._jitter()
+        steps = max(1, -int(-(limit - self.now) // seconds))
+        self._prune()
+        rest = self._ends[0][0] - self._clock
+        steps = min(steps, max(1, round(rest / rate)))
+        tokens = self._tokens(steps, rate, rest)
+        free, need, size = self.pool.free, 0, self.config.block_size
+        for i in range(tokens):
+            more = self._crossing[(self._clock + i) % size]
+            if need + more > free:
+                tokens = max(i, 1)
+                steps = max(1, min(steps, -int(-tokens // rate)))
+                break
+            need += more
+        if tokens > 0:
+            self.pool.take(need, self.now)
+        self._advance_streams(tokens, steps, seconds, cost.compute, cost.memory)
+        self.stats.iteration.observe(batch * tokens / steps, steps)
+        self._collect()
+
+    def _tokens(self, steps: int, rate: float, rest: int) -> int:
+        """Tokens that each stream gains in so many steps. Acceptance is that of the batch, not of single streams."""
+        if not self.config.draft:
+            return min(steps, rest)
+        self._progress += steps * rate
+        tokens = int(self._progress)
+        self._progress -= tokens
+        return max(1, min(tokens, rest))
+
+    def _advance_streams(self, tokens: int, steps: int, seconds: float, compute: float, memory: float) -> None:
+        batch, stats = self._decoding, self.stats
+        self._clock += tokens
+        self._context += batch * tokens
+        extra = self._pause(steps * seconds)
+        self.now += steps * seconds + extra
+        if batch:
+            stats.generation += batch * tokens
+            stats.itl.observe(seconds, batch * (steps - (extra > 0)))
+            if extra:
+                stats.itl.observe(seconds + extra, batch)
+            if self.config.draft:
+                self._speculated(batch, steps, tokens)
+        self._account(steps * seconds, steps, compute, memory)
+
+    def _account(self, seconds: float, steps: int, compute: float, memory: float) -> None:
+        stats = self.stats
+        stats.busy += seconds
+        stats.compute += steps * compute
+        stats.memory += steps * memory
+        stats.cpu_seconds += seconds
+
+    def _pause(self, seconds: float) -> float:
+        if self.now + seconds < self._hiccup:
+            return 0.0
+        self._hiccup = self.now + seconds + self._rng.exponential(1 / HICCUPS)
+        return float(self._rng.uniform(0.02, 0.08))
+
+    def _speculated(self, batch: int, steps: int, tokens: int) -> None:
+        stats, draft = self.stats, self.config.draft
+        stats.drafts += batch * steps
+        stats.draft_tokens += batch * steps * draft
+        accepted = min(max(0, (tokens - steps) * batch), batch * steps * draft)
+        stats.accepted += accepted
+        shares, chance = [], 1.0
+        for p in self.accept:
+            chance *= p
+            shares.append(chance)
+        whole, spread = sum(shares) or 1.0, 0
+        for i, share in enumerate(shares[1:], start=1):
+            part = min(int(accepted * share / whole), batch * steps)
+            stats.accepted_at[i] += part
+            spread += part
+        stats.accepted_at[0] += accepted - spread
+
+    def _mixed(self, chunks: list[tuple[Request, int]], pause: float) -> None:
+        """One step with prompt tokens in it."""
+        batch, draft = self._decoding, self.config.draft
+        prompt = sum(n for _, n in chunks)
+        reach = sum(n * (r.prompt - r.todo + n / 2) for r, n in chunks) / max(prompt, 1)
+        cost = self.timing.step(batch * (1 + draft), self._context, prompt, reach, len(self.running))
+        tokens = 0
+        if batch:
+            tokens = 1
+            self.pool.take(self._fresh_blocks(1), self.now)
+        self._advance_streams(tokens, 1, cost.seconds * self._jitter() + pause, cost.compute, cost.memory)
+        booked = 0
+        for request, taken in chunks:
+            request.todo -= taken
+            if request.todo <= 0 and request.id in self.prefilling:
+                booked += self._first_token(request)
+        if batch or booked:
+            self.stats.iteration.observe(batch * tokens + booked)
+        self._collect()
+
+    def _first_token(self, request: Request) -> int:
+        """The prompt is computed: a stream begins, or goes on after a preemption. Returns tokens booked on this step."""
+        stats, now = self.stats, self.now
+        del self.prefilling[request.id]
+        self.pool.commit(request.held, request.segments, now)
+        stats.generation += 1
+        booked = 1
+        if request.first < 0:
+            request.first = now
+            computed = request.prompt - request.hits - request.external
+            booked += computed
+            stats.ttft.observe(now - request.arrival)
+            stats.prompt_tokens += request.prompt
+            stats.computed += computed
+            stats.cached += request.hits
+            stats.transferred += request.external
+        else:
+            stats.itl.observe(now - request.last)
+        request.base += 1
+        request.last = now
+        if request.base >= request.output:
+            self._finish(request)
+            return booked
+        request.state = State.DECODE
+        request.clock0 = self._clock
+        context = request.prompt + request.base
+        extra = self.pool.blocks(context) - self.pool.blocks(context - 1)
+        self._begin_stream(request, context, extra)
+        return booked
+
+    def _begin_stream(self, request: Request, context: int, extra: int) -> None:
+        """A block for the first token where the prompt filled its last one; without a free block the newest must go."""
+        self._crossing[(self._clock - context) % self.config.block_size] += 1
+        self._context += context
+        self._decoding += 1
+        heapq.heappush(self._ends, (request.end, request.id, request))
+        while extra > self.pool.free and request.id in self.running:
+            self._preempt()
+        if request.id in self.running:
+            self.pool.take(extra, self.now)
+            request.held.own += extra
+
+    def _finish(self, request: Request) -> None:
+        self._stop(request)
+        request.state = State.DONE
+        self._dirty = True
+        self._measure(request)
+        self._ended(request)
+
+    def _measure(self, request: Request) -> None:
+        stats = self.stats
+        stats.success["length" if request.output >= request.max_tokens else "stop"] += 1
+        stats.e2e.observe(self.now - request.arrival)
+        stats.queue.observe(request.scheduled - request.queued)
+        stats.prefill.observe(request.first - request.scheduled)
+        stats.decode.observe(request.last - request.first)
+        stats.inference.observe(request.last - request.scheduled)
+        stats.tpot.observe((request.last - request.first) / (request.output - 1) if request.output > 1 else 0.0)
+        stats.request_preemptions.observe(request.preemptions)
+        self._lengths(request, request.output)
+        stats.answered(self.now - request.sent, request.prompt)
+
+    def _lengths(self, request: Request, output: int) -> None:
+        stats = self.stats
+        stats.request_prompt.observe(request.prompt)
+        stats.request_generation.observe(output)
+        stats.request_max_generation.observe(output)
+        stats.request_max_tokens.observe(request.max_tokens)
+        stats.request_n.observe(1)
+        stats.request_computed.observe(
+            max(request.prompt - request.hits - request.external, 0) if output else request.prompt
+        )
+        if not output:
+            stats.request_preemptions.observe(0)
+
+    def _fresh_blocks(self, tokens: int) -> int:
+        """Blocks that the running streams need for so many more tokens each."""
+        size = self.config.block_size
+        return sum(self._crossing[(self._clock + i) % size] for i in range(tokens))
+
+    def _stop(self, request: Request) -> None:
+        """Take a request out of the batch. Its blocks stay with it."""
+        del self.running[request.id]
+        self.prefilling.pop(request.id, None)
+        if request.state == State.DECODE:
+            context = request.context(self._clock)
+            began = context - (self._clock - request.clock0)
+            self._crossing[(request.clock0 - began) % self.config.block_size] -= 1
+            request.held.own += self.pool.blocks(context) - self.pool.blocks(began)
+            request.last = self.now
+            self._context -= context
+            self._decoding -= 1
+            request.base += self._clock - request.clock0
+            request.clock0 = self._clock
+        if request.adapter >= 0:
+            self.adapters[request.adapter] -= 1
+            if not self.adapters[request.adapter]:
+                del self.adapters[request.adapter]
+
+    def _preempt(self) -> None:
+        victim = next(reversed(self.running.values()))
+        self._stop(victim)
+        victim.state = State.WAITING
+        victim.preemptions += 1
+        self.stats.preemptions += 1
+        self.pool.release(victim.held, self.now)
+        self.waiting.appendleft(victim)
+        self._dirty = True

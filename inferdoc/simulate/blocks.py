@@ -1,0 +1,167 @@
+"""The paged KV cache of one engine: blocks of live requests, and the prefix cache that lives in the free ones.
+
+As in vLLM: a block is used while a live request refers to it; blocks nobody refers to keep their content and stand in a
+free list, oldest use first, from which new blocks are taken. Prefixes are followed as whole segments (a shared prefix, the
+rest of a prompt) whose last blocks are evicted first, never block by block.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+
+Key = Hashable
+
+
+@dataclass(slots=True)
+class Cached:
+    """A segment with known content. blocks: how many are still there; refs: live requests that use it."""
+
+    blocks: int
+    refs: int
+    born: float
+    used: float
+
+
+@dataclass(slots=True)
+class Held:
+    """What one request holds. own: private blocks; segments: shared ones, by key."""
+
+    own: int = 0
+    segments: list[Key] = field(default_factory=list)
+
+
+Evicted = Callable[[int, float, float], None]
+"""Called with blocks, lifetime and idle time (s) of what is evicted."""
+
+
+class BlockPool:
+    """total = used + free, free = blank + cached without a reference. Sizes in blocks."""
+
+    def __init__(self, total: int, block_size: int, evicted: Evicted | None = None) -> None:
+        self.total = total
+        self.block_size = block_size
+        self.used = 0
+        self.blank = total
+        self.idle = 0
+        self._cached: dict[Key, Cached] = {}
+        self._lru: OrderedDict[Key, Cached] = OrderedDict()
+        self._evicted = evicted
+        self._serial = 0
+
+    @property
+    def free(self) -> int:
+        return self.total - self.used
+
+    def blocks(self, tokens: int) -> int:
+        return -(-tokens // self.block_size)
+
+    def matched(self, segments: list[tuple[Key, int]], tokens: int) -> tuple[int, list[Key]]:
+        """Blocks of the prompt found in the cache and the segments they lie in. At least one token is left to compute."""
+        most = max(tokens - 1, 0) // self.block_size
+        hits, keys = 0, []
+        for key, blocks in segments:
+            entry = self._cached.get(key)
+            if entry is None or hits >= most:
+                break
+            have = min(entry.blocks, blocks)
+            hits += have
+            keys.append(key)
+            if have < blocks:
+                break
+        return min(hits, most), keys
+
+    def admit(
+        self, segments: list[tuple[Key, int]], tokens: int, now: float, reserve: int = 0, lookup: bool = True
+    ) -> tuple[Held, int] | None:
+        """Blocks for `tokens` of context, all or nothing. Answers what is held and the tokens found cached."""
+        hits, keys = self.matched(segments, tokens) if lookup else (0, [])
+        fresh = self.blocks(tokens) - hits
+        pinned = sum(self._cached[k].blocks for k in keys if self._cached[k].refs == 0)
+        if fresh + pinned + reserve > self.free:
+            return None
+        for key in keys:
+            entry = self._cached[key]
+            if entry.refs == 0:
+                del self._lru[key]
+                self.idle -= entry.blocks
+                self.used += entry.blocks
+            entry.refs += 1
+            entry.used = now
+        self.take(fresh, now)
+        return Held(fresh, keys), hits * self.block_size
+
+    def take(self, blocks: int, now: float) -> None:
+        """Blocks out of the free list: blank ones, then the longest unused. The caller has made sure that they fit."""
+        fresh = min(blocks, self.blank)
+        self.blank -= fresh
+        self.used += blocks
+        missing = blocks - fresh
+        while missing > 0:
+            key, entry = next(iter(self._lru.items()))
+            gone = min(missing, entry.blocks)
+            entry.blocks -= gone
+            self.idle -= gone
+            missing -= gone
+            if self._evicted is not None:
+                self._evicted(gone, now - entry.born, now - entry.used)
+            if entry.blocks == 0:
+                del self._lru[key]
+                self._cached.pop(key, None)
+
+    def commit(self, held: Held, segments: list[tuple[Key, int]], now: float) -> None:
+        """The prompt is computed: its segments may be found by others from now on."""
+        for key, blocks in segments:
+            if blocks <= 0:
+                continue
+            entry = self._cached.get(key)
+            if entry is None:
+                if blocks > held.own:
+                    return
+                self._cached[key] = Cached(blocks, 1, now, now)
+                held.own -= blocks
+                held.segments.append(key)
+            elif key in held.segments:
+                grown = min(max(blocks - entry.blocks, 0), held.own)
+                entry.blocks += grown
+                held.own -= grown
+            else:
+                return
+
+    def release(self, held: Held, now: float) -> None:
+        """Back to the free list, content kept: what was generated goes first, the shared prefix last."""
+        if held.own:
+            self._serial += 1
+            key: Key = ("done", self._serial)
+            self._park(key, Cached(held.own, 0, now, now))
+        for key in reversed(held.segments):
+            entry = self._cached[key]
+            entry.refs -= 1
+            entry.used = now
+            if entry.refs == 0:
+                self._park(key, entry)
+        held.own = 0
+        held.segments = []
+
+    def _park(self, key: Key, entry: Cached) -> None:
+        self._cached[key] = entry
+        self._lru[key] = entry
+        self.used -= entry.blocks
+        self.idle += entry.blocks
+        if entry.blocks == 0:
+            del self._lru[key], self._cached[key]
+
+    def forget(self) -> None:
+        """Drop every cached block that nobody uses (a prefix cache reset)."""
+        for key in list(self._lru):
+            self._cached.pop(key, None)
+        self._lru.clear()
+        self.blank += self.idle
+        self.idle = 0
+
+    def check(self) -> None:
+        """Raise AssertionError where blocks were lost or made."""
+        assert self.used >= 0 and self.blank >= 0 and self.idle >= 0
+        assert self.used + self.blank + self.idle == self.total, (self.used, self.blank, self.idle, self.total)
+        assert self.idle == sum(e.blocks for e in self._lru.values())

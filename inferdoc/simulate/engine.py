@@ -1,0 +1,284 @@
+"""One vLLM engine: its front end, its queues, the KV it keeps for others and reads from others."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+
+from inferdoc.simulate.batch import EngineConfig
+from inferdoc.simulate.hardware import StepTime
+from inferdoc.simulate.link import POST, POST_PER_DESCRIPTOR, Link
+from inferdoc.simulate.request import Handoff, Request, State
+from inferdoc.simulate.scheduler import Scheduler
+
+ARRIVE, ABORT, LEASE, FREED, FAIL = range(5)
+FOREVER = float("inf")
+
+
+class Engine(Scheduler):
+    """advance(until) moves the engine on in time; submit, abort and the other events may be told in any order before.
+
+    finished: called when a request is over; prefilled: when its KV is ready for another engine to read.
+    """
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        timing: StepTime,
+        rng: np.random.Generator,
+        now: float = 0.0,
+        link: Link | None = None,
+        finished: Callable[[Request, float], None] | None = None,
+        prefilled: Callable[[Request, float], None] | None = None,
+    ) -> None:
+        super().__init__(config, timing, rng, now)
+        self.began = now
+        self.link = link
+        self.remote: deque[Request] = deque()
+        self.pinned: dict[int, Request] = {}
+        self.hung = False
+        self.side_channel = True
+        self.seen_adapters: dict[str, float] = {}
+        self._loading: dict[int, Request] = {}
+        self._handshaking: list[Request] = []
+        self._handshake_ends = -1.0
+        self._finished = finished
+        self._prefilled = prefilled
+        self._inbox: list[tuple[float, int, int, Request]] = []
+        self._serial = 0
+        self._front = now
+
+    # ---- from outside ------------------------------------------------------------------------------------------
+
+    def submit(self, request: Request, now: float) -> None:
+        """A request reaches the front end; the engine sees it once it is tokenised."""
+        request.engine = self
+        self._front = max(self._front, now) + self.timing.tokenise(request.prompt)
+        self._push(self._front, ARRIVE, request)
+
+    def abort(self, request: Request, now: float) -> None:
+        """The client left."""
+        self._push(now, ABORT, request)
+
+    def free_later(self, request: Request, now: float) -> None:
+        """The reader of a pinned request has its KV."""
+        self._push(now, FREED, request)
+
+    def _push(self, when: float, kind: int, request: Request) -> None:
+        self._serial += 1
+        heapq.heappush(self._inbox, (when, self._serial, kind, request))
+
+    def advance(self, until: float) -> None:
+        """Run to `until`; a step that has begun is finished, so `now` may lie a step later."""
+        if self.hung:
+            self.now = max(self.now, until)
+            return
+        inbox = self._inbox
+        while self.now < until:
+            while inbox and inbox[0][0] <= self.now:
+                _, _, kind, request = heapq.heappop(inbox)
+                self._handle(kind, request)
+            if self.link is not None:
+                self._read_remote()
+            if not self._step(min(until, self._next_event())):
+                self.now = min(until, max(self._next_event(), self.now + 1e-6))
+
+    def _next_event(self) -> float:
+        event = self._inbox[0][0] if self._inbox else FOREVER
+        return event if self.link is None else min(event, self.link.next_end())
+
+    # ---- gauges ------------------------------------------------------------------------------------------------
+
+    @property
+    def usage(self) -> float:
+        return self.pool.used / self.pool.total
+
+    def waiting_by_reason(self) -> tuple[int, int]:
+        """Requests that wait for capacity, and those deferred for an adapter slot or their KV."""
+        blocked = sum(1 for r in self.waiting if not self._adapter_fits(r)) if self.config.loras else 0
+        return len(self.waiting) - blocked, blocked + len(self.remote) + len(self._loading) + len(self._handshaking)
+
+    def fetch_stages(self) -> tuple[int, int, int]:
+        """Requests whose KV read has not begun, is under way, and is done while they wait for the scheduler."""
+        done = sum(1 for r in self.waiting if r.external > 0 and r.scheduled < 0)
+        return len(self.remote), len(self._loading) + len(self._handshaking), done
+
+    @property
+    def load(self) -> int:
+        """Requests at work or waiting, as a router polls them."""
+        return len(self.running) + len(self.waiting) + len(self.remote) + len(self._loading) + len(self._handshaking)
+
+    def live(self) -> list[Request]:
+        """Every request that would be lost with the process."""
+        queued = [r for _, _, kind, r in self._inbox if kind == ARRIVE]
+        held = (
+            *self.running.values(),
+            *self.waiting,
+            *self.remote,
+            *self._loading.values(),
+            *self._handshaking,
+            *queued,
+        )
+        return list({r.id: r for r in held}.values())
+
+    # ---- events ------------------------------------------------------------------------------------------------
+
+    def _handle(self, kind: int, request: Request) -> None:
+        if kind == ARRIVE:
+            self._arrive(request)
+        elif kind == ABORT:
+            self._abort(request)
+        elif kind == FREED:
+            self._unpin(request)
+        elif kind == LEASE:
+            self._lease_ends(request)
+        elif kind == FAIL:
+            self._handshake_failed()
+
+    def _arrive(self, request: Request) -> None:
+        if request.left:
+            return
+        request.queued = max(request.queued, self.now) if request.queued < 0 else request.queued
+        self._dirty = True
+        if request.handoff is None:
+            request.state = State.WAITING
+            self.waiting.append(request)
+            return
+        request.state = State.REMOTE
+        if self.side_channel:
+            request.handoff.known = True
+            self.remote.append(request)
+        else:
+            self._handshaking.append(request)
+            if self._handshake_ends < self.now:
+                self._handshake_ends = self.now + self.config.handshake
+                self._push(self._handshake_ends, FAIL, request)
+
+    def _handshake_failed(self) -> None:
+        """Every request that came during the attempt ends with an error; vLLM stamps no scheduled time on them, so their
+        queue time is minus the uptime of the host and their inference time is the uptime."""
+        self.stats.failed_transfers += 1
+        failed, self._handshaking = self._handshaking, []
+        uptime = self.now + 4300.0
+        for request in failed:
+            request.failed = True
+            request.state = State.DONE
+            stats = self.stats
+            stats.success["error"] += 1
+            stats.queue.observe(-uptime)
+            stats.prefill.observe(uptime)
+            stats.inference.observe(uptime)
+            stats.decode.observe(0.0)
+            stats.tpot.observe(0.0)
+            stats.e2e.observe(self.now - request.arrival)
+            self._lengths(request, 0)
+            stats.answered(self.now - request.sent, request.prompt)
+            if self._finished is not None:
+                self._finished(request, self.now)
+
+    def _lease_ends(self, request: Request) -> None:
+        handoff = request.handoff
+        if request.id not in self.pinned or handoff is None:
+            return
+        reader = handoff.request.engine
+        if handoff.known and reader is not None and not reader.hung and not handoff.request.left:
+            self._push(self.now + self.config.lease * 2 / 3, LEASE, request)
+            return
+        handoff.expired = True
+        self.stats.expired += 1
+        self._unpin(request)
+
+    def _unpin(self, request: Request) -> None:
+        if self.pinned.pop(request.id, None) is not None:
+            self.pool.release(request.held, self.now)
+            self._dirty = True
+        elif request.handoff is not None and request.handoff.expired:
+            self.stats.late_notifications += 1
+
+    def _abort(self, request: Request) -> None:
+        """Leaves no trace in the engine's statistics; the HTTP layer counts it as answered."""
+        state = request.state
+        if state in (State.DONE, State.PINNED):
+            return
+        request.left = True
+        if state == State.WAITING:
+            self.waiting.remove(request)
+        elif state == State.REMOTE:
+            self._drop_remote(request)
+        elif state in (State.PREFILL, State.DECODE):
+            self._stop(request)
+            self.pool.release(request.held, self.now)
+        request.state = State.DONE
+        self._dirty = True
+        self.stats.answered(self.now - request.sent, request.prompt)
+        if self._finished is not None:
+            self._finished(request, self.now)
+
+    def _drop_remote(self, request: Request) -> None:
+        if request.id in self._loading:
+            del self._loading[request.id]
+            assert self.link is not None
+            self.link.drop(request, self.now)
+            self.pool.release(request.held, self.now)
+        elif request in self.remote:
+            self.remote.remove(request)
+        elif request in self._handshaking:
+            self._handshaking.remove(request)
+
+    # ---- KV from another engine --------------------------------------------------------------------------------
+
+    def _read_remote(self) -> None:
+        link = self.link
+        assert link is not None
+        for request, seconds, size in link.finished(self.now):
+            self._read_done(request, seconds, size)
+        while self.remote and len(self.running) < self.config.max_seqs:
+            request = self.remote[0]
+            admitted = self.pool.admit(request.segments, request.prompt, self.now, self._reserve())
+            if admitted is None:
+                break
+            self.remote.popleft()
+            request.held, request.hits = admitted
+            request.external = request.prompt - request.hits
+            self._loading[request.id] = request
+            link.start(request, request.external * self.config.kv_bytes, self.now)
+        link.settle(self.now)
+
+    def _read_done(self, request: Request, seconds: float, size: float) -> None:
+        del self._loading[request.id]
+        workers = self.config.workers
+        descriptors = 2 * self.pool.blocks(request.external)
+        self.stats.xfer.observe(seconds * self._jitter(), workers)
+        self.stats.post.observe((POST + POST_PER_DESCRIPTOR * descriptors) * self._jitter(), workers)
+        self.stats.xfer_bytes.observe(size / workers, workers)
+        self.stats.descriptors.observe(descriptors, workers)
+        request.state = State.WAITING
+        self.waiting.append(request)
+        self._dirty = True
+        handoff = request.handoff
+        assert handoff is not None
+        handoff.released = True
+        handoff.source.free_later(handoff.request, self.now)
+
+    def _ended(self, request: Request) -> None:
+        """The blocks go back, or wait for their reader."""
+        if request.handoff is not None and request.handoff.source is self:
+            request.state = State.PINNED
+            self.pinned[request.id] = request
+            self._push(self.now + self.config.lease, LEASE, request)
+            if self._prefilled is not None:
+                self._prefilled(request, self.now)
+            return
+        self.pool.release(request.held, self.now)
+        if self._finished is not None:
+            self._finished(request, self.now)
+
+
+def prepare(request: Request, source: Engine, reader: Request) -> None:
+    """Tie a prefill request to the decode request that will read its KV."""
+    handoff = Handoff(source, request)
+    request.handoff = handoff
+    reader.handoff = handoff

@@ -1,0 +1,115 @@
+"""Faults as changes of mechanism, and when they strike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from inferdoc.simulate.scenario import FaultSpec
+
+if TYPE_CHECKING:
+    from inferdoc.simulate.fleet import Fleet
+    from inferdoc.simulate.pod import Pod
+
+SCRAPE_FAULTS = frozenset({"scrape-gap", "duplicate-target", "drop-series"})
+"""Faults of the scrapes, not of the fleet: they are applied where pages are taken."""
+
+
+class Schedule:
+    """apply(now) does what is due. An `until` undoes what its fault did."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        due: list[tuple[float, int, FaultSpec, bool]] = []
+        for number, fault in enumerate(fleet.scenario.faults):
+            if fault.kind in SCRAPE_FAULTS:
+                continue
+            due.append((fault.at, number, fault, True))
+            if fault.until is not None:
+                due.append((fault.until, number, fault, False))
+            if fault.after is not None:
+                due.append((fault.at + fault.after, number, fault, False))
+        self._due = sorted(due, key=lambda entry: entry[:2])
+        self._kept: dict[int, object] = {}
+
+    def apply(self, now: float) -> None:
+        while self._due and self._due[0][0] <= now:
+            moment, number, fault, begins = self._due.pop(0)
+            self._strike(moment, number, fault, begins)
+
+    def _pods(self, fault: FaultSpec) -> list[Pod]:
+        return [self._fleet.pod(name) for name in fault.pods] if fault.pods else list(self._fleet.pods)
+
+    def _strike(self, now: float, number: int, fault: FaultSpec, begins: bool) -> None:
+        fleet = self._fleet
+        if fault.kind == "traffic":
+            traffic = fleet.traffic[fault.stream]
+            if begins:
+                self._kept[number] = traffic.spec
+                traffic.change(fault)
+            else:
+                traffic.spec = self._kept[number]  # type: ignore[assignment]
+        elif fault.kind == "routing":
+            fleet.router.pinned = (fault.pods[0], fault.share) if begins and fault.pods else None
+            if fault.policy is not None and begins:
+                fleet.router.policy = fault.policy
+        elif fault.kind == "handover":
+            fleet.late_share, fleet.late_by = (fault.share, fault.seconds) if begins else (0.0, 0.0)
+        elif fault.kind == "scale-out":
+            for pod in self._pods(fault):
+                pod.in_rotation = begins
+        else:
+            for pod in self._pods(fault):
+                self._on_pod(pod, now, fault, begins)
+
+    def _on_pod(self, pod: Pod, now: float, fault: FaultSpec, begins: bool) -> None:
+        health, engine = pod.health, pod.engine
+        pod.account_cpu(now)
+        if fault.kind == "clock":
+            health.clock[fault.gpu] = fault.clock if begins else 1.0
+            health.bandwidth[fault.gpu] = fault.bandwidth if begins else 1.0
+            pod.reasons = fault.reasons if begins else 0
+        elif fault.kind == "cpu":
+            health.cpu = fault.cpu if begins else 1.0
+        elif fault.kind == "pause":
+            health.pause = fault.share if begins else 0.0
+        elif fault.kind == "hot-expert":
+            health.hot = fault.hot if begins else 1.0
+        elif fault.kind == "link":
+            self._link(pod, now, fault, begins)
+        elif fault.kind == "side-channel":
+            pod.side_channel = engine.side_channel = not begins
+        elif fault.kind == "acceptance":
+            engine.accept = list(fault.accept if begins else pod.spec.flags.accept)
+        elif fault.kind == "clear-prefixes":
+            engine.pool.forget()
+        elif fault.kind == "hang":
+            engine.hung = begins
+            engine.now = max(engine.now, now)
+        else:
+            self._process(pod, now, fault, begins)
+
+    def _link(self, pod: Pod, now: float, fault: FaultSpec, begins: bool) -> None:
+        link = pod.engine.link
+        if link is None:
+            return
+        link.settle(now)
+        link.rate = pod.spec.link * (fault.factor if begins else 1.0)
+        flow = fault.flow if begins and fault.flow is not None else pod.spec.link_flow
+        link.flow = flow or float("inf")
+
+    def _process(self, pod: Pod, now: float, fault: FaultSpec, begins: bool) -> None:
+        """kill: gone at once, out of the rotation once noticed; restart, scale-in: drained first, so nothing is lost."""
+        fleet = self._fleet
+        if not begins:
+            if fault.kind != "scale-in":
+                pod.restart(now)
+                pod.in_rotation = True
+                pod.scraped = True
+            return
+        if fault.kind == "kill":
+            lost = pod.kill()
+            fleet.lose(lost, now)
+            fleet.take_out(pod, now + fleet.scenario.router.detect)
+        else:
+            pod.in_rotation = False
+            fleet.stop_when_idle(pod, fault.kind == "scale-in")

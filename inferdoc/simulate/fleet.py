@@ -1,0 +1,259 @@
+"""The whole fleet in time: traffic in, faults as scheduled, engines onward, scrapes out."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from inferdoc.errors import InferdocError
+from inferdoc.simulate.capacity import sustainable
+from inferdoc.simulate.engine import prepare
+from inferdoc.simulate.faults import Schedule
+from inferdoc.simulate.pod import Pod
+from inferdoc.simulate.request import Request
+from inferdoc.simulate.router import Router
+from inferdoc.simulate.scenario import Scenario, Stream
+from inferdoc.simulate.workload import Draft, Traffic, make_request
+
+TICK = 0.25
+"""Seconds between two moments at which router, clients and faults act; engines move exactly within them."""
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One sending of a draft. legs: the engine requests of it (two where prefill and decode are apart)."""
+
+    draft: Draft
+    sent: float
+    traffic: Traffic
+    over: bool = False
+    first_leg: Request | None = None
+    leg: Request | None = None
+    pod: Pod | None = None
+
+
+class Fleet:
+    """run(until) moves everything on. Times are seconds since the start of the simulation."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.now = -scenario.warmup
+        self.pods: list[Pod] = []
+        self._numbers: dict[str, int] = {}
+        for spec in scenario.pools:
+            for _ in range(spec.pods):
+                self.add_pod(spec.name)
+            for _ in range(spec.late):
+                self.add_pod(spec.name, ready=False)
+        seeds = np.random.SeedSequence(scenario.seed).spawn(len(scenario.traffic) + 2)
+        self.router = Router(scenario.router.policy, np.random.default_rng(seeds[-1]))
+        self._rng = np.random.default_rng(seeds[-2])
+        self.traffic = [
+            Traffic(i, self._rated(spec), np.random.default_rng(seeds[i])) for i, spec in enumerate(scenario.traffic)
+        ]
+        self.handover = scenario.router.handover
+        self.late_share, self.late_by = 0.0, 0.0
+        self._schedule = Schedule(self)
+        self._attempts: dict[int, Attempt] = {}
+        self._timeouts: list[tuple[float, int, Attempt]] = []
+        self._again: list[tuple[float, Draft, Traffic]] = []
+        self._legs: list[tuple[float, int, Request]] = []
+        self._leaving: list[tuple[float, Pod]] = []
+        self._draining: list[tuple[Pod, bool]] = []
+        self._serial = 0
+        self._prompts = 0
+        self.split = any(p.role == "prefill" for p in scenario.pools)
+
+    def add_pod(self, pool: str, ready: bool = True) -> Pod:
+        """One more pod of a pool."""
+        spec = next((p for p in self.scenario.pools if p.name == pool), None)
+        if spec is None:
+            raise InferdocError(f"scenario {self.scenario.id}: no pool {pool!r}")
+        number = self._numbers.get(pool, 0)
+        self._numbers[pool] = number + 1
+        index = len(self.pods)
+        seed = self.scenario.seed * 1000 + index
+        pod = Pod(spec, number, index, self.now, seed, self._finished, self._prefilled)
+        pod.in_rotation = ready
+        self.pods.append(pod)
+        return pod
+
+    def pod(self, name: str) -> Pod:
+        found = next((p for p in self.pods if p.name == name), None)
+        if found is None:
+            raise InferdocError(
+                f"scenario {self.scenario.id}: no pod {name!r}; pods: {', '.join(p.name for p in self.pods)}"
+            )
+        return found
+
+    def _rated(self, stream: Stream) -> Stream:
+        if not stream.load:
+            return stream
+        return msgspec.structs.replace(stream, rate=stream.load * sustainable(self.scenario.pools, stream))
+
+    # ---- time --------------------------------------------------------------------------------------------------
+
+    def run(self, until: float) -> None:
+        """Move on to `until` in ticks."""
+        while self.now < until - 1e-9:
+            end = min(self.now + TICK, until)
+            self._schedule.apply(self.now)
+            self._leave()
+            self._time_out(end)
+            self._send(end)
+            for pod in self.pods:
+                if pod.alive and pod.spec.role == "prefill":
+                    pod.engine.advance(end)
+            self._hand_over(end)
+            for pod in self.pods:
+                if pod.alive and pod.spec.role != "prefill":
+                    pod.engine.advance(end)
+            self.now = end
+            self.router.poll([p for p in self.pods if p.in_rotation])
+
+    def take_out(self, pod: Pod, when: float) -> None:
+        """The router notices at `when` that the pod is dead."""
+        self._leaving.append((when, pod))
+
+    def stop_when_idle(self, pod: Pod, for_good: bool) -> None:
+        """A drained pod stops once it has nothing left to do; one that is scaled in is not scraped any more."""
+        self._draining.append((pod, for_good))
+
+    def _leave(self) -> None:
+        for when, pod in list(self._leaving):
+            if when <= self.now:
+                pod.in_rotation = pod.alive
+                self._leaving.remove((when, pod))
+        for pod, for_good in list(self._draining):
+            if pod.engine.load == 0 and not pod.engine.pinned:
+                pod.alive = False
+                pod.scraped = not for_good
+                self._draining.remove((pod, for_good))
+
+    def _send(self, end: float) -> None:
+        batch: list[tuple[float, Draft, Traffic]] = []
+        for traffic in self.traffic:
+            for moment in traffic.arrivals(self.now, end - self.now):
+                self._prompts += 1
+                batch.append((moment, traffic.draft(self._prompts), traffic))
+        batch += [again for again in self._again if again[0] < end]
+        self._again = [again for again in self._again if again[0] >= end]
+        for moment, draft, traffic in sorted(batch, key=lambda entry: entry[0]):
+            self._dispatch(max(moment, self.now), draft, traffic)
+
+    def _dispatch(self, now: float, draft: Draft, traffic: Traffic) -> None:
+        attempt = Attempt(draft, now, traffic)
+        traffic.in_flight += 1
+        router = self.router
+        router.stats.requests += 1
+        router.stats.running += 1
+        pod = router.choose(self.pods, draft, "prefill" if self.split else "both")
+        if pod is None or not pod.alive:
+            self._failed(attempt, now)
+            return
+        request = self._request(attempt, pod, now)
+        if self.split:
+            reader = self._request(attempt, pod, now)
+            prepare(request, pod.engine, reader)
+            request.output = request.max_tokens = 1
+            attempt.first_leg = request
+            attempt.leg = reader
+            router.stats.split += 1
+        else:
+            attempt.leg = request
+        attempt.pod = pod
+        pod.engine.submit(request, now)
+        wait = traffic.spec.timeout or traffic.spec.first_token_timeout
+        if wait:
+            self._serial += 1
+            heapq.heappush(self._timeouts, (now + wait, self._serial, attempt))
+
+    def _request(self, attempt: Attempt, pod: Pod, now: float) -> Request:
+        self._serial += 1
+        flags = pod.spec.flags
+        request = make_request(attempt.draft, self._serial, now, flags.block_size, flags.max_len)
+        self._attempts[request.id] = attempt
+        return request
+
+    def _prefilled(self, request: Request, now: float) -> None:
+        attempt = self._attempts.pop(request.id, None)
+        if attempt is None or attempt.over or attempt.leg is None:
+            return
+        late = self.late_by if self.late_share and self._rng.random() < self.late_share else 0.0
+        self._serial += 1
+        heapq.heappush(self._legs, (now + self.handover + late, self._serial, attempt.leg))
+
+    def _hand_over(self, end: float) -> None:
+        while self._legs and self._legs[0][0] < end:
+            now, _, request = heapq.heappop(self._legs)
+            attempt = self._attempts.get(request.id)
+            if attempt is None or attempt.over:
+                continue
+            pod = self.router.choose(self.pods, attempt.draft, "decode")
+            if pod is None or not pod.alive:
+                self._failed(attempt, now)
+                continue
+            request.arrival = request.sent = now
+            attempt.pod = pod
+            pod.engine.submit(request, now)
+
+    # ---- ends of requests --------------------------------------------------------------------------------------
+
+    def _finished(self, request: Request, now: float) -> None:
+        """An engine is done with a request: finished, failed or aborted."""
+        attempt = self._attempts.pop(request.id, None)
+        if attempt is None or attempt.over:
+            return
+        attempt.over = True
+        attempt.traffic.in_flight -= 1
+        stats = self.router.stats
+        stats.running -= 1
+        stats.duration.observe(now - attempt.sent)
+        if request.first >= 0:
+            stats.ttft.observe(request.first - attempt.sent)
+        if request.left or request.failed:
+            stats.errors += request.failed
+            self._retry(attempt, now)
+
+    def _failed(self, attempt: Attempt, now: float) -> None:
+        """No engine took or kept it."""
+        attempt.over = True
+        attempt.traffic.in_flight -= 1
+        self.router.stats.running -= 1
+        self.router.stats.errors += 1
+        self._retry(attempt, now + 1.0)
+
+    def _retry(self, attempt: Attempt, now: float) -> None:
+        draft = attempt.draft
+        if draft.attempt < attempt.traffic.spec.retries:
+            draft.attempt += 1
+            self._again.append((now, draft, attempt.traffic))
+
+    def _time_out(self, end: float) -> None:
+        while self._timeouts and self._timeouts[0][0] < end:
+            now, _, attempt = heapq.heappop(self._timeouts)
+            request = attempt.leg
+            if attempt.over or request is None or attempt.pod is None:
+                continue
+            if not attempt.traffic.spec.timeout and request.first >= 0:
+                continue
+            held = request if request.engine is not None else attempt.first_leg
+            engine = held.engine if held is not None else None
+            if held is None or engine is None or engine.hung or not attempt.pod.alive:
+                attempt.over = True
+                attempt.traffic.in_flight -= 1
+                self.router.stats.running -= 1
+                self._retry(attempt, now)
+            else:
+                self._attempts[held.id] = attempt
+                engine.abort(held, now)
+
+    def lose(self, requests: list[Request], now: float) -> None:
+        """Requests that went down with their process: their clients see an error."""
+        for request in requests:
+            attempt = self._attempts.pop(request.id, None)
+            if attempt is not None and not attempt.over:
+                self._failed(attempt, now)

@@ -1,0 +1,257 @@
+"""How long an engine step takes: a roofline of the tier's published figures, or times measured on a real machine.
+
+Per GPU and step: the larger of arithmetic over usable FLOP/s and bytes over usable memory bandwidth, plus what the GPUs
+say to each other, plus what the host adds. Everything in seconds, bytes, FLOP and tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Protocol
+
+from inferdoc.errors import InferdocError
+
+FLOP_SHARE = 0.55
+"""Share of the datasheet's dense BF16 rate that large prefill GEMMs reach (published prefill MFU of 0.4 to 0.6)."""
+BANDWIDTH_SHARE = 0.75
+"""Share of the datasheet's memory bandwidth that decode kernels reach (STREAM-like kernels reach 0.8 to 0.9)."""
+LINK_SHARE = 0.7
+"""Share of the datasheet's GPU-to-GPU rate that an all-reduce reaches."""
+ALL_REDUCE_LATENCY = 8e-6
+"""Seconds an all-reduce takes however small it is (custom all-reduce over NVLink, some 5 to 10 microseconds)."""
+ALL_TO_ALL_RATE = 100e9
+"""Bytes/s of a low-latency expert exchange (DeepEP's README: 98 GB/s dispatch, 127 GB/s combine among 8 GPUs)."""
+ALL_TO_ALL_LATENCY = 20e-6
+HOST_STEP = 1.2e-3
+"""Seconds of scheduler and input preparation per step that no GPU work hides below this floor (own choice)."""
+HOST_PER_REQUEST = 12e-6
+"""Seconds of host work per running request and step: sampling metadata, detokenising, streaming (own choice)."""
+STEP_GAP = 0.3e-3
+"""Seconds between two steps in which the GPU waits in any case (own choice; asynchronous scheduling is on)."""
+MEMORY_SHARE = 0.92
+"""vLLM's default --gpu-memory-utilization since 0.20."""
+RESERVED = 3 * 2**30
+"""Bytes per GPU for activations, graphs and communication buffers (own choice)."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """Shape of a model. parameters, active: counts; kv_heads x head_size per layer are cached as BF16 keys and values."""
+
+    name: str
+    parameters: float
+    active: float
+    layers: int
+    hidden: int
+    kv_heads: int
+    head_size: int
+    experts: int = 0
+    top_k: int = 0
+    max_len: int = 32768
+
+    @property
+    def kv_bytes(self) -> int:
+        """Bytes of KV cache per token."""
+        return 2 * 2 * self.layers * self.kv_heads * self.head_size
+
+
+MODELS = {
+    "llama-3.1-8b": Model("meta-llama/Llama-3.1-8B-Instruct", 8.03e9, 8.03e9, 32, 4096, 8, 128),
+    "qwen3-32b": Model("Qwen/Qwen3-32B", 32.8e9, 32.8e9, 64, 5120, 8, 128),
+    "llama-3.3-70b": Model("meta-llama/Llama-3.3-70B-Instruct", 70.6e9, 70.6e9, 80, 8192, 8, 128),
+    "qwen3-30b-a3b": Model("Qwen/Qwen3-30B-A3B", 30.5e9, 3.3e9, 48, 2048, 4, 128, experts=128, top_k=8),
+    "mixtral-8x7b": Model("mistralai/Mixtral-8x7B-Instruct-v0.1", 46.7e9, 12.9e9, 32, 4096, 8, 128, experts=8, top_k=2),
+}
+"""Public model configurations (config.json of each model)."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """What DCGM shows of a tier besides the figures of tiers.yaml. watts: limit and idle; mhz: highest SM and memory clock."""
+
+    model_name: str
+    watts: float
+    idle_watts: float
+    mhz: float
+    memory_mhz: float
+
+
+CARDS = {
+    "h100-80": Card("NVIDIA H100 80GB HBM3", 700, 70, 1980, 2619),
+    "h200-141": Card("NVIDIA H200", 700, 75, 1980, 3201),
+    "b200-180": Card("NVIDIA B200", 1000, 140, 1965, 3996),
+    "a100-80": Card("NVIDIA A100-SXM4-80GB", 400, 55, 1410, 1593),
+    "a100-40": Card("NVIDIA A100-SXM4-40GB", 400, 50, 1410, 1215),
+    "l40s": Card("NVIDIA L40S", 350, 35, 2520, 9001),
+    "l4": Card("NVIDIA L4", 72, 16, 2040, 6251),
+}
+"""Power limits and clocks as nvidia-smi shows them for these parts; limits are those of the datasheets."""
+
+
+@dataclass(frozen=True)
+class Tier:
+    """Figures of one GPU: bytes, bytes/s, FLOP/s (dense BF16), bytes/s of one link direction."""
+
+    name: str
+    memory: float
+    bandwidth: float
+    flops: float
+    link: float
+    card: Card | None = None
+
+
+@lru_cache(maxsize=1)
+def _catalogue_tiers() -> dict[str, Tier]:
+    from inferdoc.catalogue.load import load_catalogue
+
+    tiers = load_catalogue().tiers.tiers
+    return {
+        name: Tier(
+            name,
+            float(t.memory_gib.value) * 2**30,
+            float(t.memory_gbps.value) * 1e9,
+            float(t.bf16_tflops.value) * 1e12,
+            float(t.link_gbps.value) * 1e9,
+            CARDS.get(name),
+        )
+        for name, t in tiers.items()
+    }
+
+
+def tier(name: str) -> Tier:
+    """A tier of collectors/tiers.yaml. Raises InferdocError for an unknown one."""
+    found = _catalogue_tiers().get(name)
+    if found is None:
+        raise InferdocError(f"no tier {name!r}; known: {', '.join(sorted(_catalogue_tiers()))}")
+    return found
+
+
+def model(name: str) -> Model:
+    """A model by its short name. Raises InferdocError for an unknown one."""
+    if name not in MODELS:
+        raise InferdocError(f"no model {name!r}; known: {', '.join(MODELS)}")
+    return MODELS[name]
+
+
+@dataclass
+class Health:
+    """State of the machine under one engine; 1 is healthy. clock, bandwidth: one per GPU; cpu: cores over cores needed;
+    link: GPU-to-GPU rate; hot: tokens of the most loaded expert rank over the mean; pause: share of wall time taken away."""
+
+    clock: list[float]
+    bandwidth: list[float]
+    cpu: float = 1.0
+    link: float = 1.0
+    hot: float = 1.0
+    pause: float = 0.0
+
+    @classmethod
+    def good(cls, gpus: int) -> Health:
+        return cls([1.0] * gpus, [1.0] * gpus)
+
+
+@dataclass
+class Cost:
+    """One step. seconds: wall time; compute, memory: seconds of arithmetic and of memory traffic of a healthy GPU inside it."""
+
+    seconds: float
+    compute: float
+    memory: float
+
+
+class StepTime(Protocol):
+    """What an engine asks about its machine."""
+
+    health: Health
+
+    def step(self, decode: int, context: float, prefill: int, prefill_context: float, requests: int) -> Cost:
+        """decode: tokens of running streams (drafts included); context: KV tokens they read; prefill: prompt tokens
+        computed, at a mean distance of prefill_context from the start of their prompts; requests: in the batch."""
+
+    def tokenise(self, tokens: int) -> float:
+        """Seconds of the front end for one request."""
+
+
+@dataclass
+class Roofline:
+    """Step times of a model on GPUs of a tier (tensor parallel; experts spread over the GPUs where the model has some)."""
+
+    tier: Tier
+    model: Model
+    gpus: int = 1
+    draft_share: float = 0.0
+    health: Health = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.health = Health.good(self.gpus)
+
+    def kv_blocks(self, block_size: int) -> int:
+        """Blocks that fit beside the weights. Raises InferdocError if the weights alone do not."""
+        room = self.gpus * (self.tier.memory * MEMORY_SHARE - RESERVED) - 2 * self.model.parameters
+        blocks = int(room / (self.model.kv_bytes * block_size))
+        if blocks < self.model.max_len / block_size / 8:
+            raise InferdocError(f"{self.model.name} does not fit {self.gpus} GPUs of {self.tier.name}; take more GPUs")
+        return blocks
+
+    def step(self, decode: int, context: float, prefill: int, prefill_context: float, requests: int) -> Cost:
+        m, health, tokens = self.model, self.health, decode + prefill
+        attention = 4.0 * m.layers * m.hidden * (context + prefill * prefill_context)
+        rate = self.tier.flops * FLOP_SHARE * self.gpus
+        width = self.tier.bandwidth * BANDWIDTH_SHARE * self.gpus
+        slow_clock, slow_memory = min(health.clock), min(health.bandwidth)
+        kv = (context + prefill * min(prefill_context, 1.0)) * m.kv_bytes
+        if m.experts:
+            dense = 0.25 * m.active
+            seen = 1.0 - (1.0 - m.top_k / m.experts) ** tokens
+            flops = 2.0 * dense * tokens + attention
+            expert_flops = 2.0 * (m.active - dense) * tokens
+            expert_bytes = 2.0 * (m.parameters - dense) * seen
+            compute = (flops + expert_flops) / rate
+            memory = (2.0 * dense + expert_bytes + kv) / width
+            base = max(flops / rate / slow_clock, (2.0 * dense + kv) / width / slow_memory)
+            hot = max(expert_flops * health.hot / rate / slow_clock, expert_bytes / width / slow_memory)
+            seconds = base + hot + self._exchange(tokens)
+        else:
+            compute = (2.0 * m.active * tokens + attention) / rate
+            memory = (2.0 * m.parameters + kv) / width
+            seconds = max(compute / slow_clock, memory / slow_memory) + self._reduce(tokens)
+        seconds *= 1.0 + (self.draft_share if decode else 0.0)
+        host = (HOST_STEP + HOST_PER_REQUEST * requests) / health.cpu
+        return Cost((max(seconds, host) + STEP_GAP / health.cpu) / (1.0 - health.pause), compute, memory)
+
+    def _reduce(self, tokens: int) -> float:
+        if self.gpus == 1:
+            return 0.0
+        link = self.tier.link * LINK_SHARE * self.health.link
+        moved = 2.0 * tokens * self.model.hidden * 2
+        return 2 * self.model.layers * (ALL_REDUCE_LATENCY + moved / link)
+
+    def _exchange(self, tokens: int) -> float:
+        """Expert dispatch (1 byte per value) and combine (2 bytes): the most loaded rank sets the pace."""
+        if self.gpus == 1:
+            return 0.0
+        rate = min(ALL_TO_ALL_RATE, self.tier.link * LINK_SHARE) * self.health.link
+        moved = tokens / self.gpus * self.model.top_k * self.model.hidden * 3 * self.health.hot
+        return self.model.layers * (2 * ALL_TO_ALL_LATENCY + moved / rate)
+
+    def tokenise(self, tokens: int) -> float:
+        return (0.5e-3 + 1.5e-6 * tokens) / self.health.cpu
+
+
+@dataclass
+class Measured:
+    """Step times measured on a real machine: a fixed part, a part per stream, a part per prompt token and per KV token."""
+
+    fixed: float
+    per_stream: float
+    per_prompt_token: float
+    per_kv_token: float = 0.0
+    health: Health = field(default_factory=lambda: Health.good(1))
+
+    def step(self, decode: int, context: float, prefill: int, prefill_context: float, requests: int) -> Cost:
+        work = self.fixed + self.per_stream * decode + self.per_prompt_token * prefill + self.per_kv_token * context
+        return Cost(work / (min(self.health.clock) * self.health.cpu * (1.0 - self.health.pause)), work, work)
+
+    def tokenise(self, tokens: int) -> float:
+        return 2e-3 / self.health.cpu

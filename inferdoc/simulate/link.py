@@ -1,0 +1,65 @@
+"""The network path over which a decode engine reads KV: concurrent reads share it equally."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+
+from inferdoc.simulate.request import Request
+
+POST = 0.8e-3
+"""Seconds to post a read, plus a little per descriptor (nixl_post_time_seconds of the lab: 2.8 ms for 78 descriptors)."""
+POST_PER_DESCRIPTOR = 25e-6
+
+
+@dataclass
+class Link:
+    """rate: bytes/s of the whole link; flow: bytes/s that one read reaches at most; setup: seconds a read takes at least."""
+
+    rate: float
+    flow: float = float("inf")
+    setup: float = 2e-3
+    _now: float = 0.0
+    _virtual: float = 0.0
+    _serial: int = 0
+    _reads: list[tuple[float, int, Request, float, float]] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self._reads)
+
+    def _share(self) -> float:
+        return min(self.rate / len(self._reads), self.flow)
+
+    def start(self, request: Request, size: float, now: float) -> None:
+        self.settle(now)
+        self._serial += 1
+        heapq.heappush(self._reads, (self._virtual + size, self._serial, request, now, size))
+
+    def settle(self, now: float) -> None:
+        """Move every read on to `now`, at the present rate. To be called before the rate changes."""
+        if self._reads and now > self._now:
+            self._virtual += self._share() * (now - self._now)
+        self._now = max(now, self._now)
+
+    def next_end(self) -> float:
+        """When the next read ends, if nothing changes before."""
+        if not self._reads:
+            return float("inf")
+        return self._now + max(self._reads[0][0] - self._virtual, 0.0) / self._share() + self.setup
+
+    def finished(self, now: float) -> list[tuple[Request, float, float]]:
+        """Reads that ended by `now`: request, seconds taken, bytes."""
+        done = []
+        while self._reads:
+            end = self.next_end()
+            if end > now:
+                break
+            self.settle(end - self.setup)
+            _, _, request, began, size = heapq.heappop(self._reads)
+            done.append((request, end - began, size))
+        return done
+
+    def drop(self, request: Request, now: float) -> None:
+        self.settle(now)
+        self._reads = [r for r in self._reads if r[2] is not request]
+        heapq.heapify(self._reads)

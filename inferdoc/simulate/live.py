@@ -1,0 +1,118 @@
+"""A simulated fleet that answers on loopback: one port a target, so that a collector or a Prometheus can scrape it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from inferdoc.errors import InferdocError
+from inferdoc.simulate.fleet import Fleet
+from inferdoc.simulate.items import Item, series_of
+from inferdoc.simulate.scenario import Scenario
+from inferdoc.simulate.scrape import Scraper, Target
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+HOST = "127.0.0.1"
+
+
+def text_page(items: list[Item]) -> str:
+    """A page in the classic text format: `_created` samples are gauges of their own."""
+    lines: list[str] = []
+    dated: list[str] = []
+    seen = ""
+    for item in items:
+        if item.name != seen:
+            lines += dated
+            dated = []
+            lines.append(f"# TYPE {item.name} {item.kind}")
+            seen = item.name
+        values = [*item.values, item.created] if item.created is not None else item.values
+        for series, value in zip(series_of(item), values, strict=True):
+            pairs = ",".join(f'{k}="{v}"' for k, v in series.labels)
+            line = f"{series.name}{{{pairs}}} {value!r}" if pairs else f"{series.name} {value!r}"
+            if series.name.endswith("_created"):
+                if not dated:
+                    dated.append(f"# TYPE {series.name} gauge")
+                dated.append(line)
+            else:
+                lines.append(line)
+    return "\n".join([*lines, *dated, ""])
+
+
+class Live:
+    """Moves the fleet on with the clock, and answers scrapes in between."""
+
+    def __init__(self, scenario: Scenario, port: int, speed: float) -> None:
+        self.fleet = Fleet(scenario)
+        self.fleet.run(0.0)
+        self.targets = Scraper(self.fleet).every_target()
+        self._lock = threading.Lock()
+        self._speed = speed
+        self._began = time.monotonic()
+        self.servers = [self._server(target, port + i) for i, target in enumerate(self.targets)]
+
+    def _server(self, target: Target, port: int) -> ThreadingHTTPServer:
+        live = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = live.answer(target) if self.path.rstrip("/") in ("/metrics", "") else None
+                if body is None:
+                    self.send_error(503 if self.path.startswith("/metrics") else 404)
+                    return
+                self.send_response(200)
+                self.send_header("Content-Type", CONTENT_TYPE)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args: Any) -> None:
+                """Scrapes are not worth a line each."""
+
+        try:
+            return ThreadingHTTPServer((HOST, port), Handler)
+        except OSError as error:
+            raise InferdocError(
+                f"port {port} on {HOST}: {(error.strerror or str(error)).lower()}; choose --port"
+            ) from error
+
+    def answer(self, target: Target) -> bytes | None:
+        """The page of one target now, None while it is down."""
+        with self._lock:
+            now = self.fleet.now
+            if not (target.exists(now) and target.alive()):
+                return None
+            return text_page(list(target.items(now))).encode()
+
+    def step(self) -> float:
+        """Move the fleet to the present. Returns its time in seconds."""
+        with self._lock:
+            self.fleet.run((time.monotonic() - self._began) * self._speed)
+            return self.fleet.now
+
+    def start(self) -> None:
+        for server in self.servers:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+
+    def stop(self) -> None:
+        for server in self.servers:
+            server.shutdown()
+            server.server_close()
+
+
+def serve(scenario: Scenario, port: int, speed: float, say: Callable[[str], None]) -> None:
+    """Serve until interrupted, or until the scenario is over."""
+    live = Live(scenario, port, speed)
+    for number, target in enumerate(live.targets):
+        found = target.scraped.labels
+        say(f"http://{HOST}:{port + number}/metrics  {found['job']} {found.get('pod', found['instance'])}")
+    live.start()
+    try:
+        while live.step() < scenario.duration:
+            time.sleep(min(0.25, 1.0 / speed))
+        say(f"scenario {scenario.id} is over")
+    finally:
+        live.stop()

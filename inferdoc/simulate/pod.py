@@ -1,0 +1,123 @@
+"""A pod: its engine, its machine, and what happens to both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from inferdoc.simulate.batch import EngineConfig
+from inferdoc.simulate.engine import Engine
+from inferdoc.simulate.hardware import Health, Roofline, StepTime, model, tier
+from inferdoc.simulate.hardware import Measured as MeasuredTime
+from inferdoc.simulate.link import Link
+from inferdoc.simulate.request import Request
+from inferdoc.simulate.scenario import PoolSpec
+
+Told = Callable[[Request, float], None]
+
+
+def step_time(spec: PoolSpec) -> StepTime:
+    """The machine of a pool's pods, healthy."""
+    if spec.measured is not None:
+        m = spec.measured
+        return MeasuredTime(m.fixed, m.per_stream, m.per_prompt_token)
+    cost = spec.flags.draft_cost if spec.flags.draft else 0.0
+    return Roofline(tier(spec.tier), model(spec.model), spec.gpus, cost)
+
+
+def engine_config(spec: PoolSpec) -> EngineConfig:
+    """Flags of a pool's engines, with the KV cache that its GPUs hold."""
+    flags = spec.flags
+    timing = step_time(spec)
+    if flags.blocks is not None:
+        blocks = flags.blocks
+    elif isinstance(timing, Roofline):
+        blocks = int(timing.kv_blocks(flags.block_size) * flags.pool)
+    else:
+        blocks = 4096
+    kv_bytes = spec.measured.kv_bytes if spec.measured is not None else model(spec.model).kv_bytes
+    return EngineConfig(
+        blocks, flags.block_size, flags.max_seqs, flags.budget, flags.long_prefill, flags.max_len, flags.watermark,
+        flags.draft, flags.loras, flags.lora_load, flags.prefix_caching, flags.kv_metrics, kv_bytes, spec.gpus, flags.lease,
+        role=spec.role,
+    )  # fmt: skip
+
+
+class Pod:
+    """name, node and address are those of its labels. alive: the process runs; in_rotation: the router sends it work."""
+
+    def __init__(
+        self, spec: PoolSpec, number: int, index: int, now: float, seed: int, told: Told, prefilled: Told
+    ) -> None:
+        self.spec = spec
+        self.name = f"{spec.name}-{number}"
+        self.node = f"node-{index // max(1, 8 // spec.gpus)}"
+        self.instance = f"10.0.{index // 200}.{index % 200 + 10}:8000"
+        self.first_gpu = (index % max(1, 8 // spec.gpus)) * spec.gpus
+        self.alive = True
+        self.in_rotation = True
+        self.scraped = True
+        self.weight = 1.0
+        self.started = now
+        self.side_channel = True
+        self.reasons = 0
+        self.unix = 0.0
+        self.last_load = 0
+        self._seed = seed
+        self._told = told
+        self._prefilled = prefilled
+        self._starts = 0
+        self._cpu_seen = now
+        self._cpu_busy = 0.0
+        self.timing = step_time(spec)
+        self.engine = self._make(now)
+
+    def _make(self, now: float) -> Engine:
+        self._starts += 1
+        rng = np.random.default_rng([self._seed, self._starts])
+        link = None
+        if self.spec.role == "decode":
+            link = Link(self.spec.link, self.spec.link_flow or float("inf"))
+        engine = Engine(engine_config(self.spec), self.timing, rng, now, link, self._told, self._prefilled)
+        if self.spec.flags.accept:
+            engine.accept = list(self.spec.flags.accept)
+        engine.side_channel = self.side_channel
+        return engine
+
+    @property
+    def health(self) -> Health:
+        return self.timing.health
+
+    def load(self) -> int:
+        """Running and waiting requests as its page shows them; a hung engine's page is frozen."""
+        if self.alive and not self.engine.hung:
+            self.last_load = self.engine.load
+        return self.last_load
+
+    def kill(self) -> list[Request]:
+        """The process is gone. Returns the requests that are lost with it."""
+        self.alive = False
+        return self.engine.live()
+
+    def restart(self, now: float) -> None:
+        """A new process: empty caches, counters at zero."""
+        link = self.engine.link
+        self.engine = self._make(now)
+        if link is not None and self.engine.link is not None:
+            self.engine.link.rate, self.engine.link.flow = link.rate, link.flow
+        self.alive, self.started = True, now
+        self._cpu_seen, self._cpu_busy = now, 0.0
+
+    def account_cpu(self, now: float) -> None:
+        """Scheduler periods of the container up to now; held back in them while it wants more cores than it may use."""
+        stats = self.engine.stats
+        passed = now - self._cpu_seen
+        if passed <= 0:
+            return
+        busy = min(1.0, (stats.busy - self._cpu_busy) / passed)
+        self._cpu_seen, self._cpu_busy = now, stats.busy
+        periods = passed / 0.1
+        stats.cfs_periods += periods
+        short = max(0.0, 1.0 / self.health.cpu - 1.0)
+        stats.cfs_held += periods * busy * min(1.0, 1.5 * short)

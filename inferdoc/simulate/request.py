@@ -1,0 +1,80 @@
+"""One request as an engine sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from inferdoc.simulate.blocks import Held, Key
+
+if TYPE_CHECKING:
+    from inferdoc.simulate.engine import Engine
+
+
+class State(IntEnum):
+    """Where a request stands. REMOTE: waits for its KV from another engine; PINNED: done, its KV waits to be read."""
+
+    NEW = 0
+    WAITING = 1
+    REMOTE = 2
+    PREFILL = 3
+    DECODE = 4
+    PINNED = 5
+    DONE = 6
+
+
+@dataclass(slots=True)
+class Handoff:
+    """KV that a prefill engine keeps for a decode engine. known: the decode engine sends heartbeats for it."""
+
+    source: Engine
+    request: Request
+    known: bool = False
+    released: bool = False
+    expired: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """prompt, output, max_tokens: tokens; segments: what the prefix cache may find (key, blocks); times in seconds of the
+    simulation, -1 where not reached; todo: prompt or recompute tokens still to be computed; base: tokens generated when the
+    stream last started, at token clock `clock0`."""
+
+    id: int
+    prompt: int
+    output: int
+    max_tokens: int
+    segments: list[tuple[Key, int]]
+    arrival: float
+    adapter: int = -1
+    stream: int = 0
+    prompt_id: int = 0
+    group: int = -1
+    attempt: int = 0
+    sent: float = 0.0
+    queued: float = -1.0
+    scheduled: float = -1.0
+    first: float = -1.0
+    last: float = -1.0
+    todo: int = 0
+    hits: int = 0
+    external: int = 0
+    base: int = 0
+    clock0: int = 0
+    preemptions: int = 0
+    state: State = State.NEW
+    held: Held = field(default_factory=Held)
+    handoff: Handoff | None = None
+    engine: Engine | None = None
+    failed: bool = False
+    left: bool = False
+
+    @property
+    def end(self) -> int:
+        """Token clock at which the stream has its last token."""
+        return self.clock0 + self.output - self.base
+
+    def context(self, clock: int) -> int:
+        """Tokens in the KV cache while it decodes."""
+        return self.prompt + self.base + clock - self.clock0

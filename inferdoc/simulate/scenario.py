@@ -1,0 +1,279 @@
+"""Scenarios: the fleet, its traffic, and the faults that strike it, as YAML.
+
+Times are durations from the start of the simulation, in seconds once read. A fault changes a mechanism (a clock, a link,
+what clients send), never a metric; the only exception is what happens to the scrapes themselves.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import yaml
+
+from inferdoc.errors import InferdocError
+from inferdoc.times import length_of
+
+Role = Literal["both", "prefill", "decode"]
+Policy = Literal["round-robin", "least-loaded", "prefix", "random"]
+
+
+class Flags(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
+    """Engine flags. blocks: --num-gpu-blocks-override (default: what fits beside the weights); pool: share of that;
+    max_seqs, budget (--max-num-batched-tokens), long_prefill (--long-prefill-token-threshold), max_len, watermark,
+    draft (speculative tokens), accept (chance per position), loras (--max-loras), prefix_caching, kv_metrics, lease (s),
+    balancedness_log (the expert balance in the log, as inferdoc's log reader writes it)."""
+
+    blocks: int | None = None
+    pool: float = 1.0
+    block_size: int = 16
+    max_seqs: int = 256
+    budget: int = 8192
+    long_prefill: int = 0
+    max_len: int = 32768
+    watermark: float = 0.0
+    draft: int = 0
+    accept: tuple[float, ...] = ()
+    draft_cost: float = 0.08
+    loras: int = 0
+    lora_load: float = 0.03
+    prefix_caching: bool = True
+    kv_metrics: bool = False
+    lease: float = 30.0
+    balancedness_log: bool = False
+
+
+class Measured(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Step times of a machine that was measured instead of a tier. Seconds: fixed, per stream, per prompt token."""
+
+    fixed: float
+    per_stream: float
+    per_prompt_token: float
+    kv_bytes: int = 12288
+
+
+class PoolSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Like pods. gpus: per pod; late: pods that exist but get no traffic before a fault says so; link: bytes/s at which one
+    decode pod reads KV."""
+
+    name: str
+    pods: int
+    tier: str = "h100-80"
+    model: str = "llama-3.1-8b"
+    gpus: int = 1
+    role: Role = "both"
+    flags: Flags = Flags()
+    link: float = 12.5e9
+    link_flow: float | None = None
+    late: int = 0
+    measured: Measured | None = None
+    cold_start: float = 120.0
+    version: str = "0.32"
+
+
+class Length(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A heavy-tailed length in tokens: log-normal around the median, cut at min and max; sigma 0 is a fixed length."""
+
+    median: float
+    sigma: float = 0.5
+    min: int = 1
+    max: int = 100_000
+
+    def mean(self) -> float:
+        return float(min(self.median * 2.718281828 ** (self.sigma**2 / 2), self.max))
+
+
+class Prefixes(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Shared beginnings of prompts. count: how many; tokens: of each; share: of the requests that have one; zipf: how
+    uneven their use is (0: even); stable: false where something unique stands before them."""
+
+    count: int = 0
+    tokens: int = 0
+    share: float = 1.0
+    zipf: float = 0.8
+    stable: bool = True
+
+
+class Stream(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """One kind of traffic. rate: requests/s of the whole fleet, or load: share of what the fleet can sustain; pattern:
+    poisson, bursts (`burst` times the rate for `burst_for` s every `burst_every` s), waves (a day of `wave` s, amplitude
+    `burst`), ramp (from the rate to `burst` times it and back over `wave` s); clients: a closed loop of so many clients
+    instead of a rate; adapters: how many distinct ones; timeout: s a client waits for the whole answer, retries: how
+    often it sends it again at once; start, stop: s."""
+
+    prompt: Length
+    output: Length
+    rate: float = 0.0
+    load: float = 0.0
+    clients: int = 0
+    pattern: Literal["poisson", "bursts", "waves", "ramp"] = "poisson"
+    burst: float = 1.0
+    burst_for: float = 5.0
+    burst_every: float = 60.0
+    wave: float = 3600.0
+    prefixes: Prefixes = Prefixes()
+    adapters: int = 0
+    adapter_share: float = 1.0
+    timeout: float | None = None
+    first_token_timeout: float | None = None
+    retries: int = 0
+    stop_share: float = 0.8
+    start: float = 0.0
+    stop: float | None = None
+
+
+class RouterSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """policy; detect: s until a dead pod leaves the rotation; handover: s between the two legs of a split request."""
+
+    policy: Policy = "least-loaded"
+    detect: float = 10.0
+    handover: float = 0.003
+
+
+class FaultSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """One change of mechanism. at, until: s; pods: names it hits (all where empty); the other fields belong to kinds."""
+
+    kind: Literal[
+        "traffic", "clock", "cpu", "link", "side-channel", "hot-expert", "hang", "kill", "restart", "scale-in",
+        "scale-out", "routing", "handover", "acceptance", "clear-prefixes", "scrape-gap", "duplicate-target", "drop-series", "pause",
+    ]  # fmt: skip
+    at: float
+    until: float | None = None
+    pods: tuple[str, ...] = ()
+    stream: int = 0
+    rate: float | None = None
+    prompt: float | None = None
+    output: float | None = None
+    prefix_count: int | None = None
+    adapters: int | None = None
+    unstable: bool = False
+    gpu: int = 0
+    clock: float = 1.0
+    bandwidth: float = 1.0
+    reasons: int = 0
+    cpu: float = 1.0
+    factor: float = 1.0
+    flow: float | None = None
+    hot: float = 1.0
+    share: float = 0.0
+    seconds: float = 0.0
+    accept: tuple[float, ...] = ()
+    policy: Policy | None = None
+    after: float | None = None
+    lost: float = 0.5
+    families: tuple[str, ...] = ()
+
+
+class Expect(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What a diagnosis should say. cause: None for a control; accepts: causes that are right too; pods: those it hits."""
+
+    cause: str | None
+    accepts: tuple[str, ...] = ()
+    pods: tuple[str, ...] = ()
+    onset: float | None = None
+
+
+class Exporters(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Who is scraped besides the engines."""
+
+    dcgm: bool = True
+    dcgm_profiling: bool = False
+    router: bool = True
+    cadvisor: bool = True
+
+
+class Scenario(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A whole simulation. start: Unix time of its beginning, seconds; warmup: s simulated before the first scrape."""
+
+    id: str
+    title: str
+    expect: Expect
+    pools: tuple[PoolSpec, ...]
+    traffic: tuple[Stream, ...]
+    faults: tuple[FaultSpec, ...] = ()
+    router: RouterSpec = RouterSpec()
+    exporters: Exporters = Exporters()
+    duration: float = 1500.0
+    warmup: float = 60.0
+    scrape: float = 15.0
+    seed: int = 1
+    start: float = 1_795_000_000.0
+    namespace: str = "sim"
+
+
+DURATIONS = frozenset(
+    {"at", "until", "duration", "warmup", "scrape", "onset", "start", "stop", "timeout", "first_token_timeout", "detect",
+     "handover", "seconds", "after", "burst_for", "burst_every", "wave", "cold_start", "lease"}
+)  # fmt: skip
+"""Fields that may be written as durations such as 90s or 10m."""
+
+
+def _plain(value: Any, key: str = "") -> Any:
+    if isinstance(value, dict):
+        return {k: _plain(v, k) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_plain(v, key) for v in value]
+    if isinstance(value, str) and key in DURATIONS:
+        return length_of(value, key)
+    return value
+
+
+def read_scenario(text: str, name: str) -> Scenario:
+    """A scenario from YAML. Raises InferdocError with the place of the first thing that is wrong."""
+    try:
+        return msgspec.convert(_plain(yaml.safe_load(text)), Scenario)
+    except yaml.YAMLError as error:
+        raise InferdocError(f"{name}: not YAML: {' '.join(str(error).split())}") from error
+    except msgspec.ValidationError as error:
+        raise InferdocError(f"{name}: {error}") from error
+
+
+def folder() -> Path:
+    """Where the scenarios lie: inside the package when installed, beside it in a checkout."""
+    from inferdoc.catalogue.content import PACKAGE
+
+    installed = PACKAGE / "content" / "incidents"
+    return installed if installed.is_dir() else PACKAGE.parent / "fixtures" / "incidents"
+
+
+def load_scenario(name: str) -> Scenario:
+    """A scenario by file or by id. Raises InferdocError where there is none."""
+    path = Path(name)
+    if not path.is_file():
+        path = folder() / f"{name}.yaml"
+    if not path.is_file():
+        raise InferdocError(f"no scenario {name!r}; inferdoc simulate --list names those that come with inferdoc")
+    return read_scenario(path.read_text("utf-8"), path.name)
+
+
+def scenarios() -> list[Scenario]:
+    """Every scenario that comes with inferdoc, by id."""
+    return [read_scenario(p.read_text("utf-8"), p.name) for p in sorted(folder().glob("*.yaml"))]
+
+
+def adapted(
+    scenario: Scenario,
+    pods: int | None = None,
+    seed: int | None = None,
+    duration: str | None = None,
+    version: str | None = None,
+) -> Scenario:
+    """The scenario with another size of its first pool, another seed, length or vLLM version. Traffic given in requests/s
+    grows with the fleet."""
+    replace = msgspec.structs.replace
+    if pods is not None:
+        before = sum(p.pods for p in scenario.pools)
+        pools = (replace(scenario.pools[0], pods=pods), *scenario.pools[1:])
+        factor = sum(p.pods for p in pools) / before
+        traffic = tuple(replace(t, rate=t.rate * factor, clients=round(t.clients * factor)) for t in scenario.traffic)
+        scenario = replace(scenario, pools=pools, traffic=traffic)
+    if seed is not None:
+        scenario = replace(scenario, seed=seed)
+    if duration is not None:
+        scenario = replace(scenario, duration=length_of(duration, "--duration"))
+    if version is not None:
+        if not all(part.isdigit() for part in version.split(".")):
+            raise InferdocError(f"--vllm {version!r} is not a version; write for example 0.11 or 0.15")
+        scenario = replace(scenario, pools=tuple(replace(p, version=version) for p in scenario.pools))
+    return scenario

@@ -1,0 +1,193 @@
+"""Scraping a simulated fleet: every target at its interval, with the faults that scrapes themselves can have."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from inferdoc.collect.samples import Page
+from inferdoc.simulate.fleet import Fleet
+from inferdoc.simulate.hardware import model
+from inferdoc.simulate.items import Item, Pages, gauge
+from inferdoc.simulate.machine_pages import Dcgm, balancedness_items, cadvisor_items, router_items
+from inferdoc.simulate.pod import Pod
+from inferdoc.simulate.scenario import FaultSpec, Scenario
+from inferdoc.simulate.versions import at_version
+from inferdoc.simulate.vllm_page import vllm_items
+
+
+@dataclass
+class Scraped:
+    """One target. labels: those that all its series carry; pages: (milliseconds since 1970, page) in order of time."""
+
+    labels: dict[str, str]
+    pages: list[tuple[int, Page]] = field(default_factory=list)
+
+
+@dataclass
+class Target:
+    """alive: whether it answers; exists: whether it is in the list of targets at all; offset: s into the interval at which
+    it is scraped; skip: lost scrapes."""
+
+    scraped: Scraped
+    items: Callable[[float], Iterator[Item]]
+    alive: Callable[[], bool]
+    exists: Callable[[float], bool]
+    offset: float
+    skip: Callable[[float], bool] = lambda now: False
+
+
+class Scraper:
+    """take(until) scrapes everything that is due by then, in order of time. The fleet is moved on as it goes."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self._scenario: Scenario = fleet.scenario
+        self._pages = Pages()
+        self._rng = np.random.default_rng([self._scenario.seed, 11])
+        self._targets: list[Target] = []
+        self._known: set[str] = set()
+        self._dcgm = Dcgm(self._scenario.seed, self._scenario.exporters.dcgm_profiling)
+        self._faults = [f for f in self._scenario.faults if f.kind in ("scrape-gap", "duplicate-target", "drop-series")]
+        self._discover()
+        if self._scenario.exporters.router:
+            self._add("llm-d-epp", "10.0.250.1:9090", "epp-0", self._router, lambda: True, lambda now: True)
+
+    @property
+    def targets(self) -> list[Scraped]:
+        return [t.scraped for t in self._targets if t.scraped.pages]
+
+    def every_target(self) -> list[Target]:
+        return list(self._targets)
+
+    def take(self, until: float) -> None:
+        """Scrape what is due in [now, until)."""
+        interval = self._scenario.scrape
+        start = max(0.0, self.fleet.now)
+        due = []
+        for target in self._targets:
+            first = int(np.ceil((start - target.offset) / interval))
+            moment = first * interval + target.offset
+            while moment < until:
+                due.append((moment, target))
+                moment += interval
+        for moment, target in sorted(due, key=lambda entry: entry[0]):
+            self.fleet.run(moment)
+            self._scrape(target, moment)
+        self.fleet.run(until)
+        self._discover()
+
+    def _scrape(self, target: Target, moment: float) -> None:
+        if not target.exists(moment) or target.skip(moment):
+            return
+        stamp = round(1000 * (self._scenario.start + moment))
+        answered = target.alive()
+        items = list(target.items(moment)) if answered else []
+        items.append(gauge("up", float(answered)))
+        items.append(gauge("scrape_duration_seconds", round(float(self._rng.uniform(0.004, 0.012)), 6)))
+        target.scraped.pages.append((stamp, self._pages.page(items)))
+
+    # ---- targets -----------------------------------------------------------------------------------------------
+
+    def _discover(self) -> None:
+        for pod in self.fleet.pods:
+            if pod.name not in self._known:
+                self._known.add(pod.name)
+                self._pod(pod)
+                self._node(pod)
+
+    def _add(
+        self, job: str, instance: str, pod: str, items: Callable[[float], Iterator[Item]], alive: Callable[[], bool],
+        exists: Callable[[float], bool], skip: Callable[[float], bool] = lambda now: False,
+    ) -> None:  # fmt: skip
+        found = {"job": job, "instance": instance, "namespace": self._scenario.namespace}
+        if pod:
+            found["pod"] = pod
+        # A fixed place within the interval, as Prometheus gives each target one.
+        offset = zlib.crc32(f"{job}{instance}".encode()) % 997 / 997 * self._scenario.scrape
+        self._targets.append(Target(Scraped(found), items, alive, exists, offset, skip))
+
+    def _pod(self, pod: Pod) -> None:
+        pod.unix = self._scenario.start
+        name = self.model_name(pod)
+        faults = [f for f in self._faults if not f.pods or pod.name in f.pods]
+        gaps = [f for f in faults if f.kind == "scrape-gap"]
+        twice = [f for f in faults if f.kind == "duplicate-target"]
+
+        def items(now: float) -> Iterator[Item]:
+            dropped = tuple(n for f in faults if f.kind == "drop-series" and _active(f, now) for n in f.families)
+            for item in at_version(vllm_items(pod, name, self._scenario.start), pod.spec.version):
+                if item.name not in dropped:
+                    yield item
+
+        def lost(now: float) -> bool:
+            return any(_active(f, now) and self._rng.random() < f.lost for f in gaps)
+
+        def seen(now: float) -> bool:
+            return pod.scraped
+
+        self._add("vllm", pod.instance, pod.name, items, lambda: pod.alive, seen, lost)
+        if twice:
+            again = pod.instance.replace(":8000", ":8001")
+            self._add(
+                "vllm", again, pod.name, items, lambda: pod.alive, lambda now: seen(now) and any(_active(f, now) for f in twice)
+            )  # fmt: skip
+
+    def _node(self, pod: Pod) -> None:
+        """The exporters of the pod's node, once a node; the log of an expert-parallel engine, once an engine."""
+        exporters, node = self._scenario.exporters, pod.node
+
+        def here() -> list[Pod]:
+            return [p for p in self.fleet.pods if p.node == node]
+
+        def always(now: float) -> bool:
+            return True
+
+        def dcgm(now: float) -> Iterator[Item]:
+            return self._dcgm.items(here(), now)
+
+        def cadvisor(now: float) -> Iterator[Item]:
+            return cadvisor_items(here(), now, self._scenario.namespace)
+
+        if pod.spec.flags.balancedness_log:
+            host = pod.instance.replace(":8000", ":9400")
+
+            def log(now: float) -> Iterator[Item]:
+                return balancedness_items(pod, self.model_name(pod), self._rng)
+
+            self._add("inferdoc-eplb", host, pod.name, log, lambda: pod.alive, always)
+        if node in self._known:
+            return
+        self._known.add(node)
+        if exporters.dcgm and pod.spec.measured is None:
+            self._add("dcgm-exporter", f"{node}:9400", "", dcgm, lambda: True, always)
+        if exporters.cadvisor:
+            self._add("cadvisor", f"{node}:10250", "", cadvisor, lambda: True, always)
+
+    def _router(self, now: float) -> Iterator[Item]:
+        return router_items(self.fleet, self.model_name(self.fleet.pods[0]), self._scenario.namespace)
+
+    @staticmethod
+    def model_name(pod: Pod) -> str:
+        return "tiny" if pod.spec.measured is not None else model(pod.spec.model).name
+
+
+def _active(fault: FaultSpec, now: float) -> bool:
+    return now >= fault.at and (fault.until is None or now < fault.until)
+
+
+def simulate(scenario: Scenario, progress: Callable[[float], None] | None = None) -> list[Scraped]:
+    """Run a scenario from its warm-up to its end and return what was scraped. progress: told the share done."""
+    fleet = Fleet(scenario)
+    fleet.run(0.0)
+    scraper = Scraper(fleet)
+    done = 0.0
+    while done < scenario.duration:
+        done = min(done + scenario.scrape, scenario.duration)
+        scraper.take(done)
+        if progress is not None:
+            progress(done / scenario.duration)
+    return scraper.targets

@@ -1,0 +1,176 @@
+"""The /metrics page of a vLLM API server, version 0.32, as a real one shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from inferdoc.collect.samples import Labels
+from inferdoc.simulate.items import Item, counter, gauge, histogram, labels, summary
+from inferdoc.simulate.pod import Pod
+from inferdoc.simulate.request import State
+from inferdoc.simulate.stats import REASONS
+
+HANDLER = "/v1/completions"
+
+
+def vllm_items(pod: Pod, model_name: str, unix: float) -> Iterator[Item]:
+    """Every family of the page. unix: Unix time of second 0 of the simulation."""
+    stats, began = pod.engine.stats, unix + pod.started
+    engine = labels(engine="0", model_name=model_name)
+    yield gauge(
+        "python_info", 1, labels(implementation="CPython", major="3", minor="12", patchlevel="9", version="3.12.9")
+    )
+    yield gauge("process_resident_memory_bytes", 2.1e9 + 4e3 * stats.iteration.count % 3e7)
+    yield gauge("process_start_time_seconds", round(began, 2))
+    yield counter("process_cpu_seconds_total", round(14.0 + stats.cpu_seconds, 2))
+    if pod.spec.flags.draft:
+        yield from _speculation(pod, engine, began)
+    if pod.spec.role != "both":
+        yield from _transfers(pod, engine, began)
+    for name in ("flops", "read_bytes", "write_bytes"):
+        yield counter(f"vllm:estimated_{name}_per_gpu_total", 0, engine, began)
+    yield from _gauges(pod, engine)
+    yield from _counters(pod, engine, model_name, began)
+    yield from _histograms(pod, engine, began)
+    if pod.spec.flags.loras:
+        yield from _adapters(pod)
+    yield gauge("vllm:cache_config_info", 1, _cache_config(pod))
+    yield from _http(pod, began)
+
+
+def _speculation(pod: Pod, engine: Labels, began: float) -> Iterator[Item]:
+    stats = pod.engine.stats
+    yield counter("vllm:spec_decode_num_drafts_total", stats.drafts, engine, began)
+    yield counter("vllm:spec_decode_num_draft_tokens_total", stats.draft_tokens, engine, began)
+    yield counter("vllm:spec_decode_num_accepted_tokens_total", stats.accepted, engine, began)
+    for position, value in enumerate(stats.accepted_at):
+        where = tuple(sorted((*engine, ("position", str(position)))))
+        yield counter("vllm:spec_decode_num_accepted_tokens_per_pos_total", value, where, began)
+
+
+def _transfers(pod: Pod, engine: Labels, began: float) -> Iterator[Item]:
+    stats = pod.engine.stats
+    yield histogram("vllm:nixl_xfer_time_seconds", stats.xfer, engine, began)
+    yield histogram("vllm:nixl_post_time_seconds", stats.post, engine, began)
+    yield histogram("vllm:nixl_bytes_transferred", stats.xfer_bytes, engine, began)
+    yield histogram("vllm:nixl_num_descriptors", stats.descriptors, engine, began)
+    yield counter("vllm:nixl_num_failed_transfers_total", stats.failed_transfers, engine, began)
+    yield counter("vllm:nixl_num_failed_notifications_total", 0, engine, began)
+    yield counter("vllm:nixl_num_kv_expired_reqs_total", stats.expired, engine, began)
+    yield counter("vllm:nixl_num_notifications_after_expiry_total", stats.late_notifications, engine, began)
+
+
+def _gauges(pod: Pod, engine: Labels) -> Iterator[Item]:
+    held = pod.engine
+    capacity, deferred = held.waiting_by_reason()
+    yield gauge("vllm:num_requests_running", len(held.running), engine)
+    yield gauge("vllm:num_requests_waiting", capacity + deferred, engine)
+    for reason, value in (("capacity", capacity), ("deferred", deferred)):
+        yield gauge("vllm:num_requests_waiting_by_reason", value, tuple(sorted((*engine, ("reason", reason)))))
+    if pod.spec.role == "decode":
+        stages = ("waiting_to_start", "in_progress", "completed_waiting")
+        for stage, value in zip(stages, held.fetch_stages(), strict=True):
+            yield gauge("vllm:num_requests_kv_fetch_by_stage", value, tuple(sorted((*engine, ("stage", stage)))))
+    for state, value in (("awake", 1), ("weights_offloaded", 0), ("discard_all", 0)):
+        yield gauge("vllm:engine_sleep_state", value, tuple(sorted((*engine, ("sleep_state", state)))))
+    yield gauge("vllm:kv_cache_usage_perc", held.usage, engine)
+
+
+def _counters(pod: Pod, engine: Labels, model_name: str, began: float) -> Iterator[Item]:
+    s = pod.engine.stats
+
+    def of(name: str, value: float, **more: str) -> Item:
+        return counter(name, value, tuple(sorted((*engine, *more.items()))), began)
+
+    yield of("vllm:prefix_cache_queries_total", s.prefix_queries)
+    yield of("vllm:prefix_cache_hits_total", s.prefix_hits)
+    yield of("vllm:external_prefix_cache_queries_total", s.external_queries)
+    yield of("vllm:external_prefix_cache_hits_total", s.external_hits)
+    yield of("vllm:mm_cache_queries_total", 0)
+    yield of("vllm:mm_cache_hits_total", 0)
+    yield of("vllm:num_preemptions_total", s.preemptions)
+    yield of("vllm:prompt_tokens_total", s.prompt_tokens)
+    yield of("vllm:prompt_tokens_by_source_total", s.computed, source="local_compute")
+    yield of("vllm:prompt_tokens_by_source_total", s.cached, source="local_cache_hit")
+    yield of("vllm:prompt_tokens_by_source_total", s.transferred, source="external_kv_transfer")
+    yield of("vllm:prompt_tokens_cached_total", s.cached + s.transferred)
+    tiers = {"device": s.device_tokens, "host": 0, "p2p": s.p2p_tokens, "disk": 0, "external_unspecified": 0}
+    for source, value in tiers.items():
+        yield of("vllm:prompt_tokens_cached_by_source_total", value, source=source)
+    yield of("vllm:generation_tokens_total", s.generation)
+    for reason in REASONS:
+        yield of("vllm:request_success_total", s.success[reason], finished_reason=reason)
+    for reason in ("max_num_queued_reqs", "max_num_queued_tokens"):
+        name = "vllm:admission_rejections_total"
+        yield counter(name, 0, labels(model_name=model_name, reason=reason), began)
+
+
+def _histograms(pod: Pod, engine: Labels, began: float) -> Iterator[Item]:
+    s = pod.engine.stats
+    yield histogram("vllm:request_prompt_tokens", s.request_prompt, engine, began)
+    yield histogram("vllm:request_generation_tokens", s.request_generation, engine, began)
+    yield histogram("vllm:iteration_tokens_total", s.iteration, engine, began)
+    yield histogram("vllm:request_max_num_generation_tokens", s.request_max_generation, engine, began)
+    yield histogram("vllm:request_params_n", s.request_n, engine, began)
+    yield histogram("vllm:request_params_max_tokens", s.request_max_tokens, engine, began)
+    yield histogram("vllm:time_to_first_token_seconds", s.ttft, engine, began)
+    yield histogram("vllm:inter_token_latency_seconds", s.itl, engine, began)
+    yield histogram("vllm:request_time_per_output_token_seconds", s.tpot, engine, began)
+    yield histogram("vllm:e2e_request_latency_seconds", s.e2e, engine, began)
+    yield histogram("vllm:request_queue_time_seconds", s.queue, engine, began)
+    yield histogram("vllm:request_inference_time_seconds", s.inference, engine, began)
+    yield histogram("vllm:request_prefill_time_seconds", s.prefill, engine, began)
+    yield histogram("vllm:request_decode_time_seconds", s.decode, engine, began)
+    yield histogram("vllm:request_num_preemptions", s.request_preemptions, engine, began)
+    yield histogram("vllm:request_prefill_kv_computed_tokens", s.request_computed, engine, began)
+    if pod.spec.flags.kv_metrics:
+        yield histogram("vllm:kv_block_lifetime_seconds", s.lifetime, engine, began)
+        yield histogram("vllm:kv_block_idle_before_evict_seconds", s.idle, engine, began)
+        yield histogram("vllm:kv_block_reuse_gap_seconds", s.reuse, engine, began)
+
+
+def _adapters(pod: Pod) -> Iterator[Item]:
+    """Both lists name the adapters whose requests have had a token; every combination ever seen stays on the page, and the
+    value is the time of its last sighting."""
+    held = pod.engine
+    at_work = sorted({r.adapter for r in held.running.values() if r.adapter >= 0 and r.state == State.DECODE})
+    names = ",".join(f"adapter-{a}" for a in at_work)
+    held.seen_adapters.pop(names, None)
+    held.seen_adapters[names] = held.now
+    for seen, when in sorted(held.seen_adapters.items(), key=lambda entry: entry[0]):
+        found = labels(max_lora=str(held.config.loras), running_lora_adapters=seen, waiting_lora_adapters=seen)
+        yield gauge("vllm:lora_requests_info", pod.unix + when, found)
+
+
+def _cache_config(pod: Pod) -> Labels:
+    config = pod.engine.config
+    size = config.blocks * config.block_size
+    return labels(
+        _block_size_resolved="True", block_size=str(config.block_size), cache_dtype="auto", cache_hit_alignment_tokens="None",
+        effective_attention_block_size=str(config.block_size), enable_mamba_shared_prefix_checkpoint="False",
+        enable_prefix_caching=str(config.prefix_caching), engine="0", gpu_memory_utilization="0.92", hash_block_size="None",
+        is_attention_free="False", kv_cache_dtype_skip_layers="[]", kv_cache_layout="None",
+        kv_cache_max_concurrency=str(size / config.max_len), kv_cache_memory_bytes="None", kv_cache_size_tokens=str(size),
+        kv_offloading_backend="native", kv_offloading_size="None", kv_sharing_fast_prefill="False", mamba_block_size="None",
+        mamba_cache_dtype="auto", mamba_cache_mode="none", mamba_page_size_padded="None", mamba_ssm_cache_dtype="float32",
+        num_cpu_blocks="None", num_gpu_blocks=str(config.blocks), num_gpu_blocks_override="None",
+        prefix_cache_retention_interval="0", prefix_caching_hash_algo="sha256", prefix_match_unit="None",
+        replayssm_buffer_len="16", skip_page_size_padded="None", sliding_window="None", swa_bounded_replay="True",
+        use_kda_recoverssm="False", use_replayssm="False", user_specified_block_size="True",
+    )  # fmt: skip
+
+
+def _http(pod: Pod, began: float) -> Iterator[Item]:
+    """Nothing before the first answer, as on a real page."""
+    stats = pod.engine.stats
+    if not stats.http:
+        return
+    where = labels(handler=HANDLER)
+    for status, value in stats.http.items():
+        yield counter("http_requests_total", value, labels(handler=HANDLER, method="POST", status=status), began)
+    count = sum(stats.http.values())
+    yield summary("http_request_size_bytes", count, stats.http_bytes, where, began)
+    yield summary("http_response_size_bytes", count, 0, where, began)
+    yield histogram("http_request_duration_highr_seconds", stats.http_fine, (), began)
+    posted = labels(handler=HANDLER, method="POST")
+    yield histogram("http_request_duration_seconds", stats.http_coarse, posted, began)

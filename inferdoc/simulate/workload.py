@@ -1,0 +1,147 @@
+"""What clients send: arrivals, lengths, shared prefixes, adapters; and how they behave when answers are late."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+
+from inferdoc.simulate.blocks import Key
+from inferdoc.simulate.request import Request
+from inferdoc.simulate.scenario import FaultSpec, Length, Prefixes, Stream
+
+
+@dataclass(slots=True)
+class Draft:
+    """What a client wants, before it is sent: it may be sent several times. group: shared prefix, -1 for none."""
+
+    prompt_id: int
+    stream: int
+    prompt: int
+    output: int
+    max_tokens: int
+    group: int
+    shared: int
+    adapter: int
+    attempt: int = 0
+
+
+@dataclass
+class Traffic:
+    """One stream while it runs; `spec` is replaced when a fault changes what clients do."""
+
+    index: int
+    spec: Stream
+    rng: np.random.Generator
+    in_flight: int = 0
+    _weights: dict[tuple[int, float], list[float]] = field(default_factory=dict)
+    _uniform: list[float] = field(default_factory=list)
+    _normal: list[float] = field(default_factory=list)
+
+    def rate(self, now: float) -> float:
+        """Requests per second at a moment."""
+        spec = self.spec
+        if now < spec.start or (spec.stop is not None and now >= spec.stop):
+            return 0.0
+        if spec.pattern == "bursts":
+            return spec.rate * (spec.burst if now % spec.burst_every < spec.burst_for else 1.0)
+        if spec.pattern == "waves":
+            return spec.rate * max(0.0, 1.0 + spec.burst * math.sin(2 * math.pi * now / spec.wave))
+        if spec.pattern == "ramp":
+            phase = 1.0 - abs(2.0 * min(max(now / spec.wave, 0.0), 1.0) - 1.0)
+            return spec.rate * (1.0 + (spec.burst - 1.0) * phase)
+        return spec.rate
+
+    def arrivals(self, now: float, length: float) -> list[float]:
+        """Moments within [now, now + length) at which a request is sent."""
+        if self.spec.clients:
+            missing = self.spec.clients - self.in_flight
+            return [now + self.rng.uniform(0, length) for _ in range(missing)] if now >= self.spec.start else []
+        count = int(self.rng.poisson(self.rate(now) * length))
+        return sorted((now + self.rng.random(count) * length).tolist()) if count else []
+
+    def draft(self, prompt_id: int) -> Draft:
+        """The next request of the stream."""
+        spec = self.spec
+        prefixes = spec.prefixes
+        group, shared = -1, 0
+        if prefixes.count and prefixes.tokens and self._random() < prefixes.share:
+            group = bisect_left(self._zipf(prefixes), self._random())
+            shared = prefixes.tokens
+        prompt = self._length(spec.prompt) + shared
+        output = self._length(spec.output)
+        cut = self._random() >= spec.stop_share
+        most = output if cut else int(output * 1.5) + 16
+        adapter = -1
+        if spec.adapters and self._random() < spec.adapter_share:
+            adapter = int(self._random() * spec.adapters)
+        stable = shared if prefixes.stable else 0
+        return Draft(prompt_id, self.index, prompt, output, most, group if stable else -1, stable, adapter)
+
+    def _length(self, spec: Length) -> int:
+        if spec.sigma == 0:
+            return int(spec.median)
+        drawn = spec.median * math.exp(spec.sigma * self._gauss())
+        return int(min(max(drawn, spec.min), spec.max))
+
+    def _zipf(self, prefixes: Prefixes) -> list[float]:
+        """Cumulative shares of the prefixes; the last stands for all above it."""
+        key = (prefixes.count, prefixes.zipf)
+        if key not in self._weights:
+            weights = 1.0 / np.arange(1, prefixes.count + 1) ** prefixes.zipf
+            self._weights[key] = np.cumsum(weights / weights.sum())[:-1].tolist()
+        return self._weights[key]
+
+    def _random(self) -> float:
+        if not self._uniform:
+            self._uniform = self.rng.random(1024).tolist()
+        return self._uniform.pop()
+
+    def _gauss(self) -> float:
+        if not self._normal:
+            self._normal = self.rng.standard_normal(1024).tolist()
+        return self._normal.pop()
+
+    def change(self, fault: FaultSpec) -> None:
+        """Clients send something else from now on. Factors multiply what they sent before."""
+        spec = self.spec
+        rate = 1.0 if fault.rate is None else fault.rate
+        prefixes = spec.prefixes
+        if fault.prefix_count is not None:
+            prefixes = msgspec.structs.replace(prefixes, count=fault.prefix_count)
+        if fault.unstable:
+            prefixes = msgspec.structs.replace(prefixes, stable=False)
+        self.spec = msgspec.structs.replace(
+            spec,
+            rate=spec.rate * rate,
+            clients=round(spec.clients * rate),
+            prompt=_scaled(spec.prompt, fault.prompt),
+            output=_scaled(spec.output, fault.output),
+            prefixes=prefixes,
+            adapters=spec.adapters if fault.adapters is None else fault.adapters,
+        )
+
+
+def _scaled(length: Length, factor: float | None) -> Length:
+    if factor is None:
+        return length
+    return msgspec.structs.replace(length, median=length.median * factor, max=int(length.max * max(factor, 1.0)))
+
+
+def make_request(draft: Draft, number: int, now: float, block_size: int, longest: int) -> Request:
+    """A request for an engine; the prompt is cut where it would not leave room for its answer."""
+    prompt = max(1, min(draft.prompt, longest - draft.output - 1))
+    segments: list[tuple[Key, int]] = []
+    shared = min(draft.shared, prompt) // block_size if draft.group >= 0 else 0
+    if shared:
+        segments.append((("prefix", draft.stream, draft.group, draft.adapter), shared))
+    rest = prompt // block_size - shared
+    if rest > 0:
+        segments.append((("prompt", draft.prompt_id, draft.adapter), rest))
+    return Request(
+        number, prompt, draft.output, draft.max_tokens, segments, now, draft.adapter, draft.stream, draft.prompt_id,
+        draft.group, draft.attempt, now,
+    )  # fmt: skip
