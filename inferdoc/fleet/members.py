@@ -194,12 +194,13 @@ def _mean_output(key: tuple[str, str, str], frame: SignalFrame) -> float | None:
 def _gpu_models(frame: SignalFrame) -> dict[str, str]:
     """Pod or node name -> GPU model name, as the GPU exporter labels them."""
     found: dict[str, str] = {}
-    for name in ("gpu_util", "gpu_power", "sm_clock", "tensor_active", "gpu_temp"):
-        for entity in frame[name].entities if name in frame else []:
+    for signal in ("gpu_util", "gpu_power", "sm_clock", "tensor_active", "gpu_temp"):
+        for entity in frame[signal].entities if signal in frame else []:
             model = entity.get("modelName")
-            for label in ("exported_pod", "pod", "Hostname", "hostname", "node"):
-                if model and entity.get(label):
-                    found.setdefault(entity.get(label), model)
+            owner = entity.get("exported_pod") or entity.get("pod")
+            for name in (owner, *(entity.get(label) for label in ("Hostname", "hostname", "node"))):
+                if model and name:
+                    found.setdefault(name, model)
     return found
 
 
