@@ -28,10 +28,12 @@ class Cause:
 
     @property
     def onset(self) -> int:
+        """The first step of the earliest match."""
         return min(m.onset for m in self.matches)
 
     @property
     def last(self) -> int:
+        """The last step of the latest match."""
         return max(m.last for m in self.matches)
 
     @property
@@ -45,6 +47,7 @@ class Cause:
 
     @property
     def severity(self) -> Severity:
+        """Critical where any match is, else the recipe's."""
         return "critical" if any(m.critical for m in self.matches) else self.recipe.severity
 
 
@@ -77,9 +80,9 @@ def reach(recipe_id: str, recipes: Mapping[str, Recipe]) -> set[str]:
 def fold(causes: Sequence[Cause], recipes: Mapping[str, Recipe], slack: int) -> list[Cause]:
     """The roots, best first, with effects and drivers put under them.
 
-    An effect begins no earlier than its cause (minus `slack` steps), serves the same model and touches the same pods, or
-    is reached through the pool or the other role. A workload driver is a root only where nothing local explains most of
-    the pods it hurts.
+    An effect begins no earlier than its cause (minus `slack` steps), serves the same model and touches the same pods,
+    or is reached through the pool or the other role. A workload driver is a root only where nothing local explains most
+    of the pods it hurts.
     """
     downstream = {cause.recipe.id: reach(cause.recipe.id, recipes) for cause in causes}
     order = sorted(causes, key=lambda c: (KIND_ORDER[c.recipe.kind], c.onset, -CERTAINTY[c.best.certainty]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
 import click
@@ -45,18 +45,17 @@ def text(answer: Diagnosis, *, verbose: bool = False, colour: bool = False) -> s
         lines += [f"  {clock(c.at)}  {c.kind:<9} {c.entity}: {c.detail}" for c in shown]
     lines += _not_judged(answer, verbose)
     coverage = answer.coverage
-    lines += ["", f"looked at {_count(coverage.pods, 'pod')}, {_count(coverage.targets, 'target')}, {len(coverage.signals_present)} signals"
-              f" ({len(coverage.signals_absent)} not visible), {_count(len(coverage.gaps), 'gap')} in the scrapes"]  # fmt: skip
+    seen = f"{_count(coverage.pods, 'pod')}, {_count(coverage.targets, 'target')}"
+    signals = f"{len(coverage.signals_present)} signals ({len(coverage.signals_absent)} not visible)"
+    lines += ["", f"looked at {seen}, {signals}, {_count(len(coverage.gaps), 'gap')} in the scrapes"]
     if verbose:
         timing = answer.timing
-        lines.append(
-            f"read {timing.read_seconds:.2f} s, judged {timing.judge_seconds:.2f} s, {timing.queries} queries, {timing.samples:,} samples"
-        )
+        took = f"read {timing.read_seconds:.2f} s, judged {timing.judge_seconds:.2f} s"
+        lines.append(f"{took}, {timing.queries} queries, {timing.samples:,} samples")
     return "\n".join(lines)
 
 
-def _finding(number: int, finding: Finding, verbose: bool, paint: object) -> Iterator[str]:
-    assert callable(paint)
+def _finding(number: int, finding: Finding, verbose: bool, paint: Callable[..., str]) -> Iterator[str]:
     head = f"{number}. {finding.title}"
     yield paint(head, finding.severity)
     when = f"since {clock(finding.onset)} (± {figure(finding.onset_uncertainty_seconds, 's')})"

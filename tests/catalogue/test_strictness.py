@@ -304,9 +304,8 @@ def test_former_names_are_checked(overlay: Path, write: Write) -> None:
       line: {pattern: "(", meaning: Broken}
       mute: {pattern: "abc", meaning: Without a group}
     """
-    write("collectors/mine.yaml", EXPORTER.replace("  mine_total: {type: counter, meaning: Mine}\n", "") + "\n".join(
-        line[4:] for line in body.splitlines()
-    ))  # fmt: skip
+    without_metrics = EXPORTER.replace("  mine_total: {type: counter, meaning: Mine}\n", "")
+    write("collectors/mine.yaml", without_metrics + "\n".join(line[4:] for line in body.splitlines()))
     found = "\n".join(line for line in Catalogue((overlay,)).problems() if "mine.yaml" in line)
     assert '"b_total" is a metric of its own here' in found
     assert '"old" is the former name of "a_total" already' in found

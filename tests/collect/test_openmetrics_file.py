@@ -39,8 +39,13 @@ def test_columns_of_a_good_file() -> None:
     ]
     assert columns.series_index.tolist() == [0, 0, 1, 2, 2, 2]
     assert columns.timestamps_ms.tolist() == [
-        1795253610781, 1795253612782, 1795253610781, 1795253610000, 1795253611000, 1795253612500,
-    ]  # fmt: skip
+        1795253610781,
+        1795253612782,
+        1795253610781,
+        1795253610000,
+        1795253611000,
+        1795253612500,
+    ]
     np.testing.assert_array_equal(columns.values, [1, 5, 7, 1, np.nan, -np.inf])
     assert columns.types == {"vllm:tokens": "counter", "up": "gauge"}
     assert (columns.series_index.dtype, columns.timestamps_ms.dtype, columns.values.dtype) == (

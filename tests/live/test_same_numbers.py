@@ -77,11 +77,16 @@ def test_wider_windows_other_steps_and_odd_moments(sources):
     grid = grid_of(sources[0])
     odd = replace(grid, start_ms=grid.start_ms - 40_321, step_ms=777, count=200, rate_ms=9_973, gauge_ms=4_567)
     names = [n for n in sorted(sources[0].names(grid.start_ms, grid.end_ms)) if n.startswith("vllm:")][::7]
-    reads = [Read(n, fn, (), agg=agg, width=w) for n in names for fn, agg, w in (
-        ("rate", "sum", 1), ("increase", "max", 2), ("rate", "min", 4), ("mean", "sum", 3), ("max", "max", 2),
-        ("last", "min", 1), ("change", "sum", 1),
-    )]  # fmt: skip
-    compare(sources, reads, odd)
+    ways = [
+        ("rate", "sum", 1),
+        ("increase", "max", 2),
+        ("rate", "min", 4),
+        ("mean", "sum", 3),
+        ("max", "max", 2),
+        ("last", "min", 1),
+        ("change", "sum", 1),
+    ]
+    compare(sources, [Read(n, fn, (), agg=agg, width=width) for n in names for fn, agg, width in ways], odd)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ LONGEST_GAP_FACTOR = 10
 
 
 def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
+    """Whether progress has stood at 0, with work waiting, up to the newest value."""
     progress_name, work_name = str(condition.signal), str(condition.stalls)
     progress, work = context.view.get(unit, progress_name), context.view.get(unit, work_name)
     for name, series in ((progress_name, progress), (work_name, work)):
@@ -77,10 +78,12 @@ def _longest_pause(stuck: np.ndarray, moved: np.ndarray) -> int:
 
 
 def explain(condition: Condition) -> str:
+    """The condition in words."""
     return f"`{condition.signal}` stands at 0 while `{condition.stalls}` is above 0"
 
 
 def promql(condition: Condition, rendering: Rendering) -> str | None:
+    """No progress now, and work now."""
     progress, work = rendering.signal(str(condition.signal)), rendering.signal(str(condition.stalls))
     if progress is None or work is None:
         return None
