@@ -18,6 +18,7 @@ TARGETS = (
     "crontab",
     "systemd",
     "textfile",
+    "daily",
     "json",
 )
 ZONE_HELP = "IANA zone whose clock the users live by."
@@ -94,8 +95,14 @@ def explain(**asked: Any) -> None:
 @click.option(
     "--existing", metavar="FILE", help="The object as it stands (kubectl get -o yaml); it is merged, not replaced."
 )
-@click.option("--kind", metavar="KIND", help="cronjob: kind of object whose floor is set.")
-@click.option("--image", metavar="IMAGE", help="cronjob: an image with kubectl.")
+@click.option("--kind", metavar="KIND", help="cronjob, crontab, systemd: kind of object whose floor is set.")
+@click.option("--image", metavar="IMAGE", help="cronjob: an image with kubectl (daily: with inferdoc too).")
+@click.option("--server", metavar="URL", help="keda-prometheus, daily: address of Prometheus as the cluster sees it.")
+@click.option("--host-tz", "host_zone", metavar="ZONE", help="crontab: zone of the host's clock (default UTC).")
+@click.option("--plan-path", metavar="PATH", help="crontab, systemd: where the plan lies on the host.")
+@click.option("--per-group", type=int, metavar="N", help="lws: planned replicas that one group serves.")
+@click.option("--pods-per-group", type=int, metavar="N", help="lws: pods in a group, to state pods and GPUs.")
+@click.option("--gpus-per-pod", type=int, metavar="N", help="lws: to state GPUs.")
 @click.option("--now", metavar="TIME", help="Judge the plan's freshness as of TIME instead of now.")
 @OUT
 def emit(**asked: Any) -> None:
@@ -129,3 +136,44 @@ def backtest(**asked: Any) -> None:
     from inferdoc.prewarm import command as work
 
     sys.exit(work.replay(**asked))
+
+
+@command.command("check")
+@PLAN
+@click.option(
+    "--target", "goals", multiple=True, type=click.Choice([t for t in TARGETS if t != "daily"]), help="Default: all."
+)
+@click.option("--pool", metavar="NAME", help="One pool of the plan. Default: all.")
+@click.option("--manifest", metavar="FILE", help="Check this file (one --target) instead of what emit would write.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def check(**asked: Any) -> None:
+    """Prove that what is emitted equals the plan, minute by minute over 400 days in seven zones.
+
+    Exit 1 when anything differs.
+    """
+    from inferdoc.prewarm import command as work
+
+    sys.exit(work.check_plan(**asked))
+
+
+@command.command("apply")
+@PLAN
+@click.option(
+    "--target",
+    "goal",
+    default="hpa",
+    show_default=True,
+    help="hpa, deployment, kserve, wva, lws (or the kind's full name), or textfile.",
+)
+@click.option("--pool", metavar="NAME", help="Which pool of the plan (needed when it has several).")
+@click.option("--name", metavar="NAME", help="Object to change (default: the pool's name).")
+@click.option("--namespace", metavar="NAME", default="default", show_default=True)
+@click.option("--yes", "really", is_flag=True, help="Change it. Without, nothing is sent.")
+@click.option("--look", "look_first", is_flag=True, help="Dry run that reads the object first.")
+@click.option("--now", metavar="TIME", help="As of TIME instead of now.")
+@OUT
+def apply(**asked: Any) -> None:
+    """Set the floor that the plan wants now: idempotent, for cron; a dry run unless --yes is given."""
+    from inferdoc.prewarm import command as work
+
+    sys.exit(work.apply_plan(**asked))

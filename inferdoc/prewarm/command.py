@@ -161,3 +161,63 @@ def replay(
         data = (report_json(report, price) if output == "json" else to_table(report, price)).encode()
     write(data, target)
     return ExitCode.OK
+
+
+def check_plan(*, path: str, goals: tuple[str, ...], pool: str | None, manifest: str | None, output: str) -> int:
+    """Proves each target against the plan, or one manifest file; exit 1 when anything differs."""
+    import json
+    from dataclasses import asdict
+
+    from inferdoc.prewarm.check import MOMENTARY, PATCHED, Verdict, check, compare, in_zone, shape_faults
+
+    made = read_plan(path)
+    verdicts: list[Verdict] = []
+    rows = [row for row in made.pools if pool in (None, row.name) and not row.forecast.abstained]
+    if not rows:
+        raise InferdocError("the plan has no pool with a schedule to check")
+    for row in rows:
+        if manifest is not None:
+            if len(goals) != 1 or len(rows) != 1:
+                raise InferdocError("--manifest needs one --target, and --pool where the plan has several pools")
+            text = existing_text(manifest)
+            wrong = shape_faults(text, goals[0])
+            own = in_zone(made, row, row.zone)
+            found = Verdict(goals[0], row.zone, 0, len(wrong), wrong[0]) if wrong else None
+            verdicts.append(found or compare(own, text, goals[0], row.zone))
+            continue
+        for goal in goals or ("keda-cron", *PATCHED, "crontab", "systemd", *MOMENTARY):
+            if goal != "hpa" or row.base > 0:
+                verdicts += check(made, row.name, goal)
+    if output == "json":
+        write((json.dumps([{**asdict(v), "ok": v.ok} for v in verdicts], indent=1) + "\n").encode(), None)
+    else:
+        for v in verdicts:
+            state = "equal" if v.ok else f"{v.wrong} wrong, first: {v.first}"
+            print(f"{v.target:16s} {v.zone:20s} {v.minutes:>7d} minutes  {state}")
+    return ExitCode.OK if all(v.ok for v in verdicts) else ExitCode.FINDINGS
+
+
+def existing_text(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as fault:
+        raise SourceError(f"{path}: cannot be read: {fault}") from fault
+
+
+def apply_plan(
+    *, path: str, goal: str, really: bool, look_first: bool, now: str | None, target: str | None, **asked: Any
+) -> int:
+    """Sets the floor of now, or says what would be set."""
+    from inferdoc.prewarm.apply import apply, lines
+    from inferdoc.prewarm.emit.base import Options
+    from inferdoc.prewarm.emit.registry import emit
+
+    moment = time.time() if now is None else moment_of(now, "--now")
+    options = Options(now=moment, **{key: value for key, value in asked.items() if value is not None})
+    made = read_plan(path)
+    if goal == "textfile":
+        write(emit(made, "textfile", options).encode(), target)
+        return ExitCode.OK
+    result = apply(made, goal, options, really, look_first)
+    write(lines(result, options.name or options.pool or made.pools[0].name).encode(), target)
+    return ExitCode.OK

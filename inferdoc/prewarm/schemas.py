@@ -187,6 +187,13 @@ class ConfigMap(Strict):
     data: dict[str, str]
 
 
+class Claim(Strict):
+    apiVersion: Literal["v1"]  # noqa: N815
+    kind: Literal["PersistentVolumeClaim"]
+    metadata: Metadata
+    spec: dict[Literal["accessModes", "resources", "storageClassName"], Any]
+
+
 class Rule(Strict):
     apiGroups: list[str]  # noqa: N815
     resources: list[str]
@@ -227,6 +234,7 @@ SHAPES: dict[str, type[Strict]] = {
     "CronJob": CronJob,
     "ServiceAccount": ServiceAccount,
     "ConfigMap": ConfigMap,
+    "PersistentVolumeClaim": Claim,
     "Role": Role,
     "RoleBinding": RoleBinding,
     "HorizontalPodAutoscaler": HpaFloor,

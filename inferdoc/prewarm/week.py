@@ -142,21 +142,22 @@ def clear_of_jumps(floor: np.ndarray, zone: ZoneInfo, begin: datetime, days: int
     """The floor without any change at a local time that some clock change in the next `days` skips or repeats: the
     higher floor is widened over the doubtful stretch. Also one line for each change that was moved."""
     clear = floor.copy()
-    notes = []
-    seen: set[tuple[int, int]] = set()
-    for jump in jumps(zone, begin, days):
-        if (jump.start, jump.end) in seen:
-            continue
-        seen.add((jump.start, jump.end))
-        at = np.arange(jump.start - 1, jump.end) % MINUTES
-        if (clear[at] == clear[at[0]]).all():
-            continue
-        wide = np.arange(jump.start - GUARD_MINUTES, jump.end) % MINUTES
-        clear[wide] = clear[wide].max()
-        what = "skips" if jump.skipped else "repeats"
-        span = f"{clock(jump.start)}-{clock(jump.end)}"
-        notes.append(f"a change within {span} was widened: on {jump.at:%Y-%m-%d} the clock {what} that time")
-    return clear, notes
+    notes: dict[tuple[int, int], str] = {}
+    found = {(jump.start, jump.end): jump for jump in jumps(zone, begin, days)}
+    moved = True
+    while moved:  # widening over one stretch may put a change into another
+        moved = False
+        for (start, end), jump in found.items():
+            inside = np.arange(start - 1, end) % MINUTES
+            if (clear[inside] == clear[inside[0]]).all():
+                continue
+            wide = np.arange(start - GUARD_MINUTES, end) % MINUTES
+            clear[wide] = clear[wide].max()
+            moved = True
+            what = "skips" if jump.skipped else "repeats"
+            span = f"{clock(start)}-{clock(end)}"
+            notes[start, end] = f"a change within {span} was widened: on {jump.at:%Y-%m-%d} the clock {what} that time"
+    return clear, list(notes.values())
 
 
 def clock(minute: int) -> str:

@@ -14,6 +14,7 @@ from inferdoc.prewarm.week import MINUTES, MINUTES_PER_DAY
 
 DOMAIN = "inferdoc.io"
 MANAGER = "inferdoc-prewarm"
+DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 KUBECTL_IMAGE = "registry.k8s.io/kubectl:v1.33.4"
 
 
@@ -142,7 +143,7 @@ def labels(row: PoolRow) -> dict[str, str]:
 def to_yaml(objects: list[dict[str, Any]], comments: list[str]) -> str:
     """Objects as YAML documents under comment lines; the same input gives the same bytes."""
     head = "".join(f"# {line}\n" for line in comments)
-    return head + "---\n".join(yaml.safe_dump(o, sort_keys=False, width=1000) for o in objects)
+    return head + "---\n".join(yaml.dump(o, Dumper=DUMPER, sort_keys=False, width=1000) for o in objects)
 
 
 def short_name(*parts: str, limit: int = 52) -> str:

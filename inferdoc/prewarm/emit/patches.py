@@ -58,7 +58,7 @@ def refuse_hpa(existing: dict[str, Any], pool: PoolPlan) -> list[str]:
     owner = next((o for o in owners if o in OWNERS), None)
     if owner or "scaledobject.keda.sh/name" in marks:
         raise InferdocError(
-            f"HPA {name} belongs to {owner or 'a ScaledObject'}, which would undo the patch; use the target made for that owner"
+            f"HPA {name} belongs to {owner or 'a ScaledObject'}, which would undo the patch; use its own target"
         )
     top = pool.top
     limit = look(existing, "spec", "maxReplicas")
@@ -151,7 +151,7 @@ def wva(plan: PlanRow, options: Options) -> str:
             texts = str(existing.get("spec"))
             if "minReplicas" not in texts:
                 raise InferdocError(
-                    "this VariantAutoscaling CRD has no minReplicas: set the floor on its HPA or ScaledObject (hpa, keda-cron)"
+                    "this VariantAutoscaling CRD has no minReplicas: use its HPA or ScaledObject (hpa, keda-cron)"
                 )
         elif existing.get("kind") != "VariantAutoscaling":
             raise wrong_kind(existing, "VariantAutoscaling")

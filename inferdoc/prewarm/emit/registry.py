@@ -7,6 +7,7 @@ from collections.abc import Callable
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.base import Options, fresh
 from inferdoc.prewarm.emit.cronjob import cronjob
+from inferdoc.prewarm.emit.daily import daily
 from inferdoc.prewarm.emit.hosts import crontab, systemd
 from inferdoc.prewarm.emit.keda import keda_cron
 from inferdoc.prewarm.emit.metric import keda_prometheus, textfile
@@ -33,6 +34,7 @@ TARGETS: dict[str, Emitter] = {
     "crontab": crontab,
     "systemd": systemd,
     "textfile": textfile,
+    "daily": daily,
     "json": as_json,
 }
 
