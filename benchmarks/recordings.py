@@ -2,8 +2,9 @@
 
 usage: python benchmarks/recordings.py [FOLDER]...     (default: fixtures/recordings and fixtures/heldout)
 
-A folder holds labels.json and the OpenMetrics files it names. A fault is right when the first finding is the labelled cause (or one
-that the label accepts), on labelled pods only, with the onset within 20 s; a control is right when nothing is found.
+A folder holds labels.json and the OpenMetrics files it names. A fault is right when the first finding is the labelled
+cause (or one that the label accepts), on labelled pods only, with the onset within 20 s; a control is right when
+nothing is found.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ TOLERANCE_SECONDS = 20.0
 
 
 def unix(stamp: str) -> float:
+    """Seconds since the epoch of an RFC 3339 stamp."""
     return datetime.fromisoformat(stamp).timestamp()
 
 
@@ -50,6 +52,7 @@ def judge(label: dict[str, Any], answer: Diagnosis) -> list[str]:
 
 
 def row(label: dict[str, Any], answer: Diagnosis, wrong: list[str]) -> str:
+    """The row of one recording."""
     first = answer.findings[0] if answer.findings else None
     cause = "control" if label.get("control") else f"`{label['expected'][0]}`"
     said = f"`{first.id}`, {first.certainty}" if first else "nothing"
@@ -60,6 +63,7 @@ def row(label: dict[str, Any], answer: Diagnosis, wrong: list[str]) -> str:
 
 
 def main() -> int:
+    """Print a table for each folder; the exit code says whether every answer is right."""
     folders = [Path(a) for a in sys.argv[1:]] or [f for f in FOLDERS if f.is_dir()]
     bad = 0
     for folder in folders:

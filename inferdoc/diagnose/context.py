@@ -42,6 +42,10 @@ class Outcome:
         """The same, said of another entity."""
         return replace(self, entity=entity)
 
+    def during(self, first: int, last: int) -> Outcome:
+        """The same, between two steps where it holds; what does not hold has no beginning."""
+        return replace(self, first=first, last=last) if self.holds else self
+
 
 @dataclass
 class Context:

@@ -37,18 +37,8 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
         if holds
         else f"does not meet {figure(limit, measure)} soon"
     )
-    return Outcome(
-        holds,
-        text,
-        signal,
-        unit.name,
-        measure,
-        first=start if holds else None,
-        last=context.view.steps - 1 if holds else None,
-        baseline=early,
-        observed=now,
-        threshold=limit,
-    )
+    outcome = Outcome(holds, text, signal, unit.name, measure, baseline=early, observed=now, threshold=limit)
+    return outcome.during(start, context.view.steps - 1)
 
 
 def explain(condition: Condition) -> str:

@@ -81,18 +81,9 @@ def _averaged(signal: str, series: Series, rule: Rule, context: Context, unit: U
     beyond = moved.after >= limit if rule.up else moved.after <= limit
     holds = beyond and abs(moved.errors) >= STANDARD_ERRORS
     text = f"{title} goes from {figure(moved.before, measure)} to {figure(moved.after, measure)} on average"
-    return Outcome(
-        holds,
-        text,
-        signal,
-        unit.name,
-        measure,
-        first=context.split if holds else None,
-        last=last if holds else None,
-        baseline=moved.before,
-        observed=moved.after,
-        threshold=limit,
-    )
+    before, after = moved.before, moved.after
+    outcome = Outcome(holds, text, signal, unit.name, measure, baseline=before, observed=after, threshold=limit)
+    return outcome.during(context.split, last)
 
 
 def explain(condition: Condition) -> str:

@@ -49,18 +49,8 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     holds = grows and (slope >= wanted if wanted >= 0 else slope <= wanted)
     course = f"{figure(early, measure)} early, {figure(late, measure)} late in the episode"
     text = f"{title} {'keeps moving' if holds else 'has no trend'}: {course}"
-    return Outcome(
-        holds,
-        text,
-        signal,
-        unit.name,
-        measure,
-        first=start if holds else None,
-        last=stop - 1 if holds else None,
-        baseline=early,
-        observed=late,
-        threshold=wanted,
-    )
+    outcome = Outcome(holds, text, signal, unit.name, measure, baseline=early, observed=late, threshold=wanted)
+    return outcome.during(start, stop - 1)
 
 
 def explain(condition: Condition) -> str:
