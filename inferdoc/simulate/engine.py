@@ -143,7 +143,7 @@ class Engine(Scheduler):
             return
         request.queued = max(request.queued, self.now) if request.queued < 0 else request.queued
         self._dirty = True
-        if request.handoff is None:
+        if request.handoff is None or request.handoff.request is request:
             request.state = State.WAITING
             self.waiting.append(request)
             return
@@ -183,8 +183,9 @@ class Engine(Scheduler):
         handoff = request.handoff
         if request.id not in self.pinned or handoff is None:
             return
-        reader = handoff.request.engine
-        if handoff.known and reader is not None and not reader.hung and not handoff.request.left:
+        reader = handoff.reader
+        alive = reader.engine is not None and not reader.engine.hung and not reader.left and not reader.failed
+        if handoff.known and alive and reader.state != State.DONE:
             self._push(self.now + self.config.lease * 2 / 3, LEASE, request)
             return
         handoff.expired = True
@@ -265,7 +266,7 @@ class Engine(Scheduler):
 
     def _ended(self, request: Request) -> None:
         """The blocks go back, or wait for their reader."""
-        if request.handoff is not None and request.handoff.source is self:
+        if request.handoff is not None and request.handoff.request is request:
             request.state = State.PINNED
             self.pinned[request.id] = request
             self._push(self.now + self.config.lease, LEASE, request)
@@ -279,6 +280,6 @@ class Engine(Scheduler):
 
 def prepare(request: Request, source: Engine, reader: Request) -> None:
     """Tie a prefill request to the decode request that will read its KV."""
-    handoff = Handoff(source, request)
+    handoff = Handoff(source, request, reader)
     request.handoff = handoff
     reader.handoff = handoff

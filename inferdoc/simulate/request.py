@@ -26,10 +26,12 @@ class State(IntEnum):
 
 @dataclass(slots=True)
 class Handoff:
-    """KV that a prefill engine keeps for a decode engine. known: the decode engine sends heartbeats for it."""
+    """KV that a prefill engine keeps for a decode engine. request, reader: the two legs; known: the decode engine sends
+    heartbeats for it."""
 
     source: Engine
     request: Request
+    reader: Request
     known: bool = False
     released: bool = False
     expired: bool = False

@@ -56,7 +56,9 @@ class Scheduler(Batch):
         return min(take, self.config.long_prefill) if self.config.long_prefill else take
 
     def _reserve(self) -> int:
-        return int(self.config.watermark * self.pool.total) if self.running else 0
+        """Blocks that admission leaves alone: what the streams need in this step, and the watermark."""
+        due = self._fresh_blocks(1) if self._decoding else 0
+        return due + (int(self.config.watermark * self.pool.total) if self.running else 0)
 
     def _adapter_fits(self, request: Request) -> bool:
         slots = self.config.loras
