@@ -54,8 +54,13 @@ class Clock:
 
     @property
     def calm_steps(self) -> int:
-        """Steps that must be calm before an excursion can be told from the calm."""
-        return max(self.lead, self.steps(MIN_CALM_SECONDS, MIN_CALM_SCRAPES))
+        """Steps that must be calm before an excursion can be told from the calm: a chosen baseline is, as a whole."""
+        return max(self.lead, self.least_calm)
+
+    @property
+    def least_calm(self) -> int:
+        """Steps that any calm must have."""
+        return self.steps(MIN_CALM_SECONDS, MIN_CALM_SCRAPES)
 
     @property
     def out_steps(self) -> int:
@@ -93,7 +98,7 @@ def find(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None
     signed = np.where(finite, values if rule.up else -values, -np.inf)
     record = np.maximum.accumulate(signed)
     first = int(np.argmax(finite))
-    earliest = max(clock.lead, first + clock.calm_steps)
+    earliest = max(clock.lead, first + clock.least_calm)
     if earliest >= len(values):
         return None
     if not _can_leave(values[finite], rule):

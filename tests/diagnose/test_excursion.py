@@ -196,7 +196,7 @@ def slowly(values: np.ndarray, rule: Rule, clock: Clock):
     finite = np.isfinite(values)
     if finite.sum() < clock.out_steps:
         return None
-    for split in range(max(clock.lead, int(np.argmax(finite)) + clock.calm_steps), len(values)):
+    for split in range(max(clock.lead, int(np.argmax(finite)) + CALM_STEPS), len(values)):
         found = against(values, split, rule, clock)
         if found is not None and found.start == split:
             return found
@@ -293,6 +293,13 @@ def test_a_chosen_baseline_is_calm_whatever_it_holds():
     values[lead:] = 90.0
     found = find(values, RISE, clock)
     assert found is not None and found.start == lead
+
+
+def test_a_fault_at_the_first_step_after_a_chosen_baseline_is_found():
+    """Though the first windows of the baseline are not full yet, and the level does not rise any further."""
+    values = np.concatenate([np.full(2, NAN), np.full(40, 10.0), np.full(45, 30.0)])
+    found = find(values, RISE, Clock(2.0, 2.0, WINDOW, lead=42))
+    assert found is not None and found.start == 42
 
 
 def test_observations_are_counted_once_though_windows_overlap():

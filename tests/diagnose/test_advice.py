@@ -1,0 +1,83 @@
+"""Numbers in next steps: worked out from what was seen, the formula in words where it was not, never invented."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from inferdoc.diagnose.advice import NUMBERS, fill, safe_concurrency, safe_queue_depth, tokens_per_step
+from inferdoc.diagnose.match import Match
+from tests.diagnose.frames import CALM, N, catalogue, recipe, scene, step, unit_of
+
+BRACED = re.compile(r"\{(\w+)\}")
+
+
+def told(text, from_start=False, pods=("p0",), **rows):
+    context = scene(
+        {name: dict.fromkeys(pods, values) for name, values in rows.items()} or {"load": {"p0": np.ones(N)}}
+    )
+    match = Match(recipe(), unit_of(context), CALM, N - 1, from_start, [], "likely")
+    return fill(text, context, match)
+
+
+def test_the_formulas():
+    assert safe_queue_depth(2.0, 10.0) == pytest.approx(17.0), "Little's law, 85 %"
+    assert safe_concurrency(100_000, 1000) == pytest.approx(90.0)
+    assert tokens_per_step(0.75, 4) == pytest.approx(4.0)
+
+
+def test_the_queue_that_is_still_answered_in_time():
+    text = told("cap it at {safe_queue}", request_rate=step(99, 10))
+    assert text.startswith("cap it at 17 requests (10 finish per second"), "after the onset, not before"
+    assert told("{safe_queue}", request_rate=np.full(N, 0.1)).startswith("1 requests"), "never 0"
+
+
+def test_the_batch_that_fits_the_cache():
+    lengths = {"prompt_len_mean": np.full(N, 800.0), "output_len_mean": np.full(N, 400.0)}
+    text = told("{safe_running}", kv_capacity_tokens=np.full(N, 100_000.0), **lengths)
+    assert text.startswith("90 (100,000 KV tokens, 1,000 tokens")
+
+
+def test_the_cache_that_the_load_needs():
+    rows = {"prompt_len_mean": np.full(N, 800.0), "output_len_mean": np.full(N, 400.0), "running": step(1, 6)}
+    assert told("{kv_needed}", **rows) == "6,667 tokens"
+    assert told("{kv_needed}", **rows, waiting_capacity=step(0, 3)) == "10,000 tokens"
+
+
+def test_the_replicas_that_the_arrivals_need():
+    text = told("scale to {replicas}", pods=("p0", "p1"), arrival_rate=step(2, 9), request_rate=np.full(N, 3.0))
+    assert text.startswith("scale to 8 (now 2;"), "9 / 3 x 2 pods x 1.2 = 7.2"
+
+
+def test_what_a_draft_gave_and_gives():
+    assert told("{accepted_length}", spec_acceptance_length=step(4.2, 1.1)) == "4.20 to 1.10 tokens a step"
+
+
+@pytest.mark.parametrize("name", sorted(NUMBERS))
+def test_without_its_inputs_a_number_is_the_formula_in_words(name):
+    text = told(f"use {{{name}}} of it")
+    assert text == f"use {NUMBERS[name][1]} of it"
+    assert not re.search(r"\bnan\b|None|inf\b", text)
+
+
+def test_no_number_where_the_inputs_make_none():
+    assert told("{safe_queue}", request_rate=np.zeros(N)) == NUMBERS["safe_queue"][1]
+    assert told("{replicas}", arrival_rate=np.full(N, 2.0), request_rate=np.full(N, 3.0)) == NUMBERS["replicas"][1]
+    assert (
+        told("{accepted_length}", from_start=True, spec_acceptance_length=step(4, 1)) == NUMBERS["accepted_length"][1]
+    )
+
+
+def test_other_braces_stay():
+    assert told('{"a": 1} and {nobody}') == '{"a": 1} and {nobody}'
+
+
+def test_every_number_that_a_cause_names_exists():
+    for one in catalogue().recipes.values():
+        for words in one.next_steps:
+            for text in (words.do, words.why):
+                assert set(BRACED.findall(text)) <= NUMBERS.keys(), (one.id, text)
+            for text in (words.cost, words.undo, words.command or ""):
+                assert not BRACED.findall(text), "only `do` and `why` are filled in"
