@@ -31,7 +31,8 @@ def daily(plan: PlanRow, options: Options) -> str:
     words = [
         "inferdoc", "prewarm", "plan", f"--prometheus={options.server}", f"--pool={row.name}", f"--tz={row.zone}",
         f"--rps-per-replica={policy.capacity:g}", f"--cold-start={policy.cold_start_seconds}s",
-        f"--min={row.base}", f"--max={row.maximum}", f"--policy={policy.name}", "-o", "json", f"--out={folder}/plan.json",
+        f"--min={row.base}", f"--max={row.maximum}", f"--policy={policy.name}", "-o", "json",
+        f"--out={folder}/plan.json",
     ]  # fmt: skip
     doing = [
         "inferdoc", "prewarm", "apply", f"--plan={folder}/plan.json", f"--pool={row.name}", "--target=hpa",

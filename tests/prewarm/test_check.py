@@ -1,0 +1,127 @@
+"""Every emitter equals the plan, minute by minute, in seven zones; and a manifest that does not is caught."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from plans import MADE, NOW, WORKDAYS, office_plan, plan, pool
+
+from inferdoc.cli.prewarm import command
+from inferdoc.prewarm.check import MOMENTARY, PATCHED, ZONES, check, compare, in_zone, shape_faults
+from inferdoc.prewarm.emit.base import Options
+from inferdoc.prewarm.emit.registry import TARGETS, emit
+from inferdoc.prewarm.plan import PlanRow, to_json
+from inferdoc.prewarm.schemas import faults
+from inferdoc.prewarm.week import Window
+
+SCHEDULED = ("keda-cron", *PATCHED, "crontab", "systemd")
+
+
+def night_plan(zone: str = "UTC") -> PlanRow:
+    """Changes at every hour and half hour of the night, every day: each clock change of each zone meets one."""
+    windows = [Window(tuple(range(7)), minute, 30, 3 + minute // 30 % 5) for minute in range(0, 300, 30)]
+    windows.append(Window(tuple(range(7)), 1380, 60, 9))
+    return plan(pool(*windows, zone=zone))
+
+
+@pytest.mark.parametrize("target", SCHEDULED)
+def test_an_office_plan_is_equal_in_every_zone(target: str) -> None:
+    verdicts = check(office_plan(), None, target)
+    assert {v.zone for v in verdicts} == set(ZONES)
+    assert [v for v in verdicts if not v.ok] == []
+    assert all(v.minutes == 400 * 1440 for v in verdicts)
+
+
+@pytest.mark.parametrize("target", ["keda-cron", "cronjob", "crontab", "systemd"])
+def test_changes_all_through_the_night_are_equal_in_every_zone(target: str) -> None:
+    assert [v for v in check(night_plan(), None, target) if not v.ok] == []
+
+
+@pytest.mark.parametrize("target", MOMENTARY)
+def test_targets_of_one_moment_state_the_floor_of_that_moment(target: str) -> None:
+    assert [v for v in check(office_plan(), None, target, ("Australia/Lord_Howe",)) if not v.ok] == []
+
+
+def test_without_care_for_clock_changes_the_night_would_be_wrong() -> None:
+    raw = night_plan("Europe/Berlin")
+    verdict = compare(raw, emit(raw, "keda-cron", Options(now=NOW)), "keda-cron", "Europe/Berlin")
+    assert verdict.wrong > 0
+    assert "2026-03-28" in verdict.first
+    cared_for = in_zone(night_plan(), night_plan().pools[0], "Europe/Berlin")
+    text = emit(cared_for, "keda-cron", Options(now=NOW))
+    assert compare(cared_for, text, "keda-cron", "Europe/Berlin").ok
+
+
+def manifest(target: str, made: PlanRow) -> list[dict[str, Any]]:
+    return [o for o in yaml.safe_load_all(emit(made, target, Options(now=NOW))) if o]
+
+
+def test_end_days_that_are_not_shifted_are_caught() -> None:
+    made = plan(pool(Window(WORKDAYS, 1320, 480, 5)))
+    (scaled,) = manifest("keda-cron", made)
+    meta = scaled["spec"]["triggers"][0]["metadata"]
+    assert (meta["start"], meta["end"]) == ("0 22 * * 1-5", "0 6 * * 2-6")
+    assert compare(made, yaml.safe_dump(scaled), "keda-cron", "Europe/Berlin").ok
+    meta["end"] = "0 6 * * 1-5"
+    assert not compare(made, yaml.safe_dump(scaled), "keda-cron", "Europe/Berlin").ok
+
+
+@pytest.mark.parametrize(
+    ("target", "path", "value", "said"),
+    [
+        ("keda-cron", ("spec", "triggers", 0, "metadata", "desiredReplicas"), 8, "Expected `str`, got `int`"),
+        ("keda-cron", ("spec", "triggers", 0, "metadata", "timeZone"), "UTC", "timeZone"),
+        ("keda-cron", ("spec", "triggers", 0, "metricType"), "Value", "relative to what runs"),
+        ("keda-cron", ("spec", "minReplicas"), 1, "minReplicas"),
+        ("cronjob", ("spec", "timezone"), "UTC", "timezone"),
+        ("cronjob", ("spec", "concurrencyPolicy"), "Never", "concurrencyPolicy"),
+        ("cronjob", ("spec", "timeZone"), "Local", "timeZone"),
+        ("cronjob", ("metadata", "name"), "x" * 53, "length <= 52"),
+        ("cronjob", ("spec", "startingDeadlineSeconds"), 5, ">= 10"),
+    ],
+)
+def test_strict_shapes_catch_what_looser_schemas_let_pass(
+    target: str, path: tuple[Any, ...], value: Any, said: str
+) -> None:
+    kind = "ScaledObject" if target == "keda-cron" else "CronJob"
+    obj = next(o for o in manifest(target, office_plan()) if o["kind"] == kind)
+    assert faults(obj) == []
+    place: Any = obj
+    for part in path[:-1]:
+        place = place[part]
+    place[path[-1]] = value
+    found = faults(obj)
+    assert found and said in found[0]
+
+
+def test_every_yaml_target_has_the_right_shape() -> None:
+    for target in TARGETS:
+        text = emit(office_plan(), target, Options(now=NOW, server="http://p:9090"))
+        assert shape_faults(text, target) == []
+
+
+def test_kubernetes_own_schemas_agree() -> None:
+    validate = pytest.importorskip("kubernetes_validate").validate
+    for target in ("cronjob", "kserve", "daily"):
+        for obj in yaml.safe_load_all(emit(office_plan(), target, Options(now=NOW, server="http://p:9090"))):
+            validate(obj, "1.33", strict=True)
+
+
+def test_the_command_proves_or_says_no(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(to_json(office_plan()))
+    ask = CliRunner().invoke
+    answer = ask(command, ["check", "--plan", str(file), "--target", "keda-cron", "-o", "json"])
+    assert answer.exit_code == 0, answer.output
+    assert all(v["ok"] for v in json.loads(answer.stdout))
+    wrong = tmp_path / "so.yaml"
+    wrong.write_text(emit(office_plan(), "keda-cron", Options(now=NOW)).replace("18 * * 1-5", "19 * * 1-5"))
+    answer = ask(command, ["check", "--plan", str(file), "--target", "keda-cron", "--manifest", str(wrong)])
+    assert answer.exit_code == 1
+    assert "wrong, first: Fri 2026-02-20 18:15 Europe/Berlin: plan 2, keda-cron 11" in answer.stdout
+    assert MADE.year == 2026
