@@ -43,6 +43,7 @@ class Cause:
 
     @property
     def pods(self) -> set[tuple[str, str, str]]:
+        """The pods it shows on."""
         return {m.unit.member.key for m in self.matches}
 
     @property
