@@ -30,7 +30,7 @@ from inferdoc.diagnose.model import (
     Window,
     stamp,
 )
-from inferdoc.diagnose.view import make_view
+from inferdoc.diagnose.view import View, make_view
 from inferdoc.fleet.members import Assignment, Wanted, resolve
 from inferdoc.source.assemble import read_signals
 from inferdoc.source.base import Scrapes, Source
@@ -75,6 +75,15 @@ class Options:
     slo: tuple[SloSection, ...] = ()
     links: Links = field(default_factory=Links)
     catalogue: Catalogue | None = None
+
+
+class Judged(Diagnosis, dict=True):
+    """A Diagnosis made here: the same document, and beside it the series that it was judged on, for plots."""
+
+    @property
+    def view(self) -> View | None:
+        """The series; not part of the document. None after a copy."""
+        return self.__dict__.get("view")
 
 
 def diagnose(
@@ -183,7 +192,7 @@ def _judge_frame(
     units = [m.unit for m in judgement.roots[0].matches] if judgement.roots else view.units
     verdict = _verdict(findings, judged)
     not_judged = maker.not_judged() if view.units else _blind(catalogue)
-    return Diagnosis(
+    answer = Judged(
         schema="inferdoc.diagnosis/v1",
         inferdoc_version=__version__,
         window=Window(
@@ -204,6 +213,8 @@ def _judge_frame(
             source.cost.samples,
         ),
     )
+    answer.__dict__["view"] = view
+    return answer
 
 
 def _baseline(judgement: Judgement, grid: Grid, lead: Grid | None) -> Baseline:
@@ -257,4 +268,4 @@ def _blind(catalogue: Catalogue) -> list[NotJudged]:
     return found
 
 
-__all__ = ["Event", "Options", "diagnose", "needed_signals", "summarise"]
+__all__ = ["Event", "Judged", "Options", "diagnose", "needed_signals", "summarise"]
