@@ -1,4 +1,4 @@
-"""The embedded store: open, append, read, import, export, retention."""
+"""The embedded store: open, append, read, import, export, compaction, retention."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from inferdoc.store.block import STALE as STALE
     from inferdoc.store.block import Block as Block
     from inferdoc.store.block import absent as absent
+    from inferdoc.store.compaction import Compacted as Compacted
+    from inferdoc.store.compaction import compact as compact
     from inferdoc.store.exporter import export as export
     from inferdoc.store.importer import Imported as Imported
     from inferdoc.store.importer import import_file as import_file
@@ -22,6 +24,8 @@ _HOMES = {
     "STALE": "block",
     "Block": "block",
     "absent": "block",
+    "Compacted": "compaction",
+    "compact": "compaction",
     "export": "exporter",
     "Imported": "importer",
     "import_file": "importer",
@@ -35,12 +39,14 @@ _HOMES = {
 __all__ = [
     "STALE",
     "Block",
+    "Compacted",
     "Imported",
     "Pruned",
     "Store",
     "StoreError",
     "Writer",
     "absent",
+    "compact",
     "export",
     "import_file",
     "prune",

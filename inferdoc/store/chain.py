@@ -10,12 +10,12 @@ from inferdoc.store.codec import Bits, DamagedError, pack, unpack
 from inferdoc.store.layouts import LayoutTable
 from inferdoc.store.rows import fetch
 
-_EARLIEST_MS = -(2**63)
+EARLIEST_MS = -(2**63)
 
 
 def chain_start(ts_ms: int, back_ms: int) -> int:
     """Time of the page that the chain of the page at `ts_ms` starts at."""
-    if not 0 <= back_ms <= ts_ms - _EARLIEST_MS:
+    if not 0 <= back_ms <= ts_ms - EARLIEST_MS:
         raise DamagedError("a chain of pages starts at no possible time")
     return ts_ms - back_ms
 

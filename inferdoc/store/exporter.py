@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferdoc.store.block import Block, absent
-from inferdoc.store.reader import NameFilter, Reader, TargetFilter
+from inferdoc.store.matrix import NameFilter
+from inferdoc.store.reader import Reader, TargetFilter
 
 _BATCH_SAMPLES = 4_000_000
 _COMPOUND = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inferdoc.store.block import STALE_BITS, Block
+from inferdoc.store.block import Block
 from inferdoc.store.chain import chain_start
+from inferdoc.store.chunk_reader import ChunkReader
 from inferdoc.store.codec import Bits, DamagedError, unpack
 from inferdoc.store.layouts import LayoutTable
+from inferdoc.store.matrix import Matrix, NameFilter, Wanted
 from inferdoc.store.rows import NOTHING, fetch
-from inferdoc.store.schema import damaged, guarded, transaction
+from inferdoc.store.schema import FORMAT_WITH_CHUNKS, check_format, damaged, guarded, transaction
+from inferdoc.store.stretches import Stretch, overlapping
 
-NameFilter = Callable[[str], bool] | Collection[str] | None
 TargetFilter = Callable[[dict[str, str]], bool] | None
 
 _Rows = Sequence[tuple[Any, ...]]
@@ -44,6 +46,7 @@ class Reader:
         self.connection = connection
         self._path = path
         self.layouts = layouts
+        self._has_chunks = False
 
     def targets(self) -> list[dict[str, str]]:
         """Labels of every target, oldest first."""
@@ -78,6 +81,10 @@ class Reader:
             for target, _ in self._targets(targets):
                 for layout, number in fetch(self.connection, used, (target, start_ms, end_ms), int, int):
                     pages[layout] += number
+                for stretch in self._stretches(target, start_ms, end_ms):
+                    rows = stretch.layout_of[stretch.rows(start_ms, end_ms)]
+                    for layout, number in zip(stretch.layouts, np.bincount(rows).tolist(), strict=False):
+                        pages[layout] += number
             per_series = np.zeros(0, np.int64)
             for layout, number in pages.items():
                 series = self.layouts.series(layout)
@@ -91,42 +98,52 @@ class Reader:
         """Samples in [start_ms, end_ms], one block per target that has any of the wanted series.
 
         names: series names (with `_bucket`, `_total`...) or a test of one, None for all; targets: a test of the
-        target's labels. Every scrape of the target in the window is a row of its block.
+        target's labels. Every scrape of the target in the window is a row of its block. Of hours in column chunks only
+        the chunks with wanted series are read.
         """
-        wanted = _Wanted(names, self.layouts)
+        wanted = Wanted(names, self.layouts)
+        chunks = ChunkReader(self.connection, self.layouts, wanted)
         with self._reading():
             blocks = [
-                self._block(target, labels, start_ms, end_ms, wanted) for target, labels in self._targets(targets)
+                self._block(target, labels, start_ms, end_ms, wanted, chunks)
+                for target, labels in self._targets(targets)
             ]
         return [block for block in blocks if block is not None]
 
-    def _block(self, target: int, labels: dict[str, str], start_ms: int, end_ms: int, wanted: _Wanted) -> Block | None:
+    def _block(
+        self, target: int, labels: dict[str, str], start_ms: int, end_ms: int, wanted: Wanted, chunks: ChunkReader
+    ) -> Block | None:
         rows: _Rows = fetch(self.connection, _IN_WINDOW, (target, start_ms, end_ms), *_ROW)
-        if not rows:
-            return None
-        times_ms = np.array([row[0] for row in rows], np.int64)
-        if (np.diff(times_ms) <= 0).any():
+        page_times_ms = np.array([row[0] for row in rows], np.int64)
+        if (np.diff(page_times_ms) <= 0).any():
             raise DamagedError("the times of its pages are out of order")
         by_layout = np.array([row[1] for row in rows], np.int64)
-        parts: list[tuple[NDArray[np.intp], NDArray[np.int32], Bits]] = []
+        stretches = [(each, each.rows(start_ms, end_ms)) for each in self._stretches(target, start_ms, end_ms)]
+        stretches = [(each, inside) for each, inside in stretches if inside.start < inside.stop]
+        times_ms = [page_times_ms, *(each.times_ms[inside] for each, inside in stretches)]
+        used = set(by_layout.tolist()).union(*(each.layouts_in(inside) for each, inside in stretches))
+        matrix = Matrix.of(times_ms, [self.layouts.series(layout) for layout in sorted(used)], wanted)
+        if matrix is None:
+            return None
+        chunks.read(stretches, matrix)
         for layout in np.unique(by_layout).tolist():
             series = self.layouts.series(layout)
             columns = wanted.columns(series)
             if len(columns):
                 places = np.flatnonzero(by_layout == layout)
                 values = self._decode(target, [rows[place] for place in places.tolist()], len(series), columns)
-                parts.append((places, series[columns], values))
-        if not parts:
-            return None
-        numbers, values = _join(len(rows), parts)
-        keys = [self.layouts.keys[number] for number in numbers.tolist()]
+                matrix.put(page_times_ms[places], series[columns], values.T)
+        keys = [self.layouts.keys[number] for number in matrix.series.tolist()]
         return Block(
             target=labels,
-            times_ms=times_ms,
+            times_ms=matrix.times_ms,
             names=[key[0] for key in keys],
             labels=[dict(zip(key[1::2], key[2::2], strict=True)) for key in keys],
-            values=values.view(np.float64),
+            values=matrix.values.view(np.float64).T,
         )
+
+    def _stretches(self, target: int, start_ms: int, end_ms: int) -> list[Stretch]:
+        return overlapping(self.connection, target, start_ms, end_ms) if self._has_chunks else []
 
     def _decode(self, target: int, rows: _Rows, width: int, columns: NDArray[np.intp]) -> Bits:
         """uint64[rows, columns] of consecutive pages of one layout."""
@@ -149,55 +166,24 @@ class Reader:
         return [(number, labels) for number, labels in parsed if test is None or test(labels)]
 
     def _extremes(self, function: str) -> list[int]:
-        query = f"SELECT {function}(ts_ms) FROM page WHERE target = ?"
+        pages = f"SELECT {function}(ts_ms) FROM page WHERE target = ?"
+        column, order = ("start_ms", "") if function == "min" else ("end_ms", "DESC")
+        chunks = f"SELECT {column} FROM stretch WHERE target = ? ORDER BY start_ms {order} LIMIT 1"
+        found: list[tuple[int | None]] = []
         with self._reading():
-            found = [fetch(self.connection, query, (target,), (int, NOTHING)) for target, _ in self._targets(None)]
-        return [time_ms for ((time_ms,),) in found if time_ms is not None]
+            for target, _ in self._targets(None):
+                found += fetch(self.connection, pages, (target,), (int, NOTHING))
+                if self._has_chunks:
+                    found += fetch(self.connection, chunks, (target,), int)
+        return [time_ms for (time_ms,) in found if time_ms is not None]
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
         with guarded(self._path, "read"):
             try:
                 with transaction(self.connection, "DEFERRED"):
+                    # Asked every time: a writer may upgrade the store while it is read.
+                    self._has_chunks = check_format(self.connection, self._path) >= FORMAT_WITH_CHUNKS
                     yield
             except DamagedError as error:
                 raise damaged(self._path, str(error)) from error
-
-
-class _Wanted:
-    """Which series are wanted; every distinct name is tested once."""
-
-    def __init__(self, names: NameFilter, layouts: LayoutTable) -> None:
-        self._test = names if callable(names) else None if names is None else frozenset(names).__contains__
-        self._keys = layouts.keys
-        self._by_name: dict[str, bool] = {}
-        self._by_number = np.empty(0, bool)
-
-    def columns(self, series: NDArray[np.int32]) -> NDArray[np.intp]:
-        """Places of the wanted ones among these series."""
-        if self._test is None:
-            return np.arange(len(series))
-        self._extend(self._test)
-        return np.flatnonzero(self._by_number[series])
-
-    def _extend(self, test: Callable[[str], bool]) -> None:
-        fresh = self._keys[len(self._by_number) :]
-        if not fresh:
-            return
-        for key in fresh:
-            if key[0] not in self._by_name:
-                self._by_name[key[0]] = bool(test(key[0]))
-        known = np.array([self._by_name[key[0]] for key in fresh], bool)
-        self._by_number = np.concatenate([self._by_number, known])
-
-
-def _join(rows: int, parts: list[tuple[NDArray[np.intp], NDArray[np.int32], Bits]]) -> tuple[NDArray[np.int32], Bits]:
-    """Pages of different layouts in one matrix, STALE where a series was not on the page."""
-    places, numbers, values = parts[0]
-    if len(parts) == 1 and len(places) == rows:
-        return numbers, values
-    numbers = np.unique(np.concatenate([part[1] for part in parts]))
-    matrix = np.full((rows, len(numbers)), STALE_BITS, np.uint64)
-    for places, series, values in parts:
-        matrix[np.ix_(places, np.searchsorted(numbers, series))] = values
-    return numbers, matrix

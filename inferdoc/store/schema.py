@@ -1,13 +1,17 @@
-"""The SQLite file: format version 1, how it is opened, and what its faults mean in one line.
+"""The SQLite file: format version 2, how it is opened, and what its faults mean in one line.
 
     target  labels shared by every series of one scraped endpoint, as JSON, unique
     layout  the series of a page in page order, compressed; `base` set: kept as a difference from that layout
     family  declared type of a metric family
     page    one scrape: the values in the layout's order (codec.py). back_ms 0: complete in itself; else XORed with the
             page before it of the same target and layout, and the complete page its chain starts at lies back_ms earlier
+    stretch scrapes that were compacted (since format 2): those of a target in [start_ms, end_ms], inside one hour.
+            layouts: their ids; body: times, layout of each row, chunk of each series (stretches.py); bytes: size of all
+    chunk   values of some series of a stretch, by columns (chunks.py). id: stretch id * CHUNKS_PER_STRETCH + number
 
-Invariant that every writer keeps: of the pages of one target and layout at or after `ts_ms - back_ms`, the first is
-complete. So any page is decoded from one short range of rows.
+Invariants that every writer keeps: of the pages of one target and layout at or after `ts_ms - back_ms`, the first is
+complete, so any page is decoded from one short range of rows; the stretches of a target do not overlap; a page may lie
+beside a stretch (it came late), even at the time of one of its rows, but then they share no series.
 """
 
 from __future__ import annotations
@@ -23,7 +27,8 @@ from urllib.parse import quote
 
 from inferdoc.errors import SourceError
 
-FORMAT = 1
+FORMAT = 2
+FORMAT_WITH_CHUNKS = 2
 APPLICATION_ID = 0x494E4644
 """`INFD` in the file header: tells an inferdoc store from any other SQLite file."""
 
@@ -34,6 +39,12 @@ _TABLES = (
     "CREATE TABLE family (name TEXT PRIMARY KEY, type TEXT NOT NULL) WITHOUT ROWID",
     """CREATE TABLE page (target INTEGER NOT NULL, ts_ms INTEGER NOT NULL, layout INTEGER NOT NULL,
     back_ms INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY (target, ts_ms))""",
+)
+_ADDED_BY_2 = (
+    """CREATE TABLE stretch (id INTEGER PRIMARY KEY, target INTEGER NOT NULL, start_ms INTEGER NOT NULL,
+    end_ms INTEGER NOT NULL, bytes INTEGER NOT NULL, layouts BLOB NOT NULL, body BLOB NOT NULL,
+    UNIQUE (target, start_ms))""",
+    "CREATE TABLE chunk (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
 )
 _BUSY_SECONDS = 10.0
 _WAL_LIMIT_BYTES = 64 << 20
@@ -121,8 +132,10 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         try:
             if _is_blank(connection):
                 _create(connection)
-            _check_format(connection, path)
+            version = check_format(connection, path)
             connection.execute("PRAGMA synchronous = FULL")
+            if version < FORMAT:
+                _upgrade(connection, path)
             connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT_BYTES}")
             connection.execute("PRAGMA cache_size = -16384")
         except BaseException:
@@ -153,7 +166,7 @@ def open_for_reading(path: Path) -> tuple[sqlite3.Connection, list[str]]:
         try:
             if warnings and _is_blank(connection):
                 raise StoreError(warnings[0])
-            _check_format(connection, path)
+            check_format(connection, path)
             connection.execute("PRAGMA cache_size = -65536")
         except BaseException:
             connection.close()
@@ -201,13 +214,23 @@ def _create(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     connection.execute("PRAGMA journal_mode = WAL")
     with transaction(connection, "IMMEDIATE"):
-        for statement in _TABLES:
+        for statement in (*_TABLES, *_ADDED_BY_2):
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {FORMAT}")
 
 
-def _check_format(connection: sqlite3.Connection, path: Path) -> None:
+def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring a store of format 1 to format 2: all of it or nothing."""
+    with transaction(connection, "IMMEDIATE"):
+        if check_format(connection, path) < FORMAT:
+            for statement in _ADDED_BY_2:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {FORMAT}")
+
+
+def check_format(connection: sqlite3.Connection, path: Path) -> int:
+    """The format of the store; refuses what is none, or a newer one than this release knows."""
     if _pragma(connection, "application_id") != APPLICATION_ID:
         raise StoreError(f"{path} is not an inferdoc store; give another --store")
     version = _pragma(connection, "user_version")
@@ -215,6 +238,7 @@ def _check_format(connection: sqlite3.Connection, path: Path) -> None:
         raise StoreError(
             f"the store {path} has format {version}, this inferdoc reads up to {FORMAT}; update inferdoc-toolkit"
         )
+    return version
 
 
 def _reason(error: OSError) -> str:

@@ -21,6 +21,7 @@ from inferdoc.store.codec import Bits, DamagedError, Key, pack, to_bits
 from inferdoc.store.layouts import LayoutTable, LayoutWriter
 from inferdoc.store.rows import NOTHING, fetch
 from inferdoc.store.schema import damaged, guarded, transaction
+from inferdoc.store.stretches import Stretch, stretch_at
 
 COMPLETE_EVERY = 20
 """At least every so many pages of a target one is complete in itself, so that reading never walks further back."""
@@ -28,6 +29,7 @@ COMPLETE_EVERY = 20
 _FUTURE_MS = 86_400_000
 _CHAINS_KEPT_PER_TARGET = 4
 _LAYOUTS_REMEMBERED = 20_000
+_STRETCHES_REMEMBERED = 64
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -87,6 +89,7 @@ class Writer:
         self._parts: dict[tuple[bytes, bytes], Layout] = {}
         self._known_types: set[bytes] = set()
         self._layout_writer: LayoutWriter | None = None
+        self._stretches: OrderedDict[int, Stretch | None] = OrderedDict()
 
     @contextlib.contextmanager
     def round(self) -> Iterator[Writer]:
@@ -139,13 +142,34 @@ class Writer:
     ) -> bool:
         stored = self._stored.get((target.id, layout.digest)) or self._store_layout(target, labels, layout)
         bits = to_bits(values if stored.take is None else values[stored.take])
+        number = stored.id
         if target.newest_ms is not None and ts_ms <= target.newest_ms:
+            compacted = self._compacted_layout(target.id, ts_ms)
+            if compacted == number:
+                return False
+            if compacted is not None:
+                lacking = ~np.isin(self._layouts.series(number), self._layouts.series(compacted))
+                if not lacking.any():
+                    return False
+                if not lacking.all():
+                    series = self._layouts.series(number)[lacking].tolist()
+                    number, bits = self._identify([self._layouts.keys[each] for each in series]), bits[lacking]
             query = "SELECT layout FROM page WHERE target = ? AND ts_ms = ?"
             for (held,) in fetch(self._connection, query, (target.id, ts_ms), int):
-                return held != stored.id and self._merge(target, ts_ms, held, stored.id, bits)
+                return held != number and self._merge(target, ts_ms, held, number, bits)
         self._note_future(target, labels, ts_ms)
-        self._insert(target, ts_ms, stored.id, bits)
+        self._insert(target, ts_ms, number, bits)
         return True
+
+    def _compacted_layout(self, target: int, ts_ms: int) -> int | None:
+        """Layout of the scrape that the target has in column chunks at this very time; None if there is none."""
+        known = self._stretches.get(target)
+        if known is None or not known.times_ms[0] <= ts_ms <= known.times_ms[-1]:
+            known = self._stretches[target] = stretch_at(self._connection, target, ts_ms)
+            self._stretches.move_to_end(target)
+            if len(self._stretches) > _STRETCHES_REMEMBERED:
+                self._stretches.popitem(last=False)
+        return None if known is None else known.layout_at(ts_ms)
 
     def _insert(self, target: _Target, ts_ms: int, layout: int, values: Bits) -> None:
         chain = self._chains.get((target.id, layout))
@@ -194,7 +218,11 @@ class Writer:
             text = json.dumps(dict(key), ensure_ascii=False, separators=(",", ":"))
             self._connection.execute("INSERT OR IGNORE INTO target (labels) VALUES (?)", (text,))
             ((number,),) = fetch(self._connection, "SELECT id FROM target WHERE labels = ?", (text,), int)
-            query = "SELECT max(ts_ms) FROM page WHERE target = ?"
+            query = (
+                "SELECT max(ts_ms) FROM (SELECT max(ts_ms) AS ts_ms FROM page WHERE target = ?1"
+                " UNION ALL SELECT end_ms FROM stretch WHERE target = ?1 AND start_ms ="
+                " (SELECT max(start_ms) FROM stretch WHERE target = ?1))"
+            )
             ((newest,),) = fetch(self._connection, query, (number,), (int, NOTHING))
             known = self._targets[key] = _Target(number, newest)
         return known

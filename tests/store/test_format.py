@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from inferdoc.store import Store
+from inferdoc.store import Store, StoreError, compact, schema
 from inferdoc.store.schema import FORMAT
+from inferdoc.store.stretches import HOUR_MS
 from tests.store.pages import Samples, bits_of, held_by, layout_of, page_of
 
 DATA = Path(__file__).parent / "data"
@@ -35,8 +36,18 @@ def scrapes():
 
 
 def write(path: Path) -> None:
-    with Store.open(path, "w") as store, store.writer.round() as writer:
-        for target, ts_ms, page in scrapes():
+    """Most of it in column chunks; the last scrapes and one that came late in pages, in the same hour."""
+    every = list(scrapes())
+    late = every.pop(31)
+    with Store.open(path, "w") as store:
+        append(store, every[:100])
+        compact(store, START_MS + HOUR_MS)
+        append(store, [*every[100:], late])
+
+
+def append(store: Store, some) -> None:
+    with store.writer.round() as writer:
+        for target, ts_ms, page in some:
             writer.append(target, ts_ms, page)
 
 
@@ -64,6 +75,36 @@ def test_the_tables_are_those_of_the_kept_store(tmp_path):
     write(tmp_path / "new.db")
     assert held_by(tmp_path / "new.db") == expected()
     assert tables(tmp_path / "new.db") == tables(Path(shutil.copy(DATA / f"v{FORMAT}.db", tmp_path)))
+
+
+@pytest.mark.parametrize("version", range(1, FORMAT))
+def test_a_writer_upgrades_in_place(version, tmp_path):
+    path = Path(shutil.copy(DATA / f"v{version}.db", tmp_path))
+    before = path.read_bytes()
+    assert held_by(path) == expected() and path.read_bytes() == before, "reading changes nothing"
+    with Store.open(path) as reader:
+        (old, _) = reader.blocks(0, 2**60)
+        for _ in range(2):
+            Store.open(path, "w").close()
+        with Store.open(path, "w") as store:
+            assert compact(store).pages == 140
+        (new, _) = reader.blocks(0, 2**60)
+    assert (old.values.view("u8") == new.values.view("u8")).all() and old.names == new.names
+    assert held_by(path) == expected()
+    assert tables(path) == tables(Path(shutil.copy(DATA / f"v{FORMAT}.db", tmp_path)))
+
+
+def test_an_upgrade_cut_short_is_no_upgrade(tmp_path, monkeypatch):
+    path = Path(shutil.copy(DATA / "v1.db", tmp_path))
+    monkeypatch.setattr(schema, "_ADDED_BY_2", (*schema._ADDED_BY_2, "CREATE TABLE page (x)"))
+    with pytest.raises(StoreError):
+        Store.open(path, "w")
+    assert held_by(path) == expected()
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+    monkeypatch.undo()
+    Store.open(path, "w").close()
+    assert held_by(path) == expected()
 
 
 def tables(path: Path) -> list[tuple[str, str, str]]:

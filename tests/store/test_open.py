@@ -84,11 +84,11 @@ def test_a_reader_cannot_write(path):
 
 def test_a_newer_format_is_refused(path):
     with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 2")
+        connection.execute("PRAGMA user_version = 3")
     for mode in "rw":
         with pytest.raises(StoreError) as caught:
             Store.open(path, mode)
-        assert "has format 2, this inferdoc reads up to 1; update" in one_line(caught)
+        assert "has format 3, this inferdoc reads up to 2; update" in one_line(caught)
 
 
 def test_no_store_there(tmp_path):

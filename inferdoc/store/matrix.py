@@ -1,0 +1,89 @@
+"""The samples of one target put together from pages and column chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferdoc.store.block import STALE_BITS
+from inferdoc.store.codec import Bits
+from inferdoc.store.layouts import LayoutTable, Numbers
+
+NameFilter = Callable[[str], bool] | Collection[str] | None
+
+
+class Wanted:
+    """Which series are wanted; every distinct name is tested once."""
+
+    def __init__(self, names: NameFilter, layouts: LayoutTable) -> None:
+        self._test = names if callable(names) else None if names is None else frozenset(names).__contains__
+        self._keys = layouts.keys
+        self._by_name: dict[str, bool] = {}
+        self._by_number = np.empty(0, bool)
+
+    def columns(self, series: Numbers) -> NDArray[np.intp]:
+        """Places of the wanted ones among these series."""
+        if self._test is None:
+            return np.arange(len(series))
+        self._extend(self._test)
+        return np.flatnonzero(self._by_number[series])
+
+    def _extend(self, test: Callable[[str], bool]) -> None:
+        fresh = self._keys[len(self._by_number) :]
+        if not fresh:
+            return
+        for key in fresh:
+            if key[0] not in self._by_name:
+                self._by_name[key[0]] = bool(test(key[0]))
+        known = np.array([self._by_name[key[0]] for key in fresh], bool)
+        self._by_number = np.concatenate([self._by_number, known])
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """times_ms: int64[rows], ascending; series: int32[columns], numbers; values: uint64[columns, rows], STALE where
+    nothing was put, unless there is but one layout, which fills all of it."""
+
+    times_ms: NDArray[np.int64]
+    series: Numbers
+    values: Bits
+    column_of: NDArray[np.intp]
+    """Column of each series by its number, -1 where it has none."""
+
+    @classmethod
+    def of(cls, times_ms: list[NDArray[np.int64]], layouts: list[Numbers], wanted: Wanted) -> Matrix | None:
+        """A matrix for scrapes at these times, with these layouts (each once); None if none has a wanted series."""
+        chosen = [series[wanted.columns(series)] for series in layouts]
+        if not sum(map(len, chosen)):
+            return None
+        columns = chosen[0] if len(chosen) == 1 else np.unique(np.concatenate(chosen))
+        times = np.concatenate(times_ms)
+        if len(times) > 1 and not (np.diff(times) > 0).all():
+            times = np.unique(times)
+        shape = (len(columns), len(times))
+        values = np.empty(shape, np.uint64) if len(layouts) == 1 else np.full(shape, STALE_BITS, np.uint64)
+        column_of = np.full(max(int(series.max(initial=-1)) for series in layouts) + 1, -1, np.intp)
+        column_of[columns] = np.arange(len(columns))
+        return cls(times, columns, values, column_of)
+
+    def rows(self, times_ms: NDArray[np.int64]) -> slice | NDArray[np.intp]:
+        """Where these times are: a slice where they follow each other."""
+        first = int(np.searchsorted(self.times_ms, times_ms[0]))
+        last = int(np.searchsorted(self.times_ms, times_ms[-1]))
+        if last + 1 - first == len(times_ms):
+            return slice(first, last + 1)
+        return np.searchsorted(self.times_ms, times_ms)
+
+    def put(self, times_ms: NDArray[np.int64], series: Numbers, values: Bits) -> None:
+        """values: uint64[series, times_ms], of series that all have a column."""
+        self.fill(self.rows(times_ms), self.column_of[series], values)
+
+    def fill(self, rows: slice | NDArray[np.intp], columns: NDArray[np.intp], values: Bits | np.uint64) -> None:
+        """values: uint64[columns, rows], or one for all."""
+        if isinstance(rows, slice):
+            self.values[columns, rows] = values
+        else:
+            self.values[columns[:, np.newaxis], rows] = values

@@ -1,0 +1,161 @@
+"""What is known of a stretch of compacted scrapes without reading its chunks: times, layouts, which series are where.
+
+A stretch is what one target has in one hour, or a part of that: scrapes that follow each other. Its columns are the
+series of all its layouts, in the order in which they first appear. A column has a value in every row; where the series
+was not on that page, it is whatever compresses best, and the layout of the row tells that it is not one.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+import zlib
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferdoc.store.chain import EARLIEST_MS
+from inferdoc.store.chunks import from_planes, inflate, to_planes
+from inferdoc.store.codec import DamagedError
+from inferdoc.store.layouts import LayoutTable, Numbers
+from inferdoc.store.rows import fetch
+
+HOUR_MS = 3_600_000
+CHUNKS_PER_STRETCH = 1 << 20
+"""A chunk's id is that of its stretch times this, plus its number."""
+
+_COUNTS = struct.Struct("<II")
+_STEP = np.dtype("<i4")
+_NUMBER = np.dtype("<u4")
+_LAYOUT_ID = np.dtype("<i8")
+_LEVEL = 9
+_COLUMNS = "id, start_ms, end_ms, layouts, body"
+_KINDS = (int, int, int, bytes, bytes)
+_OVERLAPPING = (
+    f"SELECT {_COLUMNS} FROM stretch WHERE target = ? AND start_ms BETWEEN ? AND ? AND end_ms >= ? ORDER BY start_ms"
+)
+_AT = f"SELECT {_COLUMNS} FROM stretch WHERE target = ? AND start_ms BETWEEN ? AND ? ORDER BY start_ms DESC LIMIT 1"
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """id: in the file; times_ms: int64[rows], ascending; layouts: ids in the order in which they first appear;
+    layout_of: uint32[rows], the place of each row's layout among them; chunk_of: uint32[columns], the number of the
+    chunk that each column is in."""
+
+    id: int
+    times_ms: NDArray[np.int64]
+    layouts: tuple[int, ...]
+    layout_of: NDArray[np.uint32]
+    chunk_of: NDArray[np.uint32]
+
+    def series(self, layouts: LayoutTable) -> Numbers:
+        """int32[columns]: number of the series of each column."""
+        columns = union([layouts.series(layout) for layout in self.layouts])
+        if len(columns) != len(self.chunk_of):
+            raise DamagedError("a stretch does not fit its layouts")
+        return columns
+
+    def rows(self, start_ms: int, end_ms: int) -> slice:
+        """The rows in [start_ms, end_ms]."""
+        times_ms = self.times_ms
+        if start_ms <= times_ms[0] and times_ms[-1] <= end_ms:
+            return slice(0, len(times_ms))
+        return slice(int(np.searchsorted(times_ms, start_ms)), int(np.searchsorted(times_ms, end_ms, "right")))
+
+    def layouts_in(self, rows: slice) -> list[int]:
+        """The layouts of these rows."""
+        if len(self.layouts) == 1:
+            return list(self.layouts)
+        return [self.layouts[place] for place in np.unique(self.layout_of[rows]).tolist()]
+
+    def layout_at(self, ts_ms: int) -> int | None:
+        """The layout of the scrape at this very time; None if there is none."""
+        row = int(np.searchsorted(self.times_ms, ts_ms))
+        if row == len(self.times_ms) or self.times_ms[row] != ts_ms:
+            return None
+        return self.layouts[int(self.layout_of[row])]
+
+
+def union(layouts: list[Numbers]) -> Numbers:
+    """The series of all the layouts, each once, in the order in which they first appear."""
+    if len(layouts) == 1:
+        return layouts[0]
+    together = np.concatenate(layouts)
+    _, first = np.unique(together, return_index=True)
+    columns: Numbers = together[np.sort(first)]
+    return columns
+
+
+def overlapping(connection: sqlite3.Connection, target: int, start_ms: int, end_ms: int) -> list[Stretch]:
+    """The stretches of a target with a scrape in or around [start_ms, end_ms], in order of time."""
+    earliest = max(start_ms - HOUR_MS, EARLIEST_MS)
+    found = [_unpack(*row) for row in fetch(connection, _OVERLAPPING, (target, earliest, end_ms, start_ms), *_KINDS)]
+    for before, after in pairwise(found):
+        if after.times_ms[0] <= before.times_ms[-1]:
+            raise DamagedError("stretches of a target overlap")
+    return found
+
+
+def stretch_at(connection: sqlite3.Connection, target: int, ts_ms: int) -> Stretch | None:
+    """The stretch that the time falls into; None if none."""
+    rows = fetch(connection, _AT, (target, max(ts_ms - HOUR_MS, EARLIEST_MS), ts_ms), *_KINDS)
+    return _unpack(*rows[0]) if rows and rows[0][2] >= ts_ms else None
+
+
+def insert_stretch(connection: sqlite3.Connection, target: int, stretch: Stretch, chunks: list[bytes]) -> None:
+    """Add a stretch, whose id does not count, and its chunks in order of number."""
+    body = _pack(stretch)
+    layouts = np.array(stretch.layouts, _LAYOUT_ID).tobytes()
+    size = len(body) + len(layouts) + sum(map(len, chunks))
+    values = (target, int(stretch.times_ms[0]), int(stretch.times_ms[-1]), size, layouts, body)
+    insert = "INSERT INTO stretch (target, start_ms, end_ms, bytes, layouts, body) VALUES (?, ?, ?, ?, ?, ?)"
+    first = int(connection.execute(insert, values).lastrowid or 0) * CHUNKS_PER_STRETCH
+    connection.executemany("INSERT INTO chunk (id, body) VALUES (?, ?)", enumerate(chunks, first))
+
+
+def delete_stretch(connection: sqlite3.Connection, number: int) -> None:
+    """Remove a stretch and its chunks."""
+    first = number * CHUNKS_PER_STRETCH
+    connection.execute("DELETE FROM chunk WHERE id >= ? AND id < ?", (first, first + CHUNKS_PER_STRETCH))
+    connection.execute("DELETE FROM stretch WHERE id = ?", (number,))
+
+
+def layout_ids(blob: bytes) -> tuple[int, ...]:
+    """Ids of the layouts of a stretch, from its column `layouts`."""
+    if not blob or len(blob) % _LAYOUT_ID.itemsize:
+        raise DamagedError("the layouts of a stretch do not decode")
+    return tuple(np.frombuffer(blob, _LAYOUT_ID).tolist())
+
+
+def _pack(stretch: Stretch) -> bytes:
+    steps = np.diff(np.diff(stretch.times_ms, prepend=stretch.times_ms[:1]), prepend=0)
+    parts = [
+        _COUNTS.pack(len(stretch.times_ms), len(stretch.chunk_of)),
+        to_planes(steps, _STEP),
+        to_planes(stretch.layout_of, _NUMBER),
+        to_planes(stretch.chunk_of, _NUMBER),
+    ]
+    return zlib.compress(b"".join(parts), _LEVEL)
+
+
+def _unpack(number: int, start_ms: int, end_ms: int, layouts: bytes, body: bytes) -> Stretch:
+    data = inflate(body, "a stretch")
+    rows, columns = _COUNTS.unpack_from(data) if len(data) >= _COUNTS.size else (0, 0)
+    if not rows or len(data) != _COUNTS.size + rows * 8 + columns * 4:
+        raise DamagedError("a stretch does not decode")
+    offset = _COUNTS.size
+    steps = from_planes(data, offset, rows, _STEP).astype(np.int64)
+    layout_of = from_planes(data, offset + rows * 4, rows, _NUMBER).astype(np.uint32, copy=False)
+    chunk_of = from_planes(data, offset + rows * 8, columns, _NUMBER).astype(np.uint32, copy=False)
+    offsets_ms = steps.cumsum().cumsum()
+    times_ms = start_ms + offsets_ms
+    ids = layout_ids(layouts)
+    ascending = rows == 1 or bool((np.diff(offsets_ms) > 0).all())
+    if not ascending or offsets_ms[0] or times_ms[-1] != end_ms or int(layout_of.max()) >= len(ids):
+        raise DamagedError("a stretch does not fit its times and layouts")
+    if columns and int(chunk_of.max()) >= min(columns, CHUNKS_PER_STRETCH):
+        raise DamagedError("a stretch names chunks that cannot be")
+    return Stretch(number, times_ms, ids, layout_of, chunk_of)
