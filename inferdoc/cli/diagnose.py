@@ -31,7 +31,9 @@ WATCH_SECONDS = 30.0
 @click.option("--tier", help="Only this hardware tier.")
 @click.option("--role", type=click.Choice(["prefill", "decode", "both"]), help="Only pods in this role.")
 @click.option("--pod", help="Only this pod.")
-@click.option("-o", "--output", type=click.Choice(["text", "json", "markdown"]), default="text", show_default=True)
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json", "markdown", "html"]), default="text", show_default=True
+)
 @click.option(
     "--fail-on",
     type=click.Choice(["critical", "warning", "info"]),

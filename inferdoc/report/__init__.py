@@ -1,4 +1,4 @@
-"""A diagnosis for people and for machines: text, JSON, Markdown."""
+"""A diagnosis for people and for machines: text, JSON, Markdown, HTML."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ if TYPE_CHECKING:
 
 
 def render(answer: Diagnosis, form: str, *, verbose: bool = False, colour: bool = False) -> str:
-    """The diagnosis in one of the forms text, json, markdown."""
+    """The diagnosis in one of the forms text, json, markdown, html."""
     if form == "json":
         return answer.to_json()
     if form == "markdown":
         from inferdoc.report.markdown import markdown
 
         return markdown(answer)
+    if form == "html":
+        from inferdoc.report.html import html
+
+        return html(answer)
     from inferdoc.report.text import text
 
     return text(answer, verbose=verbose, colour=colour)

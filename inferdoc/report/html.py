@@ -1,0 +1,125 @@
+"""The diagnosis as one HTML file for a ticket: no network, no script, light and dark, on screen and on paper."""
+
+from __future__ import annotations
+
+from html import escape
+
+from inferdoc.diagnose.api import Judged
+from inferdoc.diagnose.model import Coverage, Diagnosis, PhaseSplit
+from inferdoc.diagnose.view import View
+from inferdoc.diagnose.words import figure
+from inferdoc.report.html_finding import merged, pairs, section, table
+from inferdoc.report.html_plot import Detail
+from inferdoc.report.html_style import style
+from inferdoc.report.html_timeline import day_and_clock, timeline
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+"""What the page may load: nothing. It also stops any script that data might try to smuggle in."""
+MOST_GAPS = 20
+
+
+def html(answer: Diagnosis) -> str:
+    """A whole HTML document. The evidence is plotted where the answer comes straight from `diagnose`; one that was read
+    back from JSON has its numbers as bars instead. Times are in UTC."""
+    view: View | None = answer.view if isinstance(answer, Judged) else None
+    detail = Detail.for_plots(sum(len(merged(f.evidence)) for f in answer.findings))
+    body = [_head(answer)]
+    drawn = timeline(answer)
+    if drawn:
+        body.append(f'<section aria-labelledby="timeline"><h2 id="timeline">What happened when</h2>{drawn}</section>')
+    body += [section(number, finding, view, detail) for number, finding in enumerate(answer.findings, start=1)]
+    body += [_phases(answer.phases), _not_judged(answer), _coverage(answer.coverage), _foot(answer)]
+    title = escape(f"{answer.verdict}: {answer.findings[0].title if answer.findings else answer.source.location}")
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta name="generator" content="inferdoc {escape(answer.inferdoc_version)}">'
+        f"<title>{title}</title><style>{style()}</style></head>\n"
+        f"<body><main>{''.join(part + chr(10) for part in body if part)}</main></body></html>"
+    )
+
+
+def _head(answer: Diagnosis) -> str:
+    window = answer.window
+    baseline = "nothing to compare with: only absolute limits and SLOs were judged"
+    if window.baseline.from_ and window.baseline.until:
+        stretch = f"{day_and_clock(window.baseline.from_)} to {day_and_clock(window.baseline.until)} UTC"
+        baseline = f"{window.baseline.kind}: {stretch}"
+    elif not answer.findings:
+        baseline = ""
+    verdict = f'<span class="badge verdict {answer.verdict}">{answer.verdict}</span>'
+    facts = pairs(
+        (
+            ("window", f"{day_and_clock(window.from_)} to {day_and_clock(window.until)} UTC"),
+            ("compared with", escape(baseline)),
+            ("source", f"<code>{escape(answer.source.location)}</code>"),
+            ("warnings", "<br>".join(escape(w) for w in answer.source.warnings)),
+        )
+    )
+    more = ""
+    if len(answer.findings) > 1:
+        items = "".join(
+            f'<li><a href="#f{n}">{escape(f.title)}</a> '
+            f'<span class="soft">{f.severity}, {f.certainty}, {escape(", ".join(f.scope.pods[:3]))}</span></li>'
+            for n, f in enumerate(answer.findings, start=1)
+        )
+        more = f"<ol>{items}</ol>"
+    return f"<header><p>{verdict}</p><h1>{escape(answer.summary)}</h1>{more}{facts}</header>"
+
+
+def _phases(phases: list[PhaseSplit]) -> str:
+    if not phases:
+        return ""
+    rows = []
+    for split in phases:
+        before, now = split.baseline_seconds, split.observed_seconds
+        gained = figure(now - before, "s") if now is not None and before is not None else "not known"
+        cells = (figure(v, "s") if v is not None else "not known" for v in (before, now))
+        numbers = "".join(f'<td class="num">{escape(cell)}</td>' for cell in (*cells, gained))
+        rows.append(f"<tr><td>{escape(split.phase)}</td>{numbers}</tr>")
+    heads = "".join(f'<th scope="col" class="num">{word}</th>' for word in ("before", "now", "gained"))
+    return (
+        '<section aria-labelledby="phases"><h2 id="phases">Time per request</h2><div class="scroll">'
+        f'<table><thead><tr><th scope="col">phase</th>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+        "</div></section>"
+    )
+
+
+def _not_judged(answer: Diagnosis) -> str:
+    if not answer.not_judged:
+        return ""
+    rows = "".join(
+        f"<tr><td><code>{escape(n.id)}</code></td>"
+        f"<td>{', '.join(f'<code>{escape(s)}</code>' for s in n.missing)}</td><td>{escape(n.enable)}</td></tr>"
+        for n in answer.not_judged
+    )
+    heads = ("cause", "signals missing", "how to switch it on")
+    return (
+        '<section aria-labelledby="not-judged"><h2 id="not-judged">What could not be judged</h2>'
+        f"{table(heads, rows)}</section>"
+    )
+
+
+def _coverage(coverage: Coverage) -> str:
+    gaps = [f"{escape(g.entity)} {g.from_[11:19]} to {g.until[11:19]}" for g in coverage.gaps[:MOST_GAPS]]
+    if len(coverage.gaps) > MOST_GAPS:
+        gaps.append(f"and {len(coverage.gaps) - MOST_GAPS} more")
+    seen = pairs(
+        (
+            ("pods", str(coverage.pods)),
+            ("targets", str(coverage.targets)),
+            ("gaps", "<br>".join(gaps) or "none"),
+            ("visible", f"{len(coverage.signals_present)} signals"),
+            ("not visible", ", ".join(f"<code>{escape(s)}</code>" for s in coverage.signals_absent) or "none"),
+        )
+    )
+    return f'<section aria-labelledby="coverage"><h2 id="coverage">What was looked at</h2>{seen}</section>'
+
+
+def _foot(answer: Diagnosis) -> str:
+    timing = answer.timing
+    took = f"read in {timing.read_seconds:.2f} s with {timing.queries} queries, judged in {timing.judge_seconds:.2f} s"
+    return (
+        f"<footer>inferdoc {escape(answer.inferdoc_version)}, {escape(answer.schema)}; {took}. All times UTC.</footer>"
+    )

@@ -1,0 +1,149 @@
+"""One finding as a section of the HTML report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+from inferdoc.diagnose.model import EvidenceItem, Finding, Scope
+from inferdoc.diagnose.view import View
+from inferdoc.diagnose.words import figure
+from inferdoc.report.html_plot import Detail, clock, plot
+from inferdoc.report.html_series import against_peers, lines_of, threshold_of
+from inferdoc.report.html_timeline import day_and_clock, key
+
+MOST_PODS = 60
+ROLES = ("harm", "symptom", "support")
+ROLE_WORDS = {"harm": "harm", "symptom": "symptom of the cause", "support": "supports it"}
+LEGEND = (
+    ('<path class="cause" d="M1 6H25"/>', "the pod, rank or GPU of this observation"),
+    ('<path class="other" d="M1 6H25"/>', "other pods of this cause"),
+    ('<path class="peer" d="M1 6H25"/>', "like pods or GPUs (many: their middle and 10th to 90th percentile)"),
+    ('<path class="calm" d="M0 6H26"/>', "baseline"),
+    ('<rect class="band" width="26" height="12"/>', "calm band: 5th to 95th percentile before the onset"),
+    ('<path class="limit" d="M0 6H26"/>', "threshold, shaded beyond it"),
+    ('<path class="mark-harm" d="M13 0l-6 11h12z"/>', "this observation begins"),
+)
+
+
+def merged(evidence: Iterable[EvidenceItem]) -> list[tuple[EvidenceItem, list[str]]]:
+    """Every observation once, with all it counts as: what is a symptom and a harm at once is drawn once."""
+    found: dict[tuple[str, str, str], tuple[EvidenceItem, list[str]]] = {}
+    for item in evidence:
+        _, roles = found.setdefault((item.signal, item.entity, item.statement), (item, []))
+        if item.role not in roles:
+            roles.append(item.role)
+    return sorted(found.values(), key=lambda entry: ROLES.index(entry[1][0]))
+
+
+def section(number: int, finding: Finding, view: View | None, detail: Detail) -> str:
+    """The section of a finding: scope, plots, what changed, look-alikes, next steps."""
+    severity = f'<span class="badge {finding.severity}">{finding.severity}</span>'
+    certainty = f'<span class="badge">{finding.certainty}</span>'
+    parts = [
+        f'<section aria-labelledby="f{number}"><h2 id="f{number}">{number}. {escape(finding.title)}</h2>',
+        f"<p>{severity} {certainty} <code>{escape(finding.id)}</code></p>",
+        _facts(finding),
+    ]
+    plots = [
+        _figure(item, roles, finding, view, f"f{number}e{position}", detail)
+        for position, (item, roles) in enumerate(merged(finding.evidence), start=1)
+    ]
+    if plots:
+        drawn = "".join(plots)
+        parts.append(f'<h3>Evidence</h3>{key(LEGEND, drawn)}<div class="plots">{drawn}</div>')
+    if finding.ruled_out:
+        rows = "".join(
+            f"<tr><td><code>{escape(r.id)}</code></td><td>{escape(r.because)}</td></tr>" for r in finding.ruled_out
+        )
+        parts.append(
+            f"<h3>Look-alikes ruled out</h3>{table(('cause', 'the observation that speaks against it'), rows)}"
+        )
+    parts.append(_steps(finding))
+    return "".join([*parts, "</section>"])
+
+
+def table(heads: tuple[str, ...], rows: str) -> str:
+    """A table with column heads; rows are HTML already."""
+    head = "".join(f'<th scope="col">{escape(h)}</th>' for h in heads)
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+
+
+def link(url: str | None, words: str) -> str:
+    """A link where the address is one of the web, else the words alone."""
+    if url is None or not url.lower().startswith(("http://", "https://")):
+        return words
+    return f'<a href="{escape(url)}">{words}</a>'
+
+
+def pairs(entries: Iterable[tuple[str, str]]) -> str:
+    """A list of terms and their HTML; empty ones are left out."""
+    return f'<dl class="pairs">{"".join(f"<dt>{t}</dt><dd>{d}</dd>" for t, d in entries if d)}</dl>'
+
+
+def _facts(finding: Finding) -> str:
+    since = f"{day_and_clock(finding.onset)} UTC ± {figure(finding.onset_uncertainty_seconds, 's')}"
+    ended = "ongoing" if finding.ended is None else f"ended {day_and_clock(finding.ended)} UTC"
+    change, stage = finding.change, finding.stage
+    page = link(finding.runbook_url, f"<code>inferdoc runbook {escape(finding.runbook)}</code>")
+    return pairs(
+        (
+            ("since", f"{since}, {ended}"),
+            ("where", _where(finding.scope)),
+            ("stage", "" if stage is None else escape(f"{stage.index} of {stage.of}: {stage.name}")),
+            (
+                "changed",
+                "" if change is None else escape(f"{change.detail} ({change.kind}, {day_and_clock(change.at)} UTC)"),
+            ),
+            ("effects", ", ".join(f"<code>{escape(e)}</code>" for e in finding.effects)),
+            ("runbook", page),
+            ("dashboard", "" if finding.dashboard_url is None else link(finding.dashboard_url, "open the board")),
+        )
+    )
+
+
+def _where(scope: Scope) -> str:
+    shown = ", ".join(f"<strong>{escape(p)}</strong>" for p in scope.pods[:MOST_PODS])
+    more = f" and {len(scope.pods) - MOST_PODS} more" if len(scope.pods) > MOST_PODS else ""
+    words = [
+        ("model ", scope.model),
+        ("role ", "" if scope.role == "both" else scope.role),
+        ("tier ", "" if scope.tier == "unknown" else scope.tier),
+        ("namespace ", scope.namespace),
+    ]
+    rest = "".join(f", {word}{escape(value)}" for word, value in words if value)
+    plural = "" if scope.of_pods == 1 else "s"
+    return f"{len(scope.pods)} of {scope.of_pods} pod{plural}: {shown}{more}{rest}"
+
+
+def _figure(
+    item: EvidenceItem, roles: list[str], finding: Finding, view: View | None, name: str, detail: Detail
+) -> str:
+    lines = lines_of(view, item, finding)
+    facts = [
+        ("like members" if against_peers(item) else "before", item.baseline),
+        ("now", item.observed),
+        ("threshold", threshold_of(item)),
+    ]
+    said = [f"{word} {escape(figure(value, item.unit))}" for word, value in facts if value is not None and item.unit]
+    if item.since is not None:
+        said.append(f"since {clock(item.since)}")
+    query = f"<details><summary>query</summary><pre>{escape(item.query)}</pre></details>" if item.query else ""
+    return (
+        f'<figure><figcaption><span class="roles">{escape(", ".join(ROLE_WORDS[r] for r in roles))}</span><br>'
+        f"<strong>{escape(item.statement)}</strong> "
+        f'<span class="soft">{escape(item.entity)}</span></figcaption>'
+        f'<div class="draw">{plot(item, finding, lines, name, detail)}</div>'
+        f'<p class="facts soft">{" · ".join(said)}</p>{query}</figure>'
+    )
+
+
+def _steps(finding: Finding) -> str:
+    if not finding.next_steps:
+        return ""
+    items = []
+    for step in finding.next_steps:
+        command = f"<pre>{escape(step.command)}</pre>" if step.command else ""
+        words = pairs((("why", escape(step.why)), ("cost", escape(step.cost)), ("undo", escape(step.undo))))
+        items.append(f"<li><strong>{escape(step.do)}</strong>{command}{words}</li>")
+    return f'<h3>Next steps, one at a time</h3><ol class="steps">{"".join(items)}</ol>'
