@@ -49,14 +49,21 @@ def _lost(frame: SignalFrame, signals: Mapping[str, Signal]) -> SignalMatrix | N
     for entity, masks in rows.items():
         seen = np.vstack(masks)
         known = np.cumsum(seen, axis=1) > settle
-        gone = known & ~seen
-        for lag in range(1, settle + 1):
-            gone[:, lag:] &= ~seen[:, :-lag]
-        lost = gone.sum(axis=0).astype(np.float64)
+        lost = _long_runs(known & ~seen, 2 * settle).sum(axis=0).astype(np.float64)
         lost[~seen.any(axis=0)] = np.nan
         entities.append(entity)
         values.append(lost)
     return SignalMatrix(entities, np.vstack(values))
+
+
+def _long_runs(mask: np.ndarray, longer_than: int) -> np.ndarray:
+    """The steps of a bool[rows, T] that lie in a run of more than so many, from its first step on."""
+    kept = np.zeros_like(mask)
+    for row, marks in enumerate(mask):
+        edges = np.flatnonzero(np.diff(np.concatenate(([False], marks, [False])).astype(np.int8)))
+        for begin, end in zip(edges[::2], edges[1::2], strict=True):
+            kept[row, begin:end] = end - begin > longer_than
+    return kept
 
 
 def _duplicates(frame: SignalFrame) -> SignalMatrix | None:

@@ -37,7 +37,7 @@ def lost(**rows):
 def test_a_signal_that_vanishes_while_others_stay_is_lost():
     found = lost(running=ONES, waiting=ONES, kv_usage=GONE)
     assert (found[:45] == 0).all()
-    assert (found[45 + WINDOW :] == 1).all()
+    assert (found[45:] == 1).all(), "from the first scrape on that lacks it"
 
 
 def test_several_are_counted():
@@ -47,6 +47,13 @@ def test_several_are_counted():
 def test_a_target_that_is_gone_altogether_lost_nothing():
     found = lost(running=GONE, waiting=GONE, kv_usage=GONE)
     assert np.nansum(found) == 0 and np.isnan(found[-1])
+
+
+def test_a_signal_that_comes_back_after_two_windows_was_not_lost():
+    for length, lost_steps in ((2 * WINDOW, 0), (2 * WINDOW + 1, 2 * WINDOW + 1)):
+        hole = ONES.copy()
+        hole[40 : 40 + length] = np.nan
+        assert np.nansum(lost(running=ONES, waiting=ONES, kv_usage=hole)) == lost_steps
 
 
 def test_a_gap_of_a_scrape_or_two_is_no_loss():
