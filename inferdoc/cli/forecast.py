@@ -2,55 +2,97 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
 
+from inferdoc.cli import options
+
 OUTPUTS = ("table", "json", "csv", "png", "svg", "prometheus")
+MODELS = ("combination", "sarima", "dhr", "naive")
+LOADS = ("requests", "input-tokens", "output-tokens")
+ZONE_HELP = "IANA zone whose clock the users live by."
+KIND_HELP = "Of --input: whether a value is the total inside its bin or a mean rate."
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+ORIGIN_OPTIONS: tuple[Decorator, ...] = (
+    click.option(
+        "--input", "path", metavar="FILE|-", help="CSV `timestamp,value`, plain or gzip; - reads standard input."
+    ),
+    click.option("--kind", type=click.Choice(["amount", "rate"]), default="amount", show_default=True, help=KIND_HELP),
+    options.source_options,
+    click.option("--namespace", metavar="NAME", help="Only pools of this namespace."),
+    click.option("--pool", metavar="NAME", help="One pool of the source; or a name for the load of --input."),
+    click.option("--load", type=click.Choice(LOADS), help="What is counted. Default: by role of the pool."),
+    click.option("--history", default="28d", show_default=True, metavar="DURATION", help="How far to read back."),
+)
+
+
+def origin_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """--input, or a source and what of it."""
+    for option in reversed(ORIGIN_OPTIONS):
+        function = option(function)
+    return function
+
+
+def origin(asked: dict[str, Any], step: str = "5m") -> Any:
+    """Takes the origin's options out of `asked`. The source is opened only when something is read from it."""
+    from inferdoc.forecast.command import Origin
+    from inferdoc.times import seconds_of
+
+    keys = ("prometheus", "store", "bearer_token_file", "username", "password_file", "ca_file", "headers", "timeout")
+    where = {key: asked.pop(key) for key in keys}
+    path = asked.pop("path")
+    if path is not None and (where["prometheus"] or where["store"]):
+        raise click.UsageError("--input and a source name two origins: give one of them")
+
+    def opened() -> tuple[Any, Any, Any, dict[str, float]]:
+        from inferdoc.fleet.members import Assignment
+
+        config = options.configuration()
+        assignments = [Assignment(pod.pod, pod.role, pod.tier) for pod in config.pods]
+        limits = {signal: limit for slo in config.slo for signal, limit in slo.limits.items()}
+        return options.source(config, where), options.catalogue(config).tiers, assignments, limits
+
+    return Origin(
+        path=path,
+        kind=asked.pop("kind"),
+        pool=asked.pop("pool"),
+        load=asked.pop("load"),
+        namespace=asked.pop("namespace"),
+        days=max(1, round(seconds_of(asked.pop("history"), "--history") / 86400)),
+        step=seconds_of(step, "--step"),
+        open=opened,
+    )
 
 
 @click.command("forecast", short_help="Forecast load, with quantiles, or abstain and say why.")
-@click.option(
-    "--input", "path", metavar="FILE|-", help="CSV `timestamp,value` (plain or gzip); - reads standard input."
-)
-@click.option(
-    "--horizon", default="24h", show_default=True, metavar="DURATION", help="How far ahead, e.g. 15m, 24h, 7d."
-)
-@click.option(
-    "--tz", "zone", default="UTC", show_default=True, metavar="ZONE", help="IANA zone whose clock the users live by."
-)
+@origin_options
+@click.option("--step", default="5m", show_default=True, metavar="DURATION", help="Of a source: length of a bin.")
+@click.option("--horizon", default="24h", show_default=True, metavar="DURATION", help="How far ahead: 15m, 24h, 7d.")
+@click.option("--tz", "zone", default="UTC", show_default=True, metavar="ZONE", help=ZONE_HELP)
 @click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True)
 @click.option(
-    "--kind",
-    type=click.Choice(["amount", "rate"]),
-    default="amount",
-    show_default=True,
-    help="Whether a value is the total inside its bin or a mean rate.",
+    "--from", "begin", metavar="TIME", help="First step; only earlier data are used. Default: after the data."
 )
-@click.option(
-    "--from",
-    "begin",
-    metavar="TIME",
-    help="First step of the forecast; only earlier data are used. Default: after the data.",
-)
-@click.option(
-    "--model", type=click.Choice(["combination", "sarima", "dhr", "naive"]), default="combination", show_default=True
-)
+@click.option("--model", type=click.Choice(MODELS), default="combination", show_default=True)
 @click.option("--holidays", metavar="FILE", help="Local dates (YYYY-MM-DD, one a line) that behave like a weekend.")
-@click.option("--keep-outages", is_flag=True, help="Do not take silences that look like an outage for gaps.")
-@click.option("--pool", metavar="NAME", help="Name of the pool in the output (default: the file's name).")
-@click.option(
-    "--out", "target", metavar="PATH", help="Write to PATH (replaced in one step) instead of standard output."
-)
+@click.option("--keep-outages", is_flag=True, help="Do not take drops that look like an outage for gaps.")
+@click.option("--capacity", is_flag=True, help="Instead: what one replica can serve, from load and latency in history.")
+@click.option("--out", "target", metavar="PATH", help="Write to PATH (replaced in one step), not standard output.")
 @click.option("--fail-on-abstain", is_flag=True, help="Exit 1 when the forecast abstains.")
-def command(**asked: Any) -> None:
-    """Forecast the load of one pool.
+@click.pass_context
+def command(context: click.Context, /, **asked: Any) -> None:
+    """Forecast the load of one pool from a file, or of every pool of a source.
 
     Data go to standard output, remarks to standard error. When the measured skill is too low the forecast abstains:
     the numbers are then a plain baseline, the reason is said, and the exit code is still 0 unless
     --fail-on-abstain is given.
     """
-    from inferdoc.forecast.command import run
+    from inferdoc.forecast import command as work
 
-    sys.exit(run(**asked))
+    where = origin(asked, asked.pop("step"))
+    if asked.pop("capacity"):
+        context.exit(work.capacity(origin=where, output=asked["output"], target=asked["target"]))
+    context.exit(work.run(origin=where, **asked))

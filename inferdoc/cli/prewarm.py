@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
+
+from inferdoc.cli.forecast import origin, origin_options
 
 TARGETS = (
     "keda-cron",
@@ -39,12 +40,16 @@ def command() -> None:
 
 
 @command.command("plan")
-@click.option("--input", "path", required=True, metavar="FILE|-", help="CSV `timestamp,value` (plain or gzip).")
-@click.option("--kind", type=click.Choice(["amount", "rate"]), default="amount", show_default=True)
+@origin_options
 @click.option(
-    "--rps-per-replica", "rps", type=float, required=True, help="Load per second one replica serves at its SLO."
+    "--rps-per-replica",
+    "rps",
+    type=float,
+    help="Load per second one replica serves at its SLO. Default: measured from the source.",
 )
-@click.option("--cold-start", default="5m", show_default=True, metavar="DURATION", help="From creation to ready.")
+@click.option(
+    "--cold-start", metavar="DURATION", help="From creation to ready. Default: measured, else the tier's, 5m."
+)
 @click.option("--min", "minimum", type=int, default=1, show_default=True, help="Replicas kept warm at all times.")
 @click.option("--max", "maximum", type=int, default=100, show_default=True, help="Replicas never exceeded.")
 @click.option("--tz", "zone", default="UTC", show_default=True, metavar="ZONE", help=ZONE_HELP)
@@ -63,15 +68,15 @@ def command() -> None:
 @click.option("--scale-to-zero", is_flag=True, help="Allow --min 0: the first request then pays the cold start.")
 @click.option("--holidays", metavar="FILE", help="Local dates (YYYY-MM-DD, one a line) that behave like a weekend.")
 @click.option("--from", "begin", metavar="TIME", help="Plan as of TIME, from earlier data only.")
-@click.option("--pool", metavar="NAME", help="Name of the pool (default: the file's name).")
 @click.option("--role", type=click.Choice(["both", "prefill", "decode"]), default="both", show_default=True)
+@click.option("--pd-ratio", type=float, metavar="X", help="At least X prefill replicas per decode replica.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @OUT
 def plan(**asked: Any) -> None:
     """Forecast a pool and turn it into windows with a floor of replicas."""
     from inferdoc.prewarm import command as work
 
-    sys.exit(work.plan(**asked))
+    click.get_current_context().exit(work.plan(origin=origin(asked), **asked))
 
 
 @command.command("explain")
@@ -82,7 +87,7 @@ def explain(**asked: Any) -> None:
     """List the next changes in local time and UTC, with the reason for each."""
     from inferdoc.prewarm import command as work
 
-    sys.exit(work.show(**asked))
+    click.get_current_context().exit(work.show(**asked))
 
 
 @command.command("emit")
@@ -109,12 +114,11 @@ def emit(**asked: Any) -> None:
     """Write the plan in the form of what runs it."""
     from inferdoc.prewarm import command as work
 
-    sys.exit(work.emit_plan(**asked))
+    click.get_current_context().exit(work.emit_plan(**asked))
 
 
 @command.command("backtest")
-@click.option("--input", "path", required=True, metavar="FILE|-", help="CSV `timestamp,value` (plain or gzip).")
-@click.option("--kind", type=click.Choice(["amount", "rate"]), default="amount", show_default=True)
+@origin_options
 @click.option(
     "--rps-per-replica",
     "rps",
@@ -135,7 +139,7 @@ def backtest(**asked: Any) -> None:
     """Replay history: reactive scaling, the naive floor, the policies, perfect foresight."""
     from inferdoc.prewarm import command as work
 
-    sys.exit(work.replay(**asked))
+    click.get_current_context().exit(work.replay(origin=origin(asked), **asked))
 
 
 @command.command("check")
@@ -153,7 +157,7 @@ def check(**asked: Any) -> None:
     """
     from inferdoc.prewarm import command as work
 
-    sys.exit(work.check_plan(**asked))
+    click.get_current_context().exit(work.check_plan(**asked))
 
 
 @command.command("apply")
@@ -176,4 +180,4 @@ def apply(**asked: Any) -> None:
     """Set the floor that the plan wants now: idempotent, for cron; a dry run unless --yes is given."""
     from inferdoc.prewarm import command as work
 
-    sys.exit(work.apply_plan(**asked))
+    click.get_current_context().exit(work.apply_plan(**asked))

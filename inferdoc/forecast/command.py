@@ -2,40 +2,102 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from inferdoc.errors import ExitCode, InferdocError
 from inferdoc.forecast.calendar import zone_of
 from inferdoc.forecast.csvfile import from_csv
 from inferdoc.forecast.engine import Request, forecast
+from inferdoc.forecast.holidays import dates_of
 from inferdoc.forecast.output import to_csv, to_image, to_json, to_table, to_textfile
-from inferdoc.forecast.parse import dates_of, moment_of, seconds_of
 from inferdoc.forecast.result import Forecast
 from inferdoc.forecast.series import Kind, LoadSeries
+from inferdoc.times import moment_of, seconds_of
+
+if TYPE_CHECKING:
+    from inferdoc.forecast.fromsource import Gathered
+
+SINGLE = ("csv", "png", "svg")
+
+
+@dataclass
+class Origin:
+    """Where loads come from: a file (`path`), or a source with what is needed to know its pools. open: opens the source
+    when it is needed and returns (source, tiers, assignments, SLO limits)."""
+
+    path: str | None = None
+    kind: Kind = "amount"
+    pool: str | None = None
+    load: str | None = None
+    namespace: str | None = None
+    days: int = 28
+    step: int = 300
+    open: Callable[[], tuple[Any, Any, Any, dict[str, float]]] | None = field(default=None, repr=False)
+
+    def gathered(self, signals: tuple[str, ...]) -> tuple[Gathered, dict[str, float]]:
+        """The signals of every pod in the source, and the SLO limits."""
+        from inferdoc.forecast.fromsource import gather
+
+        if self.open is None:
+            raise InferdocError("nothing to read: give --input FILE (CSV timestamp,value), --store or --prometheus")
+        source, tiers, assignments, limits = self.open()
+        match = () if self.namespace is None else (("namespace", "=", self.namespace),)
+        return gather(source, signals, tiers, assignments, match, self.days, progress=_progress), limits  # type: ignore[arg-type]
+
+    def series(self) -> list[LoadSeries]:
+        """The series asked for; InferdocError when there is none."""
+        if self.path is not None:
+            made = from_csv(self.path, self.kind)
+            return [made if self.pool is None else named(made, self.pool)]
+        from inferdoc.forecast.fromsource import SIGNALS, load_series
+
+        wanted = tuple(s for choices in SIGNALS.values() for choice in choices for s in choice)
+        gathered, _ = self.gathered(wanted)
+        found = load_series(gathered, self.load, self.step)  # type: ignore[arg-type]
+        if self.pool is not None:
+            if self.pool not in found:
+                raise InferdocError(f"pool `{self.pool}` was not seen; there are {', '.join(found) or 'none'}")
+            found = {self.pool: found[self.pool]}
+        if not found:
+            raise InferdocError(
+                "no pool shows this load in the source's last days; `inferdoc doctor` says what is visible"
+            )
+        return list(found.values())
+
+
+def named(series: LoadSeries, name: str) -> LoadSeries:
+    from dataclasses import replace
+
+    return replace(series, name=name)
+
+
+def _progress(done: int, of: int) -> None:
+    if sys.stderr.isatty():
+        print(f"\rreading day {done} of {of}", end="" if done < of else "\n", file=sys.stderr, flush=True)
 
 
 def run(
     *,
-    path: str | None,
+    origin: Origin,
     horizon: str,
     zone: str,
     output: str,
-    kind: Kind,
     begin: str | None,
     model: str,
     holidays: str | None,
     keep_outages: bool,
-    pool: str | None,
     target: str | None,
     fail_on_abstain: bool,
 ) -> int:
     """Reads, forecasts, writes; returns the exit code."""
-    if path is None:
-        raise InferdocError("nothing to forecast: give --input FILE (CSV timestamp,value) or a source")
     request = Request(
         horizon=seconds_of(horizon, "--horizon"),
         zone=zone,
@@ -45,20 +107,43 @@ def run(
         keep_outages=keep_outages,
     )
     zone_of(zone)
-    series = from_csv(path, kind)
-    result = forecast(series, request)
-    write(render(series, result, output, pool or series.name), target)
-    for line in remarks(result):
-        print(line, file=sys.stderr)
-    return ExitCode.FINDINGS if result.abstained and fail_on_abstain else ExitCode.OK
+    loads = origin.series()
+    if len(loads) > 1 and output in SINGLE:
+        raise InferdocError(f"-o {output} shows one pool; choose with --pool: {', '.join(s.name for s in loads)}")
+    results = [forecast(series, request) for series in loads]
+    write(render(loads, results, output), target)
+    for result in results:
+        for line in remarks(result):
+            print(line if len(results) == 1 else f"{result.name}: {line}", file=sys.stderr)
+    return ExitCode.FINDINGS if fail_on_abstain and any(r.abstained for r in results) else ExitCode.OK
 
 
-def render(series: LoadSeries, result: Forecast, output: str, pool: str) -> bytes:
+def capacity(*, origin: Origin, output: str, target: str | None) -> int:
+    """`inferdoc forecast --capacity`: what one replica can serve, per pool."""
+    from inferdoc.forecast.capacity import SIGNALS, capacities, to_table
+
+    if origin.path is not None:
+        raise InferdocError("--capacity needs latencies beside the load: give --store or --prometheus, not --input")
+    gathered, limits = origin.gathered(SIGNALS)
+    found = [c for c in capacities(gathered, limits) if origin.pool in (None, c.pool)]
+    if output == "json":
+        text = json.dumps({"schema": "inferdoc.capacity/v1", "pools": [c.to_dict() for c in found]}, indent=1) + "\n"
+    else:
+        text = to_table(found)
+    write(text.encode(), target)
+    return ExitCode.OK
+
+
+def render(loads: list[LoadSeries], results: list[Forecast], output: str) -> bytes:
     if output in ("png", "svg"):
-        return to_image(series, result, output)
+        return to_image(loads[0], results[0], output)
     if output == "prometheus":
-        return to_textfile(result, pool, time.time()).encode()
-    return {"csv": to_csv, "json": to_json, "table": to_table}[output](result).encode()
+        return to_textfile(results, time.time()).encode()
+    if output == "json" and len(results) > 1:
+        made = {"schema": "inferdoc.forecasts/v1", "pools": [result.to_dict() for result in results]}
+        return (json.dumps(made, indent=1) + "\n").encode()
+    form = {"csv": to_csv, "json": to_json, "table": to_table}[output]
+    return "\n".join(form(result) for result in results).encode()
 
 
 def remarks(result: Forecast) -> list[str]:

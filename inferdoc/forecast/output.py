@@ -74,35 +74,29 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def to_textfile(result: Forecast, pool: str, generated: float) -> str:
-    """Prometheus text for a textfile collector: the first step's quantiles under `inferdoc_forecast_load`, and what an
-    alert on staleness or trust needs. `pool` labels every series; `generated`: Unix seconds."""
-    tag = f'pool="{_escape(pool)}"'
-    lines = [
-        "# HELP inferdoc_forecast_load Forecast load of the step that begins at the step timestamp.",
-        "# TYPE inferdoc_forecast_load gauge",
-        *[
-            f'inferdoc_forecast_load{{{tag},quantile="{q:g}"}} {number(v[0]):.7g}'
-            for q, v in sorted(result.quantiles.items())
-        ],
-    ]
-    highest = {q: float(v.max()) for q, v in sorted(result.quantiles.items())}
-    lines += [
-        "# HELP inferdoc_forecast_load_max Highest forecast load over the horizon.",
-        "# TYPE inferdoc_forecast_load_max gauge",
-        *[f'inferdoc_forecast_load_max{{{tag},quantile="{q:g}"}} {number(v):.7g}' for q, v in highest.items()],
-    ]
-    single = {
-        "step_timestamp_seconds": ("Begin of the step the load belongs to.", float(result.start)),
-        "generated_timestamp_seconds": ("When the forecast was made.", generated),
-        "horizon_seconds": ("How far the forecast reaches.", float(result.step * len(result.mean))),
-        "abstained": ("1 when the forecast abstained and a baseline stands in.", float(result.abstained)),
-    }
-    if result.skill is not None:
-        single["skill_ratio"] = ("1 - MSE / MSE of the flat level on the back-tested days.", result.skill)
-    for name, (help_text, value) in single.items():
-        full = f"inferdoc_forecast_{name}"
-        lines += [f"# HELP {full} {help_text}", f"# TYPE {full} gauge", f"{full}{{{tag}}} {value:.10g}"]
+def to_textfile(results: list[Forecast], generated: float) -> str:
+    """Prometheus text for a textfile collector, one set of series per pool: the first step's quantiles, the highest
+    over the horizon, and what an alert on staleness or trust needs. generated: Unix seconds."""
+    families: dict[str, tuple[str, list[str]]] = {}
+
+    def add(name: str, help_text: str, result: Forecast, value: float, extra: str = "") -> None:
+        line = f'inferdoc_forecast_{name}{{pool="{_escape(result.name)}"{extra}}} {value:.10g}'
+        families.setdefault(f"inferdoc_forecast_{name}", (help_text, []))[1].append(line)
+
+    for result in results:
+        for q, values in sorted(result.quantiles.items()):
+            mark = f',quantile="{q:g}"'
+            add("load", "Forecast load of the step that begins at the step timestamp.", result, number(values[0]), mark)
+            add("load_max", "Highest forecast load over the horizon.", result, number(float(values.max())), mark)
+        add("step_timestamp_seconds", "Begin of the step the load belongs to.", result, float(result.start))
+        add("generated_timestamp_seconds", "When the forecast was made.", result, float(round(generated)))
+        add("horizon_seconds", "How far the forecast reaches.", result, float(result.step * len(result.mean)))
+        add("abstained", "1 when the forecast abstained and a baseline stands in.", result, float(result.abstained))
+        if result.skill is not None:
+            add("skill_ratio", "1 - MSE / MSE of the flat level on the back-tested days.", result, number(result.skill))
+    lines = []
+    for name, (help_text, rows) in families.items():
+        lines += [f"# HELP {name} {help_text}", f"# TYPE {name} gauge", *rows]
     return "\n".join(lines) + "\n"
 
 

@@ -11,23 +11,22 @@ from typing import Any
 
 from inferdoc.errors import ExitCode, InferdocError, SourceError
 from inferdoc.forecast.calendar import zone_of
-from inferdoc.forecast.command import write
-from inferdoc.forecast.csvfile import from_csv
+from inferdoc.forecast.command import Origin, write
 from inferdoc.forecast.engine import Request
-from inferdoc.forecast.parse import dates_of, moment_of, seconds_of
-from inferdoc.forecast.series import Kind
-from inferdoc.prewarm.build import Capacity, Wish, build_plan, build_pool
+from inferdoc.forecast.holidays import dates_of
+from inferdoc.prewarm.build import Capacity, Wish, build_plan
 from inferdoc.prewarm.explain import explain
 from inferdoc.prewarm.plan import PlanRow, load, parse, to_json
 from inferdoc.prewarm.policy import POLICIES, Limits
+from inferdoc.prewarm.pools import Known, plan_pools
+from inferdoc.times import moment_of, seconds_of
 
 
 def plan(
     *,
-    path: str,
-    kind: Kind,
-    rps: float,
-    cold_start: str,
+    origin: Origin,
+    rps: float | None,
+    cold_start: str | None,
     minimum: int,
     maximum: int,
     zone: str,
@@ -42,12 +41,12 @@ def plan(
     scale_to_zero: bool,
     holidays: str | None,
     begin: str | None,
-    pool: str | None,
     role: str,
+    pd_ratio: float | None,
     output: str,
     target: str | None,
 ) -> int:
-    """Plans one pool from a CSV file."""
+    """Plans one pool from a file, or every pool of a source."""
     chosen = POLICIES[policy]
     chosen = replace(chosen, quantile=quantile or chosen.quantile, utilisation=utilisation or chosen.utilisation)
     request = Request(
@@ -56,31 +55,19 @@ def plan(
         begin=None if begin is None else moment_of(begin, "--from"),
         holidays=dates_of(holidays),
     )
+    zone_of(zone)
     limits = Limits(minimum, maximum, ramp, seconds_of(dwell, "--dwell"), budget, scale_to_zero)
-    series = from_csv(path, kind)
-    wish = Wish(
-        request=request,
-        policy=chosen,
-        capacity=Capacity(rps),
-        limits=limits,
-        cold_start=seconds_of(cold_start, "--cold-start"),
-        safety=safety,
-        role=role,
-        name=clean(pool or series.name),
-    )
-    row = build_pool(series, wish)
-    made = build_plan([row], int(time.time()))
-    text = to_json(made) if output == "json" else explain(made, datetime.fromtimestamp(time.time(), UTC), 7)
+    wish = Wish(request, chosen, Capacity(rps or 1.0), limits, cold_start=0, safety=safety, role=role)
+    known = Known(rps, None if cold_start is None else seconds_of(cold_start, "--cold-start"), pd_ratio)
+    rows = plan_pools(origin, wish, known)
+    now = int(time.time()) if request.begin is None else request.begin
+    made = build_plan(rows, now)
+    text = to_json(made) if output == "json" else explain(made, datetime.fromtimestamp(now, UTC), 7)
     write(text.encode(), target)
-    for note in row.notes:
-        print(f"note: {note}", file=sys.stderr)
+    for row in rows:
+        for note in row.notes:
+            print(f"note: {note}" if len(rows) == 1 else f"{row.name}: {note}", file=sys.stderr)
     return ExitCode.OK
-
-
-def clean(name: str) -> str:
-    """A pool's name as Kubernetes can carry it."""
-    kept = "".join(c if c.isalnum() and c.isascii() else "-" for c in name.lower()).strip("-")
-    return kept[:63].strip("-") or "pool"
 
 
 def read_plan(path: str) -> PlanRow:
@@ -124,8 +111,7 @@ def emit_plan(*, path: str, goal: str, now: str | None, existing: str | None, ta
 
 def replay(
     *,
-    path: str,
-    kind: Kind,
+    origin: Origin,
     rps: float | None,
     cold_start: str,
     minimum: int,
@@ -154,7 +140,10 @@ def replay(
         quantile=quantile,
         utilisation=utilisation,
     )
-    report = backtest(from_csv(path, kind), trial)
+    loads = origin.series()
+    if len(loads) != 1:
+        raise InferdocError(f"choose one pool with --pool: {', '.join(s.name for s in loads)}")
+    report = backtest(loads[0], trial)
     if output in ("png", "svg"):
         data = to_image(report, output)
     else:

@@ -151,6 +151,9 @@ def parse(raw: bytes, where: str) -> PlanRow:
         raise InferdocError(
             f"{where}: the content does not match plan_id {plan.plan_id}; edit the inputs, then plan anew"
         )
+    names = [pool.name for pool in plan.pools]
+    if len(set(names)) < len(names):
+        raise InferdocError(f"{where}: a pool stands twice; two floors on one object need one plan")
     for pool in plan.pools:
         pool_plan(pool, where)
     return plan

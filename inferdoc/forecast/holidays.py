@@ -1,4 +1,4 @@
-"""Dates of a holiday file; durations and moments come from `inferdoc.times`."""
+"""A user's list of holidays: local dates that behave like a weekend."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ from datetime import date
 from pathlib import Path
 
 from inferdoc.errors import InferdocError
-from inferdoc.times import moment_of, seconds_of
-
-__all__ = ["dates_of", "moment_of", "seconds_of"]
 
 
 def dates_of(path: str | None) -> tuple[date, ...]:
