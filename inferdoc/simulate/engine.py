@@ -257,7 +257,8 @@ class Engine(Scheduler):
         self.stats.xfer_bytes.observe(size / workers, workers)
         self.stats.descriptors.observe(descriptors, workers)
         request.state = State.WAITING
-        self.waiting.append(request)
+        # vLLM tries the requests it had passed over before those that wait, so a loaded one is never stuck behind others.
+        self.waiting.appendleft(request)
         self._dirty = True
         handoff = request.handoff
         assert handoff is not None

@@ -42,6 +42,7 @@ class Router:
     polled: dict[str, float] = field(default_factory=dict)
     pinned: tuple[str, float] | None = None
     _turn: dict[str, int] = field(default_factory=dict)
+    _homes: dict[tuple[int, int, str], str] = field(default_factory=dict)
 
     def poll(self, pods: list[Pod]) -> None:
         """Read each pod's load; a hung engine still shows its last one."""
@@ -73,7 +74,17 @@ class Router:
         least = min(range(len(ready)), key=lambda i: (loads[i], (self._turn.get(role, 0) + i) % len(ready)))
         self._turn[role] = self._turn.get(role, 0) + 1
         if self.policy == "prefix" and draft.group >= 0:
-            home = hash((draft.stream, draft.group)) % len(ready)
-            if loads[home] <= SPILL * sum(loads) / len(loads) + 4:
-                return ready[home]
+            key = (draft.stream, draft.group, role)
+            home = self._homes.get(key)
+            place = next((i for i, p in enumerate(ready) if p.name == home), None)
+            if place is None:
+                place = self._new_home(ready, loads)
+                self._homes[key] = ready[place].name
+            if loads[place] <= SPILL * sum(loads) / len(loads) + 4:
+                return ready[place]
         return ready[least]
+
+    def _new_home(self, ready: list[Pod], loads: list[float]) -> int:
+        """A prefix not seen before goes where the fewest live, the least loaded of those."""
+        homes = list(self._homes.values())
+        return min(range(len(ready)), key=lambda i: (homes.count(ready[i].name), loads[i]))
