@@ -175,7 +175,7 @@ class Engine:
             ("vllm:request_decode_time_seconds", WHOLE, decode, requests),
             ("vllm:request_prompt_tokens", TOKENS, prompt, requests),
             ("vllm:request_generation_tokens", TOKENS, output, requests),
-            ("vllm:iteration_tokens_total", TOKENS, prompt / 4, 1 / itl),
+            ("vllm:iteration_tokens_total", TOKENS, prompt / 4, (level(self.running) > 0) / itl),
         ):
             histogram(name, bounds, mean, rate)
 
