@@ -25,6 +25,7 @@ COMMANDS = {
     "dashboards": "inferdoc.cli.dashboards",
     "forecast": "inferdoc.cli.forecast",
     "prewarm": "inferdoc.cli.prewarm",
+    "simulate": "inferdoc.cli.simulate",
     "demo": "inferdoc.cli.demo",
 }
 

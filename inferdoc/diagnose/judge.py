@@ -10,7 +10,7 @@ import numpy as np
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.diagnose.context import Context
 from inferdoc.diagnose.fold import Cause, fold, group
-from inferdoc.diagnose.match import Verdict, judge_recipe
+from inferdoc.diagnose.match import Match, Verdict, judge_recipe
 from inferdoc.diagnose.view import Unit
 from inferdoc.fleet.members import Pool
 
@@ -20,11 +20,10 @@ LATENCY = ("ttft_mean", "itl_mean", "e2e_mean", "ttft_p99", "itl_p99", "e2e_p99"
 
 @dataclass
 class Judgement:
-    """roots: best first; verdicts by recipe id and unit; episodes that ended as changes, not findings."""
+    """roots: best first; verdicts by recipe id and unit."""
 
     roots: list[Cause]
     verdicts: dict[str, dict[Unit, Verdict]] = field(default_factory=dict)
-    recovered: list[Cause] = field(default_factory=list)
 
 
 def judge(context: Context, recipes: Mapping[str, Recipe]) -> Judgement:
@@ -34,36 +33,23 @@ def judge(context: Context, recipes: Mapping[str, Recipe]) -> Judgement:
         for recipe in recipes.values()
     }
     matches = [v.match for by_unit in verdicts.values() for v in by_unit.values() if v.match is not None]
+    lasting = [match for match in matches if not _recovered(match, context)]
     sizes: dict[Pool, int] = {}
     for member in context.view.fleet.members:
         sizes[member.pool] = sizes.get(member.pool, 0) + 1
-    causes: list[Cause] = []
-    recovered: list[Cause] = []
-    for cause in group(matches, sizes):
-        (recovered if _recovered(cause, context) else causes).append(cause)
-    return Judgement(fold(causes, recipes, context.clock.window_steps), verdicts, recovered)
+    return Judgement(fold(group(lasting, sizes), recipes, context.clock.window_steps), verdicts)
 
 
-def _recovered(cause: Cause, context: Context) -> bool:
-    """An outage that ended within the cold-start time of its tier is a restart, not an incident."""
-    if not cause.recipe.recovers or ongoing(cause.last, context) or not _answers_again(cause, context):
+def _recovered(match: Match, context: Context) -> bool:
+    """An outage that ended within the cold-start time of its tier, and after which the pod was scraped with success, is
+    a restart, not an incident."""
+    if not match.recipe.recovers or ongoing(match.last, context):
         return False
-    cold, _ = _cold_start(cause, context)
-    return (cause.last - cause.onset) * context.view.step_seconds <= cold
-
-
-def _answers_again(cause: Cause, context: Context) -> bool:
-    """Whether every pod of the cause was scraped with success after the episode."""
-    for match in cause.matches:
-        up = context.view.get(match.unit, "target_up")
-        if up is None or not (np.nan_to_num(up.values[match.last + 1 :]) > 0).any():
-            return False
-    return True
-
-
-def _cold_start(cause: Cause, context: Context) -> tuple[float, str]:
-    tier = context.tiers.tiers.get(cause.pool.tier) or context.tiers.tiers["unknown"]
-    return tier.cold_start_s.value, cause.pool.tier
+    up = context.view.get(match.unit, "target_up")
+    if up is None or not (np.nan_to_num(up.values[match.last + 1 :]) > 0).any():
+        return False
+    tier = context.tiers.tiers.get(match.unit.member.tier) or context.tiers.tiers["unknown"]
+    return (match.last - match.onset) * context.view.step_seconds <= tier.cold_start_s.value
 
 
 def ongoing(last: int, context: Context) -> bool:

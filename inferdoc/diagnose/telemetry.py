@@ -95,7 +95,7 @@ def _missing(frame: SignalFrame, scrapes: Sequence[Scrapes]) -> SignalMatrix | N
         steps = grid.times_ms
         seen = np.searchsorted(times, steps, "right") - np.searchsorted(times, steps - grid.rate_ms, "right")
         share = np.clip(1.0 - seen / expected, 0.0, 1.0)
-        inside = (steps - grid.rate_ms >= times[0]) & (steps <= times[-1] + 2 * grid.rate_ms)
+        inside = (steps - grid.rate_ms >= times[0]) & (steps <= times[-1] + grid.interval_ms)
         entities.append(Entity.of(TARGET_LABELS, tuple(target.labels.get(n, "") for n in TARGET_LABELS)))
         values.append(np.where(inside, share, np.nan))
     return SignalMatrix(entities, np.vstack(values)) if entities else None
