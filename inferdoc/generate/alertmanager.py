@@ -1,0 +1,117 @@
+"""The Alertmanager configuration, from alerts/routing.yaml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from inferdoc.catalogue.content import content_file
+from inferdoc.catalogue.document import decode, locate
+from inferdoc.errors import CatalogueError
+from inferdoc.times import length_of
+
+Receiver = dict[str, Any]
+
+
+class Route(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Where alerts go that match; what is left out is inherited."""
+
+    receiver: str
+    matchers: tuple[str, ...]
+    group_by: tuple[str, ...] | None = None
+    group_wait: str | None = None
+    group_interval: str | None = None
+    repeat_interval: str | None = None
+
+
+class Inhibition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """While an alert that matches `source` fires, those that match `target` and agree in `equal` are held back.
+
+    equal: labels that both must carry; equal_if_set: labels that may be missing, but then on both.
+    """
+
+    because: str
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    equal: tuple[str, ...]
+    equal_if_set: tuple[str, ...] = ("cluster",)
+
+
+class Routing(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """alerts/routing.yaml."""
+
+    receivers: tuple[Receiver, ...]
+    default_receiver: str
+    group_by: tuple[str, ...]
+    routes: tuple[Route, ...]
+    inhibitions: tuple[Inhibition, ...] = ()
+    group_wait: str = "30s"
+    group_interval: str = "5m"
+    repeat_interval: str = "4h"
+
+
+def load_routing(overlays: tuple[Path, ...] = ()) -> Routing:
+    """alerts/routing.yaml, checked. Raises CatalogueError: one line with file and place."""
+    path = content_file("alerts", "routing.yaml", overlays)
+    if path is None:
+        raise CatalogueError("alerts/routing.yaml: not found; it says where alerts go")
+    found = decode(path, Routing)
+    known = {receiver.get("name") for receiver in found.receivers}
+    for index, route in enumerate(found.routes):
+        if route.receiver not in known:
+            raise CatalogueError(f"{locate(path, ('routes', index, 'receiver'))}: no such receiver {route.receiver!r}")
+        repeat, flush = route.repeat_interval, route.group_interval or found.group_interval
+        if repeat is not None and length_of(repeat) < length_of(flush):
+            place = locate(path, ("routes", index, "repeat_interval"))
+            raise CatalogueError(
+                f"{place}: {repeat} is shorter than group_interval {flush}: it would repeat every {flush}"
+            )
+    if found.default_receiver not in known:
+        raise CatalogueError(f"{locate(path, ('default_receiver',))}: no such receiver {found.default_receiver!r}")
+    return found
+
+
+def configuration(routing: Routing) -> dict[str, Any]:
+    """The configuration file as a document.
+
+    A label that both alerts lack counts as equal to Alertmanager, so every label of `equal` must be there on both.
+    """
+    root = {
+        "receiver": routing.default_receiver,
+        "group_by": list(routing.group_by),
+        "group_wait": routing.group_wait,
+        "group_interval": routing.group_interval,
+        "repeat_interval": routing.repeat_interval,
+        "routes": [_route(route) for route in routing.routes],
+    }
+    return {
+        "route": root,
+        "receivers": [dict(receiver) for receiver in routing.receivers],
+        "inhibit_rules": [_inhibition(each) for each in routing.inhibitions],
+    }
+
+
+def _route(route: Route) -> dict[str, Any]:
+    found: dict[str, Any] = {"receiver": route.receiver, "matchers": list(route.matchers)}
+    if route.group_by is not None:
+        found["group_by"] = list(route.group_by)
+    for key in ("group_wait", "group_interval", "repeat_interval"):
+        if getattr(route, key) is not None:
+            found[key] = getattr(route, key)
+    return found
+
+
+def _inhibition(each: Inhibition) -> dict[str, Any]:
+    return {
+        "source_matchers": [*each.source, *_present(each.equal, each.source)],
+        "target_matchers": [*each.target, *_present(each.equal, each.target)],
+        "equal": [*each.equal, *each.equal_if_set],
+    }
+
+
+def _present(labels: tuple[str, ...], given: tuple[str, ...]) -> list[str]:
+    """Matchers that ask for a label to be there, where none does yet."""
+    named = {matcher.partition("=")[0].rstrip("!") for matcher in given}
+    return [f'{label}=~".+"' for label in labels if label not in named]

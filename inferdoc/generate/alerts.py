@@ -1,0 +1,75 @@
+"""Building, checking and testing the alert pack on disk."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.errors import InferdocError
+from inferdoc.generate import promtool
+from inferdoc.generate.alertmanager import configuration, load_routing
+from inferdoc.generate.document import write, yaml_text
+from inferdoc.generate.links import Links
+from inferdoc.generate.pack import RECORDING, RULES, TESTS, build_pack
+
+ALERTMANAGER = Path("alertmanager.yml")
+AMTOOL_SECONDS = 60
+
+
+def build_alerts(
+    catalogue: Catalogue, links: Links, folder: Path, *, check: bool = False
+) -> tuple[list[str], list[str]]:
+    """Bring a folder up to date. Returns what differed (with `check` it still does), and remarks: the causes without a
+    rule and why.
+
+    Raises CatalogueError where a declaration is wrong, InferdocError where the folder cannot be written.
+    """
+    pack = build_pack(catalogue, links)
+    routes = yaml_text(configuration(load_routing(catalogue.overlays)), "amtool check-config reads it.")
+    changed = write({**pack.files, ALERTMANAGER: routes}, folder, check=check)
+    remarks = [f"no rule for {name}: {why}" for name, why in pack.none.items()]
+    return changed, [f"{len(pack.rules)} alert rules", *remarks]
+
+
+def check_alerts(folder: Path) -> tuple[list[str], str]:
+    """Problems, one line each, and a summary. Raises InferdocError where there is nothing to check or no promtool."""
+    answer = promtool.check(_existing(folder, RECORDING, RULES))
+    problems, routes = list(answer.problems), folder / ALERTMANAGER
+    if routes.is_file() and shutil.which("amtool"):
+        problems += _check_routes(routes)
+    return problems, f"{answer.count} rules checked, {len(problems)} problems"
+
+
+def run_alert_tests(folder: Path, names: tuple[str, ...] = ()) -> tuple[list[str], str]:
+    """Failures, one line each, and a summary. Raises InferdocError for a name without a test, or without promtool."""
+    _existing(folder, RECORDING, RULES)
+    tests = [folder / TESTS / f"{name}_test.yaml" for name in names] or sorted((folder / TESTS).glob("*_test.yaml"))
+    for path in tests:
+        if not path.is_file():
+            raise InferdocError(f"{path}: no such test; without names all are run")
+    if not tests:
+        raise InferdocError(f"{folder / TESTS}: no tests there; run inferdoc alerts build first")
+    answer = promtool.test(tests)
+    failed = len({line.partition(":")[0] for line in answer.problems})
+    return answer.problems, f"{answer.count} test files, {failed} failed"
+
+
+def _existing(folder: Path, *names: Path) -> list[Path]:
+    for name in names:
+        if not (folder / name).is_file():
+            raise InferdocError(
+                f"{folder / name}: not there; run inferdoc alerts build first, or name the folder with --out"
+            )
+    return [folder / name for name in names]
+
+
+def _check_routes(path: Path) -> list[str]:
+    done = subprocess.run(
+        ["amtool", "check-config", str(path)], capture_output=True, text=True, timeout=AMTOOL_SECONDS, check=False
+    )
+    if done.returncode == 0:
+        return []
+    told = [" ".join(line.split()) for line in (done.stdout + done.stderr).splitlines()]
+    return [f"{path}: {line}" for line in told if line and not line.startswith("Checking")]

@@ -1,0 +1,144 @@
+"""The cases of a rule's unit test, from the same conditions as the rule: what fires, and what stays short of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.recipe import Condition, Recipe
+from inferdoc.diagnose.conditions import kind_of, promql, signals_of
+from inferdoc.errors import InferdocError
+from inferdoc.generate.cause_rules import harm_beyond_symptoms, leaves
+from inferdoc.generate.recorded import recorded
+from inferdoc.generate.wanted import Want, build
+from inferdoc.generate.world import World
+
+RELATIVE = ("rises", "falls")
+POOL_SIZE = 3
+
+
+@dataclass(frozen=True)
+class Case:
+    """One pod of the test (or pool, where the cause is one of pools). name: also its namespace. affected: how many of
+    the three pods of the pool are faulty; young: too little history for a usual value; role: its label; gone: it
+    vanishes when the fault would begin."""
+
+    name: str
+    world: World
+    fires: bool
+    affected: int = 1
+    young: bool = False
+    role: str | None = None
+    gone: bool = False
+
+
+def cases(recipe: Recipe, catalogue: Catalogue) -> list[Case]:
+    """Every case of a cause's rule. Raises InferdocError where none can be made that fires, or none that is quiet."""
+    found = list(_Maker(recipe, catalogue).cases())
+    if not any(case.fires for case in found) or all(case.fires for case in found):
+        raise InferdocError(
+            f"{recipe.id}: no test follows from its conditions; write alerts/tests/{recipe.id}_test.yaml"
+        )
+    return found
+
+
+class _Maker:
+    def __init__(self, recipe: Recipe, catalogue: Catalogue) -> None:
+        self.recipe, self.catalogue = recipe, catalogue
+        rendering = recorded(catalogue)
+        self.harm = [c for c in harm_beyond_symptoms(recipe) if promql(c, rendering) is not None]
+        own = [c for c in recipe.unless if c.scope == "own" and promql(c, rendering) is not None]
+        self.unless = [c for c in own if all(leaf.scope == "own" for leaf in leaves(c))]
+        said = [*recipe.symptoms, *self.harm, *self.unless]
+        self.signals = list(dict.fromkeys(name for c in said for name in signals_of(c)))
+        self.role = next((role for role in recipe.roles if role != "both"), None)
+        self.affected = POOL_SIZE if recipe.pool_share else 1
+
+    def cases(self) -> Iterator[Case]:
+        sick = self.wants(*self.recipe.symptoms, *self.harm[:1])
+        yield from self.made("fires", sick, True)
+        for number, harm in enumerate(self.harm[1:], 2):
+            yield from self.made(f"fires-by-harm-{number}", self.wants(*self.recipe.symptoms, harm), True)
+        for number, symptom in enumerate(self.recipe.symptoms, 1):
+            rest = [c for c in (*self.recipe.symptoms, *self.harm[:1]) if c is not symptom]
+            for part, short in enumerate(_short_of(symptom), 1):
+                name = f"short-of-symptom-{number}" + (f"-{part}" if part > 1 else "")
+                wants = [*self.wants(*rest), *short]
+                yield from self.made(name, wants, False) if symptom.differs is None else self.alike(name, wants)
+        if self.harm:
+            yield from self.made("no-harm", self.wants(*self.recipe.symptoms), False)
+        for number, condition in enumerate(self.unless, 1):
+            wants = [*self.wants(*self.recipe.symptoms, *self.harm[:1], condition), *_true_of(condition)]
+            yield from self.made(f"ruled-out-{number}", wants, False)
+        world = build(self.catalogue, self.signals, sick)
+        if world is not None:
+            yield from self.of_sick(world)
+
+    def of_sick(self, world: World) -> Iterator[Case]:
+        """The faulty state where it must not count: in the other role, without history, on one pod of a pool, gone."""
+        if self.role:
+            other = "prefill" if self.role == "decode" else "decode"
+            yield Case(f"is-{other}", world, False, self.affected, role=other)
+        if self._relative():
+            yield Case("too-young", world, False, self.affected, young=True, role=self.role)
+        if self.recipe.pool_share:
+            yield Case("one-of-three", world, False, 1, role=self.role)
+        yield Case("gone", world, False, self.affected, role=self.role, gone=True)
+
+    def wants(self, *held: Condition) -> list[Want]:
+        """These conditions hold; of harm and of what rules out, everything else does not."""
+        others = [c for c in (*self.harm, *self.unless) if c not in held]
+        return [*_all_true(held), *(want for c in others for want in next(_short_of(c)))]
+
+    def made(self, name: str, wants: list[Want], fires: bool) -> Iterator[Case]:
+        """The case, where some course of the signals gives it: limits on one signal may exclude each other."""
+        world = build(self.catalogue, self.signals, list(dict.fromkeys(wants)))
+        if world is not None:
+            yield Case(name, world, fires, self.affected, role=self.role)
+
+    def alike(self, name: str, wants: list[Want]) -> Iterator[Case]:
+        """The case of a pod that must not stand out: where it has to change as well, the whole pool changes with it."""
+        alone = list(self.made(name, wants, False))
+        world = (
+            None if alone else build(self.catalogue, self.signals, self.wants(*self.recipe.symptoms, *self.harm[:1]))
+        )
+        yield from alone
+        if world is not None:
+            yield Case(name, world, False, POOL_SIZE, role=self.role)
+
+    def _relative(self) -> bool:
+        """Whether nothing can fire without a usual value."""
+
+        def needs(condition: Condition) -> bool:
+            parts = list(leaves(condition))
+            relative = [kind_of(part) in RELATIVE for part in parts]
+            return all(relative) if condition.any is not None else any(relative)
+
+        return any(needs(c) for c in self.recipe.symptoms) or bool(self.harm and all(needs(c) for c in self.harm))
+
+
+def _all_true(conditions: Iterable[Condition]) -> list[Want]:
+    return [want for condition in conditions for want in _true_of(condition)]
+
+
+def _true_of(condition: Condition) -> list[Want]:
+    """What makes a condition hold: all of `all`, the first of `any`."""
+    if condition.all is not None:
+        return _all_true(condition.all)
+    if condition.any is not None:
+        return _true_of(condition.any[0])
+    return [] if condition.not_ is not None else [Want(condition, True)]
+
+
+def _short_of(condition: Condition) -> Iterator[list[Want]]:
+    """Ways in which a condition is just not met: one of `all` short, every one of `any`."""
+    if condition.all is not None:
+        for part in condition.all:
+            rest = [want for other in condition.all if other is not part for want in _true_of(other)]
+            for short in _short_of(part):
+                yield [*rest, *short]
+    elif condition.any is not None:
+        yield [want for part in condition.any for want in next(_short_of(part))]
+    else:
+        yield [Want(condition, False)]

@@ -1,0 +1,177 @@
+"""One alert rule per cause that a rule can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.recipe import Alert, Condition, Recipe
+from inferdoc.diagnose.conditions import kind_of, promql
+from inferdoc.diagnose.conditions.registry import GROUPS, parts_of
+from inferdoc.diagnose.conditions.render import LIKE, Said, clause, number
+from inferdoc.generate.links import Links
+from inferdoc.generate.recorded import Recorded
+from inferdoc.generate.wording import spoken
+from inferdoc.source.reads import Matcher
+
+COMPONENT = "inferdoc"
+SHOWN = {"pod": "pod", "gpu": "GPU", "model_name": "model"}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """An alert rule as it stands in the file. cause: the id of its runbook page; by: labels its series keep."""
+
+    name: str
+    expr: str
+    for_: str
+    keep_firing_for: str | None
+    severity: str
+    cause: str
+    annotations: dict[str, str]
+    by: tuple[str, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
+
+    def document(self) -> dict[str, object]:
+        """The rule in the form of a Prometheus rule file."""
+        rule: dict[str, object] = {"alert": self.name, "expr": self.expr}
+        if self.for_ != "0s":
+            rule["for"] = self.for_
+        if self.keep_firing_for:
+            rule["keep_firing_for"] = self.keep_firing_for
+        labels = {"severity": self.severity, "component": COMPONENT, "cause": self.cause, **dict(self.labels)}
+        return {**rule, "labels": labels, "annotations": self.annotations}
+
+
+def alert_name(cause: str) -> str:
+    """kv-preemption-thrash -> InferdocKvPreemptionThrash."""
+    return "Inferdoc" + "".join(part.capitalize() for part in cause.split("-"))
+
+
+def cause_rule(recipe: Recipe, catalogue: Catalogue, rendering: Recorded, links: Links) -> Rule | str:
+    """The rule of a cause, or why it has none."""
+    alert = recipe.alert
+    if alert is None:
+        return "its file has no alert block"
+    if alert.none_because is not None:
+        return alert.none_because
+    said = Said(alert.expr, ("cluster", "namespace", "pod")) if alert.expr else expression(recipe, rendering)
+    if isinstance(said, str):
+        return said
+    return Rule(
+        name=alert_name(recipe.id),
+        expr=said.text.strip(),
+        for_=alert.for_,
+        keep_firing_for=alert.keep_firing_for,
+        severity=alert.severity or recipe.severity,
+        cause=recipe.id,
+        annotations=_annotations(recipe, alert, catalogue, rendering, said.by, links),
+        by=said.by,
+    )
+
+
+def expression(recipe: Recipe, rendering: Recorded) -> Said | str:
+    """Symptoms and harm, less what rules the cause out; or what stops a rule from telling."""
+    of_role = replace(rendering, extra=_roles(recipe))
+    symptoms = [promql(c, of_role if c is recipe.symptoms[0] else rendering) for c in recipe.symptoms]
+    unsaid = [c for c, said in zip(recipe.symptoms, symptoms, strict=True) if said is None]
+    if unsaid:
+        names = ", ".join(sorted({leaf.signal or "" for c in unsaid for leaf in leaves(c)}))
+        return f"no rule can say what it needs of {names}"
+    clauses = [said for said in symptoms if said is not None]
+    harm = harm_beyond_symptoms(recipe)
+    hurts = [said for said in (promql(condition, rendering) for condition in harm) if said is not None]
+    if harm and not hurts:
+        return "no rule can say its harm"
+    if hurts:
+        clauses.append(reduce(lambda one, other: one.joined("or", other), hurts))
+    told = reduce(lambda one, other: one.joined("and", other), clauses)
+    for condition in recipe.unless:
+        said = promql(condition, rendering)
+        told = told if said is None else told.joined("unless", said)
+    return told if recipe.pool_share is None else _of_pool(told, recipe, rendering)
+
+
+def harm_beyond_symptoms(recipe: Recipe) -> tuple[Condition, ...]:
+    """The harm conditions that a rule must ask for: none where one of them is a symptom and so holds already."""
+    return () if set(recipe.harm) & set(recipe.symptoms) else recipe.harm
+
+
+def leaves(condition: Condition) -> Iterator[Condition]:
+    """The simple conditions inside a condition."""
+    if kind_of(condition) not in GROUPS:
+        yield condition
+    for part in parts_of(condition):
+        yield from leaves(part)
+
+
+def first_leaf(recipe: Recipe) -> Condition:
+    """The observation whose series the alert carries."""
+    return next(leaves(recipe.symptoms[0]))
+
+
+def _roles(recipe: Recipe) -> tuple[Matcher, ...]:
+    """Pods of the other role are left out, by their label; pods without the label serve both.
+
+    The first clause says so; what is joined to it is about the same pods.
+    """
+    others = {"prefill", "decode"} - set(recipe.roles)
+    return () if len(others) != 1 else tuple(("role", "!=", role) for role in others)
+
+
+def _of_pool(told: Said, recipe: Recipe, rendering: Recorded) -> Said:
+    """The cause of a pool: enough of its members show it."""
+    leaf = first_leaf(recipe)
+    like = LIKE[rendering.level(str(leaf.signal))]
+    labels = ", ".join(like)
+    text = (
+        f"count by ({labels}) {clause(told.text)}\n"
+        f">= {number(recipe.pool_share or 0.0)} * count by ({labels}) ({rendering.signal(str(leaf.signal))})"
+    )
+    return Said(text, like)
+
+
+def _annotations(
+    recipe: Recipe, alert: Alert, catalogue: Catalogue, rendering: Recorded, by: tuple[str, ...], links: Links
+) -> dict[str, str]:
+    what = ", ".join(f"{word} {{{{ $labels.{label} }}}}" for label, word in SHOWN.items() if label in by)
+    said = {
+        "summary": f"{recipe.title}{f': {what}' if what else ''}",
+        "description": " ".join(_sentences(recipe, alert, catalogue, rendering, by)),
+        "runbook_url": links.runbook(recipe.id),
+    }
+    board = links.dashboard(by)
+    return said if board is None else {**said, "dashboard_url": board}
+
+
+def _sentences(
+    recipe: Recipe, alert: Alert, catalogue: Catalogue, rendering: Recorded, by: tuple[str, ...]
+) -> Iterator[str]:
+    value = None if alert.expr else _value(recipe, catalogue)
+    if value:
+        yield value
+    yield f"Seen: {_joined((spoken(c, catalogue, brief=True) for c in recipe.symptoms), '; ')}."
+    harm = [c for c in harm_beyond_symptoms(recipe) if promql(c, rendering) is not None]
+    if harm:
+        yield f"Harm: {_joined((spoken(c, catalogue, brief=True) for c in harm), ', or ')}."
+    yield f"Next: inferdoc diagnose --since 30m{' -l pod={{ $labels.pod }}' if 'pod' in by else ''}"
+
+
+def _joined(texts: Iterable[str], between: str) -> str:
+    return between.join(text[:1].lower() + text[1:] if text[1:2].islower() else text for text in texts)
+
+
+def _value(recipe: Recipe, catalogue: Catalogue) -> str | None:
+    """The number the alert carries, in the unit of its signal; None where it carries none worth saying."""
+    if recipe.pool_share is not None:
+        return "{{ $value | humanize }} engines of the pool show it."
+    leaf = first_leaf(recipe)
+    signal = catalogue.signals[str(leaf.signal)]
+    several = {c.signal for c in leaves(recipe.symptoms[0])}
+    if kind_of(leaf) in ("present", "stalls", "slope", "reaches") or signal.unit == "bool" or len(several) > 1:
+        return None
+    form = {"ratio": "humanizePercentage", "s": "humanizeDuration"}.get(signal.unit, "humanize")
+    unit = {"ratio": "", "s": "", "1/s": "/s"}.get(signal.unit, f" {signal.unit}")
+    return f"{signal.title}: {{{{ $value | {form} }}}}{unit}."

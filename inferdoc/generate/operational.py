@@ -1,0 +1,165 @@
+"""Alerts about the monitoring itself, declared in alerts/operational.yaml."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from inferdoc.catalogue.content import content_file
+from inferdoc.catalogue.document import decode
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.diagnose.conditions.render import SEEN
+from inferdoc.errors import CatalogueError
+from inferdoc.generate.cause_rules import COMPONENT, Rule
+from inferdoc.generate.links import Links
+from inferdoc.generate.recorded import SEEN_EXPR, SEEN_RECORD, Records
+from inferdoc.generate.templating import expand
+
+NAME = re.compile(r"\b(?:vllm:[a-z0-9_:]+|[a-z]+:inferdoc_\w+:\w+)")
+PARTS = ("_bucket", "_sum", "_count")
+
+
+class Trial(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """series: promtool input; fires: minute -> label sets that fire then; quiet: minutes at which nothing does.
+    value: what the expression returns, for annotations that say it."""
+
+    name: str
+    series: tuple[dict[str, str], ...]
+    fires: dict[int, tuple[dict[str, str], ...]] = {}
+    quiet: tuple[int, ...] = ()
+    value: float = 0.0
+
+
+class Operational(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename={"for_": "for"}):
+    """One alert, or one per metric the rules need."""
+
+    alert: str
+    expr: str
+    for_: str
+    severity: str
+    page: str
+    summary: str
+    description: str
+    tests: tuple[Trial, ...]
+    for_each_metric: bool = False
+
+
+class OperationalFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """alerts/operational.yaml."""
+
+    alerts: tuple[Operational, ...]
+
+
+def load_operational(overlays: tuple[Path, ...] = ()) -> OperationalFile:
+    """alerts/operational.yaml. Raises CatalogueError."""
+    path = content_file("alerts", "operational.yaml", overlays)
+    if path is None:
+        raise CatalogueError("alerts/operational.yaml: not found; it holds the alerts about the monitoring itself")
+    return decode(path, OperationalFile)
+
+
+def operational_rules(
+    file: OperationalFile, catalogue: Catalogue, records: Records, others: Iterable[Rule], links: Links
+) -> dict[str, list[Rule]]:
+    """The rules by alert name. The series `seen` is recorded where one of them names it."""
+    if any(re.search(r"\bseen\b", each.expr) for each in file.alerts):
+        records.now.setdefault(SEEN_RECORD, SEEN_EXPR)
+    blind = needed_metrics(catalogue, records, list(others))
+    found: dict[str, list[Rule]] = {}
+    for each in file.alerts:
+        metrics: list[str | None] = [*blind] if each.for_each_metric else [None]
+        found[each.alert] = [_rule(each, metric, blind, links) for metric in metrics]
+    return found
+
+
+def needed_metrics(catalogue: Catalogue, records: Records, rules: list[Rule]) -> dict[str, list[str]]:
+    """Metrics of vLLM that rules rest on and that every engine exports without a switch: metric -> alerts blind on it.
+
+    Of a histogram its `_count` stands for all its series.
+    """
+    exporter = catalogue.exporters["vllm"].metrics
+    recorded = {**records.now, **records.usual}
+    found: dict[str, list[str]] = {}
+    for rule in rules:
+        for name in sorted(_series_of(rule.expr, recorded)):
+            family = next((name.removesuffix(part) for part in PARTS if name.removesuffix(part) in exporter), name)
+            family = name if name in exporter else family
+            metric = exporter.get(family)
+            if metric is None or metric.needs or metric.until or metric.born_at_first_event:
+                continue
+            series = f"{family}_count" if metric.type == "histogram" else family
+            blind = found.setdefault(series, [])
+            if rule.name not in blind:
+                blind.append(rule.name)
+    return dict(sorted(found.items()))
+
+
+def operational_test(each: Operational, rules: list[Rule], rule_files: list[str], groups: list[str]) -> dict[str, Any]:
+    """The test file of one alert: the cases it declares, for all metrics where it is one alert per metric."""
+    name = rules[0].name
+    metrics = [dict(rule.labels).get("metric", "") for rule in rules]
+    tests = []
+    for case in each.tests:
+        series = [line for given in case.series for line in _for_each(given, metrics)]
+        checks: list[dict[str, Any]] = [
+            {"eval_time": f"{minute}m", "alertname": name, "exp_alerts": []} for minute in case.quiet
+        ]
+        for minute, label_sets in case.fires.items():
+            alerts = [_expected(rule, dict(labels), case.value) for labels in label_sets for rule in rules]
+            checks.append({"eval_time": f"{minute}m", "alertname": name, "exp_alerts": alerts})
+        tests.append({"name": case.name, "interval": "1m", "input_series": series, "alert_rule_test": checks})
+    return {"rule_files": rule_files, "evaluation_interval": "1m", "group_eval_order": groups, "tests": tests}
+
+
+def _for_each(line: dict[str, str], metrics: list[str]) -> list[dict[str, str]]:
+    """A line of input series, once per metric where it speaks of {metric}."""
+    if "{metric}" not in line["series"]:
+        return [line]
+    return [{**line, "series": line["series"].replace("{metric}", metric)} for metric in metrics]
+
+
+def _expected(rule: Rule, labels: dict[str, str], value: float) -> dict[str, Any]:
+    fixed = {"severity": rule.severity, "component": COMPONENT, "cause": rule.cause, **dict(rule.labels)}
+    said = {key: expand(text, labels, value) for key, text in rule.annotations.items()}
+    return {"exp_labels": {**labels, **fixed}, "exp_annotations": said}
+
+
+def _rule(each: Operational, metric: str | None, blind: Mapping[str, list[str]], links: Links) -> Rule:
+    fill = {"{metric}": metric or "", "{blind}": ", ".join(blind.get(metric or "", []))}
+
+    def filled(text: str) -> str:
+        for key, value in fill.items():
+            text = text.replace(key, value)
+        return text
+
+    return Rule(
+        name=each.alert,
+        expr=re.sub(r"\bseen\b", SEEN_RECORD, filled(each.expr)),
+        for_=each.for_,
+        keep_firing_for=None,
+        severity=each.severity,
+        cause=each.page,
+        annotations={
+            "summary": filled(each.summary),
+            "description": filled(each.description),
+            "runbook_url": links.runbook(each.page),
+        },
+        labels=(("metric", metric),) if metric else (),
+    )
+
+
+def _series_of(expr: str, recorded: Mapping[str, str]) -> set[str]:
+    """Raw series that an expression rests on, through recording rules."""
+    found, open_, seen = set(), [expr], set()
+    while open_:
+        for name in NAME.findall(open_.pop().replace(SEEN, "")):
+            if name in recorded and name not in seen:
+                seen.add(name)
+                open_.append(recorded[name])
+            elif name.startswith("vllm:"):
+                found.add(name)
+    return found

@@ -1,0 +1,108 @@
+"""Everything in alerts/generated: recording rules, alert rules and their unit tests, as texts by path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from inferdoc.catalogue.content import content_file
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.errors import InferdocError
+from inferdoc.generate.cause_rules import Rule, cause_rule
+from inferdoc.generate.document import MARK, yaml_text
+from inferdoc.generate.links import Links
+from inferdoc.generate.operational import load_operational, operational_rules, operational_test
+from inferdoc.generate.recorded import INTERVAL, recorded
+from inferdoc.generate.rule_tests import cause_test
+from inferdoc.generate.slo import load_slos, slo_records, slo_rules
+from inferdoc.generate.slo_tests import slo_test
+
+RECORDING = Path("inferdoc-recording.yaml")
+RULES = Path("inferdoc-rules.yaml")
+TESTS = Path("tests")
+USUAL_INTERVAL = "2m"
+"""Usual values move slowly and are read over hours."""
+
+GROUPS = (
+    "inferdoc-signals",
+    "inferdoc-usual",
+    "inferdoc-slo",
+    "inferdoc-causes",
+    "inferdoc-objectives",
+    "inferdoc-monitoring",
+)
+RULE_FILES = [f"../{RECORDING}", f"../{RULES}"]
+
+
+@dataclass(frozen=True)
+class Pack:
+    """files: text by path; rules: the alert rules; none: causes without a rule, and why."""
+
+    files: dict[Path, str]
+    rules: list[Rule]
+    none: dict[str, str]
+
+
+def build_pack(catalogue: Catalogue, links: Links) -> Pack:
+    """The alert pack of a catalogue. Raises CatalogueError or InferdocError where a declaration cannot become rules."""
+    rendering = recorded(catalogue)
+    answers = {recipe.id: cause_rule(recipe, catalogue, rendering, links) for recipe in catalogue.recipes.values()}
+    causes = {name: rule for name, rule in answers.items() if isinstance(rule, Rule)}
+    slos = load_slos(catalogue.overlays)
+    objectives = slo_rules(slos, links)
+    monitoring = load_operational(catalogue.overlays)
+    records = rendering.records
+    watched = operational_rules(monitoring, catalogue, records, [*causes.values()], links)
+    recording = [
+        _group(GROUPS[0], INTERVAL, _recorded(records.now)),
+        _group(GROUPS[1], USUAL_INTERVAL, _recorded(records.usual)),
+        _group(GROUPS[2], INTERVAL, _recorded(slo_records(slos))),
+    ]
+    about_monitoring = [rule for rules in watched.values() for rule in rules]
+    alerting = [
+        _group(GROUPS[3], INTERVAL, [rule.document() for rule in causes.values()]),
+        _group(GROUPS[4], INTERVAL, [rule.document() for rule in objectives]),
+        _group(GROUPS[5], INTERVAL, [rule.document() for rule in about_monitoring]),
+    ]
+    files = {
+        RECORDING: yaml_text({"groups": recording}, "Signals under short names, and what is usual for them."),
+        RULES: yaml_text({"groups": alerting}, f"Needs {RECORDING} beside it: the alerts read what it records."),
+    }
+    groups = list(GROUPS)
+    for name, rule in causes.items():
+        files[TESTS / f"{name}_test.yaml"] = _by_hand(name, catalogue) or yaml_text(
+            cause_test(catalogue.recipes[name], rule, catalogue, RULE_FILES, groups),
+            f"promtool test rules on {rule.name}.",
+        )
+    for slo in slos.slos:
+        own = [rule for rule in objectives if ("slo", slo.id) in rule.labels]
+        text = yaml_text(
+            slo_test(slo, slos, own, RULE_FILES, groups), f"promtool test rules on the objective {slo.id}."
+        )
+        files[TESTS / f"slo-{slo.id}_test.yaml"] = text
+    for each in monitoring.alerts:
+        test = operational_test(each, watched[each.alert], RULE_FILES, groups)
+        files[TESTS / f"{each.alert}_test.yaml"] = yaml_text(test, f"promtool test rules on {each.alert}.")
+    none = {name: why for name, why in answers.items() if isinstance(why, str)}
+    return Pack(files, [*causes.values(), *objectives, *about_monitoring], none)
+
+
+def _by_hand(name: str, catalogue: Catalogue) -> str | None:
+    """The test that a cause with a rule of its own writing brings along: alerts/tests/<id>_test.yaml."""
+    if catalogue.recipes[name].alert is None or not catalogue.recipes[name].alert.expr:  # type: ignore[union-attr]
+        return None
+    path = content_file("alerts", f"tests/{name}_test.yaml", catalogue.overlays)
+    if path is None:
+        raise InferdocError(
+            f"alerts/tests/{name}_test.yaml: missing; a cause with an `expr` of its own brings its test"
+        )
+    return MARK + path.read_text("utf-8")
+
+
+def _recorded(records: dict[str, str]) -> list[dict[str, Any]]:
+    return [{"record": name, "expr": text} for name, text in records.items()]
+
+
+def _group(name: str, interval: str, rules: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"name": name, "interval": interval, "rules": rules}

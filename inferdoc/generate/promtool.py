@@ -1,0 +1,138 @@
+"""promtool on generated rules: are they well formed, and do their unit tests pass."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from inferdoc.errors import InferdocError
+
+MISSING = "promtool is not on the PATH; it comes with Prometheus (Debian and Ubuntu: apt-get install prometheus)"
+LIMIT_SECONDS = 600
+AT_ONCE = 2
+NAME = re.compile(r"[a-z]+:inferdoc_\w+:\w+")
+ALERT = re.compile(r'alertname="([^"]+)"')
+
+
+@dataclass(frozen=True)
+class Answer:
+    """problems: one line each; count: how many rules or test files were looked at."""
+
+    problems: list[str]
+    count: int
+
+
+def check(files: Iterable[Path]) -> Answer:
+    """`promtool check rules`, with its lints as errors. Raises InferdocError where promtool or a file is missing."""
+    wanted = list(files)
+    done = _run("check", "rules", "--lint=all", "--lint-fatal", *map(str, wanted))
+    counted = sum(int(number) for number in re.findall(r"SUCCESS: (\d+) rules", done.stdout))
+    if done.returncode == 0:
+        return Answer([], counted)
+    return Answer(_complaints(done), counted)
+
+
+def test(tests: Iterable[Path]) -> Answer:
+    """`promtool test rules`, a file at a time.
+
+    A test sees of its rule files what its alerts rest on: the other alerts would cost time and change nothing. A rule
+    file that is missing, or does not hold an alert that the test names, is a failure; promtool itself passes there.
+    """
+    wanted = sorted(tests)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        found = list(pool.map(_test, wanted))
+    return Answer([line for lines in found for line in lines], len(wanted))
+
+
+def reduced(documents: Mapping[str, dict[str, Any]], alerts: set[str]) -> dict[str, dict[str, Any]]:
+    """Rule files with these alerts and the recording rules they rest on; every group stays, if empty."""
+    rules = [rule for document in documents.values() for group in document["groups"] for rule in group["rules"]]
+    recorded = {rule["record"]: rule for rule in rules if "record" in rule}
+    open_, needed = [rule["expr"] for rule in rules if rule.get("alert") in alerts], set[str]()
+    while open_:
+        for name in NAME.findall(open_.pop()):
+            if name in recorded and name not in needed:
+                needed.add(name)
+                open_.append(recorded[name]["expr"])
+    kept = alerts | needed
+    return {
+        path: {
+            "groups": [{**group, "rules": [r for r in group["rules"] if _name(r) in kept]} for group in found["groups"]]
+        }
+        for path, found in documents.items()
+    }
+
+
+def _test(path: Path) -> list[str]:
+    document = _load(path)
+    places = [(path.parent / name).resolve() for name in document.get("rule_files", ())]
+    if missing := [place for place in places if not place.is_file()]:
+        return [f"{path}: names rules that are not there: {missing[0]}"]
+    documents = {str(place): _load(place) for place in places}
+    alerts = _alerts_of(document)
+    known = {_name(rule) for found in documents.values() for group in found["groups"] for rule in group["rules"]}
+    if not alerts or not alerts <= known:
+        return [f"{path}: tests no rule" if not alerts else f"{path}: no rule is called {', '.join(alerts - known)}"]
+    with tempfile.TemporaryDirectory(prefix="inferdoc-") as name:
+        folder, files = Path(name), []
+        for number, found in enumerate(reduced(documents, alerts).values()):
+            files.append(f"rules-{number}.yaml")
+            (folder / files[-1]).write_text(yaml.safe_dump(found, sort_keys=False), "utf-8")
+        (folder / path.name).write_text(yaml.safe_dump({**document, "rule_files": files}, sort_keys=False), "utf-8")
+        done = _run("test", "rules", str(folder / path.name))
+    return [] if done.returncode == 0 else [f"{path}: {line}" for line in _complaints(done)]
+
+
+def _alerts_of(document: Mapping[str, Any]) -> set[str]:
+    """Every alert that a test file speaks of."""
+    found = set()
+    for each in document.get("tests", ()):
+        found |= {check["alertname"] for check in each.get("alert_rule_test", ())}
+        found |= {name for check in each.get("promql_expr_test", ()) for name in ALERT.findall(check["expr"])}
+    return found
+
+
+def _name(rule: Mapping[str, Any]) -> str:
+    return str(rule.get("alert") or rule.get("record"))
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        found = yaml.load(path.read_bytes(), yaml.CSafeLoader)
+    except OSError as error:
+        raise InferdocError(f"{path}: cannot be read: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise InferdocError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(found, dict):
+        raise InferdocError(f"{path}: expected a mapping at the top")
+    return found
+
+
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    program = shutil.which("promtool")
+    if program is None:
+        raise InferdocError(MISSING)
+    try:
+        return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise InferdocError(f"promtool {arguments[0]} did not end within {LIMIT_SECONDS} s") from None
+
+
+def _complaints(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """What promtool has to say, a line per finding, without its progress."""
+    lines = [" ".join(line.split()) for line in (done.stdout + done.stderr).splitlines()]
+    told = [
+        line
+        for line in lines
+        if line and not re.match(r"(Checking |Unit Testing:|SUCCESS|FAILED:?$|exp:|got:|\]|\d+:$)", line)
+    ]
+    return told or [f"promtool ends with {done.returncode} and says nothing"]

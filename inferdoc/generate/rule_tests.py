@@ -1,0 +1,90 @@
+"""promtool unit tests of the generated rules, from the same conditions as the rules."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Any
+
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.recipe import Condition, Recipe
+from inferdoc.diagnose.conditions import kind_of
+from inferdoc.diagnose.conditions.render import BY_IN_RULES
+from inferdoc.generate.cases import POOL_SIZE, Case, cases
+from inferdoc.generate.cause_rules import COMPONENT, Rule, first_leaf, leaves
+from inferdoc.generate.series import MODEL, Span, identity, lines
+from inferdoc.generate.templating import expand
+from inferdoc.times import length_of
+
+CALM_MINUTES = 190
+"""Past the lag of the usual values by more than they need: an hour, and two hours of values at one in two minutes."""
+EVALUATED_MINUTES = 2
+WINDOW_MINUTES = 6
+SLOW_MINUTES = 16
+"""Slopes and means need their own window full on top of that of the rates."""
+SPARE_MINUTES = 4
+
+
+def cause_test(
+    recipe: Recipe, rule: Rule, catalogue: Catalogue, rule_files: list[str], groups: list[str]
+) -> dict[str, Any]:
+    """The test file of one cause's rule: every case in a namespace of its own, all in one run."""
+    found = cases(recipe, catalogue)
+    conditions = [leaf for c in (*recipe.symptoms, *recipe.harm, *recipe.unless) for leaf in leaves(c)]
+    slow = any(leaf.average or leaf.slope is not None for leaf in conditions)
+    waits = EVALUATED_MINUTES * ceil(length_of(rule.for_) / 60 / EVALUATED_MINUTES)
+    faulty = WINDOW_MINUTES + (SLOW_MINUTES if slow else 0) + waits + SPARE_MINUTES
+    span = Span(CALM_MINUTES, faulty + 2)
+    pool = bool(recipe.pool_share) or any(leaf.differs is not None for leaf in conditions)
+    series = [line for case in found for line in lines(case, pool, span)]
+    at = f"{CALM_MINUTES + faulty}m"
+    test: dict[str, Any] = {"interval": "1m", "input_series": series}
+    quiet = [{"eval_time": f"{CALM_MINUTES + waits}m", "alertname": rule.name, "exp_alerts": []}]
+    firing = [case for case in found if case.fires]
+    if _steady(recipe, firing):
+        alerts = [_alert(case, recipe, rule, catalogue) for case in firing]
+        test["alert_rule_test"] = [*quiet, {"eval_time": at, "alertname": rule.name, "exp_alerts": alerts}]
+    else:
+        test["alert_rule_test"] = quiet
+        test["promql_expr_test"] = [_identities(firing, recipe, rule, catalogue, at)]
+    return {
+        "rule_files": rule_files,
+        "evaluation_interval": f"{EVALUATED_MINUTES}m",
+        "group_eval_order": groups,
+        "tests": [test],
+    }
+
+
+def _steady(recipe: Recipe, firing: list[Case]) -> bool:
+    """Whether the number in the annotations stands still: the mean of a ramp depends on the server's window edges."""
+    shown = str(first_leaf(recipe).signal)
+    return not any(case.world.raw[lever].ramp for case in firing for lever in case.world.levers(shown))
+
+
+def _alert(case: Case, recipe: Recipe, rule: Rule, catalogue: Catalogue) -> dict[str, Any]:
+    labels = _labels(case, recipe, rule, catalogue)
+    value = float(POOL_SIZE) if recipe.pool_share else _value(case, first_leaf(recipe))
+    said = {key: expand(text, labels, value) for key, text in rule.annotations.items()}
+    return {"exp_labels": labels, "exp_annotations": said}
+
+
+def _identities(firing: list[Case], recipe: Recipe, rule: Rule, catalogue: Catalogue, at: str) -> dict[str, Any]:
+    query = f'count by (namespace, severity, component, cause) (ALERTS{{alertname="{rule.name}", alertstate="firing"}})'
+    fixed = f'cause="{rule.cause}", component="{COMPONENT}"'
+    expected = [
+        {"labels": f'{{{fixed}, namespace="{case.name}", severity="{rule.severity}"}}', "value": 1} for case in firing
+    ]
+    return {"expr": query, "eval_time": at, "exp_samples": expected}
+
+
+def _labels(case: Case, recipe: Recipe, rule: Rule, catalogue: Catalogue) -> dict[str, str]:
+    """The labels the alert carries: those of the first observation's series that the rule keeps."""
+    signal = str(first_leaf(recipe).signal)
+    metric = next(case.world.levers(signal))[0]
+    kept = rule.by if recipe.pool_share else BY_IN_RULES[catalogue.signals[signal].level]
+    series = {**identity(metric, case, "p0"), "model_name": MODEL}
+    fixed = {"severity": rule.severity, "component": COMPONENT, "cause": rule.cause}
+    return {**{name: series[name] for name in kept if name in series}, **fixed}
+
+
+def _value(case: Case, leaf: Condition) -> float:
+    return 1.0 if kind_of(leaf) == "present" else case.world.value(str(leaf.signal), "fault")

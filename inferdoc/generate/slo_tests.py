@@ -1,0 +1,99 @@
+"""promtool unit tests of the burn-rate alerts: shares of bad events just above and just below what must fire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from inferdoc.diagnose.conditions.render import number
+from inferdoc.generate.cause_rules import Rule
+from inferdoc.generate.slo import FAST, SLOW, Slo, SloFile
+from inferdoc.source.plan import matchers
+
+EVALUATED_MINUTES = 2
+GOOD_MINUTES = 300
+BAD_MINUTES = 66
+AT = GOOD_MINUTES + BAD_MINUTES
+PER_SECOND = 100.0
+FEW_PER_SECOND = 0.001
+NEAR = 0.04
+
+
+@dataclass(frozen=True)
+class Course:
+    """Share of bad events before and after GOOD_MINUTES, and which speeds fire at the end."""
+
+    name: str
+    before: float
+    after: float
+    fires: tuple[str, ...]
+    per_second: float = PER_SECOND
+
+
+def courses(slo: Slo, file: SloFile) -> Iterator[Course]:
+    """The two fast pairs each on its own, the slow one, each just short, and too little traffic."""
+    budget = 1 - slo.objective
+    quick, steady = (burn.factor(file.period) * budget for burn in FAST)
+    slow = min(burn.factor(file.period) for burn in SLOW) * budget
+    above, below = 1 + NEAR, 1 - NEAR
+    yield Course("burst", 0.0, min(1.0, quick * above), ("Fast", "Slow"))
+    yield Course("short-of-a-burst", 0.0, quick * below, ("Slow",))
+    yield Course("steady", steady * above, steady * above, ("Fast", "Slow"))
+    yield Course("short-of-steady", steady * below, steady * below, ("Slow",))
+    yield Course("slow", slow * above, slow * above, ("Slow",))
+    yield Course("within-budget", slow * below, slow * below, ())
+    yield Course("over", min(1.0, quick * above), 0.0, ("Slow",) if FAST[0].long == "1h" else ())
+    yield Course("too-few", quick * above, min(1.0, quick * above), ("TrafficTooLow",), FEW_PER_SECOND)
+
+
+def slo_test(slo: Slo, file: SloFile, rules: list[Rule], rule_files: list[str], groups: list[str]) -> dict[str, Any]:
+    """The test file of one objective: its rules over every course."""
+    made = list(courses(slo, file))
+    checks = []
+    for rule in rules:
+        speed = next(end for end in ("Fast", "Slow", "TrafficTooLow") if rule.name.endswith(end))
+        firing = [course.name for course in made if speed in course.fires]
+        checks.append(
+            {
+                "expr": f'count by (namespace, severity, slo) (ALERTS{{alertname="{rule.name}", alertstate="firing"}})',
+                "eval_time": f"{AT}m",
+                "exp_samples": [
+                    {"labels": f'{{namespace="{name}", severity="{rule.severity}", slo="{slo.id}"}}', "value": 1}
+                    for name in firing
+                ],
+            }
+        )
+    series = [line for course in made for line in _series(slo, course)]
+    test = {"interval": "1m", "input_series": series, "promql_expr_test": checks}
+    return {
+        "rule_files": rule_files,
+        "evaluation_interval": f"{EVALUATED_MINUTES}m",
+        "group_eval_order": groups,
+        "tests": [test],
+    }
+
+
+def _series(slo: Slo, course: Course) -> Iterator[dict[str, str]]:
+    base = f'cluster="c1", namespace="{course.name}", job="vllm", pod="p0", model_name="model-a", engine="0"'
+    bad = tuple(course.per_second * share for share in (course.before, course.after))
+    good = tuple(course.per_second - each for each in bad)
+    if slo.latency is not None:
+        name, bound = slo.latency.histogram, number(slo.latency.within)
+        yield {"series": f'{name}_bucket{{{base}, le="{bound}"}}', "values": _counter(*good)}
+        yield {
+            "series": f'{name}_bucket{{{base}, le="+Inf"}}',
+            "values": _counter(course.per_second, course.per_second),
+        }
+        yield {"series": f"{name}_count{{{base}}}", "values": _counter(course.per_second, course.per_second)}
+    elif slo.errors is not None:
+        labels = ", ".join(f'{label}="{value}"' for label, _, value in matchers(slo.errors.bad))
+        other = ", ".join(f'{label}="other"' for label in slo.errors.bad)
+        yield {"series": f"{slo.errors.counter}{{{base}, {labels}}}", "values": _counter(*bad)}
+        yield {"series": f"{slo.errors.counter}{{{base}, {other}}}", "values": _counter(*good)}
+
+
+def _counter(before: float, after: float) -> str:
+    step, then = before * 60, after * 60
+    reached = step * GOOD_MINUTES + then
+    return f"0+{step:.12g}x{GOOD_MINUTES} {reached:.12g}+{then:.12g}x{BAD_MINUTES + 10}"

@@ -1,0 +1,64 @@
+"""What Prometheus makes of the templates in annotations, for the few forms that generated rules use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from inferdoc.errors import InferdocError
+
+TEMPLATE = re.compile(r"\{\{ (.+?) \}\}")
+LARGE = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")
+SMALL = ("", "m", "u", "n", "p", "f", "a", "z", "y")
+
+
+def expand(text: str, labels: Mapping[str, str], value: float) -> str:
+    """The text with `{{ $labels.x }}` and `{{ $value | form }}` filled in as Prometheus 2.42 does."""
+    return TEMPLATE.sub(lambda found: _expanded(found.group(1), labels, value), text)
+
+
+def _expanded(inside: str, labels: Mapping[str, str], value: float) -> str:
+    what, _, form = (part.strip() for part in inside.partition("|"))
+    if what.startswith("$labels."):
+        return labels.get(what.removeprefix("$labels."), "")
+    forms = {"humanize": humanize, "humanizePercentage": percentage, "humanizeDuration": duration}
+    if what == "$value" and form in forms:
+        return forms[form](value)
+    raise InferdocError(f"no such template: {{{{ {inside} }}}}")
+
+
+def humanize(value: float) -> str:
+    """1234 -> "1.234k", 0.0123 -> "12.3m"."""
+    return _scaled(value, LARGE if abs(value) >= 1 else SMALL)
+
+
+def percentage(value: float) -> str:
+    return f"{value * 100:.4g}%"
+
+
+def duration(value: float) -> str:
+    """Seconds: 0.0123 -> "12.3ms", 75 -> "1m 15s"."""
+    if value == 0:
+        return "0s"
+    if abs(value) < 1:
+        return f"{_scaled(value, SMALL)}s"
+    sign, length = ("-" if value < 0 else ""), abs(value)
+    whole = int(length)
+    days, hours, minutes, seconds = whole // 86400, whole // 3600 % 24, whole // 60 % 60, whole % 60
+    if days:
+        return f"{sign}{days}d {hours}h {minutes}m {seconds}s"
+    if hours:
+        return f"{sign}{hours}h {minutes}m {seconds}s"
+    return f"{sign}{minutes}m {seconds}s" if minutes else f"{sign}{length:.4g}s"
+
+
+def _scaled(value: float, prefixes: tuple[str, ...]) -> str:
+    if value == 0:
+        return "0"
+    chosen = ""
+    for prefix in prefixes[1:]:
+        if (abs(value) < 1000) if prefixes is LARGE else (abs(value) >= 1):
+            break
+        chosen = prefix
+        value = value / 1000 if prefixes is LARGE else value * 1000
+    return f"{value:.4g}{chosen}"
