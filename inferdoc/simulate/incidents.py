@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from inferdoc.simulate.capacity import pod_rate
@@ -15,7 +17,7 @@ replace = msgspec.structs.replace
 def retry_storm(d: Draw) -> None:
     d.pool()
     d.traffic = [d.chat(d.between(0.35, 0.6), timeout=d.between(15, 40), retries=int(d.rng.integers(3, 8)))]
-    d.fault("traffic", rate=d.strong(2.5, 4.0))
+    d.fault("traffic", rate=d.strong(1.8, 4.0))
     d.hit, d.accepts = d.names(), ("demand-beyond-capacity",)
 
 
@@ -25,14 +27,14 @@ def cpu(d: Draw) -> None:
     d.traffic = [d.chat(d.between(0.25, 0.45))]
     step = step_time(d.pools[0]).step(8, 8 * 800, 0, 0.0, 8).seconds
     victim = d.victim()
-    d.fault("cpu", pods=[victim], cpu=max(0.01, 1.3e-3 / (step * d.strong(1.4, 3.0))))
+    d.fault("cpu", pods=[victim], cpu=max(0.01, 1.3e-3 / (step * d.strong(1.1, 3.0))))
     d.hit = (victim,)
 
 
 def demand(d: Draw) -> None:
     d.pool()
     d.traffic = [d.chat(d.between(0.35, 0.6))]
-    d.fault("traffic", rate=d.strong(2.6, 4.0))
+    d.fault("traffic", rate=d.strong(1.6, 4.0))
     d.hit = d.names()
 
 
@@ -58,9 +60,11 @@ def hot_expert(d: Draw) -> None:
     logged = bool(d.rng.random() < 0.6)
     d.pool()
     d.pools = [PoolSpec("vllm", 2, tier, "mixtral-8x7b", 8, flags=replace(d.pools[0].flags, balancedness_log=logged))]
-    d.traffic = [d.chat(d.between(0.4, 0.6))]
+    stream = d.chat(0.5)
+    d.pools[0] = replace(d.pools[0], flags=replace(d.pools[0].flags, max_seqs=256))
+    d.traffic = [replace(stream, rate=d.pools[0].pods * d.between(6, 10))]
     victim = d.victim()
-    d.fault("hot-expert", pods=[victim], hot=d.strong(3.0, 6.0))
+    d.fault("hot-expert", pods=[victim], hot=d.strong(2.0, 6.0))
     d.hit = (victim,)
 
 
@@ -76,7 +80,7 @@ def capacity_bound(d: Draw) -> None:
     d.pools[0] = spec
     rate = pod_rate(spec, stream)
     d.traffic = [replace(stream, rate=rate * spec.pods * d.between(0.35, 0.5))]
-    d.fault("traffic", rate=d.strong(2.6, 3.5))
+    d.fault("traffic", rate=d.strong(1.8, 3.5))
     d.hit, d.accepts = d.names(), ("demand-beyond-capacity",)
 
 
@@ -92,7 +96,7 @@ def handshake(d: Draw) -> None:
 
 def lease(d: Draw) -> None:
     d.split(2, 2, d.between(2, 5), d.spread(600, 1500))
-    d.fault("handover", share=d.strong(0.1, 0.7), seconds=d.between(35, 70))
+    d.fault("handover", share=d.strong(0.03, 0.7), seconds=d.between(35, 70))
     d.hit = d.names(0)
 
 
@@ -101,7 +105,7 @@ def thrash(d: Draw) -> None:
     d.pool(pods=2)
     d.traffic = [d.chat(d.between(0.35, 0.5))]
     stream, spec = d.traffic[0], replace(d.pools[0], flags=replace(d.pools[0].flags, max_seqs=128))
-    factor = d.strong(2.5, 4.0)
+    factor = d.strong(1.7, 4.0)
     longer = replace(stream, output=replace(stream.output, median=stream.output.median * factor, max=4000))
     d.pools[0] = spec
     now = d.streams(stream.rate / spec.pods)
@@ -116,7 +120,7 @@ def thrash(d: Draw) -> None:
 def backlog(d: Draw) -> None:
     d.split(3, 2, d.between(4, 8), d.spread(1500, 3500))
     need = d.traffic[0].rate / 2 * kv_request_bytes(d.pools[1], d.traffic[0])
-    d.fault("link", pods=list(d.names(1)), factor=min(0.9, need / d.strong(1.05, 1.5) / d.pools[1].link))
+    d.fault("link", pods=list(d.names(1)), factor=min(0.9, need / d.strong(1.02, 1.5) / d.pools[1].link))
     d.hit = d.names(1)
 
 
@@ -124,7 +128,7 @@ def transport(d: Draw) -> None:
     d.split(2, 2, d.between(2, 4), d.spread(1200, 2500))
     need = d.traffic[0].rate / 2 * kv_request_bytes(d.pools[1], d.traffic[0])
     least = need * 1.8 / d.pools[1].link
-    d.fault("link", pods=["vllm-decode-1"], factor=min(0.15, max(least, d.strong(0.1, 0.03))))
+    d.fault("link", pods=["vllm-decode-1"], factor=min(0.15, max(least, d.strong(0.15, 0.02))))
     d.hit = ("vllm-decode-1",)
 
 
@@ -134,7 +138,7 @@ def long_prefill(d: Draw) -> None:
     spec = d.pools[0]
     documents = Stream(Length(d.spread(8000, 20000), 0.2, max=28000), Length(80, 0.3, max=300), start=d.onset)
     alone = replace(spec, role="prefill")
-    rate = pod_rate(alone, documents) * spec.pods * d.strong(0.25, 0.55)
+    rate = pod_rate(alone, documents) * spec.pods * d.strong(0.1, 0.6)
     d.traffic.append(replace(documents, rate=rate))
     d.hit = d.names()
 
@@ -143,7 +147,7 @@ def lora(d: Draw) -> None:
     slots = int(d.rng.integers(1, 5))
     d.pool(loras=slots, lora_load=d.between(0.02, 0.15))
     d.traffic = [d.chat(d.between(0.3, 0.5), adapters=slots)]
-    d.fault("traffic", adapters=int(slots * d.strong(3, 8)) + 1)
+    d.fault("traffic", adapters=int(slots * d.strong(1.3, 8)) + 1)
     d.hit = d.names()
 
 
@@ -171,7 +175,7 @@ def eviction(d: Draw) -> None:
     live = d.streams(d.traffic[0].rate / spec.pods)
     d.pool_blocks(int((count * tokens * 1.2 + live * 2 + 60_000 * d.between(0.5, 1.2)) / 16))
     unique = Stream(Length(d.spread(5000, 10000), 0.3, max=20000), Length(200, 0.4, max=600), start=d.onset)
-    rate = pod_rate(replace(d.pools[0], role="prefill"), unique) * spec.pods * d.strong(0.35, 0.6)
+    rate = pod_rate(replace(d.pools[0], role="prefill"), unique) * spec.pods * d.strong(0.15, 0.6)
     d.traffic.append(replace(unique, rate=rate))
     d.router = replace(d.router, policy="prefix")
     d.hit, d.accepts = d.names(), ("kv-preemption-thrash", "long-prefill-interference")
@@ -179,7 +183,7 @@ def eviction(d: Draw) -> None:
 
 def unstable(d: Draw) -> None:
     d.pool()
-    prefixes = Prefixes(int(d.rng.integers(4, 20)), int(d.strong(1200, 4000)), 1.0, d.between(0, 0.8))
+    prefixes = Prefixes(int(d.rng.integers(4, 20)), int(d.strong(500, 4000)), 1.0, d.between(0, 0.8))
     d.traffic = [d.chat(d.between(0.2, 0.35), prefixes)]
     d.router = replace(d.router, policy=d.one_of("prefix", "round-robin", "least-loaded"))
     d.fault("traffic", unstable=True)
@@ -190,7 +194,7 @@ def imbalance(d: Draw) -> None:
     d.pool(pods=int(d.rng.integers(3, 6)))
     d.traffic = [d.chat(d.between(0.35, 0.5))]
     victim = d.victim()
-    d.fault("routing", pods=[victim], share=d.strong(0.55, 0.85))
+    d.fault("routing", pods=[victim], share=d.strong(0.35, 0.85))
     d.hit = (victim,)
 
 
@@ -198,7 +202,7 @@ def slow(d: Draw) -> None:
     d.pool(pods=int(d.rng.integers(2, 6)))
     d.traffic = [d.chat(d.between(0.2, 0.4))]
     victim = d.victim()
-    pace = d.strong(0.65, 0.4)
+    pace = d.strong(0.85, 0.4)
     gpu = int(d.rng.integers(d.pools[0].gpus))
     d.fault("clock", pods=[victim], gpu=gpu, clock=pace, bandwidth=min(1.0, pace * 1.1), reasons=d.one_of(8, 64, 128))
     d.router = replace(d.router, policy=d.one_of("round-robin", "random"))
@@ -210,7 +214,7 @@ def speculation(d: Draw) -> None:
     good = tuple(round(d.between(0.75, 0.9), 3) for _ in range(draft))
     d.pool(draft=draft, accept=good)
     d.traffic = [d.chat(d.between(0.2, 0.4))]
-    d.fault("acceptance", accept=[round(p * d.strong(0.6, 0.15), 3) for p in good])
+    d.fault("acceptance", accept=[round(p * d.strong(0.85, 0.15), 3) for p in good])
     d.hit = d.names()
 
 
@@ -221,7 +225,7 @@ def artifact(d: Draw) -> None:
     if d.rng.random() < 0.5:
         d.fault("duplicate-target", pods=[victim])
     else:
-        d.fault("scrape-gap", pods=[victim], lost=d.strong(0.65, 0.9))
+        d.fault("scrape-gap", pods=[victim], lost=d.strong(0.5, 0.9))
     d.hit = (victim,)
 
 
@@ -351,3 +355,35 @@ CONTROLS: dict[str, Recipe] = {
     "control-pd-growth": faster_link_share,
 }
 """Kinds of healthy fleets that look like trouble to a careless eye."""
+
+
+TOGETHER: dict[str, Callable[[Draw, str], None]] = {
+    "engine-down": lambda d, pod: d.fault("kill", pods=[pod]),
+    "engine-hung": lambda d, pod: d.fault("hang", pods=[pod]),
+    "slow-gpu": lambda d, pod: d.fault("clock", pods=[pod], clock=d.strong(0.6, 0.4), bandwidth=d.strong(0.65, 0.45)),
+    "metric-absent-or-renamed": lambda d, pod: d.fault(
+        "drop-series", pods=[pod], families=["vllm:kv_cache_usage_perc"]
+    ),
+    "prefix-unstable-prompt": lambda d, pod: d.fault("traffic", unstable=True),
+}
+"""Faults that can strike one fleet together, on different pods."""
+
+
+def two_at_once(first: str, second: str) -> Recipe:
+    """Both faults, the second two minutes after the first."""
+
+    def recipe(d: Draw) -> None:
+        d.pool(pods=int(d.rng.integers(4, 6)))
+        d.traffic = [d.chat(d.between(0.15, 0.3), Prefixes(10, 2500))]
+        d.router = replace(d.router, policy="round-robin")
+        names = d.names()
+        TOGETHER[first](d, names[0])
+        d.onset += 120
+        TOGETHER[second](d, names[1])
+        d.onset -= 120
+        d.hit, d.accepts = (names[0],), (first, second)
+
+    return recipe
+
+
+PAIRS: dict[str, Recipe] = {f"{a}+{b}": two_at_once(a, b) for a in TOGETHER for b in TOGETHER if a != b}
