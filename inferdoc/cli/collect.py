@@ -9,6 +9,8 @@ import click
 from inferdoc.cli import options
 
 FILE = click.Path(dir_okay=False, path_type=Path)
+COMPACT_SECONDS = 2.0
+"""Compaction stops for scrapes to be stored after so long, and goes on a little later."""
 
 
 @click.command("collect")
@@ -65,7 +67,7 @@ def command(
     from inferdoc.collect.collector import collect, log_feed_from_flag, stop_on_signals
     from inferdoc.collect.discovery import Discovery, pairs_from_flags, target_from_flag, targets_from_config
     from inferdoc.collect.scrape import ScrapeOptions
-    from inferdoc.store import Store, prune
+    from inferdoc.store import Store, compact, prune
     from inferdoc.times import seconds_of
 
     config = options.configuration()
@@ -85,6 +87,12 @@ def command(
     )
     max_age_ms = seconds_of(retention, "--retention") * 1000
     max_bytes = None if retention_mb is None else retention_mb * 1_000_000
+
+    def keep_up() -> bool:
+        """Drop the oldest and compact for a while; whether there is more to compact."""
+        prune(opened, max_age_ms, max_bytes)
+        return not compact(opened, seconds=COMPACT_SECONDS).complete
+
     place = options.store_path(config, store)
     with Store.open(place, "w") as opened, stop_on_signals() as stop:
         stats = collect(
@@ -97,7 +105,7 @@ def command(
             options=scraping,
             eplb=None if eplb_log is None else log_feed_from_flag(eplb_log),
             report=lambda line: click.echo(line, err=True),
-            maintain=lambda: prune(opened, max_age_ms, max_bytes),
+            maintain=keep_up,
         )
         for problem in opened.writer.problems:
             click.echo(f"warning: {problem}", err=True)

@@ -27,6 +27,7 @@ DEFAULT_WORKERS = 256
 _QUEUE_PAGES = 1024
 _REFRESH_SECONDS = 5.0
 _MAINTAIN_SECONDS = 3600.0
+_MAINTAIN_AGAIN_SECONDS = 2.0
 
 
 class Sink(Protocol):
@@ -120,7 +121,8 @@ def collect(
         options: time limits and credentials. The time limit is at most the interval.
         eplb: a vLLM log to follow beside the targets.
         report: gets one line whenever something changes: a target fails, comes back, or sends bad lines.
-        maintain: called at the start and every hour, in the thread that stores; drops old scrapes, for example.
+        maintain: called at the start and every hour, in the thread that stores; drops old scrapes, for example. If
+            it returns True, it has more to do and is called again soon.
         workers: scrapes at the same time.
 
     Raises:
@@ -210,8 +212,8 @@ class _Run:
         while not self._ended:
             now = time.monotonic()
             if maintain is not None and now >= maintain_due:
-                maintain_due = now + _MAINTAIN_SECONDS
-                self._maintain(maintain)
+                more = self._maintain(maintain)
+                maintain_due = time.monotonic() + (_MAINTAIN_AGAIN_SECONDS if more else _MAINTAIN_SECONDS)
             result = self._next_result(min(log_due, maintain_due) - time.monotonic())
             owner = None if eplb is None else eplb.owner(schedule.targets_now)
             if result is not None:
@@ -233,13 +235,15 @@ class _Run:
         self._ended = result is None
         return result
 
-    def _maintain(self, work: Callable[[], object]) -> None:
+    def _maintain(self, work: Callable[[], object]) -> bool:
+        """Do some upkeep; whether there is more to do."""
         try:
-            work()
+            more = work() is True
         except InferdocError as error:
             self.say("store upkeep", str(error))
-        else:
-            self.say("store upkeep", None)
+            return False
+        self.say("store upkeep", None)
+        return more
 
     def discard_rest(self) -> None:
         """Take results nobody will store, so that no thread waits for room."""

@@ -93,7 +93,8 @@ def _rows_of(
     size = dtype.itemsize
     planes = np.frombuffer(data, np.uint8, shape[0] * shape[1] * size, offset).reshape(size, *shape)
     if size == 1:
-        return planes[0, places].view(dtype)
+        single: NDArray[Any] = planes[0, places].view(dtype)
+        return single
     chosen = np.ascontiguousarray(np.moveaxis(planes[:, places], 0, 2))
     found: NDArray[Any] = chosen.view(dtype).reshape(len(places), shape[1])
     return found

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from inferdoc.collect.openmetrics_file import SampleColumns, read_openmetrics
 from inferdoc.collect.samples import Layout, Page, Series
+from inferdoc.store.compaction import compact
 from inferdoc.store.schema import StoreError
 from inferdoc.store.store import Store
 
@@ -30,7 +31,8 @@ SHARED = ("pod", "namespace", "cluster", "node")
 Progress = Callable[[float], None]
 """Called now and then with the share done, 0 to 1."""
 
-_READING_SHARE = 0.8
+_READING_SHARE = 0.75
+_STORING_SHARE = 0.2
 
 TargetLabels = tuple[tuple[str, str], ...]
 
@@ -53,7 +55,8 @@ def import_file(store: Store, source: str | Path | BinaryIO, progress: Progress 
     """Read OpenMetrics text with timestamps, plain or gzip, and store what the store does not hold yet.
 
     source: a path, "-" for standard input, or an open binary stream. The samples are regrouped into scrapes: what one
-    target has at one time. All of it is committed together. What cannot be read is left out and listed in `problems`.
+    target has at one time. All of it is committed together, and the hours gone by are compacted then. What cannot be
+    read is left out and listed in `problems`.
     Raises StoreError if the input cannot be opened, or holds no sample at all; SourceError on a store fault.
     """
     tick = progress or (lambda share: None)
@@ -69,8 +72,12 @@ def import_file(store: Store, source: str | Path | BinaryIO, progress: Progress 
     )
     before = len(store.writer.problems)
     with store.writer.round():
-        _store(store, columns, name, done, lambda share: tick(_READING_SHARE + share * (1 - _READING_SHARE)))
+        _store(store, columns, name, done, lambda share: tick(_READING_SHARE + share * _STORING_SHARE))
     done.problems += [f"{name}: {problem}" for problem in store.writer.problems[before:]]
+    try:
+        compact(store)
+    except StoreError as error:
+        done.problems.append(f"{name}: stored, but not compacted: {error}")
     tick(1.0)
     return done
 
