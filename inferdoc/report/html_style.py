@@ -67,6 +67,7 @@ figcaption strong{font-weight:600}
 .roles{font-size:.78rem;font-weight:600;text-transform:uppercase;letter-spacing:.04em;color:var(--soft)}
 .draw{overflow-x:auto;margin:.4rem 0 0}
 svg{display:block;width:100%;min-width:400px;height:auto}
+svg.wide{min-width:760px}
 svg text{font:11.5px system-ui,-apple-system,"Segoe UI",Roboto,"Liberation Sans",sans-serif;fill:var(--soft)}
 .facts{font-size:.87rem;margin:.3rem 0 0}
 .key{display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;margin:.4rem 0 .8rem;padding:0;list-style:none;font-size:.87rem;
@@ -94,10 +95,10 @@ svg text.strong{fill:var(--text);font-weight:600}
 .unsure.critical{fill:var(--critical)}.unsure.warning{fill:var(--warning)}.unsure.info{fill:var(--info)}
 .gap{fill:var(--peer);fill-opacity:.6}
 .scroll{overflow-x:auto}
-table{border-collapse:collapse;width:100%;font-size:.92rem}
+table{border-collapse:collapse;width:100%;min-width:620px;font-size:.92rem;overflow-wrap:break-word}
 th,td{text-align:left;vertical-align:top;padding:.35rem .8rem .35rem 0;border-bottom:1px solid var(--line)}
 th{color:var(--soft);font-weight:600;white-space:nowrap}
-td.when,td.num{white-space:nowrap;font-variant-numeric:tabular-nums}
+td.when,td.kind,td.num{white-space:nowrap;font-variant-numeric:tabular-nums}
 td.num,th.num{text-align:right}
 ol.steps{padding-left:1.4rem}
 ol.steps li{margin:.7rem 0}
@@ -112,9 +113,9 @@ main{max-width:none;padding:0}
 .plots{grid-template-columns:1fr 1fr}
 figure,tr,ol.steps li,dl.pairs{break-inside:avoid}
 h2,h3{break-after:avoid}
-svg{min-width:0}
-details::details-content{content-visibility:visible;display:block}
-details>summary{list-style:none}
+svg,svg.wide,table{min-width:0}
+svg text{font-size:13px}
+details{display:none}
 a[href]::after{content:" (" attr(href) ")";font-size:.85em}
 *{-webkit-print-color-adjust:exact;print-color-adjust:exact}
 }

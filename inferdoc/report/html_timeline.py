@@ -70,7 +70,7 @@ def _table(moments: list[Moment]) -> str:
     left_out = len(moments) - len(shown)
     rows = "".join(
         f'<tr><td class="when"><time datetime="{escape(m.at)}">{escape(day_and_clock(m.at))}</time></td>'
-        f"<td>{escape(m.kind)}</td><td>{escape(m.where)}</td><td>{escape(m.detail)}</td></tr>"
+        f'<td class="kind">{escape(m.kind)}</td><td>{escape(m.where)}</td><td>{escape(m.detail)}</td></tr>'
         for m in shown
     )
     heads = "".join(f'<th scope="col">{word}</th>' for word in ("when (UTC)", "what", "where", "seen"))
@@ -110,7 +110,7 @@ def _drawing(answer: Diagnosis) -> str:
         f"{f.id} since {f.onset}{'' if f.ended is None else ' until ' + f.ended}" for f in shown
     )
     title = f'<title id="timeline-t">{escape(words)}. The table below says the same.</title>'
-    head = f'<svg viewBox="0 0 {number(WIDTH)} {number(height)}" role="img" aria-labelledby="timeline-t">'
+    head = f'<svg class="wide" viewBox="0 0 {number(WIDTH)} {number(height)}" role="img" aria-labelledby="timeline-t">'
     return f"{head}{title}{''.join(parts)}</svg>"
 
 
