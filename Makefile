@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint types format generate bench clean
+.PHONY: demo test lint types format generate bench docs clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/inferdoc demo
@@ -33,8 +33,13 @@ bench: $(VENV)/.installed-test
 	@$(BIN)/python benchmarks/store.py
 	@$(BIN)/python benchmarks/diagnose.py
 
+# The documentation site in build/site; every cause at /runbooks/<id>/. Needs the network for the first installation only.
+docs: $(VENV)/.installed-docs
+	@rm -rf build/site
+	@$(BIN)/python docs/site/build.py build/site
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build/site .pytest_cache .mypy_cache .ruff_cache
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -54,4 +59,8 @@ $(VENV)/.installed-test: $(VENV)/.installed
 
 $(VENV)/.installed-dev: $(VENV)/.installed-test
 	@$(PIP) install --editable '.[test,dev]'
+	@touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	@$(PIP) install --editable '.[docs]'
 	@touch $@
