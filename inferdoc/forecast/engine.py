@@ -42,6 +42,7 @@ class Request:
     holidays: Collection[date] = ()
     history_days: float = HISTORY_DAYS
     keep_outages: bool = False
+    never_abstain: bool = False
 
 
 def forecast(series: LoadSeries, request: Request) -> Forecast:
@@ -112,6 +113,8 @@ def _make(rows: Rows, series: LoadSeries, request: Request) -> tuple[Made, dict[
     errors = {name: _mae(combined.trials, past) for name, past in {made.method: made.past, **rivals}.items()}
     skill = _skill(combined.trials, made.past, rivals["flat"])
     reason = _reason_to_abstain(series, made, skill)
+    if reason and request.never_abstain:
+        reason = ""
     if reason and request.model == "combination":
         name = best_baseline(combined.trials, rivals)
         past = rivals[name]

@@ -19,14 +19,14 @@ def without_outages(series: LoadSeries) -> LoadSeries:
 
     A drop is a run of bins below a tenth of the lower quartile of that time of day. It is taken for an outage when it
     touches a gap in the data (a bin that was only partly collected, a collector dying or coming back), or when it is
-    complete silence of half an hour or more in a series that is otherwise zero less than one time in twenty. Nights and
+    complete silence of half an hour or more in a series that is zero less than one time in twenty outside of drops. Nights and
     weekends that are always quiet are inside their own quartile."""
     low = _usual_low(series)
     with np.errstate(invalid="ignore"):
         drop = series.values < DROP * low
     mask = np.zeros(len(drop), dtype=bool)
-    zeros, known = series.values == 0, int(np.isfinite(series.values).sum())
-    silence_is_foreign = known > 0 and zeros.sum() / known < FOREIGN_SHARE
+    zeros, ordinary = series.values == 0, np.isfinite(series.values) & ~drop
+    silence_is_foreign = bool(ordinary.any()) and zeros[ordinary].mean() < FOREIGN_SHARE
     bad = []
     for a, b in _runs(drop):
         silent = bool(zeros[a:b].all()) and (b - a) * series.step >= MIN_MINUTES * 60

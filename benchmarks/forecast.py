@@ -1,0 +1,426 @@
+"""How good the forecasts and the prewarm floors are, beside their free rivals and the load predictors of the field.
+
+    .venv/bin/python benchmarks/forecast.py FOLDER [--part accuracy --part prewarm ...] [--origins 12] [--slow]
+
+FOLDER holds `*.csv.gz` series of 5-minute bins (`timestamp,value`) and, where known, `tz.json` (series -> IANA zone).
+Prints Markdown tables: accuracy of a day ahead against the naive forecasts (the naive floor stands in every table), one
+interval ahead against the field's predictors, abstentions, clock changes and outages, prewarm replays at 3, 5 and 10
+minutes of cold start, and seconds and memory for 100 pools. Protocol: at most 28 days before each origin, 288 steps
+ahead, origins evenly over the last third of a series, gaps count in no metric. Series of tokens are scored apart, as
+data that no choice of the method looked at."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from inferdoc.forecast.calendar import fold, local_seconds, zone_of
+from inferdoc.forecast.csvfile import from_csv
+from inferdoc.forecast.engine import Request, forecast
+from inferdoc.forecast.series import DAY, LoadSeries
+from inferdoc.prewarm.backtest import Report, Trial, backtest
+from inferdoc.prewarm.week import jumps
+
+AHEAD = 288
+WEEK = 2016
+TRAIN_DAYS = 28
+PARTS = ("accuracy", "field", "abstain", "robust", "prewarm", "speed")
+Method = Callable[[LoadSeries, str, int], tuple[np.ndarray, np.ndarray]]
+
+
+@dataclass
+class Score:
+    """Of one method on one series: sums over origins."""
+
+    mase: list[float]
+    error: float = 0.0
+    load: float = 0.0
+    pin: float = 0.0
+    under: int = 0
+    count: int = 0
+    seconds: float = 0.0
+
+    def row(self) -> tuple[float, float, float, float, float]:
+        each = self.seconds / max(len(self.mase), 1)
+        return float(np.mean(self.mase)), self.error / self.load, self.pin / self.load, self.under / self.count, each
+
+
+def read(folder: Path) -> tuple[dict[str, LoadSeries], dict[str, str]]:
+    zones: dict[str, str] = {}
+    if (folder / "tz.json").exists():
+        zones = json.loads((folder / "tz.json").read_text())
+    found = {p.name.removesuffix(".csv.gz"): from_csv(str(p)) for p in sorted(folder.glob("*.csv.gz"))}
+    long = {n: s for n, s in found.items() if s.days >= 12}
+    return long, {n: next((z for k, z in zones.items() if n.startswith(k)), "UTC") for n in long}
+
+
+def origins(series: LoadSeries, count: int, ahead: int = AHEAD) -> list[int]:
+    length = len(series.values)
+    return [round(x) for x in np.linspace(max(length * 2 // 3, 8 * AHEAD), length - ahead, count)]
+
+
+def known(series: LoadSeries, at: int) -> LoadSeries:
+    return series.before(series.start + at * series.step, TRAIN_DAYS)
+
+
+def score(series: LoadSeries, zone: str, method: Method, count: int, ahead: int = AHEAD) -> Score:
+    made = Score([])
+    for at in origins(series, count, ahead):
+        past, actual = known(series, at), series.values[at : at + ahead]
+        scale = float(np.nanmean(np.abs(past.values[WEEK:] - past.values[:-WEEK])))
+        began = time.perf_counter()
+        p50, p95 = method(past, zone, ahead)
+        made.seconds += time.perf_counter() - began
+        good = np.isfinite(actual)
+        if not good.any():
+            continue
+        error = np.abs(actual - p50)[good]
+        made.mase.append(float(error.mean()) / scale)
+        made.error += float(error.sum())
+        made.load += float(actual[good].sum())
+        over = (actual - p95)[good]
+        made.pin += float(np.maximum(0.95 * over, -0.05 * over).sum())
+        made.under += int((over <= 0).sum())
+        made.count += int(good.sum())
+    return made
+
+
+def ours(model: str, abstaining: bool = False) -> Method:
+    def method(past: LoadSeries, zone: str, ahead: int) -> tuple[np.ndarray, np.ndarray]:
+        request = Request(ahead * past.step, zone, model=model)
+        if not abstaining:
+            request = replace(request, never_abstain=True)
+        made = forecast(past, request)
+        return made.p50, made.p95
+
+    return method
+
+
+def naive(name: str) -> Method:
+    """A rival, with the 95 % of its own past errors (in square-root space) as band."""
+
+    def method(past: LoadSeries, zone: str, ahead: int) -> tuple[np.ndarray, np.ndarray]:
+        from inferdoc.forecast.baselines import BASELINES
+        from inferdoc.forecast.paths import Folded, fill_gaps
+
+        rows = fold(past, ZoneInfo(zone), ahead)
+        folded = Folded(rows, fill_gaps(rows))
+        made = BASELINES[name](folded, rows.count, rows.ahead)
+        assert made is not None
+        center = made[rows.row, rows.col]
+        errors = []
+        for upto in range(8, rows.count):
+            then = BASELINES[name](folded, upto, 1)
+            assert then is not None
+            errors.append(rows.z[upto] - then[0])
+        known_errors = np.concatenate(errors) if errors else np.zeros(1)
+        shift = float(np.nanquantile(known_errors, 0.95))
+        return center**2, np.maximum(center + shift, 0.0) ** 2
+
+    return method
+
+
+def prophet(past: LoadSeries, zone: str, ahead: int) -> tuple[np.ndarray, np.ndarray]:
+    """Prophet with daily and weekly seasons on 15-minute sums, on the local clock."""
+    import logging
+
+    import pandas as pd
+    from prophet import Prophet
+
+    logging.getLogger("cmdstanpy").setLevel(logging.ERROR)
+    coarse = past.coarser(900)
+    clock = pd.to_datetime(local_seconds(coarse.times, zone_of(zone)), unit="s")
+    model = Prophet(daily_seasonality=True, weekly_seasonality=True, yearly_seasonality=False, interval_width=0.9)
+    model.fit(pd.DataFrame({"ds": clock, "y": coarse.values}).dropna())
+    steps = coarse.end + 900 * np.arange(-(-ahead // 3) + 1)
+    made = model.predict(pd.DataFrame({"ds": pd.to_datetime(local_seconds(steps, zone_of(zone)), unit="s")}))
+    shift = (past.end - coarse.end) // past.step
+    pick = slice(shift, shift + ahead)
+    p50, p95 = (np.repeat(np.maximum(made[c].to_numpy(), 0.0), 3)[pick] / 3 for c in ("yhat", "yhat_upper"))
+    return p50, np.maximum(p50, p95)
+
+
+def accuracy(folder: Path, count: int, slow: bool) -> None:
+    """Tables 1 and 2: a day ahead."""
+    loads, zones = read(folder)
+    methods: dict[str, tuple[Method, int]] = {
+        "combination": (ours("combination"), count),
+        "as printed (baseline where it abstains)": (ours("combination", abstaining=True), count),
+        "time of week, 4 weeks": (naive("time-of-week"), count),
+        "last week": (naive("last-week"), count),
+        "yesterday": (naive("yesterday"), count),
+        "flat level, 7 days": (naive("flat"), count),
+        "last value": (naive("last-value"), count),
+    }
+    if slow:
+        methods["sarima (2 origins)"] = (ours("sarima"), 2)
+        methods["dhr (2 origins)"] = (ours("dhr"), 2)
+        try:
+            import prophet as found
+
+            assert found
+            methods["Prophet (4 origins)"] = (prophet, 4)
+        except ImportError:
+            print("Prophet is not installed: left out\n", file=sys.stderr)
+    groups = {
+        "requests": [n for n in loads if "tokens" not in n],
+        "tokens (no choice looked at these)": [n for n in loads if "tokens" in n],
+    }
+    for group, names in groups.items():
+        if not names:
+            continue
+        print(f"\n### A day ahead, {group}: {len(names)} series, {count} origins each\n")
+        print("| method | MASE | WAPE | pin95 | cover95, pooled | least | most | s per forecast |")
+        print("|---|---|---|---|---|---|---|---|")
+        detail: dict[str, dict[str, Score]] = {}
+        for label, (method, number) in methods.items():
+            detail[label] = {n: score(loads[n], zones[n], method, number) for n in names}
+            rows = [s.row() for s in detail[label].values()]
+            mase, wape, pin, _, each = (float(np.mean(c)) for c in zip(*rows, strict=True))
+            pooled = sum(s.under for s in detail[label].values()) / sum(s.count for s in detail[label].values())
+            low, high = min(r[3] for r in rows), max(r[3] for r in rows)
+            print(
+                f"| {label} | {mase:.3f} | {wape:.3f} | {pin:.4f} "
+                f"| {pooled:.3f} | {low:.3f} | {high:.3f} | {each:.3f} |"
+            )
+        print("\n| series | last week | yesterday | time of week | combination | / last week | WAPE | cover95 |")
+        print("|---|---|---|---|---|---|---|---|")
+        for n in names:
+            week, day, tow = (detail[k][n].row()[0] for k in ("last week", "yesterday", "time of week, 4 weeks"))
+            mase, wape, _, cover, _ = detail["combination"][n].row()
+            print(
+                f"| {n} | {week:.2f} | {day:.2f} | {tow:.2f} | {mase:.2f} "
+                f"| {mase / week:.2f} | {wape:.3f} | {cover:.3f} |"
+            )
+
+
+def kalman(values: np.ndarray, last: int, ahead: int) -> np.ndarray:
+    """Local linear trend with fixed noise (level 1.0, trend 0.1, observation 10): Dynamo's `kalman` by its defaults."""
+    state, spread = np.array([values[0], 0.0]), np.eye(2) * 100.0
+    move, noise, seen = np.array([[1.0, 1.0], [0.0, 1.0]]), np.diag([1.0, 0.1]), np.array([1.0, 0.0])
+    made = np.empty(last)
+    for i in range(len(values)):
+        state, spread = move @ state, move @ spread @ move.T + noise
+        if i >= len(values) - last:
+            made[i - len(values) + last] = state[0] + (ahead - 1) * state[1]
+        gain = spread @ seen / (seen @ spread @ seen + 10.0)
+        state = state + gain * (values[i] - seen @ state)
+        spread = spread - np.outer(gain, seen @ spread)
+    return np.maximum(made, 0.0)
+
+
+def auto_arima(values: np.ndarray, last: int, ahead: int) -> np.ndarray:
+    """ARIMA without a season, order chosen once on a cold start (two days), then filtered along: Dynamo's `arima`. The
+    order comes from pmdarima where it is installed, else from a small grid by AIC."""
+    from statsmodels.tsa.arima.model import ARIMA
+
+    train = values[-last - 2 * AHEAD : -last]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            import pmdarima
+
+            order = pmdarima.auto_arima(train, seasonal=False, suppress_warnings=True, error_action="ignore").order
+        except ImportError:
+            grid = [(p, 1, q) for p in range(3) for q in range(3) if p + q]
+            order = min(grid, key=lambda o: float(ARIMA(train, order=o).fit().aic))
+        fitted = ARIMA(train, order=order).fit()
+        made = np.empty(last)
+        state = fitted
+        for i in range(last):
+            at = len(values) - last + i
+            if i % 12 == 0:
+                state = fitted.apply(values[max(0, at - 2 * AHEAD) : at])
+            else:
+                state = state.append(values[at - 1 : at], refit=False)
+            made[i] = state.forecast(ahead)[-1]
+    return np.maximum(made, 0.0)
+
+
+def field(folder: Path, _count: int, slow: bool) -> None:
+    """Table 3: one and three intervals ahead, as the planners of the field look."""
+    loads, zones = read(folder)
+    names = [n for n in loads if "tokens" not in n]
+    every = 12
+    steps = (1, 3)
+    labels = ["last value (Dynamo constant)", "Kalman, Dynamo's defaults", "yesterday", "ours"]
+    if slow:
+        labels.insert(1, "ARIMA, cold start (Dynamo arima)")
+    found: dict[str, dict[int, list[float]]] = {label: {s: [] for s in steps} for label in labels}
+    for n in names:
+        series = loads[n]
+        values = series.values
+        filled = values[np.maximum.accumulate(np.where(np.isfinite(values), np.arange(len(values)), 0))]
+        filled = np.nan_to_num(filled)
+        last = 4 * AHEAD if not slow else AHEAD
+        first = len(values) - last
+        for s in steps:
+            ends = np.arange(first, len(values) - s + 1)
+            target = values[ends + s - 1]
+            picked = np.isfinite(target) & ((ends - first) % every == 0)
+            guesses = {
+                labels[0]: filled[ends - 1],
+                "Kalman, Dynamo's defaults": kalman(filled, last, s)[: len(ends)],
+                "yesterday": filled[ends + s - 1 - AHEAD],
+            }
+            if slow:
+                guesses["ARIMA, cold start (Dynamo arima)"] = auto_arima(filled, last, s)[: len(ends)]
+            mine = np.full(len(ends), np.nan)
+            for i in np.flatnonzero(picked):
+                request = Request(s * series.step, zones[n], never_abstain=True)
+                mine[i] = forecast(known(series, int(ends[i])), request).p50[-1]
+            guesses["ours"] = mine
+            for label, guess in guesses.items():
+                found[label][s].append(float(np.abs(target - guess)[picked].sum() / target[picked].sum()))
+    print(
+        f"\n### One and three intervals ahead: WAPE, last {1 if slow else 4} day(s), each hour, {len(names)} series\n"
+    )
+    print("| predictor | 5 min | 15 min |\n|---|---|---|")
+    for label in labels:
+        print(f"| {label} | {np.mean(found[label][1]):.3f} | {np.mean(found[label][3]):.3f} |")
+
+
+def abstain(folder: Path, count: int, _slow: bool) -> None:
+    """Table 4: where it abstains."""
+    loads, zones = read(folder)
+    print(f"\n### Abstention: at the end of each series, and at {2 * count} origins in its last third\n")
+    print("| series | skill at the end | abstains | skill over the origins | abstains at |\n|---|---|---|---|---|")
+    for n, series in loads.items():
+        end = forecast(known(series, len(series.values)), Request(DAY, zones[n]))
+        rest = [forecast(known(series, at), Request(DAY, zones[n])) for at in origins(series, 2 * count)]
+        skills = [r.skill for r in rest if r.skill is not None]
+        silent = sum(r.abstained for r in rest)
+        shown = f"{end.skill:.2f} | {'yes' if end.abstained else 'no'} | {min(skills):.2f} to {max(skills):.2f}"
+        print(f"| {n} | {shown} | {silent} of {len(rest)} |")
+
+
+def day_errors(series: LoadSeries, zone: str, first: int, days: int) -> float:
+    """WAPE of day-ahead forecasts made at each of `days` local midnights from Unix seconds `first` on."""
+    error = load = 0.0
+    for day in range(days):
+        at = (first + day * DAY - series.start) // series.step
+        actual = series.values[at : at + AHEAD]
+        p50 = forecast(known(series, at), Request(DAY, zone, never_abstain=True)).p50[: len(actual)]
+        good = np.isfinite(actual)
+        error += float(np.abs(actual - p50)[good].sum())
+        load += float(actual[good].sum())
+    return error / load
+
+
+def robust(folder: Path, _count: int, _slow: bool) -> None:
+    """Tables 5 and 6: clock changes, and outages stored as zeros."""
+    from datetime import UTC, datetime
+
+    loads, zones = read(folder)
+    print("\n### The week after a clock change: WAPE of a day ahead\n")
+    print("| series | change | week before | week after, local phase | ratio | week after, phase in UTC |")
+    print("|---|---|---|---|---|---|")
+    for n, series in loads.items():
+        begin = datetime.fromtimestamp(series.start, UTC)
+        for jump in jumps(zone_of(zones[n]), begin, round(series.days)):
+            at = int(jump.at.timestamp())
+            midnight = at - int(local_seconds(np.array([at]), zone_of(zones[n]))[0]) % DAY + DAY
+            if midnight - 14 * DAY < series.start + 8 * DAY or midnight + 8 * DAY > series.end:
+                continue
+            before = day_errors(series, zones[n], midnight - 8 * DAY, 7)
+            after, utc = (day_errors(series, z, midnight, 7) for z in (zones[n], "UTC"))
+            print(f"| {n} | {jump.at:%Y-%m-%d} | {before:.3f} | {after:.3f} | {after / before:.2f} | {utc:.3f} |")
+    print("\n### Ten days after the longest gap: WAPE with the gap, with zeros in it, and with zeros kept\n")
+    print("| series | gap | marked as gap | stored as zeros | ratio | zeros kept |\n|---|---|---|---|---|---|")
+    for n, series in loads.items():
+        longest = max(series.gaps(), key=lambda g: g[1] - g[0], default=(0, 0))
+        hours = (longest[1] - longest[0]) / 3600
+        if hours < 3 or longest[1] + 11 * DAY > series.end or longest[0] - 8 * DAY < series.start:
+            continue
+        zeros = replace(series, values=series.values.copy())
+        a, b = ((edge - series.start) // series.step for edge in longest)
+        zeros.values[a:b] = 0.0
+        first = longest[1] + DAY
+        plain, filled = day_errors(series, zones[n], first, 10), day_errors(zeros, zones[n], first, 10)
+        kept = kept_errors(zeros, zones[n], first, 10)
+        print(f"| {n} | {hours:.0f} h | {plain:.3f} | {filled:.3f} | {filled / plain:.2f} | {kept:.3f} |")
+
+
+def kept_errors(series: LoadSeries, zone: str, first: int, days: int) -> float:
+    error = load = 0.0
+    for day in range(days):
+        at = (first + day * DAY - series.start) // series.step
+        actual = series.values[at : at + AHEAD]
+        request = Request(DAY, zone, never_abstain=True, keep_outages=True)
+        p50 = forecast(known(series, at), request).p50[: len(actual)]
+        good = np.isfinite(actual)
+        error += float(np.abs(actual - p50)[good].sum())
+        load += float(actual[good].sum())
+    return error / load
+
+
+def prewarm(folder: Path, _count: int, _slow: bool) -> None:
+    """Tables 7 and 8: what prewarming is worth."""
+    loads, zones = read(folder)
+    names = [n for n in loads if "tokens" not in n]
+    at_five: dict[str, Report] = {}
+    for cold in (3, 5, 10):
+        reports = {n: backtest(loads[n], Trial(cold * 60, zone=zones[n])) for n in names}
+        rhythmic = {n: r for n, r in reports.items() if r.abstained < 0.5}
+        if cold == 5:
+            at_five = reports
+        print(f"\n### Prewarm, cold start {cold} min: last 4 days, mean of {len(rhythmic)} series with rhythm\n")
+        print("| policy | overload | cut | hours / oracle | series worse than reactive |\n|---|---|---|---|---|")
+        for policy in next(iter(rhythmic.values())).outcomes:
+            cuts = [c for r in rhythmic.values() if (c := r.cut(policy)) is not None]
+            over = 100 * float(np.mean([r.outcomes[policy].overload for r in rhythmic.values()]))
+            hours = float(np.mean([r.hours_ratio(policy) for r in rhythmic.values()]))
+            worse = sum(r.outcomes[policy].overload > r.outcomes["reactive"].overload for r in reports.values())
+            print(f"| {policy} | {over:.3f} % | {np.mean(cuts):.1%} | {hours:.2f} | {worse} |")
+    print("\n### Per series at 5 min: overload % / hours to oracle\n")
+    policies = ("reactive", "naive floor", "economy", "balanced", "safe", "balanced, scheduled")
+    print("| series | " + " | ".join(policies) + " | abstains |\n|---" + "|---" * (len(policies) + 1) + "|")
+    for n, report in at_five.items():
+        cells = [f"{100 * report.outcomes[p].overload:.2f} / {report.hours_ratio(p):.2f}" for p in policies]
+        print(f"| {n} | " + " | ".join(cells) + f" | {report.abstained:.0%} |")
+
+
+def speed(_folder: Path, _count: int, _slow: bool) -> None:
+    """Table 9: seconds and memory."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print("\n### Speed: synthetic pools of 4 weeks at 5 minutes, one process, one core\n")
+    print("| pools | CPU seconds | per pool | wall seconds | peak MB | of it imports |\n|---|---|---|---|---|---|")
+    rng = np.random.default_rng(1)
+    hours = np.arange(28 * AHEAD) % AHEAD / 12
+    for count in (25, 50, 100):
+        began, worked = time.perf_counter(), time.process_time()
+        for _ in range(count):
+            values = rng.poisson(200 + 180 * np.sin((hours - 9) / 24 * 2 * np.pi)).astype(float)
+            forecast(LoadSeries(1_772_409_600, 300, values), Request(DAY, "Europe/Berlin"))
+        took, worked = time.perf_counter() - began, time.process_time() - worked
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(f"| {count} | {worked:.1f} | {worked / count:.3f} | {took:.1f} | {peak:.0f} | {before:.0f} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--part", action="append", choices=PARTS, help="only these parts (default: all)")
+    parser.add_argument("--origins", type=int, default=12)
+    parser.add_argument(
+        "--slow", action="store_true", help="also named models, cold-started ARIMA, Prophet if installed"
+    )
+    asked = parser.parse_args()
+    for part in asked.part or PARTS:
+        began = time.perf_counter()
+        globals()[part](asked.folder, asked.origins, asked.slow)
+        print(f"{part}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
