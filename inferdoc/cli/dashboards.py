@@ -1,10 +1,55 @@
-"""`inferdoc dashboards`."""
+"""`inferdoc dashboards`: Grafana boards from rows of signals."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
+from inferdoc.cli import options
 
-@click.command("dashboards")
+OUT = click.option(
+    "--out",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("dashboards/generated"),
+    show_default=True,
+    metavar="DIR",
+    help="The folder of the generated files.",
+)
+
+
+@click.group("dashboards", short_help="Grafana dashboards from the declared signals.")
 def command() -> None:
-    """..."""
+    """Dashboards for Grafana 10.4 and later, ready for file provisioning: data source and scope are variables."""
+
+
+@command.command("build")
+@OUT
+@click.option("--check", is_flag=True, help="Write nothing; exit 1 where the files are out of date.")
+@click.option(
+    "--runbook-base", metavar="URL", help="Runbooks lie under it (default: `runbook_base` of the configuration)."
+)
+def build(folder: Path, check: bool, runbook_base: str | None) -> int:
+    """Write one JSON file per board of the catalogue."""
+    from inferdoc.generate.boards import build_boards
+    from inferdoc.generate.links import links_of
+
+    config = options.configuration()
+    changed = build_boards(options.catalogue(config), links_of(config.links, runbook_base), folder, check=check)
+    for line in changed:
+        click.echo(line)
+    return 1 if check and changed else 0
+
+
+@command.command("check")
+@OUT
+def check(folder: Path) -> int:
+    """Lint the generated boards; parse their queries where promtool is installed."""
+    from inferdoc.generate.boards import check_boards
+
+    problems, summary = check_boards(folder)
+    for line in problems:
+        click.echo(line)
+    click.echo(summary, err=True)
+    return 1 if problems else 0

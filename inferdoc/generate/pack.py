@@ -13,7 +13,7 @@ from inferdoc.generate.cause_rules import Rule, cause_rule
 from inferdoc.generate.document import MARK, yaml_text
 from inferdoc.generate.links import Links
 from inferdoc.generate.operational import load_operational, operational_rules, operational_test
-from inferdoc.generate.recorded import INTERVAL, recorded
+from inferdoc.generate.recorded import INTERVAL, Recorded, recorded
 from inferdoc.generate.rule_tests import cause_test
 from inferdoc.generate.slo import load_slos, slo_records, slo_rules
 from inferdoc.generate.slo_tests import slo_test
@@ -47,8 +47,7 @@ class Pack:
 def build_pack(catalogue: Catalogue, links: Links) -> Pack:
     """The alert pack of a catalogue. Raises CatalogueError or InferdocError where a declaration cannot become rules."""
     rendering = recorded(catalogue)
-    answers = {recipe.id: cause_rule(recipe, catalogue, rendering, links) for recipe in catalogue.recipes.values()}
-    causes = {name: rule for name, rule in answers.items() if isinstance(rule, Rule)}
+    causes, none = build_rules(catalogue, links, rendering)
     slos = load_slos(catalogue.overlays)
     objectives = slo_rules(slos, links)
     monitoring = load_operational(catalogue.overlays)
@@ -84,8 +83,17 @@ def build_pack(catalogue: Catalogue, links: Links) -> Pack:
     for each in monitoring.alerts:
         test = operational_test(each, watched[each.alert], RULE_FILES, groups)
         files[TESTS / f"{each.alert}_test.yaml"] = yaml_text(test, f"promtool test rules on {each.alert}.")
-    none = {name: why for name, why in answers.items() if isinstance(why, str)}
     return Pack(files, [*causes.values(), *objectives, *about_monitoring], none)
+
+
+def build_rules(
+    catalogue: Catalogue, links: Links, rendering: Recorded | None = None
+) -> tuple[dict[str, Rule], dict[str, str]]:
+    """The rules of the causes, and of those without one why."""
+    told = rendering or recorded(catalogue)
+    answers = {recipe.id: cause_rule(recipe, catalogue, told, links) for recipe in catalogue.recipes.values()}
+    rules = {name: rule for name, rule in answers.items() if isinstance(rule, Rule)}
+    return rules, {name: why for name, why in answers.items() if isinstance(why, str)}
 
 
 def _by_hand(name: str, catalogue: Catalogue) -> str | None:

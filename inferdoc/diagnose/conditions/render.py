@@ -34,7 +34,8 @@ LIKE: Mapping[Level, tuple[str, ...]] = {
 FUNCTIONS = {"last": "", "max": "max_over_time", "mean": "avg_over_time", "rate": "rate", "increase": "increase"}
 SCRAPED = ("cluster", "namespace", "job", "instance")
 ENGINE_SIGN = "vllm:num_requests_running"
-SEEN_WITHIN = "1d"
+SEEN = f"present_over_time({ENGINE_SIGN}[1d])"
+"""The targets that are, or within a day were, engines: `up` alone also counts every other exporter."""
 MIN_OBSERVATIONS = 20
 """A quantile, mean or share of fewer events in the window says nothing."""
 FENCE = 1.5
@@ -68,7 +69,8 @@ class Said:
 class Rendering:
     """signals, tiers: the catalogue; window: of rates; history, lag: what a relative condition compares with (the
     stretch `history`, ending `lag` ago); extra: matchers added to every selector (dashboard variables); by: labels
-    kept, where not those of the signal's level; smooth: gauges as the mean of the window, not the newest sample."""
+    kept, where not those of the signal's level; smooth: gauges as the mean of the window, not the newest sample; engines:
+    series of the targets whose `up` is that of an engine."""
 
     signals: Mapping[str, Signal]
     tiers: Tiers
@@ -78,12 +80,13 @@ class Rendering:
     extra: tuple[Matcher, ...] = ()
     by: tuple[str, ...] | None = None
     smooth: bool = False
+    engines: str = SEEN
 
     def level(self, signal: str) -> Level:
         return self.signals[signal].level
 
     def labels(self, signal: str) -> tuple[str, ...]:
-        return self.by or BY_IN_RULES[self.level(signal)]
+        return BY_IN_RULES[self.level(signal)] if self.by is None else self.by
 
     def threshold(self, value: float | str) -> str:
         """A number as it stands in the rule: named thresholds take the cautious default of tiers.yaml."""
@@ -149,22 +152,24 @@ class Rendering:
 
     def volume(self, name: str) -> str | None:
         """How many events of the window a quantile, mean or share rests on; None where that is not the question."""
+        part = self.counted(name)
+        return None if part is None else self._operand(part, name)
+
+    def counted(self, name: str) -> Operand | None:
+        """The events a quantile, mean or share rests on: the observations, or what a share is a share of."""
         found = self.reading(name)
         if found is None:
             return None
         histogram = found.quantile or found.mean
         if histogram:
-            return self._operand(observations(histogram, found, self.level(name)), name)
+            return observations(histogram, found, self.level(name))
         if self.signals[name].unit != "ratio" or not found.formula:
             return None
         below = _denominator(formula.parse(found.formula))
-        if not isinstance(below, ast.Name):
+        if not isinstance(below, ast.Name) or found.terms[below.id].rate is None:
             return None
         term = found.terms[below.id]
-        if term.rate is None:
-            return None
-        counted = operand(Term(increase=term.rate, match=term.match, agg=term.agg), self.level(name))
-        return None if counted is None else self._operand(counted, name)
+        return operand(Term(increase=term.rate, match=term.match, agg=term.agg), self.level(name))
 
     # ---- how a reading is said -----------------------------------------------------------------------------------
 
@@ -220,12 +225,8 @@ class Rendering:
         if self.level(name) == "gpu":
             inner = owner(inner)
         if part.name == "up":
-            inner = f"{inner} and on ({', '.join(SCRAPED)}) {self.engines()}"
+            inner = f"{inner} and on ({', '.join(SCRAPED)}) {self.engines}"
         return f"{part.agg} by ({labels}) ({inner})"
-
-    def engines(self) -> str:
-        """The targets that are, or within a day were, engines: `up` alone also counts every other exporter."""
-        return f"present_over_time({selector(ENGINE_SIGN, self.extra)}[{SEEN_WITHIN}])"
 
 
 def clause(text: str) -> str:

@@ -1,0 +1,42 @@
+"""`python -m inferdoc.generate [--check]`: everything that is generated into the checkout."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from inferdoc.catalogue.content import content_root
+from inferdoc.catalogue.load import load_catalogue
+from inferdoc.errors import InferdocError
+from inferdoc.generate.alerts import build_alerts
+from inferdoc.generate.boards import build_boards
+from inferdoc.generate.links import Links
+from inferdoc.generate.runbook_sections import update_pages
+
+
+def generate(root: Path, *, check: bool = False) -> list[str]:
+    """Bring alerts/generated, dashboards/generated and the runbook pages under a root up to date; what differed."""
+    catalogue, links = load_catalogue(), Links()
+    changed, _ = build_alerts(catalogue, links, root / "alerts" / "generated", check=check)
+    changed += build_boards(catalogue, links, root / "dashboards" / "generated", check=check)
+    return changed + update_pages(root / "runbooks", check, catalogue)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit code 1 where --check finds something out of date, 2 where a declaration is wrong."""
+    parser = argparse.ArgumentParser(prog="python -m inferdoc.generate", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where something is out of date")
+    asked = parser.parse_args(arguments)
+    try:
+        changed = generate(content_root(), check=asked.check)
+    except InferdocError as error:
+        print(f"inferdoc: {error}", file=sys.stderr)
+        return error.exit_code
+    for line in changed:
+        print(line)
+    return 1 if asked.check and changed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

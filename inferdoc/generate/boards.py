@@ -1,0 +1,88 @@
+"""Building and checking the boards on disk."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.errors import InferdocError
+from inferdoc.generate import promtool
+from inferdoc.generate.board import load_boards, panels
+from inferdoc.generate.board_lint import problems, queries
+from inferdoc.generate.document import write, yaml_text
+from inferdoc.generate.links import Links
+
+VARIABLES = (("$__rate_interval", "5m"), ("$__interval", "1m"), ("$__range", "1h"))
+
+
+def build_boards(catalogue: Catalogue, links: Links, folder: Path, *, check: bool = False) -> list[str]:
+    """Bring a folder up to date; returns what differed (with `check` it still does).
+
+    Raises CatalogueError where a board file is wrong, InferdocError where the folder cannot be written.
+    """
+    from inferdoc.generate.grafana import dashboard, text
+
+    files = {}
+    for name, (board, path) in load_boards(catalogue.overlays).items():
+        files[Path(f"{name}.json")] = text(dashboard(board, panels(board, path, catalogue, links), links))
+    return write(files, folder, check=check)
+
+
+def check_boards(folder: Path) -> tuple[list[str], str]:
+    """Problems, one line each, and a summary. Raises InferdocError where there is no dashboard to check."""
+    paths = sorted(folder.glob("*.json"))
+    if not paths:
+        raise InferdocError(
+            f"{folder}: no dashboards there; run inferdoc dashboards build, or name the folder with --out"
+        )
+    found: list[str] = []
+    for path in paths:
+        board = _load(path)
+        found += [f"{path}: {line}" for line in problems(board)]
+        if shutil.which("promtool"):
+            found += [f"{path}: {line}" for line in _unparsed(board)]
+    boards = f"{len(paths)} dashboard{'s' if len(paths) != 1 else ''} checked, {len(found)} problems"
+    without = "" if shutil.which("promtool") else " (queries not parsed: promtool is not on the PATH)"
+    return found, boards + without
+
+
+def expanded(expr: str, rate_interval: str = "5m") -> str:
+    """A query with the variables that Grafana fills in: everything chosen, a fixed window."""
+    for name, value in (("$__rate_interval", rate_interval), *VARIABLES[1:]):
+        expr = expr.replace(name, value)
+    for name in ("cluster", "namespace", "pod"):
+        expr = expr.replace(f'"${name}"', '".*"')
+    for name in ("model_name", "job", "instance"):
+        expr = expr.replace(f'"${name}"', '".+"')
+    return expr
+
+
+def _unparsed(board: dict[str, Any]) -> list[str]:
+    """Queries that Prometheus cannot parse."""
+    named = {f"panel:{number}": (panel, expr) for number, (panel, expr) in enumerate(queries(board))}
+    rules = [{"record": name, "expr": expanded(expr)} for name, (_, expr) in named.items()]
+    with tempfile.TemporaryDirectory(prefix="inferdoc-") as folder:
+        path = Path(folder) / "queries.yaml"
+        path.write_text(yaml_text({"groups": [{"name": "queries", "rules": rules}]}, "queries"), "utf-8")
+        answer = promtool.check([path])
+    told = []
+    for line in answer.problems:
+        panel = next((each for name, (each, _) in named.items() if f'"{name}"' in line), None)
+        told.append(f"panel {panel['title']}: {line}" if panel else line)
+    return told
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise InferdocError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise InferdocError(f"{path}: not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise InferdocError(f"{path}: a dashboard is an object")
+    return found

@@ -1,0 +1,106 @@
+"""The `Fires when` part of the runbook pages, written between their markers from the cause's declaration."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from inferdoc.catalogue.load import Catalogue, load_catalogue
+from inferdoc.catalogue.recipe import Condition, Recipe
+from inferdoc.diagnose.conditions import explain
+from inferdoc.errors import InferdocError
+from inferdoc.generate.cause_rules import Rule
+from inferdoc.generate.links import Links
+from inferdoc.generate.pack import build_rules
+from inferdoc.generate.wording import spoken
+
+BEGIN = "<!-- fires-when: generated from diagnostics/{id}.yaml -->"
+END = "<!-- /fires-when -->"
+COLUMNS = 120
+
+
+def update_pages(folder: Path, check: bool = False, catalogue: Catalogue | None = None) -> list[str]:
+    """Bring the pages of a folder up to date; returns one line per page that differed (with `check` it still does).
+
+    A cause without a page is left out. Raises InferdocError for a page without its markers or that cannot be written.
+    """
+    catalogue = load_catalogue() if catalogue is None else catalogue
+    rules, none = build_rules(catalogue, Links())
+    changed = []
+    for recipe in catalogue.recipes.values():
+        page = folder / f"{recipe.id}.md"
+        if not page.is_file():
+            continue
+        before = page.read_text("utf-8")
+        after = _with_section(before, page, recipe, catalogue, rules.get(recipe.id), none.get(recipe.id, ""))
+        if after != before:
+            changed.append(f"{page}: out of date")
+            if not check:
+                _write(page, after)
+    return changed
+
+
+def section(recipe: Recipe, catalogue: Catalogue, rule: Rule | None, none_because: str) -> str:
+    """What stands between the markers."""
+    return "\n".join(_lines(recipe, catalogue, rule, none_because))
+
+
+def _lines(recipe: Recipe, catalogue: Catalogue, rule: Rule | None, none_because: str) -> Iterator[str]:
+    where = f"one {recipe.scope}" if recipe.pool_share is None else f"at least {100 * recipe.pool_share:g} % of a pool"
+    yield from _listed(f"All of these, on {where}:", recipe.symptoms, catalogue)
+    yield ""
+    if set(recipe.harm) & set(recipe.symptoms):
+        yield "One of them is the harm itself."
+    else:
+        yield from _listed("And at least one of these harms:", recipe.harm, catalogue)
+    if recipe.unless:
+        yield ""
+        yield "Not when one of these holds, for then it is something else:"
+        yield ""
+        for condition in recipe.unless:
+            yield from _wrapped(f"{_said(condition, catalogue)}: {condition.because}", "- ")
+    yield ""
+    if rule is None:
+        yield from _wrapped(f"No alert rule: {none_because}. `inferdoc diagnose` tells it.")
+        return
+    keeps = f", keeps firing for {rule.keep_firing_for}" if rule.keep_firing_for else ""
+    yield from _wrapped(f"Alert `{rule.name}` ({rule.severity}): fires after {rule.for_}{keeps}.")
+
+
+def _listed(heading: str, conditions: Iterable[Condition], catalogue: Catalogue) -> Iterator[str]:
+    yield heading
+    yield ""
+    for condition in conditions:
+        yield from _wrapped(_said(condition, catalogue), "- ")
+
+
+def _said(condition: Condition, catalogue: Catalogue) -> str:
+    """In words, with the ids of the signals behind them where they are needed to look further."""
+    ids = [part for part in explain(condition).split("`")[1::2] if part in catalogue.signals]
+    names = ", ".join(f"`{name}`" for name in dict.fromkeys(ids))
+    return f"{spoken(condition, catalogue)} ({names})"
+
+
+def _wrapped(text: str, bullet: str = "") -> list[str]:
+    return textwrap.wrap(
+        text, COLUMNS, initial_indent=bullet, subsequent_indent=" " * len(bullet), break_on_hyphens=False
+    )
+
+
+def _with_section(
+    text: str, page: Path, recipe: Recipe, catalogue: Catalogue, rule: Rule | None, none_because: str
+) -> str:
+    begin = BEGIN.format(id=recipe.id)
+    head, found, rest = text.partition(begin)
+    _, closed, tail = rest.partition(END)
+    if not found or not closed:
+        raise InferdocError(f"{page}: lacks the lines {begin} and {END}")
+    return f"{head}{begin}\n{section(recipe, catalogue, rule, none_because)}\n{closed}{tail}"
+
+
+def _write(page: Path, text: str) -> None:
+    try:
+        page.write_text(text, "utf-8")
+    except OSError as error:
+        raise InferdocError(f"{page}: cannot be written: {error.strerror}") from None
