@@ -55,7 +55,7 @@ class ChunkReader:
             rows = matrix.rows(stretch.times_ms[inside])
             length = len(stretch.times_ms)
             for take in plan:
-                columns = matrix.column_of[take.series]
+                columns = matrix.columns(take.series)
                 places = take.places
                 if (columns < 0).any():  # a series of the stretch that none of its rows in the window has
                     places, columns = places[columns >= 0], columns[columns >= 0]
@@ -99,7 +99,7 @@ class ChunkReader:
         for place in np.unique(layout_of).tolist():
             there = np.zeros(len(self._layouts.keys), bool)
             there[self._layouts.series(stretch.layouts[place])] = True
-            columns = matrix.column_of[series[~there[series]]]
+            columns = matrix.columns(series[~there[series]])
             columns = columns[columns >= 0]
             if len(columns):
                 matrix.fill(matrix.rows(times_ms[layout_of == place]), columns, STALE_BITS)

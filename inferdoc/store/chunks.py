@@ -4,7 +4,8 @@ A chunk is, deflated: one byte per column that says how the column is kept; the 
 kind after kind, what the columns of that kind change from row to row. A column that does not change has no more than
 its first value. One of whole numbers whose steps are small (nearly every counter and bucket) is kept as those steps, in
 one, two or four bytes each. Any other is XORed with the row before. Numbers stand byte by byte: the lowest byte of all,
-then the next. (Measured on a real vLLM page: 0.2 bytes per sample so, 0.4 with XOR alone.)
+then the next. (Measured on an hour of a real vLLM recording, repeated with growing counters: 0.10 bytes per sample so,
+0.19 with XOR for all that changes.)
 """
 
 from __future__ import annotations

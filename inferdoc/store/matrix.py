@@ -69,6 +69,13 @@ class Matrix:
         column_of[columns] = np.arange(len(columns))
         return cls(times, columns, values, column_of)
 
+    def columns(self, series: Numbers) -> NDArray[np.intp]:
+        """The columns of series, -1 for those that have none."""
+        inside = series < len(self.column_of)
+        if inside.all():
+            return self.column_of[series]
+        return np.where(inside, self.column_of[np.where(inside, series, 0)], -1)
+
     def rows(self, times_ms: NDArray[np.int64]) -> slice | NDArray[np.intp]:
         """Where these times are: a slice where they follow each other."""
         first = int(np.searchsorted(self.times_ms, times_ms[0]))
