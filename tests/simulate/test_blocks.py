@@ -1,0 +1,74 @@
+"""Blocks are neither lost nor made, whatever comes and goes."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inferdoc.simulate.blocks import BlockPool, Held
+
+SIZE = 16
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["admit", "commit", "grow", "release", "forget"]), st.integers(0, 5), st.integers(1, 900)
+    ),
+    max_size=120,
+)
+
+
+@given(steps, st.integers(20, 200))
+@settings(max_examples=80, deadline=None)
+def test_blocks_are_conserved(moves: list[tuple[str, int, int]], total: int) -> None:
+    pool = BlockPool(total, SIZE)
+    live: list[tuple[Held, list[tuple[object, int]]]] = []
+    for now, (move, which, amount) in enumerate(moves):
+        if move == "admit":
+            shared = min(which * 3, amount // SIZE)
+            segments = [(("prefix", which), shared), (("own", now), amount // SIZE - shared)]
+            admitted = pool.admit(segments, amount, float(now))
+            if admitted is not None:
+                held, hits = admitted
+                assert hits < amount
+                live.append((held, segments))
+            else:
+                assert pool.blocks(amount) > pool.free - sum(b for _, b in segments[:1]) or pool.free < total
+        elif move == "forget":
+            pool.forget()
+        elif live:
+            held, segments = live[which % len(live)]
+            if move == "commit":
+                pool.commit(held, segments, float(now))
+            elif move == "grow" and amount % 4 <= pool.free:
+                pool.take(amount % 4, float(now))
+                held.own += amount % 4
+            elif move == "release":
+                pool.release(held, float(now))
+                live.pop(which % len(live))
+        pool.check()
+    for held, _ in live:
+        pool.release(held, 1e9)
+    pool.check()
+    assert pool.used == 0
+
+
+def test_a_shared_prefix_is_found_and_its_end_is_evicted_first() -> None:
+    pool = BlockPool(100, SIZE)
+    segments = [(("prefix", 1), 40), (("own", 1), 10)]
+    held, hits = pool.admit(segments, 50 * SIZE, 0.0) or (Held(), -1)
+    assert hits == 0
+    pool.commit(held, segments, 1.0)
+    pool.release(held, 2.0)
+    assert pool.used == 0 and pool.idle == 50
+    other = [(("prefix", 1), 40), (("own", 2), 5)]
+    assert pool.matched(other, 45 * SIZE)[0] == 40
+    pool.take(75, 3.0)
+    assert pool.matched(other, 45 * SIZE)[0] == 25
+
+
+def test_at_least_one_token_is_computed() -> None:
+    pool = BlockPool(100, SIZE)
+    segments = [(("own", 1), 4)]
+    held, _ = pool.admit(segments, 4 * SIZE, 0.0) or (Held(), 0)
+    pool.commit(held, segments, 0.0)
+    pool.release(held, 0.0)
+    assert pool.admit(segments, 4 * SIZE, 1.0)[1] == 3 * SIZE  # type: ignore[index]

@@ -1,0 +1,147 @@
+"""Invariants of an engine: what goes in comes out, counters never fall, histograms count requests, Little's law holds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inferdoc.simulate.batch import EngineConfig
+from inferdoc.simulate.engine import Engine
+from inferdoc.simulate.hardware import Measured, Roofline, model, tier
+from inferdoc.simulate.request import Request, State
+
+
+def engine(blocks: int = 4000, **flags: object) -> tuple[Engine, list[Request]]:
+    done: list[Request] = []
+    config = EngineConfig(blocks, **flags)  # type: ignore[arg-type]
+    timing = Measured(0.008, 0.0005, 1 / 8000)
+    return Engine(config, timing, np.random.default_rng(1), finished=lambda r, now: done.append(r)), done
+
+
+def feed(
+    held: Engine, rate: float, seconds: float, seed: int, prompt: int = 400, output: int = 120, adapters: int = 0
+) -> list[Request]:
+    """Poisson arrivals; the pool is checked, and the counters watched, every half second."""
+    rng = np.random.default_rng(seed)
+    sent: list[Request] = []
+    now, due, before = 0.0, float(rng.exponential(1 / rate)), (0, 0, 0.0)
+    while now < seconds:
+        now += 0.5
+        while due < now:
+            tokens, answer = max(1, int(rng.normal(prompt, prompt / 4))), max(1, int(rng.normal(output, output / 4)))
+            adapter = int(rng.integers(adapters)) if adapters else -1
+            segments = [(("prefix", len(sent) % 4), 8), (("own", len(sent)), max(tokens // 16 - 8, 0))]
+            request = Request(len(sent), max(tokens, 160), answer, answer, segments, due, adapter, sent=due)
+            held.submit(request, due)
+            sent.append(request)
+            due += float(rng.exponential(1 / rate))
+        held.advance(now)
+        held.pool.check()
+        after = (held.stats.generation, held.stats.prompt_tokens, held.stats.busy)
+        assert all(a >= b for a, b in zip(after, before, strict=True))
+        before = after
+    return sent
+
+
+def drain(held: Engine) -> None:
+    for _ in range(4000):
+        if not held.live():
+            return
+        held.advance(held.now + 1.0)
+
+
+@given(
+    rate=st.floats(0.5, 6.0), blocks=st.integers(120, 3000), seqs=st.integers(2, 64), budget=st.sampled_from([256, 2048, 8192]),
+    draft=st.integers(0, 4), loras=st.integers(0, 2), seed=st.integers(0, 1000),
+)  # fmt: skip
+@settings(max_examples=25, deadline=None)
+def test_every_request_comes_out_once(
+    rate: float, blocks: int, seqs: int, budget: int, draft: int, loras: int, seed: int
+) -> None:  # fmt: skip
+    held, done = engine(blocks, max_seqs=seqs, budget=budget, draft=draft, loras=loras)
+    sent = feed(held, rate, 40, seed, adapters=3 * loras)
+    drain(held)
+    stats = held.stats
+    assert len(done) == len(sent) == sum(stats.success.values()) == len({r.id for r in done})
+    for histogram in (stats.e2e, stats.queue, stats.prefill, stats.decode, stats.inference, stats.tpot, stats.ttft,
+                      stats.request_prompt, stats.request_generation, stats.request_preemptions, stats.http_fine):  # fmt: skip
+        assert histogram.count == len(sent)
+    assert stats.generation == sum(r.output for r in sent)
+    assert stats.request_generation.sum == stats.generation
+    assert stats.prompt_tokens == sum(r.prompt for r in sent) == stats.computed + stats.cached + stats.transferred
+    assert stats.preemptions == sum(r.preemptions for r in sent)
+    assert stats.e2e.sum >= stats.inference.sum + stats.queue.sum - 1e-6
+    assert held.pool.used == 0 and not held.running and not held.waiting
+    assert stats.accepted <= stats.draft_tokens and sum(stats.accepted_at) == stats.accepted
+
+
+def test_little_s_law() -> None:
+    held, _ = engine()
+    rng, total, samples, now = np.random.default_rng(3), 0.0, 0, 0.0
+    due, number = 0.0, 0
+    while now < 600:
+        now += 0.2
+        while due < now:
+            number += 1
+            held.submit(Request(number, 300, 100, 100, [], due, sent=due), due)
+            due += float(rng.exponential(1 / 4.0))
+        held.advance(now)
+        total += held.load
+        samples += 1
+    stats = held.stats
+    wanted = sum(stats.success.values()) / now * (stats.e2e.sum / stats.e2e.count)
+    assert total / samples == pytest.approx(wanted, rel=0.05)
+
+
+def test_a_small_cache_preempts_and_a_large_one_does_not() -> None:
+    small, _ = engine(160, max_seqs=64)
+    feed(small, 4.0, 60, 5, prompt=200, output=400)
+    large, _ = engine(20_000, max_seqs=64)
+    feed(large, 4.0, 60, 5, prompt=200, output=400)
+    assert small.stats.preemptions > 0 and large.stats.preemptions == 0
+    assert small.stats.itl.sum / small.stats.itl.count > 0
+
+
+def test_a_client_that_leaves_is_in_no_engine_statistics() -> None:
+    held, done = engine()
+    request = Request(1, 200, 500, 500, [], 0.0)
+    held.submit(request, 0.0)
+    held.abort(request, 2.0)
+    held.advance(10.0)
+    assert request.state == State.DONE and request.left and done == [request]
+    assert sum(held.stats.success.values()) == 0 and held.stats.e2e.count == 0
+    assert held.stats.http == {"2xx": 1} and held.stats.ttft.count == 1 and held.pool.used == 0
+
+
+def test_a_hung_engine_freezes() -> None:
+    held, _ = engine()
+    feed(held, 3.0, 20, 2)
+    before = (held.stats.generation, len(held.running), sum(held.stats.http.values()))
+    held.hung = True
+    held.submit(Request(9999, 100, 10, 10, [], held.now), held.now)
+    held.advance(60.0)
+    assert (held.stats.generation, len(held.running), sum(held.stats.http.values())) == before
+
+
+def test_adapters_beyond_the_slots_are_deferred() -> None:
+    held, _ = engine(loras=1)
+    for number in range(6):
+        held.submit(Request(number, 100, 200, 200, [], 0.0, adapter=number), 0.0)
+    held.advance(1.0)
+    assert held.waiting_by_reason() == (0, 5)
+    assert len({r.adapter for r in held.running.values()}) == 1
+
+
+def test_the_roofline_follows_the_hardware() -> None:
+    fast, slow = Roofline(tier("h100-80"), model("llama-3.1-8b")), Roofline(tier("l40s"), model("llama-3.1-8b"))
+    decode = (16, 16 * 1000.0, 0, 0.0, 16)
+    assert slow.step(*decode).seconds / fast.step(*decode).seconds == pytest.approx(3350 / 864, rel=0.35)
+    before = fast.step(*decode).seconds
+    fast.health.clock[0] = fast.health.bandwidth[0] = 0.5
+    assert fast.step(*decode).seconds > 1.6 * before
+    pair = Roofline(tier("h100-80"), model("qwen3-32b"), 2)
+    good = pair.step(*decode).seconds
+    pair.health.bandwidth[1] = 0.5
+    assert pair.step(*decode).seconds > 1.5 * good
