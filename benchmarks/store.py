@@ -1,10 +1,12 @@
-"""The embedded store beside Prometheus: bytes per sample, samples per second in, time of a read.
+"""The embedded store beside Prometheus: bytes per sample, samples per second in and compacted, time of a read.
 
-    python benchmarks/store.py [RECORDINGS] [--pods 64] [--minutes 60]
+    python benchmarks/store.py [RECORDINGS] [--pods 64] [--minutes 60] [--hours 24] [--large]
 
-RECORDINGS is a folder of OpenMetrics files (*.om.gz), default fixtures/recordings. Prints a Markdown table to standard
+RECORDINGS is a folder of OpenMetrics files (*.om.gz), default fixtures/recordings. Prints Markdown tables to standard
 output, progress to standard error. The Prometheus figures are blocks that promtool makes of the same samples (index
-included); without promtool on the PATH they are left out.
+included); without promtool on the PATH they are left out. The long fleet (--hours, 0 leaves it out) is written and
+compacted hour by hour, so that the disk never holds more than an hour of pages: some 20 MB of chunks for 64 pods and a
+day. --large adds a fleet of 512 pods, which takes eight times as long.
 """
 
 from __future__ import annotations
@@ -19,49 +21,75 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from inferdoc.collect.samples import Layout, Page, Series
-from inferdoc.store import Block, Store, absent, export, import_file
+from inferdoc.store import Block, Store, absent, compact, export, import_file
 
 INTERVAL_MS = 15_000
 NAMES_READ = 20
+HISTOGRAMS_READ = 4
+LARGE_PODS = 512
+START_MS = 1_700_000_400_000 // 3_600_000 * 3_600_000
 CUMULATIVE = ("counter", "histogram", "summary")
 
 
 @dataclass
 class Row:
-    """What was measured of one data set: samples, bytes and seconds; the block columns are None without promtool."""
+    """What was measured of one data set: samples, bytes and seconds; None where a column does not apply."""
 
     what: str
     samples: int
+    page_bytes: int | None
     store_bytes: int
     store_seconds: float
-    read_samples: int
-    read_seconds: float
+    compact_seconds: float | None
+    reads: list[tuple[int, float]]
     block_bytes: int | None
     block_seconds: float | None
 
     def line(self) -> str:
         """The row as Markdown."""
-        block_size = f"{self.block_bytes / self.samples:.2f}" if self.block_bytes else "-"
-        block_speed = f"{self.samples / self.block_seconds / 1e6:.2f} M" if self.block_seconds else "-"
-        return (
-            f"| {self.what} | {self.samples:,} | {self.store_bytes / self.samples:.2f} | {block_size} "
-            f"| {self.samples / self.store_seconds / 1e6:.2f} M | {block_speed} "
-            f"| {self.read_samples:,} in {self.read_seconds:.3f} s |"
-        )
+        sizes = [self.page_bytes, self.store_bytes, self.block_bytes]
+        speeds = [self.store_seconds, self.compact_seconds, self.block_seconds]
+        cells = [self.what, f"{self.samples:,}"]
+        cells += [f"{size / self.samples:.2f}" if size else "-" for size in sizes]
+        cells += [f"{self.samples / seconds / 1e6:.2f} M" if seconds else "-" for seconds in speeds]
+        cells.append(", then ".join(f"{samples:,} in {seconds:.3f} s" for samples, seconds in self.reads))
+        return f"| {' | '.join(cells)} |"
+
+
+@dataclass
+class Spent:
+    """Seconds by the clock and of this process."""
+
+    wall: float = 0.0
+    cpu: float = 0.0
+    _began: tuple[float, float] = field(default=(0.0, 0.0))
+
+    def __enter__(self) -> Spent:
+        self._began = (time.perf_counter(), time.process_time())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wall += time.perf_counter() - self._began[0]
+        self.cpu += time.process_time() - self._began[1]
+
+    def __str__(self) -> str:
+        return f"{self.wall:.2f} s ({self.cpu:.2f} s CPU)"
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recordings", nargs="?", type=Path, default=Path("fixtures/recordings"))
     parser.add_argument("--pods", type=int, default=64)
     parser.add_argument("--minutes", type=int, default=60)
+    parser.add_argument("--hours", type=int, default=24, help="of the long fleet; 0 leaves it out")
+    parser.add_argument("--large", action="store_true", help=f"also {LARGE_PODS} pods over these hours")
     asked = parser.parse_args()
     files = sorted(asked.recordings.glob("*.om.gz"), key=lambda file: file.stat().st_size)
     if not files:
@@ -73,20 +101,37 @@ def main() -> None:
         rows = [of_files("smallest recording", files[:1], work), of_files("largest recording", files[-1:], work)]
         rows.append(of_files(f"all {len(files)} recordings", files, work))
         rows.append(of_fleet(files[-1], asked.pods, asked.minutes, work))
+        sizes = [asked.pods, *([LARGE_PODS] if asked.large else [])] if asked.hours > 0 else []
+        long_rows = [of_long_fleet(files[-1], pods, asked.hours, work) for pods in sizes]
+    titles = ["what", "samples", "pages, bytes/sample", "column chunks, bytes/sample"]
+    titles += ["Prometheus block, bytes/sample", "in, samples/s", "compacted, samples/s", "promtool, samples/s"]
+    print_table([*titles, "read back"], [row.line() for row in rows])
     print(
-        "| what | samples | store, bytes/sample | Prometheus block, bytes/sample | in, samples/s "
-        "| promtool, samples/s | read back |"
+        "\nSizes are of the whole file. in: recordings from gzip text to a committed and compacted file (parsing "
+        "included); the fleet page by page, one commit per round. read back: recordings every series, the fleet the "
+        f"series of {NAMES_READ} names of every pod over the whole time, from pages, then from column chunks. Small "
+        "recordings carry the fixed cost of tables and series names; the fleet shows the cost of samples: the largest "
+        "recording, repeated by every pod with counters growing on.\n"
     )
-    print("|---|---|---|---|---|---|---|")
-    for row in rows:
-        print(row.line())
+    if long_rows:
+        titles = ["what", "samples", "file, bytes/sample", "in", "compaction", f"{NAMES_READ} gauges and counters"]
+        print_table([*titles, f"{NAMES_READ} names, {HISTOGRAMS_READ} of them buckets"], long_rows)
+        print(
+            "\nThe same fleet for longer, compacted after every hour; reads are of every pod over all of the time, opening"
+            " included, from a file that the system has in memory.\n"
+        )
+    load = os.getloadavg()[0]
     print(
-        "\nin: recordings from gzip text to a committed file (parsing included); the fleet page by page, one commit "
-        f"per round. read back: recordings every series, the fleet the series of {NAMES_READ} names of every pod over "
-        "the whole time. Small recordings carry the fixed cost of tables and series names; the fleet shows the cost "
-        "of samples: the largest recording, repeated by every pod with counters growing on."
+        f"{platform.platform()}, {os.cpu_count()} cores (load {load:.0f}), Python {platform.python_version()}, one run."
     )
-    print(f"\n{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, one run.")
+
+
+def print_table(titles: list[str], lines: list[str]) -> None:
+    """A Markdown table."""
+    print(f"| {' | '.join(titles)} |")
+    print("|" + "---|" * len(titles))
+    for line in lines:
+        print(line)
 
 
 def of_files(what: str, files: list[Path], work: Path) -> Row:
@@ -105,7 +150,7 @@ def of_files(what: str, files: list[Path], work: Path) -> Row:
         with gzip.open(file) as packed, text.open("wb") as plain:
             shutil.copyfileobj(packed, plain)
         blocks += prometheus(text, work)
-    return Row(what, samples, path.stat().st_size, took, read, read_seconds, *total(blocks))
+    return Row(what, samples, None, path.stat().st_size, took, None, [(read, read_seconds)], *total(blocks))
 
 
 def of_fleet(file: Path, pods: int, minutes: int, work: Path) -> Row:
@@ -113,25 +158,75 @@ def of_fleet(file: Path, pods: int, minutes: int, work: Path) -> Row:
     say(f"{pods} pods x {minutes} min")
     pages = list(endless_pages(file, work, minutes * 60_000 // INTERVAL_MS, pods))
     path = fresh(work)
-    start_ms = 1_700_000_000_000
     samples = sum(len(page) for round_pages in pages for page in round_pages)
-    began = time.perf_counter()
-    with Store.open(path, "w") as store:
-        for number, round_pages in enumerate(pages):
-            with store.writer.round() as writer:
-                for pod, page in enumerate(round_pages):
-                    writer.append(labels(pod), start_ms + number * INTERVAL_MS + pod, page)
-        took = time.perf_counter() - began
-    names = set(sorted({series.name for series in pages[0][0].layout.series})[-NAMES_READ:])
-    read, read_seconds = timed_read(path, names)
+    with Store.open(path, "w") as store, Spent() as storing:
+        append(store, pages, 0)
+    page_bytes = path.stat().st_size
+    names, _ = names_to_read(pages)
+    reads = [timed_read(path, names)]
+    with Store.open(path, "w") as store, Spent() as compacting:
+        compact(store)
+    reads.append(timed_read(path, names))
     blocks: list[tuple[int, float]] = []
     if shutil.which("promtool"):
         text = work / "fleet.om"
         with Store.open(path) as store, text.open("wb") as out:
-            export(store, start_ms, start_ms + minutes * 60_000, out)
+            export(store, START_MS, START_MS + minutes * 60_000, out)
         blocks = prometheus(text, work)
+        text.unlink()
     what = f"{pods} pods x {minutes} min x {len(pages[0][0])} series, every {INTERVAL_MS // 1000} s"
-    return Row(what, samples, path.stat().st_size, took, read, read_seconds, *total(blocks))
+    size = path.stat().st_size
+    return Row(what, samples, page_bytes, size, storing.wall, compacting.wall, reads, *total(blocks))
+
+
+def of_long_fleet(file: Path, pods: int, hours: int, work: Path) -> str:
+    """The fleet over hours, compacted after each as a collector does it: a line of the second table."""
+    path = work / "long.db"
+    path.unlink(missing_ok=True)
+    storing, compacting = Spent(), Spent()
+    rounds = 3_600_000 // INTERVAL_MS
+    samples = 0
+    head: list[list[Page]] = []
+    pages = endless_pages(file, work, hours * rounds, pods)
+    with Store.open(path, "w") as store:
+        for hour in range(hours):
+            say(f"{pods} pods, hour {hour + 1} of {hours}")
+            for number in range(hour * rounds, (hour + 1) * rounds):
+                round_pages = [next(pages)]
+                head += [round_pages[0][:1]] if hour == 0 else []
+                with storing:
+                    samples += append(store, round_pages, number)
+            with compacting:
+                compact(store, START_MS + (hour + 1) * 3_600_000)
+    cells = [f"{pods} pods x {hours} h x {len(head[0][0])} series, every {INTERVAL_MS // 1000} s", f"{samples:,}"]
+    cells.append(f"{path.stat().st_size / samples:.3f}")
+    cells += [f"{samples / spent.wall / 1e6:.1f} M samples/s, {spent}" for spent in (storing, compacting)]
+    for names in names_to_read(head):
+        with Spent() as reading:
+            found, _ = timed_read(path, names)
+        cells.append(f"{found:,} samples in {reading}")
+    path.unlink()
+    return f"| {' | '.join(cells)} |"
+
+
+def append(store: Store, pages: list[list[Page]], first: int) -> int:
+    """Store rounds of pages, one commit each, the first of them at round `first`. Returns how many samples."""
+    for number, round_pages in enumerate(pages, first):
+        with store.writer.round() as writer:
+            for pod, page in enumerate(round_pages):
+                writer.append(labels(pod), START_MS + number * INTERVAL_MS + pod, page)
+    return sum(len(page) for round_pages in pages for page in round_pages)
+
+
+def names_to_read(pages: list[list[Page]]) -> tuple[set[str], set[str]]:
+    """Names of gauges and counters that move (the first pod's), and some of them with names of buckets instead."""
+    series = pages[0][0].layout.series
+    moves = np.ptp(np.nan_to_num(np.stack([round_pages[0].values for round_pages in pages])), axis=0) > 0
+    moving = sorted({each.name for each, moved in zip(series, moves.tolist(), strict=True) if moved})
+    buckets = [name for name in moving if name.endswith("_bucket")]
+    plain = [name for name in moving if not name.endswith(("_bucket", "_created"))]
+    spread = [plain[number * len(plain) // NAMES_READ] for number in range(min(NAMES_READ, len(plain)))]
+    return set(spread), {*spread[HISTOGRAMS_READ:], *buckets[:HISTOGRAMS_READ]}
 
 
 def endless_pages(file: Path, work: Path, rounds: int, pods: int) -> Iterator[list[Page]]:
@@ -165,12 +260,10 @@ def labels(pod: int) -> dict[str, str]:
 
 def timed_read(path: Path, names: set[str] | None) -> tuple[int, float]:
     """Samples read and seconds taken; names: None reads every series."""
-    began = time.perf_counter()
-    with Store.open(path) as store:
+    with Spent() as reading, Store.open(path) as store:
         first, latest = store.first_ms() or 0, store.latest_ms() or 0
         blocks = store.blocks(first, latest, names)
-    took = time.perf_counter() - began
-    return sum(int((~absent(block.values)).sum()) for block in blocks), took
+    return sum(int((~absent(block.values)).sum()) for block in blocks), reading.wall
 
 
 def prometheus(text: Path, work: Path) -> list[tuple[int, float]]:
