@@ -10,7 +10,8 @@ FOLD_HALF_LIFE = 4.0
 NEAR_MINUTES = 90.0
 NEAR_SHARE = 0.6
 OUTWARD = 1.0 / 3.0
-MAX_CENTERS = 288
+MAX_COLUMNS = 288
+CENTERS = 96
 
 
 @dataclass
@@ -30,9 +31,10 @@ class Residuals:
         used = np.flatnonzero(np.isfinite(pool).any(axis=1))
         return pool[used], 0.5 ** (used / FOLD_HALF_LIFE)
 
-    def quantiles(self, lead: int, levels: tuple[float, ...]) -> np.ndarray:
+    def quantiles(self, lead: int, levels: tuple[float, ...], centers: int = CENTERS) -> np.ndarray:
         """float64[levels, P]: residual quantiles of each step of lead day `lead`; levels above the median are moved
-        outward, because the folds are few and the errors of one day go together. Zeros without any residual."""
+        outward, because the folds are few and the errors of one day go together. Zeros without any residual.
+        centers: how many times of day they are computed at; straight lines between."""
         pool, weight = self.pool(lead)
         width = self.values.shape[2]
         if not pool.size:
@@ -40,14 +42,14 @@ class Residuals:
         wanted = np.array([outward(level) for level in levels])
         share = np.repeat(weight[:, None], width, axis=1)
         everywhere = row_quantiles(pool.reshape(1, -1), share.reshape(1, -1), wanted)[:, 0]
-        stride = max(1, width // MAX_CENTERS)
-        half = round(NEAR_MINUTES / self.minutes / stride)
-        near = row_quantiles(_windows(pool[:, ::stride], half), _windows(share[:, ::stride], half), wanted)
+        thin = max(1, width // MAX_COLUMNS)
+        half = round(NEAR_MINUTES / self.minutes / thin)
+        stride = max(1, width // thin // centers)
+        values, weights = (_windows(rows[:, ::thin], half, stride) for rows in (pool, share))
+        near = row_quantiles(values, weights, wanted)
         near = np.where(np.isfinite(near), near, everywhere[:, None])
         blended = NEAR_SHARE * near + (1 - NEAR_SHARE) * everywhere[:, None]
-        if stride == 1:
-            return np.asarray(blended)
-        at = np.arange(0, width, stride)
+        at = np.arange(0, width, thin)[::stride]
         return np.stack([np.interp(np.arange(width), at, line) for line in blended])
 
     def moments(self, lead: int) -> np.ndarray:
@@ -64,12 +66,13 @@ def outward(level: float) -> float:
     return level + (1 - level) * OUTWARD if level > 0.5 else level * (1 - OUTWARD)
 
 
-def _windows(rows: np.ndarray, half: int) -> np.ndarray:
-    """float64[P, K x (2 half + 1)]: for each column the values of all rows within `half` columns, NaN beyond the
-    ends."""
+def _windows(rows: np.ndarray, half: int, stride: int) -> np.ndarray:
+    """float64[P / stride, K x (2 half + 1)]: for each `stride`-th column the values of all rows within `half` columns,
+    NaN beyond the ends."""
     padded = np.pad(rows, ((0, 0), (half, half)), constant_values=np.nan)
     windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1, axis=1)
-    return windows.transpose(1, 0, 2).reshape(rows.shape[1], -1)
+    windows = windows[:, ::stride]
+    return windows.transpose(1, 0, 2).reshape(windows.shape[1], -1)
 
 
 def row_quantiles(rows: np.ndarray, weights: np.ndarray, levels: np.ndarray) -> np.ndarray:

@@ -24,6 +24,7 @@ HISTORY_DAYS = 28.0
 LEVELS = (0.5, 0.9, 0.95)
 MODELS = ("combination", "sarima", "dhr", "naive")
 MIN_STEP = 60
+JUDGING = 24
 MAX_HORIZON_DAYS = 35
 MIN_DAYS, MAX_GAP_SHARE, MIN_SKILL, MIN_FOLDS = 3.0, 0.30, 0.25, 3
 
@@ -228,7 +229,7 @@ def achieved(made: Made, levels: tuple[float, ...]) -> dict[float, float]:
     for k in used:
         others = Residuals(made.residuals.values[[i for i in used if i != k]], made.residuals.minutes)
         known = np.isfinite(values[k])
-        bounds = others.quantiles(0, levels)
+        bounds = others.quantiles(0, levels, JUDGING)
         total += int(known.sum())
         for i, level in enumerate(levels):
             hits[level] += int((values[k][known] <= bounds[i][known]).sum())

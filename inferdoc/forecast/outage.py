@@ -19,8 +19,8 @@ def without_outages(series: LoadSeries) -> LoadSeries:
 
     A drop is a run of bins below a tenth of the lower quartile of that time of day. It is taken for an outage when it
     touches a gap in the data (a bin that was only partly collected, a collector dying or coming back), or when it is
-    complete silence of half an hour or more in a series that is zero less than one time in twenty outside of drops. Nights and
-    weekends that are always quiet are inside their own quartile."""
+    complete silence of half an hour or more in a series that is zero less than one time in twenty outside of drops.
+    Nights and weekends that are always quiet are inside their own quartile."""
     low = _usual_low(series)
     with np.errstate(invalid="ignore"):
         drop = series.values < DROP * low
