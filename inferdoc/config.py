@@ -39,10 +39,12 @@ class TargetSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class CollectSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """[collect]: pages to scrape, and file_sd files that list more of them."""
+    """[collect]: pages to scrape, and file_sd files and http_sd endpoints that list more of them."""
 
     targets: tuple[TargetSection, ...] = ()
     file_sd: tuple[str, ...] = ()
+    http_sd: tuple[str, ...] = ()
+    http_sd_refresh_seconds: float = 60.0
 
 
 class PodSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

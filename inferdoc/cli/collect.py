@@ -25,6 +25,15 @@ COMPACT_SECONDS = 2.0
     "--file-sd", multiple=True, metavar="FILE", help="Prometheus file_sd targets; read again when it changes."
 )
 @click.option(
+    "--http-sd",
+    multiple=True,
+    metavar="URL",
+    help="A Prometheus http_sd endpoint that lists targets; asked with the credentials of the scrapes.",
+)
+@click.option(
+    "--http-sd-refresh", metavar="DURATION", help="How often to ask it (default: the configured time, or 60s)."
+)
+@click.option(
     "--interval", default="15s", show_default=True, metavar="DURATION", help="Between two scrapes of a target."
 )
 @click.option("--timeout", default="10s", show_default=True, metavar="DURATION", help="For a whole scrape.")
@@ -46,6 +55,8 @@ COMPACT_SECONDS = 2.0
 def command(
     targets: tuple[str, ...],
     file_sd: tuple[str, ...],
+    http_sd: tuple[str, ...],
+    http_sd_refresh: str | None,
     interval: str,
     timeout: str,
     store: str | None,
@@ -66,14 +77,16 @@ def command(
     """
     from inferdoc.collect.collector import collect, log_feed_from_flag, stop_on_signals
     from inferdoc.collect.discovery import Discovery, pairs_from_flags, target_from_flag, targets_from_config
+    from inferdoc.collect.http_sd import HttpDiscovery
     from inferdoc.collect.scrape import ScrapeOptions
     from inferdoc.store import Store, compact, prune
     from inferdoc.times import seconds_of
 
     config = options.configuration()
     configured = targets_from_config([{"url": t.url, "labels": t.labels} for t in config.collect.targets])
-    if not (targets or file_sd or eplb_log or configured or config.collect.file_sd):
-        raise click.UsageError("nothing to collect: give --target, --file-sd or --eplb-log")
+    files, endpoints = (*file_sd, *config.collect.file_sd), (*http_sd, *config.collect.http_sd)
+    if not (targets or files or endpoints or eplb_log or configured):
+        raise click.UsageError("nothing to collect: give --target, --file-sd, --http-sd or --eplb-log")
     scraping = ScrapeOptions(
         timeout=seconds_of(timeout, "--timeout"),
         ca_file=ca_file,
@@ -82,9 +95,11 @@ def command(
         password_file=password_file,
         headers=pairs_from_flags(headers, "--header"),
     )
-    discovery = Discovery(
-        [*configured, *(target_from_flag(text) for text in targets)], (*file_sd, *config.collect.file_sd)
-    )
+    refresh = config.collect.http_sd_refresh_seconds
+    if http_sd_refresh is not None:
+        refresh = seconds_of(http_sd_refresh, "--http-sd-refresh")
+    fixed = [*configured, *(target_from_flag(text) for text in targets)]
+    discovery = Discovery(fixed, files, [HttpDiscovery(url, scraping, refresh) for url in endpoints])
     max_age_ms = seconds_of(retention, "--retention") * 1000
     max_bytes = None if retention_mb is None else retention_mb * 1_000_000
 

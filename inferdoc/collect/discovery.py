@@ -1,4 +1,4 @@
-"""Where to scrape: from flags, from the configuration, and from Prometheus file_sd files."""
+"""Where to scrape: from flags, from the configuration, from Prometheus file_sd files and http_sd endpoints."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from inferdoc.errors import ConfigError
@@ -198,22 +199,38 @@ class FileDiscovery:
             self._faults[path] = f"{error}; its last {kept} good targets stay" if kept else str(error)
 
 
-class Discovery:
-    """All sources of targets together. Call `targets()` as often as you like; it is cheap when nothing changed."""
-
-    def __init__(self, fixed: Iterable[Target] = (), file_sd: Iterable[str | Path] = ()) -> None:
-        self._fixed = list(fixed)
-        self._files = [FileDiscovery(pattern) for pattern in file_sd]
+class TargetList(Protocol):
+    """One source of targets that may change: `FileDiscovery`, or `inferdoc.collect.http_sd.HttpDiscovery`."""
 
     @property
     def problems(self) -> list[str]:
-        """What is wrong with the file_sd files now, one line each."""
-        return [problem for files in self._files for problem in files.problems]
+        """What is wrong with it now, one line each."""
+
+    def targets(self) -> list[Target]:
+        """Its targets as they stand now."""
+
+
+class Discovery:
+    """All sources of targets together. Call `targets()` as often as you like; it is cheap when nothing changed."""
+
+    def __init__(
+        self,
+        fixed: Iterable[Target] = (),
+        file_sd: Iterable[str | Path] = (),
+        others: Iterable[TargetList] = (),
+    ) -> None:
+        self._fixed = list(fixed)
+        self._lists: list[TargetList] = [*(FileDiscovery(pattern) for pattern in file_sd), *others]
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong with the sources of targets now, one line each."""
+        return [problem for listed in self._lists for problem in listed.problems]
 
     def targets(self) -> list[Target]:
         """Every target once."""
         found: dict[tuple[str, tuple[tuple[str, str], ...]], Target] = {}
-        for target in [*self._fixed, *(target for files in self._files for target in files.targets())]:
+        for target in [*self._fixed, *(target for listed in self._lists for target in listed.targets())]:
             found.setdefault((target.url, tuple(sorted(target.labels.items()))), target)
         return list(found.values())
 

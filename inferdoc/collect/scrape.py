@@ -86,8 +86,8 @@ class _ScrapeError(Exception):
 
 
 @dataclass
-class _Answer:
-    """What has arrived so far."""
+class Answer:
+    """What has arrived so far: `size` bytes in `blocks`, after decompression."""
 
     content_type: str = ""
     redirected_to: str = ""
@@ -138,24 +138,32 @@ class Scraper:
         """
         timestamp_ms = time.time_ns() // 1_000_000
         begin = time.perf_counter()
-        answer = _Answer()
-        seconds = self.options.timeout if timeout is None else timeout
-        error: str | None = None
-        with self._watch.within(seconds) as deadline:
-            try:
-                self._fetch(target, deadline, answer)
-            except _ScrapeError as fault:
-                error = str(fault)
-            except (requests.RequestException, HTTPError, OSError, ValueError) as fault:
-                error = describe(fault)
-            if deadline.expired:
-                error = f"took longer than {seconds:g} s"
+        answer, error = self.fetch(target, timeout)
         page = None
         if error is None or answer.size:
             page, error = _read(answer, error)
         if error is not None:
             self.forget(target)
         return ScrapeResult(target, timestamp_ms, page, error, time.perf_counter() - begin, answer.size)
+
+    def fetch(self, target: Target, timeout: float | None = None, accept: str = ACCEPT) -> tuple[Answer, str | None]:
+        """Fetch a page without reading it: what arrived, and why it failed (one line without secrets) or None.
+
+        Time limit, size limit, credentials and certificates are those of scraping. Nothing is raised.
+        """
+        answer = Answer()
+        seconds = self.options.timeout if timeout is None else timeout
+        error: str | None = None
+        with self._watch.within(seconds) as deadline:
+            try:
+                self._fetch(target, deadline, answer, accept)
+            except _ScrapeError as fault:
+                error = str(fault)
+            except (requests.RequestException, HTTPError, OSError, ValueError) as fault:
+                error = describe(fault)
+            if deadline.expired:
+                error = f"took longer than {seconds:g} s"
+        return answer, error
 
     def _session(self, target: Target) -> requests.Session:
         with self._lock:
@@ -174,8 +182,8 @@ class Scraper:
             session.mount(scheme, DeadlineAdapter(pool_connections=1, pool_maxsize=1, max_retries=retry))
         return session
 
-    def _headers(self) -> dict[str, str]:
-        headers = {"User-Agent": _user_agent(), "Accept": ACCEPT, "Accept-Encoding": "gzip", **self.options.headers}
+    def _headers(self, accept: str) -> dict[str, str]:
+        headers = {"User-Agent": _user_agent(), "Accept": accept, "Accept-Encoding": "gzip", **self.options.headers}
         if self.options.bearer_token_file is not None:
             headers["Authorization"] = f"Bearer {_read_secret(self.options.bearer_token_file, 'bearer token file')}"
         return headers
@@ -188,8 +196,8 @@ class Scraper:
             return options.username, _read_secret(options.password_file, "password file")
         return options.username, options.password or ""
 
-    def _fetch(self, target: Target, deadline: Deadline, answer: _Answer) -> None:
-        session, url, headers, basic = self._session(target), target.url, self._headers(), self._basic()
+    def _fetch(self, target: Target, deadline: Deadline, answer: Answer, accept: str) -> None:
+        session, url, headers, basic = self._session(target), target.url, self._headers(accept), self._basic()
         options = self.options
         for _ in range(_MAX_REDIRECTS + 1):
             response = session.get(
@@ -208,7 +216,7 @@ class Scraper:
                 url = answer.redirected_to = _redirect(url, response.headers["location"])
         raise _ScrapeError(f"redirects more than {_MAX_REDIRECTS} times: is this behind a login?")
 
-    def _receive(self, response: requests.Response, answer: _Answer) -> None:
+    def _receive(self, response: requests.Response, answer: Answer) -> None:
         if response.status_code != 200:
             raise _ScrapeError(_status_text(response))
         limit = self.options.body_limit
@@ -265,7 +273,7 @@ def _decompressed(blocks: Iterator[bytes]) -> Iterator[bytes]:
         raise _ScrapeError(f"compressed body is cut after {received} bytes")
 
 
-def _read(answer: _Answer, error: str | None) -> tuple[Page | None, str | None]:
+def _read(answer: Answer, error: str | None) -> tuple[Page | None, str | None]:
     """The page, as far as it arrived, and the error: that of fetching before that of parsing."""
     body = b"".join(answer.blocks)
     if error is not None and not body:

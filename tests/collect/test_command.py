@@ -140,7 +140,7 @@ def test_what_cannot_be_collected(tmp_path: Path) -> None:
     store = str(tmp_path / "fleet.db")
     code, output = run("--store", store)
     assert code == 2
-    assert "nothing to collect: give --target, --file-sd or --eplb-log" in output
+    assert "nothing to collect: give --target, --file-sd, --http-sd or --eplb-log" in output
     with pytest.raises(SourceError, match=r"none of 1 targets could be scraped: 127\.0\.0\.1:1: connection refused"):
         run("--store", store, "--target", "127.0.0.1:1", "--once")
     with pytest.raises(ConfigError, match="--header: expected name=value, number 1 is not"):
