@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -112,15 +113,15 @@ def test_an_endpoint_that_never_answered_has_no_targets() -> None:
 
 def test_a_slow_endpoint_holds_up_nobody_after_its_first_answer(server: PageServer) -> None:
     server.pages["/sd"] = listing("a")
-    discovery = HttpDiscovery(f"{server.url}/sd", ScrapeOptions(timeout=0.5), refresh=QUICK)
+    discovery = HttpDiscovery(f"{server.url}/sd", ScrapeOptions(timeout=2.0), refresh=QUICK)
     assert pods(discovery) == ["a"]
     server.pages["/sd"] = lambda handler: server.drip(handler, b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 500, 0.02)
     until(lambda: bool(discovery.targets()) and len(server.requests) >= 2)
     begin = time.monotonic()
     assert pods(discovery) == ["a"]
-    assert time.monotonic() - begin < 0.25
+    assert time.monotonic() - begin < 1.0
     until(lambda: bool(discovery.targets() and discovery.problems))
-    assert discovery.problems[0].endswith("took longer than 0.5 s; its last 1 good targets stay")
+    assert discovery.problems[0].endswith("took longer than 2 s; its last 1 good targets stay")
 
 
 def test_a_failure_is_said_once_and_so_is_the_recovery(server: PageServer) -> None:
@@ -133,8 +134,15 @@ def test_a_failure_is_said_once_and_so_is_the_recovery(server: PageServer) -> No
     server.pages["/metrics"] = respond(b"a 1\n")
     server.pages["/sd"] = respond(b"", status=500)
     said: list[str] = []
+    stop = threading.Event()
+
+    def report(line: str) -> None:
+        said.append(line)
+        if line.endswith("well again"):
+            stop.set()
+
     discovery = Discovery([make_target(server.url)], (), [HttpDiscovery(f"{server.url}/sd", refresh=QUICK)])
-    collect(discovery, Nowhere(), interval=0.03, duration=2.5, report=said.append)
+    collect(discovery, Nowhere(), interval=0.03, duration=60, stop=stop, report=report)
     asked = sum(1 for path, _ in server.requests if path == "/sd")
     assert asked >= 4
     about = [line for line in said if line.startswith("targets:")]
