@@ -12,7 +12,7 @@ from inferdoc.cli import options
 OUTPUTS = ("table", "json", "csv", "png", "svg", "prometheus")
 MODELS = ("combination", "sarima", "dhr", "naive")
 LOADS = ("requests", "input-tokens", "output-tokens")
-ZONE_HELP = "IANA zone whose clock the users live by."
+ZONE_HELP = "IANA zone whose clock the users live by. Default: UTC, and it is said."
 KIND_HELP = "Of --input: whether a value is the total inside its bin or a mean rate."
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -71,7 +71,7 @@ def origin(asked: dict[str, Any], step: str = "5m") -> Any:
 @origin_options
 @click.option("--step", default="5m", show_default=True, metavar="DURATION", help="Of a source: length of a bin.")
 @click.option("--horizon", default="24h", show_default=True, metavar="DURATION", help="How far ahead: 15m, 24h, 7d.")
-@click.option("--tz", "zone", default="UTC", show_default=True, metavar="ZONE", help=ZONE_HELP)
+@click.option("--tz", "zone", metavar="ZONE", help=ZONE_HELP)
 @click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True)
 @click.option(
     "--from", "begin", metavar="TIME", help="First step; only earlier data are used. Default: after the data."

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from inferdoc.cli.forecast import origin, origin_options
+from inferdoc.cli.forecast import ZONE_HELP, origin, origin_options
 
 TARGETS = (
     "keda-cron",
@@ -22,7 +22,6 @@ TARGETS = (
     "daily",
     "json",
 )
-ZONE_HELP = "IANA zone whose clock the users live by."
 PLAN = click.option(
     "--plan", "path", default="-", show_default=True, metavar="FILE|-", help="Plan as JSON; - reads standard input."
 )
@@ -52,7 +51,7 @@ def command() -> None:
 )
 @click.option("--min", "minimum", type=int, default=1, show_default=True, help="Replicas kept warm at all times.")
 @click.option("--max", "maximum", type=int, default=100, show_default=True, help="Replicas never exceeded.")
-@click.option("--tz", "zone", default="UTC", show_default=True, metavar="ZONE", help=ZONE_HELP)
+@click.option("--tz", "zone", metavar="ZONE", help=ZONE_HELP)
 @click.option(
     "--horizon", default="7d", show_default=True, metavar="DURATION", help="At most 7d: a plan is a local week."
 )
@@ -128,7 +127,7 @@ def emit(**asked: Any) -> None:
 @click.option("--cold-start", default="5m", show_default=True, metavar="DURATION", help="From creation to ready.")
 @click.option("--min", "minimum", type=int, default=1, show_default=True)
 @click.option("--max", "maximum", type=int)
-@click.option("--tz", "zone", default="UTC", show_default=True, metavar="ZONE", help=ZONE_HELP)
+@click.option("--tz", "zone", metavar="ZONE", help=ZONE_HELP)
 @click.option("--days", type=click.FloatRange(0.5, 28), default=4.0, show_default=True, help="Replayed at the end.")
 @click.option("--quantile", type=click.FloatRange(0.5, 0.999), help="Adds a policy `chosen` with this quantile.")
 @click.option("--utilisation", type=click.FloatRange(0.05, 1.0), help="Adds a policy `chosen` with this share.")

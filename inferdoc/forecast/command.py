@@ -73,6 +73,15 @@ class Origin:
         return list(found.values())
 
 
+def spoken_zone(zone: str | None) -> str:
+    """The zone asked for, checked; without one UTC, said aloud, because a zone is never guessed silently."""
+    if zone is None:
+        print("note: no --tz given, so days and weeks follow UTC; give the zone of the users' clock", file=sys.stderr)
+        return "UTC"
+    zone_of(zone)
+    return zone
+
+
 def named(series: LoadSeries, name: str) -> LoadSeries:
     from dataclasses import replace
 
@@ -88,7 +97,7 @@ def run(
     *,
     origin: Origin,
     horizon: str,
-    zone: str,
+    zone: str | None,
     output: str,
     begin: str | None,
     model: str,
@@ -100,13 +109,12 @@ def run(
     """Reads, forecasts, writes; returns the exit code."""
     request = Request(
         horizon=seconds_of(horizon, "--horizon"),
-        zone=zone,
+        zone=spoken_zone(zone),
         begin=None if begin is None else moment_of(begin, "--from"),
         model=model,
         holidays=dates_of(holidays),
         keep_outages=keep_outages,
     )
-    zone_of(zone)
     loads = origin.series()
     if len(loads) > 1 and output in SINGLE:
         raise InferdocError(f"-o {output} shows one pool; choose with --pool: {', '.join(s.name for s in loads)}")

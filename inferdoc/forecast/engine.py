@@ -12,7 +12,7 @@ import numpy as np
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.bands import Residuals
 from inferdoc.forecast.baselines import BASELINES
-from inferdoc.forecast.calendar import Rows, fold, zone_of
+from inferdoc.forecast.calendar import EPOCH, Rows, fold, local_seconds, zone_of
 from inferdoc.forecast.combine import Combination, Trials, combine
 from inferdoc.forecast.made import Made
 from inferdoc.forecast.outage import without_outages
@@ -85,9 +85,22 @@ def forecast(series: LoadSeries, request: Request) -> Forecast:
         coverage=achieved(made, request.levels),
         gaps=history.gaps(),
         history_days=history.days,
-        notes=(*history.notes, *made.notes),
+        notes=(*history.notes, *made.notes, *_remarks(series, mean[part], request, known.end + skip * series.step)),
         seconds=time.perf_counter() - began,
     )
+
+
+def _remarks(series: LoadSeries, mean: np.ndarray, request: Request, begin: int) -> list[str]:
+    """What a reader should know of these numbers: counting noise, holidays in reach."""
+    found = []
+    if series.kind == "amount" and float(np.median(mean)) < 1.0 and float(mean.max()) > 0:
+        found.append("fewer than one per bin most of the time: the band is counting noise, coarser bins say more")
+    last = begin + len(mean) * series.step - 1
+    first_day, last_day = (int(t) // DAY + EPOCH for t in local_seconds(np.array([begin, last]), zone_of(request.zone)))
+    met = sorted(day for day in request.holidays if first_day <= day.toordinal() <= last_day)
+    if met:
+        found.append(f"holidays in reach are taken for weekend days: {', '.join(day.isoformat() for day in met)}")
+    return found
 
 
 def _as_known(series: LoadSeries, request: Request) -> tuple[LoadSeries, int]:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from inferdoc.errors import ExitCode, InferdocError, SourceError
-from inferdoc.forecast.calendar import zone_of
-from inferdoc.forecast.command import Origin, write
+from inferdoc.forecast.command import Origin, spoken_zone, write
 from inferdoc.forecast.engine import Request
 from inferdoc.forecast.holidays import dates_of
 from inferdoc.prewarm.build import Capacity, Wish, build_plan
@@ -29,7 +28,7 @@ def plan(
     cold_start: str | None,
     minimum: int,
     maximum: int,
-    zone: str,
+    zone: str | None,
     horizon: str,
     policy: str,
     quantile: float | None,
@@ -51,11 +50,10 @@ def plan(
     chosen = replace(chosen, quantile=quantile or chosen.quantile, utilisation=utilisation or chosen.utilisation)
     request = Request(
         horizon=seconds_of(horizon, "--horizon"),
-        zone=zone,
+        zone=spoken_zone(zone),
         begin=None if begin is None else moment_of(begin, "--from"),
         holidays=dates_of(holidays),
     )
-    zone_of(zone)
     limits = Limits(minimum, maximum, ramp, seconds_of(dwell, "--dwell"), budget, scale_to_zero)
     wish = Wish(request, chosen, Capacity(rps or 1.0), limits, cold_start=0, safety=safety, role=role)
     known = Known(rps, None if cold_start is None else seconds_of(cold_start, "--cold-start"), pd_ratio)
@@ -116,7 +114,7 @@ def replay(
     cold_start: str,
     minimum: int,
     maximum: int | None,
-    zone: str,
+    zone: str | None,
     days: float,
     quantile: float | None,
     utilisation: float | None,
@@ -129,11 +127,10 @@ def replay(
     from inferdoc.prewarm.report import to_image, to_table
     from inferdoc.prewarm.report import to_json as report_json
 
-    zone_of(zone)
     trial = Trial(
         cold_start=seconds_of(cold_start, "--cold-start"),
         capacity=rps,
-        zone=zone,
+        zone=spoken_zone(zone),
         minimum=minimum,
         maximum=maximum or 100_000,
         days=days,

@@ -180,3 +180,18 @@ def test_nonsense_requests_are_one_clear_line() -> None:
     ]:
         with pytest.raises(InferdocError, match=said):
             forecast(office(9), Request(**asked))  # type: ignore[arg-type]
+
+
+def test_a_holiday_is_forecast_like_a_weekend_and_said() -> None:
+    from datetime import date
+
+    whole = office(28)
+    known = whole.before(whole.end - 4 * DAY)  # the next day is a Thursday
+    plain, rest = made(known), made(known, holidays=[date(2026, 3, 26)])
+    assert rest.p50.sum() < 0.9 * plain.p50.sum()
+    assert "2026-03-26" in rest.notes[-1]
+    assert made(known, holidays=[date(2027, 1, 1)]).notes == ()
+
+
+def test_counting_noise_is_called_by_its_name() -> None:
+    assert any("counting noise" in note for note in made(office(14, peak=1.0)).notes)

@@ -106,3 +106,8 @@ def test_usage_errors_are_one_line(pool: str, words: list[str], said: str) -> No
     assert answer.exception is not None
     assert said in str(answer.exception)
     assert "\n" not in str(answer.exception)
+
+
+def test_a_missing_zone_is_said_and_never_guessed(pool: str) -> None:
+    assert "no --tz given, so days and weeks follow UTC" in ask("--input", pool).stderr
+    assert "no --tz" not in ask("--input", pool, "--tz", "Europe/Berlin").stderr
