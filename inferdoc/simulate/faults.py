@@ -70,6 +70,8 @@ class Schedule:
             pod.reasons = fault.reasons if begins else 0
         elif fault.kind == "cpu":
             health.cpu = fault.cpu if begins else 1.0
+        elif fault.kind == "interconnect":
+            health.link = fault.factor if begins else 1.0
         elif fault.kind == "pause":
             health.pause = fault.share if begins else 0.0
         elif fault.kind == "hot-expert":

@@ -40,9 +40,9 @@ class Dcgm:
         self._profiling = profiling
         self._seen: dict[str, Seen] = {}
 
-    def items(self, pods: Sequence[Pod], now: float) -> Iterator[Item]:
+    def items(self, pods: Sequence[Pod], now: float, namespace: str) -> Iterator[Item]:
         """Every series of one node. All samples of a metric stand together."""
-        rows = [row for pod in pods for row in self._gpus(pod, now)]
+        rows = [row for pod in pods for row in self._gpus(pod, now, namespace)]
         for name in rows[0][1] if rows else ():
             for where, values in rows:
                 kind = counter if name.endswith(("CONSUMPTION", "COUNTER", "ROWS")) else gauge
@@ -62,7 +62,9 @@ class Dcgm:
             seen.at, seen.busy, seen.compute, seen.memory = now, stats.busy, stats.compute, stats.memory
         return seen
 
-    def _gpus(self, pod: Pod, now: float) -> Iterator[tuple[tuple[tuple[str, str], ...], dict[str, float]]]:
+    def _gpus(
+        self, pod: Pod, now: float, namespace: str
+    ) -> Iterator[tuple[tuple[tuple[str, str], ...], dict[str, float]]]:
         timing = pod.timing
         if not isinstance(timing, Roofline) or timing.tier.card is None:
             return
@@ -111,6 +113,7 @@ class Dcgm:
             where = labels(
                 gpu=str(number), UUID=f"GPU-{pod.node}-{number}", pci_bus_id=f"00000000:{16 + number:02X}:00.0",
                 device=f"nvidia{number}", modelName=card.model_name, Hostname=pod.node, container="vllm", pod=pod.name,
+                namespace=namespace,
             )  # fmt: skip
             yield where, values
 
@@ -128,9 +131,6 @@ def cadvisor_items(pods: Sequence[Pod], now: float, namespace: str) -> Iterator[
         yield counter("container_cpu_cfs_periods_total", round(pod.engine.stats.cfs_periods), where(pod))
     for pod in alive:
         yield counter("container_cpu_cfs_throttled_periods_total", round(pod.engine.stats.cfs_held), where(pod))
-    for pod in alive:
-        used = pod.engine.stats.cpu_seconds * (2.0 + pod.spec.gpus) * min(1.0, pod.health.cpu)
-        yield counter("container_cpu_usage_seconds_total", round(used, 3), where(pod))
 
 
 def router_items(fleet: Fleet, model_name: str, namespace: str) -> Iterator[Item]:

@@ -20,7 +20,9 @@ def _family(name: str, kind: str) -> str:
 
 
 def _prefix(name: str, target: Mapping[str, str], own: Labels) -> str:
-    pairs = ",".join(f'{k}="{v}"' for k, v in (*target.items(), *own))
+    """A label that the target has too is kept as `exported_<name>`, as Prometheus does."""
+    named = ((f"exported_{k}" if k in target else k, v) for k, v in own)
+    pairs = ",".join(f'{k}="{v}"' for k, v in (*target.items(), *named))
     return f"{name}{{{pairs}}} "
 
 

@@ -135,7 +135,7 @@ class FaultSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """One change of mechanism. at, until: s; pods: names it hits (all where empty); the other fields belong to kinds."""
 
     kind: Literal[
-        "traffic", "clock", "cpu", "link", "side-channel", "hot-expert", "hang", "kill", "restart", "scale-in",
+        "traffic", "clock", "cpu", "link", "side-channel", "hot-expert", "interconnect", "hang", "kill", "restart", "scale-in",
         "scale-out", "routing", "handover", "acceptance", "clear-prefixes", "scrape-gap", "duplicate-target", "drop-series", "pause",
     ]  # fmt: skip
     at: float

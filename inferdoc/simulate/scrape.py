@@ -103,9 +103,9 @@ class Scraper:
         self, job: str, instance: str, pod: str, items: Callable[[float], Iterator[Item]], alive: Callable[[], bool],
         exists: Callable[[float], bool], skip: Callable[[float], bool] = lambda now: False,
     ) -> None:  # fmt: skip
-        found = {"job": job, "instance": instance, "namespace": self._scenario.namespace}
+        found = {"job": job, "instance": instance}
         if pod:
-            found["pod"] = pod
+            found |= {"namespace": self._scenario.namespace, "pod": pod}
         # A fixed place within the interval, as Prometheus gives each target one.
         offset = zlib.crc32(f"{job}{instance}".encode()) % 997 / 997 * self._scenario.scrape
         self._targets.append(Target(Scraped(found), items, alive, exists, offset, skip))
@@ -147,7 +147,7 @@ class Scraper:
             return True
 
         def dcgm(now: float) -> Iterator[Item]:
-            return self._dcgm.items(here(), now)
+            return self._dcgm.items(here(), now, self._scenario.namespace)
 
         def cadvisor(now: float) -> Iterator[Item]:
             return cadvisor_items(here(), now, self._scenario.namespace)

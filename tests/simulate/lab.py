@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from inferdoc.simulate.scenario import (
-    Exporters,
     Expect,
+    Exporters,
     FaultSpec,
     Flags,
     Length,

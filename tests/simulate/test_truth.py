@@ -134,7 +134,11 @@ def test_the_same_signals_move_by_like_factors(name: str, tmp_path: Path) -> Non
 def left_calm(frame: SignalFrame, zero: float, onset: float, signal: str) -> float:
     """Seconds at which a signal is first outside 1.5 times its calm range for good."""
     seconds = frame.grid.times_ms / 1000 - zero
-    row = frame[signal].values[0] if len(frame[signal].values) == 1 else np.nanmax(np.nan_to_num(frame[signal].values), axis=0)
+    row = (
+        frame[signal].values[0]
+        if len(frame[signal].values) == 1
+        else np.nanmax(np.nan_to_num(frame[signal].values), axis=0)
+    )
     calm = row[(seconds > 8) & (seconds <= onset) & np.isfinite(row)]
     floor = load_catalogue().signals[signal].floor
     high, low = max(calm.max() * 1.5, floor), calm.min() / 1.5
