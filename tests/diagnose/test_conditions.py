@@ -294,6 +294,15 @@ def test_the_odd_one_out_among_like_pods(rows, factor, more, holds):
     assert outcome.holds is holds, outcome.text
 
 
+@pytest.mark.parametrize(
+    ("others", "own", "holds"), [(10, 14, False), (10, 16, True), (1, 4, False), (1, 6, False), (1, 7, True)]
+)
+def test_a_difference_within_the_floor_of_the_signal_is_none(others, own, holds):
+    """The floor is 5 units; peers below it count as if they were at it."""
+    rows = {"rough": {"p0": step(others, own), "p1": np.full(N, others), "p2": np.full(N, others)}}
+    assert judge(rows, when("rough", differs=1.3)).holds is holds
+
+
 def test_a_pod_that_became_odd_says_since_when():
     outcome = judge(three(JUMP, FLAT, FLAT), when("load", differs=2))
     assert outcome.first == CALM and not outcome.from_start
