@@ -117,8 +117,8 @@ def main() -> None:
         titles = ["what", "samples", "file, bytes/sample", "in", "compaction", f"{NAMES_READ} gauges and counters"]
         print_table([*titles, f"{NAMES_READ} names, {HISTOGRAMS_READ} of them buckets"], long_rows)
         print(
-            "\nThe same fleet for longer, compacted after every hour; reads are of every pod over all of the time, opening"
-            " included, from a file that the system has in memory.\n"
+            "\nThe same fleet for longer, compacted after every hour; reads are of every pod over all of the time, "
+            "opening included, from a file that the system has in memory.\n"
         )
     load = os.getloadavg()[0]
     print(

@@ -14,8 +14,8 @@ STALE = float(STALE_BITS.view(np.float64))
 @dataclass(frozen=True)
 class Block:
     """target: labels shared by every series (job, instance, pod, ...); times_ms: int64[scrapes], ascending;
-    names and labels: one per column, without the target's labels; values: float64[scrapes, columns], STALE where the
-    series was not on the page of that scrape."""
+    names and labels: one per column, without the target's labels; values: float64[scrapes, columns], the values of
+    a column together in memory, STALE where the series was not on the page of that scrape."""
 
     target: dict[str, str]
     times_ms: np.ndarray
@@ -26,5 +26,5 @@ class Block:
 
 def absent(values: np.ndarray) -> np.ndarray:
     """bool, True where there is no sample (compared by bits: an ordinary NaN is a sample)."""
-    missing: np.ndarray = np.ascontiguousarray(values).view(np.uint64) == STALE_BITS
+    missing: np.ndarray = np.asarray(values, np.float64).view(np.uint64) == STALE_BITS
     return missing
