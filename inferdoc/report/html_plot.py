@@ -115,12 +115,10 @@ def _grid(x: Scale, y: Scale, unit: str) -> list[str]:
     measure, note = _axis_unit(unit)
     parts = [f'<text x="2" y="15">{escape(note)}</text>'] if note else []
     for value in (0.0, 1.0) if unit == "bool" else value_ticks(y.low, y.high):
-        at = number(y(value))
+        level = y(value)
         label = "0" if value == 0 and unit != "bool" else figure(value, measure)
-        parts.append(f'<path class="grid" d="M{number(LEFT)} {at}H{number(WIDTH - RIGHT)}"/>')
-        parts.append(
-            f'<text x="{number(LEFT - 6)}" y="{number(y(value) + 4)}" text-anchor="end">{escape(label)}</text>'
-        )
+        parts.append(f'<path class="grid" d="M{number(LEFT)} {number(level)}H{number(WIDTH - RIGHT)}"/>')
+        parts.append(f'<text x="{number(LEFT - 6)}" y="{number(level + 4)}" text-anchor="end">{escape(label)}</text>')
     for moment, label in time_ticks(x.low, x.high):
         at = x(moment)
         anchor = "start" if at < LEFT + 20 else "end" if at > WIDTH - RIGHT - 20 else "middle"

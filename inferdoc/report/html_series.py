@@ -72,7 +72,8 @@ def _unit_of(view: View, entity: str) -> tuple[Unit | None, str]:
 
 def _like(view: View, unit: Unit, signal: str, pods: Collection[str]) -> tuple[list[np.ndarray], list[np.ndarray]]:
     named = set(pods)
-    others, peers = [], []
+    others: list[np.ndarray] = []
+    peers: list[np.ndarray] = []
     for peer in view.peers(unit):
         series = view.get(peer, signal)
         if series is not None and len(series.values) == view.steps:

@@ -127,8 +127,11 @@ def test_a_slow_endpoint_holds_up_nobody_after_its_first_answer(server: PageServ
 def test_a_failure_is_said_once_and_so_is_the_recovery(server: PageServer) -> None:
     class Nowhere:
         def append(self, target_labels: dict[str, str], timestamp_ms: int, page: Page) -> None:
-            if len(server.requests) > 40:
+            if asked() >= 4:
                 server.pages["/sd"] = groups
+
+    def asked() -> int:
+        return sum(1 for path, _ in server.requests if path == "/sd")
 
     groups = respond(json.dumps([{"targets": [server.url[7:]]}]).encode(), JSON)
     server.pages["/metrics"] = respond(b"a 1\n")
@@ -143,8 +146,7 @@ def test_a_failure_is_said_once_and_so_is_the_recovery(server: PageServer) -> No
 
     discovery = Discovery([make_target(server.url)], (), [HttpDiscovery(f"{server.url}/sd", refresh=QUICK)])
     collect(discovery, Nowhere(), interval=0.03, duration=60, stop=stop, report=report)
-    asked = sum(1 for path, _ in server.requests if path == "/sd")
-    assert asked >= 4
+    assert asked() >= 4
     about = [line for line in said if line.startswith("targets:")]
     assert about == [
         f"targets: http_sd {server.url}/sd: HTTP 500 Internal Server Error",
