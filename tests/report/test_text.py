@@ -1,0 +1,94 @@
+"""The diagnosis on a terminal and in a ticket."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import click
+import pytest
+
+from inferdoc import diagnose, open_source
+from inferdoc.diagnose.words import figure
+from inferdoc.report import render
+from tests.contract.labels import LABELS
+
+LEAK = re.compile(r"\b(None|nan|inf|Outcome|np\.float64)\b|\{\w+\}|\de\+\d")
+
+
+@pytest.fixture(scope="module", params=LABELS, ids=[label.name for label in LABELS])
+def answer(request, store_of):
+    source = open_source(store=store_of(request.param.name))
+    found = diagnose(source, since=request.param.since)
+    source.close()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "words"),
+    [
+        (None, "s", "nothing"),
+        (float("nan"), "s", "nothing"),
+        (0.0237, "s", "23.7 ms"),
+        (12.0, "s", "12 s"),
+        (0.0000071, "s", "7.1 µs"),
+        (0, "s", "0 ms"),
+        (0.953, "ratio", "95.3 %"),
+        (1, "ratio", "100 %"),
+        (1.2e7, "bytes/s", "12 MB/s"),
+        (3.4e12, "bytes", "3.4 TB"),
+        (500, "bytes/s", "500 bytes/s"),
+        (1, "bool", "yes"),
+        (0, "bool", "no"),
+        (2.5, "1/s", "2.5/s"),
+        (0.0153, "s/token", "15.3 ms/token"),
+        (12345.6, "tokens", "12,346 tokens"),
+        (7, "", "7"),
+    ],
+)
+def test_numbers_as_people_read_them(value, unit, words):
+    assert figure(value, unit) == words
+
+
+def test_lines_fit_a_terminal_and_end_where_they_end(answer):
+    for verbose in (False, True):
+        lines = render(answer, "text", verbose=verbose).splitlines()
+        assert lines[0].startswith(answer.verdict.upper()) and answer.source.location in lines[0]
+        for line in lines[1:]:
+            assert line == line.rstrip() and "\t" not in line
+            assert len(line) <= 122 or line.lstrip().startswith(("time per request", "$")), line
+
+
+def test_nothing_reads_like_code(answer):
+    for form in ("text", "markdown"):
+        words = render(answer, form, verbose=True)
+        found = LEAK.search(words)
+        assert found is None, (form, words[max(0, found.start() - 60) : found.end() + 20])
+
+
+def test_text_says_what_the_document_says(answer):
+    brief = " ".join(render(answer, "text").split())
+    for finding in answer.findings:
+        assert finding.title in brief and finding.id in brief
+        assert finding.severity in brief and finding.certainty in brief
+        for pod in finding.scope.pods[:4]:
+            assert pod in brief
+    for item in answer.not_judged:
+        assert item.id in brief
+    assert f"looked at {answer.coverage.pods} pod" in brief
+
+
+def test_markdown_tables_are_whole(answer):
+    lines = render(answer, "markdown").splitlines()
+    for before, line in pairwise(lines):
+        if line.startswith("| --- "):
+            assert before.count("|") == line.count("|")
+    for line in lines:
+        if line.startswith("|"):
+            assert line.endswith("|") and line.replace("\\|", "").count("|") in (4, 5)
+
+
+def test_colour_marks_the_severity_and_can_be_taken_off(answer):
+    coloured, plain = render(answer, "text", colour=True), render(answer, "text")
+    assert "\x1b[" in coloured and "\x1b[" not in plain
+    assert click.unstyle(coloured) == plain
