@@ -141,7 +141,7 @@ def test_a_failure_is_said_once_and_so_is_the_recovery(server: PageServer) -> No
 
     def report(line: str) -> None:
         said.append(line)
-        if line.endswith("well again"):
+        if line == "targets: well again":
             stop.set()
 
     discovery = Discovery([make_target(server.url)], (), [HttpDiscovery(f"{server.url}/sd", refresh=QUICK)])
