@@ -96,7 +96,7 @@ def _rows_of(
     if size == 1:
         single: NDArray[Any] = planes[0, places].view(dtype)
         return single
-    chosen = np.ascontiguousarray(np.moveaxis(planes[:, places], 0, 2))
+    chosen = np.ascontiguousarray(planes[:, places].transpose(1, 2, 0))
     found: NDArray[Any] = chosen.view(dtype).reshape(len(places), shape[1])
     return found
 

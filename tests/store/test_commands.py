@@ -7,8 +7,9 @@ import gzip
 from click.testing import CliRunner
 
 from inferdoc.cli.main import cli
-from inferdoc.store import StoreError
-from tests.store.pages import held_by
+from inferdoc.collect import collector
+from inferdoc.store import Store, StoreError
+from tests.store.pages import POD, held_by, layout_of, page_of
 from tests.store.test_importer import text_of
 
 
@@ -45,3 +46,33 @@ def test_what_was_dropped_is_told(tmp_path):
     assert warning.startswith("warning: standard input: line 184: ") and summary.startswith("-: 180 samples")
     failed = CliRunner().invoke(cli, ["import", "-", "--store", str(tmp_path / "a.db")], input="<html>")
     assert isinstance(failed.exception, StoreError)
+
+
+class Nowhere:
+    """No targets."""
+
+    problems = ()
+
+    def targets(self):
+        return ()
+
+
+def test_collecting_compacts(tmp_path):
+    path = tmp_path / "a.db"
+    with Store.open(path, "w") as store:
+        for number in range(10):
+            store.writer.append(POD, 1_700_000_000_000 + number, page_of(layout_of("a"), [number]))
+    before = held_by(path)
+    args = ["collect", "--once", "--target", "http://127.0.0.1:1", "--store", str(path), "--retention", "9000d"]
+    CliRunner().invoke(cli, args)
+    assert before.items() <= held_by(path).items()
+    with Store.open(path) as store:
+        counts = "SELECT (SELECT count(*) FROM page WHERE ts_ms < 1700003600000), (SELECT count(*) FROM stretch)"
+        assert store.connection.execute(counts).fetchone() == (0, 1)
+
+
+def test_upkeep_goes_on_while_there_is_more(monkeypatch):
+    calls = []
+    monkeypatch.setattr(collector, "_MAINTAIN_AGAIN_SECONDS", 0.001)
+    collector.collect(Nowhere(), None, duration=0.3, maintain=lambda: calls.append(1) or len(calls) < 3)
+    assert len(calls) == 3
