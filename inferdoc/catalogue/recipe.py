@@ -23,7 +23,8 @@ class Condition(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename=
     stalls: no progress of the signal while the named signal shows work. differs: at least this factor from like pods.
     follows: moves with another signal (rank correlation >= 0.6 at a lag of at most one window).
     for: how long in one piece; share_of: instead, in this share of the windows; average: compare the means before and
-    after instead (rates that arrive in ones and twos). scope: whose series, where not the entity's own.
+    after instead (rates that arrive in ones and twos). scope: whose series, where not the entity's own
+    (pool, peers, prefill, decode: on any of them; most: on at least half of the peers).
     because: said when it rules out.
     """
 
@@ -47,7 +48,7 @@ class Condition(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename=
     for_: str | None = None
     share_of: float | None = None
     average: bool = False
-    scope: Literal["own", "pool", "peers", "prefill", "decode"] = "own"
+    scope: Literal["own", "pool", "peers", "most", "prefill", "decode"] = "own"
     because: str | None = None
 
 

@@ -42,6 +42,17 @@ def combine(kind: str, outcomes: Sequence[Outcome]) -> Outcome:
     return replace(outcomes[0], text=text, first=first, last=last, parts=tuple(outcomes))
 
 
+def at_least_half(outcomes: Sequence[Outcome]) -> Outcome:
+    """The answer of the first that holds where at least half of them do, else that of one that does not."""
+    holding = [one for one in outcomes if one.holds]
+    if 2 * len(holding) >= len(outcomes):
+        return replace(holding[0], parts=tuple(outcomes))
+    unknown = [one for one in outcomes if one.holds is None]
+    known = 2 * len(unknown) < len(outcomes)
+    pick = next((one for one in outcomes if not one.holds), outcomes[0])
+    return replace(pick, holds=False if known else None, missing=_missing(unknown), parts=tuple(outcomes))
+
+
 def _missing(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for o in outcomes for name in o.missing))
 
@@ -53,9 +64,13 @@ def explain(kind: str, parts: Sequence[str]) -> str:
     return (" and " if kind == "all" else " or ").join(parts)
 
 
-def promql(kind: str, parts: Sequence[Said | None]) -> Said | None:
-    """`all` leaves out what PromQL cannot say (the rule is then a little wider); `any` needs one; `not` has none."""
+def promql(kind: str, parts: Sequence[Said | None], barred: Sequence[Said | None] = ()) -> Said | None:
+    """`all` leaves out what PromQL cannot say (the rule is then a little wider); `any` needs one.
+
+    barred: what must not hold beside the parts of an `all`; alone, or in an `any`, no rule can say it.
+    """
     said = [part for part in parts if part is not None]
-    if not said or kind == "not_":
+    if not said or kind == "not_" or (kind == "any" and barred):
         return None
-    return reduce(lambda one, other: one.joined("and" if kind == "all" else "or", other), said)
+    told = reduce(lambda one, other: one.joined("and" if kind == "all" else "or", other), said)
+    return reduce(lambda one, other: one.joined("unless", other), [part for part in barred if part is not None], told)

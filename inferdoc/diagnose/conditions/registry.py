@@ -50,12 +50,16 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     others = {
         "pool": [unit, *context.view.peers(unit)],
         "peers": context.view.peers(unit),
+        "most": context.view.peers(unit),
         "prefill": context.view.siblings(unit, "prefill"),
         "decode": context.view.siblings(unit, "decode"),
     }[condition.scope]
     if not others:
         return Outcome(None, f"no {condition.scope} units to look at", str(condition.signal))
-    return groups.combine("any", [judge(condition, context, other) for other in others])
+    outcomes = [judge(condition, context, other) for other in others]
+    if condition.scope == "most":
+        return groups.at_least_half(outcomes)
+    return groups.combine("any", outcomes)
 
 
 def explain(condition: Condition) -> str:
@@ -67,6 +71,7 @@ def explain(condition: Condition) -> str:
         "own": "",
         "pool": " on a pod of the pool",
         "peers": " on a like pod",
+        "most": " on most like pods",
         "prefill": " on a prefill pod",
         "decode": " on a decode pod",
     }
@@ -77,12 +82,14 @@ def explain(condition: Condition) -> str:
 def promql(condition: Condition, rendering: Rendering) -> Said | None:
     """The condition as a PromQL clause that has series while it holds; None where PromQL cannot say it.
 
-    A condition on other units of the pool speaks of the pool: whether any pod of it, more than one (`peers`: one of
-    them is not the pod itself), or one of the role meets it.
+    One on pods of a role, or of the pool, holds for the pool; one on peers counts those that meet it without the pod.
     """
     kind = kind_of(condition)
     if kind in GROUPS:
-        return groups.promql(kind, [promql(part, rendering) for part in parts_of(condition)])
+        parts = parts_of(condition)
+        held = [promql(part, rendering) for part in parts if part.not_ is None]
+        barred = [promql(part.not_, rendering) for part in parts if part.not_ is not None]
+        return groups.promql(kind, held, barred)
     level = rendering.level(str(condition.signal))
     pool = tuple(label for label in LIKE[level] if label not in POOL)
     if condition.scope in ("prefill", "decode"):
@@ -91,8 +98,13 @@ def promql(condition: Condition, rendering: Rendering) -> Said | None:
     text = SIMPLE[kind].promql(condition, rendering)
     if text is None or condition.scope == "own":
         return None if text is None else Said(text, JOIN[level])
-    like, least = LIKE[level], 1 if condition.scope == "peers" else 0
-    return Said(f"count by ({', '.join(like)}) {clause(text)} > {least}", like)
+    like, now = ", ".join(LIKE[level]), rendering.signal(str(condition.signal))
+    those = f"count by ({like}) {clause(text)}"
+    if condition.scope == "pool":
+        return Said(f"{those} > 0", LIKE[level])
+    others = f"{those}\n- on ({like}) group_right () (0 * {clause(text)} + 1 or 0 * {now})"
+    most = f">= on ({like}) group_left () (0.5 * (count by ({like}) ({now}) - 1) > 0)"
+    return Said(f"{others}\n{'> 0' if condition.scope == 'peers' else most}", JOIN[level])
 
 
 def signals_of(condition: Condition) -> Iterator[str]:
