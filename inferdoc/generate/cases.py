@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Condition, Recipe
 from inferdoc.diagnose.conditions import kind_of, promql, signals_of
 from inferdoc.errors import InferdocError
-from inferdoc.generate.cause_rules import harm_beyond_symptoms, leaves
+from inferdoc.generate import limits
+from inferdoc.generate.cause_rules import harm_beyond_symptoms, leaves, sayable
 from inferdoc.generate.recorded import recorded
 from inferdoc.generate.wanted import Want, build
 from inferdoc.generate.world import World
@@ -48,7 +49,7 @@ class _Maker:
         self.recipe, self.catalogue = recipe, catalogue
         rendering = recorded(catalogue)
         self.harm = [c for c in harm_beyond_symptoms(recipe) if promql(c, rendering) is not None]
-        own = [c for c in recipe.unless if c.scope == "own" and promql(c, rendering) is not None]
+        own = [c for c in recipe.unless if c.scope == "own" and sayable(c, rendering)]
         self.unless = [c for c in own if all(leaf.scope == "own" for leaf in leaves(c))]
         said = [*recipe.symptoms, *self.harm, *self.unless]
         self.signals = list(dict.fromkeys(name for c in said for name in signals_of(c)))
@@ -56,24 +57,41 @@ class _Maker:
         self.affected = POOL_SIZE if recipe.pool_share else 1
 
     def cases(self) -> Iterator[Case]:
-        sick = self.wants(*self.recipe.symptoms, *self.harm[:1])
-        yield from self.made("fires", sick, True)
+        held = (*self.recipe.symptoms, *self.harm[:1])
+        sick = self.wants(*held)
+        near = [replace(want, near=want.holds) for want in sick]
+        yield from self.made("fires", near, True) or self.made("fires", sick, True)
         for number, harm in enumerate(self.harm[1:], 2):
-            yield from self.made(f"fires-by-harm-{number}", self.wants(*self.recipe.symptoms, harm), True)
-        for number, symptom in enumerate(self.recipe.symptoms, 1):
-            rest = [c for c in (*self.recipe.symptoms, *self.harm[:1]) if c is not symptom]
-            for part, short in enumerate(_short_of(symptom), 1):
-                name = f"short-of-symptom-{number}" + (f"-{part}" if part > 1 else "")
-                wants = [*self.wants(*rest), *short]
-                yield from self.made(name, wants, False) if symptom.differs is None else self.alike(name, wants)
+            wants = self.wants(*self.recipe.symptoms, harm)
+            yield from self.made(f"fires-by-harm-{number}", [replace(w, near=w.holds) for w in wants], True)
+        yield from self.short_symptoms(held)
         if self.harm:
-            yield from self.made("no-harm", self.wants(*self.recipe.symptoms), False)
+            for miss in dict.fromkeys(name for c in self.harm for leaf in leaves(c) for name in limits.names(leaf)):
+                none = [want for c in self.harm for want in next(_short_of(c, miss))[1]]
+                wants = [*_all_true(self.recipe.symptoms), *self.not_ruled_out(), *none]
+                yield from self.made(f"no-harm-{miss}", wants, False)
+        stuck = [c for c in self.recipe.symptoms if c.stalls]
+        if stuck:
+            busy = [c for c in held if not c.stalls]
+            idle = [Want(condition, False, "work") for condition in stuck]
+            yield from self.made("idle", [*_all_true(busy), *self.not_ruled_out(), *idle], False)
         for number, condition in enumerate(self.unless, 1):
-            wants = [*self.wants(*self.recipe.symptoms, *self.harm[:1], condition), *_true_of(condition)]
-            yield from self.made(f"ruled-out-{number}", wants, False)
+            yield from self.made(f"ruled-out-{number}", self.wants(*held, condition), False)
+        for miss in ("factor", "by"):
+            close = [replace(w, near=True) for c in self.unless for w in next(_short_of(c, miss))[1]]
+            if close:
+                yield from self.made(f"nearly-ruled-out-{miss}", [*_all_true(held), *close], True)
         world = build(self.catalogue, self.signals, sick)
         if world is not None:
             yield from self.of_sick(world)
+
+    def short_symptoms(self, held: tuple[Condition, ...]) -> Iterator[Case]:
+        """Every limit of every symptom missed by a little, all others met."""
+        for number, symptom in enumerate(self.recipe.symptoms, 1):
+            rest = self.wants(*(c for c in held if c is not symptom))
+            for label, short in _short_of(symptom):
+                name, wants = f"short-of-symptom-{number}-{label}", [*rest, *short]
+                yield from self.made(name, wants, False) if symptom.differs is None else self.alike(name, wants)
 
     def of_sick(self, world: World) -> Iterator[Case]:
         """The faulty state where it must not count: in the other role, without history, on one pod of a pool, gone."""
@@ -88,18 +106,21 @@ class _Maker:
 
     def wants(self, *held: Condition) -> list[Want]:
         """These conditions hold; of harm and of what rules out, everything else does not."""
-        others = [c for c in (*self.harm, *self.unless) if c not in held]
-        return [*_all_true(held), *(want for c in others for want in next(_short_of(c)))]
+        others = [c for c in self.harm if c not in held]
+        none = [want for c in others for want in _off(c)]
+        return [*_all_true(held), *none, *self.not_ruled_out(*held)]
 
-    def made(self, name: str, wants: list[Want], fires: bool) -> Iterator[Case]:
+    def not_ruled_out(self, *held: Condition) -> list[Want]:
+        return [want for c in self.unless if c not in held for want in _off(c)]
+
+    def made(self, name: str, wants: list[Want], fires: bool) -> list[Case]:
         """The case, where some course of the signals gives it: limits on one signal may exclude each other."""
         world = build(self.catalogue, self.signals, list(dict.fromkeys(wants)))
-        if world is not None:
-            yield Case(name, world, fires, self.affected, role=self.role)
+        return [] if world is None else [Case(name, world, fires, self.affected, role=self.role)]
 
     def alike(self, name: str, wants: list[Want]) -> Iterator[Case]:
         """The case of a pod that must not stand out: where it has to change as well, the whole pool changes with it."""
-        alone = list(self.made(name, wants, False))
+        alone = self.made(name, wants, False)
         world = (
             None if alone else build(self.catalogue, self.signals, self.wants(*self.recipe.symptoms, *self.harm[:1]))
         )
@@ -128,17 +149,34 @@ def _true_of(condition: Condition) -> list[Want]:
         return _all_true(condition.all)
     if condition.any is not None:
         return _true_of(condition.any[0])
-    return [] if condition.not_ is not None else [Want(condition, True)]
+    return [Want(condition, True)] if condition.not_ is None else _off(condition.not_)
 
 
-def _short_of(condition: Condition) -> Iterator[list[Want]]:
-    """Ways in which a condition is just not met: one of `all` short, every one of `any`."""
-    if condition.all is not None:
-        for part in condition.all:
+def _off(condition: Condition) -> list[Want]:
+    """What makes a condition fail, no matter by how much."""
+    if condition.not_ is not None:
+        return _true_of(condition.not_)
+    parts = condition.any or (condition.all or (condition,))[:1]
+    return [Want(condition, False)] if parts == (condition,) else [want for part in parts for want in _off(part)]
+
+
+def _short_of(condition: Condition, miss: str | None = None) -> Iterator[tuple[str, list[Want]]]:
+    """Ways in which a condition is just not met, each with a label: one of `all` short, every one of `any`.
+
+    miss: the limit to be missed, where the condition has it; the first way is then enough.
+    """
+    if condition.not_ is not None:
+        yield "not", _true_of(condition.not_)
+    elif condition.all is not None:
+        for number, part in enumerate(condition.all, 1):
             rest = [want for other in condition.all if other is not part for want in _true_of(other)]
-            for short in _short_of(part):
-                yield [*rest, *short]
+            for label, short in _short_of(part, miss):
+                yield f"{number}-{label}", [*rest, *short]
     elif condition.any is not None:
-        yield [want for part in condition.any for want in next(_short_of(part))]
+        kinds = dict.fromkeys(name for part in condition.any for leaf in leaves(part) for name in limits.names(leaf))
+        for wanted in [miss] if miss else kinds:
+            yield str(wanted), [want for part in condition.any for want in next(_short_of(part, wanted))[1]]
     else:
-        yield [Want(condition, False)]
+        known = limits.names(condition)
+        for wanted in [miss] if miss in known else known:
+            yield str(wanted), [Want(condition, False, wanted)]

@@ -89,7 +89,7 @@ def expression(recipe: Recipe, rendering: Recorded) -> Said | str:
         clauses.append(reduce(lambda one, other: one.joined("or", other), hurts))
     told = reduce(lambda one, other: one.joined("and", other), clauses)
     for condition in recipe.unless:
-        said = promql(condition, rendering)
+        said = promql(condition, rendering) if sayable(condition, rendering) else None
         told = told if said is None else told.joined("unless", said)
     return told if recipe.pool_share is None else _of_pool(told, recipe, rendering)
 
@@ -105,6 +105,12 @@ def leaves(condition: Condition) -> Iterator[Condition]:
         yield condition
     for part in parts_of(condition):
         yield from leaves(part)
+
+
+def sayable(condition: Condition, rendering: Recorded) -> bool:
+    """Whether a rule can say every part of a condition: one that rules out must not be said more widely than it is."""
+    parts = list(leaves(condition))
+    return all(promql(leaf, rendering) is not None for leaf in parts)
 
 
 def first_leaf(recipe: Recipe) -> Condition:

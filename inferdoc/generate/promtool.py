@@ -20,6 +20,8 @@ MISSING = "promtool is not on the PATH; it comes with Prometheus (Debian and Ubu
 LIMIT_SECONDS = 600
 AT_ONCE = 2
 NAME = re.compile(r"[a-z]+:inferdoc_\w+:\w+")
+PROGRESS = re.compile(r"(Checking |Unit Testing:|SUCCESS|FAILED:?$|name: )")
+WRONG_ALERTS = re.compile(r"alertname: (\S+), time: (\S+?), *\n\s*exp:\[(.*?)\], *\n\s*got:\[(.*?)\]\n", re.DOTALL)
 ALERT = re.compile(r'alertname="([^"]+)"')
 
 
@@ -129,10 +131,23 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def _complaints(done: subprocess.CompletedProcess[str]) -> list[str]:
     """What promtool has to say, a line per finding, without its progress."""
-    lines = [" ".join(line.split()) for line in (done.stdout + done.stderr).splitlines()]
-    told = [
-        line
-        for line in lines
-        if line and not re.match(r"(Checking |Unit Testing:|SUCCESS|FAILED:?$|exp:|got:|\]|\d+:$)", line)
-    ]
+    said = done.stdout + done.stderr
+    lines = [" ".join(line.split()) for line in WRONG_ALERTS.sub("", said).splitlines()]
+    told = [_wrong_alerts(*found) for found in WRONG_ALERTS.findall(said)]
+    told += [line for line in lines if line and not PROGRESS.match(line)]
     return told or [f"promtool ends with {done.returncode} and says nothing"]
+
+
+def _wrong_alerts(name: str, time: str, expected: str, got: str) -> str:
+    """Which alerts differ at a moment of a test: those missing, those too many, else what they say."""
+    wanted, found = (set(re.findall(r"Labels:\{(.*?)\}\n", text)) for text in (expected, got))
+    missing, spare = (", ".join(_where(labels) for labels in sorted(each)) for each in (wanted - found, found - wanted))
+    differs = [f"not firing: {missing}"] if missing else []
+    differs += [f"firing: {spare}"] if spare else []
+    return f"{name} at {time}: {'; '.join(differs) or 'annotations differ'}"
+
+
+def _where(labels: str) -> str:
+    """What tells one alert of a test from the others."""
+    told = re.findall(r'(?:namespace|metric|pod)="([^"]*)"', labels)
+    return " ".join(told) or "{}"

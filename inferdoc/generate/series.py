@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from inferdoc.generate.cases import POOL_SIZE, Case
@@ -10,6 +10,8 @@ from inferdoc.generate.world import COUNTER_PER_SECOND, NARROW, Key, Raw
 
 GPUS = 4
 YOUNG_MINUTES = 20
+SWING_MINUTES = 60
+"""More than a quarter and less than half of what usual values rest on: it moves their edges, not their middle."""
 CLUSTER, MODEL = "c1", "model-a"
 
 
@@ -64,49 +66,60 @@ class _Shape:
         parts = [f"_x{self.before}"] if self.before else []
         return " ".join([*parts, calm, "stale" if self.ends else fault])
 
+    def stretches(self, raw: Raw) -> tuple[tuple[float, int], ...]:
+        """Values with minutes of the calm part, oldest first."""
+        length = self.span.calm - self.before
+        if raw.swing is None:
+            return ((raw.calm, length),)
+        return ((raw.swing, SWING_MINUTES), (raw.calm, length - SWING_MINUTES))
+
 
 def _series(case: Case, key: Key, raw: Raw, pod: str, gpu: int, shape: _Shape) -> Iterator[dict[str, str]]:
     metric, matched = key
     labels = {**identity(metric, case, pod, gpu), **dict(matched)}
     fault = raw.fault if shape.sick else raw.calm
+    past = shape.stretches(raw)
     if raw.kind == "histogram":
         count = case.world.raw.get((metric.removesuffix("_bucket") + "_count", matched))
-        rates = (count.calm, count.fault if shape.sick else count.calm) if count else (COUNTER_PER_SECOND,) * 2
-        for bound, calm_share, fault_share in _buckets(raw, fault):
-            values = _counter(rates[0] * calm_share, rates[1] * fault_share, shape)
-            yield {"series": _named(metric, {**labels, "le": bound}), "values": values}
+        rate, then = (count.calm, count.fault if shape.sick else count.calm) if count else (COUNTER_PER_SECOND,) * 2
+        for bound, shares in _buckets(raw.q, [*(value for value, _ in past), fault]):
+            rates = [(rate * share, minutes) for share, (_, minutes) in zip(shares, past, strict=False)]
+            yield {
+                "series": _named(metric, {**labels, "le": bound}),
+                "values": _counter(rates, then * shares[-1], shape),
+            }
     elif raw.kind == "counter":
-        yield {"series": _named(metric, labels), "values": _counter(raw.calm, fault, shape)}
+        yield {"series": _named(metric, labels), "values": _counter(past, fault, shape)}
     else:
-        yield {
-            "series": _named(metric, labels),
-            "values": _gauge(raw.calm, fault, raw.ramp if shape.sick else 0, shape),
-        }
+        yield {"series": _named(metric, labels), "values": _gauge(past, fault, raw.ramp if shape.sick else 0, shape)}
 
 
-def _gauge(calm: float, fault: float, ramp: float, shape: _Shape) -> str:
-    length = shape.span.calm - shape.before
+def _gauge(past: Sequence[tuple[float, int]], fault: float, ramp: float, shape: _Shape) -> str:
+    """The first sample stands at minute 0, so the first stretch has one more than its minutes."""
+    calm = [f"{_number(value)}x{minutes - (number > 0)}" for number, (value, minutes) in enumerate(past)]
     grows = f"{_number(fault)}{'+' if ramp > 0 else '-'}{_number(abs(ramp) * 60)}" if ramp else _number(fault)
-    return shape.text(f"{_number(calm)}x{length}", f"{grows}x{shape.span.faulty - 1}")
+    return shape.text(" ".join(calm), f"{grows}x{shape.span.faulty - 1}")
 
 
-def _counter(calm: float, fault: float, shape: _Shape) -> str:
-    length = shape.span.calm - shape.before
-    step, then = calm * 60, fault * 60
-    reached = step * length + then
-    return shape.text(f"0+{_number(step)}x{length}", f"{_number(reached)}+{_number(then)}x{shape.span.faulty - 1}")
+def _counter(past: Sequence[tuple[float, int]], fault: float, shape: _Shape) -> str:
+    """A counter that starts at 0 and grows by so much per second."""
+    parts, reached = [], 0.0
+    for number, (rate, minutes) in enumerate(past):
+        step = rate * 60
+        first = reached if number == 0 else reached + step
+        parts.append(f"{_number(first)}+{_number(step)}x{minutes - (number > 0)}")
+        reached += step * minutes
+    step = fault * 60
+    return shape.text(" ".join(parts), f"{_number(reached + step)}+{_number(step)}x{shape.span.faulty - 1}")
 
 
-def _buckets(raw: Raw, fault: float) -> Iterator[tuple[str, float, float]]:
-    """Bounds with the share of observations at or below them, calm and faulty, that give the quantiles wanted."""
-    spans = [(value * NARROW, value * NARROW + value * (1 - NARROW) / raw.q) for value in (raw.calm, fault)]
-    bounds = sorted({bound for span in spans for bound in span})
-    for bound in bounds:
-        calm, faulty = (
-            (min(1.0, max(0.0, (bound - low) / (high - low))) if high > low else 1.0) for low, high in spans
-        )
-        yield _number(bound), calm, faulty
-    yield "+Inf", 1.0, 1.0
+def _buckets(q: float, values: Sequence[float]) -> Iterator[tuple[str, list[float]]]:
+    """Bounds with the share of observations at or below them, for each of the values that the quantile is to have."""
+    spans = [(value * NARROW, value * NARROW + value * (1 - NARROW) / q) for value in values]
+    for bound in sorted({bound for span in spans for bound in span}):
+        shares = [min(1.0, max(0.0, (bound - low) / (high - low))) if high > low else 1.0 for low, high in spans]
+        yield _number(bound), shares
+    yield "+Inf", [1.0] * len(spans)
 
 
 def _named(metric: str, labels: dict[str, str]) -> str:

@@ -10,6 +10,8 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Condition
 from inferdoc.catalogue.signal import Signal
 from inferdoc.diagnose.conditions import kind_of
+from inferdoc.generate import limits
+from inferdoc.generate.limits import Course
 from inferdoc.generate.recorded import FEWEST_EVENTS
 from inferdoc.generate.world import PHASES, Key, World
 
@@ -24,23 +26,21 @@ MOVES_TRIED = 30
 
 @dataclass(frozen=True)
 class Want:
-    """One simple condition and whether it is to hold in the faulty state."""
+    """One simple condition and whether it is to hold in the faulty state. miss: the one limit of it that is not met,
+    where it is not to hold; near: the signal is to be brought close to its limit even if it is well off already."""
 
     condition: Condition
     holds: bool
+    miss: str | None = None
+    near: bool = False
 
-    @property
-    def signals(self) -> tuple[str, ...]:
-        return tuple(name for name in (self.condition.signal, self.condition.stalls) if name)
-
-
-@dataclass(frozen=True)
-class Course:
-    """A signal's value when calm, its value when the fault begins, and its growth per second from then on."""
-
-    calm: float
-    fault: float
-    ramp: float = 0.0
+    def suits(self, met: dict[str, bool]) -> bool:
+        """Whether the limits met are those wanted."""
+        if self.holds:
+            return all(met.values())
+        if self.miss is None:
+            return not all(met.values())
+        return self.miss in met and all(held != (name == self.miss) for name, held in met.items())
 
 
 def build(catalogue: Catalogue, signals: Sequence[str], wants: Sequence[Want]) -> World | None:
@@ -53,11 +53,11 @@ def build(catalogue: Catalogue, signals: Sequence[str], wants: Sequence[Want]) -
         by_signal.setdefault(str(want.condition.signal), []).append(want)
         if want.condition.stalls:
             by_signal.setdefault(want.condition.stalls, [])
-    bare = World(catalogue)
-    fewest = sorted(by_signal, key=lambda name: len(list(bare.levers(name))))
     free = _Attempt(catalogue, by_signal, news=False)
     if any(next(free.courses(name), None) is None for name, group in by_signal.items() if group):
         return None
+    bare = World(catalogue)
+    fewest = sorted(by_signal, key=lambda name: len(list(bare.levers(name))))
     orders = (*islice(permutations(fewest), ORDERS_TRIED), tuple(by_signal))
     for news in (True, False):
         for order in orders:
@@ -80,6 +80,10 @@ class _Attempt:
         world = World(self.catalogue)
         for name in signals:
             world.add(name)
+        idle = {str(w.condition.stalls) for group in self.wants.values() for w in group if w.miss == "work"}
+        for name in sorted(idle):
+            for phase in PHASES:
+                world.move(name, phase, 0.0, next(world.levers(name)))
         return world if self.settled(world, order, frozenset(), [MOVES_TRIED]) else None
 
     def settled(self, world: World, order: Sequence[str], pinned: frozenset[Key], left: list[int]) -> bool:
@@ -88,28 +92,40 @@ class _Attempt:
         if not order:
             return all(self.met(world, name) for name in self.wants)
         name, rest = order[0], order[1:]
-        if self.met(world, name) and self.settled(world, rest, pinned, left):
+        near = any(want.near for want in self.wants[name])
+        if not near and self.met(world, name) and self.settled(world, rest, pinned, left):
             return True
         lever = next((key for key in world.levers(name) if key not in pinned), None)
         if lever is None:
-            return False
+            return self.met(world, name) and self.settled(world, rest, pinned, left)
         before = replace(world.raw[lever])
         for course in self.courses(name):
             left[0] -= 1
             if left[0] < 0:
                 break
-            if all(world.move(name, phase, getattr(course, phase), lever) for phase in PHASES):
-                world.raw[lever].ramp = course.ramp
-                if self.met(world, name) and self.settled(world, rest, pinned | {lever}, left):
-                    return True
+            fits = self.moved(world, name, lever, course) and self.met(world, name)
+            if fits and self.settled(world, rest, pinned | {lever}, left):
+                return True
             world.raw[lever] = replace(before)
         return False
+
+    def moved(self, world: World, name: str, lever: Key, course: Course) -> bool:
+        raw = world.raw[lever]
+        raw.ramp = course.ramp
+        if not all(world.move(name, phase, getattr(course, phase), lever) for phase in PHASES):
+            return False
+        if course.swing is None:
+            return True
+        raw.swing = raw.calm
+        return world.move(name, "swing", course.swing, lever)
 
     def met(self, world: World, name: str) -> bool:
         wants = self.wants[name]
         try:
-            lever = next(world.levers(name))
-            course = Course(world.value(name, "calm"), world.value(name, "fault"), world.raw[lever].ramp)
+            raw = world.raw[next(world.levers(name))]
+            swing = world.value(name, "swing")
+            calm = world.value(name, "calm")
+            course = Course(calm, world.value(name, "fault"), raw.ramp, None if swing == calm else swing)
             work = [world.value(w.condition.stalls, "fault") if w.condition.stalls else 0.0 for w in wants]
             if self.catalogue.signals[name].unit == "ratio" and any(w.condition.above and w.holds for w in wants):
                 events = world.events(name, "fault")
@@ -117,29 +133,30 @@ class _Attempt:
                     return False
         except ZeroDivisionError:
             return False
-        return all(self.true(w.condition, course, at) is w.holds for w, at in zip(wants, work, strict=True))
+        return all(self.suits(want, course, at) for want, at in zip(wants, work, strict=True))
 
     def courses(self, name: str) -> Iterator[Course]:
         """Courses of one signal that meet what is wanted of it, the plainest first."""
         signal, wants = self.catalogue.signals[name], self.wants[name]
         slopes = [w.condition.slope * (1 + MARGIN if w.holds else 1 - MARGIN) for w in wants if w.condition.slope]
+        swings = any(w.miss == "swing" for w in wants)
+        work = 0.0 if any(w.miss == "work" for w in wants) else 1.0
         for calm in _calms(self.catalogue, signal, wants):
             for fault in _faults(self.catalogue, signal, wants, calm):
-                course = Course(calm, fault, slopes[-1] if slopes else 0.0)
-                if all(self.true(w.condition, course, 1.0) is w.holds for w in wants):
+                edge = fault * (1 + MARGIN if fault > calm else 1 - MARGIN)
+                swing = _tidy(limits.swing_for(calm, edge)) if swings else None
+                course = Course(calm, fault, slopes[-1] if slopes else 0.0, swing)
+                if (swing is None or swing >= 0) and all(self.suits(want, course, work) for want in wants):
                     yield course
 
-    def true(self, condition: Condition, course: Course, work: float) -> bool | None:
-        """Whether the rule's form of a condition holds, from the beginning of the fault to the end of a ramp; None
-        where a ramp crosses its limit, or where it is no news."""
-        level = kind_of(condition) in ("above", "below")
-        if self.news and level and _holds(condition, course, course.calm, self.catalogue, work):
-            return None
-        ends = {
-            _holds(condition, course, course.fault + course.ramp * at, self.catalogue, work)
-            for at in (0.0, RAMP_SECONDS)
-        }
-        return ends.pop() if len(ends) == 1 else None
+    def suits(self, want: Want, course: Course, work: float) -> bool:
+        """Whether a course is as wanted from the beginning of the fault to the end of a ramp, and is news."""
+        ends = (course.fault, course.fault + course.ramp * RAMP_SECONDS)
+        met = [limits.met(want.condition, course, value, work, self.catalogue) for value in ends]
+        before = limits.met(want.condition, course, course.calm, work, self.catalogue)
+        absolute = kind_of(want.condition) in ("above", "below")
+        stale = self.news and want.holds and absolute and all(before.values())
+        return not stale and all(want.suits(each) for each in met)
 
 
 def _calms(catalogue: Catalogue, signal: Signal, wants: list[Want]) -> Iterator[float]:
@@ -148,10 +165,10 @@ def _calms(catalogue: Catalogue, signal: Signal, wants: list[Want]) -> Iterator[
         plain = _tidy(signal.floor * 10)
     if signal.unit == "bool":
         plain = 1.0 if signal.harm == "down" else 0.0
-    limits = [_limit(w.condition, catalogue) for w in wants]
-    given = [limit for limit in limits if limit is not None]
+    found = [limits.limit_of(w.condition, catalogue) for w in wants]
+    given = [limit for limit in found if limit is not None]
+    below = any(w.condition.below is not None for w in wants)
     for limit in given:
-        below = any(w.condition.below is not None for w in wants)
         yield from ((_tidy(limit * 1.5), _tidy(limit * 1.1)) if below else (_tidy(limit * 0.5), _tidy(limit * 0.94)))
     yield plain
     yield from (_tidy(plain * factor) for factor in (0.1, 10, 0.5, 2, 100))
@@ -161,60 +178,12 @@ def _calms(catalogue: Catalogue, signal: Signal, wants: list[Want]) -> Iterator[
 
 def _faults(catalogue: Catalogue, signal: Signal, wants: list[Want], calm: float) -> Iterator[float]:
     top = 1.0 if signal.unit in ("ratio", "bool") else float("inf")
-    edges: list[float] = []
-    for want in wants:
-        edges += _edges(want.condition, calm, catalogue)
-    found = [_tidy(edge * (1 + side * MARGIN)) for edge in edges for side in (1, -1)] + [calm, 0.0]
-    found += [_tidy(edge * far) for edge in edges for far in (10, 100)]
+    edges = [edge for want in wants for edge in limits.edges(want.condition, calm, catalogue)]
+    found = [_tidy(edge * (1 + side * MARGIN)) for edge in edges for side in (1, -1)]
+    found += [1.0] if 0.0 in edges else []
+    found += [calm, 0.0, *(_tidy(edge * far) for edge in edges for far in (10, 100))]
     found += [0.01] if any(w.condition.stalls for w in wants) else []
     yield from (value for value in found if 0 <= value <= top)
-
-
-def _edges(condition: Condition, calm: float, catalogue: Catalogue) -> list[float]:
-    """Values at which a condition begins or ceases to hold."""
-    floor = catalogue.signals[str(condition.signal)].floor
-    by = max(condition.by or 0.0, floor)
-    limit = _limit(condition, catalogue)
-    if limit is not None:
-        return [limit]
-    if condition.rises is not None:
-        return [condition.rises * calm, calm + by]
-    if condition.falls is not None:
-        return [condition.falls * calm, calm - by]
-    if condition.differs is not None:
-        return [condition.differs * calm, calm + by if condition.differs >= 1 else calm - by]
-    return []
-
-
-def _limit(condition: Condition, catalogue: Catalogue) -> float | None:
-    for value in (condition.above, condition.below, condition.reaches):
-        if value is not None:
-            return catalogue.tiers.thresholds[value].value if isinstance(value, str) else value
-    return None
-
-
-def _holds(condition: Condition, course: Course, value: float, catalogue: Catalogue, work: float) -> bool:
-    by = max(condition.by or 0.0, catalogue.signals[str(condition.signal)].floor)
-    calm, limit = course.calm, _limit(condition, catalogue)
-    kind = kind_of(condition)
-    if kind == "above":
-        return value > float(limit or 0.0)
-    if kind == "below":
-        return value < float(limit or 0.0)
-    if kind == "rises":
-        return value > float(condition.rises or 0) * calm and value > calm + by
-    if kind == "falls":
-        return value < float(condition.falls or 0) * calm and value < calm - by
-    if kind == "differs":
-        factor = float(condition.differs or 1)
-        return (
-            value > factor * calm and value > calm + by if factor >= 1 else value < factor * calm and value < calm - by
-        )
-    if kind == "slope":
-        return course.ramp > abs(condition.slope or 0.0)
-    if kind == "stalls":
-        return value == 0 and work > 0
-    return False
 
 
 def _tidy(value: float) -> float:

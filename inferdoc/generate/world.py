@@ -17,14 +17,15 @@ from inferdoc.errors import InferdocError
 from inferdoc.source import formula
 from inferdoc.source.plan import Operand, buckets, operand, sum_over_count
 
-Phase = Literal["calm", "fault"]
+Phase = Literal["calm", "fault", "swing"]
 PHASES: tuple[Phase, Phase] = ("calm", "fault")
+"""swing comes on top of them where a case needs it."""
 Key = tuple[str, tuple[tuple[str, str], ...]]
 """A metric and the labels that its matchers ask for."""
 
 COUNTER_PER_SECOND = 10.0
 SUM_PER_SECOND = 50.0
-GAUGE = 10.0
+GAUGE = 1.0
 WINDOW_SECONDS = 300.0
 NARROW = 0.9
 """Observations of a histogram lie between this share of the quantile asked for and a little beyond it."""
@@ -33,15 +34,18 @@ NARROW = 0.9
 @dataclass
 class Raw:
     """One raw series: a gauge's value, a counter's increase per second or, for a histogram, the quantile `q` of its
-    observations; `ramp`: growth per second while faulty."""
+    observations; `ramp`: growth per second while faulty; `swing`: where it was for the first part of the calm."""
 
     kind: Literal["gauge", "counter", "histogram", "info"]
     calm: float
     fault: float
     ramp: float = 0.0
     q: float = 0.0
+    swing: float | None = None
 
     def at(self, phase: Phase) -> float:
+        if phase == "swing":
+            return self.calm if self.swing is None else self.swing
         return self.calm if phase == "calm" else self.fault
 
 
@@ -207,7 +211,7 @@ def _example(op: str, value: str) -> str:
         return "other"
     for choice in value.split("|"):
         plain = re.sub(r"\[(.)\]", r"\1", choice.replace(".*", "").replace(".+", "x")).replace("\\", "")
-        for tried in (plain, plain.replace(".", "x")):
+        for tried in (plain.replace(".", "x"), plain):
             if re.fullmatch(value, tried):
                 return tried
     raise InferdocError(f"no label value comes to mind that {value!r} matches")
