@@ -1,11 +1,12 @@
-"""How well `inferdoc diagnose` finds causes: labelled incidents and controls from the fleet simulator, diagnosed one by one.
+"""How well `inferdoc diagnose` finds causes: labelled incidents and controls from the fleet simulator, diagnosed one
+by one.
 
     python benchmarks/scoreboard.py                      the published table, into docs/scoreboard.md
     python benchmarks/scoreboard.py --tuning --each 3    seeds that may be looked at while recipes are changed
 
-Incidents are drawn with random tier, model, fleet shape, load, lengths, scrape interval, severity and moment. An incident
-whose fault hurts nobody (no latency of the pods it hits grows by HARM, nothing is lost) calls for silence and is counted
-apart. Progress goes to standard error.
+Incidents are drawn with random tier, model, fleet shape, load, lengths, scrape interval, severity and moment. An
+incident whose fault hurts nobody (no latency of the pods it hits grows by HARM, nothing is lost) calls for silence
+and is counted apart. Progress goes to standard error.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import multiprocessing
+import os
 import sys
 import tempfile
 import time
@@ -35,26 +37,42 @@ from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scrape import Scraped, simulate
 from inferdoc.store import Store
 
+OVERLAY = "INFERDOC_SCOREBOARD_CATALOGUE"
 PUBLISHED_SEEDS = 5000
 TUNING_SEEDS = 100
 HARM = 1.3
 """Growth of a mean latency below which a fault counts as harmless (docs/scoreboard.md says so)."""
 LOSS = frozenset(
-    {"engine-down", "engine-hung", "kv-handshake-failure", "kv-lease-expiry", "metric-absent-or-renamed", "telemetry-artifact",
-     "client-retry-storm"}
-)  # fmt: skip
+    {
+        "engine-down",
+        "engine-hung",
+        "kv-handshake-failure",
+        "kv-lease-expiry",
+        "metric-absent-or-renamed",
+        "telemetry-artifact",
+        "client-retry-storm",
+    }
+)
 """Causes whose harm is what they are: work or sight is lost whatever the latency."""
 STEPS = (1, 2, 3, 4, 5, 6, 8, 10, 12)
 """Minutes after the onset at which the walk asks again."""
 LATENCIES = ("time_to_first_token", "inter_token_latency", "e2e_request_latency", "request_queue_time")
 LOOK_ALIKES = (
-    ("kv-preemption-thrash", "long-prefill-interference"), ("kv-preemption-thrash", "kv-transfer-backlog"),
-    ("kv-capacity-bound", "prefix-eviction-cascade"), ("prefix-eviction-cascade", "demand-beyond-capacity"),
-    ("prefix-eviction-cascade", "prefix-unstable-prompt"), ("routing-imbalance", "slow-gpu"), ("ep-hot-expert", "slow-gpu"),
-    ("kv-transfer-backlog", "kv-transport-degraded"), ("kv-transfer-backlog", "lora-thrash"),
-    ("engine-down", "telemetry-artifact"), ("client-retry-storm", "demand-beyond-capacity"), ("cpu-starvation", "slow-gpu"),
-    ("long-prefill-interference", "prefix-eviction-cascade"), ("kv-handshake-failure", "kv-lease-expiry"),
-)  # fmt: skip
+    ("kv-preemption-thrash", "long-prefill-interference"),
+    ("kv-preemption-thrash", "kv-transfer-backlog"),
+    ("kv-capacity-bound", "prefix-eviction-cascade"),
+    ("prefix-eviction-cascade", "demand-beyond-capacity"),
+    ("prefix-eviction-cascade", "prefix-unstable-prompt"),
+    ("routing-imbalance", "slow-gpu"),
+    ("ep-hot-expert", "slow-gpu"),
+    ("kv-transfer-backlog", "kv-transport-degraded"),
+    ("kv-transfer-backlog", "lora-thrash"),
+    ("engine-down", "telemetry-artifact"),
+    ("client-retry-storm", "demand-beyond-capacity"),
+    ("cpu-starvation", "slow-gpu"),
+    ("long-prefill-interference", "prefix-eviction-cascade"),
+    ("kv-handshake-failure", "kv-lease-expiry"),
+)
 """Pairs whose pictures resemble each other."""
 
 
@@ -79,7 +97,8 @@ class Outcome:
 
 @lru_cache(maxsize=1)
 def catalogue() -> Catalogue:
-    return load_catalogue()
+    overlay = os.environ.get(OVERLAY)
+    return load_catalogue([overlay] if overlay else [])
 
 
 def judge(path: Path, from_: float, until: float) -> Diagnosis:
@@ -136,10 +155,16 @@ def _score(scenario: Scenario, group: str, kind: str, targets: list[Scraped], pa
         kind in LOSS or group == "pair" or growth(targets, expect.pods, 1000 * (start + onset)) >= HARM
     )
     outcome = Outcome(
-        kind, scenario.seed, expect.cause, expect.accepts, found, harmful, scenario.duration / 3600,
+        kind,
+        scenario.seed,
+        expect.cause,
+        expect.accepts,
+        found,
+        harmful,
+        scenario.duration / 3600,
         where=f"{pool.tier} {pool.model}, {sum(p.pods for p in scenario.pools)} pods, {scenario.title.split(', ')[-1]}",
         certainty=[finding.certainty for finding in answer.findings],
-    )  # fmt: skip
+    )
     if group != "cause" or onset is None:
         return outcome
     wanted = next((f for f in answer.findings if f.id == expect.cause), None)
@@ -186,26 +211,55 @@ def causes_table(incidents: list[Outcome], everything: list[Outcome]) -> list[st
         own = [o for o in incidents if o.kind == cause]
         bad = [o for o in own if o.harmful]
         mild = [o for o in own if not o.harmful]
-        rows.append([
-            f"`{cause}`", str(len(bad)), share(sum(cause in o.found for o in bad), len(bad)),
-            share(sum(o.found[:1] == [cause] for o in bad), len(bad)),
-            share(sum(bool(o.found) and (o.found[0] == cause or o.found[0] in o.accepts) for o in bad), len(bad)),
-            share(right[cause], named[cause]), middle([o.scope for o in bad if cause in o.found], "{:.2f}"),
-            share(sum(o.scope == 1.0 for o in bad), sum(cause in o.found for o in bad)),
-            middle(abs(o.onset_error) for o in bad), middle(o.detected for o in bad), tail(o.detected for o in bad),
-            f"{sum(bool(o.found) for o in mild)}/{len(mild)}" if mild else "-",
-        ])  # fmt: skip
+        rows.append(
+            [
+                f"`{cause}`",
+                str(len(bad)),
+                share(sum(cause in o.found for o in bad), len(bad)),
+                share(sum(o.found[:1] == [cause] for o in bad), len(bad)),
+                share(sum(bool(o.found) and (o.found[0] == cause or o.found[0] in o.accepts) for o in bad), len(bad)),
+                share(right[cause], named[cause]),
+                middle([o.scope for o in bad if cause in o.found], "{:.2f}"),
+                share(sum(o.scope == 1.0 for o in bad), sum(cause in o.found for o in bad)),
+                middle(abs(o.onset_error) for o in bad),
+                middle(o.detected for o in bad),
+                tail(o.detected for o in bad),
+                f"{sum(bool(o.found) for o in mild)}/{len(mild)}" if mild else "-",
+            ]
+        )
     harmful = [o for o in incidents if o.harmful]
-    rows.append([
-        "**all**", str(len(harmful)), share(sum(o.cause in o.found for o in harmful), len(harmful)),
-        share(sum(o.found[:1] == [o.cause] for o in harmful), len(harmful)),
-        share(sum(bool(o.found) and (o.found[0] == o.cause or o.found[0] in o.accepts) for o in harmful), len(harmful)),
-        share(sum(right.values()), sum(named.values())), middle((o.scope for o in harmful), "{:.2f}"),
-        share(sum(o.scope == 1.0 for o in harmful), sum(o.cause in o.found for o in harmful)),
-        middle(abs(o.onset_error) for o in harmful), middle(o.detected for o in harmful), tail(o.detected for o in harmful), "",
-    ])  # fmt: skip
-    head = ["cause", "incidents", "recall", "top-1", "top-1 or accepted", "precision", "scope (median overlap)", "scope exact",
-            "onset error, s", "detected after, min", "p90, min", "spoke on harmless"]  # fmt: skip
+    rows.append(
+        [
+            "**all**",
+            str(len(harmful)),
+            share(sum(o.cause in o.found for o in harmful), len(harmful)),
+            share(sum(o.found[:1] == [o.cause] for o in harmful), len(harmful)),
+            share(
+                sum(bool(o.found) and (o.found[0] == o.cause or o.found[0] in o.accepts) for o in harmful), len(harmful)
+            ),
+            share(sum(right.values()), sum(named.values())),
+            middle((o.scope for o in harmful), "{:.2f}"),
+            share(sum(o.scope == 1.0 for o in harmful), sum(o.cause in o.found for o in harmful)),
+            middle(abs(o.onset_error) for o in harmful),
+            middle(o.detected for o in harmful),
+            tail(o.detected for o in harmful),
+            "",
+        ]
+    )
+    head = [
+        "cause",
+        "incidents",
+        "recall",
+        "top-1",
+        "top-1 or accepted",
+        "precision",
+        "scope (median overlap)",
+        "scope exact",
+        "onset error, s",
+        "detected after, min",
+        "p90, min",
+        "spoke on harmless",
+    ]
     return table(head, rows)
 
 
@@ -218,7 +272,9 @@ def controls_table(controls: list[Outcome]) -> list[str]:
         rows.append([kind, str(len(own)), f"{sum(o.hours for o in own):.1f}", str(len(wrong)), tallied or "-"])
     wrong_all = sum(i not in o.accepts for o in controls for i in o.found)
     days = sum(o.hours for o in controls) / 24
-    rows.append(["**all**", str(len(controls)), f"{days * 24:.1f}", str(wrong_all), f"{30 * wrong_all / days:.1f} per 30 days"])
+    rows.append(
+        ["**all**", str(len(controls)), f"{days * 24:.1f}", str(wrong_all), f"{30 * wrong_all / days:.1f} per 30 days"]
+    )
     return table(["control", "runs", "hours", "false findings", "which"], rows)
 
 
@@ -227,10 +283,14 @@ def pairs_table(incidents: list[Outcome]) -> list[str]:
     for a, b in LOOK_ALIKES:
         of_a = [o for o in incidents if o.kind == a and o.harmful]
         of_b = [o for o in incidents if o.kind == b and o.harmful]
-        rows.append([
-            f"`{a}`", f"`{b}`", f"{sum(o.found[:1] == [b] for o in of_a)}/{len(of_a)}",
-            f"{sum(o.found[:1] == [a] for o in of_b)}/{len(of_b)}",
-        ])  # fmt: skip
+        rows.append(
+            [
+                f"`{a}`",
+                f"`{b}`",
+                f"{sum(o.found[:1] == [b] for o in of_a)}/{len(of_a)}",
+                f"{sum(o.found[:1] == [a] for o in of_b)}/{len(of_b)}",
+            ]
+        )
     return table(["A", "B", "A called B", "B called A"], rows)
 
 
@@ -242,7 +302,15 @@ def together_table(pairs: list[Outcome]) -> list[str]:
             both = sum(all(c in o.found for c in o.accepts) for o in own)
             one = sum(any(c in o.found for c in o.accepts) for o in own)
             wrong = Counter(i for o in own for i in o.found if i not in o.accepts)
-            rows.append([f"`{kind}`", str(len(own)), str(both), str(one), ", ".join(f"`{i}` {n}" for i, n in wrong.items()) or "-"])
+            rows.append(
+                [
+                    f"`{kind}`",
+                    str(len(own)),
+                    str(both),
+                    str(one),
+                    ", ".join(f"`{i}` {n}" for i, n in wrong.items()) or "-",
+                ]
+            )
     return table(["faults", "runs", "both named", "at least one", "also named"], rows)
 
 
@@ -250,32 +318,33 @@ def missed_list(incidents: list[Outcome]) -> list[str]:
     lines = []
     for o in incidents:
         if o.harmful and o.cause not in o.found:
-            lines.append(f"- `{o.kind}` seed {o.seed} ({o.where}): {', '.join(f'`{i}`' for i in o.found) or 'nothing found'}")
+            lines.append(
+                f"- `{o.kind}` seed {o.seed} ({o.where}): {', '.join(f'`{i}`' for i in o.found) or 'nothing found'}"
+            )
     return [*(lines or ["- none"]), ""]
 
 
-def page(outcomes: list[Outcome], seeds: str, command: str, seconds: float) -> str:
+ABOUT = f"""
+An incident counts where its fault hurts: a mean latency of the pods it hits grows by {HARM} or more, or work or sight
+is lost. Recall: the cause is among the findings. Top-1: it is the first. Accepted: the first is right too (the label
+names such causes). Precision: of the findings with this id, over incidents and controls together. Scope: pods named and
+pods hit, intersection over union. Onset error: absolute, median. Detected: minutes after the onset at which the
+diagnosis of the data so far first names the cause. Spoke on harmless: any finding on a fault that hurt nobody.
+"""
+
+
+def page(outcomes: list[Outcome], seeds: str, seconds: float) -> str:
     incidents = [o for o in outcomes if o.kind in CAUSES]
     controls = [o for o in outcomes if o.kind in CONTROLS]
     pairs = [o for o in outcomes if o.kind in PAIRS]
-    return "\n".join([
-        "# Scoreboard", "",
-        "How well `inferdoc diagnose` finds causes on simulated fleets ([how they are simulated](simulator.md)). Weak rows "
-        "stand as measured.", "",
-        f"{len(incidents)} incidents, {len(controls)} controls, {len(pairs)} incidents with two faults; {seeds}; "
-        f"`{command}`, {seconds / 60:.0f} minutes.", "",
-        "## Causes", "",
-        f"An incident counts where its fault hurts: a mean latency of the pods it hits grows by {HARM} or more, or work or "
-        "sight is lost. Recall: the cause is among the findings; top-1: it is the first; accepted: the first is right too "
-        "(the label names such causes). Precision: of the findings with this id, over incidents and controls together. Scope: "
-        "pods named and pods hit, intersection over union. Onset error: absolute, median. Detected: minutes after the onset at "
-        "which the diagnosis of the data so far first names the cause. Spoke on harmless: any finding on a fault that hurt "
-        "nobody.", "", *causes_table(incidents, outcomes),
-        "## Controls", "", *controls_table(controls),
-        "## Look-alikes", "", "How often the first finding was the other one of a pair.", "", *pairs_table(incidents),
-        "## Two faults at once", "", *together_table(pairs),
-        "## Missed", "", *missed_list(incidents),
-    ])  # fmt: skip
+    how = "How well `inferdoc diagnose` finds causes on simulated fleets ([how they are simulated](simulator.md))."
+    what = f"{len(incidents)} incidents, {len(controls)} controls, {len(pairs)} incidents with two faults; {seeds}."
+    cost = f"Made by `python benchmarks/scoreboard.py` in {seconds / 60:.0f} minutes. Weak rows stand as measured."
+    parts = ["# Scoreboard", "", how, what, cost, "", "## Causes", ABOUT, *causes_table(incidents, outcomes)]
+    parts += ["## Controls", "", *controls_table(controls), "## Look-alikes", ""]
+    parts += ["How often the first finding was the other one of a pair.", "", *pairs_table(incidents)]
+    parts += ["## Two faults at once", "", *together_table(pairs), "## Missed", "", *missed_list(incidents)]
+    return "\n".join(parts)
 
 
 def main() -> None:
@@ -287,8 +356,11 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
     parser.add_argument("--tuning", action="store_true", help="seeds for tuning; prints the page instead of writing it")
     parser.add_argument("--seed", type=int, help="first seed (default: as published, or for tuning)")
+    parser.add_argument("--catalogue", type=Path, help="overlay folder with changed recipes, to compare")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent.parent / "docs" / "scoreboard.md")
     args = parser.parse_args()
+    if args.catalogue is not None:
+        os.environ[OVERLAY] = str(args.catalogue)
     first = args.seed if args.seed is not None else TUNING_SEEDS if args.tuning else PUBLISHED_SEEDS
     tasks = [("cause", c, first + n) for n in range(args.each) for c in CAUSES]
     tasks += [("control", c, first + n) for n in range(args.controls) for c in CONTROLS]
@@ -304,12 +376,14 @@ def main() -> None:
             mark = "ok" if good else "harmless" if outcome.cause and not outcome.harmful else "WRONG"
             print(
                 f"[{number}/{len(tasks)} {time.perf_counter() - began:.0f} s] {outcome.kind} {outcome.seed} {mark} "
-                f"{outcome.found} {outcome.where}", file=sys.stderr, flush=True,
-            )  # fmt: skip
+                f"{outcome.found} {outcome.where}",
+                file=sys.stderr,
+                flush=True,
+            )
     outcomes.sort(key=lambda o: (o.seed, o.kind))
     last = first + max(args.each, args.controls, args.pairs) - 1
     kind = "tuning" if args.tuning else "published; tuning uses seeds below 5000"
-    text = page(outcomes, f"seeds {first} to {last} ({kind})", "python benchmarks/scoreboard.py", time.perf_counter() - began)
+    text = page(outcomes, f"seeds {first} to {last} ({kind})", time.perf_counter() - began)
     if args.tuning:
         print(text)
     else:

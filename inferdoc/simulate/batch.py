@@ -1,9 +1,10 @@
-"""The batch of one engine: running streams, steps of decoding and of prompts, and what each of them leaves in the statistics.
+"""The batch of one engine: running streams, steps of decoding and of prompts, and what each of them leaves in the
+statistics.
 
-Streams advance together, so the batch keeps one token clock instead of a counter per stream: a stream ends when the clock
-reaches its end, and needs a new block whenever the clock meets its phase within a block. Steps in which only decoding
-happens are alike and are taken together up to the next event: the cost of a simulated hour grows with its requests, not
-with its steps.
+Streams advance together, so the batch keeps one token clock instead of a counter per stream: a stream ends when the
+clock reaches its end, and needs a new block whenever the clock meets its phase within a block. Steps in which only
+decoding happens are alike and are taken together up to the next event: the cost of a simulated hour grows with its
+requests, not with its steps.
 """
 
 from __future__ import annotations
@@ -20,16 +21,18 @@ from inferdoc.simulate.request import Request, State
 from inferdoc.simulate.stats import EngineStats
 
 HICCUPS = 0.02
-"""Pauses of the process per second (garbage collection, co-tenants), 20 to 80 ms each (own choice: healthy tails wander)."""
+"""Pauses of the process per second (garbage collection, co-tenants), 20 to 80 ms each (own choice: healthy tails
+wander)."""
 JITTER = 0.04
 """Spread of step times around the model (standard deviation of the logarithm; own choice)."""
 
 
 @dataclass(frozen=True)
 class EngineConfig:
-    """Flags of the engine. blocks, block_size: the KV cache; draft: speculative tokens per step (0: off); accept: chance
-    that the draft token at each position is accepted once those before it were; loras: adapter slots (0: off); lease:
-    seconds a prefill engine keeps KV for its reader; handshake: seconds until an unanswered handshake fails."""
+    """Flags of the engine. blocks, block_size: the KV cache; draft: speculative tokens per step (0: off); accept:
+    chance that the draft token at each position is accepted once those before it were; loras: adapter slots (0:
+    off); lease: seconds a prefill engine keeps KV for its reader; handshake: seconds until an unanswered handshake
+    fails."""
 
     blocks: int
     block_size: int = 16
@@ -210,7 +213,8 @@ class Batch:
         self._collect()
 
     def _first_token(self, request: Request) -> int:
-        """The prompt is computed: a stream begins, or goes on after a preemption. Returns tokens booked on this step."""
+        """The prompt is computed: a stream begins, or goes on after a preemption. Returns tokens booked on this
+        step."""
         stats, now = self.stats, self.now
         del self.prefilling[request.id]
         self.pool.commit(request.held, request.segments, now)

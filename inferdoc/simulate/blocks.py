@@ -1,8 +1,8 @@
 """The paged KV cache of one engine: blocks of live requests, and the prefix cache that lives in the free ones.
 
-As in vLLM: a block is used while a live request refers to it; blocks nobody refers to keep their content and stand in a
-free list, oldest use first, from which new blocks are taken. Prefixes are followed as whole segments (a shared prefix, the
-rest of a prompt) whose last blocks are evicted first, never block by block.
+As in vLLM: a block is used while a live request refers to it; blocks nobody refers to keep their content and stand
+in a free list, oldest use first, from which new blocks are taken. Prefixes are followed as whole segments (a shared
+prefix, the rest of a prompt) whose last blocks are evicted first, never block by block.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class BlockPool:
         return -(-tokens // self.block_size)
 
     def matched(self, segments: list[tuple[Key, int]], tokens: int) -> tuple[int, list[Key]]:
-        """Blocks of the prompt found in the cache and the segments they lie in. At least one token is left to compute."""
+        """Blocks of the prompt found in the cache and the segments they lie in. At least one token is left to
+        compute."""
         most = max(tokens - 1, 0) // self.block_size
         hits, keys = 0, []
         for key, blocks in segments:

@@ -158,8 +158,8 @@ class Engine(Scheduler):
                 self._push(self._handshake_ends, FAIL, request)
 
     def _handshake_failed(self) -> None:
-        """Every request that came during the attempt ends with an error; vLLM stamps no scheduled time on them, so their
-        queue time is minus the uptime of the host and their inference time is the uptime."""
+        """Every request that came during the attempt ends with an error; vLLM stamps no scheduled time on them, so
+        their queue time is minus the uptime of the host and their inference time is the uptime."""
         self.stats.failed_transfers += 1
         failed, self._handshaking = self._handshaking, []
         uptime = self.now + 4300.0
@@ -257,7 +257,7 @@ class Engine(Scheduler):
         self.stats.xfer_bytes.observe(size / workers, workers)
         self.stats.descriptors.observe(descriptors, workers)
         request.state = State.WAITING
-        # vLLM tries the requests it had passed over before those that wait, so a loaded one is never stuck behind others.
+        # vLLM tries requests it had passed over first, so a loaded one is never stuck behind others.
         self.waiting.appendleft(request)
         self._dirty = True
         handoff = request.handoff

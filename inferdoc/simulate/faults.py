@@ -100,7 +100,8 @@ class Schedule:
         link.flow = flow or float("inf")
 
     def _process(self, pod: Pod, now: float, fault: FaultSpec, begins: bool) -> None:
-        """kill: gone at once, out of the rotation once noticed; restart, scale-in: drained first, so nothing is lost."""
+        """kill: gone at once, out of the rotation once noticed; restart, scale-in: drained first, so nothing is
+        lost."""
         fleet = self._fleet
         if not begins:
             if fault.kind != "scale-in":

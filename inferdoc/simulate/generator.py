@@ -26,10 +26,17 @@ from inferdoc.simulate.scenario import (
 )
 
 MACHINES = (
-    ("h100-80", "llama-3.1-8b", 1), ("a100-80", "llama-3.1-8b", 1), ("l40s", "llama-3.1-8b", 1), ("h100-80", "qwen3-32b", 2),
-    ("a100-80", "qwen3-32b", 4), ("h200-141", "qwen3-32b", 1), ("h100-80", "llama-3.3-70b", 4), ("h200-141", "llama-3.3-70b", 2),
-    ("b200-180", "llama-3.3-70b", 2), ("a100-80", "qwen3-30b-a3b", 1),
-)  # fmt: skip
+    ("h100-80", "llama-3.1-8b", 1),
+    ("a100-80", "llama-3.1-8b", 1),
+    ("l40s", "llama-3.1-8b", 1),
+    ("h100-80", "qwen3-32b", 2),
+    ("a100-80", "qwen3-32b", 4),
+    ("h200-141", "qwen3-32b", 1),
+    ("h100-80", "llama-3.3-70b", 4),
+    ("h200-141", "llama-3.3-70b", 2),
+    ("b200-180", "llama-3.3-70b", 2),
+    ("a100-80", "qwen3-30b-a3b", 1),
+)
 """Tier, model and GPUs a pod: common deployments in which the weights leave room for a KV cache."""
 SEQUENCES = (64, 48, 32, 24, 16, 12, 8)
 MOST_RATE = 3.0
@@ -146,9 +153,19 @@ def draw(cause: str, seed: int, recipes: dict[str, Recipe], control: bool = Fals
     expect = Expect(None if control else cause, d.accepts, d.hit, None if control else d.onset)
     title = f"{cause}, seed {seed}, strength {d.strength:.2f}"
     return Scenario(
-        f"{cause}-{seed}", title, expect, tuple(d.pools), tuple(d.traffic), tuple(d.faults), d.router,
-        Exporters(dcgm_profiling=bool(d.rng.random() < 0.3)), d.duration, 60.0, d.scrape, seed,
-    )  # fmt: skip
+        f"{cause}-{seed}",
+        title,
+        expect,
+        tuple(d.pools),
+        tuple(d.traffic),
+        tuple(d.faults),
+        d.router,
+        Exporters(dcgm_profiling=bool(d.rng.random() < 0.3)),
+        d.duration,
+        60.0,
+        d.scrape,
+        seed,
+    )
 
 
 def kv_tokens(spec: PoolSpec) -> int:

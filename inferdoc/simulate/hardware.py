@@ -37,7 +37,8 @@ RESERVED = 3 * 2**30
 
 @dataclass(frozen=True)
 class Model:
-    """Shape of a model. parameters, active: counts; kv_heads x head_size per layer are cached as BF16 keys and values."""
+    """Shape of a model. parameters, active: counts; kv_heads x head_size per layer are cached as BF16 keys and
+    values."""
 
     name: str
     parameters: float
@@ -68,7 +69,8 @@ MODELS = {
 
 @dataclass(frozen=True)
 class Card:
-    """What DCGM shows of a tier besides the figures of tiers.yaml. watts: limit and idle; mhz: highest SM and memory clock."""
+    """What DCGM shows of a tier besides the figures of tiers.yaml. watts: limit and idle; mhz: highest SM and memory
+    clock."""
 
     model_name: str
     watts: float
@@ -136,8 +138,9 @@ def model(name: str) -> Model:
 
 @dataclass
 class Health:
-    """State of the machine under one engine; 1 is healthy. clock, bandwidth: one per GPU; cpu: cores over cores needed;
-    link: GPU-to-GPU rate; hot: tokens of the most loaded expert rank over the mean; pause: share of wall time taken away."""
+    """State of the machine under one engine; 1 is healthy. clock, bandwidth: one per GPU; cpu: cores over cores
+    needed; link: GPU-to-GPU rate; hot: tokens of the most loaded expert rank over the mean; pause: share of wall
+    time taken away."""
 
     clock: list[float]
     bandwidth: list[float]
@@ -153,7 +156,8 @@ class Health:
 
 @dataclass
 class Cost:
-    """One step. seconds: wall time; compute, memory: seconds of arithmetic and of memory traffic of a healthy GPU inside it."""
+    """One step. seconds: wall time; compute, memory: seconds of arithmetic and of memory traffic of a healthy GPU
+    inside it."""
 
     seconds: float
     compute: float
@@ -175,7 +179,8 @@ class StepTime(Protocol):
 
 @dataclass
 class Roofline:
-    """Step times of a model on GPUs of a tier (tensor parallel; experts spread over the GPUs where the model has some)."""
+    """Step times of a model on GPUs of a tier (tensor parallel; experts spread over the GPUs where the model has
+    some)."""
 
     tier: Tier
     model: Model
@@ -241,7 +246,8 @@ class Roofline:
 
 @dataclass
 class Measured:
-    """Step times measured on a real machine: a fixed part, a part per stream, a part per prompt token and per KV token."""
+    """Step times measured on a real machine: a fixed part, a part per stream, a part per prompt token and per KV
+    token."""
 
     fixed: float
     per_stream: float

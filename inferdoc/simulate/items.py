@@ -17,8 +17,9 @@ Kind = Literal["counter", "gauge", "histogram", "summary"]
 
 @dataclass(slots=True)
 class Item:
-    """One metric of a family. name: as in the TYPE line of the text format (counters with _total); values: one, or those of
-    a histogram's buckets followed by count and sum; created: Unix seconds, None where the exporter has no such sample."""
+    """One metric of a family. name: as in the TYPE line of the text format (counters with _total); values: one, or
+    those of a histogram's buckets followed by count and sum; created: Unix seconds, None where the exporter has no
+    such sample."""
 
     kind: Kind
     name: str

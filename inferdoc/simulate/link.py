@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from inferdoc.simulate.request import Request
 
 POST = 0.8e-3
-"""Seconds to post a read, plus a little per descriptor (nixl_post_time_seconds of the lab: 2.8 ms for 78 descriptors)."""
+"""Seconds to post a read, plus a little per descriptor (nixl_post_time_seconds of the lab: 2.8 ms for 78
+descriptors)."""
 POST_PER_DESCRIPTOR = 25e-6
 
 
 @dataclass
 class Link:
-    """rate: bytes/s of the whole link; flow: bytes/s that one read reaches at most; setup: seconds a read takes at least."""
+    """rate: bytes/s of the whole link; flow: bytes/s that one read reaches at most; setup: seconds a read takes at
+    least."""
 
     rate: float
     flow: float = float("inf")

@@ -1,4 +1,5 @@
-"""Pages beside the engines: dcgm-exporter, cAdvisor, the llm-d router, and inferdoc's reader of the balancedness log."""
+"""Pages beside the engines: dcgm-exporter, cAdvisor, the llm-d router, and inferdoc's reader of the balancedness
+log."""
 
 from __future__ import annotations
 

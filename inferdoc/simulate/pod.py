@@ -38,14 +38,28 @@ def engine_config(spec: PoolSpec) -> EngineConfig:
         blocks = 4096
     kv_bytes = spec.measured.kv_bytes if spec.measured is not None else model(spec.model).kv_bytes
     return EngineConfig(
-        blocks, flags.block_size, flags.max_seqs, flags.budget, flags.long_prefill, flags.max_len, flags.watermark,
-        flags.draft, flags.loras, flags.lora_load, flags.prefix_caching, flags.kv_metrics, kv_bytes, spec.gpus, flags.lease,
+        blocks,
+        flags.block_size,
+        flags.max_seqs,
+        flags.budget,
+        flags.long_prefill,
+        flags.max_len,
+        flags.watermark,
+        flags.draft,
+        flags.loras,
+        flags.lora_load,
+        flags.prefix_caching,
+        flags.kv_metrics,
+        kv_bytes,
+        spec.gpus,
+        flags.lease,
         role=spec.role,
-    )  # fmt: skip
+    )
 
 
 class Pod:
-    """name, node and address are those of its labels. alive: the process runs; in_rotation: the router sends it work."""
+    """name, node and address are those of its labels. alive: the process runs; in_rotation: the router sends it
+    work."""
 
     def __init__(
         self, spec: PoolSpec, number: int, index: int, now: float, seed: int, told: Told, prefilled: Told

@@ -39,9 +39,9 @@ class Handoff:
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """prompt, output, max_tokens: tokens; segments: what the prefix cache may find (key, blocks); times in seconds of the
-    simulation, -1 where not reached; todo: prompt or recompute tokens still to be computed; base: tokens generated when the
-    stream last started, at token clock `clock0`."""
+    """prompt, output, max_tokens: tokens; segments: what the prefix cache may find (key, blocks); times in seconds
+    of the simulation, -1 where not reached; todo: prompt or recompute tokens still to be computed; base: tokens
+    generated when the stream last started, at token clock `clock0`."""
 
     id: int
     prompt: int

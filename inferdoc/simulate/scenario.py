@@ -1,7 +1,7 @@
 """Scenarios: the fleet, its traffic, and the faults that strike it, as YAML.
 
-Times are durations from the start of the simulation, in seconds once read. A fault changes a mechanism (a clock, a link,
-what clients send), never a metric; the only exception is what happens to the scrapes themselves.
+Times are durations from the start of the simulation, in seconds once read. A fault changes a mechanism (a clock, a
+link, what clients send), never a metric; the only exception is what happens to the scrapes themselves.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Policy = Literal["round-robin", "least-loaded", "prefix", "random"]
 class Flags(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
     """Engine flags. blocks: --num-gpu-blocks-override (default: what fits beside the weights); pool: share of that;
     max_seqs, budget (--max-num-batched-tokens), long_prefill (--long-prefill-token-threshold), max_len, watermark,
-    draft (speculative tokens), accept (chance per position), loras (--max-loras), prefix_caching, kv_metrics, lease (s),
-    balancedness_log (the expert balance in the log, as inferdoc's log reader writes it)."""
+    draft (speculative tokens), accept (chance per position), loras (--max-loras), prefix_caching, kv_metrics, lease
+    (s), balancedness_log (the expert balance in the log, as inferdoc's log reader writes it)."""
 
     blocks: int | None = None
     pool: float = 1.0
@@ -54,8 +54,8 @@ class Measured(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class PoolSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Like pods. gpus: per pod; late: pods that exist but get no traffic before a fault says so; link: bytes/s at which one
-    decode pod reads KV."""
+    """Like pods. gpus: per pod; late: pods that exist but get no traffic before a fault says so; link: bytes/s at
+    which one decode pod reads KV."""
 
     name: str
     pods: int
@@ -96,11 +96,11 @@ class Prefixes(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Stream(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """One kind of traffic. rate: requests/s of the whole fleet, or load: share of what the fleet can sustain; pattern:
-    poisson, bursts (`burst` times the rate for `burst_for` s every `burst_every` s), waves (a day of `wave` s, amplitude
-    `burst`), ramp (from the rate to `burst` times it and back over `wave` s); clients: a closed loop of so many clients
-    instead of a rate; adapters: how many distinct ones; timeout: s a client waits for the whole answer, retries: how
-    often it sends it again at once; start, stop: s."""
+    """One kind of traffic. rate: requests/s of the whole fleet, or load: share of what the fleet can sustain;
+    pattern: poisson, bursts (`burst` times the rate for `burst_for` s every `burst_every` s), waves (a day of `wave`
+    s, amplitude `burst`), ramp (from the rate to `burst` times it and back over `wave` s); clients: a closed loop of
+    so many clients instead of a rate; adapters: how many distinct ones; timeout: s a client waits for the whole
+    answer, retries: how often it sends it again at once; start, stop: s."""
 
     prompt: Length
     output: Length
@@ -132,12 +132,31 @@ class RouterSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class FaultSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """One change of mechanism. at, until: s; pods: names it hits (all where empty); the other fields belong to kinds."""
+    """One change of mechanism. at, until: s; pods: names it hits (all where empty); the other fields belong to
+    kinds."""
 
     kind: Literal[
-        "traffic", "clock", "cpu", "link", "side-channel", "hot-expert", "interconnect", "hang", "kill", "restart", "scale-in",
-        "scale-out", "routing", "handover", "acceptance", "clear-prefixes", "scrape-gap", "duplicate-target", "drop-series", "pause",
-    ]  # fmt: skip
+        "traffic",
+        "clock",
+        "cpu",
+        "link",
+        "side-channel",
+        "hot-expert",
+        "interconnect",
+        "hang",
+        "kill",
+        "restart",
+        "scale-in",
+        "scale-out",
+        "routing",
+        "handover",
+        "acceptance",
+        "clear-prefixes",
+        "scrape-gap",
+        "duplicate-target",
+        "drop-series",
+        "pause",
+    ]
     at: float
     until: float | None = None
     pods: tuple[str, ...] = ()
@@ -166,7 +185,8 @@ class FaultSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Expect(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What a diagnosis should say. cause: None for a control; accepts: causes that are right too; pods: those it hits."""
+    """What a diagnosis should say. cause: None for a control; accepts: causes that are right too; pods: those it
+    hits."""
 
     cause: str | None
     accepts: tuple[str, ...] = ()
@@ -203,9 +223,28 @@ class Scenario(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 DURATIONS = frozenset(
-    {"at", "until", "duration", "warmup", "scrape", "onset", "start", "stop", "timeout", "first_token_timeout", "detect",
-     "handover", "seconds", "after", "burst_for", "burst_every", "wave", "cold_start", "lease"}
-)  # fmt: skip
+    {
+        "at",
+        "until",
+        "duration",
+        "warmup",
+        "scrape",
+        "onset",
+        "start",
+        "stop",
+        "timeout",
+        "first_token_timeout",
+        "detect",
+        "handover",
+        "seconds",
+        "after",
+        "burst_for",
+        "burst_every",
+        "wave",
+        "cold_start",
+        "lease",
+    }
+)
 """Fields that may be written as durations such as 90s or 10m."""
 
 
@@ -259,8 +298,8 @@ def adapted(
     duration: str | None = None,
     version: str | None = None,
 ) -> Scenario:
-    """The scenario with another size of its first pool, another seed, length or vLLM version. Traffic given in requests/s
-    grows with the fleet."""
+    """The scenario with another size of its first pool, another seed, length or vLLM version. Traffic given in
+    requests/s grows with the fleet."""
     replace = msgspec.structs.replace
     if pods is not None:
         before = sum(p.pods for p in scenario.pools)

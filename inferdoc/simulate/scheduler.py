@@ -1,8 +1,8 @@
 """The scheduler of one engine: who is admitted when, and what a step is made of.
 
-As in vLLM V1: running streams first, then prompt chunks from what is left of the token budget, then waiting requests whose
-whole prompt fits the KV cache. A stream that needs a block when none is free makes the scheduler preempt the request
-admitted last, which is recomputed later; in such a step nobody is admitted.
+As in vLLM V1: running streams first, then prompt chunks from what is left of the token budget, then waiting requests
+whose whole prompt fits the KV cache. A stream that needs a block when none is free makes the scheduler preempt the
+request admitted last, which is recomputed later; in such a step nobody is admitted.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class Scheduler(Batch):
         return request.adapter < 0 or request.adapter in self.adapters or len(self.adapters) < slots
 
     def _admit(self, left: int, chunks: list[tuple[Request, int]]) -> float:
-        """Admit in order of arrival; requests whose adapter has no slot are passed over. Returns seconds of adapter loading."""
+        """Admit in order of arrival; requests whose adapter has no slot are passed over. Returns seconds of adapter
+        loading."""
         config, pause, skipped = self.config, 0.0, []
         self._dirty = False
         while self.waiting and left > 0 and len(self.running) < config.max_seqs:

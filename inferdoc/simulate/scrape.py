@@ -29,8 +29,8 @@ class Scraped:
 
 @dataclass
 class Target:
-    """alive: whether it answers; exists: whether it is in the list of targets at all; offset: s into the interval at which
-    it is scraped; skip: lost scrapes."""
+    """alive: whether it answers; exists: whether it is in the list of targets at all; offset: s into the interval at
+    which it is scraped; skip: lost scrapes."""
 
     scraped: Scraped
     items: Callable[[float], Iterator[Item]]
@@ -100,9 +100,15 @@ class Scraper:
                 self._node(pod)
 
     def _add(
-        self, job: str, instance: str, pod: str, items: Callable[[float], Iterator[Item]], alive: Callable[[], bool],
-        exists: Callable[[float], bool], skip: Callable[[float], bool] = lambda now: False,
-    ) -> None:  # fmt: skip
+        self,
+        job: str,
+        instance: str,
+        pod: str,
+        items: Callable[[float], Iterator[Item]],
+        alive: Callable[[], bool],
+        exists: Callable[[float], bool],
+        skip: Callable[[float], bool] = lambda now: False,
+    ) -> None:
         found = {"job": job, "instance": instance}
         if pod:
             found |= {"namespace": self._scenario.namespace, "pod": pod}
@@ -133,8 +139,13 @@ class Scraper:
         if twice:
             again = pod.instance.replace(":8000", ":8001")
             self._add(
-                "vllm", again, pod.name, items, lambda: pod.alive, lambda now: seen(now) and any(_active(f, now) for f in twice)
-            )  # fmt: skip
+                "vllm",
+                again,
+                pod.name,
+                items,
+                lambda: pod.alive,
+                lambda now: seen(now) and any(_active(f, now) for f in twice),
+            )
 
     def _node(self, pod: Pod) -> None:
         """The exporters of the pod's node, once a node; the log of an expert-parallel engine, once an engine."""

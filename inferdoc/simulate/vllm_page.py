@@ -130,8 +130,8 @@ def _histograms(pod: Pod, engine: Labels, began: float) -> Iterator[Item]:
 
 
 def _adapters(pod: Pod) -> Iterator[Item]:
-    """Both lists name the adapters whose requests have had a token; every combination ever seen stays on the page, and the
-    value is the time of its last sighting."""
+    """Both lists name the adapters whose requests have had a token; every combination ever seen stays on the page,
+    and the value is the time of its last sighting."""
     held = pod.engine
     at_work = sorted({r.adapter for r in held.running.values() if r.adapter >= 0 and r.state == State.DECODE})
     names = ",".join(f"adapter-{a}" for a in at_work)
@@ -146,18 +146,44 @@ def _cache_config(pod: Pod) -> Labels:
     config = pod.engine.config
     size = config.blocks * config.block_size
     return labels(
-        _block_size_resolved="True", block_size=str(config.block_size), cache_dtype="auto", cache_hit_alignment_tokens="None",
-        effective_attention_block_size=str(config.block_size), enable_mamba_shared_prefix_checkpoint="False",
-        enable_prefix_caching=str(config.prefix_caching), engine="0", gpu_memory_utilization="0.92", hash_block_size="None",
-        is_attention_free="False", kv_cache_dtype_skip_layers="[]", kv_cache_layout="None",
-        kv_cache_max_concurrency=str(size / config.max_len), kv_cache_memory_bytes="None", kv_cache_size_tokens=str(size),
-        kv_offloading_backend="native", kv_offloading_size="None", kv_sharing_fast_prefill="False", mamba_block_size="None",
-        mamba_cache_dtype="auto", mamba_cache_mode="none", mamba_page_size_padded="None", mamba_ssm_cache_dtype="float32",
-        num_cpu_blocks="None", num_gpu_blocks=str(config.blocks), num_gpu_blocks_override="None",
-        prefix_cache_retention_interval="0", prefix_caching_hash_algo="sha256", prefix_match_unit="None",
-        replayssm_buffer_len="16", skip_page_size_padded="None", sliding_window="None", swa_bounded_replay="True",
-        use_kda_recoverssm="False", use_replayssm="False", user_specified_block_size="True",
-    )  # fmt: skip
+        _block_size_resolved="True",
+        block_size=str(config.block_size),
+        cache_dtype="auto",
+        cache_hit_alignment_tokens="None",
+        effective_attention_block_size=str(config.block_size),
+        enable_mamba_shared_prefix_checkpoint="False",
+        enable_prefix_caching=str(config.prefix_caching),
+        engine="0",
+        gpu_memory_utilization="0.92",
+        hash_block_size="None",
+        is_attention_free="False",
+        kv_cache_dtype_skip_layers="[]",
+        kv_cache_layout="None",
+        kv_cache_max_concurrency=str(size / config.max_len),
+        kv_cache_memory_bytes="None",
+        kv_cache_size_tokens=str(size),
+        kv_offloading_backend="native",
+        kv_offloading_size="None",
+        kv_sharing_fast_prefill="False",
+        mamba_block_size="None",
+        mamba_cache_dtype="auto",
+        mamba_cache_mode="none",
+        mamba_page_size_padded="None",
+        mamba_ssm_cache_dtype="float32",
+        num_cpu_blocks="None",
+        num_gpu_blocks=str(config.blocks),
+        num_gpu_blocks_override="None",
+        prefix_cache_retention_interval="0",
+        prefix_caching_hash_algo="sha256",
+        prefix_match_unit="None",
+        replayssm_buffer_len="16",
+        skip_page_size_padded="None",
+        sliding_window="None",
+        swa_bounded_replay="True",
+        use_kda_recoverssm="False",
+        use_replayssm="False",
+        user_specified_block_size="True",
+    )
 
 
 def _http(pod: Pod, began: float) -> Iterator[Item]:

@@ -1,4 +1,5 @@
-"""Invariants of an engine: what goes in comes out, counters never fall, histograms count requests, Little's law holds."""
+"""Invariants of an engine: what goes in comes out, counters never fall, histograms count requests, Little's law
+holds."""
 
 from __future__ import annotations
 
@@ -53,20 +54,36 @@ def drain(held: Engine) -> None:
 
 
 @given(
-    rate=st.floats(0.5, 6.0), blocks=st.integers(120, 3000), seqs=st.integers(2, 64), budget=st.sampled_from([256, 2048, 8192]),
-    draft=st.integers(0, 4), loras=st.integers(0, 2), seed=st.integers(0, 1000),
-)  # fmt: skip
+    rate=st.floats(0.5, 6.0),
+    blocks=st.integers(120, 3000),
+    seqs=st.integers(2, 64),
+    budget=st.sampled_from([256, 2048, 8192]),
+    draft=st.integers(0, 4),
+    loras=st.integers(0, 2),
+    seed=st.integers(0, 1000),
+)
 @settings(max_examples=25, deadline=None)
 def test_every_request_comes_out_once(
     rate: float, blocks: int, seqs: int, budget: int, draft: int, loras: int, seed: int
-) -> None:  # fmt: skip
+) -> None:
     held, done = engine(blocks, max_seqs=seqs, budget=budget, draft=draft, loras=loras)
     sent = feed(held, rate, 40, seed, adapters=3 * loras)
     drain(held)
     stats = held.stats
     assert len(done) == len(sent) == sum(stats.success.values()) == len({r.id for r in done})
-    for histogram in (stats.e2e, stats.queue, stats.prefill, stats.decode, stats.inference, stats.tpot, stats.ttft,
-                      stats.request_prompt, stats.request_generation, stats.request_preemptions, stats.http_fine):  # fmt: skip
+    for histogram in (
+        stats.e2e,
+        stats.queue,
+        stats.prefill,
+        stats.decode,
+        stats.inference,
+        stats.tpot,
+        stats.ttft,
+        stats.request_prompt,
+        stats.request_generation,
+        stats.request_preemptions,
+        stats.http_fine,
+    ):
         assert histogram.count == len(sent)
     assert stats.generation == sum(r.output for r in sent)
     assert stats.request_generation.sum == stats.generation

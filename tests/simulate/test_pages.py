@@ -1,4 +1,5 @@
-"""Pages and files of a simulated fleet are those of the real exporters, and can be read by everything that reads the real ones."""
+"""Pages and files of a simulated fleet are those of the real exporters, and can be read by everything that reads the
+real ones."""
 
 from __future__ import annotations
 
@@ -29,7 +30,10 @@ id: small
 title: two pods and a split pair
 expect: {cause: null}
 pools:
-  - {name: vllm, pods: 2, tier: h100-80, model: llama-3.1-8b, flags: {loras: 2, draft: 2, accept: [0.8, 0.7], kv_metrics: true}}
+  - name: vllm
+    pods: 2
+    tier: h100-80
+    flags: {loras: 2, draft: 2, accept: [0.8, 0.7], kv_metrics: true}
 traffic:
   - {rate: 4, adapters: 2, prompt: {median: 300, max: 2000}, output: {median: 80, max: 300}}
 duration: 3m
@@ -149,8 +153,10 @@ def test_promtool_reads_the_file(tmp_path: Path) -> None:
     write_file(simulate(small()), path)
     ran = subprocess.run(
         ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(path), str(tmp_path / "data")],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert ran.returncode == 0, ran.stderr
     assert list((tmp_path / "data").iterdir())
 

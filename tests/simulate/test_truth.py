@@ -1,4 +1,5 @@
-"""The simulator against real engines: the same flags, load and fault must move the same signals, the same way, by a like factor."""
+"""The simulator against real engines: the same flags, load and fault must move the same signals, the same way, by a
+like factor."""
 
 from __future__ import annotations
 
@@ -21,13 +22,33 @@ from tests.simulate.lab import ONSETS, SCENARIOS
 
 RECORDINGS = Path(__file__).parent.parent.parent / "fixtures" / "recordings"
 SIGNALS = (
-    "running", "waiting_capacity", "waiting_deferred", "kv_usage_mean", "preempt_fraction", "prefix_hit_ratio", "ttft_mean",
-    "itl_mean", "tpot_request_mean", "e2e_mean", "queue_time_mean", "prefill_time_mean", "request_rate", "prefill_tokens_rate",
-    "generation_tokens_rate", "spec_acceptance_rate", "kv_fetch_pending", "nixl_xfer_mean", "nixl_expired_rate",
-    "nixl_failures_rate", "error_share", "http_request_rate", "target_up",
-)  # fmt: skip
+    "running",
+    "waiting_capacity",
+    "waiting_deferred",
+    "kv_usage_mean",
+    "preempt_fraction",
+    "prefix_hit_ratio",
+    "ttft_mean",
+    "itl_mean",
+    "tpot_request_mean",
+    "e2e_mean",
+    "queue_time_mean",
+    "prefill_time_mean",
+    "request_rate",
+    "prefill_tokens_rate",
+    "generation_tokens_rate",
+    "spec_acceptance_rate",
+    "kv_fetch_pending",
+    "nixl_xfer_mean",
+    "nixl_expired_rate",
+    "nixl_failures_rate",
+    "error_share",
+    "http_request_rate",
+    "target_up",
+)
 MOVED = 2.0
-"""A signal of the recording has moved when its mean after the onset is so many times its mean before, or the inverse."""
+"""A signal of the recording has moved when its mean after the onset is so many times its mean before, or the
+inverse."""
 LIKE = 4.0
 """The simulated factor may be so many times the real one, or the inverse."""
 KNOWN = {
@@ -87,7 +108,8 @@ def simulated_frame(name: str, folder: Path) -> tuple[SignalFrame, float]:
 
 
 def means(frame: SignalFrame, zero: float, onset: float | None) -> dict[tuple[str, str], tuple[float, float]]:
-    """Mean of each signal and pod before the onset and from 25 s after it; the whole recording twice without an onset."""
+    """Mean of each signal and pod before the onset and from 25 s after it; the whole recording twice without an
+    onset."""
     seconds = frame.grid.times_ms / 1000 - zero
     calm = (seconds > 8) & (seconds <= onset) if onset else seconds > 10
     later = seconds > onset + 25 if onset else calm
