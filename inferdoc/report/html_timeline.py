@@ -11,7 +11,7 @@ from inferdoc.report.html_plot import clock
 from inferdoc.report.html_scale import Scale, number, time_ticks
 from inferdoc.report.html_series import seconds
 
-WIDTH, LEFT, RIGHT = 1100.0, 210.0, 16.0
+WIDTH, LEFT, RIGHT = 1100.0, 250.0, 16.0
 LANE, TOP, FOOT = 34.0, 8.0, 26.0
 MOST_LANES = 12
 MOST_ROWS = 60
@@ -128,7 +128,7 @@ def _lane(finding: Finding, x: Scale, top: float) -> Iterator[str]:
     label = f"onset {clock(finding.onset)}"
     room = unsure - LEFT > 110
     at, anchor = (unsure - 6, "end") if room else (begin + 6, "start")
-    line = top + LANE / 2 + 4 if room else top + 8
+    line = top + LANE / 2 + 4 if room else top + 7
     yield f'<text class="at-onset" x="{number(at)}" y="{number(line)}" text-anchor="{anchor}">{label}</text>'
     for since in dict.fromkeys(e.since for e in finding.evidence if e.role == "harm" and e.since is not None):
         yield _triangle("mark-harm", x(seconds(since)), top, f"harm begins {clock(since)}")
