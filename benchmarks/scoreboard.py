@@ -271,7 +271,7 @@ def controls_table(controls: list[Outcome]) -> list[str]:
         tallied = ", ".join(f"`{i}` {n}" for i, n in Counter(wrong).most_common())
         rows.append([kind, str(len(own)), f"{sum(o.hours for o in own):.1f}", str(len(wrong)), tallied or "-"])
     wrong_all = sum(i not in o.accepts for o in controls for i in o.found)
-    days = sum(o.hours for o in controls) / 24
+    days = max(sum(o.hours for o in controls) / 24, 1e-9)
     rows.append(
         ["**all**", str(len(controls)), f"{days * 24:.1f}", str(wrong_all), f"{30 * wrong_all / days:.1f} per 30 days"]
     )
