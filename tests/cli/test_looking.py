@@ -1,0 +1,115 @@
+"""Commands that look without judging: doctor, signals, recipes, runbook, demo."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.command import call, refused
+from tests.diagnose.frames import catalogue
+from tests.diagnose.made import Engine, gpu, recorded, stored
+
+
+@pytest.fixture
+def pools(tmp_path):
+    """A prefill and a decode pod on hardware that DCGM names, and one pod that is down."""
+    made = recorded(Engine("prefill-0", output=1), Engine("decode-0"))
+    gpu(made, "decode-0", 0, DCGM_FI_DEV_GPU_UTIL=97)
+    made.put("up", "gauge", {"job": "vllm", "instance": "decode-1:8000", "pod": "decode-1"}, 0)
+    return "--store", stored(made.text(), tmp_path)
+
+
+def test_doctor_says_who_is_there_and_how_it_knows(pools):
+    done = call("doctor", *pools)
+    assert done.code == 0 and done.err == ""
+    lines = {" ".join(line.split()) for line in done.out.splitlines()}
+    assert any("decode-0: model qwen, role decode (name), tier h100-80 (GPU model" in line for line in lines)
+    assert any("prefill-0: model qwen, role prefill (name), tier unknown" in line for line in lines)
+    assert any(line.startswith("targets") and "down: decode-1" in line for line in lines)
+    assert any(line.startswith("interval 5 s, rates over 25 s") for line in lines)
+
+
+def test_doctor_says_what_is_missing_what_needs_it_and_how_to_switch_it_on(pools):
+    out = call("doctor", *pools).out
+    absent = [line for line in out.splitlines() if line.startswith("  absent")]
+    assert any("eplb_balancedness" in line and "ep-hot-expert" in line and "--eplb-log" in line for line in absent)
+
+
+def test_signals_shows_the_newest_value_of_every_pod(store_of):
+    rows = json.loads(call("signals", "--store", store_of("kv-preemption-thrash"), "-o", "json").out)
+    known = catalogue().signals
+    assert len(rows) > 40 and {row["signal"] for row in rows} <= known.keys()
+    usage = next(row for row in rows if row["signal"] == "kv_usage")
+    assert usage["pod"] == "vllm-0" and 0.9 < usage["value"] <= 1 and usage["unit"] == "ratio"
+    assert call("signals", "--store", store_of("kv-preemption-thrash")).code == 0
+
+
+def test_signals_against_their_bands(store_of):
+    sick = call("signals", "--store", store_of("kv-preemption-thrash"), "--health")
+    assert sick.code == 1
+    marked = [line for line in sick.out.splitlines() if line.startswith("!")]
+    assert any("kv_usage" in line for line in marked) and any("preempt_fraction" in line for line in marked)
+    rows = json.loads(call("signals", "--store", store_of("kv-preemption-thrash"), "--health", "-o", "json").out)
+    for row in rows:
+        beyond = (row["low"] is not None and row["value"] < row["low"]) or (
+            row["high"] is not None and row["value"] > row["high"]
+        )
+        assert row["outside"] is beyond
+
+
+def test_signals_at_another_moment(store_of):
+    """Before the fault the cache was not full."""
+    calm = call("signals", "--store", store_of("kv-preemption-thrash"), "--until", "1795252740", "-o", "json")
+    usage = next(row for row in json.loads(calm.out) if row["signal"] == "kv_usage")
+    assert usage["value"] < 0.5
+
+
+def test_signals_that_exist_need_no_source():
+    listed = call("signals", "--list")
+    assert listed.code == 0
+    assert {line.split()[0] for line in listed.out.splitlines()} == set(catalogue().signals)
+
+
+def test_signals_without_an_engine(tmp_path):
+    made = recorded()
+    made.put("up", "gauge", {"job": "x", "instance": "y:1"}, 1)
+    refused(call("signals", "--store", stored(made.text(), tmp_path)), 4, "no engine")
+
+
+@pytest.mark.parametrize("cause", sorted(catalogue().recipes))
+def test_every_cause_can_be_shown(cause):
+    recipe = catalogue().recipes[cause]
+    done = call("recipes", "show", cause)
+    assert done.code == 0 and done.out.startswith(recipe.title + "\n")
+    assert "symptoms" in done.out and "next steps" in done.out
+    for step in recipe.next_steps:
+        assert step.do in done.out
+    assert "None" not in done.out
+
+
+def test_recipes_lists_them_all_and_is_the_default():
+    listed = call("recipes", "list")
+    assert {line.split()[0] for line in listed.out.splitlines()} == set(catalogue().recipes)
+    assert call("recipes").out == listed.out
+
+
+def test_runbook_without_an_id_lists_the_pages():
+    listed = call("runbook")
+    assert listed.code == 0
+    assert set(catalogue().recipes) <= {line.split()[0] for line in listed.out.splitlines()}
+
+
+def test_the_demo_finds_what_it_plays():
+    done = call("demo")
+    assert done.code == 0
+    assert "kv-preemption-thrash" in done.out and "inferdoc diagnose --prometheus" in done.out
+    listed = call("demo", "--list")
+    assert listed.code == 0 and "engine-hung" in listed.out
+    other = call("demo", "--fault", "engine-hung", "-o", "json")
+    assert other.code == 0 and json.loads(other.out)["findings"][0]["id"] == "engine-hung"
+
+
+def test_the_demo_of_nothing():
+    done = call("demo", "--fault", "no-such-fault")
+    assert done.code == 2 and "no-such-fault" in done.err and done.err.count("\n") == 1
