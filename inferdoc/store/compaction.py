@@ -123,6 +123,8 @@ class _Compaction:
         pages = self._pages(*between)
         old = overlapping(connection, *between)
         whole = [part for stretch in old for part in self._scrapes(stretch)] + pages
+        if not pages:
+            raise DamagedError("a page is missing")
         for each in pages:
             cut_after(connection, layouts, target, each.layout, between[2])
         # Dropped first, so that the chunks fill the room of the pages and the file need not grow.
@@ -135,15 +137,16 @@ class _Compaction:
 
     def _pages(self, target: int, first_ms: int, last_ms: int) -> list[Scrapes]:
         connection = self.store.connection
-        query = "SELECT layout, min(ts_ms) FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ? GROUP BY layout"
-        begin = "SELECT back_ms FROM page WHERE target = ? AND ts_ms = ?"
+        # SQLite takes the bare column back_ms from the row that min() found (https://sqlite.org/lang_select.html).
+        query = (
+            "SELECT layout, min(ts_ms), back_ms FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ? GROUP BY layout"
+        )
         chain = (
             "SELECT ts_ms, back_ms, body FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ? AND layout = ?"
             " ORDER BY ts_ms"
         )
         found = []
-        for layout, start_ms in fetch(connection, query, (target, first_ms, last_ms), int, int):
-            ((back_ms,),) = fetch(connection, begin, (target, start_ms), int)
+        for layout, start_ms, back_ms in fetch(connection, query, (target, first_ms, last_ms), int, int, int):
             window = (target, chain_start(start_ms, back_ms), last_ms, layout)
             rows = fetch(connection, chain, window, int, int, bytes)
             complete = np.array([row[1] == 0 for row in rows], bool)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inferdoc.errors import SourceError
 from inferdoc.store import STALE, Store, StoreError, compact, export, prune
 from inferdoc.store.stretches import HOUR_MS
 from tests.store.pages import POD, bits_of, held_by, layout_of, page_of, samples_of
@@ -302,6 +303,31 @@ def test_damaged_chunks_are_told(path):
         fill(path, hours=1)
         with Store.open(path, "w") as store:
             compact(store)
+
+
+def test_flipped_bytes_are_told_not_traced(path):
+    """Not all damage can be seen, but none ends in another exception."""
+    fill(path, hours=2, pods=1, every_ms=30_000, width=20)
+    with Store.open(path, "w") as store:
+        compact(store, START_MS + HOUR_MS)
+        store.writer.append({**POD, "pod": "vllm-0"}, START_MS + 7, page_of(LAYOUTS[0], [1] * 5))
+    whole = path.read_bytes()
+    chance = random.Random(2)
+    told_of = 0
+    for _ in range(60):
+        damaged = bytearray(whole)
+        for _ in range(8):
+            damaged[chance.randrange(100, len(whole))] = chance.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            with Store.open(path, "w") as store:
+                store.sample_counts(*ALL)
+                compact(store)
+                store.blocks(*ALL)
+        except SourceError as error:
+            told_of += 1
+            assert "\n" not in str(error)
+    assert told_of
 
 
 def compact_and_die(path, hour_ms: int, seconds: float) -> bool:
