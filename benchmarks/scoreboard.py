@@ -56,7 +56,13 @@ LOSS = frozenset(
 """Causes whose harm is what they are: work or sight is lost whatever the latency."""
 STEPS = (1, 2, 3, 4, 5, 6, 8, 10, 12)
 """Minutes after the onset at which the walk asks again."""
-LATENCIES = ("time_to_first_token", "inter_token_latency", "e2e_request_latency", "request_queue_time")
+LATENCIES = {
+    "time_to_first_token": "ttft_mean",
+    "inter_token_latency": "itl_mean",
+    "e2e_request_latency": "e2e_mean",
+    "request_queue_time": "queue_time_mean",
+}
+"""Histograms of an engine, and the signals whose floors say which change of them can matter at all."""
 LOOK_ALIKES = (
     ("kv-preemption-thrash", "long-prefill-interference"),
     ("kv-preemption-thrash", "kv-transfer-backlog"),
@@ -122,10 +128,12 @@ def growth(targets: Iterable[Scraped], pods: Sequence[str], onset_ms: float) -> 
                         first = pages[0].values[place] if place < len(pages[0]) else 0.0
                         sums[name][series.name.endswith("_count")] += max(pages[-1].values[place] - first, 0.0)
     ratios = [1.0]
-    for name in LATENCIES:
+    for name, signal in LATENCIES.items():
         if calm[name][1] > 5 and later[name][1] > 5:
-            least = 0.1 if name == "request_queue_time" else 1e-3
-            ratios.append(max(later[name][0] / later[name][1], least) / max(calm[name][0] / calm[name][1], least))
+            was, became = calm[name][0] / calm[name][1], later[name][0] / later[name][1]
+            floor = catalogue().signals[signal].floor
+            if became - was >= floor:
+                ratios.append(became / max(was, floor / 2))
     return max(ratios)
 
 
@@ -325,11 +333,12 @@ def missed_list(incidents: list[Outcome]) -> list[str]:
 
 
 ABOUT = f"""
-An incident counts where its fault hurts: a mean latency of the pods it hits grows by {HARM} or more, or work or sight
-is lost. Recall: the cause is among the findings. Top-1: it is the first. Accepted: the first is right too (the label
-names such causes). Precision: of the findings with this id, over incidents and controls together. Scope: pods named and
-pods hit, intersection over union. Onset error: absolute, median. Detected: minutes after the onset at which the
-diagnosis of the data so far first names the cause. Spoke on harmless: any finding on a fault that hurt nobody.
+An incident counts where its fault hurts: a mean latency of the pods it hits grows by a factor of {HARM} or more (and
+by more than the signal's floor), or work or sight is lost. Recall: the cause is among the findings. Top-1: it is the
+first. Accepted: the first is right too (the label names such causes). Precision: of the findings with this id, over
+incidents and controls together. Scope: pods named and pods hit, intersection over union. Onset error: absolute,
+median. Detected: minutes after the onset at which the diagnosis of the data so far first names the cause. Spoke on
+harmless: any finding on a fault that hurt nobody.
 """
 
 

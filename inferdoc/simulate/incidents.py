@@ -62,7 +62,8 @@ def hot_expert(d: Draw) -> None:
     d.pools = [PoolSpec("vllm", 2, tier, "mixtral-8x7b", 8, flags=replace(d.pools[0].flags, balancedness_log=logged))]
     stream = d.chat(0.5)
     d.pools[0] = replace(d.pools[0], flags=replace(d.pools[0].flags, max_seqs=256))
-    d.traffic = [replace(stream, rate=d.pools[0].pods * d.between(6, 10))]
+    prompt = Length(d.spread(2000, 4000), 0.4, max=12000)
+    d.traffic = [replace(stream, prompt=prompt, rate=d.pools[0].pods * d.between(5, 8))]
     victim = d.victim()
     d.fault("hot-expert", pods=[victim], hot=d.strong(2.0, 6.0))
     d.hit = (victim,)
