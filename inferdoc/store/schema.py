@@ -21,6 +21,7 @@ import errno
 import fcntl
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -47,6 +48,7 @@ _ADDED_BY_2 = (
     "CREATE TABLE chunk (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
 )
 _BUSY_SECONDS = 10.0
+_CREATION_SECONDS = 2.0
 _WAL_LIMIT_BYTES = 64 << 20
 _MEANINGS = {
     sqlite3.SQLITE_FULL: "no space left for it; free some, or lower the retention; what was committed stays readable",
@@ -166,6 +168,7 @@ def open_for_reading(path: Path) -> tuple[sqlite3.Connection, list[str]]:
         try:
             if warnings and _is_blank(connection):
                 raise StoreError(warnings[0])
+            _await_creation(connection)
             check_format(connection, path)
             connection.execute("PRAGMA cache_size = -65536")
         except BaseException:
@@ -208,6 +211,13 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 def _is_blank(connection: sqlite3.Connection) -> bool:
     tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
     return not tables and not _pragma(connection, "application_id") and not _pragma(connection, "user_version")
+
+
+def _await_creation(connection: sqlite3.Connection) -> None:
+    """Give a writer that is just creating the store the moment it needs: its file exists before its tables do."""
+    end = time.monotonic() + _CREATION_SECONDS
+    while _is_blank(connection) and time.monotonic() < end:
+        time.sleep(0.02)
 
 
 def _create(connection: sqlite3.Connection) -> None:
