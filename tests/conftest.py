@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -72,3 +73,16 @@ def prometheus_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerOf
     finally:
         for _, stack in running.values():
             stack.close()
+
+
+REQUIRED = ("promtool", "prometheus", "amtool")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """With INFERDOC_TEST_REQUIRE_LIVE (as in CI) a test that skips for want of Prometheus or Alertmanager fails."""
+    outcome = yield
+    report = outcome.get_result()
+    wanting = report.skipped and any(word in str(report.longrepr).lower() for word in REQUIRED)
+    if wanting and os.environ.get("INFERDOC_TEST_REQUIRE_LIVE"):
+        report.outcome = "failed"

@@ -103,7 +103,12 @@ def _finding(number: int, finding: Finding, verbose: bool, paint: Callable[..., 
 
 def _wrap(words: str, lead: str) -> list[str]:
     return textwrap.wrap(
-        words, WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead), break_long_words=False, break_on_hyphens=False
+        words,
+        WIDTH,
+        initial_indent=lead,
+        subsequent_indent=" " * len(lead),
+        break_long_words=False,
+        break_on_hyphens=False,
     ) or [lead.rstrip()]
 
 
