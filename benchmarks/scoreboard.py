@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -96,9 +96,7 @@ class Outcome:
     scope: float = float("nan")
     onset_error: float = float("nan")
     detected: float = float("nan")
-    seconds: float = 0.0
     where: str = ""
-    certainty: list[str] = field(default_factory=list)
 
 
 @lru_cache(maxsize=1)
@@ -141,16 +139,13 @@ def run(task: tuple[str, str, int]) -> Outcome:
     """Simulate one incident and diagnose it: at its end, and walking forward from its onset."""
     group, kind, seed = task
     recipes: dict[str, Recipe] = {"cause": CAUSES, "control": CONTROLS, "pair": PAIRS}[group]
-    began = time.perf_counter()
     scenario = draw(kind, seed, recipes, group == "control")
     targets = simulate(scenario)
     with tempfile.TemporaryDirectory(prefix="inferdoc-scoreboard-") as folder:
         path = Path(folder) / "fleet.db"
         with Store.open(path, "w") as store:
             write_store(targets, store)
-        outcome = _score(scenario, group, kind, targets, path)
-    outcome.seconds = time.perf_counter() - began
-    return outcome
+        return _score(scenario, group, kind, targets, path)
 
 
 def _score(scenario: Scenario, group: str, kind: str, targets: list[Scraped], path: Path) -> Outcome:
@@ -171,7 +166,6 @@ def _score(scenario: Scenario, group: str, kind: str, targets: list[Scraped], pa
         harmful,
         scenario.duration / 3600,
         where=f"{pool.tier} {pool.model}, {sum(p.pods for p in scenario.pools)} pods, {scenario.title.split(', ')[-1]}",
-        certainty=[finding.certainty for finding in answer.findings],
     )
     if group != "cause" or onset is None:
         return outcome
