@@ -20,6 +20,7 @@ from inferdoc.forecast.paths import WEEK, Folded, fill_gaps, rhythm_fit
 MAX_ITERATIONS = 60
 MIN_ROWS = 3
 DAYS_FOR_SEASON = 21
+SHORTEST_SEASON, LONGEST_SEASON = 4, 48  # beyond, the state of a seasonal ARIMA takes minutes and gigabytes
 
 Predict = Callable[[int, int], np.ndarray]
 
@@ -34,6 +35,9 @@ def named_model(name: str, rows: Rows, combined: Combination) -> Made:
         return as_combination
     folded = Folded(rows, fill_gaps(rows))
     builders = {"sarima": _sarima, "dhr": _dhr}
+    import statsmodels.tsa.arima.model
+    import statsmodels.tsa.statespace.sarimax  # noqa: F401  (its import resets the filters of warnings, so it comes first)
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -77,6 +81,8 @@ def _sarima(folded: Folded) -> Predict:
     width = folded.rows.width
     size = _block_size(width, folded.rows.minutes, 60.0)
     season = width // size
+    if not SHORTEST_SEASON <= season <= LONGEST_SEASON:
+        raise ValueError(f"bins of {folded.rows.minutes:g} min do not fold into hours of a day")
 
     def history(upto: int) -> np.ndarray:
         return _blocks(folded.z[max(0, upto - DAYS_FOR_SEASON) : upto].reshape(-1), size)

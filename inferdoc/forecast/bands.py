@@ -91,8 +91,8 @@ def row_quantiles(rows: np.ndarray, weights: np.ndarray, levels: np.ndarray) -> 
     for i, level in enumerate(levels):
         high = np.minimum((middle < level).sum(axis=1), last)
         low = np.maximum(high - 1, 0)
-        span = middle[line, high] - middle[line, low]
         with np.errstate(invalid="ignore", divide="ignore"):
+            span = middle[line, high] - middle[line, low]
             part = np.where(span > 0, np.clip((level - middle[line, low]) / span, 0.0, 1.0), 1.0)
         found[i] = ordered[line, low] + part * (ordered[line, high] - ordered[line, low])
     return found

@@ -59,14 +59,13 @@ def forecast(series: LoadSeries, request: Request) -> Forecast:
     if (steps + skip) * series.step > MAX_HORIZON_DAYS * DAY:
         raise InferdocError(f"the forecast would reach more than {MAX_HORIZON_DAYS} days past the data; shorten it")
     history = known.before(known.end, request.history_days)
-    inner = history.coarser(_inner_step(history.step)) if history.step < MIN_STEP else history
+    inner = history.coarser(_inner_step(history.step), from_end=True) if history.step < MIN_STEP else history
     factor = inner.step // history.step
-    ahead = -(-(steps + skip + (known.end - inner.end) // history.step) // factor)
+    ahead = -(-(steps + skip) // factor)
     rows = fold(inner, zone, ahead, request.holidays)
     made, errors, abstain, reason, skill = _make(rows, inner, request)
     mean, quantiles = _per_step(rows, made, request.levels, inner.kind == "amount", factor)
-    first = (known.end - inner.end) // history.step + skip
-    part = slice(first, first + steps)
+    part = slice(skip, skip + steps)
     return Forecast(
         name=series.name,
         unit=series.unit,

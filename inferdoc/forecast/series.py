@@ -79,13 +79,14 @@ class LoadSeries:
         known = np.flatnonzero(np.isfinite(self.values))
         return 1.0 if len(known) == 0 else 1.0 - len(known) / (len(self.values) - int(known[0]))
 
-    def coarser(self, step: int) -> LoadSeries:
+    def coarser(self, step: int, from_end: bool = False) -> LoadSeries:
         """The series in bins of `step` seconds, a multiple of the present step: sums for amounts, means for rates. A
-        bin with any gap is scaled up from the part that is known when at least half of it is, else it is a gap."""
+        bin with any gap is scaled up from the part that is known when at least half of it is, else it is a gap. The
+        bins begin at multiples of `step`, or end where the series ends (`from_end`)."""
         factor = step // self.step
         if factor * self.step != step or factor < 1:
             raise ValueError(f"{step} s is no multiple of {self.step} s")
-        lead = (self.start // self.step) % factor
+        lead = -len(self.values) % factor if from_end else (self.start // self.step) % factor
         tail = -(lead + len(self.values)) % factor
         padded = np.concatenate([np.full(lead, np.nan), self.values, np.full(tail, np.nan)]).reshape(-1, factor)
         known = np.isfinite(padded).sum(axis=1)

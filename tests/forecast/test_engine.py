@@ -165,7 +165,7 @@ def test_the_same_input_gives_the_same_numbers() -> None:
 
 @pytest.mark.parametrize("model", ["naive", "sarima", "dhr"])
 def test_named_models_answer(model: str) -> None:
-    result = made(office(9, step=3600, peak=4000), model=model)
+    result = made(office(9, step=7200, peak=4000), model=model)
     assert not result.abstained
     assert result.method != "combination"
 
@@ -195,3 +195,15 @@ def test_a_holiday_is_forecast_like_a_weekend_and_said() -> None:
 
 def test_counting_noise_is_called_by_its_name() -> None:
     assert any("counting noise" in note for note in made(office(14, peak=1.0)).notes)
+
+
+@pytest.mark.parametrize("step", [7, 86_400, 7 * 86_400])
+def test_steps_that_do_not_divide_a_day_or_span_several(step: int) -> None:
+    values = np.random.default_rng(6).poisson(50, size=60_000 if step < 60 else 60).astype(np.float64)
+    made(LoadSeries(start=MONDAY, step=step, values=values), 2 * max(step, 4200))
+
+
+def test_a_model_that_cannot_be_fitted_says_so_and_the_combination_stands_in() -> None:
+    result = made(office(9, step=420, peak=900), 420 * 200, model="sarima")
+    assert result.method == "combination"
+    assert "sarima could not be fitted" in result.notes[0]
