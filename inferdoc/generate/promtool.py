@@ -21,7 +21,10 @@ LIMIT_SECONDS = 600
 AT_ONCE = 2
 NAME = re.compile(r"[a-z]+:inferdoc_\w+:\w+")
 PROGRESS = re.compile(r"(Checking |Unit Testing:|SUCCESS|FAILED:?$|name: )")
-WRONG_ALERTS = re.compile(r"alertname: (\S+), time: (\S+?), *\n\s*exp:\[(.*?)\], *\n\s*got:\[(.*?)\]\n", re.DOTALL)
+ALERTS = re.compile(r"alertname: (\S+), time: (\S+?), *\n\s*exp:\[(.*?)\], *\n\s*got:\[(.*?)\]\n", re.DOTALL)
+VALUES = re.compile(r'expr: "(.*)", time: (\S+?), *\n\s*exp: (.*)\n\s*got: (.*)\n')
+LABELS = re.compile(r"Labels:\{(.*?)\}\n")
+SERIES = re.compile(r"\{(.*?)\}")
 ALERT = re.compile(r'alertname="([^"]+)"')
 
 
@@ -132,16 +135,22 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
 def _complaints(done: subprocess.CompletedProcess[str]) -> list[str]:
     """What promtool has to say, a line per finding, without its progress."""
     said = done.stdout + done.stderr
-    lines = [" ".join(line.split()) for line in WRONG_ALERTS.sub("", said).splitlines()]
-    told = [_wrong_alerts(*found) for found in WRONG_ALERTS.findall(said)]
+    told = [
+        _wrong(name, time, LABELS.findall(want), LABELS.findall(got)) for name, time, want, got in ALERTS.findall(said)
+    ]
+    for query, time, want, got in VALUES.findall(said):
+        name = next(iter(ALERT.findall(query.replace("\\", ""))), query)
+        told.append(_wrong(name, time, SERIES.findall(want), SERIES.findall(got)))
+    rest = VALUES.sub("", ALERTS.sub("", said))
+    lines = [" ".join(line.split()) for line in rest.splitlines()]
     told += [line for line in lines if line and not PROGRESS.match(line)]
     return told or [f"promtool ends with {done.returncode} and says nothing"]
 
 
-def _wrong_alerts(name: str, time: str, expected: str, got: str) -> str:
+def _wrong(name: str, time: str, wanted: list[str], got: list[str]) -> str:
     """Which alerts differ at a moment of a test: those missing, those too many, else what they say."""
-    wanted, found = (set(re.findall(r"Labels:\{(.*?)\}\n", text)) for text in (expected, got))
-    missing, spare = (", ".join(_where(labels) for labels in sorted(each)) for each in (wanted - found, found - wanted))
+    both = (set(wanted) - set(got), set(got) - set(wanted))
+    missing, spare = (", ".join(_where(labels) for labels in sorted(each)) for each in both)
     differs = [f"not firing: {missing}"] if missing else []
     differs += [f"firing: {spare}"] if spare else []
     return f"{name} at {time}: {'; '.join(differs) or 'annotations differ'}"

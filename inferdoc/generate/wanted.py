@@ -178,12 +178,18 @@ def _calms(catalogue: Catalogue, signal: Signal, wants: list[Want]) -> Iterator[
 
 def _faults(catalogue: Catalogue, signal: Signal, wants: list[Want], calm: float) -> Iterator[float]:
     top = 1.0 if signal.unit in ("ratio", "bool") else float("inf")
-    edges = [edge for want in wants for edge in limits.edges(want.condition, calm, catalogue)]
+    edges = [edge for want in wants for edge in _edges(want, calm, catalogue)]
     found = [_tidy(edge * (1 + side * MARGIN)) for edge in edges for side in (1, -1)]
     found += [1.0] if 0.0 in edges else []
     found += [calm, 0.0, *(_tidy(edge * far) for edge in edges for far in (10, 100))]
     found += [0.01] if any(w.condition.stalls for w in wants) else []
     yield from (value for value in found if 0 <= value <= top)
+
+
+def _edges(want: Want, calm: float, catalogue: Catalogue) -> list[float]:
+    """The limits of a condition in figures, first the one that is to be missed."""
+    found = limits.edges(want.condition, calm, catalogue)
+    return found[::-1] if want.miss == "by" else found
 
 
 def _tidy(value: float) -> float:

@@ -27,6 +27,7 @@ COUNTER_PER_SECOND = 10.0
 SUM_PER_SECOND = 50.0
 GAUGE = 1.0
 WINDOW_SECONDS = 300.0
+SIZES: tuple[float, ...] = (0.0, *(10.0 ** (exponent / 2) for exponent in range(-16, 25)))
 NARROW = 0.9
 """Observations of a histogram lie between this share of the quantile asked for and a little beyond it."""
 
@@ -249,10 +250,17 @@ def _evaluate(node: ast.expr, term: Callable[[str], float]) -> float:
 
 
 def _root(reads: Callable[[float], float | None]) -> float | None:
-    """A number at which a steady function of one number is zero: bracketed over many sizes, then halved."""
-    grid: list[float] = [0.0, *(10.0 ** (exponent / 2) for exponent in range(-16, 25))]
+    """A number at which a steady function of one number is zero: read off where it or its inverse is a straight line,
+    else bracketed over many sizes and halved."""
+    one, two = reads(1.0), reads(2.0)
+    if one is not None and two is not None and one != two:
+        for tried in (1.0 - one / (two - one), _inverse(1.0 + 0.5 * one / (two - one))):
+            x = float(f"{tried:.12g}")
+            away = reads(x) if x >= 0 else None
+            if away is not None and abs(away) <= 1e-9 * max(abs(one), abs(two)):
+                return x
     last: tuple[float, float] | None = None
-    for x in grid:
+    for x in SIZES:
         away = reads(x)
         if away is None:
             continue
@@ -262,6 +270,10 @@ def _root(reads: Callable[[float], float | None]) -> float | None:
             return _halved(reads, last[0], x, last[1])
         last = (x, away)
     return None
+
+
+def _inverse(x: float) -> float:
+    return 1.0 / x if x else -1.0
 
 
 def _halved(reads: Callable[[float], float | None], low: float, high: float, sign: float) -> float:

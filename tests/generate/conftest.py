@@ -1,0 +1,45 @@
+"""What the tests of generated files share."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from inferdoc.catalogue.load import Catalogue, load_catalogue
+from inferdoc.generate.links import Links
+from inferdoc.generate.pack import RECORDING, RULES, Pack, build_pack
+
+ROOT = Path(__file__).resolve().parents[2]
+GENERATED = ROOT / "alerts" / "generated"
+
+
+@pytest.fixture(scope="session")
+def catalogue() -> Catalogue:
+    return load_catalogue()
+
+
+@pytest.fixture(scope="session")
+def pack(catalogue: Catalogue) -> Pack:
+    return build_pack(catalogue, Links())
+
+
+@pytest.fixture(scope="session")
+def rules(pack: Pack) -> list[dict[str, Any]]:
+    """Every alert rule as it stands in the file."""
+    return [rule for group in yaml.safe_load(pack.files[RULES])["groups"] for rule in group["rules"]]
+
+
+@pytest.fixture(scope="session")
+def records(pack: Pack) -> dict[str, str]:
+    """Recording rules: name -> expression."""
+    groups = yaml.safe_load(pack.files[RECORDING])["groups"]
+    return {rule["record"]: rule["expr"] for group in groups for rule in group["rules"]}
+
+
+needs_promtool = pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="needs promtool: apt-get install prometheus"
+)

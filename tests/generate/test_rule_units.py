@@ -1,0 +1,142 @@
+"""The unit tests of the rules: they pass, they truly evaluate, and a changed threshold makes them fail."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from inferdoc.errors import InferdocError
+from inferdoc.generate import promtool
+from inferdoc.generate.cause_rules import alert_name
+from inferdoc.generate.pack import RECORDING, RULES
+from tests.generate.conftest import GENERATED, needs_promtool
+
+pytestmark = pytest.mark.live
+TESTS = sorted((GENERATED / "tests").glob("*_test.yaml"))
+LIMIT = re.compile(r"(?<=[<>] )(\d+(?:\.\d+)?)(?= \*|\)|$)", re.MULTILINE)
+MUTATED = ("kv-preemption-thrash", "ep-hot-expert", "kv-transfer-backlog", "spec-acceptance-decay", "engine-hung")
+
+
+@needs_promtool
+@pytest.mark.parametrize("path", TESTS, ids=lambda path: path.name.removesuffix("_test.yaml"))
+def test_the_tests_pass(path: Path):
+    assert promtool.test([path]).problems == []
+
+
+def test_every_rule_has_a_test_with_a_case_that_fires_and_one_that_does_not(pack):
+    fires, quiet = set(), set()
+    for path in TESTS:
+        for test in yaml.safe_load(path.read_text("utf-8"))["tests"]:
+            for check in test.get("alert_rule_test", ()):
+                (fires if check["exp_alerts"] else quiet).add(check["alertname"])
+            for check in test.get("promql_expr_test", ()):
+                names = set(promtool.ALERT.findall(check["expr"]))
+                fired = {re.search('namespace="([^"]+)"', s["labels"]).group(1) for s in check["exp_samples"]}
+                given = {re.search('namespace="([^"]+)"', s["series"]).group(1) for s in test["input_series"]}
+                fires |= names if fired else set()
+                quiet |= names if given - fired else set()
+    names = {rule.name for rule in pack.rules}
+    assert fires >= names
+    assert quiet >= names - {"InferdocWatchdog"}, "the watchdog alone never rests"
+
+
+def test_every_rule_of_a_cause_meets_hard_cases(pack):
+    """Short of its limits, without harm, in the other role, without history, gone: as far as its conditions allow."""
+    for rule in pack.rules:
+        path = GENERATED / "tests" / f"{rule.cause}_test.yaml"
+        if rule.name != alert_name(rule.cause):
+            continue
+        text = path.read_text("utf-8")
+        cases = set(re.findall(r'namespace="([a-z0-9-]+)"', text))
+        assert "fires" in cases and "gone" in cases, rule.name
+        assert any(case.startswith(("short-of-", "no-harm")) for case in cases), rule.name
+        if "median6h" in rule.expr and "or" not in rule.expr.split():
+            assert "too-young" in cases, rule.name
+
+
+@needs_promtool
+@pytest.mark.parametrize("cause", MUTATED)
+def test_a_changed_threshold_fails_the_test(cause: str, tmp_path: Path):
+    """The first limit of the rule, doubled: what should fire no longer does."""
+    folder = copied(tmp_path)
+    rule_file = folder / RULES
+    document = yaml.safe_load(rule_file.read_text("utf-8"))
+    rule = next(r for g in document["groups"] for r in g["rules"] if r.get("alert") == alert_name(cause))
+    rule["expr"] = changed(rule["expr"])
+    rule_file.write_text(yaml.safe_dump(document), "utf-8")
+    answer = promtool.test([folder / "tests" / f"{cause}_test.yaml"])
+    assert answer.problems and f"{alert_name(cause)} at " in answer.problems[0]
+
+
+def changed(expr: str) -> str:
+    """The expression with one limit changed so that it no longer means the same."""
+    if "== 0" in expr:
+        return expr.replace("== 0", "== 1", 1)
+    found = next(limit for limit in LIMIT.finditer(expr) if float(limit.group()))
+    side = expr[: found.start()].rstrip()[-1]
+    value = float(found.group()) * (2 if side == ">" else 0.5)
+    return f"{expr[: found.start()]}{value:g}{expr[found.end() :]}"
+
+
+@needs_promtool
+def test_a_guard_that_is_lost_fails_the_test(tmp_path: Path):
+    """Without `unless asleep`, an engine put to sleep counts as hung."""
+    folder = copied(tmp_path)
+    text = (folder / RULES).read_text("utf-8")
+    guard = "unless (engine:inferdoc_engine_asleep:last > 0.5)"
+    assert guard in text
+    text = text.replace(guard, "")
+    (folder / RULES).write_text(text, "utf-8")
+    answer = promtool.test([folder / "tests" / "engine-hung_test.yaml"])
+    assert any("firing: ruled-out-1 p0" in line for line in answer.problems)
+
+
+@needs_promtool
+def test_a_changed_objective_fails_the_test(tmp_path: Path):
+    folder = copied(tmp_path)
+    text = (folder / RULES).read_text("utf-8")
+    assert "14.4 * 0.01" in text
+    (folder / RULES).write_text(text.replace("14.4 * 0.01", "13.4 * 0.01"), "utf-8")
+    assert promtool.test([folder / "tests" / "slo-ttft_test.yaml"]).problems
+
+
+def test_what_promtool_lets_pass_is_a_failure_here(tmp_path: Path):
+    """A rule file that is missing, an alert that no rule has, a test of nothing."""
+    folder = copied(tmp_path)
+    path = folder / "tests" / "engine-down_test.yaml"
+    text = path.read_text("utf-8")
+    path.write_text(text.replace("InferdocEngineDown", "InferdocEngineUp"), "utf-8")
+    assert promtool.test([path]).problems == [f"{path}: no rule is called InferdocEngineUp"]
+    path.write_text("rule_files: [../inferdoc-rules.yaml]\ntests: []\n", "utf-8")
+    assert promtool.test([path]).problems == [f"{path}: tests no rule"]
+    path.write_text(text, "utf-8")
+    (folder / RECORDING).unlink()
+    assert "that are not there" in promtool.test([path]).problems[0]
+
+
+def test_without_promtool_there_is_one_clear_line(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InferdocError, match="promtool is not on the PATH"):
+        promtool.check([GENERATED / RULES])
+
+
+def test_reduced_files_hold_the_alert_and_what_it_rests_on():
+    documents = {str(name): yaml.safe_load((GENERATED / name).read_text("utf-8")) for name in (RECORDING, RULES)}
+    small = promtool.reduced(documents, {"InferdocEngineDown"})
+    kept = [promtool._name(rule) for document in small.values() for g in document["groups"] for rule in g["rules"]]
+    assert set(kept) == {
+        "instance:inferdoc_engine:seen1d",
+        "target:inferdoc_target_up:last",
+        "engine:inferdoc_engine_asleep:last",
+        "InferdocEngineDown",
+    }
+    assert [len(document["groups"]) for document in small.values()] == [3, 3]
+
+
+def copied(tmp_path: Path) -> Path:
+    """A copy of the generated folder."""
+    return Path(shutil.copytree(GENERATED, tmp_path / "generated"))

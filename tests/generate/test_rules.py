@@ -1,0 +1,187 @@
+"""The alert pack: complete, as committed, well formed, and by the conventions that alerts need to route and resolve."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from inferdoc.catalogue.recipe import Alert
+from inferdoc.errors import CatalogueError, InferdocError
+from inferdoc.generate import promtool
+from inferdoc.generate.alerts import ALERTMANAGER, build_alerts
+from inferdoc.generate.cause_rules import Rule, alert_name, cause_rule
+from inferdoc.generate.document import write, yaml_text
+from inferdoc.generate.links import Links
+from inferdoc.generate.pack import RECORDING, RULES, build_pack
+from inferdoc.generate.recorded import recorded
+from tests.generate.conftest import GENERATED, ROOT, needs_promtool
+
+NEWER = ("limitk", "limit_ratio", "info(", "mad_over_time", "sort_by_label", "double_exponential", "ts_of_")
+"""What Prometheus 2.42 does not know."""
+
+
+def test_the_committed_files_are_what_the_declarations_give(catalogue):
+    changed, _ = build_alerts(catalogue, Links(), GENERATED, check=True)
+    assert changed == [], "run make generate"
+
+
+def test_the_same_declarations_give_the_same_bytes(catalogue, pack):
+    assert build_pack(catalogue, Links()).files == pack.files
+
+
+def test_every_cause_has_a_rule_or_says_why_not(catalogue, pack):
+    named = {rule.cause for rule in pack.rules if rule.name == alert_name(rule.cause)}
+    assert named | set(pack.none) == set(catalogue.recipes)
+    assert not named & set(pack.none)
+    assert all(pack.none.values())
+
+
+@needs_promtool
+def test_promtool_finds_nothing():
+    answer = promtool.check([GENERATED / RECORDING, GENERATED / RULES])
+    assert answer.problems == [] and answer.count > 150
+
+
+def test_labels_are_constant_and_severities_known(rules):
+    for rule in rules:
+        assert rule["labels"]["severity"] in ("critical", "warning", "info"), rule["alert"]
+        assert rule["labels"]["component"] == "inferdoc"
+        assert not any("{{" in value for value in rule["labels"].values()), rule["alert"]
+
+
+def test_annotations_say_what_where_and_what_next(rules):
+    for rule in rules:
+        said = rule["annotations"]
+        assert set(said) == {"summary", "description", "runbook_url"}, rule["alert"]
+        assert said["runbook_url"].startswith("https://inferdoc.example/runbooks/")
+        page = said["runbook_url"].rsplit("/", 1)[1]
+        assert (ROOT / "runbooks" / f"{page}.md").is_file(), f"{rule['alert']} points to a page that is not there"
+
+
+def test_a_label_in_an_annotation_is_one_that_the_series_keep(pack):
+    for rule in pack.rules:
+        used = set(re.findall(r"\$labels\.(\w+)", str(rule.annotations)))
+        if rule.by:
+            assert used <= set(rule.by), rule.name
+            assert {"cluster", "namespace"} <= set(rule.by) and {"pod", "model_name"} & set(rule.by), rule.name
+
+
+def test_names_tell_the_cause(rules):
+    assert alert_name("kv-preemption-thrash") == "InferdocKvPreemptionThrash"
+    assert all(re.fullmatch(r"Inferdoc[A-Z]\w+", rule["alert"]) for rule in rules)
+
+
+def test_expressions_are_of_the_dialect_and_avoid_known_traps(rules, records):
+    for name, expr in [*((rule["alert"], rule["expr"]) for rule in rules), *records.items()]:
+        assert not any(word in expr for word in NEWER), name
+        assert "absent(" not in expr and "topk" not in expr, name
+        assert "query_offset" not in expr and "$" not in expr.replace('"$1"', ""), name
+        assert not re.search(r"(?<![a-z_])(rate|increase)\([^)]*\[(?:30s|1m|2m)\]", expr), f"{name}: window too short"
+
+
+def test_recorded_names_have_level_metric_and_operation(records):
+    for name in records:
+        assert re.fullmatch(r"(engine|target|gpu|model|instance):inferdoc_[a-z0-9_]+:[a-z0-9_]+", name), name
+
+
+def test_what_rules_read_is_recorded(rules, records):
+    for expr in [*(rule["expr"] for rule in rules), *records.values()]:
+        for name in promtool.NAME.findall(expr):
+            assert name in records, name
+
+
+def test_a_usual_value_needs_a_history(records):
+    usual = {name: expr for name, expr in records.items() if ":median" in name}
+    assert usual
+    for name, expr in usual.items():
+        assert re.search(r"and count_over_time\(.+\[6h\] offset 1h\) >= \d+", expr), name
+
+
+def test_quotients_by_zero_are_no_value(records):
+    for name, expr in records.items():
+        for below in re.findall(r"/ (\S+(?: by \([^)]*\))?)", expr):
+            assert below.startswith(("(", "clamp_min", "on")), f"{name}: divides by {below}"
+
+
+def test_unlike_roles_are_left_out_by_label(rules):
+    by_name = {rule["alert"]: rule["expr"] for rule in rules}
+    assert 'role!="prefill"' in by_name["InferdocKvTransferBacklog"]
+    assert 'role!="decode"' in by_name["InferdocKvLeaseExpiry"]
+    assert "role" not in by_name["InferdocEngineDown"].replace("(cluster, namespace, pod)", "")
+
+
+def test_clauses_of_unlike_levels_are_joined_on_what_both_have(rules):
+    expr = next(rule["expr"] for rule in rules if rule["alert"] == "InferdocEpHotExpert")
+    assert "and on (cluster, namespace, pod) (" in expr and "or on (cluster, namespace, pod) (" in expr
+
+
+def test_a_cause_of_pools_counts_its_members(rules):
+    expr = next(rule["expr"] for rule in rules if rule["alert"] == "InferdocDemandBeyondCapacity")
+    assert expr.startswith("count by (cluster, namespace, model_name, role, tier) (")
+    assert ">= 0.7 * count by (cluster, namespace, model_name, role, tier) (" in expr
+
+
+def test_links_follow_the_configuration(catalogue):
+    links = Links("https://wiki.example/pages/", "https://grafana.example/d/inferdoc-fleet")
+    rule = cause_rule(catalogue.recipes["engine-down"], catalogue, recorded(catalogue), links)
+    assert isinstance(rule, Rule)
+    assert rule.annotations["runbook_url"] == "https://wiki.example/pages/engine-down"
+    assert rule.annotations["dashboard_url"] == (
+        "https://grafana.example/d/inferdoc-fleet?var-cluster={{ $labels.cluster | urlquery }}"
+        "&var-namespace={{ $labels.namespace | urlquery }}&var-pod={{ $labels.pod | urlquery }}"
+    )
+
+
+def test_a_cause_with_a_rule_of_its_own_keeps_it_and_brings_its_test(catalogue, tmp_path):
+    recipe = catalogue.recipes["engine-down"]
+    own = Alert(for_="1m", expr="up == 0")
+    rule = cause_rule(_with(recipe, own), catalogue, recorded(catalogue), Links())
+    assert isinstance(rule, Rule) and rule.expr == "up == 0" and rule.for_ == "1m"
+
+
+def test_a_cause_that_no_rule_can_tell_says_of_which_signal(catalogue):
+    recipe = catalogue.recipes["telemetry-artifact"]
+    answer = cause_rule(_with(recipe, Alert()), catalogue, recorded(catalogue), Links())
+    assert answer == "no rule can say what it needs of duplicate_targets, missing_scrapes"
+
+
+def test_alertmanager_configuration_is_part_of_the_files():
+    assert (GENERATED / ALERTMANAGER).is_file()
+
+
+def test_stale_generated_files_go_and_foreign_ones_stay(tmp_path):
+    files = {Path("rules.yaml"): yaml_text({"groups": []}, "Rules.")}
+    (tmp_path / "tests").mkdir()
+    stale, foreign = tmp_path / "tests" / "gone_test.yaml", tmp_path / "mine.yaml"
+    stale.write_text(yaml_text({}, "A test."), "utf-8")
+    foreign.write_text("a: 1\n", "utf-8")
+    assert write(files, tmp_path, check=True) == [
+        f"{tmp_path / 'rules.yaml'}: missing",
+        f"{stale}: no longer generated",
+    ]
+    assert stale.is_file()
+    write(files, tmp_path)
+    assert not stale.exists() and foreign.read_text("utf-8") == "a: 1\n"
+    assert write(files, tmp_path) == []
+    (tmp_path / "rules.yaml").write_text("changed", "utf-8")
+    assert write(files, tmp_path, check=True) == [f"{tmp_path / 'rules.yaml'}: out of date"]
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("", "utf-8")
+    with pytest.raises(InferdocError, match="cannot be written"):
+        write({Path("rules.yaml"): "x"}, blocked / "below")
+
+
+def test_a_missing_declaration_of_objectives_is_one_line(catalogue, monkeypatch):
+    monkeypatch.setattr("inferdoc.generate.slo.content_file", lambda *_: None)
+    with pytest.raises(CatalogueError, match=r"alerts/slo\.yaml: not found"):
+        build_pack(catalogue, Links())
+
+
+def _with(recipe, alert):
+    return msgspec.structs.replace(recipe, alert=alert)
