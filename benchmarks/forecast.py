@@ -139,15 +139,13 @@ def prophet(past: LoadSeries, zone: str, ahead: int) -> tuple[np.ndarray, np.nda
     from prophet import Prophet
 
     logging.getLogger("cmdstanpy").setLevel(logging.ERROR)
-    coarse = past.coarser(900)
+    coarse = past.coarser(900, from_end=True)
     clock = pd.to_datetime(local_seconds(coarse.times, zone_of(zone)), unit="s")
     model = Prophet(daily_seasonality=True, weekly_seasonality=True, yearly_seasonality=False, interval_width=0.9)
     model.fit(pd.DataFrame({"ds": clock, "y": coarse.values}).dropna())
-    steps = coarse.end + 900 * np.arange(-(-ahead // 3) + 1)
+    steps = coarse.end + 900 * np.arange(-(-ahead // 3))
     made = model.predict(pd.DataFrame({"ds": pd.to_datetime(local_seconds(steps, zone_of(zone)), unit="s")}))
-    shift = (past.end - coarse.end) // past.step
-    pick = slice(shift, shift + ahead)
-    p50, p95 = (np.repeat(np.maximum(made[c].to_numpy(), 0.0), 3)[pick] / 3 for c in ("yhat", "yhat_upper"))
+    p50, p95 = (np.repeat(np.maximum(made[c].to_numpy(), 0.0), 3)[:ahead] / 3 for c in ("yhat", "yhat_upper"))
     return p50, np.maximum(p50, p95)
 
 
