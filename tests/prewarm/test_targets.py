@@ -235,3 +235,25 @@ def test_the_nightly_job_plans_and_applies_with_narrow_rights() -> None:
     (role,) = [o for o in found if o["kind"] == "Role"]
     assert role["rules"][0]["resourceNames"] == ["llama"]
     refused("daily", "needs --server")
+
+
+def test_every_command_line_that_is_written_is_one_that_inferdoc_takes() -> None:
+    import shlex
+
+    from inferdoc.cli.prewarm import command
+
+    lines = []
+    for job in made("daily", server=SERVER):
+        if job["kind"] == "CronJob":
+            lines.append(job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["command"])
+    text = emit(office_plan(), "crontab", Options(now=NOW))
+    lines.append(shlex.split(text.splitlines()[-1])[5:])
+    timer = emit(office_plan(), "systemd", Options(now=NOW))
+    lines.append(
+        shlex.split(next(x for x in timer.splitlines() if x.startswith("ExecStart=")).removeprefix("ExecStart="))
+    )
+    for words in lines:
+        assert words[:2] == ["inferdoc", "prewarm"]
+        name, rest = words[2], words[3:]
+        found = command.commands[name].make_context(name, list(rest))
+        assert found.params
