@@ -71,5 +71,5 @@ def _check_routes(path: Path) -> list[str]:
     )
     if done.returncode == 0:
         return []
-    told = [" ".join(line.split()) for line in (done.stdout + done.stderr).splitlines()]
-    return [f"{path}: {line}" for line in told if line and not line.startswith("Checking")]
+    told = [line.partition("FAILED:")[2].strip() for line in done.stdout.splitlines() if "FAILED:" in line]
+    return [f"{path}: {line}" for line in told or [" ".join(done.stderr.split())]]

@@ -1,0 +1,112 @@
+"""What is said in words: templates as Prometheus fills them in, conditions with figures, runbook sections."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from inferdoc.catalogue.recipe import Condition
+from inferdoc.errors import InferdocError
+from inferdoc.generate.__main__ import generate, main
+from inferdoc.generate.runbook_sections import update_pages
+from inferdoc.generate.templating import duration, expand, humanize, percentage
+from inferdoc.generate.wording import spoken
+from tests.generate.conftest import ROOT
+
+PAGES = ROOT / "runbooks"
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(0, "0"), (1, "1"), (12.345678, "12.35"), (1234, "1.234k"), (0.0052, "5.2m"), (2.5e6, "2.5M")]
+)
+def test_humanize(value, said):
+    assert humanize(value) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(0, "0s"), (0.026, "26ms"), (2.5, "2.5s"), (75, "1m 15s"), (90061, "1d 1h 1m 1s")]
+)
+def test_durations(value, said):
+    assert duration(value) == said
+
+
+def test_percentages_and_labels():
+    assert percentage(0.936) == "93.6%"
+    assert expand("{{ $labels.pod }} at {{ $value | humanizePercentage }}", {"pod": "p0"}, 0.5) == "p0 at 50%"
+
+
+def test_an_unknown_template_is_refused():
+    with pytest.raises(InferdocError, match="no such template"):
+        expand("{{ $value | toTime }}", {}, 1)
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        (
+            Condition(signal="kv_usage", above="kv_usage_high", share_of=0.5),
+            "KV cache in use by live requests above 90 % (kv_usage_high) in 50% of the windows",
+        ),
+        (Condition(signal="target_up", below=0.5, for_="20s"), "Scrape succeeded: no"),
+        (
+            Condition(signal="ttft_mean", rises=1.5, by=0.1),
+            "Time to first token, mean rises to 1.5 times its calm and by at least 100 ms",
+        ),
+        (
+            Condition(any=(Condition(signal="running", above=3), Condition(signal="waiting", above=2))),
+            "Requests running above 3 requests or Requests waiting above 2 requests",
+        ),
+        (Condition(not_=Condition(signal="running", above=3)), "not: Requests running above 3 requests"),
+    ],
+)
+def test_conditions_in_words(catalogue, condition, said):
+    assert spoken(condition, catalogue) == said
+
+
+def test_the_brief_form_leaves_out_how_long_and_by_which_name(catalogue):
+    condition = Condition(signal="kv_usage", above="kv_usage_high", share_of=0.5)
+    assert spoken(condition, catalogue, brief=True) == "KV cache in use by live requests above 90 %"
+
+
+def test_the_pages_are_up_to_date():
+    assert update_pages(PAGES, check=True) == [], "run make generate"
+
+
+def test_a_page_is_filled_between_its_markers_and_nowhere_else(tmp_path):
+    page = tmp_path / "engine-down.md"
+    page.write_text(
+        "# Down\n\n<!-- fires-when: generated from diagnostics/engine-down.yaml -->\nold\n"
+        "<!-- /fires-when -->\n\nEnd.\n"
+    )
+    assert update_pages(tmp_path, check=True) == [f"{page}: out of date"]
+    assert "old" in page.read_text()
+    assert update_pages(tmp_path) == [f"{page}: out of date"]
+    text = page.read_text()
+    assert text.startswith("# Down\n\n<!-- fires-when") and text.endswith("<!-- /fires-when -->\n\nEnd.\n")
+    assert "- Scrape succeeded: no (`target_up`)" in text and "old" not in text
+    assert "Alert `InferdocEngineDown` (critical): fires after 2m, keeps firing for 2m." in text
+    assert update_pages(tmp_path) == []
+
+
+def test_a_page_without_markers_is_one_clear_line(tmp_path):
+    (tmp_path / "engine-down.md").write_text("# Down\n")
+    with pytest.raises(InferdocError, match="lacks the lines <!-- fires-when"):
+        update_pages(tmp_path)
+
+
+def test_a_cause_without_a_rule_says_so_on_its_page():
+    text = (PAGES / "telemetry-artifact.md").read_text("utf-8")
+    assert "No alert rule: derived from the scrapes, not from a series." in text
+
+
+def test_everything_is_generated_in_one_go(tmp_path):
+    shutil.copytree(PAGES, tmp_path / "runbooks")
+    changed = generate(tmp_path, check=True)
+    assert len([line for line in changed if line.endswith(": missing")]) > 25
+    assert not (tmp_path / "alerts").exists(), "checking writes nothing"
+
+
+def test_the_check_of_the_checkout_says_nothing(capsys):
+    assert main(["--check"]) == 0
+    assert capsys.readouterr().out == ""
