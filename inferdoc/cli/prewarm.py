@@ -30,6 +30,17 @@ OUT = click.option(
 )
 
 
+def _schema(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    """Print the schema of a plan and stop."""
+    if wanted:
+        import json
+
+        from inferdoc.prewarm.plan import schema
+
+        click.echo(json.dumps(schema(), indent=1))
+        context.exit()
+
+
 @click.group("prewarm", short_help="Plan, emit and prove prewarm schedules.")
 def command() -> None:
     """Start replicas before the load comes: plan, explain, emit.
@@ -68,6 +79,9 @@ def command() -> None:
 @click.option("--holidays", metavar="FILE", help="Local dates (YYYY-MM-DD, one a line) that behave like a weekend.")
 @click.option("--from", "begin", metavar="TIME", help="Plan as of TIME, from earlier data only.")
 @click.option("--role", type=click.Choice(["both", "prefill", "decode"]), default="both", show_default=True)
+@click.option(
+    "--schema", is_flag=True, is_eager=True, expose_value=False, callback=_schema, help="Print the JSON Schema."
+)
 @click.option("--pd-ratio", type=float, metavar="X", help="At least X prefill replicas per decode replica.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @OUT

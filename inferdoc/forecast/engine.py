@@ -134,7 +134,16 @@ def _make(rows: Rows, series: LoadSeries, request: Request) -> tuple[Made, dict[
         center = BASELINES[name](folded, rows.count, rows.ahead)
         assert center is not None
         made = Made(f"baseline {name}", center, past, combined.trials, rows.minutes, {name: 1.0}, made.notes)
+    made.unproven = _swing(rows)
     return made, errors, bool(reason), reason, skill
+
+
+def _swing(rows: Rows) -> np.ndarray:
+    swing = np.full((1, rows.ahead, rows.width), np.nan)
+    known = np.flatnonzero(np.isfinite(rows.z).any(axis=1))
+    if len(known):
+        swing[0, 0] = rows.z[known[-1]] - np.nanmean(rows.z[known[-1]])
+    return swing
 
 
 def _chosen(rows: Rows, series: LoadSeries, request: Request, combined: Combination) -> Made:

@@ -23,7 +23,13 @@ class Made:
     minutes: float
     weights: dict[str, float]
     notes: tuple[str, ...] = ()
+    unproven: np.ndarray | None = None
 
     @property
     def residuals(self) -> Residuals:
-        return Residuals(self.trials.actual - self.past, self.minutes)
+        """Errors of the back-tested days; without any, `unproven`: how the newest known day swings about its own level
+        (float64[1, F, P]), so that a history too short to test still gets a band."""
+        found = self.trials.actual - self.past
+        if self.unproven is not None and not np.isfinite(found).any():
+            found = self.unproven
+        return Residuals(found, self.minutes)

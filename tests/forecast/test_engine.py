@@ -76,8 +76,10 @@ def test_bursts_without_rhythm_abstain_and_say_the_skill() -> None:
     assert result.skill is not None and result.skill < 0.25
 
 
-def test_two_points_abstain() -> None:
-    assert made(plain(2)).abstained
+def test_two_points_abstain_with_a_band_between_them() -> None:
+    result = made(LoadSeries(start=MONDAY, step=300, values=np.array([100.0, 400.0])))
+    assert result.abstained
+    assert 150 < result.p50[0] < 300 < result.p95[0] < 500
 
 
 def test_all_zeros_abstain_with_a_band_of_zero() -> None:

@@ -49,3 +49,13 @@ def test_a_stale_plan_is_refused(pool: str, tmp_path: Path) -> None:
     assert ask("plan", "--input", pool, "--rps-per-replica", "0.2", "-o", "json", "--out", str(file)).exit_code == 0
     answer = ask("emit", "--plan", str(file), "--target", "json", "--now", str(int(time.time()) + 10 * 86400))
     assert "stale" in str(answer.exception)
+
+
+def test_the_schema_of_a_plan_is_printed_and_holds(pool: str) -> None:
+    import jsonschema
+
+    schema = json.loads(ask("plan", "--schema").stdout)
+    assert schema["$id"] == "inferdoc.prewarm/v1"
+    jsonschema.validate(
+        json.loads(ask("plan", "--input", pool, "--rps-per-replica", "0.2", "-o", "json").stdout), schema
+    )
