@@ -1,8 +1,9 @@
 """The candidate paths of the combination: each carries the day and the week in its own simple way.
 
-All work in square-root space on local days (`calendar.Rows`) and see only rows before `upto`. Each returns float64[F,
-P] for the F days that begin at row `upto`, or None when the history is too short. Facts: forecasting reference, section
-5."""
+All work in square-root space on local days (`calendar.Rows`) and see only rows before `upto`. Each returns
+float64[F, P] for the F days that begin at row `upto`, or None when the history is too short. How they are combined:
+docs/forecast.md.
+"""
 
 from __future__ import annotations
 

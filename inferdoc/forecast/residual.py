@@ -1,7 +1,7 @@
 """What the rhythm leaves over near the origin: an autoregression on the combination's own past errors.
 
-ARIMA belongs on the residual, not on the rhythm (forecasting reference, section 1). AR(2) at half-hours by Burg's
-method, which is always stationary, so the correction fades and can never run away."""
+ARIMA belongs on the residual, not on the rhythm: an autoregression over the last hour by Burg's method, which is always
+stationary, so the correction fades and can never run away."""
 
 from __future__ import annotations
 

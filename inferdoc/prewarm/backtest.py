@@ -1,7 +1,8 @@
 """Back-test of prewarm policies on history: what each would have cost and what it would have spared.
 
 The replay covers the last days of the series; every floor comes from forecasts made with what was known at the time.
-Protocol: forecasting reference, section 6."""
+Protocol: docs/prewarm.md.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """An independent oracle: which floor the emitted text gives at each minute, computed from the components' own rules.
 
 It shares no code with the emitters and uses no cron library (croniter and cronsim treat skipped and repeated local
-times differently from KEDA, Kubernetes and systemd). It walks UTC minutes, converts them with zoneinfo and tests field
-membership on the local wall time: local times that do not exist never match, repeated ones match twice. Source:
-operations reference, D1, D9, D11."""
+times differently from KEDA, Kubernetes and systemd). It walks UTC minutes, converts them with zoneinfo and tests
+field membership on the local wall time: local times that do not exist never match, repeated ones match twice. Rules
+read in the sources of KEDA (robfig/cron), Kubernetes, Debian's cron and systemd 252.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ CAP_QUANTILE, CAP_FACTOR, CAP_DAYS = 0.999, 1.05, 7.0
 class Policy:
     """quantile: of the forecast that the floor covers; utilisation: share of a replica's capacity that load may take
     before the floor asks for another; capped: whether the quantile is held below 1.05 x the 99.9 % load of the last 7
-    days (forecasting reference, section 6); margin_minutes: how far the load may come early or stay late, beside how
+    days (measured in docs/prewarm.md); margin_minutes: how far the load may come early or stay late, beside how
     high."""
 
     name: str
