@@ -2,8 +2,8 @@
 
 It shares no code with the emitters and uses no cron library (croniter and cronsim treat skipped and repeated local
 times differently from KEDA, Kubernetes and systemd). It walks UTC minutes, converts them with zoneinfo and tests
-field membership on the local wall time: local times that do not exist never match, repeated ones match twice. Rules
-read in the sources of KEDA (robfig/cron), Kubernetes, Debian's cron and systemd 252.
+field membership on the local wall time: local times that do not exist never match, repeated ones match twice. The
+rules are those of KEDA's cron scaler (robfig/cron), Kubernetes' CronJob, Debian's cron(8) and systemd.time(7).
 """
 
 from __future__ import annotations
