@@ -224,7 +224,7 @@ def _alerts_annotation() -> dict[str, Any]:
     return {
         "datasource": DATASOURCE, "enable": True, "iconColor": "red", "name": "Alerts of inferdoc",
         "expr": 'ALERTS{alertstate="firing", component="inferdoc", namespace=~"$namespace", pod=~"$pod"}',
-        "titleFormat": "{{alertname}}", "textFormat": "{{severity}} {{pod}}", "step": "60s", "useValueForTime": False,
+        "titleFormat": "{{alertname}}", "textFormat": "{{severity}} {{pod}}", "useValueForTime": False,
     }  # fmt: skip
 
 
