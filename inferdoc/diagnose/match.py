@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from inferdoc.catalogue.recipe import Certainty, Condition, Recipe
-from inferdoc.diagnose.conditions import evaluate, kind_of
+from inferdoc.diagnose.conditions import evaluate, kind_of, parts_of
 from inferdoc.diagnose.context import Context, Outcome
 from inferdoc.diagnose.view import Unit
 
@@ -126,7 +126,8 @@ def _doubtful(outcome: Outcome, context: Context) -> bool:
 
 
 def _needs_split(condition: Condition) -> bool:
-    return condition.average or kind_of(condition) in NEEDS_SPLIT
+    """Whether a condition looks at the episode, itself or in one of its parts."""
+    return condition.average or kind_of(condition) in NEEDS_SPLIT or any(map(_needs_split, parts_of(condition)))
 
 
 def _hold(conditions: Iterable[Condition], context: Context, unit: Unit) -> tuple[list[Outcome], Outcome | None]:
