@@ -69,8 +69,8 @@ class Said:
 class Rendering:
     """signals, tiers: the catalogue; window: of rates; history, lag: what a relative condition compares with (the
     stretch `history`, ending `lag` ago); extra: matchers added to every selector (dashboard variables); by: labels
-    kept, where not those of the signal's level; smooth: gauges as the mean of the window, not the newest sample; engines:
-    series of the targets whose `up` is that of an engine."""
+    kept, where not those of the signal's level; smooth: gauges as the mean of the window, not the newest sample;
+    engines: series of the targets whose `up` is that of an engine."""
 
     signals: Mapping[str, Signal]
     tiers: Tiers
