@@ -23,7 +23,7 @@ POOL_SIZE = 3
 class Case:
     """One pod of the test (or pool, where the cause is one of pools). name: also its namespace. affected: how many of
     the three pods of the pool are faulty; young: too little history for a usual value; role: its label; gone: it
-    vanishes when the fault would begin."""
+    vanishes when the fault would begin; shown: the observation whose series the alert carries, where not the first."""
 
     name: str
     world: World
@@ -32,6 +32,7 @@ class Case:
     young: bool = False
     role: str | None = None
     gone: bool = False
+    shown: Condition | None = None
 
 
 def cases(recipe: Recipe, catalogue: Catalogue) -> list[Case]:
@@ -59,17 +60,13 @@ class _Maker:
     def cases(self) -> Iterator[Case]:
         held = (*self.recipe.symptoms, *self.harm[:1])
         sick = self.wants(*held)
-        near = [replace(want, near=want.holds) for want in sick]
-        yield from self.made("fires", near, True) or self.made("fires", sick, True)
-        for number, harm in enumerate(self.harm[1:], 2):
-            wants = self.wants(*self.recipe.symptoms, harm)
-            yield from self.made(f"fires-by-harm-{number}", [replace(w, near=w.holds) for w in wants], True)
+        yield from self.firing()
         yield from self.short_symptoms(held)
         if self.harm:
-            for miss in dict.fromkeys(name for c in self.harm for leaf in leaves(c) for name in limits.names(leaf)):
-                none = [want for c in self.harm for want in next(_short_of(c, miss))[1]]
+            for at in _limits_of(self.harm):
+                none = [want for c in self.harm for want in next(_short_of(c, at))[1]]
                 wants = [*_all_true(self.recipe.symptoms), *self.not_ruled_out(), *none]
-                yield from self.made(f"no-harm-{miss}", wants, False)
+                yield from self.made(f"no-harm-{at}", wants, False)
         stuck = [c for c in self.recipe.symptoms if c.stalls]
         if stuck:
             busy = [c for c in held if not c.stalls]
@@ -77,13 +74,34 @@ class _Maker:
             yield from self.made("idle", [*_all_true(busy), *self.not_ruled_out(), *idle], False)
         for number, condition in enumerate(self.unless, 1):
             yield from self.made(f"ruled-out-{number}", self.wants(*held, condition), False)
-        for miss in ("factor", "by"):
-            close = [replace(w, near=True) for c in self.unless for w in next(_short_of(c, miss))[1]]
-            if close:
-                yield from self.made(f"nearly-ruled-out-{miss}", [*_all_true(held), *close], True)
         world = build(self.catalogue, self.signals, sick)
         if world is not None:
             yield from self.of_sick(world)
+
+    def firing(self) -> Iterator[Case]:
+        """Just beyond: by each kind of limit, by each harm, by each alternative of a symptom, and nearly ruled out."""
+        symptoms = self.recipe.symptoms
+        held = (*symptoms, *self.harm[:1])
+        sick = self.wants(*held)
+        plain = self.made("fires", [_at(want, "factor") for want in sick], True)
+        yield from plain or self.made("fires", sick, True)
+        yield from self.made("fires-by-the-least-move", [_at(want, "by") for want in sick], True)
+        for number, harm in enumerate(self.harm[1:], 2):
+            wants = self.wants(*symptoms, harm)
+            least = self.made(f"fires-by-harm-{number}", [_at(want, "by") for want in wants], True)
+            yield from least or self.made(f"fires-by-harm-{number}", [_at(want) for want in wants], True)
+        for number, symptom in enumerate(symptoms, 1):
+            for choice, other in enumerate((symptom.any or ())[1:], 2):
+                off = [want for part in symptom.any or () if part is not other for want in _off(part)]
+                rest = self.wants(*(c for c in held if c is not symptom))
+                wants = [*(_at(want) for want in (*_true_of(other), *rest)), *off]
+                for case in self.made(f"fires-by-symptom-{number}-{choice}", wants, True):
+                    yield replace(case, shown=next(leaves(other)) if number == 1 else None)
+        for at in ("factor", "by"):
+            ways = [list(_short_of(condition, at)) for condition in self.unless]
+            for number in range(max(map(len, ways), default=0)):
+                close = [replace(w, near=True) for way in ways for w in way[min(number, len(way) - 1)][1]]
+                yield from self.made(f"nearly-ruled-out-{at}-{number + 1}", [*_all_true(held), *close], True)
 
     def short_symptoms(self, held: tuple[Condition, ...]) -> Iterator[Case]:
         """Every limit of every symptom missed by a little, all others met."""
@@ -139,6 +157,16 @@ class _Maker:
         return any(needs(c) for c in self.recipe.symptoms) or bool(self.harm and all(needs(c) for c in self.harm))
 
 
+def _at(want: Want, limit: str | None = None) -> Want:
+    """A want brought close to its limit, where it is to hold; limit: which of its limits decides."""
+    return replace(want, at=limit, near=True) if want.holds else want
+
+
+def _limits_of(conditions: Iterable[Condition]) -> list[str]:
+    """The kinds of limits that some conditions have."""
+    return list(dict.fromkeys(name for c in conditions for leaf in leaves(c) for name in limits.names(leaf)))
+
+
 def _all_true(conditions: Iterable[Condition]) -> list[Want]:
     return [want for condition in conditions for want in _true_of(condition)]
 
@@ -160,23 +188,22 @@ def _off(condition: Condition) -> list[Want]:
     return [Want(condition, False)] if parts == (condition,) else [want for part in parts for want in _off(part)]
 
 
-def _short_of(condition: Condition, miss: str | None = None) -> Iterator[tuple[str, list[Want]]]:
+def _short_of(condition: Condition, at: str | None = None) -> Iterator[tuple[str, list[Want]]]:
     """Ways in which a condition is just not met, each with a label: one of `all` short, every one of `any`.
 
-    miss: the limit to be missed, where the condition has it; the first way is then enough.
+    at: the limit to be missed, where the condition has it.
     """
     if condition.not_ is not None:
         yield "not", _true_of(condition.not_)
     elif condition.all is not None:
         for number, part in enumerate(condition.all, 1):
             rest = [want for other in condition.all if other is not part for want in _true_of(other)]
-            for label, short in _short_of(part, miss):
+            for label, short in _short_of(part, at):
                 yield f"{number}-{label}", [*rest, *short]
     elif condition.any is not None:
-        kinds = dict.fromkeys(name for part in condition.any for leaf in leaves(part) for name in limits.names(leaf))
-        for wanted in [miss] if miss else kinds:
+        for wanted in [at] if at else _limits_of(condition.any):
             yield str(wanted), [want for part in condition.any for want in next(_short_of(part, wanted))[1]]
     else:
         known = limits.names(condition)
-        for wanted in [miss] if miss in known else known:
+        for wanted in [at] if at in known else known:
             yield str(wanted), [Want(condition, False, wanted)]

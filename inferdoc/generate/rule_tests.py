@@ -62,7 +62,7 @@ def _steady(recipe: Recipe, firing: list[Case]) -> bool:
 
 def _alert(case: Case, recipe: Recipe, rule: Rule, catalogue: Catalogue) -> dict[str, Any]:
     labels = _labels(case, recipe, rule, catalogue)
-    value = float(POOL_SIZE) if recipe.pool_share else _value(case, first_leaf(recipe))
+    value = float(POOL_SIZE) if recipe.pool_share else _value(case, case.shown or first_leaf(recipe))
     said = {key: expand(text, labels, value) for key, text in rule.annotations.items()}
     return {"exp_labels": labels, "exp_annotations": said}
 
@@ -78,7 +78,7 @@ def _identities(firing: list[Case], recipe: Recipe, rule: Rule, catalogue: Catal
 
 def _labels(case: Case, recipe: Recipe, rule: Rule, catalogue: Catalogue) -> dict[str, str]:
     """The labels the alert carries: those of the first observation's series that the rule keeps."""
-    signal = str(first_leaf(recipe).signal)
+    signal = str((case.shown or first_leaf(recipe)).signal)
     metric = next(case.world.levers(signal))[0]
     kept = rule.by if recipe.pool_share else BY_IN_RULES[catalogue.signals[signal].level]
     series = {**identity(metric, case, "p0"), "model_name": MODEL}

@@ -20,27 +20,34 @@ MARGIN = 0.04
 RAMP_SECONDS = 3600.0
 """How far a ramp may go while the case is watched."""
 ORDERS_TRIED = 4
-MOVES_TRIED = 30
+MOVES_TRIED = 60
 """Some limits on one signal exclude each other; the search then ends here."""
 
 
 @dataclass(frozen=True)
 class Want:
-    """One simple condition and whether it is to hold in the faulty state. miss: the one limit of it that is not met,
-    where it is not to hold; near: the signal is to be brought close to its limit even if it is well off already."""
+    """One simple condition and whether it is to hold in the faulty state. at: of its limits the one that decides, just
+    met or, where the condition is not to hold, the only one missed; near: the signal is brought close to its limit even
+    if it is well off already."""
 
     condition: Condition
     holds: bool
-    miss: str | None = None
+    at: str | None = None
     near: bool = False
 
     def suits(self, met: dict[str, bool]) -> bool:
         """Whether the limits met are those wanted."""
         if self.holds:
             return all(met.values())
-        if self.miss is None:
+        if self.at is None:
             return not all(met.values())
-        return self.miss in met and all(held != (name == self.miss) for name, held in met.items())
+        return self.at in met and all(held != (name == self.at) for name, held in met.items())
+
+    def decides(self, course: Course, catalogue: Catalogue) -> bool:
+        """Whether the limit that is to decide is the one just met; where the condition has no such limit, any may."""
+        edges = dict(zip(("factor", "by"), limits.edges(self.condition, course.calm, catalogue), strict=False))
+        edge = edges.get(self.at or "") if self.holds and self.near and len(edges) == 2 else None
+        return edge is None or abs(course.fault - edge) <= 1.5 * MARGIN * abs(edge)
 
 
 def build(catalogue: Catalogue, signals: Sequence[str], wants: Sequence[Want]) -> World | None:
@@ -80,7 +87,7 @@ class _Attempt:
         world = World(self.catalogue)
         for name in signals:
             world.add(name)
-        idle = {str(w.condition.stalls) for group in self.wants.values() for w in group if w.miss == "work"}
+        idle = {str(w.condition.stalls) for group in self.wants.values() for w in group if w.at == "work"}
         for name in sorted(idle):
             for phase in PHASES:
                 world.move(name, phase, 0.0, next(world.levers(name)))
@@ -95,18 +102,19 @@ class _Attempt:
         near = any(want.near for want in self.wants[name])
         if not near and self.met(world, name) and self.settled(world, rest, pinned, left):
             return True
-        lever = next((key for key in world.levers(name) if key not in pinned), None)
-        if lever is None:
+        levers = [key for key in dict.fromkeys(world.levers(name)) if key not in pinned]
+        if not levers:
             return self.met(world, name) and self.settled(world, rest, pinned, left)
-        before = replace(world.raw[lever])
         for course in self.courses(name):
-            left[0] -= 1
-            if left[0] < 0:
-                break
-            fits = self.moved(world, name, lever, course) and self.met(world, name)
-            if fits and self.settled(world, rest, pinned | {lever}, left):
-                return True
-            world.raw[lever] = replace(before)
+            for lever in levers:
+                left[0] -= 1
+                if left[0] < 0:
+                    return False
+                before = replace(world.raw[lever])
+                fits = self.moved(world, name, lever, course) and self.met(world, name)
+                if fits and self.settled(world, rest, pinned | {lever}, left):
+                    return True
+                world.raw[lever] = before
         return False
 
     def moved(self, world: World, name: str, lever: Key, course: Course) -> bool:
@@ -139,14 +147,15 @@ class _Attempt:
         """Courses of one signal that meet what is wanted of it, the plainest first."""
         signal, wants = self.catalogue.signals[name], self.wants[name]
         slopes = [w.condition.slope * (1 + MARGIN if w.holds else 1 - MARGIN) for w in wants if w.condition.slope]
-        swings = any(w.miss == "swing" for w in wants)
-        work = 0.0 if any(w.miss == "work" for w in wants) else 1.0
+        swings = any(w.at == "swing" and not w.holds for w in wants)
+        work = 0.0 if any(w.at == "work" for w in wants) else 1.0
         for calm in _calms(self.catalogue, signal, wants):
             for fault in _faults(self.catalogue, signal, wants, calm):
                 edge = fault * (1 + MARGIN if fault > calm else 1 - MARGIN)
                 swing = _tidy(limits.swing_for(calm, edge)) if swings else None
                 course = Course(calm, fault, slopes[-1] if slopes else 0.0, swing)
-                if (swing is None or swing >= 0) and all(self.suits(want, course, work) for want in wants):
+                fits = swing is None or swing >= 0
+                if fits and all(self.suits(w, course, work) and w.decides(course, self.catalogue) for w in wants):
                     yield course
 
     def suits(self, want: Want, course: Course, work: float) -> bool:
@@ -187,9 +196,9 @@ def _faults(catalogue: Catalogue, signal: Signal, wants: list[Want], calm: float
 
 
 def _edges(want: Want, calm: float, catalogue: Catalogue) -> list[float]:
-    """The limits of a condition in figures, first the one that is to be missed."""
+    """The limits of a condition in figures, first the one that is to decide."""
     found = limits.edges(want.condition, calm, catalogue)
-    return found[::-1] if want.miss == "by" else found
+    return found[::-1] if want.at == "by" else found
 
 
 def _tidy(value: float) -> float:
