@@ -32,6 +32,10 @@ GROUPS = (
     "inferdoc-objectives",
     "inferdoc-monitoring",
 )
+ABOUT_RECORDING = """\
+Signals under short names, and what is usual for them.
+Targets need a label `pod` (where there is none, relabel `instance` to it): it tells engines apart. `role` (prefill,
+decode) and `tier` (hardware) are used where targets have them: unlike pods are then never compared."""
 RULE_FILES = [f"../{RECORDING}", f"../{RULES}"]
 
 
@@ -65,7 +69,7 @@ def build_pack(catalogue: Catalogue, links: Links) -> Pack:
         _group(GROUPS[5], INTERVAL, [rule.document() for rule in about_monitoring]),
     ]
     files = {
-        RECORDING: yaml_text({"groups": recording}, "Signals under short names, and what is usual for them."),
+        RECORDING: yaml_text({"groups": recording}, ABOUT_RECORDING),
         RULES: yaml_text({"groups": alerting}, f"Needs {RECORDING} beside it: the alerts read what it records."),
     }
     groups = list(GROUPS)

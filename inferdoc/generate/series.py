@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from inferdoc.generate.cases import POOL_SIZE, Case
 from inferdoc.generate.world import COUNTER_PER_SECOND, NARROW, Key, Raw
 
-GPUS = 4
+GPUS = 3
 YOUNG_MINUTES = 20
 SWING_MINUTES = 60
 """More than a quarter and less than half of what usual values rest on: it moves their edges, not their middle."""
@@ -24,15 +24,17 @@ class Span:
 
 
 def identity(metric: str, case: Case, pod: str, gpu: int = 0) -> dict[str, str]:
-    """The labels of a raw series besides those its matchers ask for."""
+    """The labels of a raw series besides those its matchers ask for; of the scrape's own those that are looked at."""
     where = {"cluster": CLUSTER, "namespace": case.name, "pod": pod}
     if metric.startswith("DCGM_"):
-        return {**where, "job": "dcgm", "gpu": str(gpu), "modelName": "NVIDIA H100 80GB HBM3"}
+        return {**where, "gpu": str(gpu), "modelName": "H100"}
     if metric.startswith("container_"):
-        return {**where, "job": "cadvisor"}
-    scraped = {**where, "job": "vllm", "instance": f"{pod}.{case.name}:8000"}
+        return where
+    scraped = where
+    if any(name == "up" for name, _ in case.world.raw):
+        scraped = {**where, "job": "vllm", "instance": f"{pod}:8000"}
     if case.role:
-        scraped["role"] = case.role
+        scraped = {**scraped, "role": case.role}
     engine = {"model_name": MODEL, "engine": "0"}
     return {**scraped, **engine} if metric.startswith("vllm:") else scraped
 
