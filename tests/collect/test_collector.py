@@ -124,7 +124,7 @@ def test_changes_are_said_once(server: PageServer) -> None:
         if len(said) == 4:
             stop.set()
 
-    collect(Discovery(pods(server, "a")), Memory(), interval=0.05, duration=30, stop=stop, report=note)
+    collect(Discovery(pods(server, "a")), Memory(), interval=0.5, duration=60, stop=stop, report=note)
     who = f"a ({server.url[7:]})"
     assert said == [
         f"{who}: HTTP 500 Internal Server Error",
@@ -138,7 +138,7 @@ def test_a_sink_that_refuses_is_reported_and_the_run_goes_on(server: PageServer)
     server.pages["/a"] = respond(PAGE)
     said: list[str] = []
     stats = collect(Discovery(pods(server, "a")), Memory(fail=True), interval=0.1, duration=0.5, report=said.append)
-    assert said == ["store: disk is full"]
+    assert [line for line in said if line.startswith("store")] == ["store: disk is full"]
     assert stats.not_stored == stats.scrapes >= 2
     with pytest.raises(InferdocError, match="disk is full"):
         collect(Discovery(pods(server, "a")), Memory(fail=True), once=True)
@@ -165,7 +165,7 @@ def test_upkeep_runs_where_pages_are_stored_and_its_errors_are_said(server: Page
 
     collect(Discovery(pods(server, "a")), Memory(), interval=0.1, duration=0.4, maintain=upkeep, report=said.append)
     assert calls == [threading.get_ident()]
-    assert said == ["store upkeep: cannot prune"]
+    assert [line for line in said if line.startswith("store")] == ["store upkeep: cannot prune"]
 
 
 def test_targets_come_and_go(server: PageServer, tmp_path: Path) -> None:
@@ -188,7 +188,10 @@ def test_targets_come_and_go(server: PageServer, tmp_path: Path) -> None:
     collect(Changing(), sink, interval=0.1, duration=60, stop=stop, report=said.append)
     assert len(sink.pages["a"]) > len(sink.pages["b"]) >= 1
     assert len(sink.pages["c"]) >= 1
-    assert said == ["targets: cannot list targets", "targets: well again"]
+    assert [line for line in said if line.startswith("targets")] == [
+        "targets: cannot list targets",
+        "targets: well again",
+    ]
 
 
 def test_many_targets_are_spread_over_the_interval() -> None:
@@ -237,7 +240,7 @@ def test_the_eplb_log_joins_the_scrapes_of_its_pod(server: PageServer, tmp_path:
     server.pages["/b"] = respond(PAGE)
     sink = Memory()
     feed = LogFeed(EplbLog(path), {"pod": "a"})
-    collect(Discovery(pods(server, "a", "b")), sink, interval=0.1, duration=0.6, eplb=feed)
+    collect(Discovery(pods(server, "a", "b")), sink, interval=0.5, duration=2.2, eplb=feed)
     assert set(sink.pages) == {"a", "b"}
     assert sink.value("a", "inferdoc_eplb_balancedness") == 0.5
     assert sink.value("a", "up") == 1.0
@@ -250,6 +253,6 @@ def test_an_eplb_log_of_no_target_is_stored_by_itself(server: PageServer, tmp_pa
     server.pages["/a"] = respond(PAGE)
     sink = Memory()
     feed = LogFeed(EplbLog(path, from_start=True), {"node": "n1"})
-    collect(Discovery(pods(server, "a")), sink, interval=0.1, duration=0.5, eplb=feed)
+    collect(Discovery(pods(server, "a")), sink, interval=0.5, duration=2.2, eplb=feed)
     assert sink.value("eplb-log:vllm.log", "inferdoc_eplb_step") == 7.0
     assert {"job": "inferdoc", "instance": "eplb-log:vllm.log", "node": "n1"} in sink.labels
