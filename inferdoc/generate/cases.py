@@ -11,8 +11,8 @@ from inferdoc.diagnose.conditions import kind_of, promql, signals_of
 from inferdoc.errors import InferdocError
 from inferdoc.generate import limits
 from inferdoc.generate.cause_rules import harm_beyond_symptoms, leaves, sayable
-from inferdoc.generate.recorded import recorded
-from inferdoc.generate.wanted import Want, build
+from inferdoc.generate.recorded import FEWEST_EVENTS, recorded
+from inferdoc.generate.wanted import Want, build, thinned
 from inferdoc.generate.world import World
 
 RELATIVE = ("rises", "falls")
@@ -72,11 +72,24 @@ class _Maker:
             busy = [c for c in held if not c.stalls]
             idle = [Want(condition, False, "work") for condition in stuck]
             yield from self.made("idle", [*_all_true(busy), *self.not_ruled_out(), *idle], False)
+        yield from self.few()
         for number, condition in enumerate(self.unless, 1):
             yield from self.made(f"ruled-out-{number}", self.wants(*held, condition), False)
         world = build(self.catalogue, self.signals, sick)
         if world is not None:
             yield from self.of_sick(world)
+
+    def few(self) -> Iterator[Case]:
+        """A share well above its limit, of so few events that it is chance, and of a few more."""
+        for condition in (*self.recipe.symptoms, *self.harm):
+            if not limits.needs_events(condition, self.catalogue):
+                continue
+            held = (*self.recipe.symptoms, *([condition] if condition in self.harm else self.harm[:1]))
+            wants = self.wants(*held)
+            for name, events in (("too-few-events", FEWEST_EVENTS - 1), ("few-events", FEWEST_EVENTS + 1)):
+                world = build(self.catalogue, self.signals, wants)
+                if world is not None and thinned(world, str(condition.signal), events, wants):
+                    yield Case(name, world, events > FEWEST_EVENTS, self.affected, role=self.role)
 
     def firing(self) -> Iterator[Case]:
         """Just beyond: by each kind of limit, by each harm, by each alternative of a symptom, and nearly ruled out."""
@@ -206,4 +219,4 @@ def _short_of(condition: Condition, at: str | None = None) -> Iterator[tuple[str
     else:
         known = limits.names(condition)
         for wanted in [at] if at in known else known:
-            yield str(wanted), [Want(condition, False, wanted)]
+            yield str(wanted), [Want(condition, False, wanted, near=True)]

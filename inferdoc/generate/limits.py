@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Condition
 from inferdoc.diagnose.conditions import kind_of
-from inferdoc.diagnose.conditions.render import FENCE
+from inferdoc.diagnose.conditions.render import FENCE, MIN_OBSERVATIONS
+from inferdoc.generate.recorded import FEWEST_EVENTS
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,13 @@ def swing_edge(course: Course, up: bool) -> float:
 def swing_for(calm: float, edge: float) -> float:
     """The value between which and `calm` a signal must have swung for its fence to lie at `edge`."""
     return (edge + FENCE * calm) / (1 + FENCE)
+
+
+def needs_events(condition: Condition, catalogue: Catalogue) -> bool:
+    """Whether a rule asks how many events a share rests on: where the fewest it looks at could exceed it by chance."""
+    if condition.above is None or catalogue.signals[str(condition.signal)].unit != "ratio":
+        return False
+    return float(limit_of(condition, catalogue) or 0.0) * MIN_OBSERVATIONS < FEWEST_EVENTS
 
 
 def edges(condition: Condition, calm: float, catalogue: Catalogue) -> list[float]:

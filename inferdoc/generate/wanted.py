@@ -10,16 +10,18 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Condition
 from inferdoc.catalogue.signal import Signal
 from inferdoc.diagnose.conditions import kind_of
+from inferdoc.diagnose.conditions.render import MIN_OBSERVATIONS
 from inferdoc.generate import limits
 from inferdoc.generate.limits import Course
 from inferdoc.generate.recorded import FEWEST_EVENTS
-from inferdoc.generate.world import PHASES, Key, World
+from inferdoc.generate.world import PHASES, WINDOW_SECONDS, Key, World
 
 MARGIN = 0.04
 """A case lies this share beyond or short of the limit it is about: near enough that a changed limit shows."""
 RAMP_SECONDS = 3600.0
 """How far a ramp may go while the case is watched."""
 ORDERS_TRIED = 4
+FEW_IN_ALL = 30
 MOVES_TRIED = 60
 """Some limits on one signal exclude each other; the search then ends here."""
 
@@ -73,6 +75,25 @@ def build(catalogue: Catalogue, signals: Sequence[str], wants: Sequence[Want]) -
             if world is not None:
                 return world
     return None
+
+
+def thinned(world: World, signal: str, events: float, wants: Sequence[Want]) -> bool:
+    """Thin a share out to so many events of FEW_IN_ALL, calm and faulty; whether all else is still as wanted."""
+    counted, lever = world.counted(signal), next(world.levers(signal))
+    if counted is None or world.raw[lever].kind != "counter":
+        return False
+    rate = FEW_IN_ALL / WINDOW_SECONDS
+    world.raw[counted].calm = world.raw[counted].fault = rate
+    if not world.move(signal, "fault", events / FEW_IN_ALL, lever):
+        return False
+    world.raw[lever].calm = 0.0
+    found = world.events(signal, "fault") or 0.0
+    by_signal: dict[str, list[Want]] = {}
+    for want in wants:
+        by_signal.setdefault(str(want.condition.signal), []).append(want)
+    rest = {name: group for name, group in by_signal.items() if name != signal}
+    attempt = _Attempt(world.catalogue, rest, news=False)
+    return found >= MIN_OBSERVATIONS and all(attempt.met(world, name) for name in rest)
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,11 @@ class World:
         part = _counted(self.catalogue, signal)
         return None if part is None else self._total(part, phase) * WINDOW_SECONDS
 
+    def counted(self, signal: str) -> Key | None:
+        """The raw series whose events a share is a share of."""
+        part = _counted(self.catalogue, signal)
+        return None if part is None else self._key(part)
+
     def levers(self, signal: str) -> Iterator[Key]:
         """The raw series by which a signal is moved, the most direct first."""
         reading = self._reading(signal)
