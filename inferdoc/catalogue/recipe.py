@@ -10,6 +10,10 @@ Phase = Literal["gateway", "frontend", "queue", "prefill", "transfer", "decode",
 Severity = Literal["critical", "warning", "info"]
 Certainty = Literal["proven", "likely", "possible"]
 ScopeLevel = Literal["gpu", "rank", "pod", "node", "target", "pool", "fleet", "tenant"]
+Rank = Literal["P", "P+", "L", "X"]
+RANK_AT_MOST: dict[str, Certainty] = {"P": "proven", "P+": "proven", "L": "likely", "X": "possible"}
+"""What metrics can show of a cause: P all of it; P+ all of it with a named opt-in; L its likelihood; X no more than
+that it is possible, since logs or other tools decide."""
 Kind = Literal["local", "driver", "hardware", "process", "telemetry", "unexplained"]
 
 
@@ -85,7 +89,7 @@ class Recipe(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     certainty; pool_share: the cause holds only where at least this share of a pool shows it; recovers: an episode that
     ended within the tier's cold start is a change, not a finding; proof: what makes it proven (where given, without it
     at most `likely`); unless: rules it out and says why; effects: causes folded under this root; look_alikes: causes
-    that must be told apart and reported as ruled out.
+    that must be told apart and reported as ruled out; rank: what metrics can show of it (RANK_AT_MOST).
     """
 
     id: str
@@ -98,6 +102,7 @@ class Recipe(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     next_steps: tuple[Step, ...]
     sources: tuple[str, ...]
     kind: Kind = "local"
+    rank: Rank = "P"
     at_most: Certainty = "proven"
     critical_when: Condition | None = None
     support: tuple[Condition, ...] = ()
@@ -111,3 +116,9 @@ class Recipe(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     pool_share: float | None = None
     recovers: bool = False
     alert: Alert | None = None
+
+    @property
+    def most_certain(self) -> Certainty:
+        """How sure a finding of this cause may be: the lower of its rank and `at_most`."""
+        order: tuple[Certainty, ...] = ("possible", "likely", "proven")
+        return min(self.at_most, RANK_AT_MOST[self.rank], key=order.index)

@@ -176,7 +176,7 @@ def _certainty(recipe: Recipe, match: Match, proved: bool, context: Context) -> 
         for name in recipe.optional
     ):
         level = 0
-    return order[min(level, order.index(recipe.at_most))]
+    return order[min(level, order.index(recipe.most_certain))]
 
 
 def _stage(recipe: Recipe, context: Context, unit: Unit) -> Reached | None:

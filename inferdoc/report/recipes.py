@@ -25,7 +25,7 @@ def details(catalogue: Catalogue, cause: str) -> str:
         raise InferdocError(f"no cause is called {cause!r}{f'; did you mean {near[0]}?' if near else ''}")
     lines = [
         recipe.title,
-        f"{recipe.id}  {recipe.severity}, at most {recipe.at_most}, phase {recipe.phase}, scope {recipe.scope}",
+        f"{recipe.id}  {recipe.severity}, at most {recipe.most_certain}, phase {recipe.phase}, scope {recipe.scope}",
     ]
     sections: tuple[tuple[str, tuple[Condition, ...]], ...] = (
         ("symptoms (all)", recipe.symptoms),

@@ -186,12 +186,13 @@ class FaultSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 class Expect(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """What a diagnosis should say. cause: None for a control; accepts: causes that are right too; pods: those it
-    hits."""
+    hits; not_visible: why metrics cannot show the cause, where they cannot."""
 
     cause: str | None
     accepts: tuple[str, ...] = ()
     pods: tuple[str, ...] = ()
     onset: float | None = None
+    not_visible: str | None = None
 
 
 class Exporters(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -1,0 +1,44 @@
+"""Two faults that strike one fleet together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from inferdoc.simulate.generator import Draw, Recipe
+from inferdoc.simulate.scenario import Prefixes
+
+replace = msgspec.structs.replace
+
+
+TOGETHER: dict[str, Callable[[Draw, str], None]] = {
+    "engine-down": lambda d, pod: d.fault("kill", pods=[pod]),
+    "engine-hung": lambda d, pod: d.fault("hang", pods=[pod]),
+    "slow-gpu": lambda d, pod: d.fault("clock", pods=[pod], clock=d.strong(0.6, 0.4), bandwidth=d.strong(0.65, 0.45)),
+    "metric-absent-or-renamed": lambda d, pod: d.fault(
+        "drop-series", pods=[pod], families=["vllm:kv_cache_usage_perc"]
+    ),
+    "prefix-unstable-prompt": lambda d, pod: d.fault("traffic", unstable=True),
+}
+"""Faults that can strike one fleet together, on different pods."""
+
+
+def two_at_once(first: str, second: str) -> Recipe:
+    """Both faults, the second two minutes after the first."""
+
+    def recipe(d: Draw) -> None:
+        d.pool(pods=int(d.rng.integers(4, 6)))
+        d.traffic = [d.chat(d.between(0.15, 0.3), Prefixes(10, 2500))]
+        d.router = replace(d.router, policy="round-robin")
+        names = d.names()
+        TOGETHER[first](d, names[0])
+        d.onset += 120
+        TOGETHER[second](d, names[1])
+        d.onset -= 120
+        d.hit, d.accepts = (names[0],), (first, second)
+
+    return recipe
+
+
+PAIRS: dict[str, Recipe] = {f"{a}+{b}": two_at_once(a, b) for a in TOGETHER for b in TOGETHER if a != b}
