@@ -13,18 +13,27 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import json
 import multiprocessing
 import os
 import sys
 import tempfile
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 
-import numpy as np
+from scoreboard_tables import (
+    Outcome,
+    causes_table,
+    controls_table,
+    missed_list,
+    pairs_table,
+    ranks_table,
+    together_table,
+)
 
 from inferdoc import diagnose, open_source
 from inferdoc.catalogue.load import Catalogue, load_catalogue
@@ -43,16 +52,28 @@ TUNING_SEEDS = 100
 HARM = 1.3  # growth of a mean latency below which a fault counts as harmless
 LOSS = frozenset(
     {
+        "client-retry-storm",
         "engine-down",
         "engine-hung",
+        "engine-crash-loop",
+        "engine-oom",
+        "gpu-lost",
         "kv-handshake-failure",
         "kv-lease-expiry",
+        "kv-load-failure",
+        "admission-shedding",
+        "no-ready-endpoints",
+        "flow-control-stall",
+        "router-overloaded",
+        "priority-starvation",
+        "gateway-timeout-mismatch",
+        "scale-down-abort",
         "metric-absent-or-renamed",
         "telemetry-artifact",
-        "client-retry-storm",
+        "tool-parse-failure",
     }
 )
-"""Causes whose harm is what they are: work or sight is lost whatever the latency."""
+"""Causes whose harm is what they are: work or sight is lost, or it waits outside the engines, whatever their latency."""
 STEPS = (1, 2, 3, 4, 5, 6, 8, 10, 12)
 """Minutes after the onset at which the walk asks again."""
 LATENCIES = {
@@ -62,40 +83,6 @@ LATENCIES = {
     "request_queue_time": "queue_time_mean",
 }
 """Histograms of an engine, and the signals whose floors say which change of them can matter at all."""
-LOOK_ALIKES = (
-    ("kv-preemption-thrash", "long-prefill-interference"),
-    ("kv-preemption-thrash", "kv-transfer-backlog"),
-    ("kv-capacity-bound", "prefix-eviction-cascade"),
-    ("prefix-eviction-cascade", "demand-beyond-capacity"),
-    ("prefix-eviction-cascade", "prefix-unstable-prompt"),
-    ("routing-imbalance", "slow-gpu"),
-    ("ep-hot-expert", "slow-gpu"),
-    ("kv-transfer-backlog", "kv-transport-degraded"),
-    ("kv-transfer-backlog", "lora-thrash"),
-    ("engine-down", "telemetry-artifact"),
-    ("client-retry-storm", "demand-beyond-capacity"),
-    ("cpu-starvation", "slow-gpu"),
-    ("long-prefill-interference", "prefix-eviction-cascade"),
-    ("kv-handshake-failure", "kv-lease-expiry"),
-)
-"""Pairs whose pictures resemble each other."""
-
-
-@dataclass
-class Outcome:
-    """One incident or control. found: ids, best first; detected: minutes after the onset, NaN where never."""
-
-    kind: str
-    seed: int
-    cause: str | None
-    accepts: tuple[str, ...]
-    found: list[str]
-    harmful: bool
-    hours: float
-    scope: float = float("nan")
-    onset_error: float = float("nan")
-    detected: float = float("nan")
-    where: str = ""
 
 
 @lru_cache(maxsize=1)
@@ -164,6 +151,10 @@ def _score(scenario: Scenario, group: str, kind: str, targets: list[Scraped], pa
         found,
         harmful,
         scenario.duration / 3600,
+        scenario.scrape,
+        [finding.certainty for finding in answer.findings],
+        group=group,
+        not_visible=expect.not_visible is not None,
         where=f"{pool.tier} {pool.model}, {sum(p.pods for p in scenario.pools)} pods, {scenario.title.split(', ')[-1]}",
     )
     if group != "cause" or onset is None:
@@ -183,148 +174,6 @@ def _score(scenario: Scenario, group: str, kind: str, targets: list[Scraped], pa
     return outcome
 
 
-# ---- the tables ------------------------------------------------------------------------------------------------------
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", *(f"| {' | '.join(row)} |" for row in rows), ""]
-
-
-def share(part: int, whole: int) -> str:
-    return f"{part / whole:.2f}" if whole else "-"
-
-
-def middle(values: Iterable[float], form: str = "{:.0f}") -> str:
-    kept = [v for v in values if np.isfinite(v)]
-    return form.format(float(np.median(kept))) if kept else "-"
-
-
-def tail(values: Iterable[float], form: str = "{:.0f}") -> str:
-    kept = [v for v in values if np.isfinite(v)]
-    return form.format(float(np.quantile(kept, 0.9))) if kept else "-"
-
-
-def causes_table(incidents: list[Outcome], everything: list[Outcome]) -> list[str]:
-    named = Counter(i for o in everything for i in o.found)
-    right = Counter(i for o in everything for i in o.found if i == o.cause or i in o.accepts)
-    rows = []
-    for cause in CAUSES:
-        own = [o for o in incidents if o.kind == cause]
-        bad = [o for o in own if o.harmful]
-        mild = [o for o in own if not o.harmful]
-        rows.append(
-            [
-                f"`{cause}`",
-                str(len(bad)),
-                share(sum(cause in o.found for o in bad), len(bad)),
-                share(sum(o.found[:1] == [cause] for o in bad), len(bad)),
-                share(sum(bool(o.found) and (o.found[0] == cause or o.found[0] in o.accepts) for o in bad), len(bad)),
-                share(right[cause], named[cause]),
-                middle([o.scope for o in bad if cause in o.found], "{:.2f}"),
-                share(sum(o.scope == 1.0 for o in bad), sum(cause in o.found for o in bad)),
-                middle(abs(o.onset_error) for o in bad),
-                middle(o.detected for o in bad),
-                tail(o.detected for o in bad),
-                f"{sum(bool(o.found) for o in mild)}/{len(mild)}" if mild else "-",
-            ]
-        )
-    harmful = [o for o in incidents if o.harmful]
-    rows.append(
-        [
-            "**all**",
-            str(len(harmful)),
-            share(sum(o.cause in o.found for o in harmful), len(harmful)),
-            share(sum(o.found[:1] == [o.cause] for o in harmful), len(harmful)),
-            share(
-                sum(bool(o.found) and (o.found[0] == o.cause or o.found[0] in o.accepts) for o in harmful), len(harmful)
-            ),
-            share(sum(right.values()), sum(named.values())),
-            middle((o.scope for o in harmful), "{:.2f}"),
-            share(sum(o.scope == 1.0 for o in harmful), sum(o.cause in o.found for o in harmful)),
-            middle(abs(o.onset_error) for o in harmful),
-            middle(o.detected for o in harmful),
-            tail(o.detected for o in harmful),
-            "",
-        ]
-    )
-    head = [
-        "cause",
-        "incidents",
-        "recall",
-        "top-1",
-        "top-1 or accepted",
-        "precision",
-        "scope (median overlap)",
-        "scope exact",
-        "onset error, s",
-        "detected after, min",
-        "p90, min",
-        "spoke on harmless",
-    ]
-    return table(head, rows)
-
-
-def controls_table(controls: list[Outcome]) -> list[str]:
-    rows = []
-    for kind in CONTROLS:
-        own = [o for o in controls if o.kind == kind]
-        wrong = [i for o in own for i in o.found if i not in o.accepts]
-        tallied = ", ".join(f"`{i}` {n}" for i, n in Counter(wrong).most_common())
-        rows.append([kind, str(len(own)), f"{sum(o.hours for o in own):.1f}", str(len(wrong)), tallied or "-"])
-    wrong_all = sum(i not in o.accepts for o in controls for i in o.found)
-    days = max(sum(o.hours for o in controls) / 24, 1e-9)
-    rows.append(
-        ["**all**", str(len(controls)), f"{days * 24:.1f}", str(wrong_all), f"{30 * wrong_all / days:.1f} per 30 days"]
-    )
-    return table(["control", "runs", "hours", "false findings", "which"], rows)
-
-
-def pairs_table(incidents: list[Outcome]) -> list[str]:
-    rows = []
-    for a, b in LOOK_ALIKES:
-        of_a = [o for o in incidents if o.kind == a and o.harmful]
-        of_b = [o for o in incidents if o.kind == b and o.harmful]
-        rows.append(
-            [
-                f"`{a}`",
-                f"`{b}`",
-                f"{sum(o.found[:1] == [b] for o in of_a)}/{len(of_a)}",
-                f"{sum(o.found[:1] == [a] for o in of_b)}/{len(of_b)}",
-            ]
-        )
-    return table(["A", "B", "A called B", "B called A"], rows)
-
-
-def together_table(pairs: list[Outcome]) -> list[str]:
-    rows = []
-    for kind in PAIRS:
-        own = [o for o in pairs if o.kind == kind]
-        if own:
-            both = sum(all(c in o.found for c in o.accepts) for o in own)
-            one = sum(any(c in o.found for c in o.accepts) for o in own)
-            wrong = Counter(i for o in own for i in o.found if i not in o.accepts)
-            rows.append(
-                [
-                    f"`{kind}`",
-                    str(len(own)),
-                    str(both),
-                    str(one),
-                    ", ".join(f"`{i}` {n}" for i, n in wrong.items()) or "-",
-                ]
-            )
-    return table(["faults", "runs", "both named", "at least one", "also named"], rows)
-
-
-def missed_list(incidents: list[Outcome]) -> list[str]:
-    lines = []
-    for o in incidents:
-        if o.harmful and o.cause not in o.found:
-            lines.append(
-                f"- `{o.kind}` seed {o.seed} ({o.where}): {', '.join(f'`{i}`' for i in o.found) or 'nothing found'}"
-            )
-    return [*(lines or ["- none"]), ""]
-
-
 ABOUT = f"""
 An incident counts where its fault hurts: a mean latency of the pods it hits grows by a factor of {HARM} or more (and
 by more than the signal's floor), or work or sight is lost. Recall: the cause is among the findings. Top-1: it is the
@@ -336,17 +185,25 @@ harmless: any finding on a fault that hurt nobody.
 """
 
 
-def page(outcomes: list[Outcome], seeds: str, seconds: float) -> str:
-    incidents = [o for o in outcomes if o.kind in CAUSES]
-    controls = [o for o in outcomes if o.kind in CONTROLS]
-    pairs = [o for o in outcomes if o.kind in PAIRS]
+RANKS_ABOUT = """
+P: metrics show all of it; P+: all of it with a named opt-in; L: its likelihood; X: no more than that it is possible.
+"""
+
+
+def page(outcomes: list[Outcome], seeds: str, seconds: float, jobs: int) -> str:
+    incidents = [o for o in outcomes if o.group == "cause"]
+    controls = [o for o in outcomes if o.group == "control"]
+    pairs = [o for o in outcomes if o.group == "pair"]
     how = "How well `inferdoc diagnose` finds causes on simulated fleets ([how they are simulated](simulator.md))."
     what = f"{len(incidents)} incidents, {len(controls)} controls, {len(pairs)} incidents with two faults; {seeds}."
-    cost = f"Made by `python benchmarks/scoreboard.py` in {seconds / 60:.0f} minutes. Weak rows stand as measured."
-    parts = ["# Scoreboard", "", how, what, cost, "", "## Causes", ABOUT, *causes_table(incidents, outcomes)]
-    parts += ["## Controls", "", *controls_table(controls), "## Look-alikes", ""]
-    parts += ["How often the first finding was the other one of a pair.", "", *pairs_table(incidents)]
-    parts += ["## Two faults at once", "", *together_table(pairs), "## Missed", "", *missed_list(incidents)]
+    cost = f"Made by `python benchmarks/scoreboard.py` in {seconds / 60:.0f} minutes with {jobs} processes."
+    parts = ["# Scoreboard", "", how, what, cost, "Weak rows stand as measured.", ""]
+    parts += ["## By rank", RANKS_ABOUT, *ranks_table(outcomes, catalogue())]
+    parts += ["## Causes", ABOUT, *causes_table(outcomes, CAUSES)]
+    parts += ["## Controls", "", *controls_table(controls, CONTROLS)]
+    parts += ["## Look-alikes", "", *pairs_table(outcomes, catalogue())]
+    parts += ["## Two faults at once", "", *together_table(pairs, PAIRS)]
+    parts += ["## Called otherwise", "", *missed_list(incidents)]
     return "\n".join(parts)
 
 
@@ -360,6 +217,7 @@ def main() -> None:
     parser.add_argument("--tuning", action="store_true", help="seeds for tuning; prints the page instead of writing it")
     parser.add_argument("--seed", type=int, help="first seed (default: as published, or for tuning)")
     parser.add_argument("--catalogue", type=Path, help="overlay folder with changed recipes, to compare")
+    parser.add_argument("--json", type=Path, help="the outcomes as JSON, to look at single runs")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent.parent / "docs" / "scoreboard.md")
     args = parser.parse_args()
     if args.catalogue is not None:
@@ -375,7 +233,7 @@ def main() -> None:
     with multiprocessing.get_context("spawn").Pool(args.jobs) as pool:
         for number, outcome in enumerate(pool.imap_unordered(run, tasks), start=1):
             outcomes.append(outcome)
-            good = not outcome.found if outcome.cause is None else outcome.found[:1] == [outcome.cause]
+            good = outcome.first_right if outcome.cause else not set(outcome.found) - set(outcome.accepts)
             mark = "ok" if good else "harmless" if outcome.cause and not outcome.harmful else "WRONG"
             print(
                 f"[{number}/{len(tasks)} {time.perf_counter() - began:.0f} s] {outcome.kind} {outcome.seed} {mark} "
@@ -386,7 +244,9 @@ def main() -> None:
     outcomes.sort(key=lambda o: (o.seed, o.kind))
     last = first + max(args.each, args.controls, args.pairs) - 1
     kind = "tuning" if args.tuning else "published; tuning uses seeds below 5000"
-    text = page(outcomes, f"seeds {first} to {last} ({kind})", time.perf_counter() - began)
+    if args.json is not None:
+        args.json.write_text(json.dumps([asdict(o) for o in outcomes]), "utf-8")
+    text = page(outcomes, f"seeds {first} to {last} ({kind})", time.perf_counter() - began, args.jobs)
     if args.tuning:
         print(text)
     else:

@@ -1,0 +1,220 @@
+"""The tables of the scoreboard, from the outcomes of its runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.recipe import RANK_AT_MOST, Rank
+
+ORDER = ("possible", "likely", "proven")
+RANKS: tuple[Rank, ...] = ("P", "P+", "L", "X")
+
+
+@dataclass
+class Outcome:
+    """One incident or control. found: ids, best first; sure: the certainty of each; detected: minutes after the onset,
+    NaN where never; scrape: s between scrapes."""
+
+    kind: str
+    seed: int
+    cause: str | None
+    accepts: tuple[str, ...]
+    found: list[str]
+    harmful: bool
+    hours: float
+    scrape: float = 15.0
+    sure: list[str] = field(default_factory=list)
+    scope: float = float("nan")
+    onset_error: float = float("nan")
+    detected: float = float("nan")
+    where: str = ""
+    group: str = "cause"
+    not_visible: bool = False
+
+    @property
+    def first_right(self) -> bool:
+        """The first finding is the cause."""
+        return self.found[:1] == [self.cause]
+
+    @property
+    def first_accepted(self) -> bool:
+        """The first finding is the cause or one that its label accepts."""
+        return bool(self.found) and (self.found[0] == self.cause or self.found[0] in self.accepts)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A Markdown table."""
+    return [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", *(f"| {' | '.join(row)} |" for row in rows), ""]
+
+
+def share(part: float, whole: float) -> str:
+    return f"{part / whole:.2f}" if whole else "-"
+
+
+def middle(values: Iterable[float], form: str = "{:.0f}") -> str:
+    kept = [v for v in values if np.isfinite(v)]
+    return form.format(float(np.median(kept))) if kept else "-"
+
+
+def tail(values: Iterable[float], form: str = "{:.0f}") -> str:
+    kept = [v for v in values if np.isfinite(v)]
+    return form.format(float(np.quantile(kept, 0.9))) if kept else "-"
+
+
+def precision(everything: Sequence[Outcome]) -> dict[str, float]:
+    """Of the findings with an id, the share that is right, over incidents and controls together."""
+    named = Counter(i for o in everything for i in o.found)
+    right = Counter(i for o in everything for i in o.found if i == o.cause or i in o.accepts)
+    return {cause: right[cause] / count for cause, count in named.items()}
+
+
+def f1(own: Sequence[Outcome], exact: float) -> float:
+    """The harmonic mean of recall and precision. own: harmful incidents of one cause."""
+    recall = sum(o.cause in o.found for o in own) / max(len(own), 1)
+    return 2 * recall * exact / (recall + exact) if recall + exact else 0.0
+
+
+def visible(incidents: Sequence[Outcome]) -> list[Outcome]:
+    """Those that hurt, and that metrics can show."""
+    return [o for o in incidents if o.harmful and not o.not_visible]
+
+
+def ranks_table(outcomes: Sequence[Outcome], catalogue: Catalogue) -> list[str]:
+    """The figures by what metrics can show of a cause."""
+    exact = precision(outcomes)
+    incidents = [o for o in outcomes if o.group == "cause"]
+    rows = []
+    for names in (("P", "P+"), ("P",), ("P+",), ("L",), ("X",)):
+        chosen = {r.id for r in catalogue.recipes.values() if r.rank in names}
+        own = visible([o for o in incidents if o.kind in chosen])
+        kinds = sorted({o.kind for o in own})
+        scores = [f1([o for o in own if o.kind == k], exact.get(k, 0.0)) for k in kinds]
+        limit = ORDER.index(max((RANK_AT_MOST[r] for r in RANKS if r in names), key=ORDER.index))
+        bold = sum(ORDER.index(c) > limit for o in own for i, c in zip(o.found, o.sure, strict=True) if i in chosen)
+        seen = [o for o in own if o.cause in o.found]
+        rows.append(
+            [
+                " and ".join(names),
+                str(len(kinds)),
+                str(len(own)),
+                share(sum(o.first_right for o in own), len(own)),
+                share(sum(o.first_accepted for o in own), len(own)),
+                share(sum(o.cause in o.found[:3] for o in own), len(own)),
+                f"{np.mean(scores):.2f}" if scores else "-",
+                share(sum(o.scope == 1.0 for o in seen), len(seen)),
+                middle((abs(o.onset_error) / o.scrape for o in own), "{:.1f}"),
+                str(bold),
+            ]
+        )
+    head = ["rank", "causes", "incidents", "top-1", "top-1 or accepted", "in the top 3", "macro-F1", "scope exact"]
+    return table([*head, "onset error, scrapes", "surer than the rank allows"], rows)
+
+
+def _cause_row(name: str, own: Sequence[Outcome], exact: float | None) -> list[str]:
+    bad, mild = visible(own), [o for o in own if not o.harmful]
+    seen = [o for o in bad if o.cause in o.found]
+    return [
+        name,
+        str(len(bad)),
+        share(len(seen), len(bad)),
+        share(sum(o.first_right for o in bad), len(bad)),
+        share(sum(o.first_accepted for o in bad), len(bad)),
+        "-" if exact is None else f"{exact:.2f}",
+        middle((o.scope for o in seen), "{:.2f}"),
+        share(sum(o.scope == 1.0 for o in seen), len(seen)),
+        middle(abs(o.onset_error) for o in bad),
+        middle((abs(o.onset_error) / o.scrape for o in bad), "{:.1f}"),
+        middle(o.detected for o in bad),
+        tail(o.detected for o in bad),
+        f"{sum(bool(o.found) for o in mild)}/{len(mild)}" if mild else "-",
+    ]
+
+
+def causes_table(outcomes: Sequence[Outcome], kinds: Iterable[str]) -> list[str]:
+    """One row per cause."""
+    exact = precision(outcomes)
+    incidents = [o for o in outcomes if o.group == "cause"]
+    rows = []
+    for cause in kinds:
+        own = [o for o in incidents if o.kind == cause]
+        if own:
+            rows.append(_cause_row(f"`{cause}`", own, exact.get(cause)))
+    named = [i for o in outcomes if o.group != "pair" for i in o.found]
+    right = sum(i == o.cause or i in o.accepts for o in outcomes if o.group != "pair" for i in o.found)
+    rows.append(_cause_row("**all**", incidents, right / max(len(named), 1)))
+    head = ["cause", "incidents", "recall", "top-1", "top-1 or accepted", "precision", "scope (median overlap)"]
+    head += ["scope exact", "onset error, s", "in scrapes", "detected after, min", "p90, min", "spoke on harmless"]
+    return table(head, rows)
+
+
+def controls_table(controls: Sequence[Outcome], kinds: Iterable[str]) -> list[str]:
+    """One row per kind of control, and what was found there."""
+    rows = []
+    for kind in kinds:
+        own = [o for o in controls if o.kind == kind]
+        wrong = [i for o in own for i in o.found if i not in o.accepts]
+        tallied = ", ".join(f"`{i}` {n}" for i, n in Counter(wrong).most_common())
+        if own:
+            rows.append([kind, str(len(own)), f"{sum(o.hours for o in own):.1f}", str(len(wrong)), tallied or "-"])
+    wrong_all = sum(i not in o.accepts for o in controls for i in o.found)
+    days = max(sum(o.hours for o in controls) / 24, 1e-9)
+    rows.append(
+        ["**all**", str(len(controls)), f"{days * 24:.1f}", str(wrong_all), f"{30 * wrong_all / days:.1f} per 30 days"]
+    )
+    return table(["control", "runs", "hours", "false findings", "which"], rows)
+
+
+def look_alikes(catalogue: Catalogue) -> list[tuple[str, str]]:
+    """Pairs of causes of which one names the other as its look-alike."""
+    known = catalogue.recipes
+    pairs = {tuple(sorted((r.id, other))) for r in known.values() for other in r.look_alikes if other in known}
+    return sorted((a, b) for a, b in pairs)
+
+
+def pairs_table(outcomes: Sequence[Outcome], catalogue: Catalogue) -> list[str]:
+    """Look-alikes that were taken for each other, and the share of pairs in which both were right."""
+    by_kind: Mapping[str, dict[int, Outcome]] = {}
+    for o in visible([o for o in outcomes if o.group == "cause"]):
+        by_kind.setdefault(o.kind, {})[o.seed] = o
+    rows, both, met = [], 0, 0
+    for a, b in look_alikes(catalogue):
+        of_a, of_b = by_kind.get(a, {}), by_kind.get(b, {})
+        for seed in of_a.keys() & of_b.keys():
+            met += 1
+            both += of_a[seed].first_accepted and of_b[seed].first_accepted
+        taken_a = sum(o.found[:1] == [b] and b not in o.accepts for o in of_a.values())
+        taken_b = sum(o.found[:1] == [a] and a not in o.accepts for o in of_b.values())
+        if taken_a or taken_b:
+            rows.append([f"`{a}`", f"`{b}`", f"{taken_a}/{len(of_a)}", f"{taken_b}/{len(of_b)}"])
+    said = f"{met} draws of {len(look_alikes(catalogue))} pairs, both incidents called right (or as their label"
+    said += f" accepts): {share(both, met)}. Taken for each other:"
+    return [said, "", *table(["A", "B", "A called B", "B called A"], rows or [["-", "-", "-", "-"]])]
+
+
+def together_table(pairs: Sequence[Outcome], kinds: Iterable[str]) -> list[str]:
+    """Two faults in one fleet: how often both were named as roots."""
+    rows = []
+    for kind in kinds:
+        own = [o for o in pairs if o.kind == kind]
+        if own:
+            both = sum(all(c in o.found for c in o.accepts) for o in own)
+            one = sum(any(c in o.found for c in o.accepts) for o in own)
+            wrong = Counter(i for o in own for i in o.found if i not in o.accepts)
+            also = ", ".join(f"`{i}` {n}" for i, n in wrong.items()) or "-"
+            rows.append([f"`{kind}`", str(len(own)), str(both), str(one), also])
+    return table(["faults", "runs", "both named", "at least one", "also named"], rows)
+
+
+def missed_list(incidents: Sequence[Outcome]) -> list[str]:
+    """Every harmful incident whose first finding is neither its cause nor accepted."""
+    lines = []
+    for o in visible(incidents):
+        if not o.first_accepted:
+            called = ", ".join(f"`{i}`" for i in o.found) or "nothing found"
+            lines.append(f"- `{o.kind}` seed {o.seed} ({o.where}): {called}")
+    return [*(lines or ["- none"]), ""]
