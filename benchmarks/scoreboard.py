@@ -73,7 +73,7 @@ LOSS = frozenset(
         "tool-parse-failure",
     }
 )
-"""Causes whose harm is what they are: work or sight is lost, or it waits outside the engines, whatever their latency."""
+"""Causes whose harm is what they are: work or sight is lost, or waits outside the engines."""
 STEPS = (1, 2, 3, 4, 5, 6, 8, 10, 12)
 """Minutes after the onset at which the walk asks again."""
 LATENCIES = {
