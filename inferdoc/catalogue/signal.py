@@ -7,7 +7,11 @@ from typing import Literal
 import msgspec
 
 Direction = Literal["up", "down", "either", "info"]
-Level = Literal["engine", "target", "gpu", "router"]
+Level = Literal["engine", "target", "gpu", "router", "tenant", "namespace"]
+"""What a signal is about. router: what one router says of all its pods; tenant: one class of requests (fairness id and
+priority) at a router; namespace: all workloads of a namespace, as a controller sees them."""
+WIDE: frozenset[Level] = frozenset({"router", "tenant", "namespace"})
+"""Levels above the pod: a signal of theirs speaks for every pod of the namespace that serves the model."""
 Over = Literal["last", "max", "mean"]
 
 

@@ -180,7 +180,7 @@ def _judge_frame(
 ) -> Diagnosis:
     grid = frame.grid
     fleet = resolve(frame, catalogue.tiers, options.assignments, options.wanted)
-    view = make_view(frame, fleet, lead)
+    view = make_view(frame, fleet, lead, catalogue.signals)
     clock = Clock(view.step_seconds, grid.interval_ms / 1000, view.window_steps, view.lead_steps)
     context = Context(view, catalogue.signals, catalogue.tiers, clock, slo=options.slo)
     judgement = judge(context, catalogue.recipes)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from inferdoc.catalogue.signal import WIDE, Signal
 from inferdoc.fleet.members import Fleet, Member
-from inferdoc.source.frame import SignalFrame, SignalMatrix
+from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from inferdoc.source.reads import Grid
 
 
@@ -37,12 +39,14 @@ class Series:
 @dataclass
 class View:
     """frame: the signals; fleet: who is who; units: what is judged; lead: the grid of a chosen baseline, whose
-    values stand before those of the frame. `get` answers None where the unit lacks a signal."""
+    values stand before those of the frame; wide: signals above the pod, with whether more of them is better. `get`
+    answers None where the unit lacks a signal."""
 
     frame: SignalFrame
     fleet: Fleet
     units: list[Unit] = field(default_factory=list)
     lead: Grid | None = None
+    wide: Mapping[str, bool] = field(default_factory=dict)
     _rows: dict[tuple[str, Unit], Series | None] = field(default_factory=dict)
     _index: dict[str, dict[tuple[tuple[str, str, str], str], int]] = field(default_factory=dict)
 
@@ -84,6 +88,8 @@ class View:
         matrix = self.frame.signals.get(signal)
         if matrix is None:
             return None
+        if signal in self.wide:
+            return _worst(matrix, _serving(matrix, unit.member), self.wide[signal])
         if signal not in self._index:
             self._index[signal] = _by_member(matrix)
         index = self._index[signal]
@@ -106,6 +112,18 @@ class View:
                 found[f"gpu {entity.get('gpu') or entity.get('UUID')}"] = row
         return found
 
+    def tenants(self, unit: Unit, signal: str) -> dict[str, np.ndarray]:
+        """The classes of requests at the routers of a unit: name -> values; two routers are two rows of one class."""
+        matrix = self.frame.signals.get(signal)
+        found: dict[str, np.ndarray] = {}
+        for row in [] if matrix is None else _serving(matrix, unit.member):
+            assert matrix is not None
+            entity = matrix.entities[row]
+            name = f"tenant {entity.get('fairness_id') or 'default'} priority {entity.get('priority') or '0'}"
+            known = found.get(name)
+            found[name] = matrix.values[row] if known is None else np.fmax(known, matrix.values[row])
+        return found
+
     def peers(self, unit: Unit) -> list[Unit]:
         """The other units of the same pool: same model, role, tier."""
         return [other for other in self.units if other is not unit and other.member.pool == unit.member.pool]
@@ -126,14 +144,40 @@ def _by_member(matrix: SignalMatrix) -> dict[tuple[tuple[str, str, str], str], i
     return found
 
 
-def make_view(frame: SignalFrame, fleet: Fleet, lead: Grid | None = None) -> View:
+def _serving(matrix: SignalMatrix, member: Member) -> list[int]:
+    """Rows of what stands above a pod: of its namespace and, where they name models, of its own. A router may know the
+    model by an alias only: where none of the names fits, all rows count."""
+    near = [row for row, entity in enumerate(matrix.entities) if _near(entity, member)]
+    models = {row: {matrix.entities[row].get(k) for k in ("model_name", "target_model_name")} - {""} for row in near}
+    own = [row for row in near if not models[row] or member.pool.model in models[row]]
+    return own or near
+
+
+def _near(entity: Entity, member: Member) -> bool:
+    namespace = entity.get("exported_namespace") or entity.get("namespace")
+    return entity.get("cluster") == member.key[0] and namespace in ("", member.key[1])
+
+
+def _worst(matrix: SignalMatrix, rows: list[int], more_is_better: bool) -> Series | None:
+    """One series of several rows (two routers, several tenants): the worst of each step."""
+    if not rows or not np.isfinite(matrix.values[rows]).any():
+        return None
+    choose = np.fmin if more_is_better else np.fmax
+    counts = None if matrix.counts is None else np.fmax.reduce(matrix.counts[rows], axis=0)
+    return Series(choose.reduce(matrix.values[rows], axis=0), counts, matrix.bounds)
+
+
+def make_view(
+    frame: SignalFrame, fleet: Fleet, lead: Grid | None = None, signals: Mapping[str, Signal] | None = None
+) -> View:
     """A view with one unit per engine seen on a pod (pods without an engine label have one unit)."""
     engines: dict[tuple[str, str, str], set[str]] = {m.key: set() for m in fleet.members}
     for matrix in frame.signals.values():
         for entity in matrix.entities:
             if entity.engine and entity.member in engines and entity.get("model_name"):
                 engines[entity.member].add(entity.engine)
-    view = View(frame, fleet, lead=lead)
+    wide = {name: s.harm == "down" for name, s in (signals or {}).items() if s.level in WIDE}
+    view = View(frame, fleet, lead=lead, wide=wide)
     for member in fleet.members:
         for engine in sorted(engines[member.key]) or [""]:
             view.units.append(Unit(member, engine))

@@ -31,6 +31,8 @@ MATCHED: dict[Level, tuple[str, ...]] = {
     "target": ("cluster", "namespace", "pod", "job", "instance"),
     "gpu": SCRAPED,
     "router": ("cluster", "namespace", "job", "instance"),
+    "tenant": ("cluster", "namespace", "job", "instance"),
+    "namespace": ("cluster", "namespace"),
 }
 """Variables that narrow the series of a level. GPU exporters carry the pod that uses a GPU in another label."""
 
@@ -39,12 +41,16 @@ LINES: dict[Level, tuple[str, ...]] = {
     "target": ("namespace", "pod"),
     "gpu": ("pod", "gpu", "modelName"),
     "router": ("namespace", "name"),
+    "tenant": ("namespace", "fairness_id", "priority"),
+    "namespace": ("namespace",),
 }
 LEGENDS: dict[Level, str] = {
     "engine": "{{pod}} {{engine}}",
     "target": "{{pod}}",
     "gpu": "{{pod}} GPU {{gpu}}",
     "router": "{{name}}",
+    "tenant": "{{fairness_id}} {{priority}}",
+    "namespace": "{{namespace}}",
 }
 UNITS = {
     "s": "s",

@@ -30,6 +30,9 @@ def identity(metric: str, case: Case, pod: str, gpu: int = 0) -> dict[str, str]:
         return {**where, "gpu": str(gpu), "modelName": "H100"}
     if metric.startswith("container_"):
         return where
+    if above_pods(metric):
+        named = {"model_name": MODEL} if metric.startswith("llm_d_epp_") else {}
+        return {"cluster": CLUSTER, "namespace": case.name, "pod": "router-0", **named}
     scraped = where
     if any(name == "up" for name, _ in case.world.raw):
         scraped = {**where, "job": "vllm", "instance": f"{pod}:8000"}
@@ -39,6 +42,11 @@ def identity(metric: str, case: Case, pod: str, gpu: int = 0) -> dict[str, str]:
     return {**scraped, **engine} if metric.startswith("vllm:") else scraped
 
 
+def above_pods(metric: str) -> bool:
+    """Whether an exporter speaks for all pods of a namespace: a router, an autoscaler."""
+    return metric.startswith(("llm_d_epp_", "wva_", "keda_", "kube_horizontalpodautoscaler_", "kube_deployment_"))
+
+
 def lines(case: Case, pool: bool, span: Span) -> Iterator[dict[str, str]]:
     """Every input series of a case. pool: with two more pods, like it but for the fault."""
     raws = case.world.raw
@@ -46,6 +54,8 @@ def lines(case: Case, pool: bool, span: Span) -> Iterator[dict[str, str]]:
     for number in range(POOL_SIZE if pool else 1):
         pod = f"p{number}"
         for key, raw in raws.items():
+            if number and above_pods(key[0]):
+                continue
             sick = number < case.affected
             ends = sick and (case.gone or (down and key[0] != "up"))
             for gpu in range(GPUS if key[0].startswith("DCGM_") else 1):

@@ -27,6 +27,8 @@ BY: Mapping[Level, tuple[str, ...]] = {
         "card_model",
     ),
     "router": (*SHARED, "name", "model_name", "target_model_name"),
+    "tenant": (*SHARED, "model_name", "target_model_name", "fairness_id", "priority"),
+    "namespace": (*SHARED, "exported_namespace"),
 }
 """Labels kept by level; an absent label is empty, so keeping one costs nothing where it does not exist."""
 

@@ -90,9 +90,9 @@ def scene(
     count = len(next(iter(next(iter(rows.values())).values())))
     pods = {who.partition("#")[0] for own in rows.values() for who in own}
     frame = frame_of({"running": {pod: np.ones(count) for pod in sorted(pods)}, **rows}, labels)
-    view = make_view(frame, resolve(frame, catalogue().tiers))
-    clock = Clock(view.step_seconds, frame.grid.interval_ms / 1000, view.window_steps)
     known = {**catalogue().signals, **SIGNALS, **(signals or {})}
+    view = make_view(frame, resolve(frame, catalogue().tiers), signals=known)
+    clock = Clock(view.step_seconds, frame.grid.interval_ms / 1000, view.window_steps)
     return Context(view, known, catalogue().tiers, clock, slo=tuple(slo))
 
 

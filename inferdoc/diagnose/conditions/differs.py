@@ -1,6 +1,9 @@
-"""differs: the odd one out among like members: pods of a pool, ranks of a deployment, GPUs of a pod."""
+"""differs: the odd one out among like members: pods of a pool, ranks of a deployment, GPUs of a pod, classes of
+requests."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -15,8 +18,10 @@ from inferdoc.diagnose.words import figure
 def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     """Whether a unit, or one GPU of its pod, stands off its like members by the factor."""
     signal = str(condition.signal)
-    if context.signals[signal].level == "gpu":
-        return _among_gpus(condition, context, unit)
+    level = context.signals[signal].level
+    if level in ("gpu", "tenant"):
+        parts = context.view.gpus(unit, signal) if level == "gpu" else context.view.tenants(unit, signal)
+        return _among_parts(condition, context, unit, parts)
     series = context.view.get(unit, signal)
     if series is None:
         return absent(signal, unit)
@@ -29,17 +34,19 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     return _odd(condition, context, unit.name, series.values, np.vstack(others))
 
 
-def _among_gpus(condition: Condition, context: Context, unit: Unit) -> Outcome:
+def _among_parts(condition: Condition, context: Context, unit: Unit, parts: Mapping[str, np.ndarray]) -> Outcome:
+    """The first of the GPUs of a pod, or of the classes of requests at its router, that stands off the others."""
     signal = str(condition.signal)
-    gpus = context.view.gpus(unit, signal)
     title, measure = context.signals[signal].title, context.signals[signal].unit
-    if not gpus:
+    if not parts:
         return absent(signal, unit)
-    if len(gpus) < 2:
-        return Outcome(None, f"{title}: one GPU, nothing to compare with", signal, unit.name, measure)
+    if len(parts) < 2:
+        return Outcome(
+            None, f"{title}: {next(iter(parts))} is alone, nothing to compare with", signal, unit.name, measure
+        )
     best: Outcome | None = None
-    for name, row in gpus.items():
-        rest = np.vstack([other for key, other in gpus.items() if key != name])
+    for name, row in parts.items():
+        rest = np.vstack([other for key, other in parts.items() if key != name])
         outcome = _odd(condition, context, f"{unit.name} {name}", row, rest)
         if outcome.holds:
             return outcome
@@ -131,8 +138,11 @@ AVERAGED = "15m"
 
 
 def promql(condition: Condition, rendering: Rendering) -> str | None:
-    """Against the mean of the like members, the member itself left out."""
+    """Against the mean of the like members, the member itself left out. Classes of requests come and go with their
+    clients, so no rule compares them."""
     name, factor = str(condition.signal), float(condition.differs or 1.0)
+    if rendering.level(name) == "tenant":
+        return None
     now, like = rendering.signal(name), rendering.peers(name)
     if now is None or like is None:
         return None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from inferdoc.catalogue.formula import FormulaError
-from inferdoc.catalogue.signal import Level, Reading, Signal, Term, Tiers
+from inferdoc.catalogue.signal import WIDE, Level, Reading, Signal, Term, Tiers
 from inferdoc.source import formula
 from inferdoc.source.plan import Operand, buckets, observations, operand, sum_over_count
 from inferdoc.source.reads import Matcher, selector
@@ -20,6 +20,8 @@ BY_IN_RULES: Mapping[Level, tuple[str, ...]] = {
     "target": ("cluster", "namespace", "pod", *POOL),
     "gpu": ("cluster", "namespace", "pod", "gpu", "modelName"),
     "router": ("cluster", "namespace", "name", "model_name"),
+    "tenant": ("cluster", "namespace", "model_name", "fairness_id", "priority"),
+    "namespace": ("cluster", "namespace"),
 }
 """Labels that rules and panels keep; few, so that alerts group and route."""
 
@@ -28,6 +30,8 @@ LIKE: Mapping[Level, tuple[str, ...]] = {
     "target": ("cluster", "namespace", *POOL),
     "gpu": ("cluster", "namespace", "pod", "modelName"),
     "router": ("cluster", "namespace", "name"),
+    "tenant": ("cluster", "namespace", "model_name"),
+    "namespace": ("cluster",),
 }
 """What members that may be compared with each other have in common."""
 
@@ -42,9 +46,14 @@ FENCE = 1.5
 """Tukey's: beyond the quartiles by this many times their distance lies outside the usual swing, about 2.7 sigma."""
 
 
-JOIN: Mapping[Level, tuple[str, ...]] = {**BY_IN_RULES, "target": ("cluster", "namespace", "pod")}
+WHOLE = ("cluster", "namespace")
+JOIN: Mapping[Level, tuple[str, ...]] = {
+    **BY_IN_RULES,
+    "target": ("cluster", "namespace", "pod"),
+    **dict.fromkeys(sorted(WIDE), WHOLE),
+}
 """Labels on which a clause about a signal of this level may be joined with others: exporters beside the engine know
-neither role nor tier."""
+neither role nor tier, and those above the pods only the namespace (a router may name the model by an alias)."""
 
 
 @dataclass(frozen=True)
