@@ -13,7 +13,7 @@ import msgspec
 from inferdoc.catalogue.content import content_file, content_files, overlay_paths
 from inferdoc.catalogue.document import decode, locate
 from inferdoc.catalogue.recipe import Recipe
-from inferdoc.catalogue.signal import Exporter, Signal, Tiers
+from inferdoc.catalogue.signal import Exporter, Marker, Signal, Tiers
 from inferdoc.catalogue.validate import (
     Problem,
     Spelling,
@@ -28,12 +28,19 @@ from inferdoc.errors import CatalogueError
 Part = Literal["exporter", "signal", "tiers", "recipe"]
 SIGNALS = "signals"
 TIERS = "tiers.yaml"
+CHANGES = "changes.yaml"
 
 
 class SignalFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A `signals*.yaml`: signals by id."""
 
     signals: dict[str, Signal]
+
+
+class MarkerFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`changes.yaml`: what tells that something was changed."""
+
+    markers: tuple[Marker, ...]
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,12 @@ class Catalogue:
         return self._tiers[0]
 
     @cached_property
+    def markers(self) -> tuple[Marker, ...]:
+        """What tells that something was changed."""
+        path = content_file("collectors", CHANGES, self.overlays)
+        return () if path is None else decode(path, MarkerFile).markers
+
+    @cached_property
     def recipes(self) -> dict[str, Recipe]:
         """The causes. Their signals, thresholds and ids are checked here, so that a user's file fails early."""
         recipes = {name: recipe for name, (recipe, _) in self._recipes.items()}
@@ -88,9 +101,15 @@ class Catalogue:
         by_signal = check_signals(self.signals, self.exporters)
         found += [(self._signals[name][1], problems) for name, problems in by_signal.items()]
         found.append((self._tiers[1], check_tiers(self.tiers, self.signals)))
+        found.append((content_file("collectors", CHANGES, self.overlays) or Path(CHANGES), self._marker_problems()))
         ids = self._recipes.keys()
         found += [(path, check_recipe(each, self.signals, self.tiers, ids)) for each, path in self._recipes.values()]
         return [_line(path, problem) for path, problems in found for problem in problems]
+
+    def _marker_problems(self) -> list[Problem]:
+        known = self.signals.keys() | self.spellings.keys()
+        named = sorted({str(m.signal or m.info) for m in self.markers} - known)
+        return [Problem(("markers",), f'"{name}" is no declared signal or metric') for name in named]
 
     def check_recipe_file(self, path: Path) -> list[str]:
         """What is wrong with a user's recipe file, one line per problem; it need not lie in an overlay yet."""
@@ -105,7 +124,7 @@ class Catalogue:
     def _exporters(self) -> dict[str, tuple[Exporter, Path]]:
         found: dict[str, tuple[Exporter, Path]] = {}
         for name, path in content_files("collectors", overlays=self.overlays).items():
-            if name != TIERS and not name.startswith(SIGNALS):
+            if name not in (TIERS, CHANGES) and not name.startswith(SIGNALS):
                 exporter = decode(path, Exporter)
                 _claim(found, exporter.exporter, path, ("exporter",), "exporter")
                 found[exporter.exporter] = (exporter, path)

@@ -127,6 +127,17 @@ class Signal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     source: str | None = None
 
 
+class Marker(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What tells that something was changed. kind: config, version, capacity; either labels of an info metric, or a
+    signal that moves only when somebody moves it."""
+
+    kind: Literal["config", "version", "capacity"]
+    source: str
+    info: str | None = None
+    labels: tuple[str, ...] = ()
+    signal: str | None = None
+
+
 class Figure(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A number and where it stands."""
 

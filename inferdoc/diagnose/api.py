@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from inferdoc import __version__
@@ -11,9 +11,10 @@ from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.config import SloSection
 from inferdoc.diagnose import phases, telemetry
-from inferdoc.diagnose.changes import Event, find_events, gaps
+from inferdoc.diagnose.changes import find_events, gaps
 from inferdoc.diagnose.conditions import signals_of
 from inferdoc.diagnose.context import Context
+from inferdoc.diagnose.events import Event
 from inferdoc.diagnose.excursion import Clock
 from inferdoc.diagnose.findings import FindingMaker, Links
 from inferdoc.diagnose.judge import LATENCY, PROGRESS, Judgement, can_judge, judge
@@ -33,7 +34,7 @@ from inferdoc.diagnose.model import (
 from inferdoc.diagnose.view import View, make_view
 from inferdoc.fleet.members import Assignment, Wanted, resolve
 from inferdoc.source.assemble import read_signals
-from inferdoc.source.base import Scrapes, Source
+from inferdoc.source.base import InfoSeries, Scrapes, Source
 from inferdoc.source.frame import SignalFrame
 from inferdoc.source.grid import LOOK_MS, make_grid, scrape_interval_ms
 from inferdoc.source.reads import Grid, Matcher
@@ -111,8 +112,9 @@ def diagnose(
         lead = replace(grid, start_ms=options.baseline[0], count=count)
         aliases = Aliases(catalogue.exporters.values())
         frame.prepend(read_signals(source, wanted, lead, catalogue.signals, aliases, options.match))
+    infos = _read_infos(source, grid, catalogue, options.match)
     read_done = time.perf_counter()
-    return _judge_frame(source, frame, scrapes, catalogue, options, wanted, lead, began, read_done)
+    return _judge_frame(source, frame, scrapes, infos, catalogue, options, wanted, lead, began, read_done)
 
 
 def read_window(
@@ -140,9 +142,26 @@ def read_window(
     return frame, scrapes
 
 
+def _read_infos(
+    source: Source, grid: Grid, catalogue: Catalogue, match: tuple[Matcher, ...]
+) -> dict[str, list[InfoSeries]]:
+    """The info metrics that tell of changes, by current name, as far as the source has them."""
+    names = [str(m.info) for m in catalogue.markers if m.info is not None]
+    if not names:
+        return {}
+    aliases, present = Aliases(catalogue.exporters.values()), source.names(grid.start_ms, grid.end_ms)
+    return {
+        name: [one for alias in aliases.of(name) if alias in present for one in source.info(alias, grid, match)]
+        for name in names
+    }
+
+
 def needed_signals(catalogue: Catalogue) -> list[str]:
     """Every signal that a recipe or the report reads and that comes from a source."""
-    names: dict[str, None] = dict.fromkeys(n for n in (*CONTEXT_SIGNALS, *TIER_SIGNALS) if n in catalogue.signals)
+    moved = (str(m.signal) for m in catalogue.markers if m.signal is not None)
+    names: dict[str, None] = dict.fromkeys(
+        n for n in (*CONTEXT_SIGNALS, *TIER_SIGNALS, *moved) if n in catalogue.signals
+    )
     for recipe in catalogue.recipes.values():
         parts = (
             *recipe.symptoms,
@@ -171,6 +190,7 @@ def _judge_frame(
     source: Source,
     frame: SignalFrame,
     scrapes: Sequence[Scrapes],
+    infos: Mapping[str, Sequence[InfoSeries]],
     catalogue: Catalogue,
     options: Options,
     wanted: Sequence[str],
@@ -184,7 +204,7 @@ def _judge_frame(
     clock = Clock(view.step_seconds, grid.interval_ms / 1000, view.window_steps, view.lead_steps)
     context = Context(view, catalogue.signals, catalogue.tiers, clock, slo=options.slo)
     judgement = judge(context, catalogue.recipes)
-    events = find_events(context, scrapes)
+    events = find_events(context, scrapes, catalogue.markers, infos)
     maker = FindingMaker(context, judgement, catalogue.recipes, events, options.links)
     findings = [maker.make(root) for root in judgement.roots]
     judged = can_judge(context) or bool(findings)

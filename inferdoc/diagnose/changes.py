@@ -1,18 +1,22 @@
-"""What changed in the window: restarts, outages that ended, capacity, workload. Reported even when not the cause."""
+"""What changed in the window: restarts, rollouts, settings, outages that ended, workload. Reported even when not the
+cause."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from inferdoc.catalogue.signal import Marker
 from inferdoc.diagnose.context import Context
+from inferdoc.diagnose.events import Event, clustered
 from inferdoc.diagnose.excursion import STANDARD_ERRORS, shift
+from inferdoc.diagnose.markers import marker_events, moves
 from inferdoc.diagnose.model import Gap, stamp
+from inferdoc.diagnose.replicas import replica_events
 from inferdoc.diagnose.view import Unit
 from inferdoc.diagnose.words import figure
-from inferdoc.source.base import Scrapes
+from inferdoc.source.base import InfoSeries, Scrapes
 from inferdoc.source.frame import Entity
 
 WORKLOAD = ("arrival_rate", "prompt_tokens_per_request", "output_len_mean", "prompt_len_mean")
@@ -22,52 +26,27 @@ GAP_FACTOR = 3.0
 """A target is gone from the picture when this many scrapes in a row are missing."""
 
 
-@dataclass(frozen=True)
-class Event:
-    """at: seconds since the epoch; kind: restart, outage, capacity, member, workload; unit: None for the fleet."""
-
-    at: float
-    kind: str
-    entity: str
-    detail: str
-    unit: Unit | None = None
-
-
-def find_events(context: Context, scrapes: Sequence[Scrapes]) -> list[Event]:
+def find_events(
+    context: Context,
+    scrapes: Sequence[Scrapes],
+    markers: Sequence[Marker] = (),
+    infos: Mapping[str, Sequence[InfoSeries]] | None = None,
+) -> list[Event]:
     """Everything that changed, oldest first."""
-    events: list[Event] = []
+    events: list[Event] = list(marker_events(context, markers, infos or {}))
     for unit in context.view.units:
         events += _restarts(context, unit)
-        events += _capacity(context, unit)
     for target in scrapes:
         events += _outages(context, target)
-    return sorted(set(events), key=lambda e: (e.at, e.kind, e.entity))
+    return clustered([*events, *replica_events(context, scrapes)])
 
 
 def _restarts(context: Context, unit: Unit) -> list[Event]:
     return [
         Event(now, "restart", unit.member.pod, f"process started at {stamp(now)}", unit)
-        for _, before, now in _moves(context, unit, "process_start_time")
+        for _, before, now in moves(context, unit, "process_start_time")
         if now - before > 1.0
     ]
-
-
-def _capacity(context: Context, unit: Unit) -> list[Event]:
-    return [
-        Event(context.view.time_at(step), "capacity", unit.name, f"KV cache blocks {before:.0f} -> {now:.0f}", unit)
-        for step, before, now in _moves(context, unit, "kv_blocks")
-    ]
-
-
-def _moves(context: Context, unit: Unit, signal: str) -> Iterator[tuple[int, float, float]]:
-    """Where a signal of a unit takes another value: (grid step, value before, value from that step on)."""
-    series = context.view.get(unit, signal)
-    if series is None:
-        return
-    known = np.flatnonzero(np.isfinite(series.values))
-    values = series.values[known]
-    for i in np.flatnonzero(np.diff(values) != 0):
-        yield int(known[i + 1]), float(values[i]), float(values[i + 1])
 
 
 def _outages(context: Context, target: Scrapes) -> list[Event]:

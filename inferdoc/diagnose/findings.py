@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.diagnose.advice import fill
-from inferdoc.diagnose.changes import Event, workload_events
+from inferdoc.diagnose.changes import workload_events
 from inferdoc.diagnose.conditions.render import Rendering
 from inferdoc.diagnose.context import Context, Outcome
+from inferdoc.diagnose.events import ORDER, Event
 from inferdoc.diagnose.fold import Cause, score
 from inferdoc.diagnose.judge import Judgement, ongoing
 from inferdoc.diagnose.match import Evidence
@@ -29,6 +30,8 @@ from inferdoc.source.reads import Matcher
 NEAR_WINDOWS = 2
 """A change is near an onset when it precedes it by at most this many rate windows (and at least a minute)."""
 MIN_NEAR_SECONDS = 60.0
+NEAR_DEPLOY_SECONDS = 600.0
+"""Settings, versions and replicas rarely change: ten minutes (two windows of five minutes) before an onset is near."""
 MAX_EVIDENCE = 12
 
 
@@ -151,12 +154,11 @@ class FindingMaker:
     def _change(self, cause: Cause) -> Change | None:
         """What changed just before the onset: an event of these pods, a workload driver, or a shift of the traffic."""
         at = self.context.view.time_at(cause.onset)
-        near = max(MIN_NEAR_SECONDS, NEAR_WINDOWS * self.context.view.frame.grid.rate_ms / 1000)
-        pods = {m.unit.member.pod for m in cause.matches}
         for event in reversed(self.events):
-            of_these = event.unit is None or event.unit.member.pod in pods
-            in_time = at - near <= event.at <= at + self.context.clock.scrape_seconds
-            if event.kind in ("restart", "capacity") and of_these and in_time:
+            if (
+                self._concerns(event, cause)
+                and at - self._near(event) <= event.at <= at + self.context.clock.scrape_seconds
+            ):
                 return Change(stamp(event.at), event.kind, event.entity, event.detail)
         for driver in cause.drivers:
             detail = f"{driver.recipe.title}: {driver.best.evidence[0].outcome.text}"
@@ -167,6 +169,19 @@ class FindingMaker:
             for event in workload_events(self.context, match.unit, match.onset, match.last):
                 return Change(stamp(event.at), event.kind, event.entity, event.detail)
         return None
+
+    def _near(self, event: Event) -> float:
+        """How long before an onset a change is still near it, seconds."""
+        near = max(MIN_NEAR_SECONDS, NEAR_WINDOWS * self.context.view.frame.grid.rate_ms / 1000)
+        return near if event.kind == "restart" else max(near, NEAR_DEPLOY_SECONDS)
+
+    def _concerns(self, event: Event, cause: Cause) -> bool:
+        """Whether a change is one of the pods of a cause, or of their pool where pods came or went."""
+        if event.unit is None:
+            return False
+        if event.kind in ("replicas", "rollout"):
+            return event.unit.member.pool == cause.pool
+        return event.kind in ORDER and event.unit.member.key in cause.pods
 
     def _ruled_out(self, cause: Cause) -> list[RuledOut]:
         """The look-alikes of a root, each with the observation that speaks against it."""

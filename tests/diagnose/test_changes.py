@@ -7,8 +7,8 @@ import pytest
 
 from inferdoc.diagnose.changes import find_events, gaps, workload_events
 from inferdoc.diagnose.model import stamp
-from inferdoc.source.base import Scrapes
-from tests.diagnose.frames import CALM, START_MS, STEP_S, N, scene, step, unit_of, wobble
+from inferdoc.source.base import InfoSeries, Scrapes
+from tests.diagnose.frames import CALM, START_MS, STEP_S, N, catalogue, scene, step, unit_of, wobble
 
 START_S = START_MS / 1000
 
@@ -21,7 +21,7 @@ def target(up, labels=None, keep=None):
 
 def events(scrapes=(), **rows):
     context = scene({name: {"p0": values} for name, values in rows.items()} or {"load": {"p0": np.ones(N)}})
-    return find_events(context, scrapes)
+    return find_events(context, scrapes, catalogue().markers)
 
 
 def test_a_quiet_window_has_no_changes():
@@ -69,11 +69,94 @@ def test_a_target_without_a_pod_is_named_by_its_address():
 
 
 def test_changes_are_in_order_of_time():
-    found = events(
-        [target(step(1, 0, at=30, until=42))], kv_blocks=step(500, 420, at=10), process_start_time=step(0, START_S + 90)
-    )
-    assert [e.kind for e in found] == ["capacity", "outage", "restart"]
+    found = events([target(step(1, 0, at=30, until=42))], kv_blocks=step(500, 420, at=10))
+    assert [e.kind for e in found] == ["capacity", "outage"]
     assert [e.at for e in found] == sorted(e.at for e in found)
+
+
+# ---- settings, versions, pods ---------------------------------------------------------------------------------------
+
+
+def labelled(*spans, pod="p0", **common):
+    """Info series of a pod: (from step, to step, labels)."""
+    found = []
+    for begin, end, labels in spans:
+        values = np.full(N, np.nan)
+        values[begin:end] = 1.0
+        found.append(InfoSeries({"pod": pod, "instance": "a:1", "engine": "0", **common, **labels}, values))
+    return {"vllm:cache_config_info": found}
+
+
+def settings(infos, scrapes=(), **rows):
+    pods = {"p0": np.ones(N)}
+    context = scene({"load": pods, **{name: {"p0": values} for name, values in rows.items()}})
+    return find_events(context, scrapes, catalogue().markers, infos)
+
+
+def test_another_setting_is_named_with_both_values():
+    (event,) = settings(labelled((0, CALM, {"cache_dtype": "auto"}), (CALM, N, {"cache_dtype": "fp8"})))
+    assert (event.kind, event.entity, event.detail) == ("config", "p0", "cache_dtype auto -> fp8")
+    assert event.at == START_S + CALM * STEP_S
+
+
+def test_the_look_back_of_a_gauge_is_no_second_process():
+    (event,) = settings(labelled((0, CALM + 3, {"cache_dtype": "auto"}), (CALM, N, {"cache_dtype": "fp8"})))
+    assert event.at == START_S + CALM * STEP_S
+
+
+def test_server_processes_side_by_side_are_no_change():
+    assert settings(labelled((0, N, {"cache_dtype": "auto"}), (5, N, {"cache_dtype": "fp8"}))) == []
+
+
+def test_labels_that_follow_from_others_and_addresses_do_not_count():
+    before, after = {"kv_cache_size_tokens": "100"}, {"kv_cache_size_tokens": "200", "instance": "b:1"}
+    assert settings(labelled((0, CALM, before), (CALM, N, after))) == []
+
+
+def test_two_settings_at_once_earn_a_warning():
+    before = {"gpu_memory_utilization": "0.9", "block_size": "16"}
+    after = {"gpu_memory_utilization": "0.8", "block_size": "32"}
+    (event,) = settings(labelled((0, CALM, before), (CALM, N, after)))
+    assert "gpu_memory_utilization 0.9 -> 0.8" in event.detail and "cannot be told apart" in event.detail
+
+
+def test_what_a_rollout_shows_is_one_change():
+    infos = labelled((0, CALM, {"block_size": "16"}), (CALM + 6, N, {"block_size": "32"}))
+    started = step(START_S - 5000, START_S + CALM * STEP_S + 5)
+    (event,) = settings(infos, kv_blocks=step(500, 250, at=CALM + 6), process_start_time=started)
+    assert event.kind == "config" and event.at == pytest.approx(START_S + CALM * STEP_S + 5)
+    assert "block_size 16 -> 32" in event.detail and "500" in event.detail and "process started" in event.detail
+
+
+def pods_scraped(**spans):
+    """Scrapes of pods between steps; every pod runs an engine."""
+    context = scene({"load": {pod: np.ones(N) for pod in spans}})
+    scrapes = []
+    for pod, (begin, end) in spans.items():
+        keep = np.zeros(N, dtype=bool)
+        keep[begin:end] = True
+        scrapes.append(target(np.ones(N), {"pod": pod, "instance": pod}, keep))
+    return find_events(context, scrapes)
+
+
+def test_pods_that_go_are_a_change_of_replicas():
+    (event,) = pods_scraped(p0=(0, N), p1=(0, N), p2=(0, 50))
+    assert event.kind == "replicas" and event.detail == "3 -> 2 pods; gone: p2"
+    assert event.at == START_S + 49 * STEP_S
+
+
+def test_pods_that_come_are_one_too():
+    (event,) = pods_scraped(p0=(0, N), p1=(40, N))
+    assert event.detail == "1 -> 2 pods; new: p1" and event.at == START_S + 40 * STEP_S
+
+
+def test_pods_that_go_while_others_come_are_a_rollout():
+    (event,) = pods_scraped(p0=(0, N), p1=(0, 40), p2=(44, N))
+    assert event.kind == "rollout" and event.detail == "2 -> 2 pods; new: p2; gone: p1"
+
+
+def test_a_pod_that_misses_a_few_scrapes_at_an_end_was_there():
+    assert pods_scraped(p0=(0, N), p1=(3, N - 3)) == []
 
 
 # ---- traffic --------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from inferdoc.diagnose.changes import Event
+from inferdoc.diagnose.events import Event
 from inferdoc.diagnose.findings import FindingMaker, Links
 from inferdoc.diagnose.judge import judge
 from inferdoc.diagnose.model import stamp
