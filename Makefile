@@ -9,6 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 demo: $(VENV)/.installed
 	@$(BIN)/inferdoc demo
+	@echo && echo "(. $(BIN)/activate puts inferdoc on your PATH)"
 
 test: $(VENV)/.installed-test
 	@$(BIN)/python -m pytest

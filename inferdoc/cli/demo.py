@@ -2,33 +2,80 @@
 
 from __future__ import annotations
 
-import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from inferdoc.cli import options
+from inferdoc.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from inferdoc.diagnose.model import Diagnosis
 
 
-@click.command("demo", short_help="Diagnose a real incident that comes with inferdoc.")
-@click.option("--fault", metavar="ID", default="kv-preemption-thrash", show_default=True, help="Which recorded fault.")
-@click.option("-o", "--output", type=click.Choice(["text", "json", "markdown"]), default="text", show_default=True)
-@click.option("--list", "listed", is_flag=True, help="The faults that can be shown.")
-def command(fault: str, output: str, listed: bool) -> int:
-    """Import a recording of a real vLLM under a real fault into a fresh store and diagnose it.
+@click.command("demo", short_help="Strike a simulated fleet with a fault and diagnose it.")
+@click.option("--fault", metavar="ID", help="Which fault (default: one on a fleet of two hardware tiers).")
+@click.option("--recording", metavar="NAME", help="Play a recording of a real vLLM instead, by file or by cause.")
+@click.option("--list", "listed", is_flag=True, help="Every fault, whether metrics show it, and the recordings.")
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json", "markdown", "html"]), default="text", show_default=True
+)
+@click.option("-v", "--verbose", is_flag=True, help="All evidence, as with diagnose.")
+def command(fault: str | None, recording: str | None, listed: bool, output: str, verbose: bool) -> int:
+    """Simulate a fleet, strike it with a fault, diagnose it, and say what to look at next.
 
-    Exits 0 when the named fault is found.
+    Exit codes: 0 the fault is the first finding (or metrics cannot show it, and the answer says why), 1 it is not, 2
+    usage. Only the diagnosis goes to standard output, in the form of `inferdoc diagnose`; with text, what to look at
+    next follows it.
     """
-    from inferdoc.report import render
-    from inferdoc.report.demo import faults, play
-
+    if fault and recording:
+        raise click.UsageError("--fault simulates and --recording plays: give one of them")
     if listed:
-        for name, title in faults():
-            click.echo(f"{name:<28} {title}")
-        return 0
-    answer = play(fault, options.catalogue(options.configuration()))
-    coloured = click.get_current_context().color is not False and sys.stdout.isatty()
-    click.echo(render(answer, output, colour=coloured))
+        return _list()
+    if recording:
+        return _recording(recording, output, verbose)
+    from inferdoc.report.demo import FIRST, find, play
+    from inferdoc.report.demo_words import fleet, how_to_read, next_commands, what_was_done
+
+    catalogue = options.catalogue(options.configuration())
+    scenario = find(fault or FIRST, catalogue)
+    played = play(scenario, catalogue, Progress(f"{scenario.id}: {fleet(scenario)}"))
+    done, after = what_was_done(played), next_commands(played)
     if output == "text":
-        click.echo("\nYour own fleet:  inferdoc diagnose --prometheus http://YOUR-PROMETHEUS:9090 --since 1h")
-        click.echo("Without one:     inferdoc collect --target http://POD:8000/metrics --store fleet.db")
-    return 0 if any(f.id == fault for f in answer.findings) else 1
+        done = [*done, "", *how_to_read(played.answer)]
+    _show(played.answer, output, verbose, [*done, "", *after])
+    return 0 if played.good else 1
+
+
+def _show(answer: Diagnosis, output: str, verbose: bool, after: list[str]) -> None:
+    """The diagnosis on standard output; the lines after it there too with text, else on stderr."""
+    from inferdoc.report import render
+
+    click.echo(render(answer, output, verbose=verbose, colour=options.coloured()))
+    click.echo("\n".join(["", *after] if output == "text" else after), err=output != "text")
+
+
+def _list() -> int:
+    from inferdoc.report.demo import listing
+    from inferdoc.report.recorded import recorded
+
+    lines = [*listing(options.catalogue(options.configuration())), "", f"{'recording (--recording)':<37} what was done"]
+    click.echo("\n".join([*lines, *(f"{name:<37} {words}" for name, words in recorded())]))
+    return 0
+
+
+def _recording(name: str, output: str, verbose: bool) -> int:
+    from inferdoc.report.recorded import cause_of, play_recording
+
+    cause = cause_of(name)
+    answer = play_recording(name, options.catalogue(options.configuration()))
+    first = answer.findings[0].id if answer.findings else None
+    right = first == cause if cause else answer.verdict == "healthy"
+    if cause is None:
+        words = "a control: nothing was done to it"
+    else:
+        words = f"recorded under {cause}; the first finding is {first or 'none'}"
+    lines = [f"what was done  {words}", "", "look at next"]
+    lines += [f"  inferdoc runbook {cause}", f"  inferdoc recipes show {cause}"] if cause else []
+    _show(answer, output, verbose, [*lines, "  inferdoc demo --list"])
+    return 0 if right else 1

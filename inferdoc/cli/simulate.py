@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from inferdoc.cli import options
+from inferdoc.cli.progress import Progress
 
 
 @click.command("simulate", short_help="Simulate a fleet, healthy or with a fault, and write its metrics.")
@@ -51,15 +52,16 @@ def command(
     from inferdoc.errors import InferdocError
     from inferdoc.simulate.scenario import adapted, load_scenario, scenarios
 
+    overlays = options.catalogue(options.configuration()).overlays
     if listed:
-        for scenario in scenarios():
+        for scenario in scenarios(overlays):
             click.echo(f"{scenario.id:<34} {scenario.title}")
         return 0
     if name is None:
         raise InferdocError("say which fleet: --scenario FILE or ID; --list names those that come with inferdoc")
     if out and store:
         raise InferdocError("--out and --store say two places: give one of them")
-    scenario = adapted(load_scenario(name), pods, seed, duration, version)
+    scenario = adapted(load_scenario(name, overlays), pods, seed, duration, version)
     if live:
         from inferdoc.simulate.live import serve
 
@@ -68,7 +70,7 @@ def command(
     from inferdoc.simulate.output import write_file, write_openmetrics, write_store
     from inferdoc.simulate.scrape import simulate
 
-    shown = _Progress(f"{scenario.id}, {len(scenario.pools)} pools, {scenario.duration / 60:.0f} min")
+    shown = Progress(f"{scenario.id}, {len(scenario.pools)} pools, {scenario.duration / 60:.0f} min")
     targets = simulate(scenario, shown)
     if store:
         from inferdoc.store import Store
@@ -81,17 +83,3 @@ def command(
         samples, place = write_openmetrics(targets, sys.stdout), "standard output"
     click.echo(f"{place}: {samples} samples of {len(targets)} targets", err=True)
     return 0
-
-
-class _Progress:
-    """Tenths of the work on stderr, only on a terminal."""
-
-    def __init__(self, title: str) -> None:
-        self._title = title
-        self._tenth = 0
-
-    def __call__(self, share: float) -> None:
-        tenth = int(share * 10)
-        if tenth > self._tenth and sys.stderr.isatty():
-            self._tenth = tenth
-            click.echo(f"{self._title}: {tenth * 10} %", err=True)

@@ -1,52 +1,100 @@
-"""Recordings of real incidents that come with inferdoc."""
+"""Faults to practise on: the scenario of a cause, simulated into a fresh store and diagnosed."""
 
 from __future__ import annotations
 
-import json
+import difflib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from inferdoc.catalogue.content import PACKAGE
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.diagnose.api import Options, diagnose
 from inferdoc.diagnose.model import Diagnosis
 from inferdoc.errors import InferdocError
+from inferdoc.simulate.scenario import Scenario, load_scenario, scenario_files, scenarios
+
+FIRST = "demo-two-tiers"
+"""The scenario that is shown where no fault is named."""
 
 
-def recordings() -> Path:
-    """The folder of the recordings: beside the package in a checkout, inside it when installed."""
-    for folder in (PACKAGE / "content" / "recordings", PACKAGE.parent / "fixtures" / "recordings"):
-        if (folder / "labels.json").is_file():
-            return folder
-    raise InferdocError(f"{PACKAGE / 'content' / 'recordings'}: the recordings are missing; reinstall inferdoc-toolkit")
+@dataclass(frozen=True)
+class Played:
+    """A simulated fault and what the diagnosis says. fault: id of the cause that struck."""
+
+    fault: str
+    scenario: Scenario
+    answer: Diagnosis
+
+    @property
+    def first(self) -> str | None:
+        """The id of the first finding."""
+        return self.answer.findings[0].id if self.answer.findings else None
+
+    @property
+    def right(self) -> bool:
+        """Whether the cause that struck is the first finding."""
+        return self.first == self.fault
+
+    @property
+    def good(self) -> bool:
+        """Right, or a fault that metrics cannot show."""
+        return self.right or self.scenario.expect.not_visible is not None
 
 
-def _labels() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((recordings() / "labels.json").read_text("utf-8"))["recordings"]
-    return found
+def faults(catalogue: Catalogue) -> Iterator[Scenario]:
+    """The scenario of every fault by id: those named as the cause that they show, or that say why nothing shows it."""
+    for scenario in scenarios(catalogue.overlays):
+        if scenario.expect.cause == scenario.id or scenario.expect.not_visible is not None:
+            yield scenario
 
 
-def faults() -> Iterator[tuple[str, str]]:
-    """Cause and description of every recorded fault."""
-    for label in _labels():
-        if label.get("cause"):
-            yield label["cause"], str(label["load_after"])
+def find(fault: str, catalogue: Catalogue) -> Scenario:
+    """The scenario of a fault. Raises InferdocError with near ids for one that has none."""
+    if fault in scenario_files(catalogue.overlays):
+        scenario = load_scenario(fault, catalogue.overlays)
+        if scenario.expect.cause is None and scenario.expect.not_visible is None:
+            raise InferdocError(
+                f"{fault} is a control: nothing strikes it; inferdoc simulate --scenario {fault} runs it"
+            )
+        return scenario
+    if fault in catalogue.recipes:
+        raise InferdocError(f"no scenario shows {fault} yet; inferdoc demo --list names those that exist")
+    near = difflib.get_close_matches(fault, [s.id for s in faults(catalogue)], n=3)
+    hint = f"did you mean {', '.join(near)}?" if near else "inferdoc demo --list names them"
+    raise InferdocError(f"no fault is called {fault!r}; {hint}")
 
 
-def play(fault: str, catalogue: Catalogue) -> Diagnosis:
-    """Diagnose the recording of a fault from a fresh embedded store. Raises InferdocError for an unknown fault."""
+def play(scenario: Scenario, catalogue: Catalogue, progress: Callable[[float], None] | None = None) -> Played:
+    """Simulate a scenario into a store of its own and diagnose it. progress: told the share that is simulated."""
+    from inferdoc.simulate.output import write_store
+    from inferdoc.simulate.scrape import simulate
     from inferdoc.source.open import open_source
-    from inferdoc.store import Store, import_file
+    from inferdoc.store import Store
 
-    label = next((entry for entry in _labels() if entry.get("cause") == fault), None)
-    if label is None:
-        raise InferdocError(f"no recording shows {fault!r}; inferdoc demo --list names those that exist")
+    targets = simulate(scenario, progress)
     with tempfile.TemporaryDirectory(prefix="inferdoc-demo-") as folder:
-        path = Path(folder) / "demo.db"
+        path = Path(folder) / "fleet.db"
         with Store.open(path, "w") as store:
-            import_file(store, str(recordings() / label["file"]))
-        answer = diagnose(open_source(store=path), since="10m", until="latest", options=Options(catalogue=catalogue))
-    answer.source.location = label["file"]
-    return answer
+            write_store(targets, store)
+        end = scenario.start + scenario.duration
+        answer = diagnose(
+            open_source(store=path), from_=scenario.start, until=end, options=Options(catalogue=catalogue)
+        )
+    answer.source.location = f"simulated fleet {scenario.id}"
+    return Played(scenario.expect.cause or scenario.id, scenario, answer)
+
+
+def listing(catalogue: Catalogue) -> list[str]:
+    """One line a fault: id, whether metrics show it, title or the reason why they do not. Causes that no scenario shows
+    come last."""
+    lines, named = [], set()
+    for scenario in faults(catalogue):
+        hidden = scenario.expect.not_visible
+        words = f"{scenario.title} (not visible: {hidden})" if hidden else scenario.title
+        lines.append(f"{scenario.id:<28} {'no' if hidden else 'yes':<8} {' '.join(words.split())}")
+        named.add(scenario.expect.cause or scenario.id)
+    lines += [
+        f"{r.id:<28} {'-':<8} {r.title} (no scenario yet)" for r in catalogue.recipes.values() if r.id not in named
+    ]
+    return [f"{'fault':<28} {'visible':<8} what happens", *lines]

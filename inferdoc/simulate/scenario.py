@@ -6,6 +6,7 @@ link, what clients send), never a metric; the only exception is what happens to 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -277,19 +278,27 @@ def folder() -> Path:
     return installed if installed.is_dir() else PACKAGE.parent / "fixtures" / "incidents"
 
 
-def load_scenario(name: str) -> Scenario:
-    """A scenario by file or by id. Raises InferdocError where there is none."""
+def scenario_files(overlays: Iterable[Path]) -> dict[str, Path]:
+    """Scenario files by id, those that come with inferdoc and those of a user's folders; the last of an id counts."""
+    places = (folder(), *(overlay / "incidents" for overlay in overlays))
+    return {path.stem: path for place in places for path in sorted(place.glob("*.yaml"))}
+
+
+def load_scenario(name: str, overlays: Iterable[Path] = ()) -> Scenario:
+    """A scenario by file or by id; overlays: folders of the user with an incidents/ of their own. Raises InferdocError
+    where there is none."""
     path = Path(name)
     if not path.is_file():
-        path = folder() / f"{name}.yaml"
-    if not path.is_file():
-        raise InferdocError(f"no scenario {name!r}; inferdoc simulate --list names those that come with inferdoc")
+        found = scenario_files(overlays).get(name)
+        if found is None:
+            raise InferdocError(f"no scenario {name!r}; inferdoc simulate --list names those that come with inferdoc")
+        path = found
     return read_scenario(path.read_text("utf-8"), path.name)
 
 
-def scenarios() -> list[Scenario]:
-    """Every scenario that comes with inferdoc, by id."""
-    return [read_scenario(p.read_text("utf-8"), p.name) for p in sorted(folder().glob("*.yaml"))]
+def scenarios(overlays: Iterable[Path] = ()) -> list[Scenario]:
+    """Every scenario that comes with inferdoc or lies in a user's folders, by id."""
+    return [read_scenario(p.read_text("utf-8"), p.name) for _, p in sorted(scenario_files(overlays).items())]
 
 
 def adapted(

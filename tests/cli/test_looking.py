@@ -1,4 +1,4 @@
-"""Commands that look without judging: doctor, signals, recipes, runbook, demo."""
+"""Commands that look without judging: doctor, signals, recipes, runbook."""
 
 from __future__ import annotations
 
@@ -98,18 +98,3 @@ def test_runbook_without_an_id_lists_the_pages():
     listed = call("runbook")
     assert listed.code == 0
     assert set(catalogue().recipes) <= {line.split()[0] for line in listed.out.splitlines()}
-
-
-def test_the_demo_finds_what_it_plays():
-    done = call("demo")
-    assert done.code == 0
-    assert "kv-preemption-thrash" in done.out and "inferdoc diagnose --prometheus" in done.out
-    listed = call("demo", "--list")
-    assert listed.code == 0 and "engine-hung" in listed.out
-    other = call("demo", "--fault", "engine-hung", "-o", "json")
-    assert other.code == 0 and json.loads(other.out)["findings"][0]["id"] == "engine-hung"
-
-
-def test_the_demo_of_nothing():
-    done = call("demo", "--fault", "no-such-fault")
-    assert done.code == 2 and "no-such-fault" in done.err and done.err.count("\n") == 1

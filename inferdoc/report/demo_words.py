@@ -1,0 +1,88 @@
+"""What stands below the diagnosis of a demo: what was done, how to read the answer, what to look at next."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from inferdoc.diagnose.model import Diagnosis, stamp
+from inferdoc.diagnose.words import figure
+from inferdoc.report.demo import FIRST, Played
+from inferdoc.report.text import clock
+from inferdoc.simulate.scenario import Scenario
+
+COLUMN = 70
+
+
+def what_was_done(played: Played) -> list[str]:
+    """The fault, when and where it struck, and whether the diagnosis names it."""
+    scenario, expect = played.scenario, played.scenario.expect
+    lines = [f"what was done  {scenario.title}: {fleet(scenario)}"]
+    if expect.onset is not None:
+        where = f" on {', '.join(expect.pods)}" if expect.pods else ""
+        lines.append(f"               it struck at {clock(stamp(scenario.start + expect.onset))}{where}")
+    return [*lines, f"verdict        {verdict(played)}"]
+
+
+def verdict(played: Played) -> str:
+    """One sentence: named, named too late in the list, not visible, or missed."""
+    hidden = played.scenario.expect.not_visible
+    if hidden is not None:
+        found = f" The first finding is {played.first}." if played.first else ""
+        return f"metrics cannot show {played.fault}: {' '.join(hidden.split()).rstrip('.')}.{found}"
+    if played.right:
+        return f"right: {played.fault} is the first finding{_off(played)}"
+    found = ", ".join(f.id for f in played.answer.findings) or "nothing"
+    return f"WRONG: {played.fault} should be the first finding; found: {found}"
+
+
+def _off(played: Played) -> str:
+    """How far the onset named lies from the moment at which the mechanism changed."""
+    named, struck = played.answer.findings[0].onset, played.scenario.expect.onset
+    if not named or struck is None:
+        return ""
+    off = datetime.fromisoformat(named).timestamp() - (played.scenario.start + struck)
+    return f", its onset {figure(abs(off), 's')} {'after' if off >= 0 else 'before'} the fault struck"
+
+
+def fleet(scenario: Scenario) -> str:
+    """Pools with tier and model, and how long: `2 x h100-80 (prefill), 3 x a100-80 (decode), llama-3.1-8b, 20 min`."""
+    pools = [f"{p.pods} x {p.tier}{f' ({p.role})' if p.role != 'both' else ''}" for p in scenario.pools]
+    models = dict.fromkeys(p.model for p in scenario.pools)
+    return ", ".join([*pools, *models, f"{scenario.duration / 60:.0f} min"])
+
+
+def how_to_read(answer: Diagnosis) -> list[str]:
+    """The headings of the text form that this answer uses."""
+    lines = [
+        "how to read it",
+        "  first line   the verdict of the window: HEALTHY, DEGRADED, CRITICAL, or UNKNOWN where data is missing",
+    ]
+    if answer.findings:
+        lines += [
+            "  1. 2. ...    one root cause each, the one that explains most harm first; effects stand under their root",
+            "  harm         what users feel; without harm there is no finding",
+            "  symptom      the mechanism, with the limit it crossed; all symptoms of a cause must hold",
+            "  not          look-alikes that were ruled out, and the observation that did it",
+            "  do           next steps, the least costly first; -v adds why, cost, undo and the command",
+        ]
+    return [*lines, "  not judged   causes whose signals this fleet does not export; -v says how to switch them on"]
+
+
+def next_commands(played: Played) -> list[str]:
+    """Commands to go on with, each with what it shows."""
+    fault, scenario = played.fault, played.scenario.id
+    commands = [
+        (f"inferdoc runbook {fault}", "the page: confirm, act, undo"),
+        (f"inferdoc recipes show {fault}", "the rule: symptoms, harm, what rules it out"),
+        (f"inferdoc demo{_named(scenario)} -o html > demo.html", "the same answer with its curves, for the ticket"),
+        (f"inferdoc simulate --scenario {scenario} --store fleet.db", "keep the fleet, then:"),
+        ("inferdoc diagnose --store fleet.db --since 1h --until latest -v", "all evidence"),
+        (f"inferdoc simulate --scenario {scenario} --live --speed 10", "the fleet as live /metrics pages"),
+        ("inferdoc demo --list", "other faults"),
+        ("inferdoc diagnose --prometheus http://YOUR-PROMETHEUS:9090 --since 1h", "your own fleet"),
+    ]
+    return ["look at next", *(f"  {command:<{COLUMN}}  {words}" for command, words in commands)]
+
+
+def _named(scenario: str) -> str:
+    return "" if scenario == FIRST else f" --fault {scenario}"
