@@ -12,6 +12,7 @@ from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.config import SloSection
 from inferdoc.diagnose import phases, telemetry
 from inferdoc.diagnose.changes import find_events, gaps
+from inferdoc.diagnose.cohorts import traits_of
 from inferdoc.diagnose.conditions import signals_of
 from inferdoc.diagnose.context import Context
 from inferdoc.diagnose.events import Event
@@ -57,6 +58,7 @@ CONTEXT_SIGNALS = (
     "prefill_time_mean",
     "decode_time_mean",
     "nixl_xfer_mean",
+    "router_ttft_mean",
     "target_up",
     "kv_capacity_tokens",
 )
@@ -205,7 +207,8 @@ def _judge_frame(
     context = Context(view, catalogue.signals, catalogue.tiers, clock, slo=options.slo)
     judgement = judge(context, catalogue.recipes)
     events = find_events(context, scrapes, catalogue.markers, infos)
-    maker = FindingMaker(context, judgement, catalogue.recipes, events, options.links)
+    traits = traits_of(view, scrapes, catalogue.markers, infos)
+    maker = FindingMaker(context, judgement, catalogue.recipes, events, options.links, traits)
     findings = [maker.make(root) for root in judgement.roots]
     judged = can_judge(context) or bool(findings)
     onset = judgement.roots[0].onset if judgement.roots else None
@@ -264,6 +267,7 @@ def summarise(verdict: VerdictWord, findings: Sequence[Finding], pods: int) -> s
     pods_named = ", ".join(first.scope.pods[:3]) + (
         f" and {len(first.scope.pods) - 3} more" if len(first.scope.pods) > 3 else ""
     )
+    pods_named += "".join(f", all with {name} {value}" for name, value in list(first.scope.shared.items())[:1])
     harm = next((e.statement for e in first.evidence if e.role == "harm"), "")
     state = "since" if first.ongoing else "began"
     ended = "" if first.ongoing else f", ended {first.ended}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.diagnose.advice import fill
 from inferdoc.diagnose.changes import workload_events
+from inferdoc.diagnose.cohorts import Traits, shared
 from inferdoc.diagnose.conditions.render import Rendering
 from inferdoc.diagnose.context import Context, Outcome
 from inferdoc.diagnose.events import ORDER, Event
@@ -65,7 +66,9 @@ class FindingMaker:
         recipes: Mapping[str, Recipe],
         events: Sequence[Event],
         links: Links,
+        traits: Traits | None = None,
     ) -> None:
+        self.traits = traits or {}
         self.context, self.judgement, self.recipes, self.events, self.links = context, judgement, recipes, events, links
         self.rendering = Rendering(context.signals, context.tiers)
 
@@ -108,7 +111,10 @@ class FindingMaker:
         pods = list(dict.fromkeys(m.unit.member.pod for m in cause.matches))
         of_pods = sum(1 for member in self.context.view.fleet.members if member.pool == cause.pool)
         pool = cause.pool
-        return Scope(cause.recipe.scope, pool.model, pool.role, pool.tier, pool.namespace, pods, of_pods)
+        hit = [m.unit for m in cause.matches]
+        like = [unit for unit in self.context.view.units if unit.member.pool == pool]
+        common = shared(self.traits, hit, like)
+        return Scope(cause.recipe.scope, pool.model, pool.role, pool.tier, pool.namespace, pods, of_pods, common)
 
     def _uncertainty(self, cause: Cause) -> float:
         """One scrape where a gauge tells; a rate window more where the onset was read off a rate."""

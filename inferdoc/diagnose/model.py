@@ -51,6 +51,9 @@ class PhaseSplit(msgspec.Struct):
 
 
 class Scope(msgspec.Struct):
+    """Where it is. of_pods: size of the pool; shared: what all the pods have in common and no like pod has (a node, a
+    version, a setting): name -> value."""
+
     level: ScopeLevel
     model: str
     role: str
@@ -58,6 +61,7 @@ class Scope(msgspec.Struct):
     namespace: str
     pods: list[str]
     of_pods: int
+    shared: dict[str, str] = {}
 
 
 class EvidenceItem(msgspec.Struct):

@@ -41,7 +41,8 @@ def _finding(finding: Finding) -> Iterator[str]:
     end = "ongoing" if finding.ongoing else f"ended {finding.ended}"
     since = f"since {finding.onset} (± {finding.onset_uncertainty_seconds:.0f} s)"
     yield f"{link}, **{finding.severity}**, {finding.certainty}; {since}, {end}."
-    yield f"{len(scope.pods)} of {scope.of_pods} pods: {', '.join(f'`{p}`' for p in scope.pods)}."
+    common = "".join(f", all with {name} `{value}`" for name, value in scope.shared.items())
+    yield f"{len(scope.pods)} of {scope.of_pods} pods: {', '.join(f'`{p}`' for p in scope.pods)}{common}."
     yield ""
     yield "| evidence | entity | observation |"
     yield "| --- | --- | --- |"

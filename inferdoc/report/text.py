@@ -74,7 +74,8 @@ def _finding(number: int, finding: Finding, verbose: bool, paint: Callable[..., 
         f"role {scope.role}" if scope.role != "both" else "",
         f"tier {scope.tier}" if scope.tier != "unknown" else "",
     ]
-    yield "   " + ", ".join(part for part in where if part)
+    where += [f"all with {name} {value}, which no like pod has" for name, value in scope.shared.items()]
+    yield from _wrap(", ".join(part for part in where if part), "   ")
     if finding.stage:
         yield f"   stage {finding.stage.index} of {finding.stage.of}: {finding.stage.name}"
     for role in ("harm", "symptom", "support"):

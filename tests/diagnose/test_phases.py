@@ -68,3 +68,27 @@ def test_requests_that_failed_before_they_were_scheduled_leave_nonsense_which_is
 def test_the_middle_pod_counts_not_the_worst():
     rows = {"p0": np.full(N, 1.0), "p1": np.full(N, 2.0), "p2": np.full(N, 60.0)}
     assert split(decode_time_mean=rows)[0]["decode"] == (pytest.approx(2.0), pytest.approx(2.0))
+
+
+def test_the_transfer_is_taken_out_of_the_queue_of_the_pod_that_reads():
+    rows = {"queue_time_mean": step(0.2, 9.0), "nixl_xfer_mean": step(0.1, 8.0)}
+    reads, _ = split(labels={"p0": {"role": "decode"}}, **rows)
+    assert reads["queue"] == (pytest.approx(0.1), pytest.approx(1.0))
+    assert reads["transfer"] == (pytest.approx(0.1), pytest.approx(8.0))
+
+
+def test_the_gateway_is_what_the_router_waits_beyond_the_engine():
+    phases, order = split(ttft_mean=np.full(N, 0.5), router_ttft_mean=step(0.6, 3.5))
+    assert phases["gateway"] == (pytest.approx(0.1), pytest.approx(3.0)) and order[0] == "gateway"
+
+
+def test_with_prefill_and_decode_apart_both_first_tokens_come_before_the_user():
+    pods = {"p-prefill": np.full(N, 0.4), "p-decode": np.full(N, 0.3)}
+    labels = {"p-prefill": {"role": "prefill"}, "p-decode": {"role": "decode"}}
+    router = {pod: step(0.8, 1.7) for pod in pods}
+    phases, _ = split(labels=labels, ttft_mean=pods, router_ttft_mean=router)
+    assert phases["gateway"] == (pytest.approx(0.1), pytest.approx(1.0))
+
+
+def test_the_gateway_never_owes_time():
+    assert split(ttft_mean=np.full(N, 0.5), router_ttft_mean=step(0.4, 0.3))[0]["gateway"] == (0.0, 0.0)
