@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from inferdoc.simulate.gateway_faults import GATEWAY_FAULTS, strike_gateway
 from inferdoc.simulate.scenario import FaultSpec
 
 if TYPE_CHECKING:
@@ -54,9 +55,11 @@ class Schedule:
                 fleet.router.policy = fault.policy
         elif fault.kind == "handover":
             fleet.late_share, fleet.late_by = (fault.share, fault.seconds) if begins else (0.0, 0.0)
-        elif fault.kind == "scale-out":
+        elif fault.kind in ("scale-out", "unlabel"):
             for pod in self._pods(fault):
-                pod.in_rotation = begins
+                pod.in_rotation = begins == (fault.kind == "scale-out")
+        elif fault.kind in GATEWAY_FAULTS:
+            strike_gateway(fleet, fault, begins)
         else:
             for pod in self._pods(fault):
                 self._on_pod(pod, now, fault, begins)
@@ -109,7 +112,9 @@ class Schedule:
                 pod.in_rotation = True
                 pod.scraped = True
             return
-        if fault.kind == "kill":
+        if fault.kind == "stop":
+            fleet.stop(pod, now, fault.seconds)
+        elif fault.kind == "kill":
             lost = pod.kill()
             fleet.lose(lost, now)
             fleet.take_out(pod, now + fleet.scenario.router.detect)

@@ -9,12 +9,14 @@ import msgspec
 import numpy as np
 
 from inferdoc.errors import InferdocError
+from inferdoc.simulate.autoscaler import Autoscaler
 from inferdoc.simulate.capacity import sustainable
 from inferdoc.simulate.engine import prepare
 from inferdoc.simulate.faults import Schedule
+from inferdoc.simulate.gateway import Gateway
 from inferdoc.simulate.pod import Pod
 from inferdoc.simulate.request import Request
-from inferdoc.simulate.router import Router
+from inferdoc.simulate.router import ClassStats, Router
 from inferdoc.simulate.scenario import Scenario, Stream
 from inferdoc.simulate.workload import Draft, Traffic, make_request
 
@@ -24,12 +26,15 @@ TICK = 0.25
 
 @dataclass(slots=True)
 class Attempt:
-    """One sending of a draft. legs: the engine requests of it (two where prefill and decode are apart)."""
+    """One sending of a draft. legs: the engine requests of it (two where prefill and decode are apart); processing,
+    held: seconds in the router's processor and in its queue."""
 
     draft: Draft
     sent: float
     traffic: Traffic
     over: bool = False
+    processing: float = 0.0
+    held: float = 0.0
     first_leg: Request | None = None
     leg: Request | None = None
     pod: Pod | None = None
@@ -43,13 +48,17 @@ class Fleet:
         self.now = -scenario.warmup
         self.pods: list[Pod] = []
         self._numbers: dict[str, int] = {}
-        for spec in scenario.pools:
-            for _ in range(spec.pods):
-                self.add_pod(spec.name)
-            for _ in range(spec.late):
-                self.add_pod(spec.name, ready=False)
+        for pool in scenario.pools:
+            for _ in range(pool.pods):
+                self.add_pod(pool.name)
+            for _ in range(pool.late):
+                self.add_pod(pool.name, ready=False)
         seeds = np.random.SeedSequence(scenario.seed).spawn(len(scenario.traffic) + 2)
-        self.router = Router(scenario.router.policy, np.random.default_rng(seeds[-1]))
+        spec = scenario.router
+        careful = spec.flow is not None or spec.refresh > TICK
+        rng = np.random.default_rng(seeds[-1])
+        self.router = Router(spec.policy, rng, refresh=spec.refresh, in_flight=spec.in_flight, careful=careful)
+        self.gateway = Gateway(spec, self.router, self._place, self._refused, self._endpoints)
         self._rng = np.random.default_rng(seeds[-2])
         self.traffic = [
             Traffic(i, self._rated(spec), np.random.default_rng(seeds[i])) for i, spec in enumerate(scenario.traffic)
@@ -58,11 +67,13 @@ class Fleet:
         self.late_share, self.late_by = 0.0, 0.0
         self._schedule = Schedule(self)
         self._attempts: dict[int, Attempt] = {}
-        self._timeouts: list[tuple[float, int, Attempt]] = []
+        self._timeouts: list[tuple[float, int, bool, Attempt]] = []
         self._again: list[tuple[float, Draft, Traffic]] = []
         self._legs: list[tuple[float, int, Request]] = []
         self._leaving: list[tuple[float, Pod]] = []
         self._draining: list[tuple[Pod, bool]] = []
+        self._deadlines: list[tuple[float, Pod]] = []
+        self.scalers = [Autoscaler(self, p) for p in scenario.pools if p.scaler is not None]
         self._serial = 0
         self._prompts = 0
         self.split = any(p.role == "prefill" for p in scenario.pools)
@@ -101,9 +112,12 @@ class Fleet:
         while self.now < until - 1e-9:
             end = min(self.now + TICK, until)
             self._schedule.apply(self.now)
+            for scaler in self.scalers:
+                scaler.move(self.now)
             self._leave()
             self._time_out(end)
             self._send(end)
+            self.gateway.move(self.now, end)
             for pod in self.pods:
                 if pod.alive and pod.spec.role == "prefill":
                     pod.engine.advance(end)
@@ -112,7 +126,7 @@ class Fleet:
                 if pod.alive and pod.spec.role != "prefill":
                     pod.engine.advance(end)
             self.now = end
-            self.router.poll([p for p in self.pods if p.in_rotation])
+            self.router.poll([p for p in self.pods if p.in_rotation], end, TICK)
 
     def take_out(self, pod: Pod, when: float) -> None:
         """The router notices at `when` that the pod is dead."""
@@ -132,6 +146,24 @@ class Fleet:
                 pod.alive = False
                 pod.scraped = not for_good
                 self._draining.remove((pod, for_good))
+        for when, pod in list(self._deadlines):
+            if when <= self.now:
+                self._deadlines.remove((when, pod))
+                if pod.alive:
+                    self.lose(pod.kill(), self.now)
+                    pod.scraped = False
+
+    def stop(self, pod: Pod, now: float, shutdown: float) -> None:
+        """A planned end: no new requests, and what still runs after `shutdown` seconds is aborted. The target goes from
+        the list with the pod."""
+        pod.in_rotation = False
+        self._draining.append((pod, True))
+        self._deadlines.append((now + shutdown, pod))
+
+    def _endpoints(self) -> list[Pod]:
+        """Pods that the first leg of a request may go to."""
+        role = "prefill" if self.split else "both"
+        return [p for p in self.pods if p.spec.role == role and p.in_rotation]
 
     def _send(self, end: float) -> None:
         batch: list[tuple[float, Draft, Traffic]] = []
@@ -147,9 +179,22 @@ class Fleet:
     def _dispatch(self, now: float, draft: Draft, traffic: Traffic) -> None:
         attempt = Attempt(draft, now, traffic)
         traffic.in_flight += 1
-        router = self.router
-        router.stats.requests += 1
-        router.stats.running += 1
+        stats = self._stats(attempt)
+        stats.requests += 1
+        stats.running += 1
+        wanted = traffic.spec
+        for wait, whole in ((wanted.timeout, True), (wanted.first_token_timeout, False), (self.gateway.timeout, True)):
+            if wait:
+                self._serial += 1
+                heapq.heappush(self._timeouts, (now + wait, self._serial, whole, attempt))
+        self.gateway.receive(attempt, now)
+
+    def _stats(self, attempt: Attempt) -> ClassStats:
+        return self.router.stats.of(attempt.traffic.spec.tenant, attempt.traffic.spec.priority)
+
+    def _place(self, attempt: Attempt, now: float) -> None:
+        """A request may go: to the pod that the router chooses."""
+        router, draft = self.router, attempt.draft
         pod = router.choose(self.pods, draft, "prefill" if self.split else "both")
         if pod is None or not pod.alive:
             self._failed(attempt, now)
@@ -166,10 +211,6 @@ class Fleet:
             attempt.leg = request
         attempt.pod = pod
         pod.engine.submit(request, now)
-        wait = traffic.spec.timeout or traffic.spec.first_token_timeout
-        if wait:
-            self._serial += 1
-            heapq.heappush(self._timeouts, (now + wait, self._serial, attempt))
 
     def _request(self, attempt: Attempt, pod: Pod, now: float) -> Request:
         self._serial += 1
@@ -209,22 +250,30 @@ class Fleet:
             return
         attempt.over = True
         attempt.traffic.in_flight -= 1
-        stats = self.router.stats
+        stats = self._stats(attempt)
         stats.running -= 1
         stats.duration.observe(now - attempt.sent)
         if request.first >= 0:
             stats.ttft.observe(request.first - attempt.sent)
         if request.left or request.failed:
-            stats.errors += request.failed
+            if request.failed:
+                stats.failed("ModelServerError")
             self._retry(attempt, now)
 
-    def _failed(self, attempt: Attempt, now: float) -> None:
+    def _failed(self, attempt: Attempt, now: float, code: str = "ModelServerError") -> None:
         """No engine took or kept it."""
+        self._end(attempt)
+        self._stats(attempt).failed(code)
+        self._retry(attempt, now + 1.0)
+
+    def _refused(self, attempt: Attempt, now: float, code: str) -> None:
+        """The router turned it away."""
+        self._failed(attempt, now, code)
+
+    def _end(self, attempt: Attempt) -> None:
         attempt.over = True
         attempt.traffic.in_flight -= 1
-        self.router.stats.running -= 1
-        self.router.stats.errors += 1
-        self._retry(attempt, now + 1.0)
+        self._stats(attempt).running -= 1
 
     def _retry(self, attempt: Attempt, now: float) -> None:
         draft = attempt.draft
@@ -234,18 +283,21 @@ class Fleet:
 
     def _time_out(self, end: float) -> None:
         while self._timeouts and self._timeouts[0][0] < end:
-            now, _, attempt = heapq.heappop(self._timeouts)
+            now, _, whole, attempt = heapq.heappop(self._timeouts)
             request = attempt.leg
-            if attempt.over or request is None or attempt.pod is None:
+            if attempt.over:
                 continue
-            if not attempt.traffic.spec.timeout and request.first >= 0:
+            if request is None or attempt.pod is None:
+                self.gateway.gone(attempt, now)
+                self._end(attempt)
+                self._retry(attempt, now)
+                continue
+            if not whole and request.first >= 0:
                 continue
             held = request if request.engine is not None else attempt.first_leg
             engine = held.engine if held is not None else None
             if held is None or engine is None or engine.hung or not attempt.pod.alive:
-                attempt.over = True
-                attempt.traffic.in_flight -= 1
-                self.router.stats.running -= 1
+                self._end(attempt)
                 self._retry(attempt, now)
             else:
                 self._attempts[held.id] = attempt

@@ -1,5 +1,4 @@
-"""Pages beside the engines: dcgm-exporter, cAdvisor, the llm-d router, and inferdoc's reader of the balancedness
-log."""
+"""Pages beside the engines: dcgm-exporter, cAdvisor, and inferdoc's reader of the balancedness log."""
 
 from __future__ import annotations
 
@@ -8,9 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from inferdoc.simulate.fleet import Fleet
 from inferdoc.simulate.hardware import BANDWIDTH_SHARE, FLOP_SHARE, Roofline
-from inferdoc.simulate.items import Item, counter, gauge, histogram, labels
+from inferdoc.simulate.items import Item, counter, gauge, labels
 from inferdoc.simulate.pod import Pod
 
 COLLECT = 30.0
@@ -134,48 +132,7 @@ def cadvisor_items(pods: Sequence[Pod], now: float, namespace: str) -> Iterator[
         yield counter("container_cpu_cfs_throttled_periods_total", round(pod.engine.stats.cfs_held), where(pod))
 
 
-def router_items(fleet: Fleet, model_name: str, namespace: str) -> Iterator[Item]:
-    """The endpoint picker's page. Series with a label of an event are born with the first one."""
-    stats, pool = fleet.router.stats, labels(name="sim-pool")
-    request = labels(model_name=model_name, target_model_name=model_name, fairness_id="default", priority="0")
-    ready = [p for p in fleet.pods if p.in_rotation and p.alive]
-    if stats.requests:
-        yield counter("llm_d_epp_request_total", stats.requests, request)
-    if stats.errors:
-        found = tuple(sorted((*request, ("error_code", "ModelServerError"))))
-        yield counter("llm_d_epp_request_error_total", stats.errors, found)
-    yield histogram("llm_d_epp_request_duration_seconds", stats.duration, request)
-    yield gauge("llm_d_epp_request_running", stats.running, request)
-    streamed = tuple(sorted((*request, ("streaming", "true"))))
-    yield histogram("llm_d_epp_request_ttft_seconds", stats.ttft, streamed)
-    queues = [float(len(p.engine.waiting)) for p in ready]
-    yield gauge("llm_d_epp_average_kv_cache_utilization", _mean([p.engine.usage for p in ready]), pool)
-    yield gauge("llm_d_epp_average_queue_size", _mean(queues), pool)
-    yield gauge("llm_d_epp_average_running_requests", _mean([float(len(p.engine.running)) for p in ready]), pool)
-    yield gauge("llm_d_epp_ready_endpoints", len(ready), pool)
-    for pod, queue in zip(ready, queues, strict=True):
-        found = labels(name="sim-pool", model_server_endpoint=pod.name)
-        yield gauge("llm_d_epp_per_endpoint_queue_size", queue, found)
-    for name, chosen in sorted(stats.chosen.items()):
-        found = labels(
-            status="success", target_model_name=model_name, endpoint_name=name, namespace=namespace, port="8000"
-        )
-        yield counter("llm_d_epp_scheduler_attempts_total", chosen, found)
-    if stats.split:
-        found = labels(
-            plugin_name="pd",
-            plugin_type="disagg-profile-handler",
-            model_name=model_name,
-            decision_type="prefill-decode",
-        )
-        yield counter("llm_d_epp_disagg_decision_total", stats.split, found)
-
-
 def balancedness_items(pod: Pod, model_name: str, rng: np.random.Generator) -> Iterator[Item]:
     """What the engine's log says of its experts: mean over maximum of the tokens per rank, 0.94 to 0.99 when even."""
     value = min(1.0, float(rng.normal(0.95, 0.01)) / pod.health.hot)
     yield gauge("inferdoc_eplb_balancedness", round(value, 4), labels(model_name=model_name))
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values) if values else 0.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from inferdoc.simulate.scenario import Policy
-from inferdoc.simulate.stats import REQUEST, TTFT, Histogram
+from inferdoc.simulate.stats import Histogram
 from inferdoc.simulate.workload import Draft
 
 if TYPE_CHECKING:
@@ -18,43 +18,125 @@ SPILL = 1.5
 """A prefix's home is left for the least loaded pod when its load is so many times the mean, plus a few."""
 
 
+REFRESH = 0.05
+"""Seconds between two readings of an endpoint where nothing else is set (default of the llm-d router)."""
+DURATION = (
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60, 120,
+    180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600,
+)  # fmt: skip
+FIRST_TOKEN = DURATION[:24]
+"""Buckets of llm_d_epp_request_duration_seconds and llm_d_epp_request_ttft_seconds."""
+
+
+@dataclass
+class ClassStats:
+    """What the router counts of one class of requests (fairness id, priority). errors: by error code."""
+
+    requests: int = 0
+    running: int = 0
+    errors: dict[str, int] = field(default_factory=dict)
+    duration: Histogram = field(default_factory=lambda: Histogram(DURATION))
+    ttft: Histogram = field(default_factory=lambda: Histogram(FIRST_TOKEN))
+
+    def failed(self, code: str) -> None:
+        self.errors[code] = self.errors.get(code, 0) + 1
+
+
 @dataclass
 class RouterStats:
     """What the router counts of the requests that passed through it."""
 
-    requests: int = 0
-    errors: int = 0
-    running: int = 0
+    classes: dict[tuple[str, int], ClassStats] = field(default_factory=dict)
     split: int = 0
     chosen: dict[str, int] = field(default_factory=dict)
-    duration: Histogram = field(default_factory=lambda: Histogram(REQUEST))
-    ttft: Histogram = field(default_factory=lambda: Histogram(TTFT))
+    unplaced: int = 0
+    poll_errors: float = 0.0
+
+    def of(self, tenant: str, priority: int) -> ClassStats:
+        return self.classes.setdefault((tenant, priority), ClassStats())
+
+
+@dataclass(slots=True)
+class Seen:
+    """An endpoint when the router last read it, at `at` seconds."""
+
+    at: float
+    waiting: int = 0
+    running: int = 0
+    usage: float = 0.0
 
 
 @dataclass
 class Router:
     """polled: load of each pod when last polled, plus what was sent there since; pinned: share of the requests that a
-    wrong configuration sends to one pod whatever its load."""
+    wrong configuration sends to one pod whatever its load; refresh, in_flight: see RouterSpec; careful: what it read
+    of each pod is kept (seen), and what was sent there since (sent); blocked: share of the readings of a pod that
+    fail."""
 
     policy: Policy
     rng: np.random.Generator
     stats: RouterStats = field(default_factory=RouterStats)
     polled: dict[str, float] = field(default_factory=dict)
     pinned: tuple[str, float] | None = None
+    refresh: float = 0.0
+    in_flight: bool = True
+    careful: bool = False
+    seen: dict[str, Seen] = field(default_factory=dict)
+    sent: dict[str, int] = field(default_factory=dict)
+    blocked: dict[str, float] = field(default_factory=dict)
+    polls_per_second: float = 0.0
     _turn: dict[str, int] = field(default_factory=dict)
     _homes: dict[tuple[int, int, str], str] = field(default_factory=dict)
 
-    def poll(self, pods: list[Pod]) -> None:
-        """Read each pod's load; a hung engine still shows its last one."""
-        self.polled = {pod.name: float(pod.load()) for pod in pods}
+    def poll(self, pods: list[Pod], now: float, passed: float) -> None:
+        """Read each pod's load; a hung engine still shows its last one. passed: seconds since the last call."""
+        period = max(self.refresh, REFRESH)
+        self.polls_per_second = len(pods) / period
+        if not (self.careful or self.blocked or self.refresh > passed):
+            self.polled = {pod.name: float(pod.load()) for pod in pods}
+            return
+        self.careful = True
+        for pod in pods:
+            if self._reads(pod, now, passed, period):
+                self.polled[pod.name] = float(pod.load())
+                engine = pod.engine
+                self.seen[pod.name] = Seen(now, len(engine.waiting), len(engine.running), engine.usage)
+                self.sent[pod.name] = 0
+
+    def _reads(self, pod: Pod, now: float, passed: float, period: float) -> bool:
+        """Whether a reading of the pod succeeds in the time that has passed."""
+        seen = self.seen.get(pod.name)
+        first = now - self.refresh * float(self.rng.random()) if seen is None else seen.at
+        share = self.blocked.get(pod.name, 0.0)
+        if share:
+            tries = passed / period
+            self.stats.poll_errors += tries * share
+            if seen is None or self.rng.random() < share ** max(tries, 1e-9):
+                return False
+        if seen is None:
+            self.seen[pod.name] = Seen(first)
+            return True
+        return now - seen.at >= self.refresh - 1e-9
+
+    def age(self, pod: str, now: float) -> float:
+        """Seconds since the last good reading; between two of the usual ones none has passed that matters."""
+        seen = self.seen.get(pod)
+        if seen is None:
+            return float("inf")
+        fresh = self.refresh <= REFRESH and not self.blocked.get(pod)
+        return 0.0 if fresh else now - seen.at
 
     def choose(self, pods: list[Pod], draft: Draft, role: str) -> Pod | None:
         """A ready pod of the role, None where there is none."""
         ready = [p for p in pods if p.spec.role == role and p.in_rotation]
         if not ready:
+            self.stats.unplaced += 1
             return None
         pod = self._pinned(ready) or self._pick(ready, draft, role)
-        self.polled[pod.name] = self.polled.get(pod.name, 0.0) + 1.0
+        if self.in_flight:
+            self.polled[pod.name] = self.polled.get(pod.name, 0.0) + 1.0
+        if self.careful:
+            self.sent[pod.name] = self.sent.get(pod.name, 0) + 1
         self.stats.chosen[pod.name] = self.stats.chosen.get(pod.name, 0) + 1
         return pod
 

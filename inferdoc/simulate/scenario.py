@@ -14,6 +14,7 @@ import msgspec
 import yaml
 
 from inferdoc.errors import InferdocError
+from inferdoc.simulate.controllers import FlowSpec, ScaleOn, ScalerSpec
 from inferdoc.times import length_of
 
 Role = Literal["both", "prefill", "decode"]
@@ -70,6 +71,7 @@ class PoolSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     late: int = 0
     measured: Measured | None = None
     cold_start: float = 120.0
+    scaler: ScalerSpec | None = None
     version: str = "0.32"
 
 
@@ -120,16 +122,26 @@ class Stream(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     first_token_timeout: float | None = None
     retries: int = 0
     stop_share: float = 0.8
+    tenant: str = "default"
+    priority: int = 0
     start: float = 0.0
     stop: float | None = None
 
 
 class RouterSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """policy; detect: s until a dead pod leaves the rotation; handover: s between the two legs of a split request."""
+    """policy; detect: s until a dead pod leaves the rotation; handover: s between the two legs of a split request;
+    refresh: s between two readings of a pod (0: the default of llm-d, 50 ms); in_flight: it counts what it sent since;
+    cores: of its processor, 0 for as many as it wants; timeout: s after which the proxy in front cuts a request; flow:
+    flow control."""
 
     policy: Policy = "least-loaded"
     detect: float = 10.0
     handover: float = 0.003
+    refresh: float = 0.0
+    in_flight: bool = True
+    cores: float = 0.0
+    timeout: float | None = None
+    flow: FlowSpec | None = None
 
 
 class FaultSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -157,6 +169,13 @@ class FaultSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         "duplicate-target",
         "drop-series",
         "pause",
+        "poll",
+        "refresh",
+        "router-cores",
+        "gateway-timeout",
+        "unlabel",
+        "stop",
+        "scaler",
     ]
     at: float
     until: float | None = None
@@ -183,6 +202,9 @@ class FaultSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     after: float | None = None
     lost: float = 0.5
     families: tuple[str, ...] = ()
+    on: ScaleOn | None = None
+    most: int | None = None
+    window: float | None = None
 
 
 class Expect(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -203,6 +225,7 @@ class Exporters(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     dcgm_profiling: bool = False
     router: bool = True
     cadvisor: bool = True
+    kube: bool = False
 
 
 class Scenario(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -245,6 +268,14 @@ DURATIONS = frozenset(
         "wave",
         "cold_start",
         "lease",
+        "refresh",
+        "staleness",
+        "ttl",
+        "every",
+        "up_window",
+        "down_window",
+        "shutdown",
+        "window",
     }
 )
 """Fields that may be written as durations such as 90s or 10m."""

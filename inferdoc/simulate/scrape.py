@@ -12,8 +12,10 @@ from inferdoc.collect.samples import Page
 from inferdoc.simulate.fleet import Fleet
 from inferdoc.simulate.hardware import model
 from inferdoc.simulate.items import Item, Pages, gauge
-from inferdoc.simulate.machine_pages import Dcgm, balancedness_items, cadvisor_items, router_items
+from inferdoc.simulate.kube_page import kube_items
+from inferdoc.simulate.machine_pages import Dcgm, balancedness_items, cadvisor_items
 from inferdoc.simulate.pod import Pod
+from inferdoc.simulate.router_page import router_items
 from inferdoc.simulate.scenario import FaultSpec, Scenario
 from inferdoc.simulate.versions import at_version
 from inferdoc.simulate.vllm_page import vllm_items
@@ -55,6 +57,8 @@ class Scraper:
         self._discover()
         if self._scenario.exporters.router:
             self._add("llm-d-epp", "10.0.250.1:9090", "epp-0", self._router, lambda: True, lambda now: True)
+        if self._scenario.exporters.kube:
+            self._add("kube-state-metrics", "10.0.250.2:8080", "", self._kube, lambda: True, lambda now: True)
 
     @property
     def targets(self) -> list[Scraped]:
@@ -180,6 +184,9 @@ class Scraper:
 
     def _router(self, now: float) -> Iterator[Item]:
         return router_items(self.fleet, self.model_name(self.fleet.pods[0]), self._scenario.namespace)
+
+    def _kube(self, now: float) -> Iterator[Item]:
+        return kube_items(self.fleet, self._scenario.namespace)
 
     @staticmethod
     def model_name(pod: Pod) -> str:

@@ -1,0 +1,130 @@
+"""A horizontal pod autoscaler over one pool, and the cold start of the pods it asks for."""
+
+from __future__ import annotations
+
+from collections import deque
+from math import ceil
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from inferdoc.simulate.controllers import ScalerSpec
+from inferdoc.simulate.scenario import FaultSpec, PoolSpec
+
+if TYPE_CHECKING:
+    from inferdoc.simulate.fleet import Fleet
+    from inferdoc.simulate.pod import Pod
+
+SPREAD = 0.1
+"""Start-ups differ by this share of the usual time (own choice)."""
+
+
+class Autoscaler:
+    """move(now) looks every `every` seconds and sets the number of replicas as the controller of Kubernetes does: the
+    present number times metric over target, unless that is within the tolerance; the least recommendation of the
+    up-window, the largest of the down-window; within the limits. New pods are ready after the cold start of the pool,
+    pods without a GPU never; the newest go first."""
+
+    def __init__(self, fleet: Fleet, pool: PoolSpec) -> None:
+        assert pool.scaler is not None
+        self.pool = pool
+        self.spec: ScalerSpec = pool.scaler
+        self.desired = pool.pods
+        self.active = True
+        self.pending: list[Pod] = []
+        self._fleet = fleet
+        self._next = fleet.now + self.spec.every
+        self._starting: list[tuple[float, Pod]] = []
+        self._advice: deque[tuple[float, int]] = deque([(fleet.now, pool.pods)])
+        self._rng = np.random.default_rng([fleet.scenario.seed, 23])
+        self._busy: dict[str, float] = {}
+
+    @property
+    def replicas(self) -> list[Pod]:
+        """Pods that the deployment counts, ready or not."""
+        starting = [pod for _, pod in self._starting]
+        return [*self.ready, *starting, *self.pending]
+
+    @property
+    def ready(self) -> list[Pod]:
+        return [p for p in self._fleet.pods if p.spec.name == self.pool.name and p.alive and p.in_rotation]
+
+    def change(self, fault: FaultSpec | None) -> None:
+        """Other settings from now on; None: those it began with."""
+        assert self.pool.scaler is not None
+        spec = self.pool.scaler
+        if fault is not None:
+            spec = msgspec.structs.replace(
+                self.spec,
+                on=fault.on or self.spec.on,
+                most=self.spec.most if fault.most is None else fault.most,
+                down_window=self.spec.down_window if fault.window is None else fault.window,
+            )
+        self.spec = spec
+
+    def move(self, now: float) -> None:
+        """What is due at `now`: pods that become ready, and a look at the metric."""
+        for due, pod in list(self._starting):
+            if due <= now:
+                self._starting.remove((due, pod))
+                pod.restart(now)
+                pod.in_rotation = pod.scraped = True
+        if now < self._next:
+            return
+        self._next += self.spec.every
+        advised = self._advised()
+        self.active = advised is not None
+        if advised is None:
+            return
+        self._advice.append((now, min(max(advised, self.spec.least), self.spec.most)))
+        oldest = now - max(self.spec.down_window, self.spec.up_window)
+        while self._advice[0][0] < oldest:
+            self._advice.popleft()
+        floor = max(n for at, n in self._advice if at >= now - self.spec.down_window)
+        ceiling = min(n for at, n in self._advice if at >= now - self.spec.up_window)
+        self._set(min(max(self.desired, ceiling), floor), now)
+
+    def _advised(self) -> int | None:
+        """The number that the metric asks for; None where it has no value."""
+        ready, spec = self.ready, self.spec
+        if spec.on == "missing" or not ready:
+            return None
+        if spec.on == "in-flight":
+            flow = self._fleet.gateway.flow
+            value = (sum(p.engine.load for p in ready) + (flow.held if flow else 0)) / spec.target
+        else:
+            value = sum(self._share_busy(p) for p in ready) / spec.target
+        if abs(value / len(ready) - 1.0) <= spec.tolerance:
+            return self.desired
+        return ceil(value - 1e-9)
+
+    def _share_busy(self, pod: Pod) -> float:
+        """Share of the time since the last look in which the GPU had any work."""
+        busy = pod.engine.stats.busy
+        before = self._busy.get(pod.name, busy)
+        self._busy[pod.name] = busy
+        return min(1.0, max(0.0, busy - before) / self.spec.every)
+
+    def _set(self, wanted: int, now: float) -> None:
+        self.desired = wanted
+        fleet, have = self._fleet, len(self.replicas)
+        for _ in range(wanted - have):
+            pod = fleet.add_pod(self.pool.name, ready=False)
+            pod.alive = pod.scraped = False
+            if self.spec.room and len(self.replicas) >= self.spec.room:
+                self.pending.append(pod)
+                continue
+            factor = 1.0 + SPREAD * float(self._rng.uniform(-1, 1))
+            self._starting.append((now + self.pool.cold_start * factor, pod))
+        for _ in range(have - wanted):
+            self._remove(now)
+
+    def _remove(self, now: float) -> None:
+        """The pods that serve nobody yet go first, then the newest."""
+        if self.pending:
+            self.pending.pop()
+        elif self._starting:
+            self._starting.pop()
+        elif self.ready:
+            self._fleet.stop(self.ready[-1], now, self.spec.shutdown)

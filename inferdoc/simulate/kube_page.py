@@ -1,0 +1,64 @@
+"""The page of kube-state-metrics: pods, deployments and autoscalers of the simulated namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from inferdoc.simulate.autoscaler import Autoscaler
+from inferdoc.simulate.fleet import Fleet
+from inferdoc.simulate.items import Item, counter, gauge, labels
+from inferdoc.simulate.pod import Pod
+
+CONDITIONS = ("AbleToScale", "ScalingActive", "ScalingLimited")
+
+
+def kube_items(fleet: Fleet, namespace: str) -> Iterator[Item]:
+    """Every series, all samples of a metric together. Pods that are gone have none."""
+    waiting = {pod.name for scaler in fleet.scalers for pod in scaler.replicas if not pod.alive}
+    unplaced = {pod.name for scaler in fleet.scalers for pod in scaler.pending}
+    pods = [pod for pod in fleet.pods if pod.scraped or pod.alive or pod.name in waiting]
+    for pod in pods:
+        running = pod.alive or (pod.name in waiting and pod.name not in unplaced)
+        for phase in ("Pending", "Running"):
+            yield gauge("kube_pod_status_phase", running == (phase == "Running"), _pod(pod, namespace, phase=phase))
+    for pod in pods:
+        for answer in ("false", "true"):
+            ready = pod.alive and pod.in_rotation
+            yield gauge("kube_pod_status_ready", ready == (answer == "true"), _pod(pod, namespace, condition=answer))
+    for pod in pods:
+        if pod.name in unplaced:
+            yield gauge("kube_pod_status_unschedulable", 1, _pod(pod, namespace))
+    for pod in pods:
+        yield counter("kube_pod_container_status_restarts_total", 0, _pod(pod, namespace, container="vllm"))
+    yield from _deployments(fleet, namespace)
+    yield from _scalers(fleet, namespace)
+
+
+def _deployments(fleet: Fleet, namespace: str) -> Iterator[Item]:
+    for pool in fleet.scenario.pools:
+        ready = sum(p.alive and p.in_rotation for p in fleet.pods if p.spec.name == pool.name)
+        yield gauge("kube_deployment_status_replicas_ready", ready, labels(namespace=namespace, deployment=pool.name))
+
+
+def _scalers(fleet: Fleet, namespace: str) -> Iterator[Item]:
+    def where(scaler: Autoscaler, **more: str) -> tuple[tuple[str, str], ...]:
+        return labels(namespace=namespace, horizontalpodautoscaler=scaler.pool.name, **more)
+
+    start = "kube_horizontalpodautoscaler"
+    for scaler in fleet.scalers:
+        yield gauge(f"{start}_status_current_replicas", len(scaler.replicas), where(scaler))
+    for scaler in fleet.scalers:
+        yield gauge(f"{start}_status_desired_replicas", scaler.desired, where(scaler))
+    for scaler in fleet.scalers:
+        yield gauge(f"{start}_spec_max_replicas", scaler.spec.most, where(scaler))
+    for scaler in fleet.scalers:
+        limited = scaler.desired >= scaler.spec.most
+        states = {"AbleToScale": True, "ScalingActive": scaler.active, "ScalingLimited": limited}
+        for condition in CONDITIONS:
+            for status in ("true", "false", "unknown"):
+                holds = status == ("true" if states[condition] else "false")
+                yield gauge(f"{start}_status_condition", holds, where(scaler, condition=condition, status=status))
+
+
+def _pod(pod: Pod, namespace: str, **more: str) -> tuple[tuple[str, str], ...]:
+    return labels(namespace=namespace, pod=pod.name, **more)
