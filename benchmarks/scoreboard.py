@@ -149,7 +149,7 @@ def _score(scenario: Scenario, group: str, kind: str, targets: list[Scraped], pa
         expect.cause,
         expect.accepts,
         found,
-        harmful,
+        bool(harmful),
         scenario.duration / 3600,
         scenario.scrape,
         [finding.certainty for finding in answer.findings],

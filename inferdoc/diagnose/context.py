@@ -21,7 +21,7 @@ class Outcome:
 
     first, last: steps between which it holds (None for what has no beginning, such as a flag that is present);
     baseline, observed, threshold in `unit`; text: the observation in words; missing: signals that are absent;
-    from_start: it held from the first step, so its beginning is unknown.
+    from_start: it held from the first step, so its beginning is unknown; ahead: it is extrapolated, not there yet.
     """
 
     holds: bool | None
@@ -37,6 +37,7 @@ class Outcome:
     missing: tuple[str, ...] = ()
     from_start: bool = False
     parts: tuple[Outcome, ...] = ()
+    ahead: bool = False
 
     def about(self, entity: str) -> Outcome:
         """The same, said of another entity."""

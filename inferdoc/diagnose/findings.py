@@ -23,6 +23,7 @@ from inferdoc.diagnose.model import (
     NotJudged,
     RuledOut,
     Scope,
+    StageBegan,
     StageReached,
     stamp,
 )
@@ -77,10 +78,10 @@ class FindingMaker:
         recipe, view = cause.recipe, self.context.view
         going = ongoing(cause.last, self.context)
         match = cause.best
-        stage = None
-        if match.stage is not None:
-            began = None if match.stage.first is None else stamp(view.time_at(match.stage.first))
-            stage = StageReached(match.stage.number, len(recipe.stages), match.stage.name, began)
+        began = [StageBegan(r.number, r.name, self._at(r.first)) for r in match.stages]
+        stage = (
+            StageReached(began[-1].index, len(recipe.stages), began[-1].name, began[-1].began, began) if began else None
+        )
         return Finding(
             id=recipe.id,
             title=recipe.title,
@@ -105,7 +106,11 @@ class FindingMaker:
             runbook=recipe.id,
             runbook_url=self.links.runbook(recipe.id),
             dashboard_url=self.links.dashboard(cause),
+            imminent=all(m.imminent for m in cause.matches),
         )
+
+    def _at(self, step: int | None) -> str | None:
+        return None if step is None else stamp(self.context.view.time_at(step))
 
     def _scope(self, cause: Cause) -> Scope:
         pods = list(dict.fromkeys(m.unit.member.pod for m in cause.matches))

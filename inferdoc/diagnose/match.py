@@ -47,14 +47,13 @@ class Match:
     evidence: list[Evidence]
     certainty: Certainty
     doubts: list[str] = field(default_factory=list)
-    stage: Reached | None = None
+    stages: list[Reached] = field(default_factory=list)
     critical: bool = False
 
     @property
-    def harm_first(self) -> int:
-        """The first step at which harm shows."""
-        begins = [e.outcome.first for e in self.evidence if e.role == "harm" and e.outcome.first is not None]
-        return min(begins, default=self.onset)
+    def imminent(self) -> bool:
+        """No harm is there yet: all of it is extrapolated."""
+        return all(e.outcome.ahead for e in self.evidence if e.role == "harm")
 
 
 @dataclass
@@ -104,8 +103,9 @@ def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
     proof = [o for o in (evaluate(c, inside, unit) for c in recipe.proof) if o.holds]
     evidence += [Evidence("support", o) for o in proof]
     match = Match(recipe, unit, onset, last, from_start, evidence, "likely", doubts)
-    match.certainty = _certainty(recipe, match, bool(proof), inside)
-    match.stage = _stage(recipe, inside, unit)
+    hurt_before = _hurt_before(recipe, context.at(None, last), unit, onset)
+    match.certainty = _certainty(recipe, match, bool(proof), inside, hurt_before)
+    match.stages = _stages(recipe, inside, unit)
     match.critical = recipe.critical_when is not None and bool(evaluate(recipe.critical_when, inside, unit).holds)
     return Verdict(recipe, unit, match, had_symptoms=True)
 
@@ -159,13 +159,22 @@ def _episode(symptoms: list[Outcome], context: Context) -> tuple[int, int, bool]
     return min((o.first for o in known if o.first is not None), default=0), last, True
 
 
-def _certainty(recipe: Recipe, match: Match, proved: bool, context: Context) -> Certainty:
+def _hurt_before(recipe: Recipe, context: Context, unit: Unit, onset: int) -> bool:
+    """Whether every harm that shows began before the mechanism did, by more than two rate windows can blur."""
+    begins = [
+        outcome.first
+        for outcome in (evaluate(c, context, unit) for c in recipe.harm if not _needs_split(c))
+        if outcome.holds and outcome.first is not None and not outcome.from_start
+    ]
+    return bool(begins) and max(begins) + 2 * context.clock.window_steps < onset
+
+
+def _certainty(recipe: Recipe, match: Match, proved: bool, context: Context, hurt_before: bool) -> Certainty:
     """proven: every rival was looked at, the mechanism came before the harm, and (where the recipe asks for it) the
     proof is there. possible: the recipe can say no more, or an optional signal is absent."""
     order: tuple[Certainty, ...] = ("possible", "likely", "proven")
     level = 2
-    slack = context.clock.window_steps
-    if match.doubts or match.from_start or match.harm_first + slack < match.onset:
+    if match.doubts or match.from_start or hurt_before:
         level = 1
     if recipe.support and not any(e.role == "support" for e in match.evidence):
         level = min(level, 1)
@@ -179,11 +188,7 @@ def _certainty(recipe: Recipe, match: Match, proved: bool, context: Context) -> 
     return order[min(level, order.index(recipe.most_certain))]
 
 
-def _stage(recipe: Recipe, context: Context, unit: Unit) -> Reached | None:
-    """The furthest stage whose condition holds."""
-    reached = None
-    for number, stage in enumerate(recipe.stages, start=1):
-        outcome = evaluate(stage.when, context, unit)
-        if outcome.holds:
-            reached = Reached(number, stage.name, outcome.first)
-    return reached
+def _stages(recipe: Recipe, context: Context, unit: Unit) -> list[Reached]:
+    """The stages whose condition holds, in their order."""
+    outcomes = [(number, stage, evaluate(stage.when, context, unit)) for number, stage in enumerate(recipe.stages, 1)]
+    return [Reached(number, stage.name, outcome.first) for number, stage, outcome in outcomes if outcome.holds]

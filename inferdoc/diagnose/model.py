@@ -77,11 +77,20 @@ class EvidenceItem(msgspec.Struct):
     query: str | None
 
 
+class StageBegan(msgspec.Struct):
+    index: int
+    name: str
+    began: str | None
+
+
 class StageReached(msgspec.Struct):
+    """The stage a cause is in, and when each stage that shows began."""
+
     index: int
     of: int
     name: str
     began: str | None = None
+    reached: list[StageBegan] = []
 
 
 class Change(msgspec.Struct):
@@ -105,6 +114,8 @@ class NextStep(msgspec.Struct):
 
 
 class Finding(msgspec.Struct):
+    """One root. imminent: nothing hurts yet; the harm is extrapolated, and its evidence says when."""
+
     id: str
     title: str
     severity: Severity
@@ -125,6 +136,7 @@ class Finding(msgspec.Struct):
     runbook: str
     runbook_url: str | None
     dashboard_url: str | None
+    imminent: bool = False
 
 
 class NotJudged(msgspec.Struct):

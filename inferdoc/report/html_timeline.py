@@ -52,10 +52,9 @@ def _moments(answer: Diagnosis) -> Iterator[Moment]:
         for item in finding.evidence:
             if item.role == "harm" and item.since is not None:
                 yield Moment(item.since, "harm begins", item.entity, item.statement)
-        if finding.stage is not None and finding.stage.began is not None:
-            stage = finding.stage
-            detail = f"{finding.id}: stage {stage.index} of {stage.of}, {stage.name}"
-            yield Moment(finding.stage.began, "stage", where, detail)
+        for stage in finding.stage.reached if finding.stage is not None else []:
+            if stage.began is not None:
+                yield Moment(stage.began, "stage", where, f"{finding.id}: stage {stage.index}, {stage.name}")
         if finding.ended is not None:
             yield Moment(finding.ended, "ended", where, f"{finding.id}: {finding.title}")
     for change in answer.changes:
@@ -132,8 +131,9 @@ def _lane(finding: Finding, x: Scale, top: float) -> Iterator[str]:
     yield f'<text class="at-onset" x="{number(at)}" y="{number(line)}" text-anchor="{anchor}">{label}</text>'
     for since in dict.fromkeys(e.since for e in finding.evidence if e.role == "harm" and e.since is not None):
         yield _triangle("mark-harm", x(seconds(since)), top, f"harm begins {clock(since)}")
-    if finding.stage is not None and finding.stage.began is not None:
-        yield _triangle("mark-stage", x(seconds(finding.stage.began)), top, f"stage: {finding.stage.name}")
+    for stage in finding.stage.reached if finding.stage is not None else []:
+        if stage.began is not None:
+            yield _triangle("mark-stage", x(seconds(stage.began)), top, f"stage: {stage.name}")
 
 
 def _triangle(kind: str, at: float, top: float, hint: str) -> str:

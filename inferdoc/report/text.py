@@ -8,7 +8,7 @@ from datetime import datetime
 
 import click
 
-from inferdoc.diagnose.model import Diagnosis, Finding, PhaseSplit
+from inferdoc.diagnose.model import Diagnosis, Finding, PhaseSplit, StageReached
 from inferdoc.diagnose.words import figure
 
 WIDTH = 110
@@ -77,7 +77,7 @@ def _finding(number: int, finding: Finding, verbose: bool, paint: Callable[..., 
     where += [f"all with {name} {value}, which no like pod has" for name, value in scope.shared.items()]
     yield from _wrap(", ".join(part for part in where if part), "   ")
     if finding.stage:
-        yield f"   stage {finding.stage.index} of {finding.stage.of}: {finding.stage.name}"
+        yield from _stage(finding.stage)
     for role in ("harm", "symptom", "support"):
         items = [e for e in finding.evidence if e.role == role]
         if not items or (role == "support" and not verbose):
@@ -86,7 +86,8 @@ def _finding(number: int, finding: Finding, verbose: bool, paint: Callable[..., 
         for i, item in enumerate(shown):
             since = f"  since {clock(item.since)}" if item.since and verbose else ""
             who = f" [{item.entity}]" if len(scope.pods) > 1 or item.entity not in scope.pods else ""
-            yield from _wrap(f"{item.statement}{who}{since}", f"   {role if i == 0 else '':<8} ")
+            word = "near" if role == "harm" and finding.imminent else role
+            yield from _wrap(f"{item.statement}{who}{since}", f"   {word if i == 0 else '':<8} ")
     if finding.change:
         yield from _wrap(f"{finding.change.detail} ({finding.change.kind}, {clock(finding.change.at)})", "   changed  ")
     if finding.effects:
@@ -100,6 +101,14 @@ def _finding(number: int, finding: Finding, verbose: bool, paint: Callable[..., 
             if step.command:
                 yield f"               $ {step.command}"
     yield f"   runbook  {finding.runbook_url or f'inferdoc runbook {finding.runbook}'}"
+
+
+def _stage(stage: StageReached) -> Iterator[str]:
+    """The stage it is in, and when each that shows began."""
+    yield from _wrap(f"{stage.index} of {stage.of}: {stage.name}", "   stage    ")
+    if len(stage.reached) > 1:
+        began = [f"{s.index} at {clock(s.began)[11:19]}" for s in stage.reached if s.began]
+        yield from _wrap(f"stages began: {', '.join(began)}", "            ")
 
 
 def _wrap(words: str, lead: str) -> list[str]:

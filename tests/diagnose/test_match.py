@@ -9,7 +9,7 @@ from inferdoc.catalogue.recipe import Stage
 from inferdoc.config import SloSection
 from inferdoc.diagnose.judge import can_judge, judge, ongoing
 from inferdoc.diagnose.match import judge_recipe
-from tests.diagnose.frames import CALM, STEP_S, N, catalogue, recipe, scene, step, unit_of, when
+from tests.diagnose.frames import CALM, STEP_S, N, catalogue, recipe, scene, step, unit_of, when, wobble
 
 JUMP, FLAT = step(10, 30), np.full(N, 10.0)
 LATE = step(0.1, 0.4, at=CALM + 3)
@@ -35,7 +35,7 @@ def test_symptoms_and_harm_make_a_match():
     found = verdict(recipe(symptoms=[SYMPTOM], harm=[HARM]), load=JUMP, latency=LATE)
     assert found.match is not None and found.against == "" and found.missing == ()
     assert (found.match.onset, found.match.last) == (CALM, N - 1)
-    assert found.match.harm_first == CALM + 3
+    assert found.match.evidence[1].outcome.first == CALM + 3
     assert [e.role for e in found.match.evidence] == ["symptom", "harm"]
 
 
@@ -155,7 +155,7 @@ def test_the_furthest_stage_counts():
         ({"queue": step(1, 9, at=CALM + 9)}, 2, "queues", CALM + 9),
         ({"speed": step(10, 1, at=CALM + 15)}, 3, "collapses", CALM + 15),
     ):
-        stage = verdict(cause, load=JUMP, latency=LATE, **more).match.stage
+        stage = verdict(cause, load=JUMP, latency=LATE, **more).match.stages[-1]
         assert (stage.number, stage.name, stage.first) == (number, name, first)
 
 
@@ -278,3 +278,19 @@ def test_an_episode_lasts_while_the_calm_since_is_short():
 )
 def test_judging_needs_traffic_and_a_signal_of_progress_or_latency(rows, able):
     assert can_judge(scene(rows)) is able
+
+
+def test_harm_that_is_only_extrapolated_is_marked():
+    slope = np.concatenate([wobble(np.full(CALM, 0.2)), 0.2 + 0.006 * np.arange(N - CALM)])
+    near = when("load", reaches=0.95, within="10m")
+    match = verdict(recipe(symptoms=[when("load", rises=1.2)], harm=[near]), load=slope).match
+    assert match is not None and match.imminent
+    both = recipe(symptoms=[when("load", rises=1.2)], harm=[near, when("latency", above=0.3)])
+    assert not verdict(both, load=slope, latency=LATE).match.imminent
+
+
+def test_harm_long_before_the_mechanism_is_not_proven():
+    cause = recipe(symptoms=[SYMPTOM], harm=[when("latency", above=0.3)])
+    late = step(10, 30, at=CALM + 30)
+    assert certainty(cause, load=late, latency=step(0.1, 0.4, at=CALM + 32)) == "proven"
+    assert certainty(cause, load=late, latency=step(0.1, 0.4, at=CALM)) == "likely"

@@ -37,7 +37,9 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
         if holds
         else f"does not meet {figure(limit, measure)} soon"
     )
-    outcome = Outcome(holds, text, signal, unit.name, measure, baseline=early, observed=now, threshold=limit)
+    outcome = Outcome(
+        holds, text, signal, unit.name, measure, baseline=early, observed=now, threshold=limit, ahead=True
+    )
     return outcome.during(start, context.view.steps - 1)
 
 
