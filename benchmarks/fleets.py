@@ -1,8 +1,8 @@
 """Large fleets for the benchmarks: a simulated fleet of sixteen pods, grown to hundreds.
 
-Every pod is a copy of one of sixteen simulated pods under its own name, node and address, scraped at its own moment of the
-interval, with counters and whole gauges scaled by a factor of its own (0.8 to 1.25). So no two pods hold the same numbers,
-and what compresses well is what compresses well in one pod.
+Every pod is a copy of one of sixteen simulated pods under its own name, node and address, scraped at its own moment of
+the interval, with counters and whole gauges scaled by a factor of its own (0.8 to 1.25). So no two pods hold the same
+numbers, and what compresses well is what compresses well in one pod.
 """
 
 from __future__ import annotations
@@ -61,9 +61,7 @@ def _number(target: Scraped) -> int:
     return int(found.group(2)) if found else 0
 
 
-def _copied(
-    target: Scraped, copy: int, layouts: dict[bytes, tuple[Layout, np.ndarray]], interval_ms: int
-) -> Scraped:
+def _copied(target: Scraped, copy: int, layouts: dict[bytes, tuple[Layout, np.ndarray]], interval_ms: int) -> Scraped:
     labels = {name: _renamed(value, copy) for name, value in target.labels.items()}
     token = zlib.crc32(repr(labels).encode())
     factor = float(np.exp(np.random.default_rng(token).uniform(np.log(0.8), np.log(1.25)))) if copy else 1.0

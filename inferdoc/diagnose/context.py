@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,9 +10,14 @@ import numpy as np
 from inferdoc.catalogue.recipe import Condition
 from inferdoc.catalogue.signal import Signal, Tiers
 from inferdoc.config import SloSection
-from inferdoc.diagnose.excursion import DEFAULT_SHARE, Clock, Excursion, Rule, find
+from inferdoc.diagnose.excursion import DEFAULT_SHARE, Clock, Excursion, Rule, find, resting
+from inferdoc.diagnose.order import median, medians_of_others
 from inferdoc.diagnose.view import Unit, View
+from inferdoc.fleet.members import Pool
 from inferdoc.times import length_of
+
+MOST_TOGETHER = 64
+"""Groups of outcomes kept at once: of 512 units each a quarter of a megabyte."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,9 @@ class Context:
     split: int | None = None
     last: int | None = None
     slo: tuple[SloSection, ...] = ()
-    _found: dict[tuple[str, Unit, Rule], Excursion | None] = field(default_factory=dict)
+    _found: dict[tuple[str, Rule], dict[Unit, Excursion | None]] = field(default_factory=dict)
+    _usual: dict[tuple[str, Pool], dict[Unit, np.ndarray]] = field(default_factory=dict)
+    _together: dict[tuple[object, ...], list[Outcome]] = field(default_factory=dict)
 
     def at(self, split: int | None, last: int | None) -> Context:
         """The same context with a split chosen; what was found before is shared."""
@@ -85,11 +92,40 @@ class Context:
 
     def excursion(self, signal: str, unit: Unit, rule: Rule) -> Excursion | None:
         """The earliest sustained excursion of a unit's signal, found once."""
-        key = (signal, unit, rule)
-        if key not in self._found:
+        found = self._found.get((signal, rule))
+        if found is None:
+            units, values = self.view.stack(signal)
+            found = self._found[signal, rule] = {}
+            if units:
+                found |= dict.fromkeys([units[i] for i in np.flatnonzero(resting(values, rule, self.clock))])
+        if unit not in found:
             series = self.view.get(unit, signal)
-            self._found[key] = None if series is None else find(series.values, rule, self.clock, series.counts)
-        return self._found[key]
+            found[unit] = None if series is None else find(series.values, rule, self.clock, series.counts)
+        return found[unit]
+
+    def usual(self, signal: str, unit: Unit) -> np.ndarray | None:
+        """What its like show beside a unit, at every step the median: float64[T]; None without any like it."""
+        known = self._usual.get((signal, unit.member.pool))
+        if known is None:
+            rows = {u: s.values for u in self.view.like(unit) if (s := self.view.get(u, signal)) is not None}
+            known = self._usual[signal, unit.member.pool] = {}
+            if len(rows) > 1:
+                known |= zip(rows, medians_of_others(np.vstack(list(rows.values()))), strict=True)
+        return known.get(unit)
+
+    def together(self, condition: Condition, group: Sequence[Unit], judge: Judge) -> list[Outcome]:
+        """The outcome of a condition on every unit of a group (a list that the view keeps), worked out once for all who
+        ask with the same split."""
+        key = (id(group), condition, self.split, self.last)
+        if key not in self._together:
+            if len(self._together) >= MOST_TOGETHER:
+                self._together.clear()
+            self._together[key] = [judge(condition, self, unit) for unit in group]
+        return self._together[key]
+
+
+Judge = Callable[[Condition, Context, Unit], Outcome]
+"""Evaluates one kind of condition on one unit."""
 
 
 def absent(signal: str, unit: Unit) -> Outcome:
@@ -106,4 +142,4 @@ def rule_asked(condition: Condition, ratio: float, by: float = 0.0) -> Rule:
 def quiet(values: np.ndarray) -> float | None:
     """The median of the finite values, or None."""
     finite = values[np.isfinite(values)]
-    return float(np.median(finite)) if len(finite) else None
+    return median(finite) if len(finite) else None

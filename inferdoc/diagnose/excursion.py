@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from inferdoc.diagnose.order import median, percentiles, row_percentile
+
 SIGMAS = 3.0
 STANDARD_ERRORS = 2.0
 MIN_CALM_SECONDS, MIN_CALM_SCRAPES = 45.0, 15
@@ -20,6 +22,8 @@ MIN_OBSERVATIONS = 20
 DEFAULT_SHARE = 0.5
 IQR_TO_SIGMA = 1.349
 """Interquartile range of a normal distribution in sigmas."""
+LOWEST = 0.05
+"""Where even the extreme is not the ratio away from this quantile, nothing can be outside any calm part."""
 
 
 @dataclass(frozen=True)
@@ -83,11 +87,12 @@ class Excursion:
 
 def calm_band(calm: np.ndarray, rule: Rule) -> tuple[float, float]:
     """(median, limit) of the finite calm values under a rule."""
-    low, median, high = np.percentile(calm, (25, 50, 75))
+    ranked = np.sort(calm)
+    low, middle, high = percentiles(ranked, (0.25, 0.5, 0.75))
     spread = SIGMAS * (high - low) / IQR_TO_SIGMA
     if rule.up:
-        return float(median), float(max(median * rule.ratio, median + spread, median + rule.by, calm.max()))
-    return float(median), float(min(median * rule.ratio, median - spread, median - rule.by, calm.min()))
+        return middle, max(middle * rule.ratio, middle + spread, middle + rule.by, float(ranked[-1]))
+    return middle, min(middle * rule.ratio, middle - spread, middle - rule.by, float(ranked[0]))
 
 
 def find(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None = None) -> Excursion | None:
@@ -101,7 +106,7 @@ def find(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None
     earliest = max(clock.lead, first + clock.least_calm)
     if earliest >= len(values):
         return None
-    if not _can_leave(values[finite], rule):
+    if not _can_leave(np.sort(values[finite]), rule):
         return None
     candidates = np.flatnonzero(finite[earliest:] & (signed[earliest:] > record[earliest - 1 : -1])) + earliest
     for start in candidates:
@@ -111,15 +116,29 @@ def find(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None
     return None
 
 
-def _can_leave(finite: np.ndarray, rule: Rule) -> bool:
-    """A cheap refusal: the extreme is not even the ratio away from the quartile of the whole."""
+def _can_leave(ranked: np.ndarray, rule: Rule) -> bool:
+    """A cheap refusal: the extreme is not even the ratio away from the lowest values of the whole."""
     if rule.up:
-        return float(finite.max()) > max(
-            float(np.percentile(finite, 5)) * rule.ratio, float(np.percentile(finite, 5)) + rule.by
-        )
-    return float(finite.min()) < min(
-        float(np.percentile(finite, 95)) * rule.ratio, float(np.percentile(finite, 95)) - rule.by
-    )
+        (usual,) = percentiles(ranked, (LOWEST,))
+        return float(ranked[-1]) > max(usual * rule.ratio, usual + rule.by)
+    (usual,) = percentiles(ranked, (1 - LOWEST,))
+    return float(ranked[0]) < min(usual * rule.ratio, usual - rule.by)
+
+
+def resting(values: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:
+    """bool[rows]: in which rows of float64[rows, T] `find` has nothing to find, by its cheap refusals alone."""
+    finite = np.isfinite(values)
+    counts = finite.sum(axis=1)
+    ranked = np.sort(np.where(finite, values, np.nan), axis=1)
+    usual = row_percentile(ranked, counts, LOWEST if rule.up else 1 - LOWEST)
+    last = np.maximum(counts - 1, 0)[:, np.newaxis]
+    with np.errstate(invalid="ignore"):
+        if rule.up:
+            extreme = np.take_along_axis(ranked, last, axis=1)[:, 0]
+            leaves = extreme > np.maximum(usual * rule.ratio, usual + rule.by)
+        else:
+            leaves = ranked[:, 0] < np.minimum(usual * rule.ratio, usual - rule.by)
+    return np.asarray((counts < clock.out_steps) | ~leaves)
 
 
 def against(
@@ -131,7 +150,7 @@ def against(
     calm = before[np.isfinite(before)]
     if len(calm) < max(3, clock.calm_steps // 4) or split < clock.calm_steps:
         return None
-    median, band = calm_band(calm, rule)
+    middle, band = calm_band(calm, rule)
     after = values[split:]
     with np.errstate(invalid="ignore"):
         out = np.isfinite(after) & ((after > band) if rule.up else (after < band))
@@ -148,7 +167,7 @@ def against(
     mask[split:] = out
     mask[: split + start] = False
     mask[split + last + 1 :] = False
-    return Excursion(split + start, split + last, median, band, float(np.median(values[mask])), mask)
+    return Excursion(split + start, split + last, middle, band, median(values[mask]), mask)
 
 
 def _sustained(out: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -> tuple[int | None, int | None]:

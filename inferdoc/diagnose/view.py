@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from inferdoc.catalogue.signal import WIDE, Signal
-from inferdoc.fleet.members import Fleet, Member
+from inferdoc.fleet.members import Fleet, Member, Pool, gpu_owner
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from inferdoc.source.reads import Grid
 
@@ -19,6 +19,9 @@ class Unit:
 
     member: Member
     engine: str
+
+    def __hash__(self) -> int:
+        return hash((self.member.key, self.engine))
 
     @property
     def name(self) -> str:
@@ -47,8 +50,12 @@ class View:
     units: list[Unit] = field(default_factory=list)
     lead: Grid | None = None
     wide: Mapping[str, bool] = field(default_factory=dict)
-    _rows: dict[tuple[str, Unit], Series | None] = field(default_factory=dict)
+    _rows: dict[str, dict[Unit, Series | None]] = field(default_factory=dict)
     _index: dict[str, dict[tuple[tuple[str, str, str], str], int]] = field(default_factory=dict)
+    _gpus: dict[str, dict[str, dict[str, np.ndarray]]] = field(default_factory=dict)
+    _stacks: dict[str, tuple[list[Unit], np.ndarray]] = field(default_factory=dict)
+    _groups: dict[Pool | tuple[object, ...], list[Unit]] = field(default_factory=dict)
+    _places: dict[Unit, int] = field(default_factory=dict)
 
     @property
     def steps(self) -> int:
@@ -79,10 +86,20 @@ class View:
 
     def get(self, unit: Unit, signal: str) -> Series | None:
         """The series of a signal of a unit, or None."""
-        key = (signal, unit)
-        if key not in self._rows:
-            self._rows[key] = self._find(unit, signal)
-        return self._rows[key]
+        rows = self._rows.get(signal)
+        if rows is None:
+            rows = self._rows[signal] = {}
+        if unit not in rows:
+            rows[unit] = self._find(unit, signal)
+        return rows[unit]
+
+    def stack(self, signal: str) -> tuple[list[Unit], np.ndarray]:
+        """The units that have a signal, and its values: float64[units, T]."""
+        if signal not in self._stacks:
+            rows = {unit: s.values for unit in self.units if (s := self.get(unit, signal)) is not None}
+            values = np.vstack(list(rows.values())) if rows else np.empty((0, self.steps))
+            self._stacks[signal] = (list(rows), values)
+        return self._stacks[signal]
 
     def _find(self, unit: Unit, signal: str) -> Series | None:
         matrix = self.frame.signals.get(signal)
@@ -103,14 +120,9 @@ class View:
 
     def gpus(self, unit: Unit, signal: str) -> dict[str, np.ndarray]:
         """The GPUs of a unit's pod: name -> values. Joined by the workload labels of the GPU exporter."""
-        matrix = self.frame.signals.get(signal)
-        if matrix is None:
-            return {}
-        found = {}
-        for entity, row in zip(matrix.entities, matrix.values, strict=True):
-            if unit.member.owns_gpu(entity):
-                found[f"gpu {entity.get('gpu') or entity.get('UUID')}"] = row
-        return found
+        if signal not in self._gpus:
+            self._gpus[signal] = _by_owner(self.frame.signals.get(signal))
+        return self._gpus[signal].get(unit.member.pod, {})
 
     def tenants(self, unit: Unit, signal: str) -> dict[str, np.ndarray]:
         """The classes of requests at the routers of a unit: name -> values; two routers are two rows of one class."""
@@ -124,14 +136,39 @@ class View:
             found[name] = matrix.values[row] if known is None else np.fmax(known, matrix.values[row])
         return found
 
+    def like(self, unit: Unit) -> list[Unit]:
+        """All units of its pool, the unit among them: same model, role, tier."""
+        pool = unit.member.pool
+        if pool not in self._groups:
+            self._groups[pool] = [other for other in self.units if other.member.pool == pool]
+            self._places |= {other: place for place, other in enumerate(self._groups[pool])}
+        return self._groups[pool]
+
+    def place(self, unit: Unit) -> int:
+        """Where a unit stands among its like."""
+        self.like(unit)
+        return self._places[unit]
+
     def peers(self, unit: Unit) -> list[Unit]:
         """The other units of the same pool: same model, role, tier."""
-        return [other for other in self.units if other is not unit and other.member.pool == unit.member.pool]
+        return [other for other in self.like(unit) if other is not unit]
 
     def siblings(self, unit: Unit, role: str) -> list[Unit]:
         """Units of another role that serve the same model in the same namespace."""
         wanted = unit.member.pool.family
-        return [u for u in self.units if u.member.role == role and u.member.pool.family == wanted]
+        if (wanted, role) not in self._groups:
+            units = [u for u in self.units if u.member.role == role and u.member.pool.family == wanted]
+            self._groups[wanted, role] = units
+        return self._groups[wanted, role]
+
+
+def _by_owner(matrix: SignalMatrix | None) -> dict[str, dict[str, np.ndarray]]:
+    """GPUs by the pod that uses them: pod -> {name: values}."""
+    found: dict[str, dict[str, np.ndarray]] = {}
+    if matrix is not None:
+        for entity, row in zip(matrix.entities, matrix.values, strict=True):
+            found.setdefault(gpu_owner(entity), {})[f"gpu {entity.get('gpu') or entity.get('UUID')}"] = row
+    return found
 
 
 def _by_member(matrix: SignalMatrix) -> dict[tuple[tuple[str, str, str], str], int]:

@@ -60,9 +60,17 @@ class Member:
         """The id of its hardware tier."""
         return self.pool.tier
 
+    def __hash__(self) -> int:
+        return hash(self.key)
+
     def owns_gpu(self, entity: Entity) -> bool:
-        """Whether a GPU series belongs to this pod: `exported_pod` (honor_labels off) before `pod`."""
-        return (entity.get("exported_pod") or entity.get("pod")) == self.pod
+        """Whether a GPU series belongs to this pod."""
+        return gpu_owner(entity) == self.pod
+
+
+def gpu_owner(entity: Entity) -> str:
+    """The pod that a GPU series belongs to: `exported_pod` (honor_labels off) before `pod`."""
+    return entity.get("exported_pod") or entity.get("pod")
 
 
 @dataclass

@@ -431,7 +431,8 @@ def test_outcomes_are_the_same_when_asked_twice():
     first = evaluate(when("load", rises=2), context, unit)
     assert evaluate(when("load", rises=2), context, unit) == first
     shared = context.at(None, None)
-    assert shared.excursion("load", unit, next(iter(context._found))[2]) is next(iter(context._found.values()))
+    ((_, rule),) = context._found
+    assert shared.excursion("load", unit, rule) is context.excursion("load", unit, rule) is not None
     assert replace(first, text="") != first
 
 
@@ -440,3 +441,18 @@ def test_durations_are_seconds_not_steps():
     assert STEP_S * 13 == 26
     assert judge({"load": {"p0": BURST}}, when("load", above=20, for_="24s")).holds
     assert judge({"load": {"p0": BURST}}, when("load", above=20, for_="30s")).holds is False
+
+
+@pytest.mark.parametrize("scope", ["pool", "peers", "most"])
+@pytest.mark.parametrize("split", [None, CALM, CALM + 5])
+def test_what_is_worked_out_for_all_is_what_each_would_see(scope, split):
+    """Ten pods, four of which rise: kept outcomes, asked for from pod after pod, are those of a fresh look."""
+    rows = {"load": {f"p{i}": JUMP if i < 4 else FLAT for i in range(10)}}
+    condition = when("load", rises=2, scope=scope)
+    kept = scene(rows).at(split, N - 1)
+    for unit in kept.view.units:
+        fresh = scene(rows).at(split, N - 1)
+        assert evaluate(condition, kept, unit) == evaluate(condition, fresh, unit_of(fresh, unit.name))
+    holds = {unit.name: evaluate(condition, kept, unit).holds for unit in kept.view.units}
+    seen = scope != "most" and split != CALM + 5
+    assert (holds["p0"], holds["p9"]) == (seen, seen)

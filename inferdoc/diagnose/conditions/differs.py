@@ -11,6 +11,7 @@ from inferdoc.catalogue.recipe import Condition
 from inferdoc.diagnose.conditions.render import Rendering, number
 from inferdoc.diagnose.context import Context, Outcome, absent, quiet, rule_asked
 from inferdoc.diagnose.excursion import STANDARD_ERRORS, Rule, find, held
+from inferdoc.diagnose.order import medians_of_others
 from inferdoc.diagnose.view import Unit
 from inferdoc.diagnose.words import figure
 
@@ -25,13 +26,13 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     series = context.view.get(unit, signal)
     if series is None:
         return absent(signal, unit)
-    others = [s.values for s in (context.view.get(p, signal) for p in context.view.peers(unit)) if s is not None]
+    usual = context.usual(signal, unit)
     title, measure = context.signals[signal].title, context.signals[signal].unit
-    if not others:
+    if usual is None:
         return Outcome(None, f"{title}: no like pod to compare with", signal, unit.name, measure)
     if condition.average:
-        return _on_average(condition, context, unit.name, series.values, np.vstack(others))
-    return _odd(condition, context, unit.name, series.values, np.vstack(others))
+        return _on_average(condition, context, unit.name, series.values, usual)
+    return _odd(condition, context, unit.name, series.values, usual)
 
 
 def _among_parts(condition: Condition, context: Context, unit: Unit, parts: Mapping[str, np.ndarray]) -> Outcome:
@@ -45,8 +46,8 @@ def _among_parts(condition: Condition, context: Context, unit: Unit, parts: Mapp
             None, f"{title}: {next(iter(parts))} is alone, nothing to compare with", signal, unit.name, measure
         )
     best: Outcome | None = None
-    for name, row in parts.items():
-        rest = np.vstack([other for key, other in parts.items() if key != name])
+    usual = medians_of_others(np.vstack(list(parts.values())))
+    for (name, row), rest in zip(parts.items(), usual, strict=True):
         outcome = _odd(condition, context, f"{unit.name} {name}", row, rest)
         if outcome.holds:
             return outcome
@@ -55,12 +56,11 @@ def _among_parts(condition: Condition, context: Context, unit: Unit, parts: Mapp
     return best
 
 
-def _odd(condition: Condition, context: Context, entity: str, own: np.ndarray, others: np.ndarray) -> Outcome:
-    """Whether one row stands off the median of the others by the factor, and did not before."""
+def _odd(condition: Condition, context: Context, entity: str, own: np.ndarray, usual: np.ndarray) -> Outcome:
+    """Whether one row stands off the median of the others, `usual`, by the factor, and did not before."""
     signal, factor = str(condition.signal), float(condition.differs or 1.0)
     title, measure = context.signals[signal].title, context.signals[signal].unit
     floor = context.signals[signal].floor
-    usual = _median_of(others)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(
             usual > floor, own / np.maximum(usual, 1e-12), np.where(own > floor, own / max(floor, 1e-12), 1.0)
@@ -99,12 +99,11 @@ def _odd(condition: Condition, context: Context, entity: str, own: np.ndarray, o
     )
 
 
-def _on_average(condition: Condition, context: Context, entity: str, own: np.ndarray, others: np.ndarray) -> Outcome:
+def _on_average(condition: Condition, context: Context, entity: str, own: np.ndarray, usual: np.ndarray) -> Outcome:
     """Whether the mean over the episode stands off the peers' by the factor and by two standard errors."""
     signal, factor = str(condition.signal), float(condition.differs or 1.0)
     title, measure = context.signals[signal].title, context.signals[signal].unit
     start, stop = context.split or 0, context.view.steps if context.last is None else context.last + 1
-    usual = _median_of(others)
     both = np.flatnonzero(np.isfinite(own) & np.isfinite(usual))
     both = both[(both >= start) & (both < stop)][:: -context.clock.window_steps]
     if len(both) < 3:
@@ -117,15 +116,6 @@ def _on_average(condition: Condition, context: Context, entity: str, own: np.nda
     )
     text = f"{title} is {figure(mine, measure)} against {figure(theirs, measure)} of its peers on average"
     return Outcome(holds, text, signal, entity, measure, baseline=theirs, observed=mine, threshold=factor)
-
-
-def _median_of(rows: np.ndarray) -> np.ndarray:
-    """Column medians without warnings about all-NaN columns."""
-    seen = np.isfinite(rows).any(axis=0)
-    result = np.full(rows.shape[1], np.nan)
-    if seen.any():
-        result[seen] = np.nanmedian(rows[:, seen], axis=0)
-    return result
 
 
 def explain(condition: Condition) -> str:

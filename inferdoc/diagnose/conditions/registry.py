@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from inferdoc.catalogue.recipe import Condition
 from inferdoc.diagnose.conditions import differs, follows, groups, levels, presence, reaches, relative, slope, stalls
 from inferdoc.diagnose.conditions.render import JOIN, LIKE, POOL, Rendering, Said, clause
-from inferdoc.diagnose.context import Context, Outcome
+from inferdoc.diagnose.context import Context, Judge, Outcome
 from inferdoc.diagnose.view import Unit
 
 SIMPLE = {
@@ -47,19 +47,23 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     if condition.scope == "own":
         outcome: Outcome = judge(condition, context, unit)
         return outcome
-    others = {
-        "pool": [unit, *context.view.peers(unit)],
-        "peers": context.view.peers(unit),
-        "most": context.view.peers(unit),
-        "prefill": context.view.siblings(unit, "prefill"),
-        "decode": context.view.siblings(unit, "decode"),
-    }[condition.scope]
-    if not others:
+    outcomes = _of_others(condition, context, unit, judge)
+    if not outcomes:
         return Outcome(None, f"no {condition.scope} units to look at", str(condition.signal))
-    outcomes = [judge(condition, context, other) for other in others]
     if condition.scope == "most":
         return groups.at_least_half(outcomes)
     return groups.combine("any", outcomes)
+
+
+def _of_others(condition: Condition, context: Context, unit: Unit, judge: Judge) -> list[Outcome]:
+    """The outcomes on the units that the scope names, as seen from a unit."""
+    if condition.scope in ("prefill", "decode"):
+        return context.together(condition, context.view.siblings(unit, condition.scope), judge)
+    like = context.view.like(unit)
+    outcomes = context.together(condition, like, judge)
+    place = context.view.place(unit)
+    others = outcomes[:place] + outcomes[place + 1 :]
+    return [outcomes[place], *others] if condition.scope == "pool" else others
 
 
 def explain(condition: Condition) -> str:

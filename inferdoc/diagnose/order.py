@@ -1,0 +1,69 @@
+"""Medians and percentiles of short series, to the last bit those of numpy, which takes ten times as long to begin.
+
+numpy's `percentile` and `median` spend some 50 µs on checks of their arguments; a diagnosis of 512 pods asks for a
+hundred thousand of them, of some hundred values each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def median(finite: np.ndarray) -> float:
+    """np.median of float64[n] without NaN, n > 0."""
+    ranked, middle = np.sort(finite), len(finite) // 2
+    if len(finite) % 2:
+        return float(ranked[middle])
+    return float((ranked[middle - 1] + ranked[middle]) / 2)
+
+
+def percentiles(ranked: np.ndarray, shares: Sequence[float]) -> list[float]:
+    """np.quantile at these shares (0..1) of float64[n] in ascending order, without NaN, n > 0."""
+    found = []
+    for share in shares:
+        place = (len(ranked) - 1) * share
+        below = int(place)
+        low, high = float(ranked[below]), float(ranked[min(below + 1, len(ranked) - 1)])
+        found.append(_between(low, high, place - below))
+    return found
+
+
+def _between(low: float, high: float, weight: float) -> float:
+    """numpy's linear interpolation: from the nearer end."""
+    return high - (high - low) * (1 - weight) if weight >= 0.5 else low + (high - low) * weight
+
+
+def row_percentile(ranked: np.ndarray, counts: np.ndarray, share: float) -> np.ndarray:
+    """The same of every row: ranked float64[n, T] ascending with its NaN at the end, counts int64[n] of the others.
+    Returns float64[n], NaN where a row has none."""
+    place = np.maximum(counts - 1, 0) * share
+    below = place.astype(np.int64)
+    above = np.minimum(below + 1, np.maximum(counts - 1, 0))
+    low, high = (np.take_along_axis(ranked, at[:, np.newaxis], axis=1)[:, 0] for at in (below, above))
+    weight = place - below
+    found = np.where(weight >= 0.5, high - (high - low) * (1 - weight), low + (high - low) * weight)
+    return np.where(counts > 0, found, np.nan)
+
+
+def medians_of_others(rows: np.ndarray) -> np.ndarray:
+    """For every row, at every step, the median of the other rows: float64[n, T] -> float64[n, T], NaN where none of
+    the others has a finite value. Sorting once takes the place of n medians."""
+    known = ~np.isnan(rows)
+    order = np.argsort(rows, axis=0, kind="stable")
+    ranked = np.take_along_axis(rows, order, axis=0)
+    rank = np.empty_like(order)
+    np.put_along_axis(rank, order, np.arange(len(rows))[:, np.newaxis], axis=0)
+    left = known.sum(axis=0) - known
+    low, high = np.maximum(left - 1, 0) // 2, left // 2
+    own = np.where(known, rank, len(rows))
+    low, high = low + (low >= own), high + (high >= own)
+    last = len(rows) - 1
+    with np.errstate(invalid="ignore"):
+        found = (
+            np.take_along_axis(ranked, np.minimum(low, last), axis=0)
+            + np.take_along_axis(ranked, np.minimum(high, last), axis=0)
+        ) / 2
+    finite = np.isfinite(rows)
+    return np.where(finite.sum(axis=0) - finite > 0, found, np.nan)
