@@ -68,6 +68,7 @@ LOSS = frozenset(
         "priority-starvation",
         "gateway-timeout-mismatch",
         "scale-down-abort",
+        "silent-output-corruption",
         "metric-absent-or-renamed",
         "telemetry-artifact",
         "tool-parse-failure",
@@ -109,8 +110,11 @@ def growth(targets: Iterable[Scraped], pods: Sequence[str], onset_ms: float) -> 
             for pages, sums in ((before, calm), (after, later)):
                 for place, series in enumerate(pages[-1].layout.series if len(pages) > 1 else ()):
                     if series.name in (f"vllm:{name}_seconds_sum", f"vllm:{name}_seconds_count"):
-                        first = pages[0].values[place] if place < len(pages[0]) else 0.0
-                        sums[name][series.name.endswith("_count")] += max(pages[-1].values[place] - first, 0.0)
+                        seen = np.array([p.values[place] if place < len(p) else 0.0 for p in pages])
+                        steps = np.diff(seen)
+                        # A counter that fell was set back: what it shows now came since.
+                        grown = np.where(steps < 0, seen[1:], steps).sum()
+                        sums[name][series.name.endswith("_count")] += float(grown)
     ratios = [1.0]
     for name, signal in LATENCIES.items():
         if calm[name][1] > 5 and later[name][1] > 5:

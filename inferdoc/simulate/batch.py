@@ -18,6 +18,7 @@ import numpy as np
 from inferdoc.simulate.blocks import BlockPool
 from inferdoc.simulate.hardware import StepTime
 from inferdoc.simulate.request import Request, State
+from inferdoc.simulate.speculation import expected
 from inferdoc.simulate.stats import EngineStats
 
 HICCUPS = 0.02
@@ -31,7 +32,9 @@ JITTER = 0.04
 class EngineConfig:
     """Flags of the engine. blocks, block_size: the KV cache; draft: speculative tokens per step (0: off); accept:
     chance that the draft token at each position is accepted once those before it were; loras: adapter slots (0:
-    off); lease: seconds a prefill engine keeps KV for its reader; handshake: seconds until an unanswered handshake
+    off); grammar: chance that a drafted token fits the grammar of a structured answer; host_blocks: KV blocks in host
+    memory (0: no offloading); host_link: bytes/s to it; on_failed_read: what becomes of a request whose KV could not be
+    read; lease: seconds a prefill engine keeps KV for its reader; handshake: seconds until an unanswered handshake
     fails."""
 
     blocks: int
@@ -51,6 +54,10 @@ class EngineConfig:
     lease: float = 30.0
     handshake: float = 5.0
     role: str = "both"
+    grammar: float = 0.4
+    host_blocks: int = 0
+    host_link: float = 50e9
+    on_failed_read: str = "fail"
 
 
 class Batch:
@@ -67,6 +74,8 @@ class Batch:
         self.prefilling: dict[int, Request] = {}
         self.adapters: dict[int, int] = {}
         self.accept = [0.8] * config.draft
+        self.corrupt = 0.0
+        self._structured = 0
         self._clock = 0
         self._context = 0
         self._decoding = 0
@@ -113,10 +122,7 @@ class Batch:
         batch, draft = self._decoding, self.config.draft
         rate = 1.0
         if draft:
-            rate, chance = 1.0, 1.0
-            for p in self.accept:
-                chance *= p
-                rate += chance
+            rate += self._drafted()[0]
         cost = self.timing.step(batch * (1 + draft), self._context, 0, 0.0, batch)
         seconds = cost.seconds * self._jitter()
         steps = max(1, -int(-(limit - self.now) // seconds))
@@ -137,6 +143,14 @@ class Batch:
         self._advance_streams(tokens, steps, seconds, cost.compute, cost.memory)
         self.stats.iteration.observe(batch * tokens / steps, steps)
         self._collect()
+
+    def _drafted(self) -> tuple[float, float]:
+        """(accepted, verified) draft tokens of the average stream."""
+        free = expected(self.accept)
+        if not self._structured:
+            return free
+        bound, share = expected(self.accept, self.config.grammar), self._structured / self._decoding
+        return free[0] + share * (bound[0] - free[0]), free[1] + share * (bound[1] - free[1])
 
     def _tokens(self, steps: int, rate: float, rest: int) -> int:
         """Tokens that each stream gains in so many steps. Acceptance is that of the batch, not of single streams."""
@@ -178,7 +192,7 @@ class Batch:
     def _speculated(self, batch: int, steps: int, tokens: int) -> None:
         stats, draft = self.stats, self.config.draft
         stats.drafts += batch * steps
-        stats.draft_tokens += batch * steps * draft
+        stats.draft_tokens += round(batch * steps * self._drafted()[1])
         accepted = min(max(0, (tokens - steps) * batch), batch * steps * draft)
         stats.accepted += accepted
         shares, chance = [], 1.0
@@ -248,6 +262,7 @@ class Batch:
         self._crossing[(self._clock - context) % self.config.block_size] += 1
         self._context += context
         self._decoding += 1
+        self._structured += request.structured
         heapq.heappush(self._ends, (request.end, request.id, request))
         while extra > self.pool.free and request.id in self.running:
             self._preempt()
@@ -265,6 +280,8 @@ class Batch:
     def _measure(self, request: Request) -> None:
         stats = self.stats
         stats.success["length" if request.output >= request.max_tokens else "stop"] += 1
+        if self.corrupt and self._rng.random() < self.corrupt:
+            stats.corrupted += 1
         stats.e2e.observe(self.now - request.arrival)
         stats.queue.observe(request.scheduled - request.queued)
         stats.prefill.observe(request.first - request.scheduled)
@@ -305,6 +322,7 @@ class Batch:
             request.last = self.now
             self._context -= context
             self._decoding -= 1
+            self._structured -= request.structured
             request.base += self._clock - request.clock0
             request.clock0 = self._clock
         if request.adapter >= 0:

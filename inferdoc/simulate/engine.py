@@ -11,6 +11,7 @@ import numpy as np
 from inferdoc.simulate.batch import EngineConfig
 from inferdoc.simulate.hardware import StepTime
 from inferdoc.simulate.link import POST, POST_PER_DESCRIPTOR, Link
+from inferdoc.simulate.offload import HostTier
 from inferdoc.simulate.request import Handoff, Request, State
 from inferdoc.simulate.scheduler import Scheduler
 
@@ -37,6 +38,9 @@ class Engine(Scheduler):
         super().__init__(config, timing, rng, now)
         self.began = now
         self.link = link
+        size = config.kv_bytes * config.block_size
+        self.host = HostTier(config.host_blocks, size, config.host_link) if config.host_blocks else None
+        self.failing_reads = 0.0
         self.remote: deque[Request] = deque()
         self.pinned: dict[int, Request] = {}
         self.hung = False
@@ -83,11 +87,15 @@ class Engine(Scheduler):
                 self._handle(kind, request)
             if self.link is not None:
                 self._read_remote()
+            if self.host is not None:
+                self._read_host(self.host)
             if not self._step(min(until, self._next_event())):
                 self.now = min(until, max(self._next_event(), self.now + 1e-6))
 
     def _next_event(self) -> float:
         event = self._inbox[0][0] if self._inbox else FOREVER
+        if self.host is not None:
+            event = min(event, self.host.link.next_end())
         return event if self.link is None else min(event, self.link.next_end())
 
     # ---- gauges ------------------------------------------------------------------------------------------------
@@ -97,13 +105,15 @@ class Engine(Scheduler):
         return self.pool.used / self.pool.total
 
     def waiting_by_reason(self) -> tuple[int, int]:
-        """Requests that wait for capacity, and those deferred for an adapter slot or their KV."""
+        """Requests that wait for capacity, and those deferred for an adapter slot or their KV. A read that cannot begin
+        for want of a slot or of blocks waits for capacity: vLLM has not looked at its request yet."""
         blocked = sum(1 for r in self.waiting if not self._adapter_fits(r)) if self.config.loras else 0
-        return len(self.waiting) - blocked, blocked + len(self.remote) + len(self._loading) + len(self._handshaking)
+        deferred = blocked + len(self._loading) + len(self._handshaking)
+        return len(self.waiting) - blocked + len(self.remote), deferred
 
     def fetch_stages(self) -> tuple[int, int, int]:
         """Requests whose KV read has not begun, is under way, and is done while they wait for the scheduler."""
-        done = sum(1 for r in self.waiting if r.external > 0 and r.scheduled < 0)
+        done = sum(1 for r in self.waiting if r.external > 0 and r.scheduled < 0 and r.handoff is not None)
         return len(self.remote), len(self._loading) + len(self._handshaking), done
 
     @property
@@ -158,26 +168,30 @@ class Engine(Scheduler):
                 self._push(self._handshake_ends, FAIL, request)
 
     def _handshake_failed(self) -> None:
-        """Every request that came during the attempt ends with an error; vLLM stamps no scheduled time on them, so
-        their queue time is minus the uptime of the host and their inference time is the uptime."""
+        """Every request that came during the attempt ends with an error."""
         self.stats.failed_transfers += 1
         failed, self._handshaking = self._handshaking, []
-        uptime = self.now + 4300.0
         for request in failed:
-            request.failed = True
-            request.state = State.DONE
-            stats = self.stats
-            stats.success["error"] += 1
-            stats.queue.observe(-uptime)
-            stats.prefill.observe(uptime)
-            stats.inference.observe(uptime)
-            stats.decode.observe(0.0)
-            stats.tpot.observe(0.0)
-            stats.e2e.observe(self.now - request.arrival)
-            self._lengths(request, 0)
-            stats.answered(self.now - request.sent, request.prompt)
-            if self._finished is not None:
-                self._finished(request, self.now)
+            self._fail(request)
+
+    def _fail(self, request: Request) -> None:
+        """An error before the request was scheduled: vLLM stamps no scheduled time on it, so its queue time is minus
+        the uptime of the host and its inference time is the uptime."""
+        uptime = self.now + 4300.0
+        request.failed = True
+        request.state = State.DONE
+        stats = self.stats
+        stats.success["error"] += 1
+        stats.queue.observe(-uptime)
+        stats.prefill.observe(uptime)
+        stats.inference.observe(uptime)
+        stats.decode.observe(0.0)
+        stats.tpot.observe(0.0)
+        stats.e2e.observe(self.now - request.arrival)
+        self._lengths(request, 0)
+        stats.answered(self.now - request.sent, request.prompt)
+        if self._finished is not None:
+            self._finished(request, self.now)
 
     def _lease_ends(self, request: Request) -> None:
         handoff = request.handoff
@@ -221,8 +235,9 @@ class Engine(Scheduler):
     def _drop_remote(self, request: Request) -> None:
         if request.id in self._loading:
             del self._loading[request.id]
-            assert self.link is not None
-            self.link.drop(request, self.now)
+            link = self.host.link if self.host is not None else self.link
+            assert link is not None
+            link.drop(request, self.now)
             self.pool.release(request.held, self.now)
         elif request in self.remote:
             self.remote.remove(request)
@@ -250,6 +265,10 @@ class Engine(Scheduler):
 
     def _read_done(self, request: Request, seconds: float, size: float) -> None:
         del self._loading[request.id]
+        self._free_source(request)
+        if self.failing_reads and self._rng.random() < self.failing_reads:
+            self._read_failed(request)
+            return
         workers = self.config.workers
         descriptors = 2 * self.pool.blocks(request.external)
         self.stats.xfer.observe(seconds * self._jitter(), workers)
@@ -260,10 +279,57 @@ class Engine(Scheduler):
         # vLLM tries requests it had passed over first, so a loaded one is never stuck behind others.
         self.waiting.appendleft(request)
         self._dirty = True
+
+    def _free_source(self, request: Request) -> None:
+        """The prefill engine need not keep the KV of a request any longer."""
         handoff = request.handoff
         assert handoff is not None
         handoff.released = True
         handoff.source.free_later(handoff.request, self.now)
+
+    def _read_failed(self, request: Request) -> None:
+        """By policy the request ends with an error, or its prompt is computed here."""
+        self.stats.failed_transfers += self.config.workers
+        self.pool.release(request.held, self.now)
+        request.external = request.hits = 0
+        self._dirty = True
+        if self.config.on_failed_read == "recompute":
+            request.state = State.WAITING
+            self.waiting.appendleft(request)
+        else:
+            self._fail(request)
+
+    # ---- KV from host memory -----------------------------------------------------------------------------------
+
+    def _fetch(self, request: Request) -> bool:
+        """Begin to copy what lies in host memory and not on the GPU, if there is room for the whole prompt."""
+        host = self.host
+        if host is None or request.external or request.scheduled >= 0 or request.logprobs:
+            return False
+        found = host.matched(request.segments)
+        hits, _ = self.pool.matched(request.segments, request.prompt)
+        most = (request.prompt - 1) // self.config.block_size
+        if min(found, most) <= hits:
+            return False
+        admitted = self.pool.admit(request.segments, request.prompt, self.now, self._reserve())
+        if admitted is None:
+            return False
+        request.held, request.hits = admitted
+        request.external = min(found, most) * self.config.block_size - request.hits
+        request.state = State.REMOTE
+        self._loading[request.id] = request
+        host.link.start(request, request.external * self.config.kv_bytes, self.now)
+        return True
+
+    def _read_host(self, host: HostTier) -> None:
+        for request, seconds, size in host.link.finished(self.now):
+            del self._loading[request.id]
+            host.stats.load_bytes += size
+            host.stats.load_seconds += seconds
+            request.state = State.WAITING
+            self.waiting.appendleft(request)
+            self._dirty = True
+        host.link.settle(self.now)
 
     def _ended(self, request: Request) -> None:
         """The blocks go back, or wait for their reader."""
@@ -275,6 +341,8 @@ class Engine(Scheduler):
                 self._prefilled(request, self.now)
             return
         self.pool.release(request.held, self.now)
+        if self.host is not None:
+            self.host.store(request.segments)
         if self._finished is not None:
             self._finished(request, self.now)
 

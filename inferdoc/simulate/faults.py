@@ -85,6 +85,14 @@ class Schedule:
             pod.side_channel = engine.side_channel = not begins
         elif fault.kind == "acceptance":
             engine.accept = list(fault.accept if begins else pod.spec.flags.accept)
+        elif fault.kind == "read-failure":
+            engine.failing_reads = fault.share if begins else 0.0
+        elif fault.kind == "corrupt":
+            engine.corrupt = fault.share if begins else 0.0
+        elif fault.kind == "host-link":
+            if engine.host is not None:
+                engine.host.link.settle(now)
+                engine.host.link.rate = pod.spec.host_link * (fault.factor if begins else 1.0)
         elif fault.kind == "clear-prefixes":
             engine.pool.forget()
         elif fault.kind == "hang":
@@ -108,7 +116,7 @@ class Schedule:
         fleet = self._fleet
         if not begins:
             if fault.kind != "scale-in":
-                pod.restart(now)
+                pod.restart(now, fault.flags)
                 pod.in_rotation = True
                 pod.scraped = True
             return

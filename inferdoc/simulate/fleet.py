@@ -57,7 +57,9 @@ class Fleet:
         spec = scenario.router
         careful = spec.flow is not None or spec.refresh > TICK
         rng = np.random.default_rng(seeds[-1])
-        self.router = Router(spec.policy, rng, refresh=spec.refresh, in_flight=spec.in_flight, careful=careful)
+        self.router = Router(
+            spec.policy, rng, refresh=spec.refresh, in_flight=spec.in_flight, careful=careful, spill=spec.spill
+        )
         self.gateway = Gateway(spec, self.router, self._place, self._refused, self._endpoints)
         self._rng = np.random.default_rng(seeds[-2])
         self.traffic = [

@@ -47,7 +47,8 @@ NO_PREFIXES = Prefixes()
 
 @dataclass
 class Draw:
-    """One fleet being drawn. strength: 0 (mild) to 1 (strong)."""
+    """One fleet being drawn. strength: 0 (mild) to 1 (strong); warmup: s before the first scrape, longer where caches
+    must have filled."""
 
     rng: np.random.Generator
     seed: int
@@ -62,6 +63,7 @@ class Draw:
     duration: float = 0.0
     scrape: float = 15.0
     strength: float = 0.5
+    warmup: float = 60.0
 
     def between(self, low: float, high: float) -> float:
         return float(self.rng.uniform(low, high))
@@ -162,7 +164,7 @@ def draw(cause: str, seed: int, recipes: dict[str, Recipe], control: bool = Fals
         d.router,
         Exporters(dcgm_profiling=bool(d.rng.random() < 0.3)),
         d.duration,
-        60.0,
+        d.warmup,
         d.scrape,
         seed,
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import msgspec
 import numpy as np
 
 from inferdoc.simulate.batch import EngineConfig
@@ -12,7 +14,7 @@ from inferdoc.simulate.hardware import Health, Roofline, StepTime, model, tier
 from inferdoc.simulate.hardware import Measured as MeasuredTime
 from inferdoc.simulate.link import Link
 from inferdoc.simulate.request import Request
-from inferdoc.simulate.scenario import PoolSpec
+from inferdoc.simulate.scenario import Flags, PoolSpec
 
 Told = Callable[[Request, float], None]
 
@@ -54,6 +56,10 @@ def engine_config(spec: PoolSpec) -> EngineConfig:
         spec.gpus,
         flags.lease,
         role=spec.role,
+        grammar=flags.grammar,
+        host_blocks=int(flags.offload * 2**30 / (kv_bytes * flags.block_size)),
+        host_link=spec.host_link,
+        on_failed_read=flags.on_failed_read,
     )
 
 
@@ -114,8 +120,11 @@ class Pod:
         self.alive = False
         return self.engine.live()
 
-    def restart(self, now: float) -> None:
-        """A new process: empty caches, counters at zero."""
+    def restart(self, now: float, flags: dict[str, Any] | None = None) -> None:
+        """A new process: empty caches, counters at zero, flags changed where given."""
+        if flags:
+            changed = msgspec.convert({**msgspec.to_builtins(self.spec.flags), **flags}, Flags)
+            self.spec = msgspec.structs.replace(self.spec, flags=changed)
         link = self.engine.link
         self.engine = self._make(now)
         if link is not None and self.engine.link is not None:

@@ -40,8 +40,8 @@ class Handoff:
 @dataclass(slots=True, eq=False)
 class Request:
     """prompt, output, max_tokens: tokens; segments: what the prefix cache may find (key, blocks); times in seconds
-    of the simulation, -1 where not reached; todo: prompt or recompute tokens still to be computed; base: tokens
-    generated when the stream last started, at token clock `clock0`."""
+    of the simulation, -1 where not reached; logprobs, structured: as its draft; todo: prompt or recompute tokens still
+    to be computed; base: tokens generated when the stream last started, at token clock `clock0`."""
 
     id: int
     prompt: int
@@ -69,6 +69,8 @@ class Request:
     held: Held = field(default_factory=Held)
     handoff: Handoff | None = None
     engine: Engine | None = None
+    logprobs: bool = False
+    structured: bool = False
     failed: bool = False
     left: bool = False
 

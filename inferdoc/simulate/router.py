@@ -14,9 +14,6 @@ from inferdoc.simulate.workload import Draft
 if TYPE_CHECKING:
     from inferdoc.simulate.pod import Pod
 
-SPILL = 1.5
-"""A prefix's home is left for the least loaded pod when its load is so many times the mean, plus a few."""
-
 
 REFRESH = 0.05
 """Seconds between two readings of an endpoint where nothing else is set (default of the llm-d router)."""
@@ -68,13 +65,15 @@ class Seen:
 
 @dataclass
 class Router:
-    """polled: load of each pod when last polled, plus what was sent there since; pinned: share of the requests that a
+    """spill: a prefix's home is left for the least loaded pod when its load is so many times the mean, plus a few;
+    polled: load of each pod when last polled, plus what was sent there since; pinned: share of the requests that a
     wrong configuration sends to one pod whatever its load; refresh, in_flight: see RouterSpec; careful: what it read
     of each pod is kept (seen), and what was sent there since (sent); blocked: share of the readings of a pod that
     fail."""
 
     policy: Policy
     rng: np.random.Generator
+    spill: float = 1.5
     stats: RouterStats = field(default_factory=RouterStats)
     polled: dict[str, float] = field(default_factory=dict)
     pinned: tuple[str, float] | None = None
@@ -162,7 +161,7 @@ class Router:
             if place is None:
                 place = self._new_home(ready, loads)
                 self._homes[key] = ready[place].name
-            if loads[place] <= SPILL * sum(loads) / len(loads) + 4:
+            if loads[place] <= self.spill * sum(loads) / len(loads) + 4:
                 return ready[place]
         return ready[least]
 

@@ -25,7 +25,9 @@ class Flags(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaul
     """Engine flags. blocks: --num-gpu-blocks-override (default: what fits beside the weights); pool: share of that;
     max_seqs, budget (--max-num-batched-tokens), long_prefill (--long-prefill-token-threshold), max_len, watermark,
     draft (speculative tokens), accept (chance per position), loras (--max-loras), prefix_caching, kv_metrics, lease
-    (s), balancedness_log (the expert balance in the log, as inferdoc's log reader writes it)."""
+    (s), grammar (chance that a drafted token fits the grammar of a structured answer), offload (GiB of host memory for
+    KV, --kv-offloading-size), on_failed_read (kv_load_failure_policy), nan_check (VLLM_COMPUTE_NANS_IN_LOGITS),
+    balancedness_log (the expert balance in the log, as inferdoc's log reader writes it)."""
 
     blocks: int | None = None
     pool: float = 1.0
@@ -44,6 +46,10 @@ class Flags(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaul
     kv_metrics: bool = False
     lease: float = 30.0
     balancedness_log: bool = False
+    grammar: float = 0.4
+    offload: float = 0.0
+    on_failed_read: Literal["fail", "recompute"] = "fail"
+    nan_check: bool = False
 
 
 class Measured(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -57,7 +63,7 @@ class Measured(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 class PoolSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Like pods. gpus: per pod; late: pods that exist but get no traffic before a fault says so; link: bytes/s at
-    which one decode pod reads KV."""
+    which one decode pod reads KV; host_link: bytes/s between one pod's GPUs and host memory."""
 
     name: str
     pods: int
@@ -68,6 +74,7 @@ class PoolSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     flags: Flags = Flags()
     link: float = 12.5e9
     link_flow: float | None = None
+    host_link: float = 50e9
     late: int = 0
     measured: Measured | None = None
     cold_start: float = 120.0
@@ -89,13 +96,15 @@ class Length(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 class Prefixes(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Shared beginnings of prompts. count: how many; tokens: of each; share: of the requests that have one; zipf: how
-    uneven their use is (0: even); stable: false where something unique stands before them."""
+    uneven their use is (0: even); stable: false where something unique stands before them; popular: share of these
+    requests that use the first one besides."""
 
     count: int = 0
     tokens: int = 0
     share: float = 1.0
     zipf: float = 0.8
     stable: bool = True
+    popular: float = 0.0
 
 
 class Stream(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -103,7 +112,9 @@ class Stream(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     pattern: poisson, bursts (`burst` times the rate for `burst_for` s every `burst_every` s), waves (a day of `wave`
     s, amplitude `burst`), ramp (from the rate to `burst` times it and back over `wave` s); clients: a closed loop of
     so many clients instead of a rate; adapters: how many distinct ones; timeout: s a client waits for the whole
-    answer, retries: how often it sends it again at once; start, stop: s."""
+    answer, retries: how often it sends it again at once; logprobs: share that asks for the log-probabilities of its
+    prompt, which vLLM computes without the prefix cache; structured: share whose answer a grammar constrains; start,
+    stop: s."""
 
     prompt: Length
     output: Length
@@ -124,17 +135,20 @@ class Stream(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     stop_share: float = 0.8
     tenant: str = "default"
     priority: int = 0
+    logprobs: float = 0.0
+    structured: float = 0.0
     start: float = 0.0
     stop: float | None = None
 
 
 class RouterSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """policy; detect: s until a dead pod leaves the rotation; handover: s between the two legs of a split request;
-    refresh: s between two readings of a pod (0: the default of llm-d, 50 ms); in_flight: it counts what it sent since;
-    cores: of its processor, 0 for as many as it wants; timeout: s after which the proxy in front cuts a request; flow:
-    flow control."""
+    """policy; spill: a prefix's home is left when its load is so many times the mean, plus a few; detect: s until a
+    dead pod leaves the rotation; handover: s between the two legs of a split request; refresh: s between two readings
+    of a pod (0: the default of llm-d, 50 ms); in_flight: it counts what it sent since; cores: of its processor, 0 for
+    as many as it wants; timeout: s after which the proxy in front cuts a request; flow: flow control."""
 
     policy: Policy = "least-loaded"
+    spill: float = 1.5
     detect: float = 10.0
     handover: float = 0.003
     refresh: float = 0.0
@@ -145,8 +159,8 @@ class RouterSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class FaultSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """One change of mechanism. at, until: s; pods: names it hits (all where empty); the other fields belong to
-    kinds."""
+    """One change of mechanism. at, until: s; pods: names it hits (all where empty); flags: what a restart changes;
+    the other fields belong to kinds."""
 
     kind: Literal[
         "traffic",
@@ -176,6 +190,9 @@ class FaultSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         "unlabel",
         "stop",
         "scaler",
+        "read-failure",
+        "host-link",
+        "corrupt",
     ]
     at: float
     until: float | None = None
@@ -186,7 +203,12 @@ class FaultSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     output: float | None = None
     prefix_count: int | None = None
     adapters: int | None = None
+    popular: float | None = None
+    logprobs: float | None = None
+    structured: float | None = None
+    stop_share: float | None = None
     unstable: bool = False
+    flags: dict[str, Any] = {}
     gpu: int = 0
     clock: float = 1.0
     bandwidth: float = 1.0

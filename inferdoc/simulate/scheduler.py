@@ -74,6 +74,9 @@ class Scheduler(Batch):
             if config.loras and not self._adapter_fits(request):
                 skipped.append(self.waiting.popleft())
                 continue
+            if self._fetch(request):
+                self.waiting.popleft()
+                continue
             if not self._enter(request):
                 break
             self.waiting.popleft()
@@ -86,13 +89,17 @@ class Scheduler(Batch):
         self.waiting.extendleft(reversed(skipped))
         return pause
 
+    def _fetch(self, request: Request) -> bool:
+        """Whether the KV of a request is being copied from another tier, so that it waits outside the queue."""
+        return False
+
     def _enter(self, request: Request) -> bool:
         again = request.first >= 0 or request.preemptions > 0
         if request.external and request.scheduled < 0 and not again:
-            request.todo = 1
+            request.todo = max(1, request.prompt - request.hits - request.external)
         else:
             tokens = request.prompt + (request.base if again else 0)
-            lookup = self.config.prefix_caching
+            lookup = self.config.prefix_caching and not request.logprobs
             admitted = self.pool.admit(request.segments, tokens, self.now, self._reserve(), lookup)
             if admitted is None:
                 return False
@@ -110,14 +117,19 @@ class Scheduler(Batch):
     def _first_scheduled(self, request: Request) -> None:
         request.scheduled = self.now
         stats = self.stats
-        if self.config.prefix_caching:
+        # vLLM asks neither the cache nor its statistics where prompt log-probabilities are wanted.
+        if self.config.prefix_caching and not request.logprobs:
             stats.prefix_queries += request.prompt
             stats.prefix_hits += request.hits
             stats.device_tokens += request.hits
         if request.external:
-            stats.external_queries += request.external
             stats.external_hits += request.external
-            stats.p2p_tokens += request.external
+            if request.handoff is None:
+                stats.host_tokens += request.external
+            else:
+                stats.p2p_tokens += request.external
+        if request.external or self.config.host_blocks:
+            stats.external_queries += request.prompt - request.hits
 
     def _take_slot(self, adapter: int) -> float:
         """A slot for the adapter; one that was pushed out has to be copied to the GPU again."""

@@ -161,6 +161,8 @@ class EngineStats:
     transferred: int = 0
     device_tokens: int = 0
     p2p_tokens: int = 0
+    host_tokens: int = 0
+    corrupted: int = 0
     generation: int = 0
     drafts: int = 0
     draft_tokens: int = 0

@@ -27,6 +27,8 @@ def vllm_items(pod: Pod, model_name: str, unix: float) -> Iterator[Item]:
         yield from _speculation(pod, engine, began)
     if pod.spec.role != "both":
         yield from _transfers(pod, engine, began)
+    if pod.engine.host is not None:
+        yield from _offload(pod, engine, began)
     for name in ("flops", "read_bytes", "write_bytes"):
         yield counter(f"vllm:estimated_{name}_per_gpu_total", 0, engine, began)
     yield from _gauges(pod, engine)
@@ -58,6 +60,22 @@ def _transfers(pod: Pod, engine: Labels, began: float) -> Iterator[Item]:
     yield counter("vllm:nixl_num_failed_notifications_total", 0, engine, began)
     yield counter("vllm:nixl_num_kv_expired_reqs_total", stats.expired, engine, began)
     yield counter("vllm:nixl_num_notifications_after_expiry_total", stats.late_notifications, engine, began)
+
+
+def _offload(pod: Pod, engine: Labels, began: float) -> Iterator[Item]:
+    """Copies between GPU and host memory under both spellings, as 0.24 and later show them; the size histograms are
+    left out."""
+    assert pod.engine.host is not None
+    s = pod.engine.host.stats
+    moved = {"load": (s.load_bytes, s.load_seconds), "store": (s.store_bytes, s.store_seconds)}
+    for what, (size, seconds) in moved.items():
+        yield counter(f"vllm:kv_offload_{what}_bytes_total", size, engine, began)
+        yield counter(f"vllm:kv_offload_{what}_time_total", seconds, engine, began)
+    for what, way in (("load", "CPU_to_GPU"), ("store", "GPU_to_CPU")):
+        where = tuple(sorted((*engine, ("transfer_type", way))))
+        yield counter("vllm:kv_offload_total_bytes_total", moved[what][0], where, began)
+        yield counter("vllm:kv_offload_total_time_total", moved[what][1], where, began)
+    yield counter("vllm:kv_offload_allocation_failure_total", 0, engine, began)
 
 
 def _gauges(pod: Pod, engine: Labels) -> Iterator[Item]:
@@ -94,10 +112,13 @@ def _counters(pod: Pod, engine: Labels, model_name: str, began: float) -> Iterat
     yield of("vllm:prompt_tokens_by_source_total", s.cached, source="local_cache_hit")
     yield of("vllm:prompt_tokens_by_source_total", s.transferred, source="external_kv_transfer")
     yield of("vllm:prompt_tokens_cached_total", s.cached + s.transferred)
-    tiers = {"device": s.device_tokens, "host": 0, "p2p": s.p2p_tokens, "disk": 0, "external_unspecified": 0}
+    tiers = {"device": s.device_tokens, "host": s.host_tokens, "p2p": s.p2p_tokens}
+    tiers |= {"disk": 0, "external_unspecified": 0}
     for source, value in tiers.items():
         yield of("vllm:prompt_tokens_cached_by_source_total", value, source=source)
     yield of("vllm:generation_tokens_total", s.generation)
+    if pod.spec.flags.nan_check:
+        yield of("vllm:corrupted_requests_total", s.corrupted)
     for reason in REASONS:
         yield of("vllm:request_success_total", s.success[reason], finished_reason=reason)
     for reason in ("max_num_queued_reqs", "max_num_queued_tokens"):
@@ -163,7 +184,7 @@ def _cache_config(pod: Pod) -> Labels:
         kv_cache_memory_bytes="None",
         kv_cache_size_tokens=str(size),
         kv_offloading_backend="native",
-        kv_offloading_size="None",
+        kv_offloading_size=str(pod.spec.flags.offload or None),
         kv_sharing_fast_prefill="False",
         mamba_block_size="None",
         mamba_cache_dtype="auto",

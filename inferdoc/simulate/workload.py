@@ -16,7 +16,8 @@ from inferdoc.simulate.scenario import FaultSpec, Length, Prefixes, Stream
 
 @dataclass(slots=True)
 class Draft:
-    """What a client wants, before it is sent: it may be sent several times. group: shared prefix, -1 for none."""
+    """What a client wants, before it is sent: it may be sent several times. group: shared prefix, -1 for none;
+    logprobs: it asks for those of its prompt; structured: a grammar constrains the answer."""
 
     prompt_id: int
     stream: int
@@ -26,6 +27,8 @@ class Draft:
     group: int
     shared: int
     adapter: int
+    logprobs: bool = False
+    structured: bool = False
     attempt: int = 0
 
 
@@ -69,7 +72,8 @@ class Traffic:
         prefixes = spec.prefixes
         group, shared = -1, 0
         if prefixes.count and prefixes.tokens and self._random() < prefixes.share:
-            group = bisect_left(self._zipf(prefixes), self._random())
+            popular = prefixes.popular > 0 and self._random() < prefixes.popular
+            group = 0 if popular else bisect_left(self._zipf(prefixes), self._random())
             shared = prefixes.tokens
         prompt = self._length(spec.prompt) + shared
         output = self._length(spec.output)
@@ -79,7 +83,11 @@ class Traffic:
         if spec.adapters and self._random() < spec.adapter_share:
             adapter = int(self._random() * spec.adapters)
         stable = shared if prefixes.stable else 0
-        return Draft(prompt_id, self.index, prompt, output, most, group if stable else -1, stable, adapter)
+        logprobs = spec.logprobs > 0 and self._random() < spec.logprobs
+        structured = spec.structured > 0 and self._random() < spec.structured
+        return Draft(
+            prompt_id, self.index, prompt, output, most, group if stable else -1, stable, adapter, logprobs, structured
+        )
 
     def _length(self, spec: Length) -> int:
         if spec.sigma == 0:
@@ -114,6 +122,8 @@ class Traffic:
             prefixes = msgspec.structs.replace(prefixes, count=fault.prefix_count)
         if fault.unstable:
             prefixes = msgspec.structs.replace(prefixes, stable=False)
+        if fault.popular is not None:
+            prefixes = msgspec.structs.replace(prefixes, popular=fault.popular)
         self.spec = msgspec.structs.replace(
             spec,
             rate=spec.rate * rate,
@@ -122,6 +132,9 @@ class Traffic:
             output=_scaled(spec.output, fault.output),
             prefixes=prefixes,
             adapters=spec.adapters if fault.adapters is None else fault.adapters,
+            logprobs=spec.logprobs if fault.logprobs is None else fault.logprobs,
+            structured=spec.structured if fault.structured is None else fault.structured,
+            stop_share=spec.stop_share if fault.stop_share is None else fault.stop_share,
         )
 
 
@@ -143,5 +156,5 @@ def make_request(draft: Draft, number: int, now: float, block_size: int, longest
         segments.append((("prompt", draft.prompt_id, draft.adapter), rest))
     return Request(
         number, prompt, draft.output, draft.max_tokens, segments, now, draft.adapter, draft.stream, draft.prompt_id,
-        draft.group, draft.attempt, now,
+        draft.group, draft.attempt, now, logprobs=draft.logprobs, structured=draft.structured,
     )  # fmt: skip

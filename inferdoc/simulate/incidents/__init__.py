@@ -1,10 +1,18 @@
 """How each cause, and each kind of control, is drawn: the mechanism that changes and by how much."""
 
 from inferdoc.simulate.generator import Recipe
-from inferdoc.simulate.incidents import cache, machines, serving, traffic
+from inferdoc.simulate.incidents import cache, contexts, disaggregated, machines, prefixes, serving, traffic
 from inferdoc.simulate.incidents.controls import CONTROLS
 from inferdoc.simulate.incidents.pairs import PAIRS
 
-CAUSES: dict[str, Recipe] = {**cache.CAUSES, **serving.CAUSES, **machines.CAUSES, **traffic.CAUSES}
+CAUSES: dict[str, Recipe] = {
+    **cache.CAUSES,
+    **prefixes.CAUSES,
+    **contexts.CAUSES,
+    **disaggregated.CAUSES,
+    **serving.CAUSES,
+    **machines.CAUSES,
+    **traffic.CAUSES,
+}
 
 __all__ = ["CAUSES", "CONTROLS", "PAIRS"]

@@ -1,0 +1,122 @@
+"""How causes are drawn: lengths of prompts and answers, what they hold of the KV cache, and drafts."""
+
+from __future__ import annotations
+
+import msgspec
+
+from inferdoc.simulate.generator import Draw, Recipe, kv_request_bytes
+from inferdoc.simulate.incidents.prefixes import warmed
+from inferdoc.simulate.pod import step_time
+from inferdoc.simulate.scenario import Length, Prefixes, Stream
+
+replace = msgspec.structs.replace
+LENGTHENED = ("long-prefill-interference", "demand-beyond-capacity", "kv-capacity-bound", "kv-preemption-thrash")
+"""What longer prompts or answers lead to: where one of these explains the harm, the driver stands as its change."""
+
+
+def oversized(d: Draw) -> None:
+    """A few clients send contexts that fill most of a cache, one at a time each, beside the chats."""
+    d.pool(pods=2, max_len=131_072)
+    d.traffic = [d.chat(d.between(0.2, 0.35))]
+    spec = replace(d.pools[0], flags=replace(d.pools[0].flags, max_seqs=128))
+    d.pools[0] = spec
+    live = d.streams(d.traffic[0].rate / spec.pods)
+    cache = max(live * d.between(3, 6), 40_000)
+    d.pool_blocks(int(cache / 16))
+    giant = int(min(cache * d.strong(0.6, 0.9), 110_000))
+    held = Length(d.between(1500, 3000), 0.2, max=4000)
+    d.traffic.append(Stream(Length(giant, 0.0, max=giant), held, clients=spec.pods, start=d.onset))
+    d.router = replace(d.router, policy="round-robin")
+    d.hit, d.accepts = d.names(), ("kv-capacity-bound", "kv-preemption-thrash")
+
+
+def shrunk(d: Draw) -> None:
+    """One pod comes back with fewer blocks than its like: another process took the memory."""
+    d.pool(pods=int(d.rng.integers(2, 5)))
+    d.traffic = [d.chat(d.between(0.3, 0.45))]
+    spec = replace(d.pools[0], flags=replace(d.pools[0].flags, max_seqs=128))
+    d.pools[0] = spec
+    live = max(d.streams(d.traffic[0].rate / spec.pods), 4000)
+    blocks = int(live / d.between(0.35, 0.5) / 16) + 200
+    d.pool_blocks(blocks)
+    victim = d.victim()
+    left = max(int(blocks * d.strong(0.4, 0.2)), 150)
+    d.fault("restart", pods=[victim], after=d.between(60, 110), flags={"blocks": left})
+    d.router = replace(d.router, policy=d.one_of("round-robin", "random"))
+    d.hit, d.accepts = (victim,), ("kv-capacity-bound", "kv-preemption-thrash")
+
+
+def offload(d: Draw) -> None:
+    """Prefixes live in host memory; the path to it becomes slow."""
+    d.pool(pods=int(d.rng.integers(2, 4)))
+    count, tokens = int(d.rng.integers(60, 120)), int(d.spread(1500, 4000))
+    d.traffic = [d.chat(d.between(0.15, 0.3), Prefixes(count, tokens, 1.0, 0.2))]
+    spec, stream = d.pools[0], d.traffic[0]
+    live = d.streams(stream.rate / spec.pods)
+    d.pool_blocks(int((count * tokens * d.between(0.2, 0.35) + live * 2.5 + 20_000) / 16))
+    size = kv_request_bytes(spec, replace(stream, prompt=Length(tokens, 0.0)))
+    warmed(d, 300)
+    flags = replace(d.pools[0].flags, offload=round(3 * count * size / 2**30, 1))
+    d.pools[0] = replace(d.pools[0], flags=flags)
+    # No faster than a copy in `wait` seconds, no slower than the loads that arrive.
+    wait, loads = d.strong(0.15, 1.2), stream.rate / spec.pods * size
+    d.fault("host-link", factor=min(0.5, max(size / wait, 1.15 * loads) / spec.host_link))
+    d.hit = d.names()
+
+
+def longer_prompts(d: Draw) -> None:
+    d.pool()
+    d.traffic = [d.chat(d.between(0.35, 0.5))]
+    d.fault("traffic", prompt=d.strong(1.5, 4.0))
+    d.hit, d.accepts = d.names(), (*LENGTHENED, "prefill-compute-bound", "decode-batch-saturation")
+
+
+def endless_answers(d: Draw) -> None:
+    """A lost stop token: most answers run to a limit that lies several times above their former length."""
+    d.pool()
+    d.traffic = [d.chat(d.between(0.3, 0.5))]
+    d.fault("traffic", output=d.strong(2.0, 6.0), stop_share=d.strong(0.4, 0.05))
+    d.hit, d.accepts = d.names(), (*LENGTHENED, "batch-cap-reached", "decode-batch-saturation")
+
+
+def too_full_for_drafts(d: Draw) -> None:
+    """The batch grows from where memory sets the pace to where computing does."""
+    draft = int(d.rng.integers(3, 6))
+    good = tuple(round(d.between(0.75, 0.9), 3) for _ in range(draft))
+    d.pool(pods=2, draft=draft, accept=good, max_seqs=256)
+    length, answer = Length(d.spread(200, 500), 0.4, max=2000), Length(d.spread(400, 800), 0.4, max=2500)
+    timing, gain, chance = step_time(d.pools[0]), 1.0, 1.0
+    for p in good:
+        chance *= p
+        gain += chance
+
+    def rate(batch: float) -> float:
+        context = batch * (length.mean() + answer.mean() / 2)
+        step = timing.step(int(batch * (1 + draft)), context, 0, 0.0, int(batch)).seconds
+        return batch * gain / (step * answer.mean())
+
+    calm, later = d.between(8, 14), d.strong(60, 130)
+    d.traffic = [Stream(length, answer, rate=rate(calm) * 2)]
+    d.fault("traffic", rate=rate(later) / rate(calm))
+    d.hit, d.accepts = d.names(), ("decode-batch-saturation",)
+
+
+def structured(d: Draw) -> None:
+    """Clients turn to tools and JSON: grammars refuse most of what the draft model proposes."""
+    draft = int(d.rng.integers(3, 6))
+    good = tuple(round(d.between(0.75, 0.9), 3) for _ in range(draft))
+    d.pool(draft=draft, accept=good, grammar=d.between(0.3, 0.6))
+    d.traffic = [d.chat(d.between(0.2, 0.4))]
+    d.fault("traffic", structured=d.strong(0.5, 1.0))
+    d.hit = d.names()
+
+
+CAUSES: dict[str, Recipe] = {
+    "kv-oversized-request": oversized,
+    "kv-pool-shrunk": shrunk,
+    "kv-offload-slow": offload,
+    "prompt-growth": longer_prompts,
+    "runaway-generation": endless_answers,
+    "spec-overhead-at-saturation": too_full_for_drafts,
+    "spec-grammar-collapse": structured,
+}
