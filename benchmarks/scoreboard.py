@@ -25,6 +25,7 @@ from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
 from scoreboard_tables import (
     Outcome,
     causes_table,

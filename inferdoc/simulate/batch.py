@@ -110,6 +110,7 @@ class Batch:
             end, _, request = heapq.heappop(ends)
             if request.state == State.DECODE and end == request.end:
                 request.last = self.now
+                self.stats.generation -= self._clock - end
                 self._finish(request)
 
     def _jitter(self) -> float:
@@ -152,14 +153,24 @@ class Batch:
         bound, share = expected(self.accept, self.config.grammar), self._structured / self._decoding
         return free[0] + share * (bound[0] - free[0]), free[1] + share * (bound[1] - free[1])
 
+    def _verified(self) -> int:
+        """Tokens that each stream gains in one step, as far as there are blocks for them."""
+        self._prune()
+        tokens = self._tokens(1, 1.0 + self._drafted()[0], self._ends[0][0] - self._clock)
+        while tokens > 1 and self._fresh_blocks(tokens) > self.pool.free:
+            tokens -= 1
+            self._progress += 1.0
+        return tokens
+
     def _tokens(self, steps: int, rate: float, rest: int) -> int:
-        """Tokens that each stream gains in so many steps. Acceptance is that of the batch, not of single streams."""
+        """Tokens that each stream gains in so many steps; rest: until the first of them ends. Acceptance is that of the
+        batch, not of single streams. A draft may reach past the end of a stream, as it does in vLLM."""
         if not self.config.draft:
             return min(steps, rest)
         self._progress += steps * rate
-        tokens = int(self._progress)
+        tokens = max(1, int(self._progress))
         self._progress -= tokens
-        return max(1, min(tokens, rest))
+        return tokens
 
     def _advance_streams(self, tokens: int, steps: int, seconds: float, compute: float, memory: float) -> None:
         batch, stats = self._decoding, self.stats
@@ -214,8 +225,8 @@ class Batch:
         cost = self.timing.step(batch * (1 + draft), self._context, prompt, reach, len(self.running))
         tokens = 0
         if batch:
-            tokens = 1
-            self.pool.take(self._fresh_blocks(1), self.now)
+            tokens = self._verified() if draft else 1
+            self.pool.take(self._fresh_blocks(tokens), self.now)
         self._advance_streams(tokens, 1, cost.seconds * self._jitter() + pause, cost.compute, cost.memory)
         booked = 0
         for request, taken in chunks:

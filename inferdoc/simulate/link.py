@@ -21,7 +21,7 @@ class Link:
     rate: float
     flow: float = float("inf")
     setup: float = 2e-3
-    _now: float = 0.0
+    _now: float = float("-inf")
     _virtual: float = 0.0
     _serial: int = 0
     _reads: list[tuple[float, int, Request, float, float]] = field(default_factory=list)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from inferdoc.simulate.generator import Draw, Recipe, kv_request_bytes
-from inferdoc.simulate.incidents.prefixes import warmed
+from inferdoc.simulate.incidents.prefixes import relaunch, warmed
 from inferdoc.simulate.pod import step_time
 from inferdoc.simulate.scenario import Length, Prefixes, Stream
 
@@ -37,11 +37,11 @@ def shrunk(d: Draw) -> None:
     spec = replace(d.pools[0], flags=replace(d.pools[0].flags, max_seqs=128))
     d.pools[0] = spec
     live = max(d.streams(d.traffic[0].rate / spec.pods), 4000)
-    blocks = int(live / d.between(0.35, 0.5) / 16) + 200
+    blocks = int(live / d.between(0.25, 0.35) / 16) + 600
     d.pool_blocks(blocks)
     victim = d.victim()
-    left = max(int(blocks * d.strong(0.4, 0.2)), 150)
-    d.fault("restart", pods=[victim], after=d.between(60, 110), flags={"blocks": left})
+    left = max(int((live / 16) * d.strong(1.0, 0.6)), 150)
+    relaunch(d, victim, flags={"blocks": left})
     d.router = replace(d.router, policy=d.one_of("round-robin", "random"))
     d.hit, d.accepts = (victim,), ("kv-capacity-bound", "kv-preemption-thrash")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from inferdoc.simulate.generator import Draw, Recipe, kv_tokens
@@ -14,6 +16,12 @@ def warmed(d: Draw, seconds: float) -> None:
     """Traffic runs for so long before the first scrape that the caches are full."""
     d.warmup = seconds
     d.traffic = [replace(stream, start=-seconds) for stream in d.traffic]
+
+
+def relaunch(d: Draw, pod: str, **more: Any) -> None:
+    """The pod is drained and its new process begins at the onset, with other flags where given."""
+    after = d.between(60, 110)
+    d.fault("restart", pods=[pod], at=d.onset - after, after=after, **more)
 
 
 def locality(d: Draw) -> None:
@@ -42,7 +50,7 @@ def cold_start(d: Draw) -> None:
     d.traffic = [replace(d.traffic[0], prefixes=Prefixes(count, tokens, 1.0, 0.2))]
     warmed(d, 900)
     victim = d.victim()
-    d.fault("restart", pods=[victim], after=d.between(60, 110))
+    relaunch(d, victim)
     d.hit, d.accepts = (victim,), ("engine-down",)
 
 
@@ -64,7 +72,7 @@ def bypassed(d: Draw) -> None:
     d.traffic = [d.chat(d.between(0.2, 0.35), prefixes)]
     if d.rng.random() < 0.5:
         victim = d.victim()
-        d.fault("restart", pods=[victim], after=d.between(60, 110), flags={"prefix_caching": False})
+        relaunch(d, victim, flags={"prefix_caching": False})
         d.hit = (victim,)
     else:
         d.fault("traffic", logprobs=d.strong(0.7, 1.0))
