@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint types format generate bench docs clean
+.PHONY: demo test lint types format generate bench real-vllm docs clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/inferdoc demo
@@ -34,13 +34,18 @@ bench: $(VENV)/.installed-test
 	@$(BIN)/python benchmarks/store.py
 	@$(BIN)/python benchmarks/diagnose.py
 
+# A real vLLM (CPU build) under load and under faults on this machine, diagnosed live, into docs/real-vllm.md. Not in CI: it
+# installs some 4 GB and takes a quarter of an hour.
+real-vllm: $(VENV)/.installed build/real-vllm/.installed
+	@$(BIN)/python -m benchmarks.real_vllm
+
 # The documentation site in build/site; every cause at /runbooks/<id>/. Needs the network for the first installation only.
 docs: $(VENV)/.installed-docs
 	@rm -rf build/site
 	@$(BIN)/python docs/site/build.py build/site
 
 clean:
-	rm -rf $(VENV) build/site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build/site build/real-vllm .pytest_cache .mypy_cache .ruff_cache
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -52,6 +57,10 @@ $(BIN)/python:
 
 $(VENV)/.installed: $(BIN)/python pyproject.toml
 	@$(PIP) install --editable .
+	@touch $@
+
+build/real-vllm/.installed: $(BIN)/python benchmarks/real_vllm/requirements.txt benchmarks/real_vllm/install.py
+	@$(BIN)/python benchmarks/real_vllm/install.py build/real-vllm/.venv
 	@touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed
