@@ -44,7 +44,7 @@ def serving(vllm: Path, model: Path, flags: Sequence[str], log: Path) -> Iterato
     with log.open("wb") as out:
         process = subprocess.Popen(
             command,
-            env=os.environ | ENVIRONMENT,
+            env=os.environ | ENVIRONMENT | _openmp(vllm),
             stdout=out,
             stderr=out,
             stdin=subprocess.DEVNULL,
@@ -56,6 +56,13 @@ def serving(vllm: Path, model: Path, flags: Sequence[str], log: Path) -> Iterato
         yield url
     finally:
         _end(process)
+
+
+def _openmp(vllm: Path) -> dict[str, str]:
+    """Intel's OpenMP, which comes with the package: with GNU's, a verification step of speculation takes half a second
+    (vLLM warns of it in its log)."""
+    library = vllm.parent.parent / "lib" / "libiomp5.so"
+    return {"LD_PRELOAD": str(library)} if library.is_file() else {}
 
 
 def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:

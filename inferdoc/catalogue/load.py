@@ -12,6 +12,7 @@ import msgspec
 
 from inferdoc.catalogue.content import content_file, content_files, overlay_paths
 from inferdoc.catalogue.document import decode, locate
+from inferdoc.catalogue.flags import Flags
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.catalogue.signal import Exporter, Marker, Signal, Tiers
 from inferdoc.catalogue.validate import (
@@ -29,6 +30,7 @@ Part = Literal["exporter", "signal", "tiers", "recipe"]
 SIGNALS = "signals"
 TIERS = "tiers.yaml"
 CHANGES = "changes.yaml"
+FLAGS = "vllm-flags.yaml"
 
 
 class SignalFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -75,6 +77,12 @@ class Catalogue:
         return () if path is None else decode(path, MarkerFile).markers
 
     @cached_property
+    def flags(self) -> Flags:
+        """The flags of vLLM that advice names, and what tells how old an engine is."""
+        path = content_file("collectors", FLAGS, self.overlays)
+        return Flags() if path is None else decode(path, Flags)
+
+    @cached_property
     def recipes(self) -> dict[str, Recipe]:
         """The causes. Their signals, thresholds and ids are checked here, so that a user's file fails early."""
         recipes = {name: recipe for name, (recipe, _) in self._recipes.items()}
@@ -102,6 +110,8 @@ class Catalogue:
         found += [(self._signals[name][1], problems) for name, problems in by_signal.items()]
         found.append((self._tiers[1], check_tiers(self.tiers, self.signals)))
         found.append((content_file("collectors", CHANGES, self.overlays) or Path(CHANGES), self._marker_problems()))
+        flags = [Problem(("flags",), words) for words in self.flags.problems()]
+        found.append((content_file("collectors", FLAGS, self.overlays) or Path(FLAGS), flags))
         ids = self._recipes.keys()
         found += [(path, check_recipe(each, self.signals, self.tiers, ids)) for each, path in self._recipes.values()]
         return [_line(path, problem) for path, problems in found for problem in problems]
@@ -124,7 +134,7 @@ class Catalogue:
     def _exporters(self) -> dict[str, tuple[Exporter, Path]]:
         found: dict[str, tuple[Exporter, Path]] = {}
         for name, path in content_files("collectors", overlays=self.overlays).items():
-            if name not in (TIERS, CHANGES) and not name.startswith(SIGNALS):
+            if name not in (TIERS, CHANGES, FLAGS) and not name.startswith(SIGNALS):
                 exporter = decode(path, Exporter)
                 _claim(found, exporter.exporter, path, ("exporter",), "exporter")
                 found[exporter.exporter] = (exporter, path)

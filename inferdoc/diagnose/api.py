@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from inferdoc import __version__
@@ -114,9 +114,11 @@ def diagnose(
         lead = replace(grid, start_ms=options.baseline[0], count=count)
         aliases = Aliases(catalogue.exporters.values())
         frame.prepend(read_signals(source, wanted, lead, catalogue.signals, aliases, options.match))
-    infos = _read_infos(source, grid, catalogue, options.match)
+    present = source.names(grid.start_ms, grid.end_ms)
+    infos = _read_infos(source, grid, catalogue, present, options.match)
     read_done = time.perf_counter()
-    return _judge_frame(source, frame, scrapes, infos, catalogue, options, wanted, lead, began, read_done)
+    old = catalogue.flags.older_than(present)
+    return _judge_frame(source, frame, scrapes, infos, old, catalogue, options, wanted, lead, began, read_done)
 
 
 def read_window(
@@ -145,13 +147,11 @@ def read_window(
 
 
 def _read_infos(
-    source: Source, grid: Grid, catalogue: Catalogue, match: tuple[Matcher, ...]
+    source: Source, grid: Grid, catalogue: Catalogue, present: Collection[str], match: tuple[Matcher, ...]
 ) -> dict[str, list[InfoSeries]]:
-    """The info metrics that tell of changes, by current name, as far as the source has them."""
+    """The info metrics that tell of changes, by current name, as far as the source has them (`present`)."""
     names = [str(m.info) for m in catalogue.markers if m.info is not None]
-    if not names:
-        return {}
-    aliases, present = Aliases(catalogue.exporters.values()), source.names(grid.start_ms, grid.end_ms)
+    aliases = Aliases(catalogue.exporters.values())
     return {
         name: [one for alias in aliases.of(name) if alias in present for one in source.info(alias, grid, match)]
         for name in names
@@ -193,6 +193,7 @@ def _judge_frame(
     frame: SignalFrame,
     scrapes: Sequence[Scrapes],
     infos: Mapping[str, Sequence[InfoSeries]],
+    older_than: str | None,
     catalogue: Catalogue,
     options: Options,
     wanted: Sequence[str],
@@ -208,7 +209,9 @@ def _judge_frame(
     judgement = judge(context, catalogue.recipes)
     events = find_events(context, scrapes, catalogue.markers, infos)
     traits = traits_of(view, scrapes, catalogue.markers, infos)
-    maker = FindingMaker(context, judgement, catalogue.recipes, events, options.links, traits)
+    maker = FindingMaker(
+        context, judgement, catalogue.recipes, events, options.links, traits, catalogue.flags, older_than
+    )
     findings = [maker.make(root) for root in judgement.roots]
     judged = can_judge(context) or bool(findings)
     onset = judgement.roots[0].onset if judgement.roots else None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from inferdoc.catalogue.recipe import Recipe
+from inferdoc.catalogue.flags import Flags
+from inferdoc.catalogue.recipe import Recipe, Step
 from inferdoc.diagnose.advice import fill
 from inferdoc.diagnose.changes import workload_events
 from inferdoc.diagnose.cohorts import Traits, shared
@@ -14,7 +15,7 @@ from inferdoc.diagnose.context import Context, Outcome
 from inferdoc.diagnose.events import ORDER, Event
 from inferdoc.diagnose.fold import Cause, score
 from inferdoc.diagnose.judge import Judgement, ongoing
-from inferdoc.diagnose.match import Evidence
+from inferdoc.diagnose.match import Evidence, Match
 from inferdoc.diagnose.model import (
     Change,
     EvidenceItem,
@@ -58,7 +59,8 @@ class Links:
 
 
 class FindingMaker:
-    """Builds findings from roots. events: everything that changed in the window."""
+    """Builds findings from roots. events: everything that changed in the window; older_than: the vLLM release that the
+    engines are older than, where their pages show it."""
 
     def __init__(
         self,
@@ -68,7 +70,10 @@ class FindingMaker:
         events: Sequence[Event],
         links: Links,
         traits: Traits | None = None,
+        flags: Flags | None = None,
+        older_than: str | None = None,
     ) -> None:
+        self.flags, self.older_than = flags or Flags(), older_than
         self.traits = traits or {}
         self.context, self.judgement, self.recipes, self.events, self.links = context, judgement, recipes, events, links
         self.rendering = Rendering(context.signals, context.tiers)
@@ -99,10 +104,7 @@ class FindingMaker:
             effects=list(dict.fromkeys(child.recipe.id for child in cause.effects)),
             change=self._change(cause),
             ruled_out=self._ruled_out(cause),
-            next_steps=[
-                NextStep(fill(s.do, self.context, match), fill(s.why, self.context, match), s.cost, s.undo, s.command)
-                for s in recipe.next_steps
-            ],
+            next_steps=[self._step(step, match) for step in recipe.next_steps],
             runbook=recipe.id,
             runbook_url=self.links.runbook(recipe.id),
             dashboard_url=self.links.dashboard(cause),
@@ -111,6 +113,15 @@ class FindingMaker:
 
     def _at(self, step: int | None) -> str | None:
         return None if step is None else stamp(self.context.view.time_at(step))
+
+    def _step(self, step: Step, match: Match) -> NextStep:
+        """A step with its numbers; a flag that the engines are too old for is marked with the release that has it."""
+        do = fill(step.do, self.context, match)
+        if self.older_than is not None:
+            came = self.flags.too_new(step.flags, self.older_than)
+            for flag, release in came.items():
+                do += f" ({flag} needs vLLM {release} or later; these pages are of a release before {self.older_than})"
+        return NextStep(do, fill(step.why, self.context, match), step.cost, step.undo, step.command)
 
     def _scope(self, cause: Cause) -> Scope:
         pods = list(dict.fromkeys(m.unit.member.pod for m in cause.matches))

@@ -15,8 +15,7 @@ from benchmarks.real_vllm.page import page
 from benchmarks.real_vllm.play import Run
 from benchmarks.real_vllm.scenarios import CHAT, SCENARIOS, expected
 from benchmarks.real_vllm.server import counters, serving
-
-FLAGS = Path(__file__).parent.parent / "runbooks" / "vllm-serve-flags.txt"
+from tests.vllm_flags import serve_flags
 
 FAKE = """\
 #!{python}
@@ -173,7 +172,7 @@ def test_the_mechanism_decides_what_pressure_on_the_cache_must_be_called() -> No
 
 
 def test_flags_exist_in_vllm() -> None:
-    known = set(FLAGS.read_text("utf-8").split())
+    known = serve_flags()
     for scenario in SCENARIOS:
         assert {word for word in scenario.flags if word.startswith("--")} <= known
 

@@ -13,13 +13,12 @@ from inferdoc.catalogue.load import load_catalogue
 from inferdoc.diagnose.conditions import signals_of
 from inferdoc.diagnose.conditions.render import Rendering
 from inferdoc.simulate.scenario import load_scenario
+from tests.vllm_flags import serve_flags
 
 ROOT = Path(__file__).resolve().parents[2]
 CATALOGUE = load_catalogue()
 CAUSES = sorted(CATALOGUE.recipes)
-FLAGS = {
-    w for w in (ROOT / "tests" / "runbooks" / "vllm-serve-flags.txt").read_text("utf-8").split() if w.startswith("--")
-}
+FLAGS = serve_flags()
 
 
 def conditions(recipe):

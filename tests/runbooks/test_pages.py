@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from inferdoc.cli.main import cli
+from tests.vllm_flags import serve_flags
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -74,7 +75,7 @@ def lines_of(name: str) -> list[str]:
     return [line for line in (HERE / name).read_text().splitlines() if line and not line.startswith("#")]
 
 
-VLLM_FLAGS = frozenset(lines_of("vllm-serve-flags.txt"))
+VLLM_FLAGS = serve_flags()
 METRIC_TYPES = dict(line.split() for line in lines_of("metric-names.txt"))
 
 
