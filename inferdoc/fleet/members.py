@@ -147,9 +147,9 @@ def resolve(
             if entity.get("model_name"):
                 models.setdefault(entity.member, entity.get("model_name"))
     fleet = Fleet()
-    cards = _gpu_models(frame)
+    cards, outputs = _gpu_models(frame), _output_lengths(frame)
     for key, seen in sorted(entities.items()):
-        role, why_role = _role(key, seen, frame, assignments)
+        role, why_role = _role(key, seen, outputs, assignments)
         tier, why_tier = _tier(key, seen, tiers, assignments, cards)
         pool = Pool(key[0], key[1], models.get(key, ""), role, tier)
         first = seen[0]
@@ -160,7 +160,10 @@ def resolve(
 
 
 def _role(
-    key: tuple[str, str, str], seen: Sequence[Entity], frame: SignalFrame, assignments: Sequence[Assignment]
+    key: tuple[str, str, str],
+    seen: Sequence[Entity],
+    outputs: Mapping[tuple[str, str, str], np.ndarray],
+    assignments: Sequence[Assignment],
 ) -> tuple[Role, str]:
     for label in ROLE_LABELS:
         for entity in seen:
@@ -173,8 +176,8 @@ def _role(
     named = _role_word(key[2])
     if named:
         return named, "name"
-    tokens = _mean_output(key, frame)
-    if tokens is not None and tokens <= ONE_TOKEN:
+    lengths = outputs.get(key)
+    if lengths is not None and float(np.nanmedian(lengths)) <= ONE_TOKEN:
         return "prefill", "every request ends after one token"
     return "both", "default"
 
@@ -189,14 +192,16 @@ def _role_word(text: str) -> Role | None:
     return "both" if "both" in parts else None
 
 
-def _mean_output(key: tuple[str, str, str], frame: SignalFrame) -> float | None:
-    if "output_len_mean" not in frame:
-        return None
-    matrix = frame["output_len_mean"]
-    for entity, row in zip(matrix.entities, matrix.values, strict=True):
-        if entity.member == key and np.isfinite(row).any():
-            return float(np.nanmedian(row))
-    return None
+def _output_lengths(frame: SignalFrame) -> dict[tuple[str, str, str], np.ndarray]:
+    """The mean length of answers of each pod, in tokens: float64[times], of its first engine that has any."""
+    found: dict[tuple[str, str, str], np.ndarray] = {}
+    if "output_len_mean" in frame:
+        matrix = frame["output_len_mean"]
+        seen = np.isfinite(matrix.values).any(axis=1).tolist()
+        for entity, row, any_value in zip(matrix.entities, matrix.values, seen, strict=True):
+            if any_value:
+                found.setdefault(entity.member, row)
+    return found
 
 
 def _gpu_models(frame: SignalFrame) -> dict[str, str]:

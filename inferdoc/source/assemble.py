@@ -18,6 +18,28 @@ from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
 
 MIN_OBSERVATIONS = 20
 """A quantile of fewer observations says nothing; the window is doubled twice before giving up."""
+AT_ONCE = 32
+"""Entities whose quantiles are computed in one go: what they need stays in the cache of a core."""
+
+Key = tuple[str, ...]
+
+
+class Entities:
+    """Entities by the labels of a read; the signals of one pod share them."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, ...], dict[Key, Entity]] = {}
+
+    def of(self, by: tuple[str, ...], keys: Iterable[Key]) -> list[Entity]:
+        """One entity per key."""
+        known = self._known.setdefault(by, {})
+        found = []
+        for key in keys:
+            entity = known.get(key)
+            if entity is None:
+                entity = known[key] = Entity.of(by, key)
+            found.append(entity)
+        return found
 
 
 class Table:
@@ -61,6 +83,7 @@ class Assembler:
         self.results: dict[Read, ReadResult] = {}
         self.infos: dict[str, list[InfoSeries]] = {}
         self.frame = SignalFrame(grid)
+        self._entities = Entities()
 
     def run(self, wanted: Iterable[str]) -> SignalFrame:
         """Read everything, assemble the signals wanted and those they are made of."""
@@ -137,8 +160,8 @@ class Assembler:
         table = Table(self.grid.count)
         for read in part.reads(self.aliases, self.present, width):
             result = self.results[read]
-            for key, row in zip(result.keys, result.values, strict=True):
-                table.add(Entity.of(result.by, key), row)
+            for entity, row in zip(self._entities.of(result.by, result.keys), result.values, strict=True):
+                table.add(entity, row)
         return table
 
     def _mean(self, signal: Signal, reading: Reading) -> SignalMatrix | None:
@@ -154,7 +177,7 @@ class Assembler:
         width = self.frame.widths[name]
         merged: SignalMatrix | None = None
         for read in buckets(reading, signal.level).reads(self.aliases, self.present, width):
-            found = _quantiles(self.results[read], float(reading.q or 0), self.grid.count)
+            found = _quantiles(self.results[read], float(reading.q or 0), self._entities)
             if found is not None:
                 merged = found if merged is None else _fill(merged, found)
         if merged is None:
@@ -254,28 +277,33 @@ def _fill(first: SignalMatrix, second: SignalMatrix) -> SignalMatrix:
     )
 
 
-def _quantiles(result: ReadResult, q: float, count: int) -> SignalMatrix | None:
-    """Quantiles per entity. Entities are computed per set of bounds: bounds may differ from pod to pod."""
-    groups: dict[Entity, dict[float, np.ndarray]] = {}
-    for key, row in zip(result.keys, result.values, strict=True):
+def _quantiles(result: ReadResult, q: float, entities: Entities) -> SignalMatrix | None:
+    """Quantiles per entity. Entities of the same bounds are computed together: bounds may differ from pod to pod."""
+    groups: dict[Key, dict[float, int]] = {}
+    for row, key in enumerate(result.keys):
         try:
             bound = float(key[-1])
         except ValueError:
             continue
-        groups.setdefault(Entity.of(result.by[:-1], key[:-1]), {})[bound] = row
-    entities, rows = [], []
-    widest: np.ndarray | None = None
-    for entity, cells in groups.items():
-        bounds = np.array(sorted(cells))
-        if len(bounds) < 2 or not np.isinf(bounds[-1]):
-            continue
-        entities.append(entity)
-        rows.append(bucket_quantile(q, bounds, np.vstack([cells[b] for b in bounds])))
-        if widest is None or len(bounds) - 1 > len(widest):
-            widest = bounds[:-1]
-    if not entities:
+        groups.setdefault(key[:-1], {})[bound] = row
+    alike: dict[tuple[float, ...], list[Key]] = {}
+    kept = []
+    for group, cells in groups.items():
+        bounds = tuple(sorted(cells))
+        if len(bounds) >= 2 and np.isinf(bounds[-1]):
+            alike.setdefault(bounds, []).append(group)
+            kept.append(group)
+    if not kept:
         return None
-    return SignalMatrix(entities, np.vstack(rows).reshape(len(entities), count), bounds=widest)
+    place = {group: row for row, group in enumerate(kept)}
+    values = np.empty((len(kept), result.values.shape[1]))
+    for bounds, members in alike.items():
+        for begin in range(0, len(members), AT_ONCE):
+            some = members[begin : begin + AT_ONCE]
+            cumulative = result.values[[[groups[group][bound] for group in some] for bound in bounds]]
+            values[[place[group] for group in some]] = bucket_quantile(q, np.array(bounds), cumulative)
+    widest = np.array(max(alike, key=len)[:-1])
+    return SignalMatrix(entities.of(result.by[:-1], kept), values, bounds=widest)
 
 
 def read_signals(

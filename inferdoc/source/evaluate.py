@@ -117,7 +117,8 @@ def _result(own: Rows, parts: list[Sums], grid: Grid) -> ReadResult:
         found = found & parts[1].found
         with np.errstate(invalid="ignore"):
             values = (values - parts[1].values) / (grid.rate_ms / 1000.0)
-    kept = sorted((key, row) for key, row in own.index.items() if found[row].any())
+    any_value: list[bool] = np.any(found, axis=1).tolist()
+    kept = sorted((key, row) for key, row in own.index.items() if any_value[row])
     order = np.array([row for _, row in kept], dtype=np.int64)
     return ReadResult(own.read.by, [key for key, _ in kept], np.where(found[order], values[order], np.nan))
 

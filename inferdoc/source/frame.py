@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,19 +25,20 @@ class Entity:
         """An entity from label names and their values."""
         return cls(tuple(sorted((n, v) for n, v in zip(names, values, strict=True) if v)))
 
+    @cached_property
+    def _named(self) -> dict[str, str]:
+        return dict(self.labels)
+
     def get(self, name: str, default: str = "") -> str:
         """The value of a label."""
-        for label, value in self.labels:
-            if label == name:
-                return value
-        return default
+        return self._named.get(name, default)
 
-    @property
+    @cached_property
     def pod(self) -> str:
         """The `pod` label, or `instance` where there is no pod label (the contract's name of a pod)."""
         return self.get("pod") or self.get("instance")
 
-    @property
+    @cached_property
     def member(self) -> tuple[str, str, str]:
         """What series of one pod share, whatever else they are labelled with: cluster, namespace, pod."""
         return self.get("cluster"), self.get("namespace"), self.pod

@@ -28,6 +28,9 @@ SHORT_MS = 2 * 3_600_000
 """A stretch up to this long is read without counting its samples first."""
 EDGE_MS = 1
 """Read so much further than asked: a grid ends 1 ms after the newest sample, which another call asked for."""
+AHEAD_MS = 300_000
+"""Read so much more before: rates over the first steps of a grid are asked for next, at 15 s between scrapes this far
+back, and reading on later means to put all tables together anew."""
 KEPT_SECONDS = 60.0
 """How long samples already read serve on although a writer has added newer ones: the calls of one diagnosis agree."""
 
@@ -139,7 +142,7 @@ class StoreSource(Readable):
         held = self._held
         if held is None or not self._serves(held, end_ms, names):
             self._held = None
-            held = self._read(start_ms, end_ms + EDGE_MS)
+            held = self._read(start_ms - AHEAD_MS, end_ms + EDGE_MS)
         elif start_ms < held.start_ms:
             earlier = self._blocks(start_ms, held.start_ms - 1, held.asked)
             held.tables = join([*earlier, *(_block(table) for table in held.tables)])

@@ -68,7 +68,7 @@ def test_names_of_the_catalogue_are_read_along(path):
 def test_an_earlier_beginning_is_read_and_joined(path):
     held, fresh = (StoreSource(path, keeps=lambda name: True) for _ in range(2))
     held.scrapes((START_S + 1800) * 1000, grid().end_ms)
-    wide = grid(60, 274)
+    wide = grid(10, 279)
     assert (
         held.evaluate([RATE, GAUGE], wide)[RATE].values.tolist() == fresh.evaluate([RATE], wide)[RATE].values.tolist()
     )
