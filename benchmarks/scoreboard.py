@@ -55,10 +55,11 @@ LOSS = frozenset(
     {
         "client-retry-storm",
         "engine-down",
+        "gpu-ecc-degradation",
+        "gpu-lost",
         "engine-hung",
         "engine-crash-loop",
         "engine-oom",
-        "gpu-lost",
         "kv-handshake-failure",
         "kv-lease-expiry",
         "kv-load-failure",

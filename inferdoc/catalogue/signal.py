@@ -87,7 +87,8 @@ class Reading(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     Exactly one of: gauge, rate, increase, change (a single term); quantile (of a histogram, with q); mean (sum over
     count of a histogram); formula (arithmetic over `terms`); label (the number in a label of an info metric, or
     with count_distinct the number of distinct comma-separated names in several labels of the samples stamped within the
-    rate window); telemetry (what the judge derives from the scrapes themselves).
+    rate window); telemetry (what the judge derives from the scrapes themselves). codes: 1 while
+    a gauge shows one of these, else 0 (error codes have no order).
     """
 
     gauge: str | None = None
@@ -99,7 +100,8 @@ class Reading(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     mean: str | None = None
     formula: str | None = None
     terms: dict[str, Term] = {}
-    telemetry: Literal["lost_signals", "duplicate_targets", "missing_scrapes"] | None = None
+    codes: tuple[float, ...] = ()
+    telemetry: Literal["lost_signals", "duplicate_targets", "missing_scrapes", "lost_gpus"] | None = None
     info: str | None = None
     label: str | None = None
     count_distinct: tuple[str, ...] = ()

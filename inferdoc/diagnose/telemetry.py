@@ -19,6 +19,7 @@ def add_telemetry(frame: SignalFrame, signals: Mapping[str, Signal], scrapes: Se
         "lost_signals": lambda: _lost(frame, signals),
         "duplicate_targets": lambda: _duplicates(frame),
         "missing_scrapes": lambda: _missing(frame, scrapes),
+        "lost_gpus": lambda: _lost_gpus(frame),
     }
     for name, signal in signals.items():
         for reading in signal.readings:
@@ -54,6 +55,40 @@ def _lost(frame: SignalFrame, signals: Mapping[str, Signal]) -> SignalMatrix | N
         entities.append(entity)
         values.append(lost)
     return SignalMatrix(entities, np.vstack(values))
+
+
+def _lost_gpus(frame: SignalFrame) -> SignalMatrix | None:
+    """How many GPUs of a pod their exporter shows no more while it still shows others of the same node. A GPU whose pod
+    is gone stays visible, without its pod, and is not lost."""
+    if "gpu_util" not in frame:
+        return None
+    matrix = frame["gpu_util"]
+    devices: dict[tuple[str, str], tuple[Entity, np.ndarray]] = {}
+    nodes: dict[str, np.ndarray] = {}
+    for entity, row in zip(matrix.entities, matrix.values, strict=True):
+        node = entity.get("Hostname") or entity.get("hostname") or entity.get("instance")
+        seen, key = np.isfinite(row), (node, entity.get("UUID") or entity.get("gpu"))
+        shown_as, known = devices.get(key, (entity, np.zeros(len(row), dtype=bool)))
+        devices[key] = (shown_as if _owner(shown_as) else entity, known | seen)
+        nodes[node] = nodes.get(node, np.zeros(len(row), dtype=np.int64)) + seen
+    settle = max(1, frame.grid.rate_ms // frame.grid.step_ms)
+    rows: dict[Entity, np.ndarray] = {}
+    for (node, _), (entity, seen) in devices.items():
+        owner = _owner(entity)
+        if owner is None:
+            continue
+        gone = (np.cumsum(seen) > settle) & ~seen & (nodes[node] > 0)
+        lost = _long_runs(gone[np.newaxis], settle)[0].astype(np.float64)
+        shown = np.where(nodes[node] > 0, lost, np.nan)
+        pod = Entity.of(("cluster", "namespace", "pod"), (entity.get("cluster"), *owner))
+        rows[pod] = rows[pod] + shown if pod in rows else shown
+    return SignalMatrix(list(rows), np.vstack([*rows.values()])) if rows else None
+
+
+def _owner(entity: Entity) -> tuple[str, str] | None:
+    """Namespace and pod that use a GPU, None where the exporter names none."""
+    pod = entity.get("exported_pod") or entity.get("pod")
+    return (entity.get("exported_namespace") or entity.get("namespace"), pod) if pod else None
 
 
 def _long_runs(mask: np.ndarray, longer_than: int) -> np.ndarray:

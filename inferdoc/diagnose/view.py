@@ -15,18 +15,21 @@ from inferdoc.source.reads import Grid
 
 @dataclass(frozen=True)
 class Unit:
-    """One engine (DP rank) of one pod: the finest thing a cause is judged on."""
+    """One engine (DP rank) of one pod: the finest thing a cause is judged on. gpu: one GPU of its pod, where a single
+    condition is looked at GPU by GPU."""
 
     member: Member
     engine: str
+    gpu: str = ""
 
     def __hash__(self) -> int:
-        return hash((self.member.key, self.engine))
+        return hash((self.member.key, self.engine, self.gpu))
 
     @property
     def name(self) -> str:
-        """The pod, and the engine where it is not the first."""
-        return self.member.pod if self.engine in ("", "0") else f"{self.member.pod} engine={self.engine}"
+        """The pod, the engine where it is not the first, and the GPU where one is meant."""
+        name = self.member.pod if self.engine in ("", "0") else f"{self.member.pod} engine={self.engine}"
+        return f"{name} {self.gpu}" if self.gpu else name
 
 
 @dataclass
@@ -102,6 +105,9 @@ class View:
         return self._stacks[signal]
 
     def _find(self, unit: Unit, signal: str) -> Series | None:
+        if unit.gpu:
+            row_of_gpu = self.gpus(unit, signal).get(unit.gpu)
+            return None if row_of_gpu is None or not np.isfinite(row_of_gpu).any() else Series(row_of_gpu)
         matrix = self.frame.signals.get(signal)
         if matrix is None:
             return None

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Condition, Recipe
 from inferdoc.diagnose.conditions import kind_of, promql, signals_of
 from inferdoc.errors import InferdocError
 from inferdoc.generate import limits
 from inferdoc.generate.cause_rules import harm_beyond_symptoms, leaves, sayable
-from inferdoc.generate.recorded import FEWEST_EVENTS, recorded
+from inferdoc.generate.recorded import FEWEST_EVENTS, Recorded, recorded
 from inferdoc.generate.wanted import Want, build, thinned
 from inferdoc.generate.world import World
 
@@ -47,12 +49,13 @@ def cases(recipe: Recipe, catalogue: Catalogue) -> list[Case]:
 
 class _Maker:
     def __init__(self, recipe: Recipe, catalogue: Catalogue) -> None:
-        self.recipe, self.catalogue = recipe, catalogue
         rendering = recorded(catalogue)
+        symptoms = tuple(_said(condition, rendering) for condition in recipe.symptoms)
+        self.recipe, self.catalogue = msgspec.structs.replace(recipe, symptoms=symptoms), catalogue
         self.harm = [c for c in harm_beyond_symptoms(recipe) if promql(c, rendering) is not None]
         own = [c for c in recipe.unless if c.scope == "own" and sayable(c, rendering)]
         self.unless = [c for c in own if all(leaf.scope == "own" for leaf in leaves(c))]
-        said = [*recipe.symptoms, *self.harm, *self.unless]
+        said = [*symptoms, *self.harm, *self.unless]
         self.signals = list(dict.fromkeys(name for c in said for name in signals_of(c)))
         self.role = next((role for role in recipe.roles if role != "both"), None)
         self.affected = POOL_SIZE if recipe.pool_share else 1
@@ -168,6 +171,14 @@ class _Maker:
             return all(relative) if condition.any is not None else any(relative)
 
         return any(needs(c) for c in self.recipe.symptoms) or bool(self.harm and all(needs(c) for c in self.harm))
+
+
+def _said(condition: Condition, rendering: Recorded) -> Condition:
+    """A condition without the alternatives that its rule leaves out, because PromQL cannot say them."""
+    if condition.any is None:
+        return condition
+    kept = tuple(part for part in condition.any if promql(part, rendering) is not None)
+    return msgspec.structs.replace(condition, any=kept)
 
 
 def _at(want: Want, limit: str | None = None) -> Want:

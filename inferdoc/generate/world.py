@@ -99,6 +99,8 @@ class World:
             single = operand(reading, level)
             assert single is not None
             found = self._total(single, phase)
+        if reading.codes:
+            found = float(found in reading.codes)
         return found * reading.scale
 
     def events(self, signal: str, phase: Phase) -> float | None:
@@ -138,6 +140,10 @@ class World:
         """Set the lever so that the signal reads the target; whether that is possible."""
         raw = self.raw[lever]
         before = raw.at(phase)
+        codes = self._reading(signal).codes
+        if codes:
+            setattr(raw, phase, codes[0] if target > 0.5 else 0.0)
+            return True
 
         def reads(x: float) -> float | None:
             setattr(raw, phase, x)

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from inferdoc.simulate.fleet import Fleet
     from inferdoc.simulate.pod import Pod
 
+ENDS_PROCESS = frozenset({48, 94, 95})
+"""Xid codes after which the process that used the memory is gone (NVIDIA: double-bit error, contained, uncontained)."""
 SCRAPE_FAULTS = frozenset({"scrape-gap", "duplicate-target", "drop-series"})
 """Faults of the scrapes, not of the fleet: they are applied where pages are taken."""
 
@@ -75,6 +77,9 @@ class Schedule:
             health.cpu = fault.cpu if begins else 1.0
         elif fault.kind == "interconnect":
             health.link = fault.factor if begins else 1.0
+            pod.link_replays(0, now)
+            for gpu in pod.gpus:
+                gpu.link_errors = fault.errors if begins else 0.0
         elif fault.kind == "pause":
             health.pause = fault.share if begins else 0.0
         elif fault.kind == "hot-expert":
@@ -98,8 +103,45 @@ class Schedule:
         elif fault.kind == "hang":
             engine.hung = begins
             engine.now = max(engine.now, now)
+        elif fault.kind in ("cooling", "power-limit", "power-brake"):
+            self._heat(pod, fault, begins)
+        elif fault.kind in ("xid", "gpu-lost"):
+            self._device(pod, now, fault, begins)
         else:
             self._process(pod, now, fault, begins)
+
+    def _heat(self, pod: Pod, fault: FaultSpec, begins: bool) -> None:
+        """What holds the clocks of some GPUs (all where none is named); the clocks follow from load and heat."""
+        if pod not in self._fleet.hot_pods:
+            self._fleet.hot_pods.append(pod)
+        for number, gpu in enumerate(pod.gpus):
+            if fault.gpus is None or number in fault.gpus:
+                if fault.kind == "cooling":
+                    gpu.cooling = fault.factor if begins else 1.0
+                elif fault.kind == "power-limit":
+                    gpu.limit = fault.factor if begins else 1.0
+                else:
+                    gpu.brake = begins
+
+    def _device(self, pod: Pod, now: float, fault: FaultSpec, begins: bool) -> None:
+        """xid: an error code, with rows remapped and, for the codes that end a process, the process; gpu-lost: the
+        device leaves the bus (79) or its firmware stops (119), and every call into it hangs."""
+        gpu = pod.gpus[fault.gpu]
+        if not begins:
+            pod.restart(now)
+            pod.in_rotation = True
+            return
+        code = fault.xid or (79 if fault.kind == "gpu-lost" else 0)
+        gpu.codes.append((now, code))
+        gpu.remapped += fault.rows
+        gpu.remap_failure |= code == 64
+        if fault.kind == "gpu-lost":
+            gpu.lost = code == 79
+            pod.engine.hung = True
+            pod.engine.now = max(pod.engine.now, now)
+        elif code in ENDS_PROCESS:
+            self._fleet.lose(pod.kill(), now)
+            self._fleet.take_out(pod, now + self._fleet.scenario.router.detect)
 
     def _link(self, pod: Pod, now: float, fault: FaultSpec, begins: bool) -> None:
         link = pod.engine.link

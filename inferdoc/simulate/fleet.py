@@ -67,6 +67,7 @@ class Fleet:
         ]
         self.handover = scenario.router.handover
         self.late_share, self.late_by = 0.0, 0.0
+        self.hot_pods: list[Pod] = []
         self._schedule = Schedule(self)
         self._attempts: dict[int, Attempt] = {}
         self._timeouts: list[tuple[float, int, bool, Attempt]] = []
@@ -123,6 +124,8 @@ class Fleet:
             for pod in self.pods:
                 if pod.alive and pod.spec.role == "prefill":
                     pod.engine.advance(end)
+            for pod in self.hot_pods:
+                pod.settle_clocks(end)
             self._hand_over(end)
             for pod in self.pods:
                 if pod.alive and pod.spec.role != "prefill":

@@ -48,7 +48,7 @@ NO_PREFIXES = Prefixes()
 @dataclass
 class Draw:
     """One fleet being drawn. strength: 0 (mild) to 1 (strong); warmup: s before the first scrape, longer where caches
-    must have filled."""
+    must have filled; opt_in: whether DCGM has its optional fields (None: by chance, three times in ten)."""
 
     rng: np.random.Generator
     seed: int
@@ -64,6 +64,7 @@ class Draw:
     scrape: float = 15.0
     strength: float = 0.5
     warmup: float = 60.0
+    opt_in: bool | None = None
 
     def between(self, low: float, high: float) -> float:
         return float(self.rng.uniform(low, high))
@@ -162,12 +163,17 @@ def draw(cause: str, seed: int, recipes: dict[str, Recipe], control: bool = Fals
         tuple(d.traffic),
         tuple(d.faults),
         d.router,
-        Exporters(dcgm_profiling=bool(d.rng.random() < 0.3)),
+        Exporters(dcgm_profiling=_opted_in(d)),
         d.duration,
         d.warmup,
         d.scrape,
         seed,
     )
+
+
+def _opted_in(d: Draw) -> bool:
+    by_chance = bool(d.rng.random() < 0.3)
+    return by_chance if d.opt_in is None else d.opt_in
 
 
 def kv_tokens(spec: PoolSpec) -> int:

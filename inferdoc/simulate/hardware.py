@@ -240,6 +240,13 @@ class Roofline:
         moved = tokens / self.gpus * self.model.top_k * self.model.hidden * 3 * self.health.hot
         return self.model.layers * (2 * ALL_TO_ALL_LATENCY + moved / rate)
 
+    def link_bytes(self, tokens: float) -> float:
+        """Bytes that one GPU sends and receives over its links for so many tokens."""
+        m = self.model
+        if m.experts:
+            return 2.0 * m.layers * tokens / self.gpus * m.top_k * m.hidden * 3
+        return 2.0 * 2 * m.layers * 2.0 * tokens * m.hidden * 2
+
     def tokenise(self, tokens: int) -> float:
         return (0.5e-3 + 1.5e-6 * tokens) / self.health.cpu
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from inferdoc.simulate.batch import EngineConfig
 from inferdoc.simulate.engine import Engine
-from inferdoc.simulate.hardware import Health, Roofline, StepTime, model, tier
+from inferdoc.simulate.gpus import Gpu, workload
+from inferdoc.simulate.hardware import BANDWIDTH_SHARE, FLOP_SHARE, Health, Roofline, StepTime, model, tier
 from inferdoc.simulate.hardware import Measured as MeasuredTime
 from inferdoc.simulate.link import Link
 from inferdoc.simulate.request import Request
@@ -82,6 +83,7 @@ class Pod:
         self.started = now
         self.side_channel = True
         self.reasons = 0
+        self.gpus = [Gpu() for _ in range(spec.gpus)]
         self.unix = 0.0
         self.last_load = 0
         self._seed = seed
@@ -90,6 +92,8 @@ class Pod:
         self._starts = 0
         self._cpu_seen = now
         self._cpu_busy = 0.0
+        self._links_seen = now
+        self._heat_seen = (now, 0.0, 0.0, 0.0)
         self.timing = step_time(spec)
         self.engine = self._make(now)
 
@@ -104,6 +108,11 @@ class Pod:
             engine.accept = list(self.spec.flags.accept)
         engine.side_channel = self.side_channel
         return engine
+
+    @property
+    def key(self) -> str:
+        """Tells it from every other pod of the fleet."""
+        return self.name
 
     @property
     def health(self) -> Health:
@@ -144,3 +153,39 @@ class Pod:
         stats.cfs_periods += periods
         short = max(0.0, 1.0 / self.health.cpu - 1.0)
         stats.cfs_held += periods * busy * min(1.0, 1.5 * short)
+
+    # ---- its GPUs ----------------------------------------------------------------------------------------------
+
+    def reasons_of(self, gpu: int) -> int:
+        """Why the clock of a GPU is held, as the bits of NVML."""
+        return self.reasons | self.gpus[gpu].reasons
+
+    def link_replays(self, gpu: int, now: float) -> float:
+        """Packets that the links of a GPU have sent again up to now."""
+        passed, self._links_seen = now - self._links_seen, now
+        for one in self.gpus:
+            one.link_replays += one.link_errors * passed
+        return self.gpus[gpu].link_replays
+
+    def settle_clocks(self, now: float) -> None:
+        """Heat, power limit and power brake decide the clocks, from the work done since the last call."""
+        timing, stats = self.timing, self.engine.stats
+        at, busy, compute, memory = self._heat_seen
+        passed = now - at
+        if passed < 1.0 or not isinstance(timing, Roofline) or timing.tier.card is None:
+            return
+        self._heat_seen = (now, stats.busy, stats.compute, stats.memory)
+        if stats.busy < busy or passed > 5.0:
+            return
+        card, health = timing.tier.card, timing.health
+        for number, gpu in enumerate(self.gpus):
+            if not gpu.troubled and gpu.temperature is None:
+                continue
+            clock, width = health.clock[number], health.bandwidth[number]
+            tensor = (stats.compute - compute) / passed * FLOP_SHARE / clock
+            dram = (stats.memory - memory) / passed * BANDWIDTH_SHARE / width
+            work = workload(min(1.0, (stats.busy - busy) / passed), tensor, dram)
+            watts = card.idle_watts + (card.watts - card.idle_watts) * work * clock
+            health.clock[number] = gpu.clock(clock, card, watts, passed)
+            # Caches and crossbar run at the core clock, so less of the memory's rate is reached at a low one.
+            health.bandwidth[number] = min(1.0, 1.1 * health.clock[number])

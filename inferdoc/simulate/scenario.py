@@ -193,6 +193,11 @@ class FaultSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         "read-failure",
         "host-link",
         "corrupt",
+        "cooling",
+        "power-limit",
+        "power-brake",
+        "xid",
+        "gpu-lost",
     ]
     at: float
     until: float | None = None
@@ -227,6 +232,10 @@ class FaultSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     on: ScaleOn | None = None
     most: int | None = None
     window: float | None = None
+    gpus: tuple[int, ...] | None = None
+    xid: int = 0
+    rows: int = 0
+    errors: float = 0.0
 
 
 class Expect(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

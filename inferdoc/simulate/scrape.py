@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from inferdoc.collect.samples import Page
+from inferdoc.simulate.dcgm_page import Dcgm
 from inferdoc.simulate.fleet import Fleet
 from inferdoc.simulate.hardware import model
 from inferdoc.simulate.items import Item, Pages, gauge
 from inferdoc.simulate.kube_page import kube_items
-from inferdoc.simulate.machine_pages import Dcgm, balancedness_items, cadvisor_items
+from inferdoc.simulate.machine_pages import balancedness_items, cadvisor_items
 from inferdoc.simulate.pod import Pod
 from inferdoc.simulate.router_page import router_items
 from inferdoc.simulate.scenario import FaultSpec, Scenario

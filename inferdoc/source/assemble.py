@@ -138,6 +138,9 @@ class Assembler:
             found = self._reading(name, signal, reading)
             if found is None or not found.present:
                 continue
+            if reading.codes:
+                shown = np.isin(found.values, reading.codes).astype(np.float64)
+                found.values = np.where(np.isnan(found.values), np.nan, shown)
             if reading.scale != 1.0:
                 found.values = found.values * reading.scale
                 found.bounds = None if found.bounds is None else found.bounds * reading.scale

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from inferdoc.catalogue.recipe import Condition
 from inferdoc.diagnose.conditions import differs, follows, groups, levels, presence, reaches, relative, slope, stalls
 from inferdoc.diagnose.conditions.render import JOIN, LIKE, POOL, Rendering, Said, clause
-from inferdoc.diagnose.context import Context, Judge, Outcome
+from inferdoc.diagnose.context import Context, Outcome
 from inferdoc.diagnose.view import Unit
 
 SIMPLE = {
@@ -23,6 +24,9 @@ SIMPLE = {
     "present": presence,
     "absent": presence,
 }
+PER_GPU = ("above", "below", "rises", "falls", "slope", "reaches")
+"""Kinds that look at one series: on a signal of GPUs they are asked of every GPU of the pod, and one that says yes is
+enough."""
 GROUPS = ("all", "any", "not_")
 KINDS = (*SIMPLE, *GROUPS)
 
@@ -43,11 +47,9 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     kind = kind_of(condition)
     if kind in GROUPS:
         return groups.combine(kind, [evaluate(part, context, unit) for part in parts_of(condition)])
-    judge = SIMPLE[kind].evaluate
     if condition.scope == "own":
-        outcome: Outcome = judge(condition, context, unit)
-        return outcome
-    outcomes = _of_others(condition, context, unit, judge)
+        return _on(condition, context, unit)
+    outcomes = _of_others(condition, context, unit)
     if not outcomes:
         return Outcome(None, f"no {condition.scope} units to look at", str(condition.signal))
     if condition.scope == "most":
@@ -55,15 +57,30 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     return groups.combine("any", outcomes)
 
 
-def _of_others(condition: Condition, context: Context, unit: Unit, judge: Judge) -> list[Outcome]:
+def _of_others(condition: Condition, context: Context, unit: Unit) -> list[Outcome]:
     """The outcomes on the units that the scope names, as seen from a unit."""
     if condition.scope in ("prefill", "decode"):
-        return context.together(condition, context.view.siblings(unit, condition.scope), judge)
+        return context.together(condition, context.view.siblings(unit, condition.scope), _on)
     like = context.view.like(unit)
-    outcomes = context.together(condition, like, judge)
+    outcomes = context.together(condition, like, _on)
     place = context.view.place(unit)
     others = outcomes[:place] + outcomes[place + 1 :]
     return [outcomes[place], *others] if condition.scope == "pool" else others
+
+
+def _on(condition: Condition, context: Context, unit: Unit) -> Outcome:
+    """A simple condition on one unit: on its series, or on those of its GPUs (then on the first that shows it)."""
+    kind, signal = kind_of(condition), str(condition.signal)
+    judge = SIMPLE[kind].evaluate
+    gpus = context.view.gpus(unit, signal) if context.signals[signal].level == "gpu" and kind in PER_GPU else {}
+    if not gpus:
+        outcome: Outcome = judge(condition, context, unit)
+        return outcome
+    outcomes: list[Outcome] = [judge(condition, context, replace(unit, gpu=name)) for name in gpus]
+    holding = [o for o in outcomes if o.holds]
+    if holding:
+        return min(holding, key=lambda found: (found.first is None, found.first or 0))
+    return groups.combine("any", outcomes)
 
 
 def explain(condition: Condition) -> str:

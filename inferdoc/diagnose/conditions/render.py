@@ -113,6 +113,8 @@ class Rendering:
         if found is None:
             return None
         text = str(self._reading(found, name))
+        if found.codes:
+            text = " + ".join(f"({text} == bool {number(code)})" for code in found.codes)
         return text if found.scale == 1.0 else f"{number(found.scale)} * {text if _is_call(text) else f'({text})'}"
 
     def sound(self, name: str) -> str | None:

@@ -25,17 +25,73 @@ def hot_expert(d: Draw) -> None:
 
 
 def slow(d: Draw) -> None:
+    """A GPU whose clock stays low without the driver giving a reason."""
     d.pool(pods=int(d.rng.integers(2, 6)))
     d.traffic = [d.chat(d.between(0.2, 0.4))]
     victim = d.victim()
     pace = d.strong(0.85, 0.4)
     gpu = int(d.rng.integers(d.pools[0].gpus))
-    d.fault("clock", pods=[victim], gpu=gpu, clock=pace, bandwidth=min(1.0, pace * 1.1), reasons=d.one_of(8, 64, 128))
+    d.rng.integers(3)  # Was the reason of a throttled clock; keeps the incidents of each seed as they were.
+    d.fault("clock", pods=[victim], gpu=gpu, clock=pace, bandwidth=min(1.0, pace * 1.1))
     d.router = replace(d.router, policy=d.one_of("round-robin", "random"))
     d.hit = (victim,)
 
 
+def throttled(d: Draw) -> None:
+    """Cooling fails, the power limit is lowered, or the supply asks for less; the driver holds the clocks. Without the
+    field of the reasons in the exporter's list it cannot be told from a GPU that is slow for another reason."""
+    d.pool(pods=int(d.rng.integers(2, 6)))
+    d.traffic = [d.chat(d.between(0.25, 0.45))]
+    victim, kind = d.victim(), d.one_of("cooling", "cooling", "power-limit", "power-brake")
+    gpus = list(range(d.pools[0].gpus)) if d.rng.random() < 0.5 else [int(d.rng.integers(d.pools[0].gpus))]
+    share = {"cooling": d.strong(0.4, 0.15), "power-limit": d.strong(0.5, 0.25), "power-brake": 1.0}[kind]
+    d.fault(kind, pods=[victim], gpus=gpus, factor=share)
+    d.router = replace(d.router, policy=d.one_of("round-robin", "random"))
+    d.opt_in = bool(d.rng.random() < 0.8)
+    d.hit, d.accepts = (victim,), (() if d.opt_in else ("slow-gpu",))
+
+
+def memory_errors(d: Draw) -> None:
+    """Uncorrectable errors: rows are remapped and the process that used them ends, or no spare row is left."""
+    d.pool(pods=int(d.rng.integers(2, 6)))
+    d.traffic = [d.chat(d.between(0.15, 0.4))]
+    victim, code = d.victim(), d.one_of(48, 94, 94, 95, 64)
+    rows = int(d.rng.integers(1, 4)) if code != 64 else 0
+    after = None if code in (64, 95) else d.between(60, 200)
+    d.fault("xid", pods=[victim], gpu=int(d.rng.integers(d.pools[0].gpus)), xid=code, rows=rows, after=after)
+    d.hit = (victim,)
+
+
+def lost(d: Draw) -> None:
+    """A GPU leaves the bus or its firmware stops; every call of its engine hangs."""
+    d.pool(pods=int(d.rng.integers(2, 6)))
+    d.traffic = [d.chat(d.between(0.25, 0.45))]
+    victim = d.victim()
+    d.fault("gpu-lost", pods=[victim], gpu=int(d.rng.integers(d.pools[0].gpus)), xid=d.one_of(79, 79, 119))
+    d.router = replace(d.router, policy="round-robin")
+    d.hit = (victim,)
+
+
+def bad_links(d: Draw) -> None:
+    """Links between the GPUs of a pod repeat packets and carry less; seen where their counters are switched on."""
+    d.pool(pods=int(d.rng.integers(2, 5)))
+    tier, name, gpus = d.one_of(
+        ("h100-80", "llama-3.3-70b", 4), ("h200-141", "llama-3.3-70b", 2), ("a100-80", "qwen3-32b", 4)
+    )
+    d.pools = [replace(d.pools[0], tier=tier, model=name, gpus=gpus)]
+    d.traffic = [d.chat(d.between(0.25, 0.45))]
+    victim = d.victim()
+    d.fault("interconnect", pods=[victim], factor=d.strong(0.06, 0.01), errors=d.spread(20, 2000))
+    d.router = replace(d.router, policy=d.one_of("round-robin", "random"))
+    d.opt_in = bool(d.rng.random() < 0.8)
+    d.hit, d.accepts = (victim,), (() if d.opt_in else ("slow-gpu",))
+
+
 CAUSES: dict[str, Recipe] = {
     "ep-hot-expert": hot_expert,
+    "gpu-clock-throttle": throttled,
+    "gpu-ecc-degradation": memory_errors,
+    "gpu-lost": lost,
+    "interconnect-degraded": bad_links,
     "slow-gpu": slow,
 }
