@@ -202,8 +202,9 @@ def test_effects_and_look_alikes_of_the_catalogue_exist_and_name_no_cause_itself
         assert one.id not in one.effects and one.id not in one.look_alikes
 
 
-def test_telemetry_and_hardware_are_nobodys_effect():
+def test_telemetry_is_nobodys_effect_and_hardware_only_that_of_hardware():
     recipes = catalogue().recipes
     for one in recipes.values():
         for effect in one.effects:
-            assert recipes[effect].kind not in ("telemetry", "hardware"), (one.id, effect)
+            assert recipes[effect].kind != "telemetry", (one.id, effect)
+            assert recipes[effect].kind != "hardware" or one.kind == "hardware", (one.id, effect)
