@@ -239,7 +239,8 @@ def main() -> None:
     with multiprocessing.get_context("spawn").Pool(args.jobs) as pool:
         for number, outcome in enumerate(pool.imap_unordered(run, tasks), start=1):
             outcomes.append(outcome)
-            good = outcome.first_right if outcome.cause else not set(outcome.found) - set(outcome.accepts)
+            wanted = {"pair": set(outcome.accepts) <= set(outcome.found), "cause": outcome.first_right}
+            good = wanted.get(outcome.group, not set(outcome.found) - set(outcome.accepts))
             mark = "ok" if good else "harmless" if outcome.cause and not outcome.harmful else "WRONG"
             print(
                 f"[{number}/{len(tasks)} {time.perf_counter() - began:.0f} s] {outcome.kind} {outcome.seed} {mark} "

@@ -223,15 +223,23 @@ class Shift:
     errors: float
 
 
+LEAST_BLOCKS = 3
+"""Windows of calm that a mean and its error need."""
+
+
 def shift(values: np.ndarray, split: int, last: int, clock: Clock) -> Shift | None:
     """Compare the means of the calm part and of (split, last], in blocks of one rate window (neighbouring steps share
-    samples). For quantities that arrive in ones and twos, whose windows swing more than their mean."""
+    samples). For quantities that arrive in ones and twos, whose windows swing more than their mean. The first window of
+    a series is left out where enough others are there: a rate that reaches back before the first scrape is low."""
     step = clock.window_steps
     ends_before = np.arange(split - 1, -1, -step)
+    born = int(np.argmax(np.isfinite(values)))
+    grown = ends_before[ends_before >= born + step]
+    ends_before = grown if len(grown) >= LEAST_BLOCKS else ends_before
     ends_after = np.arange(last, split + step - 1, -step) if last - split >= step else np.array([last])
     calm, now = values[ends_before], values[ends_after]
     calm, now = calm[np.isfinite(calm)], now[np.isfinite(now)]
-    if len(calm) < 3 or len(now) < 2:
+    if len(calm) < LEAST_BLOCKS or len(now) < 2:
         return None
     variance = calm.var(ddof=1) / len(calm) + now.var(ddof=1) / len(now)
     difference = float(now.mean() - calm.mean())

@@ -134,10 +134,13 @@ def _touch(a: Cause, b: Cause) -> bool:
 
 def _explains(a: Cause, b: Cause, downstream: Mapping[str, set[str]], slack: int) -> bool:
     """Whether b is an effect of a. Between pods only direct effects count: those of a lost process on its like, and
-    those of one role on the other."""
+    those of one role on the other. In a circle that begins at one time a direct effect outweighs a remote one."""
     if a.recipe.kind == "telemetry" or a.onset > b.onset + slack or not _same_family(a, b):
         return False
     if _touch(a, b):
+        together = abs(a.onset - b.onset) <= slack
+        if together and a.recipe.id in b.recipe.effects and b.recipe.id not in a.recipe.effects:
+            return False
         return b.recipe.id in downstream[a.recipe.id]
     spreads = a.recipe.kind == "process" or a.pool.role != b.pool.role
     return spreads and b.recipe.id in a.recipe.effects

@@ -76,15 +76,16 @@ def transport(d: Draw) -> None:
 
 
 def eviction(d: Draw) -> None:
-    """Prefixes fill most of what live requests leave free; long unique prompts push them out."""
+    """Prefixes fill most of what live requests leave free; prompts of the usual length that share nothing push them
+    out. (Long ones would stall the streams as well, which is another cause.)"""
     d.pool(pods=2, kv_metrics=bool(d.rng.random() < 0.5))
     count, tokens = int(d.rng.integers(20, 50)), int(d.spread(1500, 3000))
     d.traffic = [d.chat(d.between(0.25, 0.4), Prefixes(count, tokens, 1.0, 0.3))]
     spec = replace(d.pools[0], flags=replace(d.pools[0].flags, max_seqs=128))
     d.pools[0] = spec
     live = d.streams(d.traffic[0].rate / spec.pods)
-    d.pool_blocks(int((count * tokens * 1.2 + live * 2 + 60_000 * d.between(0.5, 1.2)) / 16))
-    unique = Stream(Length(d.spread(5000, 10000), 0.3, max=20000), Length(200, 0.4, max=600), start=d.onset)
+    d.pool_blocks(int((count * tokens * 1.2 + live * 2 + 60_000 * d.between(0.2, 0.5)) / 16))
+    unique = Stream(Length(tokens, 0.3, max=8000), Length(300, 0.4, max=900), start=d.onset)
     rate = pod_rate(replace(d.pools[0], role="prefill"), unique) * spec.pods * d.strong(0.15, 0.6)
     d.traffic.append(replace(unique, rate=rate))
     d.router = replace(d.router, policy="prefix")
