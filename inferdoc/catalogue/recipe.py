@@ -19,13 +19,14 @@ Kind = Literal["local", "driver", "hardware", "process", "telemetry", "unexplain
 
 class Condition(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename={"for_": "for", "not_": "not"}):
     """One observation. Exactly one kind is set: above, below, rises, falls, slope, reaches, stalls, differs, follows,
-    present, absent, all, any, not.
+    turns, present, absent, all, any, not.
 
     above, below: a number in the signal's unit or the name of a threshold of tiers.yaml.
     rises: r, at least r times the calm; falls: r, at most r times the calm; by: and moved by at least this much.
     slope: growth per second over the excursion, at least this. reaches: this limit within `within`, extrapolated.
     stalls: no progress of the signal while the named signal shows work. differs: at least this factor from like pods.
-    follows: moves with another signal (rank correlation >= 0.6 at a lag of at most one window).
+    follows: moves with another signal (rank correlation >= 0.6 at a lag of at most one window). turns: changes its
+    direction at least so often within an hour.
     for: how long in one piece; share_of: instead, in this share of the windows; average: compare the means before and
     after instead (rates that arrive in ones and twos). scope: whose series, where not the entity's own
     (pool, peers, prefill, decode: on any of them; most: on at least half of the peers).
@@ -43,6 +44,7 @@ class Condition(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename=
     stalls: str | None = None
     differs: float | None = None
     follows: str | None = None
+    turns: int | None = None
     present: bool | None = None
     absent: bool | None = None
     all: tuple[Condition, ...] | None = None

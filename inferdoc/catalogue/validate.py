@@ -25,6 +25,7 @@ CONDITION_KINDS = (
     "stalls",
     "differs",
     "follows",
+    "turns",
     "present",
     "absent",
     *GROUPS,

@@ -71,7 +71,7 @@ def build(catalogue: Catalogue, signals: Sequence[str], wants: Sequence[Want]) -
     for news in (True, False):
         for order in orders:
             attempt = _Attempt(catalogue, by_signal, news)
-            world = attempt.world([name for name in signals if name not in gone], order)
+            world = attempt.world(signals, order, gone)
             if world is not None:
                 return world
     return None
@@ -104,10 +104,15 @@ class _Attempt:
     wants: dict[str, list[Want]]
     news: bool
 
-    def world(self, signals: Iterable[str], order: Sequence[str]) -> World | None:
+    def world(self, signals: Iterable[str], order: Sequence[str], gone: set[str]) -> World | None:
+        """gone: signals that are to be absent, with the series that others may share with them."""
         world = World(self.catalogue)
         for name in signals:
-            world.add(name)
+            if name not in gone:
+                world.add(name)
+        for name in gone:
+            for key in list(world.levers(name)):
+                world.raw.pop(key, None)
         idle = {str(w.condition.stalls) for group in self.wants.values() for w in group if w.at == "work"}
         for name in sorted(idle):
             for phase in PHASES:
@@ -150,6 +155,8 @@ class _Attempt:
 
     def met(self, world: World, name: str) -> bool:
         wants = self.wants[name]
+        if next(world.levers(name)) not in world.raw:
+            return not any(want.holds for want in wants)
         try:
             raw = world.raw[next(world.levers(name))]
             swing = world.value(name, "swing")

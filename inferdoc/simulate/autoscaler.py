@@ -57,7 +57,8 @@ class Autoscaler:
         if fault is not None:
             spec = msgspec.structs.replace(
                 self.spec,
-                on=fault.on or self.spec.on,
+                metric=fault.metric or self.spec.metric,
+                target=self.spec.target if fault.target is None else fault.target,
                 most=self.spec.most if fault.most is None else fault.most,
                 down_window=self.spec.down_window if fault.window is None else fault.window,
             )
@@ -88,9 +89,9 @@ class Autoscaler:
     def _advised(self) -> int | None:
         """The number that the metric asks for; None where it has no value."""
         ready, spec = self.ready, self.spec
-        if spec.on == "missing" or not ready:
+        if spec.metric == "missing" or not ready:
             return None
-        if spec.on == "in-flight":
+        if spec.metric == "in-flight":
             flow = self._fleet.gateway.flow
             value = (sum(p.engine.load for p in ready) + (flow.held if flow else 0)) / spec.target
         else:

@@ -24,7 +24,7 @@ class FlowSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 class ScalerSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A horizontal pod autoscaler. least, most: replicas; target: requests at work or waiting per replica, or the share
-    of time a GPU is busy, by `on` (missing: its query returns nothing); every: s between two looks (default 15 s);
+    of time a GPU is busy, by `metric` (missing: its query returns nothing); every: s between two looks (default 15 s);
     up_window, down_window: s of stabilisation (defaults 0 and 300 s); tolerance: of the ratio (default 0.1); room: pods
     for which there are GPUs, 0 for enough; shutdown: s that the live requests of a removed pod get (vLLM
     --shutdown-timeout, default 0)."""
@@ -32,7 +32,7 @@ class ScalerSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     least: int = 1
     most: int = 10
     target: float = 8.0
-    on: ScaleOn = "in-flight"
+    metric: ScaleOn = "in-flight"
     every: float = 15.0
     up_window: float = 0.0
     down_window: float = 300.0

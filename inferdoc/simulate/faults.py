@@ -154,10 +154,12 @@ class Schedule:
 
     def _process(self, pod: Pod, now: float, fault: FaultSpec, begins: bool) -> None:
         """kill: gone at once, out of the rotation once noticed; restart, scale-in: drained first, so nothing is
-        lost."""
+        lost; stop: a planned end with so many seconds for the live requests, a new pod comes instead."""
         fleet = self._fleet
         if not begins:
-            if fault.kind != "scale-in":
+            if fault.kind == "stop":
+                fleet.add_pod(pod.spec.name).restart(now)
+            elif fault.kind != "scale-in":
                 pod.restart(now, fault.flags)
                 pod.in_rotation = True
                 pod.scraped = True

@@ -151,12 +151,13 @@ class Fleet:
                 pod.alive = False
                 pod.scraped = not for_good
                 self._draining.remove((pod, for_good))
+                self._deadlines = [(due, p) for due, p in self._deadlines if p is not pod]
         for when, pod in list(self._deadlines):
             if when <= self.now:
                 self._deadlines.remove((when, pod))
-                if pod.alive:
-                    self.lose(pod.kill(), self.now)
-                    pod.scraped = False
+                self._draining.remove((pod, True))
+                self.lose(pod.kill(), self.now)
+                pod.scraped = False
 
     def stop(self, pod: Pod, now: float, shutdown: float) -> None:
         """A planned end: no new requests, and what still runs after `shutdown` seconds is aborted. The target goes from

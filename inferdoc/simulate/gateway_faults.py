@@ -15,8 +15,8 @@ GATEWAY_FAULTS = frozenset({"poll", "refresh", "router-cores", "gateway-timeout"
 
 def strike_gateway(fleet: Fleet, fault: FaultSpec, begins: bool) -> None:
     """poll: `share` of the readings of the pods fail; refresh: `seconds` between two readings; router-cores: `cpu` of
-    the cores it had are left; gateway-timeout: requests are cut after `seconds`; scaler: it looks at `on`, may set at
-    most `most`, waits for `window` s before it scales down."""
+    the cores it had are left; gateway-timeout: requests are cut after `seconds`; scaler: it looks at `metric`, aims at
+    `target`, may set at most `most`, waits for `window` s before it scales down."""
     spec, router, gateway = fleet.scenario.router, fleet.router, fleet.gateway
     if fault.kind == "poll":
         for name in fault.pods or tuple(p.name for p in fleet.pods):

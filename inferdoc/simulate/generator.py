@@ -61,6 +61,7 @@ class Draw:
     hit: tuple[str, ...] = ()
     onset: float = 0.0
     duration: float = 0.0
+    kube: bool = False
     scrape: float = 15.0
     strength: float = 0.5
     warmup: float = 60.0
@@ -163,7 +164,7 @@ def draw(cause: str, seed: int, recipes: dict[str, Recipe], control: bool = Fals
         tuple(d.traffic),
         tuple(d.faults),
         d.router,
-        Exporters(dcgm_profiling=_opted_in(d)),
+        Exporters(dcgm_profiling=_opted_in(d), kube=d.kube),
         d.duration,
         d.warmup,
         d.scrape,

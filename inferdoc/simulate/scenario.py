@@ -229,13 +229,14 @@ class FaultSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     after: float | None = None
     lost: float = 0.5
     families: tuple[str, ...] = ()
-    on: ScaleOn | None = None
+    metric: ScaleOn | None = None
     most: int | None = None
     window: float | None = None
     gpus: tuple[int, ...] | None = None
     xid: int = 0
     rows: int = 0
     errors: float = 0.0
+    target: float | None = None
 
 
 class Expect(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -123,6 +123,21 @@ FOLLOWS: Cases = [
     ("no follower", {"follows": "load"}, {"load": WAVE}, None),
 ]
 
+
+def steps(*levels: float) -> np.ndarray:
+    """Levels one after the other, each as long as the others."""
+    return np.repeat(levels, -(-N // len(levels)))[:N].astype(float)
+
+
+TURNS: Cases = [
+    ("up and down three times", {"turns": 5}, {"load": steps(20, 40, 20, 40, 20, 40, 20)}, True),
+    ("once up and down", {"turns": 2}, {"load": steps(20, 40, 20)}, False),
+    ("a staircase", {"turns": 1}, {"load": steps(20, 30, 40, 50, 60)}, False),
+    ("turns smaller than what matters", {"turns": 1}, {"rough": steps(20, 24, 20, 24, 20)}, False),
+    ("gaps are no turns", {"turns": 1}, {"load": np.where(np.arange(N) % 7 == 0, NAN, FLAT)}, False),
+    ("nothing to see", {"turns": 1}, {"speed": FLAT}, None),
+]
+
 PRESENCE: Cases = [
     ("there", {"present": True}, {"load": FLAT}, True),
     ("not there", {"present": True}, {"speed": FLAT}, False),
@@ -184,6 +199,11 @@ def test_follows(kind, rows, holds):
     check(kind, rows, holds)
 
 
+@table(TURNS)
+def test_turns(kind, rows, holds):
+    check(kind, rows, holds)
+
+
 @table(PRESENCE)
 def test_present_and_absent(kind, rows, holds):
     check(kind, rows, holds)
@@ -192,7 +212,7 @@ def test_present_and_absent(kind, rows, holds):
 def test_every_kind_stands_in_a_table():
     seen = {
         kind_of(when("load", **c[1]))
-        for cases in (ABSOLUTE, RELATIVE, EPISODE, STALLS, FOLLOWS, PRESENCE)
+        for cases in (ABSOLUTE, RELATIVE, EPISODE, STALLS, FOLLOWS, TURNS, PRESENCE)
         for c in cases
     }
     assert seen | {"differs", "all", "any", "not_"} == set(KINDS)

@@ -9,10 +9,11 @@ import msgspec
 import pytest
 
 from inferdoc.catalogue.recipe import Alert
+from inferdoc.catalogue.signal import WIDE
 from inferdoc.errors import CatalogueError, InferdocError
 from inferdoc.generate import promtool
 from inferdoc.generate.alerts import ALERTMANAGER, build_alerts
-from inferdoc.generate.cause_rules import Rule, alert_name, cause_rule
+from inferdoc.generate.cause_rules import Rule, alert_name, cause_rule, first_leaf
 from inferdoc.generate.document import write, yaml_text
 from inferdoc.generate.links import Links
 from inferdoc.generate.pack import RECORDING, RULES, build_pack
@@ -61,12 +62,15 @@ def test_annotations_say_what_where_and_what_next(rules):
         assert (ROOT / "runbooks" / f"{page}.md").is_file(), f"{rule['alert']} points to a page that is not there"
 
 
-def test_a_label_in_an_annotation_is_one_that_the_series_keep(pack):
+def test_a_label_in_an_annotation_is_one_that_the_series_keep(pack, catalogue):
     for rule in pack.rules:
         used = set(re.findall(r"\$labels\.(\w+)", str(rule.annotations)))
+        recipe = catalogue.recipes.get(rule.cause)
+        above = recipe is not None and catalogue.signals[str(first_leaf(recipe).signal)].level in WIDE
         if rule.by:
             assert used <= set(rule.by), rule.name
-            assert {"cluster", "namespace"} <= set(rule.by) and {"pod", "model_name"} & set(rule.by), rule.name
+            assert {"cluster", "namespace"} <= set(rule.by), rule.name
+            assert above or {"pod", "model_name"} & set(rule.by), rule.name
 
 
 def test_names_tell_the_cause(rules):
@@ -84,7 +88,9 @@ def test_expressions_are_of_the_dialect_and_avoid_known_traps(rules, records):
 
 def test_recorded_names_have_level_metric_and_operation(records):
     for name in records:
-        assert re.fullmatch(r"(engine|target|gpu|model|instance):inferdoc_[a-z0-9_]+:[a-z0-9_]+", name), name
+        assert re.fullmatch(
+            r"(engine|target|gpu|model|instance|router|namespace):inferdoc_[a-z0-9_]+:[a-z0-9_]+", name
+        ), name
 
 
 def test_what_rules_read_is_recorded(rules, records):

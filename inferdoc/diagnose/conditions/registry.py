@@ -6,7 +6,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from inferdoc.catalogue.recipe import Condition
-from inferdoc.diagnose.conditions import differs, follows, groups, levels, presence, reaches, relative, slope, stalls
+from inferdoc.diagnose.conditions import (
+    differs,
+    follows,
+    groups,
+    levels,
+    presence,
+    reaches,
+    relative,
+    slope,
+    stalls,
+    turns,
+)
 from inferdoc.diagnose.conditions.render import JOIN, LIKE, POOL, Rendering, Said, clause
 from inferdoc.diagnose.context import Context, Outcome
 from inferdoc.diagnose.view import Unit
@@ -21,6 +32,7 @@ SIMPLE = {
     "stalls": stalls,
     "differs": differs,
     "follows": follows,
+    "turns": turns,
     "present": presence,
     "absent": presence,
 }

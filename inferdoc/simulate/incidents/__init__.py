@@ -1,7 +1,17 @@
 """How each cause, and each kind of control, is drawn: the mechanism that changes and by how much."""
 
 from inferdoc.simulate.generator import Recipe
-from inferdoc.simulate.incidents import cache, contexts, disaggregated, machines, prefixes, serving, traffic
+from inferdoc.simulate.incidents import (
+    autoscaling,
+    cache,
+    contexts,
+    disaggregated,
+    gateway,
+    machines,
+    prefixes,
+    serving,
+    traffic,
+)
 from inferdoc.simulate.incidents.controls import CONTROLS
 from inferdoc.simulate.incidents.pairs import PAIRS
 
@@ -13,6 +23,8 @@ CAUSES: dict[str, Recipe] = {
     **serving.CAUSES,
     **machines.CAUSES,
     **traffic.CAUSES,
+    **gateway.CAUSES,
+    **autoscaling.CAUSES,
 }
 
 __all__ = ["CAUSES", "CONTROLS", "PAIRS"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from inferdoc.simulate.controllers import FlowSpec, ScalerSpec
 from inferdoc.simulate.generator import Draw, Recipe
 from inferdoc.simulate.scenario import Length, Prefixes, Stream
 
@@ -95,6 +96,25 @@ def faster_link_share(d: Draw) -> None:
     d.fault("traffic", rate=d.between(1.3, 2.0))
 
 
+def scaler_follows(d: Draw) -> None:
+    """The load grows slowly enough for an autoscaler whose pods start within a minute or two."""
+    d.pool(pods=2)
+    d.traffic = [d.chat(d.between(0.25, 0.4), pattern="ramp", burst=d.between(1.6, 2.4), wave=d.duration)]
+    pool = d.pools[0]
+    scaler = ScalerSpec(least=2, most=8, target=0.4 * pool.flags.max_seqs)
+    d.pools[0] = replace(pool, scaler=scaler, cold_start=d.between(40, 90))
+    d.router = replace(d.router, policy="least-loaded")
+    d.kube = True
+
+
+def flow_control_idle(d: Draw) -> None:
+    """Flow control is on, two classes of requests, and the pool has room: nothing is held."""
+    d.pool()
+    high = d.chat(d.between(0.1, 0.25), tenant="gold", priority=10)
+    d.traffic = [high, replace(high, rate=high.rate * d.between(0.5, 1.0), tenant="free", priority=0)]
+    d.router = replace(d.router, policy="least-loaded", flow=FlowSpec())
+
+
 CONTROLS: dict[str, Recipe] = {
     "control-steady": steady,
     "control-unique": unique_prompts,
@@ -109,4 +129,6 @@ CONTROLS: dict[str, Recipe] = {
     "control-lora-fits": lora_fits,
     "control-speculation": speculation_works,
     "control-pd-growth": faster_link_share,
+    "control-scaler-follows": scaler_follows,
+    "control-flow-idle": flow_control_idle,
 }
