@@ -48,11 +48,13 @@ class CollectSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class PodSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """[[pods]]: pods whose whole name matches the regular expression serve in this role, on this hardware tier."""
+    """[[pods]]: pods whose whole name matches the regular expression serve in this role, on this hardware tier.
+    tokens_per_second: generated tokens/s of one pod at the plateau of a benchmark."""
 
     pod: str
     role: Literal["prefill", "decode", "both"] | None = None
     tier: str | None = None
+    tokens_per_second: float | None = None
 
 
 class SloSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -14,7 +14,7 @@ from inferdoc.catalogue.content import content_file, content_files, overlay_path
 from inferdoc.catalogue.document import decode, locate
 from inferdoc.catalogue.flags import Flags
 from inferdoc.catalogue.recipe import Recipe
-from inferdoc.catalogue.signal import Exporter, Marker, Signal, Tiers
+from inferdoc.catalogue.signal import Exporter, HealthRow, Marker, Signal, Tiers
 from inferdoc.catalogue.validate import (
     Problem,
     Spelling,
@@ -30,6 +30,7 @@ Part = Literal["exporter", "signal", "tiers", "recipe"]
 SIGNALS = "signals"
 TIERS = "tiers.yaml"
 CHANGES = "changes.yaml"
+HEALTH = "health.yaml"
 FLAGS = "vllm-flags.yaml"
 
 
@@ -43,6 +44,12 @@ class MarkerFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`changes.yaml`: what tells that something was changed."""
 
     markers: tuple[Marker, ...]
+
+
+class HealthFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`health.yaml`: the monitoring table."""
+
+    rows: tuple[HealthRow, ...]
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,12 @@ class Catalogue:
         """What tells that something was changed."""
         path = content_file("collectors", CHANGES, self.overlays)
         return () if path is None else decode(path, MarkerFile).markers
+
+    @cached_property
+    def health(self) -> tuple[HealthRow, ...]:
+        """The rows of the monitoring table."""
+        path = content_file("collectors", HEALTH, self.overlays)
+        return () if path is None else decode(path, HealthFile).rows
 
     @cached_property
     def flags(self) -> Flags:
@@ -110,6 +123,9 @@ class Catalogue:
         found += [(self._signals[name][1], problems) for name, problems in by_signal.items()]
         found.append((self._tiers[1], check_tiers(self.tiers, self.signals)))
         found.append((content_file("collectors", CHANGES, self.overlays) or Path(CHANGES), self._marker_problems()))
+        unknown = sorted({name for row in self.health for name in row.signals} - self.signals.keys())
+        rows = [Problem(("rows",), f'"{name}" is no declared signal') for name in unknown]
+        found.append((content_file("collectors", HEALTH, self.overlays) or Path(HEALTH), rows))
         flags = [Problem(("flags",), words) for words in self.flags.problems()]
         found.append((content_file("collectors", FLAGS, self.overlays) or Path(FLAGS), flags))
         ids = self._recipes.keys()
@@ -134,7 +150,7 @@ class Catalogue:
     def _exporters(self) -> dict[str, tuple[Exporter, Path]]:
         found: dict[str, tuple[Exporter, Path]] = {}
         for name, path in content_files("collectors", overlays=self.overlays).items():
-            if name not in (TIERS, CHANGES, FLAGS) and not name.startswith(SIGNALS):
+            if name not in (TIERS, CHANGES, FLAGS, HEALTH) and not name.startswith(SIGNALS):
                 exporter = decode(path, Exporter)
                 _claim(found, exporter.exporter, path, ("exporter",), "exporter")
                 found[exporter.exporter] = (exporter, path)

@@ -13,6 +13,10 @@ priority) at a router; namespace: all workloads of a namespace, as a controller 
 WIDE: frozenset[Level] = frozenset({"router", "tenant", "namespace"})
 """Levels above the pod: a signal of theirs speaks for every pod of the namespace that serves the model."""
 Over = Literal["last", "max", "mean"]
+Telemetry = Literal[
+    "lost_signals", "duplicate_targets", "missing_scrapes", "lost_gpus", "tokens_per_gpu_hour", "fleet_utilisation"
+]
+"""What is worked out from the frame, the scrapes or the configuration, not read."""
 
 
 class Former(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -101,7 +105,7 @@ class Reading(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     formula: str | None = None
     terms: dict[str, Term] = {}
     codes: tuple[float, ...] = ()
-    telemetry: Literal["lost_signals", "duplicate_targets", "missing_scrapes", "lost_gpus"] | None = None
+    telemetry: Telemetry | None = None
     info: str | None = None
     label: str | None = None
     count_distinct: tuple[str, ...] = ()
@@ -138,6 +142,16 @@ class Marker(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     info: str | None = None
     labels: tuple[str, ...] = ()
     signal: str | None = None
+
+
+class HealthRow(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """One row of the monitoring table. judge: against the band of the tier, the SLO of the configuration, or only its
+    own past (trend)."""
+
+    title: str
+    signals: tuple[str, ...]
+    judge: Literal["band", "slo", "trend"]
+    says: str
 
 
 class Figure(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -12,11 +12,16 @@ from inferdoc.cli import options
 @click.command("signals", short_help="The signals now, against the target bands of their tier.")
 @options.source_options
 @click.option("--until", default="latest", show_default=True, metavar="TIME", help="When: a time, now, or latest.")
-@click.option("--health", is_flag=True, help="Only signals that have a target band, with the band.")
+@click.option("--health", is_flag=True, help="The monitoring table: every row of it, against target bands and SLOs.")
 @click.option("--list", "listed", is_flag=True, help="The signals that exist, without reading a source.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(**asked: Any) -> int:
-    """Show the newest value of every signal per pod. With --health, exit 1 where one is outside its band."""
+    """Show the newest value of every signal per pod. With --health, the monitoring table: each row per tier and role
+    against its target band, what is outside it, and how to switch on what is not visible; exit 1 where anything is
+    outside."""
+    from inferdoc.report.health import as_json as health_json
+    from inferdoc.report.health import as_text as health_text
+    from inferdoc.report.health import table
     from inferdoc.report.signals import as_json, as_text, listing, readings
 
     config = options.configuration()
@@ -24,6 +29,11 @@ def command(**asked: Any) -> int:
     if asked["listed"]:
         click.echo(listing(catalogue))
         return 0
-    rows = readings(options.source(config, asked), config, catalogue, asked["until"], only_bands=asked["health"])
-    click.echo(as_json(rows) if asked["output"] == "json" else as_text(rows))
-    return 1 if asked["health"] and any(row.outside for row in rows) else 0
+    source, as_document = options.source(config, asked), asked["output"] == "json"
+    if not asked["health"]:
+        rows = readings(source, config, catalogue, asked["until"])
+        click.echo(as_json(rows) if as_document else as_text(rows))
+        return 0
+    lines = table(source, config, catalogue, asked["until"])
+    click.echo(health_json(lines) if as_document else health_text(lines))
+    return 1 if any(line.outside for line in lines) else 0

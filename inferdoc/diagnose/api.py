@@ -129,8 +129,10 @@ def read_window(
     from_: Moment | None,
     until: Moment,
     match: tuple[Matcher, ...] = (),
+    plateaus: Sequence[tuple[str, float]] = (),
 ) -> tuple[SignalFrame, list[Scrapes]]:
-    """The signals of a window, and every scrape in it. A window longer than the data is clipped to the data."""
+    """The signals of a window, and every scrape in it. A window longer than the data is clipped to the data. plateaus:
+    of a benchmark, by pod (`add_telemetry`)."""
     latest = source.latest_ms()
     from_ms, until_ms = resolve_window(since, from_, until, latest)
     scrapes = source.scrapes(from_ms, until_ms) if latest is not None else []
@@ -142,7 +144,7 @@ def read_window(
         return SignalFrame(grid), scrapes
     aliases = Aliases(catalogue.exporters.values())
     frame = read_signals(source, wanted, grid, catalogue.signals, aliases, match)
-    telemetry.add_telemetry(frame, catalogue.signals, scrapes)
+    telemetry.add_telemetry(frame, catalogue.signals, scrapes, plateaus)
     return frame, scrapes
 
 

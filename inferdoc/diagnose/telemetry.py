@@ -7,19 +7,28 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from inferdoc.catalogue.signal import Signal
+from inferdoc.diagnose.yields import tokens_per_gpu_hour, utilisation
 from inferdoc.source.base import Scrapes
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 
 TARGET_LABELS = ("cluster", "namespace", "pod", "instance", "job")
 
 
-def add_telemetry(frame: SignalFrame, signals: Mapping[str, Signal], scrapes: Sequence[Scrapes]) -> None:
-    """Put the derived signals into the frame. One row per target, float64[times]."""
+def add_telemetry(
+    frame: SignalFrame,
+    signals: Mapping[str, Signal],
+    scrapes: Sequence[Scrapes],
+    plateaus: Sequence[tuple[str, float]] = (),
+) -> None:
+    """Put the derived signals into the frame. One row per target, float64[times]. plateaus: (regular expression of
+    pods, generated tokens/s of one of them at the plateau of a benchmark)."""
     makers = {
         "lost_signals": lambda: _lost(frame, signals),
         "duplicate_targets": lambda: _duplicates(frame),
         "missing_scrapes": lambda: _missing(frame, scrapes),
         "lost_gpus": lambda: _lost_gpus(frame),
+        "tokens_per_gpu_hour": lambda: tokens_per_gpu_hour(frame),
+        "fleet_utilisation": lambda: utilisation(frame, plateaus),
     }
     for name, signal in signals.items():
         for reading in signal.readings:

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.catalogue.signal import Band
+from inferdoc.catalogue.signal import WIDE, Band, Level
 from inferdoc.config import Config
 from inferdoc.diagnose.api import read_window
 from inferdoc.diagnose.words import figure
+from inferdoc.diagnose.yields import GPU_SIGNALS
 from inferdoc.errors import SourceError
-from inferdoc.fleet.members import Assignment, Member, resolve
+from inferdoc.fleet.members import Assignment, Fleet, Member, resolve
 from inferdoc.source.base import Source
+from inferdoc.source.frame import Entity, SignalFrame
 from inferdoc.times import Moment
 
 LOOK_BACK = "10m"
+TELEMETRY_NEEDS = ("generation_tokens_rate", "prefill_tokens_rate", *GPU_SIGNALS)
+"""What the derived signals are made of."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One signal of one pod: its newest value; band: the target band of its tier, or None."""
+    """One signal of one pod: its newest value; band: the target band of its tier, or the SLO in force, or None."""
 
     signal: str
     pod: str
@@ -46,65 +51,92 @@ def listing(catalogue: Catalogue) -> str:
     )
 
 
-def readings(source: Source, config: Config, catalogue: Catalogue, until: Moment, *, only_bands: bool) -> list[Row]:
-    """The newest value of every signal of every engine pod. Raises SourceError where the source holds nothing."""
-    wanted = list(catalogue.tiers.bands) if only_bands else list(catalogue.signals)
+def readings(
+    source: Source, config: Config, catalogue: Catalogue, until: Moment, signals: Sequence[str] | None = None
+) -> list[Row]:
+    """The newest value of the signals (None: all) of every engine pod, and of the routers that serve them. Raises
+    SourceError where the source holds nothing."""
+    wanted = list(catalogue.signals if signals is None else signals)
     basis = ["running", "generation_tokens_rate", "request_rate", "output_len_mean", "gpu_util"]
     names = list(dict.fromkeys(n for n in (*basis, *wanted) if n in catalogue.signals))
-    frame, _ = read_window(source, names, catalogue, LOOK_BACK, None, until)
+    names += [n for n in TELEMETRY_NEEDS if n in catalogue.signals and n not in names]
+    plateaus = [(p.pod, p.tokens_per_second) for p in config.pods if p.tokens_per_second]
+    frame, _ = read_window(source, names, catalogue, LOOK_BACK, None, until, plateaus=plateaus)
     fleet = resolve(frame, catalogue.tiers, [Assignment(p.pod, p.role, p.tier) for p in config.pods])
     if not fleet.members:
         raise SourceError(
             f"{source.location}: no engine in the last {LOOK_BACK} before {until}; inferdoc doctor says what is visible"
         )
-    members = fleet.by_key()
     rows = []
     for name in wanted:
-        if name not in frame:
-            continue
-        matrix = frame[name]
-        for entity, values in zip(matrix.entities, matrix.values, strict=True):
-            member = members.get(entity.member)
-            known = np.flatnonzero(np.isfinite(values))
-            if member is None or not len(known):
+        signal = catalogue.signals[name]
+        for entity, value in _newest(frame, name):
+            member = _owner(fleet, entity, signal.level)
+            if member is None:
                 continue
-            band = _band(catalogue, member, name)
-            if band is not None or not only_bands:
-                rows.append(
-                    Row(
-                        name,
-                        str(entity),
-                        member.tier,
-                        member.role,
-                        float(values[known[-1]]),
-                        catalogue.signals[name].unit,
-                        band,
-                    )
-                )
+            wide = signal.level in WIDE
+            pool = member.pool
+            band = _slo(config, member, name) or _band(catalogue, member, name)
+            who = str(entity) if entity.pod == member.pod or wide else f"{member.pod} {entity.get('gpu')}".strip()
+            rows.append(Row(name, who, "" if wide else pool.tier, "" if wide else pool.role, value, signal.unit, band))
     return rows
+
+
+def _newest(frame: SignalFrame, name: str) -> Iterator[tuple[Entity, float]]:
+    """Every entity of a signal with its newest value."""
+    if name in frame:
+        for entity, values in zip(frame[name].entities, frame[name].values, strict=True):
+            known = np.flatnonzero(np.isfinite(values))
+            if len(known):
+                yield entity, float(values[known[-1]])
+
+
+def _owner(fleet: Fleet, entity: Entity, level: Level) -> Member | None:
+    """The pod a series is about; of a series above the pods any pod of its namespace."""
+    if level in WIDE:
+        return next((m for m in fleet.members if entity.get("namespace") in ("", m.pool.namespace)), None)
+    if level == "gpu":
+        return next((m for m in fleet.members if m.owns_gpu(entity)), None)
+    return fleet.by_key().get(entity.member)
+
+
+def _slo(config: Config, member: Member, signal: str) -> Band | None:
+    """The SLO of a signal as a band."""
+    fits = [
+        s
+        for s in config.slo
+        if s.model in (None, member.pool.model) and s.tier in (None, member.tier) and signal in s.limits
+    ]
+    best = max(fits, key=lambda s: (s.model is not None) + (s.tier is not None), default=None)
+    return None if best is None else Band(signal, "SLO of the configuration", high=best.limits[signal])
 
 
 def _band(catalogue: Catalogue, member: Member, signal: str) -> Band | None:
     """The band of a signal on the tier of a pod, where its role is one the band speaks of."""
     tier = catalogue.tiers.tiers.get(member.tier)
-    band = (tier.bands.get(signal) if tier else None) or catalogue.tiers.bands.get(signal)
-    if band is None or (band.roles and member.role not in band.roles):
-        return None
-    return band if band.low is not None or band.high is not None else None
+    for bands in (tier.bands if tier else {}, catalogue.tiers.bands):
+        for band in bands.values():
+            if band.signal == signal and (not band.roles or member.role in band.roles):
+                return band if band.low is not None or band.high is not None else None
+    return None
 
 
 def as_text(rows: list[Row]) -> str:
     """A table; the mark ! stands before values outside their band."""
     lines = [f"  {'signal':<28} {'pod':<24} {'value':>16}  band"]
     for row in rows:
-        limits = ""
-        if row.band is not None:
-            low = figure(row.band.low, row.unit) if row.band.low is not None else ""
-            high = figure(row.band.high, row.unit) if row.band.high is not None else ""
-            limits = f"{low} to {high}" if low and high else (f"at least {low}" if low else f"at most {high}")
         mark, value = "!" if row.outside else " ", figure(row.value, row.unit)
-        lines.append(f"{mark} {row.signal:<28} {row.pod:<24} {value:>16}  {limits}".rstrip())
+        lines.append(f"{mark} {row.signal:<28} {row.pod:<24} {value:>16}  {limits(row.band, row.unit)}".rstrip())
     return "\n".join(lines)
+
+
+def limits(band: Band | None, unit: str) -> str:
+    """A band in words; empty without one."""
+    if band is None:
+        return ""
+    low = figure(band.low, unit) if band.low is not None else ""
+    high = figure(band.high, unit) if band.high is not None else ""
+    return f"{low} to {high}" if low and high else f"at least {low}" if low else f"at most {high}"
 
 
 def as_json(rows: list[Row]) -> str:

@@ -51,11 +51,22 @@ def test_signals_against_their_bands(store_of):
     marked = [line for line in sick.out.splitlines() if line.startswith("!")]
     assert any("kv_usage" in line for line in marked) and any("preempt_fraction" in line for line in marked)
     rows = json.loads(call("signals", "--store", store_of("kv-preemption-thrash"), "--health", "-o", "json").out)
-    for row in rows:
+    assert {row["row"] for row in rows} == {row.title for row in catalogue().health}, "the table is whole"
+    assert all(row["enable"] for row in rows if row["value"] is None), "what is not visible says how to switch it on"
+    for row in (row for row in rows if row["value"] is not None and row["judge"] != "trend"):
         beyond = (row["low"] is not None and row["value"] < row["low"]) or (
             row["high"] is not None and row["value"] > row["high"]
         )
         assert row["outside"] is beyond
+
+
+def test_latencies_are_held_against_the_slo(store_of, tmp_path):
+    config = tmp_path / "inferdoc.toml"
+    config.write_text("[[slo]]\nlimits = { ttft_p99 = 0.001 }\n[[pods]]\npod = '.*'\ntokens_per_second = 1000000\n")
+    done = call("--config", config, "signals", "--store", store_of("control-steady"), "--health", "-o", "json")
+    rows = {row["signal"]: row for row in json.loads(done.out)}
+    assert rows["ttft_p99"]["outside"] and rows["ttft_p99"]["high"] == 0.001
+    assert rows["fleet_utilisation"]["outside"] and 0 < rows["fleet_utilisation"]["value"] < 0.01
 
 
 def test_signals_at_another_moment(store_of):
