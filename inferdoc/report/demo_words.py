@@ -32,6 +32,8 @@ def verdict(played: Played) -> str:
     if played.right:
         return f"right: {played.fault} is the first finding{_off(played)}"
     found = ", ".join(f.id for f in played.answer.findings) or "nothing"
+    if played.first in played.scenario.expect.accepts:
+        return f"accepted: {played.fault} is not the first finding, but {played.first} is right too; found: {found}"
     return f"WRONG: {played.fault} should be the first finding; found: {found}"
 
 
