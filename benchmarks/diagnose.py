@@ -4,8 +4,8 @@ usage: python benchmarks/diagnose.py [--pods 8 64 512] [--health some all health
 
 The fleets are simulated (`fleets.py`), an hour each, scraped every 15 s: engines, GPUs, containers and a router, of
 which `some` pods are sick, `all` or none. Each measurement runs in a process of its own, so that the peak memory is
-that of one diagnosis. With Debian's `prometheus` on the PATH the same fleet is back-filled into a real server, as far as
-a diagnosis asks for its series; the bare reads there are the range queries of the diagnosis, sent again by as many
+that of one diagnosis. With Debian's `prometheus` on the PATH the same fleet is back-filled into a real server, as far
+as a diagnosis asks for its series; the bare reads there are the range queries of the diagnosis, sent again by as many
 threads and not even decoded.
 """
 

@@ -19,6 +19,7 @@ from inferdoc.diagnose.events import Event
 from inferdoc.diagnose.excursion import Clock
 from inferdoc.diagnose.findings import FindingMaker, Links
 from inferdoc.diagnose.judge import LATENCY, PROGRESS, Judgement, can_judge, judge
+from inferdoc.diagnose.match import Evidence
 from inferdoc.diagnose.model import (
     Baseline,
     Change,
@@ -209,6 +210,7 @@ def _judge_frame(
     clock = Clock(view.step_seconds, grid.interval_ms / 1000, view.window_steps, view.lead_steps)
     context = Context(view, catalogue.signals, catalogue.tiers, clock, slo=options.slo)
     judgement = judge(context, catalogue.recipes)
+    _rank_unexplained(context, judgement)
     events = find_events(context, scrapes, catalogue.markers, infos)
     traits = traits_of(view, scrapes, catalogue.markers, infos)
     maker = FindingMaker(
@@ -243,6 +245,15 @@ def _judge_frame(
     )
     answer.__dict__["view"] = view
     return answer
+
+
+def _rank_unexplained(context: Context, judgement: Judgement) -> None:
+    """Harm without a known cause gets the most unusual signals as its support."""
+    for root in judgement.roots:
+        if root.recipe.kind == "unexplained":
+            from inferdoc.diagnose.anomaly import unusual
+
+            root.best.evidence += [Evidence("support", outcome) for outcome in unusual(context, root)]
 
 
 def _baseline(judgement: Judgement, grid: Grid, lead: Grid | None) -> Baseline:
