@@ -123,7 +123,7 @@ def test_an_explained_cause_never_loads_scikit_learn(tmp_path):
     [("spec-acceptance-decay", "spec_acceptance_rate"), ("prefix-unstable-prompt", "prompt_computed_share")],
 )
 def test_a_real_incident_without_its_recipe(tmp_path, recording, own):
-    """A cause that the catalogue has never heard of: nothing known fits, and its own signal is among the first three."""
+    """Of a cause that nobody wrote down: nothing known fits, and its own signal is among the first three."""
     from inferdoc import diagnose, open_source
     from inferdoc.catalogue.load import Catalogue
     from inferdoc.diagnose.api import Options
