@@ -62,6 +62,12 @@ CONTEXT_SIGNALS = (
     "router_ttft_mean",
     "target_up",
     "kv_capacity_tokens",
+    "computed_tokens_per_request",
+    "prefill_seconds_per_token",
+    "nixl_bytes_rate",
+    "nixl_xfer_rate",
+    "spec_acceptance_rate",
+    "spec_acceptance_length",
 )
 """Read besides what the recipes name: traffic, roles, changes, phases, and the inputs of the numbers in advice."""
 TIER_SIGNALS = ("gpu_util", "sm_clock")

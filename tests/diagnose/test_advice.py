@@ -7,7 +7,17 @@ import re
 import numpy as np
 import pytest
 
-from inferdoc.diagnose.advice import NUMBERS, fill, safe_concurrency, safe_queue_depth, tokens_per_step
+from inferdoc.config import SloSection
+from inferdoc.diagnose.advice import NUMBERS, fill
+from inferdoc.diagnose.formulas import (
+    break_even_chance,
+    break_even_tokens,
+    expected_tokens,
+    safe_concurrency,
+    safe_queue_depth,
+    tokens_per_step,
+    transfer_seconds,
+)
 from inferdoc.diagnose.match import Match
 from tests.diagnose.frames import N, catalogue, recipe, scene, step, unit_of
 
@@ -83,3 +93,49 @@ def test_every_number_that_a_cause_names_exists():
                 assert set(BRACED.findall(text)) <= NUMBERS.keys(), (one.id, text)
             for text in (words.cost, words.undo, words.command or ""):
                 assert not BRACED.findall(text), "only `do` and `why` are filled in"
+
+
+def test_speculation_breaks_even():
+    assert expected_tokens(0.8, 3) == pytest.approx(2.952), "1 + 0.8 + 0.64 + 0.512"
+    assert break_even_tokens(3, 0.1) == pytest.approx(1.3)
+    assert expected_tokens(break_even_chance(3, 0.1), 3) == pytest.approx(1.3)
+    text = told("{break_even}", spec_acceptance_length=np.full(N, 1.6), spec_acceptance_rate=np.full(N, 0.2))
+    assert text.startswith("1.15 to 1.30 tokens a step") and "3 drafted" in text
+
+
+def test_gigabits_are_no_gigabytes():
+    assert transfer_seconds(0.67e9, 400, 1.0) == pytest.approx(0.0134)
+    rows = {"nixl_bytes_rate": np.full(N, 1.34e9), "nixl_xfer_rate": np.full(N, 2.0), "nixl_xfer_mean": np.full(N, 0.5)}
+    assert told("{expected_transfer}", **rows) == (
+        "a read of 670 MB takes 14.9 ms to 19.1 ms on a 400 Gb/s link; here 500 ms"
+    )
+
+
+def test_tokens_that_may_wait():
+    text = told("{queued_tokens}", prefill_seconds_per_token=np.full(N, 1e-4))
+    assert text == "20,000 (10,000 prompt tokens/s, 2 s)"
+
+
+def test_the_slo_says_how_long_may_be_waited():
+    rows = {"request_rate": {"p0": np.full(N, 10.0)}}
+    context = scene(rows, slo=[SloSection(limits={"ttft_p99": 0.5})])
+    match = Match(recipe(), unit_of(context), ONSET, N - 1, False, [], "likely")
+    assert fill("{safe_queue}", context, match).startswith("4 requests (10 finish per second, 0.5 s")
+
+
+def test_the_ratio_of_prefill_to_decode():
+    """4 requests/s x 1000 tokens x 0.5 ms = 2 prefill pods; 4 x 150 over 200 tokens/s = 3 decode pods; both x 1.2."""
+    pods = {"p-prefill-0": "prefill", "p-decode-0": "decode", "p-decode-1": "decode"}
+    values = {
+        "prefill": {"computed_tokens_per_request": 1000.0, "prefill_seconds_per_token": 5e-4},
+        "decode": {"request_rate": 2.0, "output_len_mean": 150.0, "generation_tokens_rate": 200.0},
+    }
+    rows: dict = {}
+    for pod, role in pods.items():
+        for name, value in values[role].items():
+            rows.setdefault(name, {})[pod] = np.full(N, value)
+    context = scene(rows, {pod: {"role": role} for pod, role in pods.items()})
+    match = Match(recipe(), unit_of(context, "p-decode-0"), ONSET, N - 1, False, [], "likely")
+    assert fill("{pd_ratio}", context, match).startswith(
+        "3 prefill to 4 decode pods (now 1 to 2; 4 requests/s keep 2 and 3"
+    )
