@@ -25,6 +25,10 @@ FIRST_TOKEN = DURATION[:24]
 """Buckets of llm_d_epp_request_duration_seconds and llm_d_epp_request_ttft_seconds."""
 
 
+TENTHS = tuple(i / 10 for i in range(11))
+"""Buckets of llm_d_epp_prefix_indexer_hit_ratio."""
+
+
 @dataclass
 class ClassStats:
     """What the router counts of one class of requests (fairness id, priority). errors: by error code."""
@@ -48,6 +52,7 @@ class RouterStats:
     chosen: dict[str, int] = field(default_factory=dict)
     unplaced: int = 0
     poll_errors: float = 0.0
+    expected_hits: Histogram = field(default_factory=lambda: Histogram(TENTHS))
 
     def of(self, tenant: str, priority: int) -> ClassStats:
         return self.classes.setdefault((tenant, priority), ClassStats())
@@ -86,6 +91,7 @@ class Router:
     polls_per_second: float = 0.0
     _turn: dict[str, int] = field(default_factory=dict)
     _homes: dict[tuple[int, int, str], str] = field(default_factory=dict)
+    _index: set[tuple[int, int]] = field(default_factory=set)
 
     def poll(self, pods: list[Pod], now: float, passed: float) -> None:
         """Read each pod's load; a hung engine still shows its last one. passed: seconds since the last call."""
@@ -154,6 +160,8 @@ class Router:
         loads = [self.polled.get(p.name, 0.0) / p.weight for p in ready]
         least = min(range(len(ready)), key=lambda i: (loads[i], (self._turn.get(role, 0) + i) % len(ready)))
         self._turn[role] = self._turn.get(role, 0) + 1
+        if self.policy == "prefix":
+            self._look_up(draft)
         if self.policy == "prefix" and draft.group >= 0:
             key = (draft.stream, draft.group, role)
             home = self._homes.get(key)
@@ -164,6 +172,13 @@ class Router:
             if loads[place] <= self.spill * sum(loads) / len(loads) + 4:
                 return ready[place]
         return ready[least]
+
+    def _look_up(self, draft: Draft) -> None:
+        """The approximate index takes every prompt that it has routed for cached."""
+        known = (draft.stream, draft.group)
+        self.stats.expected_hits.observe(draft.expected / draft.prompt if known in self._index else 0.0)
+        if draft.group >= 0:
+            self._index.add(known)
 
     def _new_home(self, ready: list[Pod], loads: list[float]) -> int:
         """A prefix not seen before goes where the fewest live, the least loaded of those."""

@@ -24,6 +24,9 @@ def router_items(fleet: Fleet, model_name: str, namespace: str) -> Iterator[Item
     yield from _decisions(stats, model_name, namespace)
     yield histogram("llm_d_epp_scheduler_e2e_duration_seconds", fleet.gateway.scheduling)
     yield histogram("llm_d_epp_request_processing_duration_seconds", fleet.gateway.processing)
+    if stats.expected_hits.count:
+        plugin = labels(plugin_name="approx-prefix-cache-producer", plugin_type="approx-prefix-cache-producer")
+        yield histogram("llm_d_epp_prefix_indexer_hit_ratio", stats.expected_hits, plugin)
     if stats.poll_errors >= 1.0:
         found = labels(source_type="metrics-data-source")
         yield counter("llm_d_epp_datalayer_poll_errors_total", float(int(stats.poll_errors)), found)

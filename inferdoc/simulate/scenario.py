@@ -96,7 +96,8 @@ class Length(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 class Prefixes(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Shared beginnings of prompts. count: how many; tokens: of each; share: of the requests that have one; zipf: how
-    uneven their use is (0: even); stable: false where something unique stands before them; popular: share of these
+    uneven their use is (0: even); stable: false where something unique stands before them; rendered: false where the
+    engines' chat template puts something unique there, which the router's rendering does not; popular: share of these
     requests that use the first one besides."""
 
     count: int = 0
@@ -104,6 +105,7 @@ class Prefixes(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     share: float = 1.0
     zipf: float = 0.8
     stable: bool = True
+    rendered: bool = True
     popular: float = 0.0
 
 
@@ -213,6 +215,7 @@ class FaultSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     structured: float | None = None
     stop_share: float | None = None
     unstable: bool = False
+    template: bool = False
     flags: dict[str, Any] = {}
     gpu: int = 0
     clock: float = 1.0

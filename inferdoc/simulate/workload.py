@@ -16,7 +16,8 @@ from inferdoc.simulate.scenario import FaultSpec, Length, Prefixes, Stream
 
 @dataclass(slots=True)
 class Draft:
-    """What a client wants, before it is sent: it may be sent several times. group: shared prefix, -1 for none;
+    """What a client wants, before it is sent: it may be sent several times. group: shared prefix, -1 for none; shared:
+    its tokens as the engine finds them, expected: as the router does;
     logprobs: it asks for those of its prompt; structured: a grammar constrains the answer."""
 
     prompt_id: int
@@ -29,6 +30,7 @@ class Draft:
     adapter: int
     logprobs: bool = False
     structured: bool = False
+    expected: int = 0
     attempt: int = 0
 
 
@@ -85,9 +87,9 @@ class Traffic:
         stable = shared if prefixes.stable else 0
         logprobs = spec.logprobs > 0 and self._random() < spec.logprobs
         structured = spec.structured > 0 and self._random() < spec.structured
-        return Draft(
-            prompt_id, self.index, prompt, output, most, group if stable else -1, stable, adapter, logprobs, structured
-        )
+        found = stable if prefixes.rendered else 0
+        seen = group if stable else -1
+        return Draft(prompt_id, self.index, prompt, output, most, seen, found, adapter, logprobs, structured, stable)
 
     def _length(self, spec: Length) -> int:
         if spec.sigma == 0:
@@ -122,6 +124,8 @@ class Traffic:
             prefixes = msgspec.structs.replace(prefixes, count=fault.prefix_count)
         if fault.unstable:
             prefixes = msgspec.structs.replace(prefixes, stable=False)
+        if fault.template:
+            prefixes = msgspec.structs.replace(prefixes, rendered=False)
         if fault.popular is not None:
             prefixes = msgspec.structs.replace(prefixes, popular=fault.popular)
         self.spec = msgspec.structs.replace(

@@ -79,9 +79,20 @@ def bypassed(d: Draw) -> None:
         d.hit = d.names()
 
 
+def divergence(d: Draw) -> None:
+    """Engines and router render prompts differently: what the router finds in its index, no engine ever has."""
+    d.pool()
+    prefixes = Prefixes(int(d.rng.integers(4, 20)), int(d.strong(1500, 4000)), 1.0, d.between(0, 0.8))
+    d.traffic = [d.chat(d.between(0.2, 0.35), prefixes)]
+    d.router = replace(d.router, policy="prefix")
+    d.fault("traffic", template=True)
+    d.hit = d.names()
+
+
 CAUSES: dict[str, Recipe] = {
     "prefix-locality-loss": locality,
     "prefix-cold-start": cold_start,
+    "prefix-index-divergence": divergence,
     "prefix-hot-replica": hot_replica,
     "prefix-cache-bypassed": bypassed,
 }
