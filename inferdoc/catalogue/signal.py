@@ -92,7 +92,10 @@ class Reading(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     count of a histogram); formula (arithmetic over `terms`); label (the number in a label of an info metric, or
     with count_distinct the number of distinct comma-separated names in several labels of the samples stamped within the
     rate window); telemetry (what the judge derives from the scrapes themselves). codes: 1 while
-    a gauge shows one of these, else 0 (error codes have no order).
+    a gauge shows one of these, else 0 (error codes have no order). moved: of an info metric, how many of these labels
+    have another value than when the entity was first seen; identity: a number that stands for the values of these
+    labels together. cohort, of: a signal compared with groups the pod belongs to (other hardware tiers of its model,
+    the blend over all tiers, the ranks of its deployment, its like).
     """
 
     gauge: str | None = None
@@ -106,8 +109,12 @@ class Reading(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     terms: dict[str, Term] = {}
     codes: tuple[float, ...] = ()
     telemetry: Telemetry | None = None
+    cohort: Literal["other-tiers", "over-other-tiers", "blend", "over-ranks", "unlike"] | None = None
+    of: str | None = None
     info: str | None = None
     label: str | None = None
+    moved: tuple[str, ...] = ()
+    identity: tuple[str, ...] = ()
     count_distinct: tuple[str, ...] = ()
     match: dict[str, str] = {}
     over: Over = "last"

@@ -30,7 +30,7 @@ CONDITION_KINDS = (
     "absent",
     *GROUPS,
 )
-READING_KINDS = ("gauge", "rate", "increase", "change", "quantile", "mean", "formula", "info", "telemetry")
+READING_KINDS = ("gauge", "rate", "increase", "change", "quantile", "mean", "formula", "info", "telemetry", "cohort")
 TERM_KINDS = ("gauge", "rate", "increase", "change", "signal")
 SUFFIXES = {"_bucket": ("histogram",), "_sum": ("histogram", "summary"), "_count": ("histogram", "summary")}
 READS: dict[str, tuple[str, ...]] = {
@@ -114,6 +114,8 @@ def _check_reading(
     yield from _check_options(reading, kind, at)
     if kind == "formula":
         yield from _check_formula(reading, at, signals, known)
+    elif kind == "cohort":
+        yield from _check_signal_name(reading.of or "", (*at, "of"), signals)
     elif kind != "telemetry":
         yield from _check_name(kind, getattr(reading, kind), reading.match, at, known)
 
@@ -126,8 +128,11 @@ def _check_options(reading: Reading, kind: str, at: Steps) -> Iterator[Problem]:
         yield Problem((*at, "q"), "q belongs to a quantile")
     if kind != "formula" and reading.terms:
         yield Problem((*at, "terms"), "terms belong to a formula")
-    if (kind == "info") != (bool(reading.label) != bool(reading.count_distinct)):
-        yield Problem(at, "info goes with exactly one of label, count_distinct, and they with info")
+    read_as = [reading.label, reading.count_distinct, reading.moved, reading.identity]
+    if (kind == "info") != (sum(map(bool, read_as)) == 1):
+        yield Problem(at, "info goes with exactly one of label, count_distinct, moved, identity, and they with info")
+    if (kind == "cohort") != bool(reading.of):
+        yield Problem(at, "cohort goes with `of`, and `of` with cohort")
     if reading.scale == 0:
         yield Problem((*at, "scale"), "a scale of 0 loses the value")
 

@@ -12,6 +12,7 @@ from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.config import SloSection
 from inferdoc.diagnose import phases, telemetry
 from inferdoc.diagnose.changes import find_events, gaps
+from inferdoc.diagnose.cohort_signals import add_cohorts
 from inferdoc.diagnose.cohorts import traits_of
 from inferdoc.diagnose.conditions import signals_of
 from inferdoc.diagnose.context import Context
@@ -212,6 +213,7 @@ def _judge_frame(
 ) -> Diagnosis:
     grid = frame.grid
     fleet = resolve(frame, catalogue.tiers, options.assignments, options.wanted)
+    add_cohorts(frame, catalogue.signals, fleet)
     view = make_view(frame, fleet, lead, catalogue.signals)
     clock = Clock(view.step_seconds, grid.interval_ms / 1000, view.window_steps, view.lead_steps)
     context = Context(view, catalogue.signals, catalogue.tiers, clock, slo=options.slo)

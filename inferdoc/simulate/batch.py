@@ -34,8 +34,9 @@ class EngineConfig:
     chance that the draft token at each position is accepted once those before it were; loras: adapter slots (0:
     off); grammar: chance that a drafted token fits the grammar of a structured answer; host_blocks: KV blocks in host
     memory (0: no offloading); host_link: bytes/s to it; on_failed_read: what becomes of a request whose KV could not be
-    read; lease: seconds a prefill engine keeps KV for its reader; handshake: seconds until an unanswered handshake
-    fails."""
+    read; rebalance_every, rebalance_pause: steps between rearrangements of the experts, and seconds that each stops all
+    of them (0: none, or in the background); lease: seconds a prefill engine keeps KV for its reader; handshake: seconds
+    until an unanswered handshake fails."""
 
     blocks: int
     block_size: int = 16
@@ -58,6 +59,8 @@ class EngineConfig:
     host_blocks: int = 0
     host_link: float = 50e9
     on_failed_read: str = "fail"
+    rebalance_every: int = 0
+    rebalance_pause: float = 0.0
 
 
 class Batch:
@@ -83,6 +86,7 @@ class Batch:
         self._ends: list[tuple[int, int, Request]] = []
         self._dirty = False
         self._progress = 0.0
+        self._steps = 0
         self._rng = rng
         self._noise: list[float] = []
         self._hiccup = now + rng.exponential(1 / HICCUPS)
@@ -177,6 +181,8 @@ class Batch:
         self._clock += tokens
         self._context += batch * tokens
         extra = self._pause(steps * seconds)
+        if self.config.rebalance_every:
+            extra += self._rebalance(steps, seconds)
         self.now += steps * seconds + extra
         if batch:
             stats.generation += batch * tokens
@@ -199,6 +205,19 @@ class Batch:
             return 0.0
         self._hiccup = self.now + seconds + self._rng.exponential(1 / HICCUPS)
         return float(self._rng.uniform(0.02, 0.08))
+
+    def _rebalance(self, steps: int, seconds: float) -> float:
+        """Rearranging the experts stops the step it falls into. Returns the pause to be added to the last of these
+        steps; those of earlier ones are observed here."""
+        before, self._steps = self._steps, self._steps + steps
+        stops = self._steps // self.config.rebalance_every - before // self.config.rebalance_every
+        if not stops:
+            return 0.0
+        pause = self.config.rebalance_pause
+        if self._decoding and stops > 1:
+            self.stats.itl.observe(seconds + pause, self._decoding * (stops - 1))
+            self.now += (stops - 1) * pause
+        return pause
 
     def _speculated(self, batch: int, steps: int, tokens: int) -> None:
         stats, draft = self.stats, self.config.draft

@@ -186,14 +186,15 @@ class Roofline:
     model: Model
     gpus: int = 1
     draft_share: float = 0.0
+    kernels: float = 1.0
     health: Health = field(init=False)
 
     def __post_init__(self) -> None:
         self.health = Health.good(self.gpus)
 
-    def kv_blocks(self, block_size: int) -> int:
+    def kv_blocks(self, block_size: int, memory_share: float = MEMORY_SHARE) -> int:
         """Blocks that fit beside the weights. Raises InferdocError if the weights alone do not."""
-        room = self.gpus * (self.tier.memory * MEMORY_SHARE - RESERVED) - 2 * self.model.parameters
+        room = self.gpus * (self.tier.memory * memory_share - RESERVED) - 2 * self.model.parameters
         blocks = int(room / (self.model.kv_bytes * block_size))
         if blocks < self.model.max_len / block_size / 8:
             raise InferdocError(f"{self.model.name} does not fit {self.gpus} GPUs of {self.tier.name}; take more GPUs")
@@ -221,8 +222,8 @@ class Roofline:
             compute = (2.0 * m.active * tokens + attention) / rate
             memory = (2.0 * m.parameters + kv) / width
             seconds = max(compute / slow_clock, memory / slow_memory) + self._reduce(tokens)
-        seconds *= 1.0 + (self.draft_share if decode else 0.0)
-        host = (HOST_STEP + HOST_PER_REQUEST * requests) / health.cpu
+        seconds *= self.kernels * (1.0 + (self.draft_share if decode else 0.0))
+        host = self.kernels * (HOST_STEP + HOST_PER_REQUEST * requests) / health.cpu
         return Cost((max(seconds, host) + STEP_GAP / health.cpu) / (1.0 - health.pause), compute, memory)
 
     def _reduce(self, tokens: int) -> float:

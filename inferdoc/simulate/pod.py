@@ -26,7 +26,7 @@ def step_time(spec: PoolSpec) -> StepTime:
         m = spec.measured
         return MeasuredTime(m.fixed, m.per_stream, m.per_prompt_token)
     cost = spec.flags.draft_cost if spec.flags.draft else 0.0
-    return Roofline(tier(spec.tier), model(spec.model), spec.gpus, cost)
+    return Roofline(tier(spec.tier), model(spec.model), spec.gpus, cost, spec.flags.kernels)
 
 
 def engine_config(spec: PoolSpec) -> EngineConfig:
@@ -36,7 +36,8 @@ def engine_config(spec: PoolSpec) -> EngineConfig:
     if flags.blocks is not None:
         blocks = flags.blocks
     elif isinstance(timing, Roofline):
-        blocks = int(timing.kv_blocks(flags.block_size) * flags.pool)
+        narrow = 2 if flags.cache_dtype.startswith("fp8") else 1
+        blocks = int(timing.kv_blocks(flags.block_size, flags.memory_share) * flags.pool * narrow)
     else:
         blocks = 4096
     kv_bytes = spec.measured.kv_bytes if spec.measured is not None else model(spec.model).kv_bytes
@@ -61,6 +62,8 @@ def engine_config(spec: PoolSpec) -> EngineConfig:
         host_blocks=int(flags.offload * 2**30 / (kv_bytes * flags.block_size)),
         host_link=spec.host_link,
         on_failed_read=flags.on_failed_read,
+        rebalance_every=flags.rebalance_every,
+        rebalance_pause=flags.rebalance_pause,
     )
 
 
@@ -134,6 +137,8 @@ class Pod:
         if flags:
             changed = msgspec.convert({**msgspec.to_builtins(self.spec.flags), **flags}, Flags)
             self.spec = msgspec.structs.replace(self.spec, flags=changed)
+            if isinstance(self.timing, Roofline):
+                self.timing.kernels = changed.kernels
         link = self.engine.link
         self.engine = self._make(now)
         if link is not None and self.engine.link is not None:

@@ -27,7 +27,11 @@ class Flags(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaul
     draft (speculative tokens), accept (chance per position), loras (--max-loras), prefix_caching, kv_metrics, lease
     (s), grammar (chance that a drafted token fits the grammar of a structured answer), offload (GiB of host memory for
     KV, --kv-offloading-size), on_failed_read (kv_load_failure_policy), nan_check (VLLM_COMPUTE_NANS_IN_LOGITS),
-    balancedness_log (the expert balance in the log, as inferdoc's log reader writes it)."""
+    balancedness_log (the expert balance in the log, as inferdoc's log reader writes it), memory_share
+    (--gpu-memory-utilization), cache_dtype (--kv-cache-dtype), kernels (time of a step over that with the usual
+    kernels: another attention backend, eager mode, debug options), python (version of the image's interpreter),
+    rebalance_every (eplb_config.step_interval with use_async false: steps between two rearrangements of the experts),
+    rebalance_pause (s that each stops the engine)."""
 
     blocks: int | None = None
     pool: float = 1.0
@@ -50,6 +54,12 @@ class Flags(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaul
     offload: float = 0.0
     on_failed_read: Literal["fail", "recompute"] = "fail"
     nan_check: bool = False
+    memory_share: float = 0.92
+    cache_dtype: str = "auto"
+    kernels: float = 1.0
+    python: str = "3.12.9"
+    rebalance_every: int = 0
+    rebalance_pause: float = 0.0
 
 
 class Measured(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -17,9 +17,10 @@ def vllm_items(pod: Pod, model_name: str, unix: float) -> Iterator[Item]:
     """Every family of the page. unix: Unix time of second 0 of the simulation."""
     stats, began = pod.engine.stats, unix + pod.started
     engine = labels(engine="0", model_name=model_name)
-    yield gauge(
-        "python_info", 1, labels(implementation="CPython", major="3", minor="12", patchlevel="9", version="3.12.9")
-    )
+    python = pod.spec.flags.python
+    patch = python.rsplit(".", 1)[-1]
+    where = labels(implementation="CPython", major="3", minor="12", patchlevel=patch, version=python)
+    yield gauge("python_info", 1, where)
     yield gauge("process_resident_memory_bytes", 2.1e9 + 4e3 * stats.iteration.count % 3e7)
     yield gauge("process_start_time_seconds", round(began, 2))
     yield counter("process_cpu_seconds_total", round(14.0 + stats.cpu_seconds, 2))
@@ -169,13 +170,13 @@ def _cache_config(pod: Pod) -> Labels:
     return labels(
         _block_size_resolved="True",
         block_size=str(config.block_size),
-        cache_dtype="auto",
+        cache_dtype=pod.spec.flags.cache_dtype,
         cache_hit_alignment_tokens="None",
         effective_attention_block_size=str(config.block_size),
         enable_mamba_shared_prefix_checkpoint="False",
         enable_prefix_caching=str(config.prefix_caching),
         engine="0",
-        gpu_memory_utilization="0.92",
+        gpu_memory_utilization=str(pod.spec.flags.memory_share),
         hash_block_size="None",
         is_attention_free="False",
         kv_cache_dtype_skip_layers="[]",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
@@ -227,7 +228,7 @@ class Assembler:
             groups.setdefault(Entity.of(by, tuple(one.labels.get(label, "") for label in by)), []).append(one)
         table = Table(self.grid.count)
         for entity, members in groups.items():
-            table.add(entity, _newest(members, [_label_value(reading, one.labels) for one in members]))
+            table.add(entity, _newest(members, _label_values(reading, members)))
         return _matrix(table)
 
 
@@ -239,7 +240,21 @@ def _newest(members: list[InfoSeries], numbers: list[float]) -> np.ndarray:
     return np.where(np.isnan(values).all(axis=0), np.nan, picked)
 
 
+def _label_values(reading: Reading, members: list[InfoSeries]) -> list[float]:
+    """The number of each label set of one entity."""
+    if not reading.moved:
+        return [_label_value(reading, one.labels) for one in members]
+    first = min(members, key=lambda one: int(np.argmax(np.isfinite(one.values)))).labels
+    return [
+        float(sum(bool(first.get(n)) and bool(one.labels.get(n)) and first[n] != one.labels[n] for n in reading.moved))
+        for one in members
+    ]
+
+
 def _label_value(reading: Reading, labels: Mapping[str, str]) -> float:
+    if reading.identity:
+        told = "\0".join(f"{name}={labels.get(name, '')}" for name in reading.identity)
+        return float(zlib.crc32(told.encode()))
     if reading.count_distinct:
         return float(
             len({name for label in reading.count_distinct for name in labels.get(label, "").split(",") if name.strip()})

@@ -111,6 +111,8 @@ def closure(wanted: Iterable[str], signals: Mapping[str, Signal]) -> list[str]:
         if name in path:
             raise ValueError(f"signal {name} is defined by itself: {' -> '.join((*path, name))}")
         for reading in signals[name].readings:
+            if reading.of is not None:
+                visit(reading.of, (*path, name))
             for term in reading.terms.values():
                 if term.signal is not None:
                     visit(term.signal, (*path, name))

@@ -10,6 +10,7 @@ from inferdoc.simulate.incidents import (
     machines,
     prefixes,
     serving,
+    settings,
     traffic,
 )
 from inferdoc.simulate.incidents.controls import CONTROLS
@@ -22,6 +23,7 @@ CAUSES: dict[str, Recipe] = {
     **disaggregated.CAUSES,
     **serving.CAUSES,
     **machines.CAUSES,
+    **settings.CAUSES,
     **traffic.CAUSES,
     **gateway.CAUSES,
     **autoscaling.CAUSES,

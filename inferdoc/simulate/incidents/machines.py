@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from inferdoc.simulate.capacity import pod_rate
 from inferdoc.simulate.generator import Draw, Recipe
+from inferdoc.simulate.incidents.prefixes import relaunch
 from inferdoc.simulate.scenario import Length, PoolSpec
 
 replace = msgspec.structs.replace
@@ -87,11 +89,72 @@ def bad_links(d: Draw) -> None:
     d.hit, d.accepts = (victim,), (() if d.opt_in else ("slow-gpu",))
 
 
+TIERS = (
+    ("h100-80", "a100-40", "llama-3.1-8b", 1),
+    ("h100-80", "l40s", "llama-3.1-8b", 1),
+    ("h200-141", "a100-80", "qwen3-32b", 2),
+    ("h100-80", "l40s", "qwen3-32b", 4),
+)
+"""A faster and a slower tier that serve one model, and GPUs a pod."""
+
+
+def two_tiers(d: Draw) -> tuple[PoolSpec, PoolSpec, float]:
+    """A fast and a slow pool of one model behind one balancer; requests/s that one slow pod sustains."""
+    fast, slow, name, gpus = d.one_of(*TIERS)
+    d.pools = [PoolSpec("vllm-slow", int(d.rng.integers(1, 3)), slow, name, gpus)]
+    d.traffic = [d.chat(0.3)]
+    spec = d.pools[0]
+    quick = replace(spec, name="vllm-fast", tier=fast, pods=int(d.rng.integers(3, 6)))
+    d.pools = [quick, spec]
+    d.hit = d.names(1)
+    return quick, spec, pod_rate(spec, d.traffic[0])
+
+
+def mixed(d: Draw) -> None:
+    """The balancer begins to share by count what it had shared by load; the slow pods get more than they can do."""
+    quick, spec, limit = two_tiers(d)
+    rate = limit * d.strong(0.95, 1.5) * (quick.pods + spec.pods)
+    d.traffic = [replace(d.traffic[0], rate=rate)]
+    d.router = replace(d.router, policy="least-loaded")
+    d.fault("routing", policy=d.one_of("round-robin", "random"))
+    d.accepts = ("blended-average-masking",)
+
+
+def masked(d: Draw) -> None:
+    """The KV cache of the slow pods fills up while that of the fast ones has room; the mean of both looks fine."""
+    quick, spec, limit = two_tiers(d)
+    stream = d.traffic[0]
+    d.pools = [replace(spec, flags=replace(spec.flags, max_seqs=64))]
+    d.traffic = [replace(stream, rate=limit * 0.5)]
+    held = int(d.streams(limit * 0.5) / 16 * d.between(1.3, 1.8)) + 150
+    small = replace(spec, flags=replace(spec.flags, max_seqs=64, blocks=held))
+    d.pools = [replace(quick, flags=replace(quick.flags, max_seqs=64)), small]
+    d.traffic = [replace(stream, rate=limit * 0.45 * (quick.pods + spec.pods))]
+    d.router = replace(d.router, policy="round-robin")
+    d.fault("traffic", rate=d.strong(1.5, 2.6))
+    d.accepts = ("mixed-tier-balancing", "kv-capacity-bound", "kv-preemption-thrash")
+
+
+def rebalancing(d: Draw) -> None:
+    """The balancer of experts comes back with synchronous moves at a short interval."""
+    tier = d.one_of("h100-80", "h200-141", "a100-80")
+    d.pool()
+    d.pools = [PoolSpec("vllm", 2, tier, "mixtral-8x7b", 8, flags=replace(d.pools[0].flags, balancedness_log=True))]
+    d.traffic = [d.chat(d.between(0.2, 0.4))]
+    victim = d.victim()
+    flags = {"rebalance_every": int(d.strong(150, 30)), "rebalance_pause": d.between(0.26, 0.6)}
+    relaunch(d, victim, flags=flags)
+    d.hit = (victim,)
+
+
 CAUSES: dict[str, Recipe] = {
     "ep-hot-expert": hot_expert,
+    "blended-average-masking": masked,
+    "eplb-rebalance-overhead": rebalancing,
     "gpu-clock-throttle": throttled,
     "gpu-ecc-degradation": memory_errors,
     "gpu-lost": lost,
     "interconnect-degraded": bad_links,
+    "mixed-tier-balancing": mixed,
     "slow-gpu": slow,
 }
