@@ -95,7 +95,7 @@ def unusual(context: Context, cause: Cause) -> list[Outcome]:
 
 def _family(signal: str) -> str:
     """The first word of a signal's name; what routers see of the engines belongs to the same families."""
-    return signal.removeprefix("router_").split("_")[0]
+    return signal.removeprefix("router_").removeprefix("tenant_").split("_")[0]
 
 
 def _order(signal: str) -> int:

@@ -152,6 +152,10 @@ class FindingMaker:
                     key = (piece.role, piece.outcome.signal, piece.outcome.entity)
                     items.setdefault(key, self._item(piece, piece.outcome, child.best.unit.member.pod))
         ranked = sorted(items.values(), key=lambda item: ("harm", "symptom", "support").index(item.role))
+        if cause.recipe.kind == "unexplained":  # what is unusual is all there is to go by: harm must not crowd it out
+            unusual = [item for item in ranked if item.role == "support"]
+            told = [item for item in ranked if item.role != "support"]
+            return [*told[: MAX_EVIDENCE - len(unusual)], *unusual]
         return ranked[:MAX_EVIDENCE]
 
     def _item(self, piece: Evidence, outcome: Outcome, pod: str) -> EvidenceItem:
