@@ -89,7 +89,7 @@ def fold(causes: Sequence[Cause], recipes: Mapping[str, Recipe], slack: int) -> 
     order = sorted(causes, key=lambda c: (KIND_ORDER[c.recipe.kind], c.onset, -CERTAINTY[c.best.certainty]))
     roots: list[Cause] = []
     for cause in order:
-        if cause.recipe.kind == "unexplained" and any(_touch(r, cause) and r.recipe.kind != "telemetry" for r in roots):
+        if cause.recipe.kind == "unexplained" and any(_covers(root, cause) for root in roots):
             continue
         parent = next((r for r in roots if _explains(r, cause, downstream, slack)), None)
         if parent is not None:
@@ -105,6 +105,11 @@ def fold(causes: Sequence[Cause], recipes: Mapping[str, Recipe], slack: int) -> 
                 _adopt(cause, child)
         roots.append(cause)
     return sorted(roots, key=lambda c: (-score(c), c.onset))
+
+
+def _covers(root: Cause, unexplained: Cause) -> bool:
+    """Whether a root, or what is folded under it, accounts for the place of a harm that has no recipe."""
+    return root.recipe.kind != "telemetry" and any(_touch(one, unexplained) for one in (root, *root.effects))
 
 
 def _adopt(parent: Cause, child: Cause) -> None:

@@ -149,6 +149,8 @@ def test_the_unexplained_is_said_only_where_nothing_explains_it():
     assert folded(cause_of(odd), cause_of(A)) == [("a", [], [])]
     assert len(folded(cause_of(odd), cause_of(A, pod="p1"))) == 2, "another pod's cause explains nothing here"
     assert len(folded(cause_of(odd), cause_of(BLIND))) == 2, "a gap in the picture hurts nobody"
+    spread = cause_of(A, role="decode", pod="d0"), cause_of(B, role="prefill"), cause_of(odd, role="prefill")
+    assert folded(*spread) == [("a", ["b"], [])], "an effect of the root stands where the odd harm is"
 
 
 def test_causes_that_feed_each_other_have_one_root_the_earlier():
