@@ -109,7 +109,7 @@ class Reading(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     terms: dict[str, Term] = {}
     codes: tuple[float, ...] = ()
     telemetry: Telemetry | None = None
-    cohort: Literal["other-tiers", "over-other-tiers", "blend", "over-ranks", "unlike"] | None = None
+    cohort: Literal["other-tiers", "over-other-tiers", "blend", "over-ranks", "ranks-skew", "unlike"] | None = None
     of: str | None = None
     info: str | None = None
     label: str | None = None

@@ -110,6 +110,17 @@ def _over_ranks(rows: Rows, floor: float) -> Made:
     return found
 
 
+def _skew(rows: Rows, floor: float) -> Made:
+    """The largest of the ranks over their median, for every rank of the deployment."""
+    found: Made = []
+    for group in _by_deployment(rows).values():
+        values = np.vstack([row for _, _, row in group])
+        known = np.where(np.isfinite(values), values, -np.inf).max(axis=0)
+        skew = _ratio(np.where(np.isfinite(known), known, np.nan), nanmedian_rows(values), floor)
+        found += [(entity, skew) for entity, _, _ in group]
+    return found
+
+
 def _unlike(rows: Rows, floor: float) -> Made:
     """1 where the value is not that of most of its like, else 0: for identities, which have no order. Where no value is
     that of more than half, every one is unlike."""
@@ -161,5 +172,6 @@ MAKERS: dict[str, Callable[[Rows, float], Made]] = {
     "over-other-tiers": _over_other_tiers,
     "blend": _blend,
     "over-ranks": _over_ranks,
+    "ranks-skew": _skew,
     "unlike": _unlike,
 }

@@ -40,7 +40,7 @@ def pod_rate(spec: PoolSpec, stream: Stream) -> float:
 def sustainable(pools: Sequence[PoolSpec], stream: Stream) -> float:
     """Requests/s of the whole fleet: the weaker of the two sides where prefill and decode are apart."""
     rates = {
-        role: sum(p.pods * pod_rate(p, stream) for p in pools if p.role == role)
+        role: sum(p.pods * p.ranks * pod_rate(p, stream) for p in pools if p.role == role)
         for role in ("both", "prefill", "decode")
     }
     return rates["both"] if rates["both"] else min(rates["prefill"], rates["decode"])

@@ -98,6 +98,8 @@ class Schedule:
             if engine.host is not None:
                 engine.host.link.settle(now)
                 engine.host.link.rate = pod.spec.host_link * (fault.factor if begins else 1.0)
+        elif fault.kind == "rank":
+            pod.pinned_rank = (fault.gpu, fault.share) if begins else None
         elif fault.kind == "clear-prefixes":
             engine.pool.forget()
         elif fault.kind == "hang":

@@ -88,10 +88,11 @@ class Fleet:
             raise InferdocError(f"scenario {self.scenario.id}: no pool {pool!r}")
         number = self._numbers.get(pool, 0)
         self._numbers[pool] = number + 1
-        index = len(self.pods)
+        index = sum(len(known.ranks) for known in self.pods)
         seed = self.scenario.seed * 1000 + index
         pod = Pod(spec, number, index, self.now, seed, self._finished, self._prefilled)
         pod.in_rotation = ready
+        pod.add_ranks(self.now)
         self.pods.append(pod)
         return pod
 
@@ -130,6 +131,9 @@ class Fleet:
             for pod in self.pods:
                 if pod.alive and pod.spec.role != "prefill":
                     pod.engine.advance(end)
+                    for rank in pod.ranks[1:]:
+                        rank.engine.advance(end)
+                        pod.rest()
             self.now = end
             self.router.poll([p for p in self.pods if p.in_rotation], end, TICK)
 
@@ -147,7 +151,7 @@ class Fleet:
                 pod.in_rotation = pod.alive
                 self._leaving.remove((when, pod))
         for pod, for_good in list(self._draining):
-            if pod.engine.load == 0 and not pod.engine.pinned:
+            if pod.idle:
                 pod.alive = False
                 pod.scraped = not for_good
                 self._draining.remove((pod, for_good))
@@ -205,6 +209,7 @@ class Fleet:
         if pod is None or not pod.alive:
             self._failed(attempt, now)
             return
+        pod = pod.rank_for(self._rng)
         request = self._request(attempt, pod, now)
         if self.split:
             reader = self._request(attempt, pod, now)

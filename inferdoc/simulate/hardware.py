@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from inferdoc.errors import InferdocError
+from inferdoc.simulate.ranks import LockStep
 
 FLOP_SHARE = 0.55
 """Share of the datasheet's dense BF16 rate that large prefill GEMMs reach (published prefill MFU of 0.4 to 0.6)."""
@@ -187,6 +188,8 @@ class Roofline:
     gpus: int = 1
     draft_share: float = 0.0
     kernels: float = 1.0
+    group: LockStep | None = None
+    rank: int = 0
     health: Health = field(init=False)
 
     def __post_init__(self) -> None:
@@ -224,7 +227,8 @@ class Roofline:
             seconds = max(compute / slow_clock, memory / slow_memory) + self._reduce(tokens)
         seconds *= self.kernels * (1.0 + (self.draft_share if decode else 0.0))
         host = self.kernels * (HOST_STEP + HOST_PER_REQUEST * requests) / health.cpu
-        return Cost((max(seconds, host) + STEP_GAP / health.cpu) / (1.0 - health.pause), compute, memory)
+        whole = (max(seconds, host) + STEP_GAP / health.cpu) / (1.0 - health.pause)
+        return Cost(whole if self.group is None else self.group.join(self.rank, whole), compute, memory)
 
     def _reduce(self, tokens: int) -> float:
         if self.gpus == 1:

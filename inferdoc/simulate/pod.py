@@ -14,6 +14,7 @@ from inferdoc.simulate.gpus import Gpu, workload
 from inferdoc.simulate.hardware import BANDWIDTH_SHARE, FLOP_SHARE, Health, Roofline, StepTime, model, tier
 from inferdoc.simulate.hardware import Measured as MeasuredTime
 from inferdoc.simulate.link import Link
+from inferdoc.simulate.ranks import LockStep, rank_for
 from inferdoc.simulate.request import Request
 from inferdoc.simulate.scenario import Flags, PoolSpec
 
@@ -97,6 +98,10 @@ class Pod:
         self._cpu_busy = 0.0
         self._links_seen = now
         self._heat_seen = (now, 0.0, 0.0, 0.0)
+        self.rank = 0
+        self.ranks: list[Pod] = [self]
+        self.pinned_rank: tuple[int, float] | None = None
+        self._turn = 0
         self.timing = step_time(spec)
         self.engine = self._make(now)
 
@@ -114,26 +119,60 @@ class Pod:
 
     @property
     def key(self) -> str:
-        """Tells it from every other pod of the fleet."""
-        return self.name
+        """Tells it, or a rank of it, from every other of the fleet."""
+        return f"{self.name}/{self.rank}"
 
     @property
     def health(self) -> Health:
         return self.timing.health
 
     def load(self) -> int:
-        """Running and waiting requests as its page shows them; a hung engine's page is frozen."""
+        """Running and waiting requests of all ranks as its page shows them; a hung engine's page is frozen."""
         if self.alive and not self.engine.hung:
-            self.last_load = self.engine.load
+            self.last_load = sum(rank.engine.load for rank in self.ranks)
         return self.last_load
+
+    @property
+    def idle(self) -> bool:
+        """No rank has a request, nor KV that somebody will read."""
+        return all(rank.engine.load == 0 and not rank.engine.pinned for rank in self.ranks)
+
+    def add_ranks(self, now: float) -> None:
+        """The further ranks of a data-parallel deployment, on the GPUs next to those of the first."""
+        moe = isinstance(self.timing, Roofline) and self.timing.model.experts > 0
+        together = LockStep() if moe and self.spec.ranks > 1 else None
+        for number in range(1, self.spec.ranks):
+            other = Pod(self.spec, 0, 0, now, self._seed + 7919 * number, self._told, self._prefilled)
+            other.name, other.node, other.instance = self.name, self.node, self.instance
+            other.first_gpu, other.rank = self.first_gpu + number * self.spec.gpus, number
+            self.ranks.append(other)
+        for rank in self.ranks:
+            if isinstance(rank.timing, Roofline):
+                rank.timing.group, rank.timing.rank = together, rank.rank
+
+    def rank_for(self, rng: np.random.Generator) -> Pod:
+        """The rank that takes the next request."""
+        if len(self.ranks) == 1:
+            return self
+        self._turn += 1
+        return rank_for(self.ranks, self._turn, self.pinned_rank, rng)
+
+    def rest(self) -> None:
+        """Ranks without work do not set the pace of those that have some."""
+        for rank in self.ranks:
+            if isinstance(rank.timing, Roofline) and rank.timing.group is not None and rank.engine.load == 0:
+                rank.timing.group.rest(rank.rank)
 
     def kill(self) -> list[Request]:
         """The process is gone. Returns the requests that are lost with it."""
-        self.alive = False
-        return self.engine.live()
+        for rank in self.ranks:
+            rank.alive = False
+        return [request for rank in self.ranks for request in rank.engine.live()]
 
     def restart(self, now: float, flags: dict[str, Any] | None = None) -> None:
         """A new process: empty caches, counters at zero, flags changed where given."""
+        for other in self.ranks[1:]:
+            other.restart(now, flags)
         if flags:
             changed = msgspec.convert({**msgspec.to_builtins(self.spec.flags), **flags}, Flags)
             self.spec = msgspec.structs.replace(self.spec, flags=changed)

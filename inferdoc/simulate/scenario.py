@@ -72,8 +72,9 @@ class Measured(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class PoolSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Like pods. gpus: per pod; late: pods that exist but get no traffic before a fault says so; link: bytes/s at
-    which one decode pod reads KV; host_link: bytes/s between one pod's GPUs and host memory."""
+    """Like pods. gpus: per pod, or per rank where there are several ranks (--data-parallel-size); late: pods that exist
+    but get no traffic before a fault says so; link: bytes/s at which one decode pod reads KV; host_link: bytes/s
+    between one pod's GPUs and host memory."""
 
     name: str
     pods: int
@@ -90,6 +91,7 @@ class PoolSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     cold_start: float = 120.0
     scaler: ScalerSpec | None = None
     version: str = "0.32"
+    ranks: int = 1
 
 
 class Length(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -210,6 +212,7 @@ class FaultSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         "power-brake",
         "xid",
         "gpu-lost",
+        "rank",
     ]
     at: float
     until: float | None = None

@@ -163,7 +163,7 @@ class Scraper:
             return True
 
         def dcgm(now: float) -> Iterator[Item]:
-            return self._dcgm.items(here(), now, self._scenario.namespace)
+            return self._dcgm.items([rank for p in here() for rank in p.ranks], now, self._scenario.namespace)
 
         def cadvisor(now: float) -> Iterator[Item]:
             return cadvisor_items(here(), now, self._scenario.namespace)

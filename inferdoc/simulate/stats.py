@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 ITL = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0)
@@ -215,3 +216,16 @@ class EngineStats:
         self.http_bytes += 40 + 5 * prompt
         self.http_fine.observe(seconds)
         self.http_coarse.observe(seconds)
+
+
+def together(ranks: Sequence[EngineStats]) -> EngineStats:
+    """What the HTTP layer counted for all ranks of one front end."""
+    whole = EngineStats(ranks[0].longest)
+    for stats in ranks:
+        whole.http_bytes += stats.http_bytes
+        for status, count in stats.http.items():
+            whole.http[status] = whole.http.get(status, 0) + count
+        for mine, other in ((whole.http_fine, stats.http_fine), (whole.http_coarse, stats.http_coarse)):
+            mine.counts = [a + b for a, b in zip(mine.counts, other.counts, strict=True)]
+            mine.sum += other.sum
+    return whole

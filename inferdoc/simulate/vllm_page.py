@@ -8,15 +8,31 @@ from inferdoc.collect.samples import Labels
 from inferdoc.simulate.items import Item, counter, gauge, histogram, labels, summary
 from inferdoc.simulate.pod import Pod
 from inferdoc.simulate.request import State
-from inferdoc.simulate.stats import REASONS
+from inferdoc.simulate.stats import REASONS, together
 
 HANDLER = "/v1/completions"
 
 
 def vllm_items(pod: Pod, model_name: str, unix: float) -> Iterator[Item]:
     """Every family of the page. unix: Unix time of second 0 of the simulation."""
+    if len(pod.ranks) == 1:
+        yield from _process(pod, unix)
+        yield from _engine(pod, model_name, unix)
+        yield from _http(pod, unix + pod.started)
+        return
+    # Several API servers (the default with data parallelism) share a folder of metrics: no process has a page of its
+    # own, so process_* is absent; every engine has its series, those of one family together.
+    families: dict[str, list[Item]] = {}
+    for rank in pod.ranks:
+        for item in _engine(rank, model_name, unix):
+            families.setdefault(item.name, []).append(item)
+    for items in families.values():
+        yield from items
+    yield from _http(pod, unix + pod.started)
+
+
+def _process(pod: Pod, unix: float) -> Iterator[Item]:
     stats, began = pod.engine.stats, unix + pod.started
-    engine = labels(engine="0", model_name=model_name)
     python = pod.spec.flags.python
     patch = python.rsplit(".", 1)[-1]
     where = labels(implementation="CPython", major="3", minor="12", patchlevel=patch, version=python)
@@ -24,6 +40,11 @@ def vllm_items(pod: Pod, model_name: str, unix: float) -> Iterator[Item]:
     yield gauge("process_resident_memory_bytes", 2.1e9 + 4e3 * stats.iteration.count % 3e7)
     yield gauge("process_start_time_seconds", round(began, 2))
     yield counter("process_cpu_seconds_total", round(14.0 + stats.cpu_seconds, 2))
+
+
+def _engine(pod: Pod, model_name: str, unix: float) -> Iterator[Item]:
+    began = unix + pod.started
+    engine = labels(engine=str(pod.rank), model_name=model_name)
     if pod.spec.flags.draft:
         yield from _speculation(pod, engine, began)
     if pod.spec.role != "both":
@@ -38,7 +59,6 @@ def vllm_items(pod: Pod, model_name: str, unix: float) -> Iterator[Item]:
     if pod.spec.flags.loras:
         yield from _adapters(pod)
     yield gauge("vllm:cache_config_info", 1, _cache_config(pod))
-    yield from _http(pod, began)
 
 
 def _speculation(pod: Pod, engine: Labels, began: float) -> Iterator[Item]:
@@ -175,7 +195,7 @@ def _cache_config(pod: Pod) -> Labels:
         effective_attention_block_size=str(config.block_size),
         enable_mamba_shared_prefix_checkpoint="False",
         enable_prefix_caching=str(config.prefix_caching),
-        engine="0",
+        engine=str(pod.rank),
         gpu_memory_utilization=str(pod.spec.flags.memory_share),
         hash_block_size="None",
         is_attention_free="False",
@@ -210,7 +230,7 @@ def _cache_config(pod: Pod) -> Labels:
 
 def _http(pod: Pod, began: float) -> Iterator[Item]:
     """Nothing before the first answer, as on a real page."""
-    stats = pod.engine.stats
+    stats = pod.engine.stats if len(pod.ranks) == 1 else together([rank.engine.stats for rank in pod.ranks])
     if not stats.http:
         return
     where = labels(handler=HANDLER)

@@ -6,7 +6,7 @@ import msgspec
 
 from inferdoc.simulate.controllers import FlowSpec, ScalerSpec
 from inferdoc.simulate.generator import Draw, Recipe
-from inferdoc.simulate.scenario import Length, Prefixes, Stream
+from inferdoc.simulate.scenario import Length, PoolSpec, Prefixes, Stream
 
 replace = msgspec.structs.replace
 
@@ -115,6 +115,41 @@ def flow_control_idle(d: Draw) -> None:
     d.router = replace(d.router, policy="least-loaded", flow=FlowSpec())
 
 
+def even_ranks(d: Draw) -> None:
+    """Data-parallel ranks that the internal balancer keeps even."""
+    tier, name = d.one_of(("h100-80", "llama-3.1-8b"), ("h200-141", "qwen3-30b-a3b"))
+    d.pools = [PoolSpec("vllm", int(d.rng.integers(1, 3)), tier, name)]
+    stream = d.chat(d.between(0.2, 0.45))
+    d.pools = [replace(d.pools[0], ranks=4)]
+    d.traffic = [replace(stream, rate=4 * stream.rate)]
+
+
+def two_tiers(d: Draw) -> None:
+    """A fast and a slow tier behind a balancer that goes by load, with room on both."""
+    d.pools = [PoolSpec("vllm-slow", 2, d.one_of("l40s", "a100-40"), "llama-3.1-8b")]
+    d.traffic = [d.chat(d.between(0.3, 0.5))]
+    slow = d.pools[0]
+    d.pools = [replace(slow, name="vllm-fast", tier="h100-80", pods=3), slow]
+    d.router = replace(d.router, policy="least-loaded")
+
+
+def harmless_setting(d: Draw) -> None:
+    """A canary comes back with another block size and image, and is as fast as its like."""
+    d.pool(pods=int(d.rng.integers(3, 6)))
+    d.traffic = [d.chat(d.between(0.15, 0.35))]
+    after = d.between(60, 110)
+    d.fault("restart", pods=[d.victim()], after=after, flags={"block_size": 32, "python": "3.12.11"})
+
+
+def warm_room(d: Draw) -> None:
+    """Cooling is worse than it was, and still enough for the load; an old error code stays on the page."""
+    d.pool(pods=int(d.rng.integers(2, 5)))
+    d.traffic = [d.chat(d.between(0.1, 0.3))]
+    d.opt_in = True
+    d.fault("cooling", factor=0.85)
+    d.fault("xid", pods=[d.victim()], xid=13, at=0.0)
+
+
 CONTROLS: dict[str, Recipe] = {
     "control-steady": steady,
     "control-unique": unique_prompts,
@@ -131,4 +166,8 @@ CONTROLS: dict[str, Recipe] = {
     "control-pd-growth": faster_link_share,
     "control-scaler-follows": scaler_follows,
     "control-flow-idle": flow_control_idle,
+    "control-even-ranks": even_ranks,
+    "control-two-tiers": two_tiers,
+    "control-harmless-setting": harmless_setting,
+    "control-warm-room": warm_room,
 }

@@ -147,9 +147,25 @@ def rebalancing(d: Draw) -> None:
     d.hit = (victim,)
 
 
+def ranks(d: Draw) -> None:
+    """A gateway names one data-parallel rank in a large share of the requests."""
+    tier, name, gpus = d.one_of(
+        ("h100-80", "llama-3.1-8b", 1), ("h200-141", "qwen3-30b-a3b", 1), ("h200-141", "qwen3-32b", 1)
+    )
+    d.pools = [PoolSpec("vllm", int(d.rng.integers(1, 3)), tier, name, gpus)]
+    stream = d.chat(d.between(0.3, 0.45))
+    each = d.one_of(2, 4, 4)
+    d.pools = [replace(d.pools[0], ranks=each)]
+    d.traffic = [replace(stream, rate=stream.rate * each)]
+    victim = d.victim()
+    d.fault("rank", pods=[victim], gpu=int(d.rng.integers(each)), share=d.strong(0.5, 0.95))
+    d.hit = (victim,)
+
+
 CAUSES: dict[str, Recipe] = {
     "ep-hot-expert": hot_expert,
     "blended-average-masking": masked,
+    "dp-rank-imbalance": ranks,
     "eplb-rebalance-overhead": rebalancing,
     "gpu-clock-throttle": throttled,
     "gpu-ecc-degradation": memory_errors,
