@@ -71,6 +71,8 @@ def page(runs: Sequence[Run], where: str, seconds: float) -> str:
     lines += ["", f"{right} of {2 * len(runs)} answers right. vLLM's flags and what its own counters said:", ""]
     for r in runs:
         flags = " ".join(r.scenario.flags)
-        seen = f"{r.preempted:.2f} preemptions per running request and second after the change of load"
-        lines.append(f"* {r.scenario.name}: `{flags}`; {seen}; {r.seconds:.0f} s in all")
+        more = (
+            f"; {r.preempted:.2f} preemptions per running request and second with a full cache" if r.preempted else ""
+        )
+        lines.append(f"* {r.scenario.name}: `{flags}`{more}; {r.seconds:.0f} s in all")
     return "\n".join(lines) + "\n"

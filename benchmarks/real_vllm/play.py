@@ -6,9 +6,10 @@ import asyncio
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.real_vllm.judge import collecting, diagnosis, unix
 from benchmarks.real_vllm.load import Clients
@@ -26,8 +27,18 @@ PROBE_CLIENTS = 16
 LEAD_SECONDS = 14.0
 """Usual load before the first scrape, so that no window holds the end of the measurement."""
 SAMPLE_SECONDS = 4.0
+FULL = 0.9
 ONSET_SECONDS = (-20.0, 45.0)
 """Where the onset named may lie from the change of load: windows reach back, a cache takes time to fill."""
+
+
+class Seen(NamedTuple):
+    """The server's own page at a moment. at: monotonic seconds; cache: share in use; preemptions: since the start."""
+
+    at: float
+    cache: float
+    running: float
+    preemptions: float
 
 
 @dataclass(frozen=True)
@@ -84,16 +95,25 @@ async def capacity(clients: Clients, scenario: Scenario) -> float:
     return rate
 
 
-async def preemptions(url: str, seconds: float) -> float:
-    """Preemptions per running request and second over some seconds, from the server's own page."""
-    began, first = time.monotonic(), (await asyncio.to_thread(counters, url)).get("vllm:num_preemptions_total", 0.0)
-    running, last = [], first
+async def watch(url: str, seconds: float) -> list[Seen]:
+    """The server's own page every few seconds, read without inferdoc."""
+    began, seen = time.monotonic(), []
     while time.monotonic() - began < seconds - SAMPLE_SECONDS:
-        await asyncio.sleep(SAMPLE_SECONDS)
         shown = await asyncio.to_thread(counters, url)
-        running.append(shown.get("vllm:num_requests_running", 0.0))
-        last = shown.get("vllm:num_preemptions_total", 0.0)
-    return (last - first) / max(statistics.mean(running), 1.0) / (time.monotonic() - began)
+        cache, running = shown.get("vllm:kv_cache_usage_perc", 0.0), shown.get("vllm:num_requests_running", 0.0)
+        seen.append(Seen(time.monotonic(), cache, running, shown.get("vllm:num_preemptions_total", 0.0)))
+        await asyncio.sleep(SAMPLE_SECONDS)
+    return seen
+
+
+def preempted(seen: Sequence[Seen]) -> float:
+    """Preemptions per running request and second from the moment at which the cache was full; 0 where it never was."""
+    full = next((i for i, s in enumerate(seen) if s.cache >= FULL), len(seen))
+    part = seen[full:]
+    if len(part) < 2:
+        return 0.0
+    running = max(statistics.mean(s.running for s in part), 1.0)
+    return (part[-1].preemptions - part[0].preemptions) / running / (part[-1].at - part[0].at)
 
 
 async def drive(url: str, scenario: Scenario, store: Path, log: Path) -> tuple[float, float, float, float, float]:
@@ -110,11 +130,11 @@ async def drive(url: str, scenario: Scenario, store: Path, log: Path) -> tuple[f
         tasks = [asyncio.create_task(clients.open_loop(scenario.then, scenario.then_share * most, scenario.struck))]
         if scenario.more is not None:
             tasks.append(asyncio.create_task(clients.closed_loop(scenario.more, scenario.clients, scenario.struck)))
-        preempted = await preemptions(url, scenario.struck)
+        seen = await watch(url, scenario.struck)
         await asyncio.gather(*tasks)
         end = time.time()
     await clients.hang_up()
-    return most, preempted, begin, onset, end
+    return most, preempted(seen), begin, onset, end
 
 
 def play(scenario: Scenario, vllm: Path, model: Path, work: Path) -> Run:
@@ -125,12 +145,10 @@ def play(scenario: Scenario, vllm: Path, model: Path, work: Path) -> Run:
         old.unlink()
     say(f"{scenario.name}: starting vllm serve {' '.join(scenario.flags)}")
     with serving(vllm, model, scenario.flags, work / f"{scenario.name}.server.log") as url:
-        most, preempted, begin, onset, end = asyncio.run(
-            drive(url, scenario, store, work / f"{scenario.name}.collect.log")
-        )
+        most, share, begin, onset, end = asyncio.run(drive(url, scenario, store, work / f"{scenario.name}.collect.log"))
     before, after = diagnosis(store, begin, onset), diagnosis(store, begin, end)
-    wanted = expected(scenario, preempted)
-    done = Run(scenario, most, preempted, wanted, onset, before, after, time.monotonic() - began)
+    wanted = expected(scenario, share)
+    done = Run(scenario, most, share, wanted, onset, before, after, time.monotonic() - began)
     found = [f"{f['id']} ({f['certainty']})" for f in after["findings"]]
     said = f"before {before['verdict']}, after {', '.join(found) or 'nothing'}, onset off {done.off:+.0f} s"
     say(f"{scenario.name}: {said}")

@@ -11,7 +11,7 @@ BLOCK = 32
 """Tokens of a KV block; the CPU attention takes multiples of 32."""
 
 CHAT = Stream(prompt=(150, 250), output=(80, 120))
-LONG = Stream(prompt=(100, 200), output=(500, 900))
+LONG = Stream(prompt=(100, 200), output=(400, 700))
 PATTERN = Stream(prompt=(200, 320), output=(110, 170), repeat=12)
 PROSE = Stream(prompt=(200, 320), output=(110, 170), temperature=1.0)
 SPECULATION = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
@@ -76,8 +76,8 @@ SCENARIOS = (
         "kv-pressure",
         "clients with long answers join; together they need 1.6 times the KV cache",
         ("kv-preemption-thrash", "kv-capacity-bound"),
-        blocks=400,
-        seqs=64,
+        blocks=280,
+        seqs=48,
         more=LONG,
         cache_share=1.6,
         share=0.2,

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.real_vllm.load import Clients, Stream
 from benchmarks.real_vllm.page import page
-from benchmarks.real_vllm.play import Run
+from benchmarks.real_vllm.play import Run, Seen, preempted
 from benchmarks.real_vllm.scenarios import CHAT, SCENARIOS, expected
 from benchmarks.real_vllm.server import counters, serving
 from tests.vllm_flags import serve_flags
@@ -169,6 +169,13 @@ def test_usual_loads_leave_room_and_the_overload_does_not() -> None:
 def test_the_mechanism_decides_what_pressure_on_the_cache_must_be_called() -> None:
     pressure = next(s for s in SCENARIOS if len(s.causes) > 1)
     assert expected(pressure, 0.1) == "kv-preemption-thrash" and expected(pressure, 0.0) == "kv-capacity-bound"
+
+
+def test_preemptions_count_from_the_moment_at_which_the_cache_is_full() -> None:
+    filling = [Seen(0.0, 0.2, 5, 0), Seen(10.0, 0.5, 10, 0)]
+    full = [Seen(20.0, 0.95, 20, 1), Seen(30.0, 0.7, 20, 11), Seen(40.0, 1.0, 20, 41)]
+    assert preempted([*filling, *full]) == pytest.approx(40 / 20 / 20)
+    assert preempted(filling) == 0.0
 
 
 def test_flags_exist_in_vllm() -> None:
