@@ -8,6 +8,7 @@ import pytest
 
 from inferdoc.catalogue.flags import Flag, Flags, version
 from inferdoc.catalogue.recipe import Step
+from inferdoc.cli.main import cli
 from tests.cli.command import call
 from tests.diagnose.frames import catalogue
 from tests.runbooks.test_pages import NEGATION, NEVER_NAMED, ONLY_FORBIDDEN
@@ -19,11 +20,14 @@ NAMES = [f"{cause}-{number}" for number, (cause, _) in enumerate(STEPS)]
 OTHER_TOOLS = re.compile(r"\b(kubectl|inferdoc|curl|nvidia-smi|dcgmi|py-spy|numactl|ethtool)\b[^,;.]*")
 """From a tool's name to the end of the clause: the flags there are that tool's."""
 
+OWN = {word for parameter in cli.params for word in parameter.opts} - serve_flags()
+"""inferdoc's own flags that a step may name."""
+
 
 def named(step: Step) -> set[str]:
     """The engine's flags in the words of a step."""
     words = " ; ".join((step.do, step.why, step.cost, step.undo))
-    return set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", OTHER_TOOLS.sub("", words)))
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", OTHER_TOOLS.sub("", words))) - OWN
 
 
 @pytest.mark.parametrize(("cause", "step"), STEPS, ids=NAMES)
