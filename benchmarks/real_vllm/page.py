@@ -24,7 +24,8 @@ installation; it is not part of CI.
 The table is one run as it came out. Loads are shares of the measured capacity, so they fit another machine; the
 figures will differ. Which cause the fault of the KV cache must be called follows from vLLM's own counters: from 0.02
 preemptions per running request and second on it is `kv-preemption-thrash`; below it requests wait for room and it is
-`kv-capacity-bound`.
+`kv-capacity-bound`. Right is the cause; how far the onset lies from the change of load is shown and not judged, since
+whatever else runs on the machine may slow the server before.
 """
 
 

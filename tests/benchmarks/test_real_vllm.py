@@ -199,14 +199,13 @@ def ran(verdict: str, *found: tuple[str, float]) -> Run:
     return Run(SCENARIOS[0], 4.0, 0.0, "demand-beyond-capacity", 1000.0, before, after, 300.0)
 
 
-def test_wrong_is_another_cause_a_far_onset_or_a_word_before_the_fault() -> None:
+def test_wrong_is_another_cause_or_a_word_before_the_fault() -> None:
     right = ran("healthy", ("demand-beyond-capacity", 1004))
     assert right.silent and right.named
     assert not ran("degraded", ("demand-beyond-capacity", 1004)).silent
     assert not ran("unknown").silent
     assert not ran("healthy").named
     assert not ran("healthy", ("slow-gpu", 1004), ("demand-beyond-capacity", 1004)).named
-    assert not ran("healthy", ("demand-beyond-capacity", 900)).named
 
 
 def test_the_page_shows_what_was_wrong() -> None:
