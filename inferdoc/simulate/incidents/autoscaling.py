@@ -72,7 +72,7 @@ def abort(d: Draw) -> None:
     d.router = replace(d.router, policy="least-loaded")
     d.kube = True
     back, between = d.between(60, 110), d.between(20, 60)
-    shutdown = d.strong(3.0, 0.0)
+    shutdown = d.strong(1.0, 0.0)
     for number, name in enumerate(d.names()):
         d.fault("stop", pods=[name], at=d.onset + number * (back + between), after=back, seconds=shutdown)
     d.duration = d.onset + pool.pods * (back + between) + 120
