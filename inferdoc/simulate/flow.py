@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from inferdoc.simulate.controllers import FlowSpec
+from inferdoc.simulate.router import REFRESH
 from inferdoc.simulate.stats import Histogram
 
 if TYPE_CHECKING:
@@ -48,15 +49,17 @@ class FlowControl:
 
     def look(self, ready: Sequence[Pod], now: float) -> None:
         """Saturation of the pool as the utilisation detector has it: the mean over endpoints of the fuller of queue and
-        KV cache against their limits. Requests sent since the last reading count as waiting. An empty pool is full."""
+        KV cache against their limits. An empty pool is full. Where readings come faster than the simulation looks,
+        what was sent meanwhile counts as waiting; slower ones show it late, as in the detector."""
         shares, self.stale = [], 0
+        quick = self.router.refresh <= REFRESH
         for pod in ready:
             seen = self.router.seen.get(pod.name)
             if seen is None or self.router.age(pod.name, now) > self.spec.staleness:
                 self.stale += 1
                 shares.append(STALE)
                 continue
-            queue = seen.waiting + self.router.sent.get(pod.name, 0)
+            queue = seen.waiting + (self.router.sent.get(pod.name, 0) if quick else 0)
             shares.append(max(queue / self.spec.queue_limit, seen.usage / self.spec.kv_limit))
         self.saturation = sum(shares) / len(shares) if shares else STALE
 

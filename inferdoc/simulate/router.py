@@ -109,19 +109,17 @@ class Router:
                 self.sent[pod.name] = 0
 
     def _reads(self, pod: Pod, now: float, passed: float, period: float) -> bool:
-        """Whether a reading of the pod succeeds in the time that has passed."""
+        """Whether a reading of the pod succeeds in the time that has passed. A router that starts reads all pods at
+        once, so their readings keep in step."""
         seen = self.seen.get(pod.name)
-        first = now - self.refresh * float(self.rng.random()) if seen is None else seen.at
         share = self.blocked.get(pod.name, 0.0)
         if share:
             tries = passed / period
             self.stats.poll_errors += tries * share
-            if seen is None or self.rng.random() < share ** max(tries, 1e-9):
+            known = seen is not None or pod.name not in self.polled
+            if known and self.rng.random() < share ** max(tries, 1e-9):
                 return False
-        if seen is None:
-            self.seen[pod.name] = Seen(first)
-            return True
-        return now - seen.at >= self.refresh - 1e-9
+        return seen is None or now - seen.at >= self.refresh - 1e-9
 
     def age(self, pod: str, now: float) -> float:
         """Seconds since the last good reading; between two of the usual ones none has passed that matters."""
