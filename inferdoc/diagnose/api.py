@@ -34,6 +34,7 @@ from inferdoc.diagnose.model import (
     Window,
     stamp,
 )
+from inferdoc.diagnose.rhythm import take_out_rhythm
 from inferdoc.diagnose.view import View, make_view
 from inferdoc.fleet.members import Assignment, Wanted, resolve
 from inferdoc.source.assemble import read_signals
@@ -218,8 +219,10 @@ def _judge_frame(
     clock = Clock(view.step_seconds, grid.interval_ms / 1000, view.window_steps, view.lead_steps)
     context = Context(view, catalogue.signals, catalogue.tiers, clock, slo=options.slo)
     judgement = judge(context, catalogue.recipes)
+    aliases = Aliases(catalogue.exporters.values())
+    rhythm = take_out_rhythm(source, context, judgement.roots, catalogue.signals, aliases, options.match)
     _rank_unexplained(context, judgement)
-    events = find_events(context, scrapes, catalogue.markers, infos)
+    events = find_events(context, scrapes, catalogue.markers, infos) + (rhythm.events if rhythm else [])
     traits = traits_of(view, scrapes, catalogue.markers, infos)
     maker = FindingMaker(
         context, judgement, catalogue.recipes, events, options.links, traits, catalogue.flags, older_than
@@ -234,7 +237,10 @@ def _judge_frame(
         schema="inferdoc.diagnosis/v1",
         inferdoc_version=__version__,
         window=Window(
-            stamp(grid.start_ms / 1000), stamp(grid.end_ms / 1000), view.step_seconds, _baseline(judgement, grid, lead)
+            stamp(grid.start_ms / 1000),
+            stamp(grid.end_ms / 1000),
+            view.step_seconds,
+            _baseline(judgement, grid, lead) if rhythm is None else rhythm.baseline(grid),
         ),
         source=SourceInfo(source.kind, source.location, list(source.warnings)),
         verdict=verdict,
