@@ -49,8 +49,8 @@ def throttled(d: Draw) -> None:
     share = {"cooling": d.strong(0.4, 0.15), "power-limit": d.strong(0.5, 0.25), "power-brake": 1.0}[kind]
     d.fault(kind, pods=[victim], gpus=gpus, factor=share)
     d.router = replace(d.router, policy=d.one_of("round-robin", "random"))
-    d.opt_in = bool(d.rng.random() < 0.8)
-    d.hit, d.accepts = (victim,), (() if d.opt_in else ("slow-gpu",))
+    d.opt_in = True
+    d.hit = (victim,)
 
 
 def memory_errors(d: Draw) -> None:
@@ -85,8 +85,8 @@ def bad_links(d: Draw) -> None:
     victim = d.victim()
     d.fault("interconnect", pods=[victim], factor=d.strong(0.06, 0.01), errors=d.spread(20, 2000))
     d.router = replace(d.router, policy=d.one_of("round-robin", "random"))
-    d.opt_in = bool(d.rng.random() < 0.8)
-    d.hit, d.accepts = (victim,), (() if d.opt_in else ("slow-gpu",))
+    d.opt_in = True
+    d.hit = (victim,)
 
 
 TIERS = (
