@@ -27,6 +27,9 @@ wander)."""
 JITTER = 0.04
 """Spread of step times around the model (standard deviation of the logarithm; own choice)."""
 
+CALLS = 0.7
+"""Share of the answers to requests with tools that call one (own choice: agents call more than they talk)."""
+
 
 @dataclass(frozen=True)
 class EngineConfig:
@@ -36,7 +39,8 @@ class EngineConfig:
     memory (0: no offloading); host_link: bytes/s to it; on_failed_read: what becomes of a request whose KV could not be
     read; rebalance_every, rebalance_pause: steps between rearrangements of the experts, and seconds that each stops all
     of them (0: none, or in the background); lease: seconds a prefill engine keeps KV for its reader; handshake: seconds
-    until an unanswered handshake fails."""
+    until an unanswered handshake fails; api_servers: processes of the front end; max_queued: requests it lets in (0:
+    all); grammar_workers: threads that compile grammars."""
 
     blocks: int
     block_size: int = 16
@@ -61,6 +65,9 @@ class EngineConfig:
     on_failed_read: str = "fail"
     rebalance_every: int = 0
     rebalance_pause: float = 0.0
+    api_servers: int = 1
+    max_queued: int = 0
+    grammar_workers: int = 4
 
 
 class Batch:
@@ -79,6 +86,7 @@ class Batch:
         self.accept = [0.8] * config.draft
         self.corrupt = 0.0
         self._structured = 0
+        self.parser_misses = 0.0
         self._clock = 0
         self._context = 0
         self._decoding = 0
@@ -94,6 +102,10 @@ class Batch:
     def _ended(self, request: Request) -> None:
         """A request has all its tokens: the engine decides what becomes of its blocks."""
         raise NotImplementedError
+
+    def _lag(self) -> float:
+        """Seconds by which the front end sends a token late."""
+        return 0.0
 
     def _evicted(self, blocks: int, lifetime: float, idle: float) -> None:
         sampled = int(self._rng.poisson(blocks * 0.01))
@@ -268,7 +280,7 @@ class Batch:
             request.first = now
             computed = request.prompt - request.hits - request.external
             booked += computed
-            stats.ttft.observe(now - request.arrival)
+            stats.ttft.observe(now - request.arrival + self._lag())
             stats.prompt_tokens += request.prompt
             stats.computed += computed
             stats.cached += request.hits
@@ -312,7 +324,7 @@ class Batch:
         stats.success["length" if request.output >= request.max_tokens else "stop"] += 1
         if self.corrupt and self._rng.random() < self.corrupt:
             stats.corrupted += 1
-        stats.e2e.observe(self.now - request.arrival)
+        stats.e2e.observe(self.now - request.arrival + self._lag())
         stats.queue.observe(request.scheduled - request.queued)
         stats.prefill.observe(request.first - request.scheduled)
         stats.decode.observe(request.last - request.first)
@@ -320,7 +332,16 @@ class Batch:
         stats.tpot.observe((request.last - request.first) / (request.output - 1) if request.output > 1 else 0.0)
         stats.request_preemptions.observe(request.preemptions)
         self._lengths(request, request.output)
+        if request.tools and self.config.role != "prefill":
+            self._parse_tools(request)
         stats.answered(self.now - request.sent, request.prompt)
+
+    def _parse_tools(self, request: Request) -> None:
+        """The tool parser reads the answer: most are calls, and a parser of another format finds none in any."""
+        called = self._rng.random() < CALLS
+        request.missed = called and self._rng.random() < self.parser_misses
+        outcome = "tool_call" if called and not request.missed else "no_tool_call"
+        self.stats.tools[outcome] = self.stats.tools.get(outcome, 0) + 1
 
     def _lengths(self, request: Request, output: int) -> None:
         stats = self.stats

@@ -18,6 +18,8 @@ COLLECT = 30.0
 EXPERT_SHARE = 0.75
 """Share of a mixture-of-experts step's arithmetic that lies in the experts (own choice; attention has the rest)."""
 IDLE_MHZ = 345.0
+FB_RESERVED = 600.0
+"""MiB of each GPU that the driver keeps for itself."""
 XID_WINDOW = 300.0
 """Seconds of the sliding window of DCGM_EXP_XID_ERRORS_COUNT (default window_size_in_ms)."""
 COUNTERS = ("CONSUMPTION", "COUNTER", "ROWS", "ERROR_COUNT_TOTAL")
@@ -91,7 +93,9 @@ class Dcgm:
         if pod.engine.hung:
             busy, compute, memory = 1.0, 0.0, 0.0
         hot = health.hot if timing.model.experts and timing.gpus > 1 else 1.0
-        used = timing.tier.memory * 0.92 / 2**20 if pod.alive else 0.0
+        total = timing.tier.memory / 2**20 - FB_RESERVED
+        configured = pod.spec.flags.memory_share
+        used = total * (configured + (1.0 - configured) * pod.memory_taken) if pod.alive else 0.0
         passed, seen.last = now - seen.last, now
         for number, gpu in enumerate(pod.gpus):
             if number in seen.gone:
@@ -119,9 +123,9 @@ class Dcgm:
                 "DCGM_FI_DEV_GPU_UTIL": util,
                 "DCGM_FI_DEV_MEM_COPY_UTIL": round(100 * dram),
                 "DCGM_FI_DEV_XID_ERRORS": float(codes[-1] if codes else 0),
-                "DCGM_FI_DEV_FB_FREE": round(timing.tier.memory / 2**20 - used - 600),
+                "DCGM_FI_DEV_FB_FREE": round(total - used),
                 "DCGM_FI_DEV_FB_USED": round(used),
-                "DCGM_FI_DEV_FB_RESERVED": 600.0,
+                "DCGM_FI_DEV_FB_RESERVED": FB_RESERVED,
                 "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS": float(gpu.remapped),
                 "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS": 0.0,
                 "DCGM_FI_DEV_ROW_REMAP_FAILURE": float(gpu.remap_failure),

@@ -9,13 +9,14 @@ from collections.abc import Callable
 import numpy as np
 
 from inferdoc.simulate.batch import EngineConfig
+from inferdoc.simulate.frontend import FrontEnd, Grammars
 from inferdoc.simulate.hardware import StepTime
 from inferdoc.simulate.link import POST, POST_PER_DESCRIPTOR, Link
 from inferdoc.simulate.offload import HostTier
 from inferdoc.simulate.request import Handoff, Request, State
 from inferdoc.simulate.scheduler import Scheduler
 
-ARRIVE, ABORT, LEASE, FREED, FAIL = range(5)
+ARRIVE, ABORT, LEASE, FREED, FAIL, COMPILED = range(6)
 FOREVER = float("inf")
 
 
@@ -53,15 +54,35 @@ class Engine(Scheduler):
         self._prefilled = prefilled
         self._inbox: list[tuple[float, int, int, Request]] = []
         self._serial = 0
-        self._front = now
+        self.front = FrontEnd(config.api_servers, now)
+        self._grammars = Grammars(config.grammar_workers, now)
+        self._compiling: dict[int, Request] = {}
+        self._submitted = 0
 
     # ---- from outside ------------------------------------------------------------------------------------------
 
     def submit(self, request: Request, now: float) -> None:
-        """A request reaches the front end; the engine sees it once it is tokenised."""
+        """A request reaches the front end, which may refuse it; the engine sees it once it is tokenised."""
         request.engine = self
-        self._front = max(self._front, now) + self.timing.tokenise(request.prompt)
-        self._push(self._front, ARRIVE, request)
+        if self.config.max_queued and self.load + self._submitted >= self.config.max_queued:
+            self._refuse(request, now)
+            return
+        work = self.timing.tokenise(request.prompt)
+        if request.images:
+            seconds, new = self.front.images(request)
+            work += seconds / self.timing.health.cpu
+            request.encode = self.timing.encode(new)
+        self._submitted += 1
+        self._push(self.front.ready_at(now, work, self.stats.generation), ARRIVE, request)
+
+    def _refuse(self, request: Request, now: float) -> None:
+        """503 at once: --max-num-queued-reqs counts what runs and what waits."""
+        self.front.rejected += 1
+        self.stats.answered(0.001, request.prompt, "5xx")
+        request.failed = True
+        request.state = State.DONE
+        if self._finished is not None:
+            self._finished(request, now)
 
     def abort(self, request: Request, now: float) -> None:
         """The client left."""
@@ -105,10 +126,10 @@ class Engine(Scheduler):
         return self.pool.used / self.pool.total
 
     def waiting_by_reason(self) -> tuple[int, int]:
-        """Requests that wait for capacity, and those deferred for an adapter slot or their KV. A read that cannot begin
-        for want of a slot or of blocks waits for capacity: vLLM has not looked at its request yet."""
+        """Requests that wait for capacity, and those deferred for an adapter slot, their KV or their grammar. A read
+        that cannot begin for want of a slot or of blocks waits for capacity: vLLM has not looked at its request yet."""
         blocked = sum(1 for r in self.waiting if not self._adapter_fits(r)) if self.config.loras else 0
-        deferred = blocked + len(self._loading) + len(self._handshaking)
+        deferred = blocked + len(self._loading) + len(self._handshaking) + len(self._compiling)
         return len(self.waiting) - blocked + len(self.remote), deferred
 
     def fetch_stages(self) -> tuple[int, int, int]:
@@ -119,7 +140,8 @@ class Engine(Scheduler):
     @property
     def load(self) -> int:
         """Requests at work or waiting, as a router polls them."""
-        return len(self.running) + len(self.waiting) + len(self.remote) + len(self._loading) + len(self._handshaking)
+        held = (self.running, self.waiting, self.remote, self._loading, self._handshaking, self._compiling)
+        return sum(map(len, held))
 
     def live(self) -> list[Request]:
         """Every request that would be lost with the process."""
@@ -130,6 +152,7 @@ class Engine(Scheduler):
             *self.remote,
             *self._loading.values(),
             *self._handshaking,
+            *self._compiling.values(),
             *queued,
         )
         return list({r.id: r for r in held}.values())
@@ -138,6 +161,7 @@ class Engine(Scheduler):
 
     def _handle(self, kind: int, request: Request) -> None:
         if kind == ARRIVE:
+            self._submitted -= 1
             self._arrive(request)
         elif kind == ABORT:
             self._abort(request)
@@ -147,6 +171,8 @@ class Engine(Scheduler):
             self._lease_ends(request)
         elif kind == FAIL:
             self._handshake_failed()
+        elif kind == COMPILED and self._compiling.pop(request.id, None) is not None:
+            self._queue(request)
 
     def _arrive(self, request: Request) -> None:
         if request.left:
@@ -154,8 +180,10 @@ class Engine(Scheduler):
         request.queued = max(request.queued, self.now) if request.queued < 0 else request.queued
         self._dirty = True
         if request.handoff is None or request.handoff.request is request:
-            request.state = State.WAITING
-            self.waiting.append(request)
+            if request.schema >= 0:
+                self._compile(request)
+            else:
+                self._queue(request)
             return
         request.state = State.REMOTE
         if self.side_channel:
@@ -166,6 +194,24 @@ class Engine(Scheduler):
             if self._handshake_ends < self.now:
                 self._handshake_ends = self.now + self.config.handshake
                 self._push(self._handshake_ends, FAIL, request)
+
+    def _queue(self, request: Request) -> None:
+        request.state = State.WAITING
+        self.waiting.append(request)
+        self._dirty = True
+
+    def _compile(self, request: Request) -> None:
+        """vLLM passes a request over until the grammar of its schema is there."""
+        ready = self._grammars.ready_at(request.schema, request.schema_seconds / self.timing.health.cpu, self.now)
+        if ready <= self.now:
+            self._queue(request)
+            return
+        request.state = State.GRAMMAR
+        self._compiling[request.id] = request
+        self._push(ready, COMPILED, request)
+
+    def _lag(self) -> float:
+        return self.front.lag(self.now)
 
     def _handshake_failed(self) -> None:
         """Every request that came during the attempt ends with an error."""
@@ -221,6 +267,8 @@ class Engine(Scheduler):
         request.left = True
         if state == State.WAITING:
             self.waiting.remove(request)
+        elif state == State.GRAMMAR:
+            del self._compiling[request.id]
         elif state == State.REMOTE:
             self._drop_remote(request)
         elif state in (State.PREFILL, State.DECODE):

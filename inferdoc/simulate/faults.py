@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from inferdoc.simulate.crashes import Crashes
 from inferdoc.simulate.gateway_faults import GATEWAY_FAULTS, strike_gateway
 from inferdoc.simulate.scenario import FaultSpec
 
@@ -33,8 +34,10 @@ class Schedule:
                 due.append((fault.at + fault.after, number, fault, False))
         self._due = sorted(due, key=lambda entry: entry[:2])
         self._kept: dict[int, object] = {}
+        self._crashes = Crashes(fleet)
 
     def apply(self, now: float) -> None:
+        self._crashes.tick(now)
         while self._due and self._due[0][0] <= now:
             moment, number, fault, begins = self._due.pop(0)
             self._strike(moment, number, fault, begins)
@@ -100,6 +103,15 @@ class Schedule:
                 engine.host.link.rate = pod.spec.host_link * (fault.factor if begins else 1.0)
         elif fault.kind == "rank":
             pod.pinned_rank = (fault.gpu, fault.share) if begins else None
+        elif fault.kind == "front-end":
+            pod.front_slower = engine.front.slower = fault.factor if begins else 1.0
+        elif fault.kind == "parser":
+            pod.parser_misses = engine.parser_misses = fault.share if begins else 0.0
+        elif fault.kind in ("oom", "crash"):
+            if begins:
+                self._crashes.begin(pod, now, fault)
+            else:
+                self._crashes.end(pod)
         elif fault.kind == "clear-prefixes":
             engine.pool.forget()
         elif fault.kind == "hang":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
@@ -22,6 +22,10 @@ from inferdoc.simulate.workload import Draft, Traffic, make_request
 
 TICK = 0.25
 """Seconds between two moments at which router, clients and faults act; engines move exactly within them."""
+
+AGENT_TRIES = 3
+REMINDER = 60
+"""Tokens with which an agent tells the model that it saw no call (own choice)."""
 
 
 @dataclass(slots=True)
@@ -270,6 +274,8 @@ class Fleet:
             if request.failed:
                 stats.failed("ModelServerError")
             self._retry(attempt, now)
+        elif request.missed:
+            self._ask_again(attempt, request, now)
 
     def _failed(self, attempt: Attempt, now: float, code: str = "ModelServerError") -> None:
         """No engine took or kept it."""
@@ -291,6 +297,16 @@ class Fleet:
         if draft.attempt < attempt.traffic.spec.retries:
             draft.attempt += 1
             self._again.append((now, draft, attempt.traffic))
+
+    def _ask_again(self, attempt: Attempt, request: Request, now: float) -> None:
+        """An agent that got text instead of a tool call puts it into the history and asks once more, up to three
+        times."""
+        draft = attempt.draft
+        if draft.attempt < AGENT_TRIES:
+            self._prompts += 1
+            longer = replace(draft, prompt_id=self._prompts, prompt=draft.prompt + request.output + REMINDER)
+            longer.attempt += 1
+            self._again.append((now, longer, attempt.traffic))
 
     def _time_out(self, end: float) -> None:
         while self._timeouts and self._timeouts[0][0] < end:

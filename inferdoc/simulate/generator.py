@@ -48,7 +48,8 @@ NO_PREFIXES = Prefixes()
 @dataclass
 class Draw:
     """One fleet being drawn. strength: 0 (mild) to 1 (strong); warmup: s before the first scrape, longer where caches
-    must have filled; opt_in: whether DCGM has its optional fields (None: by chance, three times in ten)."""
+    must have filled; opt_in: whether DCGM has its optional fields (None: by chance, three times in ten); kube:
+    kube-state-metrics is scraped."""
 
     rng: np.random.Generator
     seed: int

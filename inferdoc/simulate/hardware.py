@@ -30,6 +30,13 @@ HOST_PER_REQUEST = 12e-6
 """Seconds of host work per running request and step: sampling metadata, detokenising, streaming (own choice)."""
 STEP_GAP = 0.3e-3
 """Seconds between two steps in which the GPU waits in any case (own choice; asynchronous scheduling is on)."""
+ENCODER_FLOP = 2 * 0.3e9 * 4 * 576
+"""FLOP to encode one image: a vision tower of 0.3 billion parameters over 48 x 48 patches, pooled to 576 prompt tokens
+(a shape as of LLaVA 1.5, twice as fine)."""
+LAUNCH = 0.8e-3
+"""Seconds the host needs per layer to launch the kernels of a batch without a captured CUDA graph (own choice, 26 ms
+for 32 layers; reports of batches just outside the captured sizes speak of 2 to 8 times the step: vLLM pull requests
+37865, 51509)."""
 MEMORY_SHARE = 0.92
 """vLLM's default --gpu-memory-utilization since 0.20."""
 RESERVED = 3 * 2**30
@@ -177,17 +184,21 @@ class StepTime(Protocol):
     def tokenise(self, tokens: int) -> float:
         """Seconds of the front end for one request."""
 
+    def encode(self, images: int) -> float:
+        """Seconds of the GPU to encode so many images."""
+
 
 @dataclass
 class Roofline:
     """Step times of a model on GPUs of a tier (tensor parallel; experts spread over the GPUs where the model has
-    some)."""
+    some). graphs: tokens of the largest batch with a captured CUDA graph, 0: every batch has one."""
 
     tier: Tier
     model: Model
     gpus: int = 1
     draft_share: float = 0.0
     kernels: float = 1.0
+    graphs: int = 0
     group: LockStep | None = None
     rank: int = 0
     health: Health = field(init=False)
@@ -227,6 +238,8 @@ class Roofline:
             seconds = max(compute / slow_clock, memory / slow_memory) + self._reduce(tokens)
         seconds *= self.kernels * (1.0 + (self.draft_share if decode else 0.0))
         host = self.kernels * (HOST_STEP + HOST_PER_REQUEST * requests) / health.cpu
+        if self.graphs and tokens > self.graphs:
+            host += m.layers * LAUNCH / health.cpu
         whole = (max(seconds, host) + STEP_GAP / health.cpu) / (1.0 - health.pause)
         return Cost(whole if self.group is None else self.group.join(self.rank, whole), compute, memory)
 
@@ -255,6 +268,9 @@ class Roofline:
     def tokenise(self, tokens: int) -> float:
         return (0.5e-3 + 1.5e-6 * tokens) / self.health.cpu
 
+    def encode(self, images: int) -> float:
+        return images * ENCODER_FLOP / (self.tier.flops * FLOP_SHARE * self.gpus * min(self.health.clock))
+
 
 @dataclass
 class Measured:
@@ -273,3 +289,6 @@ class Measured:
 
     def tokenise(self, tokens: int) -> float:
         return 2e-3 / self.health.cpu
+
+    def encode(self, images: int) -> float:
+        return 0.0

@@ -29,7 +29,15 @@ def kube_items(fleet: Fleet, namespace: str) -> Iterator[Item]:
         if pod.name in unplaced:
             yield gauge("kube_pod_status_unschedulable", 1, _pod(pod, namespace))
     for pod in pods:
-        yield counter("kube_pod_container_status_restarts_total", 0, _pod(pod, namespace, container="vllm"))
+        yield counter("kube_pod_container_status_restarts_total", pod.restarts, _pod(pod, namespace, container="vllm"))
+    for pod in pods:
+        if pod.last_end and pod.restarts:
+            found = _pod(pod, namespace, container="vllm", reason=pod.last_end)
+            yield gauge("kube_pod_container_status_last_terminated_reason", 1, found)
+    for pod in pods:
+        if pod.waits:
+            found = _pod(pod, namespace, container="vllm", reason="CrashLoopBackOff")
+            yield gauge("kube_pod_container_status_waiting_reason", 1, found)
     yield from _deployments(fleet, namespace)
     yield from _scalers(fleet, namespace)
 

@@ -27,7 +27,7 @@ def step_time(spec: PoolSpec) -> StepTime:
         m = spec.measured
         return MeasuredTime(m.fixed, m.per_stream, m.per_prompt_token)
     cost = spec.flags.draft_cost if spec.flags.draft else 0.0
-    return Roofline(tier(spec.tier), model(spec.model), spec.gpus, cost, spec.flags.kernels)
+    return Roofline(tier(spec.tier), model(spec.model), spec.gpus, cost, spec.flags.kernels, spec.flags.graphs)
 
 
 def engine_config(spec: PoolSpec) -> EngineConfig:
@@ -65,12 +65,17 @@ def engine_config(spec: PoolSpec) -> EngineConfig:
         on_failed_read=flags.on_failed_read,
         rebalance_every=flags.rebalance_every,
         rebalance_pause=flags.rebalance_pause,
+        api_servers=flags.api_servers,
+        max_queued=flags.max_queued,
+        grammar_workers=flags.grammar_workers,
     )
 
 
 class Pod:
     """name, node and address are those of its labels. alive: the process runs; in_rotation: the router sends it
-    work."""
+    work. crashes, restarts, last_end, waits: what Kubernetes knows of its container (ends in a row, starts after them,
+    reason of the last end, held back before the next start); memory_taken: share of the GPUs' memory that something
+    beside the KV cache took."""
 
     def __init__(
         self, spec: PoolSpec, number: int, index: int, now: float, seed: int, told: Told, prefilled: Told
@@ -90,6 +95,13 @@ class Pod:
         self.gpus = [Gpu() for _ in range(spec.gpus)]
         self.unix = 0.0
         self.last_load = 0
+        self.front_slower = 1.0
+        self.parser_misses = 0.0
+        self.crashes = 0
+        self.restarts = 0
+        self.last_end = ""
+        self.waits = False
+        self.memory_taken = 0.0
         self._seed = seed
         self._told = told
         self._prefilled = prefilled
@@ -115,6 +127,7 @@ class Pod:
         if self.spec.flags.accept:
             engine.accept = list(self.spec.flags.accept)
         engine.side_channel = self.side_channel
+        engine.front.slower, engine.parser_misses = self.front_slower, self.parser_misses
         return engine
 
     @property

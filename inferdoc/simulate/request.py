@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 class State(IntEnum):
-    """Where a request stands. REMOTE: waits for its KV from another engine; PINNED: done, its KV waits to be read."""
+    """Where a request stands. REMOTE: waits for its KV from another engine; PINNED: done, its KV waits to be read;
+    GRAMMAR: waits for the grammar of its schema."""
 
     NEW = 0
     WAITING = 1
@@ -22,6 +23,7 @@ class State(IntEnum):
     DECODE = 4
     PINNED = 5
     DONE = 6
+    GRAMMAR = 7
 
 
 @dataclass(slots=True)
@@ -41,7 +43,9 @@ class Handoff:
 class Request:
     """prompt, output, max_tokens: tokens; segments: what the prefix cache may find (key, blocks); times in seconds
     of the simulation, -1 where not reached; logprobs, structured: as its draft; todo: prompt or recompute tokens still
-    to be computed; base: tokens generated when the stream last started, at token clock `clock0`."""
+    to be computed; base: tokens generated when the stream last started, at token clock `clock0`; schema: of its answer,
+    -1 for none, and the seconds to compile it; tools: whether it offers tools, missed: whether the call in its answer
+    was not recognised; images: which ones, encode: seconds of the encoder for the new ones."""
 
     id: int
     prompt: int
@@ -73,6 +77,12 @@ class Request:
     structured: bool = False
     failed: bool = False
     left: bool = False
+    schema: int = -1
+    schema_seconds: float = 0.0
+    tools: bool = False
+    missed: bool = False
+    images: tuple[int, ...] = ()
+    encode: float = 0.0
 
     @property
     def end(self) -> int:

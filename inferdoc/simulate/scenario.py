@@ -31,7 +31,9 @@ class Flags(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaul
     (--gpu-memory-utilization), cache_dtype (--kv-cache-dtype), kernels (time of a step over that with the usual
     kernels: another attention backend, eager mode, debug options), python (version of the image's interpreter),
     rebalance_every (eplb_config.step_interval with use_async false: steps between two rearrangements of the experts),
-    rebalance_pause (s that each stops the engine)."""
+    rebalance_pause (s that each stops the engine), graphs (largest decode batch with a captured CUDA graph, 0: all),
+    api_servers (--api-server-count), max_queued (--max-num-queued-reqs, 0: no limit), grammar_workers (threads that
+    compile grammars)."""
 
     blocks: int | None = None
     pool: float = 1.0
@@ -60,6 +62,10 @@ class Flags(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaul
     python: str = "3.12.9"
     rebalance_every: int = 0
     rebalance_pause: float = 0.0
+    graphs: int = 0
+    api_servers: int = 1
+    max_queued: int = 0
+    grammar_workers: int = 4
 
 
 class Measured(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -127,8 +133,9 @@ class Stream(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     s, amplitude `burst`), ramp (from the rate to `burst` times it and back over `wave` s); clients: a closed loop of
     so many clients instead of a rate; adapters: how many distinct ones; timeout: s a client waits for the whole
     answer, retries: how often it sends it again at once; logprobs: share that asks for the log-probabilities of its
-    prompt, which vLLM computes without the prefix cache; structured: share whose answer a grammar constrains; start,
-    stop: s."""
+    prompt, which vLLM computes without the prefix cache; structured: share whose answer a grammar constrains, that of
+    one of `schemas` (0: each its own), which takes schema_seconds to compile; tools: share that offers tools; images:
+    mean number per request, of `image_pool` distinct ones (0: each new); start, stop: s."""
 
     prompt: Length
     output: Length
@@ -151,6 +158,11 @@ class Stream(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     priority: int = 0
     logprobs: float = 0.0
     structured: float = 0.0
+    schemas: int = 8
+    schema_seconds: float = 0.0
+    tools: float = 0.0
+    images: float = 0.0
+    image_pool: int = 100
     start: float = 0.0
     stop: float | None = None
 
@@ -213,6 +225,10 @@ class FaultSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         "xid",
         "gpu-lost",
         "rank",
+        "front-end",
+        "parser",
+        "oom",
+        "crash",
     ]
     at: float
     until: float | None = None
@@ -253,6 +269,11 @@ class FaultSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     rows: int = 0
     errors: float = 0.0
     target: float | None = None
+    schemas: int | None = None
+    schema_seconds: float | None = None
+    images: float | None = None
+    image_pool: int | None = None
+    host: bool = False
 
 
 class Expect(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -324,6 +345,7 @@ DURATIONS = frozenset(
         "down_window",
         "shutdown",
         "window",
+        "schema_seconds",
     }
 )
 """Fields that may be written as durations such as 90s or 10m."""

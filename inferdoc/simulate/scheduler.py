@@ -66,7 +66,7 @@ class Scheduler(Batch):
 
     def _admit(self, left: int, chunks: list[tuple[Request, int]]) -> float:
         """Admit in order of arrival; requests whose adapter has no slot are passed over. Returns seconds of adapter
-        loading."""
+        loading and of image encoding."""
         config, pause, skipped = self.config, 0.0, []
         self._dirty = False
         while self.waiting and left > 0 and len(self.running) < config.max_seqs:
@@ -82,6 +82,7 @@ class Scheduler(Batch):
             self.waiting.popleft()
             if request.adapter >= 0:
                 pause += self._take_slot(request.adapter)
+            pause += request.encode
             take = self._chunk(request, left)
             chunks.append((request, take))
             left -= take

@@ -172,6 +172,7 @@ class EngineStats:
     expired: int = 0
     late_notifications: int = 0
     http: dict[str, int] = field(default_factory=dict)
+    tools: dict[str, int] = field(default_factory=dict)
     http_bytes: int = 0
     cpu_seconds: float = 0.0
     cfs_periods: float = 0.0

@@ -39,7 +39,7 @@ def _process(pod: Pod, unix: float) -> Iterator[Item]:
     yield gauge("python_info", 1, where)
     yield gauge("process_resident_memory_bytes", 2.1e9 + 4e3 * stats.iteration.count % 3e7)
     yield gauge("process_start_time_seconds", round(began, 2))
-    yield counter("process_cpu_seconds_total", round(14.0 + stats.cpu_seconds, 2))
+    yield counter("process_cpu_seconds_total", round(14.0 + stats.cpu_seconds + pod.engine.front.busy, 2))
 
 
 def _engine(pod: Pod, model_name: str, unix: float) -> Iterator[Item]:
@@ -125,8 +125,8 @@ def _counters(pod: Pod, engine: Labels, model_name: str, began: float) -> Iterat
     yield of("vllm:prefix_cache_hits_total", s.prefix_hits)
     yield of("vllm:external_prefix_cache_queries_total", s.external_queries)
     yield of("vllm:external_prefix_cache_hits_total", s.external_hits)
-    yield of("vllm:mm_cache_queries_total", 0)
-    yield of("vllm:mm_cache_hits_total", 0)
+    yield of("vllm:mm_cache_queries_total", pod.engine.front.media_queries)
+    yield of("vllm:mm_cache_hits_total", pod.engine.front.media_hits)
     yield of("vllm:num_preemptions_total", s.preemptions)
     yield of("vllm:prompt_tokens_total", s.prompt_tokens)
     yield of("vllm:prompt_tokens_by_source_total", s.computed, source="local_compute")
@@ -143,8 +143,13 @@ def _counters(pod: Pod, engine: Labels, model_name: str, began: float) -> Iterat
     for reason in REASONS:
         yield of("vllm:request_success_total", s.success[reason], finished_reason=reason)
     for reason in ("max_num_queued_reqs", "max_num_queued_tokens"):
-        name = "vllm:admission_rejections_total"
-        yield counter(name, 0, labels(model_name=model_name, reason=reason), began)
+        name, refused = "vllm:admission_rejections_total", reason == "max_num_queued_reqs"
+        value = pod.engine.front.rejected if refused else 0
+        yield counter(name, value, labels(model_name=model_name, reason=reason), began)
+    for outcome, value in s.tools.items():
+        name = "vllm:tool_call_parser_invocations_total"
+        found = labels(model_name=model_name, mode="unary", outcome=outcome, request_type="chat")
+        yield counter(name, value, found, began)
 
 
 def _histograms(pod: Pod, engine: Labels, began: float) -> Iterator[Item]:

@@ -10,8 +10,13 @@ import msgspec
 import numpy as np
 
 from inferdoc.simulate.blocks import Key
+from inferdoc.simulate.frontend import IMAGE_TOKENS
 from inferdoc.simulate.request import Request
 from inferdoc.simulate.scenario import FaultSpec, Length, Prefixes, Stream
+
+SINGLE = 1 << 32
+"""Numbers from here on are those of schemas and images that no other request shares."""
+MOST_IMAGES = 16
 
 
 @dataclass(slots=True)
@@ -32,6 +37,10 @@ class Draft:
     structured: bool = False
     expected: int = 0
     attempt: int = 0
+    schema: int = -1
+    schema_seconds: float = 0.0
+    tools: bool = False
+    images: tuple[int, ...] = ()
 
 
 @dataclass
@@ -89,7 +98,25 @@ class Traffic:
         structured = spec.structured > 0 and self._random() < spec.structured
         found = stable if prefixes.rendered else 0
         seen = group if stable else -1
-        return Draft(prompt_id, self.index, prompt, output, most, seen, found, adapter, logprobs, structured, stable)
+        draft = Draft(prompt_id, self.index, prompt, output, most, seen, found, adapter, logprobs, structured, stable)
+        if spec.structured or spec.tools or spec.images:
+            self._asks(draft)
+        return draft
+
+    def _asks(self, draft: Draft) -> None:
+        """What a request wants besides text: a schema, tools, images (each is worth prompt tokens)."""
+        spec = self.spec
+        if draft.structured and spec.schema_seconds:
+            draft.schema = int(self._random() * spec.schemas) if spec.schemas else SINGLE + draft.prompt_id
+            draft.schema_seconds = spec.schema_seconds * math.exp(0.4 * self._gauss())
+        draft.tools = bool(spec.tools) and self._random() < spec.tools
+        if spec.images:
+            count, pool = int(self.rng.poisson(spec.images)), spec.image_pool
+            first = SINGLE + draft.prompt_id * MOST_IMAGES
+            draft.images = tuple(
+                int(self._random() * pool) if pool else first + i for i in range(min(count, MOST_IMAGES))
+            )
+            draft.prompt += len(draft.images) * IMAGE_TOKENS
 
     def _length(self, spec: Length) -> int:
         if spec.sigma == 0:
@@ -139,6 +166,10 @@ class Traffic:
             logprobs=spec.logprobs if fault.logprobs is None else fault.logprobs,
             structured=spec.structured if fault.structured is None else fault.structured,
             stop_share=spec.stop_share if fault.stop_share is None else fault.stop_share,
+            schemas=spec.schemas if fault.schemas is None else fault.schemas,
+            schema_seconds=spec.schema_seconds if fault.schema_seconds is None else fault.schema_seconds,
+            images=spec.images * (1.0 if fault.images is None else fault.images),
+            image_pool=spec.image_pool if fault.image_pool is None else fault.image_pool,
         )
 
 
@@ -160,5 +191,6 @@ def make_request(draft: Draft, number: int, now: float, block_size: int, longest
         segments.append((("prompt", draft.prompt_id, draft.adapter), rest))
     return Request(
         number, prompt, draft.output, draft.max_tokens, segments, now, draft.adapter, draft.stream, draft.prompt_id,
-        draft.group, draft.attempt, now, logprobs=draft.logprobs, structured=draft.structured,
+        draft.group, draft.attempt, now, logprobs=draft.logprobs, structured=draft.structured, schema=draft.schema,
+        schema_seconds=draft.schema_seconds, tools=draft.tools, images=draft.images,
     )  # fmt: skip

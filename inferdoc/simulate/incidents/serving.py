@@ -31,8 +31,9 @@ def down(d: Draw) -> None:
 
 
 def hung(d: Draw) -> None:
+    """With little traffic it hangs while it holds nothing: its page goes on to say that it is idle."""
     d.pool(pods=int(d.rng.integers(2, 6)))
-    d.traffic = [d.chat(d.between(0.2, 0.4))]
+    d.traffic = [d.chat(d.between(0.2, 0.4) if d.rng.random() < 0.7 else d.between(0.01, 0.04))]
     d.router = replace(d.router, policy="round-robin")
     victim = d.victim()
     d.fault("hang", pods=[victim])
