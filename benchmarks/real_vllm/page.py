@@ -28,6 +28,9 @@ preemptions per running request and second on it is `kv-preemption-thrash`; belo
 whatever else runs on the machine may slow the server before.
 """
 
+ONSET_NEAR = (-20.0, 45.0)
+"""Seconds from the change of load within which an onset is near: windows reach back, a cache takes time to fill."""
+
 
 def machine(environment: Path) -> str:
     """Processor, cores, Python and vLLM of the run."""
@@ -76,4 +79,9 @@ def page(runs: Sequence[Run], where: str, seconds: float) -> str:
             f"; {r.preempted:.2f} preemptions per running request and second with a full cache" if r.preempted else ""
         )
         lines.append(f"* {r.scenario.name}: `{flags}`{more}; {r.seconds:.0f} s in all")
+    for r in runs:
+        if r.named and not ONSET_NEAR[0] <= r.off <= ONSET_NEAR[1]:
+            lines.append(
+                f"* {r.scenario.name}: the cause is right, but its onset lies {r.off:+.0f} s off, which is far"
+            )
     return "\n".join(lines) + "\n"

@@ -212,3 +212,8 @@ def test_the_page_shows_what_was_wrong() -> None:
     text = page([ran("healthy", ("demand-beyond-capacity", 1004)), ran("healthy", ("slow-gpu", 1004))], "here", 600.0)
     assert "3 of 4 answers right" in text and text.count("| WRONG |") == 1 and text.count("| right |") == 3
     assert "| +4 |" in text
+
+
+def test_a_far_onset_is_told() -> None:
+    assert "onset lies -100 s off" in page([ran("healthy", ("demand-beyond-capacity", 900))], "here", 300.0)
+    assert "onset lies" not in page([ran("healthy", ("demand-beyond-capacity", 1004))], "here", 300.0)
