@@ -216,4 +216,4 @@ def test_the_page_shows_what_was_wrong() -> None:
 
 def test_a_far_onset_is_told() -> None:
     assert "onset lies -100 s off" in page([ran("healthy", ("demand-beyond-capacity", 900))], "here", 300.0)
-    assert "onset lies" not in page([ran("healthy", ("demand-beyond-capacity", 1004))], "here", 300.0)
+    assert "its onset lies" not in page([ran("healthy", ("demand-beyond-capacity", 1004))], "here", 300.0)
