@@ -24,10 +24,10 @@ ABOUT = """\
 # Every fault, struck and diagnosed
 
 What `inferdoc demo --fault ID` answers, one run each with the seed of its scenario (fixtures/incidents). right: the
-fault is the first finding; accepted: the first finding is another one that its label calls right too; not visible:
-metrics cannot show it, the reason stands beside it; WRONG: none of these. CPU seconds are those of one process on one
-core, simulation and diagnosis together. The [scoreboard](scoreboard.md) draws fleets and severities by chance and says
-how often this holds; here nothing is drawn.
+fault is the first finding; accepted: the first finding is another one that its label calls right too, and the fault is
+named after it or as its change; not visible: metrics cannot show it, the reason stands beside it; WRONG: none of these.
+CPU seconds are those of one process on one core, simulation and diagnosis together. The [scoreboard](scoreboard.md)
+draws fleets and severities by chance and says how often this holds; here nothing is drawn.
 """
 
 
@@ -53,8 +53,8 @@ def run(name: str) -> Row:
     except InferdocError as error:
         return Row(name, "WRONG", (), "", "", "", str(error), time.process_time() - began)
     findings, hidden = played.answer.findings, played.scenario.expect.not_visible
-    accepted = played.first in played.scenario.expect.accepts
-    mark = "not visible" if hidden else "right" if played.right else "accepted" if accepted else "WRONG"
+    accepted = {"finding": "accepted", "change": "accepted, as the change"}.get(played.beside or "")
+    mark = "not visible" if hidden else "right" if played.right else accepted or "WRONG"
     pods = set(findings[0].scope.pods) if findings else set()
     hit = set(played.scenario.expect.pods)
     scope = "exact" if pods == hit else f"{len(pods & hit)} of {len(hit)} hit, {len(pods - hit)} not hit"
@@ -72,7 +72,9 @@ def run(name: str) -> Row:
 
 def page(rows: list[Row]) -> str:
     """The table as Markdown."""
-    count = {mark: sum(row.mark == mark for row in rows) for mark in ("right", "accepted", "not visible", "WRONG")}
+    count = {
+        mark: sum(row.mark.startswith(mark) for row in rows) for mark in ("right", "accepted", "not visible", "WRONG")
+    }
     lines = [ABOUT, f"{len(rows)} faults: " + ", ".join(f"{n} {mark}" for mark, n in count.items()) + ".", ""]
     lines += ["| fault | | first finding | pods named | fleet | CPU, s |", "| --- | --- | --- | --- | --- | --- |"]
     for row in rows:

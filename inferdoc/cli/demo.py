@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 def command(fault: str | None, recording: str | None, listed: bool, output: str, verbose: bool) -> int:
     """Simulate a fleet, strike it with a fault, diagnose it, and say what to look at next.
 
-    Exit codes: 0 the fault is the first finding (or metrics cannot show it, and the answer says why), 1 it is not, 2
-    usage. Only the diagnosis goes to standard output, in the form of `inferdoc diagnose`; with text, what to look at
-    next follows it.
+    Exit codes: 0 the fault is the first finding (or named beside one that is right too, or metrics cannot show it; the
+    answer says which), 1 it is not, 2 usage. Only the diagnosis goes to standard output, in the form of `inferdoc
+    diagnose`; with text, what to look at next follows it.
     """
     if fault and recording:
         raise click.UsageError("--fault simulates and --recording plays: give one of them")

@@ -32,8 +32,12 @@ def verdict(played: Played) -> str:
     if played.right:
         return f"right: {played.fault} is the first finding{_off(played)}"
     found = ", ".join(f.id for f in played.answer.findings) or "nothing"
-    if played.first in played.scenario.expect.accepts:
-        return f"accepted: {played.fault} is not the first finding, but {played.first} is right too; found: {found}"
+    if played.beside == "change":
+        return (
+            f"accepted: {played.first}, which this fault brings about, is first; {played.fault} is named as its change"
+        )
+    if played.beside == "finding":
+        return f"accepted: {played.first}, which is right too, is first; found: {found}"
     return f"WRONG: {played.fault} should be the first finding; found: {found}"
 
 
