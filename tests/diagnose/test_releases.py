@@ -76,7 +76,6 @@ def test_a_healthy_engine_of_an_old_release_is_left_in_peace(release, tmp_path):
 @pytest.mark.parametrize(
     ("name", "release", "cause"),
     [
-        ("lora-thrash", "0.15.0", "lora-thrash"),
         ("kv-transfer-backlog", "0.15.0", "kv-transfer-backlog"),
         ("kv-lease-expiry", "0.11.1", "kv-lease-expiry"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ from tests.diagnose.frames import catalogue
 RECORDINGS = Path(__file__).parents[2] / "fixtures" / "recordings"
 DAY, WEEK = 86_400, 7 * 86_400
 UNKNOWN = "spec-acceptance-decay"
-"""A cause whose recipe is taken out, so that only a change without a name is left."""
+NAMED = (UNKNOWN, "prompt-growth")
+"""A cause whose recipes are taken out (its prompts grew as well), so that only a change without a name is left."""
 
 
 def earlier(recording: Path, seconds: int) -> str:
@@ -33,14 +35,14 @@ def earlier(recording: Path, seconds: int) -> str:
 def judged(tmp_path):
     """A recording with the same day some time earlier -> its diagnosis, without the recipes named."""
 
-    def of(name: str, seconds: int, without: str = ""):
+    def of(name: str, seconds: int, without: Sequence[str] = ()):
         recording = RECORDINGS / f"{name}.om.gz"
         (tmp_path / "earlier.om").write_text(earlier(recording, seconds))
         with Store.open(tmp_path / "s.db", "w") as store:
             import_file(store, str(tmp_path / "earlier.om"))
             import_file(store, str(recording))
         less = Catalogue()
-        less.__dict__["recipes"] = {key: one for key, one in catalogue().recipes.items() if key != without}
+        less.__dict__["recipes"] = {key: one for key, one in catalogue().recipes.items() if key not in without}
         source = open_source(store=tmp_path / "s.db")
         return diagnose(source, since="10m", until="latest", options=Options(catalogue=less))
 
@@ -49,7 +51,7 @@ def judged(tmp_path):
 
 @pytest.mark.parametrize(("back", "kind"), [(DAY, "same-hour-yesterday"), (WEEK, "last-week")])
 def test_the_same_change_at_the_same_hour_is_rhythm(judged, back, kind):
-    answer = judged(UNKNOWN, back, without=UNKNOWN)
+    answer = judged(UNKNOWN, back, without=NAMED)
     assert (answer.verdict, answer.findings) == ("healthy", [])
     assert answer.window.baseline.kind == kind
     (told,) = [change for change in answer.changes if change.kind == "rhythm"]
@@ -60,7 +62,7 @@ def test_the_same_change_at_the_same_hour_is_rhythm(judged, back, kind):
     "back", [DAY - 600, DAY + 1800, 2 * DAY], ids=["calm then", "not scraped then", "two days ago"]
 )
 def test_otherwise_it_stays_a_finding(judged, back):
-    answer = judged(UNKNOWN, back, without=UNKNOWN)
+    answer = judged(UNKNOWN, back, without=NAMED)
     assert [f.id for f in answer.findings] == ["unexplained-anomaly"]
     assert answer.window.baseline.kind == "calm-before"
     assert not [change for change in answer.changes if change.kind == "rhythm"]

@@ -152,7 +152,14 @@ def test_throttling_that_slows_nobody_is_no_finding(diagnosed):
 
 # ---- kv-capacity-bound ----------------------------------------------------------------------------------------------
 
-FULL = {"kv": then(0.6, 0.97), "waiting": then(0, 9), "ttft": then(0.15, 2.5), "queue": then(0.02, 2.2)}
+FULL = {
+    "kv": then(0.6, 0.97),
+    "running": then(6, 9.7),
+    "waiting": then(0, 9),
+    "ttft": then(0.15, 2.5),
+    "queue": then(0.02, 2.2),
+}
+"""More of the same requests: the cache fills with their number."""
 
 
 def test_a_full_cache_that_makes_requests_wait(diagnosed):
@@ -173,7 +180,7 @@ def test_a_full_cache_that_preempts_is_the_other_cause(diagnosed):
 
 
 def test_a_queue_beside_an_empty_cache_is_demand(diagnosed):
-    crowd = {**FULL, "kv": 0.3, "requests": then(4, 5.5)}
+    crowd = {**FULL, "kv": 0.3, "requests": then(4, 5.5), "itl": then(0.02, 0.027)}
     answer = diagnosed(recorded(*(Engine(f"p{i}", **crowd) for i in range(3))))
     only(answer, "demand-beyond-capacity", "p0", "p1", "p2")
 
