@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.catalogue.recipe import RANK_AT_MOST, Rank
+from inferdoc.catalogue.recipe import CERTAINTIES, RANK_AT_MOST, Rank
 
-ORDER = ("possible", "likely", "proven")
 RANKS: tuple[Rank, ...] = ("P", "P+", "L", "X")
 
 
@@ -94,8 +93,10 @@ def ranks_table(outcomes: Sequence[Outcome], catalogue: Catalogue) -> list[str]:
         own = visible([o for o in incidents if o.kind in chosen])
         kinds = sorted({o.kind for o in own})
         scores = [f1([o for o in own if o.kind == k], exact.get(k, 0.0)) for k in kinds]
-        limit = ORDER.index(max((RANK_AT_MOST[r] for r in RANKS if r in names), key=ORDER.index))
-        bold = sum(ORDER.index(c) > limit for o in own for i, c in zip(o.found, o.sure, strict=True) if i in chosen)
+        limit = CERTAINTIES.index(max((RANK_AT_MOST[r] for r in RANKS if r in names), key=CERTAINTIES.index))
+        bold = sum(
+            CERTAINTIES.index(c) > limit for o in own for i, c in zip(o.found, o.sure, strict=True) if i in chosen
+        )
         seen = [o for o in own if o.cause in o.found]
         rows.append(
             [

@@ -10,6 +10,8 @@ Phase = Literal["gateway", "frontend", "queue", "prefill", "transfer", "decode",
 Severity = Literal["critical", "warning", "info"]
 Certainty = Literal["proven", "likely", "possible"]
 ScopeLevel = Literal["gpu", "rank", "pod", "node", "target", "pool", "fleet", "tenant"]
+CERTAINTIES: tuple[Certainty, ...] = ("possible", "likely", "proven")
+"""From the least sure to the surest."""
 Rank = Literal["P", "P+", "L", "X"]
 RANK_AT_MOST: dict[str, Certainty] = {"P": "proven", "P+": "proven", "L": "likely", "X": "possible"}
 """What metrics can show of a cause: P all of it; P+ all of it with a named opt-in; L its likelihood; X no more than
@@ -122,5 +124,4 @@ class Recipe(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     @property
     def most_certain(self) -> Certainty:
         """How sure a finding of this cause may be: the lower of its rank and `at_most`."""
-        order: tuple[Certainty, ...] = ("possible", "likely", "proven")
-        return min(self.at_most, RANK_AT_MOST[self.rank], key=order.index)
+        return min(self.at_most, RANK_AT_MOST[self.rank], key=CERTAINTIES.index)

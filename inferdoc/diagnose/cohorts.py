@@ -40,13 +40,13 @@ def traits_of(
     """The node and other target labels of every pod, the GPU's driver, and the newest value of every setting."""
     found: Traits = {member.key: {"node": member.node} if member.node else {} for member in view.fleet.members}
     for target in scrapes:
-        own = found.get(_key(target.labels))
+        own = found.get(Entity.of_labels(target.labels).member)
         if own is not None:
             own.update({name: value for name, value in target.labels.items() if name not in IDENTITY and value})
     for marker in markers:
         newest: dict[tuple[str, str, str], int] = {}
         for one in infos.get(str(marker.info), ()):
-            key, seen = _key(one.labels), np.flatnonzero(np.isfinite(one.values))
+            key, seen = Entity.of_labels(one.labels).member, np.flatnonzero(np.isfinite(one.values))
             if key in found and len(seen) and seen[-1] >= newest.get(key, -1):
                 newest[key] = int(seen[-1])
                 found[key].update({label: one.labels[label] for label in marker.labels if one.labels.get(label)})
@@ -72,7 +72,3 @@ def shared(traits: Traits, hit: Sequence[Unit], like: Sequence[Unit]) -> dict[st
     if len(ranks) == 1 and len({unit.engine for unit in like}) > 1:
         found["engine"] = ranks.pop()
     return found
-
-
-def _key(labels: Mapping[str, str]) -> tuple[str, str, str]:
-    return Entity.of(tuple(labels), tuple(labels.values())).member

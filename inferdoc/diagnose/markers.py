@@ -15,8 +15,6 @@ from inferdoc.diagnose.words import figure
 from inferdoc.source.base import InfoSeries
 from inferdoc.source.frame import Entity
 
-GAUGE_INTERVALS = 2.5
-"""How long a source still shows the last value of a series that is gone, in scrape intervals (design, section 5)."""
 WHO = ("cluster", "namespace", "pod", "instance", "engine")
 
 
@@ -73,7 +71,8 @@ def _relabelled(
         if len(seen):
             spans.append((int(seen[0]), int(seen[-1]), one.labels))
     spans.sort(key=lambda span: span[:2])
-    beside = 1 + round(GAUGE_INTERVALS * context.clock.scrape_seconds / context.view.step_seconds)
+    grid = context.view.frame.grid
+    beside = 1 + round(grid.gauge_ms / grid.step_ms)  # so long a source still shows the last value of what is gone
     for (_, last, before), (first, end, now) in pairwise(spans):
         if end <= last or last - first > beside:
             continue

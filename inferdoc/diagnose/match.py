@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from inferdoc.catalogue.recipe import Certainty, Condition, Recipe
+from inferdoc.catalogue.recipe import CERTAINTIES, Certainty, Condition, Recipe
 from inferdoc.diagnose.conditions import evaluate, kind_of, parts_of
 from inferdoc.diagnose.context import Context, Outcome
 from inferdoc.diagnose.view import Unit
@@ -172,7 +172,6 @@ def _hurt_before(recipe: Recipe, context: Context, unit: Unit, onset: int) -> bo
 def _certainty(recipe: Recipe, match: Match, proved: bool, context: Context, hurt_before: bool) -> Certainty:
     """proven: every rival was looked at, the mechanism came before the harm, and (where the recipe asks for it) the
     proof is there. possible: the recipe can say no more, or an optional signal is absent."""
-    order: tuple[Certainty, ...] = ("possible", "likely", "proven")
     level = 2
     if match.doubts or match.from_start or hurt_before:
         level = 1
@@ -185,7 +184,7 @@ def _certainty(recipe: Recipe, match: Match, proved: bool, context: Context, hur
         for name in recipe.optional
     ):
         level = 0
-    return order[min(level, order.index(recipe.most_certain))]
+    return CERTAINTIES[min(level, CERTAINTIES.index(recipe.most_certain))]
 
 
 def _stages(recipe: Recipe, context: Context, unit: Unit) -> list[Reached]:

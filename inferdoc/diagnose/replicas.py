@@ -70,7 +70,7 @@ def _lives(context: Context, scrapes: Sequence[Scrapes]) -> dict[Pool, list[Life
     members = context.view.fleet.by_key()
     spans: dict[tuple[str, str, str], tuple[int, int]] = {}
     for target in scrapes:
-        key = Entity.of(tuple(target.labels), tuple(target.labels.values())).member
+        key = Entity.of_labels(target.labels).member
         if key in members and len(target.times_ms):
             first, last = spans.get(key, (int(target.times_ms[0]), int(target.times_ms[-1])))
             spans[key] = min(first, int(target.times_ms[0])), max(last, int(target.times_ms[-1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -28,6 +29,11 @@ class Entity:
     @cached_property
     def _named(self) -> dict[str, str]:
         return dict(self.labels)
+
+    @classmethod
+    def of_labels(cls, labels: Mapping[str, str]) -> Entity:
+        """The entity that a series or a target with these labels is about."""
+        return cls.of(tuple(labels), tuple(labels.values()))
 
     def get(self, name: str, default: str = "") -> str:
         """The value of a label."""
