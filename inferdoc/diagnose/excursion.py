@@ -3,7 +3,8 @@
 Calm data swing (a p99 over ten seconds moved fivefold in recordings of healthy engines), so a level is "outside" only
 when it is beyond a ratio of the calm median, beyond three robust sigmas of the calm part's own windows and beyond the
 calm extreme. Because the calm extreme counts, an excursion can only begin at a new record: the search looks at the
-record points alone, which keeps it linear in practice.
+record points alone, which keeps it linear in practice. What a series does while it warms up (caches are empty when a
+window begins with its pods) is no part of its calm.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ MIN_OBSERVATIONS = 20
 DEFAULT_SHARE = 0.5
 IQR_TO_SIGMA = 1.349
 """Interquartile range of a normal distribution in sigmas."""
+WARM_UP = 0.25
+"""Most of a calm that its beginning may take: a series that is beyond the ratio for longer does not warm up, it swings."""
 LOWEST = 0.05
 """Where even the extreme is not the ratio away from this quantile, nothing can be outside any calm part."""
 
@@ -95,14 +98,27 @@ def calm_band(calm: np.ndarray, rule: Rule) -> tuple[float, float]:
     return middle, min(middle * rule.ratio, middle - spread, middle - rule.by, float(ranked[0]))
 
 
+def warmed(calm: np.ndarray, rule: Rule) -> np.ndarray:
+    """Finite calm values without a short beginning that was itself beyond the ratio and came back: the first requests
+    after a start miss every cache."""
+    middle = median(calm)
+    limit = max(middle * rule.ratio, middle + rule.by) if rule.up else min(middle * rule.ratio, middle - rule.by)
+    beyond = calm > limit if rule.up else calm < limit
+    began = int(np.argmin(beyond))
+    return calm[began:] if began <= WARM_UP * len(calm) else calm
+
+
 def find(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None = None) -> Excursion | None:
     """The earliest sustained excursion of a series, or None. values, counts: float64[T]; NaN are gaps."""
     finite = np.isfinite(values)
     if finite.sum() < clock.out_steps:
         return None
     signed = np.where(finite, values if rule.up else -values, -np.inf)
-    record = np.maximum.accumulate(signed)
     first = int(np.argmax(finite))
+    # A record of the first windows may be a warm-up (`warmed`), so what follows need not beat it to be looked at.
+    early = min(first + clock.least_calm, len(values)) - 1
+    record = np.full(len(values), -np.inf)
+    record[early:] = np.maximum.accumulate(signed[early:])
     earliest = max(clock.lead, first + clock.least_calm)
     if earliest >= len(values):
         return None
@@ -150,7 +166,7 @@ def against(
     calm = before[np.isfinite(before)]
     if len(calm) < max(3, clock.calm_steps // 4) or split < clock.calm_steps:
         return None
-    middle, band = calm_band(calm, rule)
+    middle, band = calm_band(warmed(calm, rule), rule)
     after = values[split:]
     with np.errstate(invalid="ignore"):
         out = np.isfinite(after) & ((after > band) if rule.up else (after < band))

@@ -302,6 +302,21 @@ def test_a_fault_at_the_first_step_after_a_chosen_baseline_is_found():
     assert found is not None and found.start == 42
 
 
+@pytest.mark.parametrize(("warm_up", "found_at"), [(0, 60), (8, 60), (14, 60), (20, None)])
+def test_a_warm_up_is_no_calm(warm_up: int, found_at: int | None):
+    """Caches that begin empty hit nothing at first, which would make 0 the calm extreme: nothing could fall below."""
+    hits = np.where(np.arange(N) < 60, 0.9, 0.0)
+    hits[:warm_up] = np.linspace(0.0, 0.5, warm_up)
+    found = find(hits, Rule(0.8, 0.1), CLOCK)
+    assert (None if found is None else found.start) == found_at, "a quarter of the calm at most is a warm-up"
+
+
+def test_a_swing_inside_the_calm_is_no_warm_up():
+    hits = np.where(np.arange(N) < 60, 0.9, 0.0)
+    hits[20:30] = 0.0
+    assert find(hits, Rule(0.8, 0.1), CLOCK) is None
+
+
 def test_observations_are_counted_once_though_windows_overlap():
     values = np.full(N, 10.0)
     values[60:] = 40.0
