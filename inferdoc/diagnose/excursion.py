@@ -24,7 +24,7 @@ DEFAULT_SHARE = 0.5
 IQR_TO_SIGMA = 1.349
 """Interquartile range of a normal distribution in sigmas."""
 WARM_UP = 0.25
-"""Most of a calm that its beginning may take: a series that is beyond the ratio for longer does not warm up, it swings."""
+"""Most of a calm that its beginning may take: a series that is beyond the ratio for longer swings."""
 LOWEST = 0.05
 """Where even the extreme is not the ratio away from this quantile, nothing can be outside any calm part."""
 
