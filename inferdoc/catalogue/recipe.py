@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Literal
 
 import msgspec
@@ -19,7 +20,31 @@ that it is possible, since logs or other tools decide."""
 Kind = Literal["local", "driver", "hardware", "process", "telemetry", "unexplained"]
 
 
-class Condition(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename={"for_": "for", "not_": "not"}):
+CONDITION_KINDS = (
+    "above",
+    "below",
+    "rises",
+    "falls",
+    "slope",
+    "reaches",
+    "stalls",
+    "differs",
+    "follows",
+    "turns",
+    "present",
+    "absent",
+    "all",
+    "any",
+    "not_",
+)
+"""The fields of which a condition sets exactly one."""
+OF_EPISODES = ("slope", "reaches")
+"""Kinds that look at the episode, and so come after the conditions that find its beginning."""
+
+
+class Condition(
+    msgspec.Struct, forbid_unknown_fields=True, frozen=True, dict=True, rename={"for_": "for", "not_": "not"}
+):
     """One observation. Exactly one kind is set: above, below, rises, falls, slope, reaches, stalls, differs, follows,
     turns, present, absent, all, any, not.
 
@@ -58,6 +83,22 @@ class Condition(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename=
     average: bool = False
     scope: Literal["own", "pool", "peers", "most", "prefill", "decode"] = "own"
     because: str | None = None
+
+    @cached_property
+    def kind(self) -> str:
+        """The one kind it sets; `differs` beside `above`/`below` does not occur (the catalogue checks it)."""
+        return next(kind for kind in CONDITION_KINDS if getattr(self, kind) is not None)
+
+    @cached_property
+    def parts(self) -> tuple[Condition, ...]:
+        """The members of a group; empty for a simple condition."""
+        negated = () if self.not_ is None else (self.not_,)
+        return (*(self.all or ()), *(self.any or ()), *negated)
+
+    @cached_property
+    def needs_split(self) -> bool:
+        """Whether it looks at the episode, itself or in one of its parts."""
+        return self.average or self.kind in OF_EPISODES or bool([part for part in self.parts if part.needs_split])
 
 
 class Step(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -11,25 +11,10 @@ from dataclasses import dataclass
 
 from inferdoc.catalogue.document import Steps, dotted, nearest
 from inferdoc.catalogue.formula import FormulaError, names_in
-from inferdoc.catalogue.recipe import Condition, Recipe
+from inferdoc.catalogue.recipe import CONDITION_KINDS, Condition, Recipe
 from inferdoc.catalogue.signal import Band, Exporter, Figure, Metric, Reading, Signal, Term, Tiers
 
 GROUPS = ("all", "any", "not")
-CONDITION_KINDS = (
-    "above",
-    "below",
-    "rises",
-    "falls",
-    "slope",
-    "reaches",
-    "stalls",
-    "differs",
-    "follows",
-    "turns",
-    "present",
-    "absent",
-    *GROUPS,
-)
 READING_KINDS = ("gauge", "rate", "increase", "change", "quantile", "mean", "formula", "info", "telemetry", "cohort")
 TERM_KINDS = ("gauge", "rate", "increase", "change", "signal")
 SUFFIXES = {"_bucket": ("histogram",), "_sum": ("histogram", "summary"), "_count": ("histogram", "summary")}
@@ -320,9 +305,9 @@ def _check_ids(ids: tuple[str, ...], key: str, own: str, known: Collection[str])
 
 
 def _check_condition(condition: Condition, at: Steps, signals: Collection[str], tiers: Tiers) -> Iterator[Problem]:
-    kinds = [kind for kind in CONDITION_KINDS if getattr(condition, _field(kind)) is not None]
+    kinds = [_spelled(field) for field in CONDITION_KINDS if getattr(condition, field) is not None]
     if len(kinds) != 1:
-        yield Problem(at, _exactly_one(CONDITION_KINDS, kinds))
+        yield Problem(at, _exactly_one([_spelled(field) for field in CONDITION_KINDS], kinds))
         return
     kind = kinds[0]
     if kind in GROUPS:
@@ -391,5 +376,6 @@ def _check_duration(text: str | None, at: Steps) -> Iterator[Problem]:
         yield Problem(at, f'expected a duration such as 90s, 15m or 1h, got "{text}"')
 
 
-def _field(kind: str) -> str:
-    return "not_" if kind == "not" else kind
+def _spelled(field: str) -> str:
+    """A field of a condition as it stands in YAML."""
+    return field.removesuffix("_")

@@ -41,6 +41,7 @@ from inferdoc.source.assemble import read_signals
 from inferdoc.source.base import InfoSeries, Scrapes, Source
 from inferdoc.source.frame import SignalFrame
 from inferdoc.source.grid import LOOK_MS, make_grid, scrape_interval_ms
+from inferdoc.source.plan import series_names
 from inferdoc.source.reads import Grid, Matcher
 from inferdoc.times import Moment, resolve_window
 
@@ -143,6 +144,9 @@ def read_window(
     """The signals of a window, and every scrape in it. A window longer than the data is clipped to the data. plateaus:
     of a benchmark, by pod (`add_telemetry`)."""
     latest = source.latest_ms()
+    aliases = Aliases(catalogue.exporters.values())
+    markers = [alias for m in catalogue.markers if m.info is not None for alias in aliases.of(m.info)]
+    source.expect(series_names(wanted, catalogue.signals, aliases).union(markers))
     from_ms, until_ms = resolve_window(since, from_, until, latest)
     scrapes = source.scrapes(from_ms, until_ms) if latest is not None else []
     interval = scrape_interval_ms(_recent(scrapes))
@@ -151,7 +155,6 @@ def read_window(
     grid = make_grid(max(from_ms, oldest), until_ms, interval, newest if until == "latest" else None)
     if latest is None:
         return SignalFrame(grid), scrapes
-    aliases = Aliases(catalogue.exporters.values())
     frame = read_signals(source, wanted, grid, catalogue.signals, aliases, match)
     telemetry.add_telemetry(frame, catalogue.signals, scrapes, plateaus)
     return frame, scrapes

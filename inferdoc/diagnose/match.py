@@ -7,15 +7,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from inferdoc.catalogue.recipe import CERTAINTIES, Certainty, Condition, Recipe
-from inferdoc.diagnose.conditions import evaluate, kind_of, parts_of
+from inferdoc.diagnose.conditions import evaluate
 from inferdoc.diagnose.context import Context, Outcome
 from inferdoc.diagnose.view import Unit
 
 EvidenceRole = Literal["symptom", "harm", "support"]
 SLO_SHARE = 0.3
 """An SLO is broken when this share of the windows of the episode is beyond it."""
-NEEDS_SPLIT = ("slope", "reaches")
-"""Kinds that look at the episode, and so come after the conditions that find its beginning."""
 
 
 @dataclass(frozen=True)
@@ -73,16 +71,14 @@ def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
     """Evaluate a recipe on a unit."""
     if recipe.roles and unit.member.role not in recipe.roles:
         return Verdict(recipe, unit, applies=False, against=f"{unit.name} serves as {unit.member.role}")
-    early = [c for c in recipe.symptoms if not _needs_split(c)]
-    late = [c for c in recipe.symptoms if _needs_split(c)]
-    symptoms, stopped = _hold(early, context, unit)
+    symptoms, stopped = _hold((c for c in recipe.symptoms if not c.needs_split), context, unit)
     if stopped is not None:
         return _stopped(recipe, unit, stopped)
     onset, last, from_start = _episode(symptoms, context)
     if last < onset:
         return Verdict(recipe, unit, against="its symptoms do not overlap in time")
     inside = context.at(onset, last)
-    more, stopped = _hold(late, inside, unit)
+    more, stopped = _hold((c for c in recipe.symptoms if c.needs_split), inside, unit)
     if stopped is not None:
         return _stopped(recipe, unit, stopped)
     harm = [evaluate(c, inside, unit) for c in _with_slo(recipe.harm, inside.limits(unit))]
@@ -125,11 +121,6 @@ def _doubtful(outcome: Outcome, context: Context) -> bool:
     return any(not context.signals[name].feature for name in outcome.missing)
 
 
-def _needs_split(condition: Condition) -> bool:
-    """Whether a condition looks at the episode, itself or in one of its parts."""
-    return condition.average or kind_of(condition) in NEEDS_SPLIT or any(map(_needs_split, parts_of(condition)))
-
-
 def _hold(conditions: Iterable[Condition], context: Context, unit: Unit) -> tuple[list[Outcome], Outcome | None]:
     """The outcomes up to the first that does not hold, and that one."""
     outcomes: list[Outcome] = []
@@ -163,7 +154,7 @@ def _hurt_before(recipe: Recipe, context: Context, unit: Unit, onset: int) -> bo
     """Whether every harm that shows began before the mechanism did, by more than two rate windows can blur."""
     begins = [
         outcome.first
-        for outcome in (evaluate(c, context, unit) for c in recipe.harm if not _needs_split(c))
+        for outcome in (evaluate(c, context, unit) for c in recipe.harm if not c.needs_split)
         if outcome.holds and outcome.first is not None and not outcome.from_start
     ]
     return bool(begins) and max(begins) + 2 * context.clock.window_steps < onset

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.recipe import Condition
 from inferdoc.catalogue.signal import Signal
-from inferdoc.diagnose.conditions import kind_of, parts_of
 from inferdoc.diagnose.context import Context, Outcome, quiet
 from inferdoc.diagnose.events import Event
 from inferdoc.diagnose.fold import Cause
@@ -97,7 +96,7 @@ def _on_change_alone(root: Cause, context: Context) -> bool:
 def _simple(condition: Condition) -> Iterator[Condition]:
     """The simple conditions of one that must hold; what must not hold is left out."""
     if condition.not_ is None:
-        parts = parts_of(condition)
+        parts = condition.parts
         for part in parts:
             yield from _simple(part)
         if not parts:
@@ -106,7 +105,7 @@ def _simple(condition: Condition) -> Iterator[Condition]:
 
 def _relative(one: Outcome, asked: Sequence[Condition]) -> bool:
     """Whether an observation is one of change: so is every condition on its signal, but for a standstill (0)."""
-    kinds = {kind_of(c) if c.scope == "own" else c.scope for c in asked} - ({"stalls"} if one.observed else set())
+    kinds = {c.kind if c.scope == "own" else c.scope for c in asked} - ({"stalls"} if one.observed else set())
     return bool(kinds) and kinds <= set(RELATIVE)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -22,8 +23,12 @@ class Unit:
     engine: str
     gpu: str = ""
 
-    def __hash__(self) -> int:
+    @cached_property
+    def _hash(self) -> int:
         return hash((self.member.key, self.engine, self.gpu))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def name(self) -> str:
@@ -92,9 +97,11 @@ class View:
         rows = self._rows.get(signal)
         if rows is None:
             rows = self._rows[signal] = {}
-        if unit not in rows:
-            rows[unit] = self._find(unit, signal)
-        return rows[unit]
+        try:
+            return rows[unit]
+        except KeyError:
+            found = rows[unit] = self._find(unit, signal)
+            return found
 
     def stack(self, signal: str) -> tuple[list[Unit], np.ndarray]:
         """The units that have a signal, and its values: float64[units, T]."""

@@ -9,7 +9,7 @@ import msgspec
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Condition, Recipe
-from inferdoc.diagnose.conditions import kind_of, promql, signals_of
+from inferdoc.diagnose.conditions import promql, signals_of
 from inferdoc.errors import InferdocError
 from inferdoc.generate import limits
 from inferdoc.generate.cause_rules import harm_beyond_symptoms, leaves, sayable
@@ -167,7 +167,7 @@ class _Maker:
 
         def needs(condition: Condition) -> bool:
             parts = list(leaves(condition))
-            relative = [kind_of(part) in RELATIVE for part in parts]
+            relative = [part.kind in RELATIVE for part in parts]
             return all(relative) if condition.any is not None else any(relative)
 
         return any(needs(c) for c in self.recipe.symptoms) or bool(self.harm and all(needs(c) for c in self.harm))

@@ -8,8 +8,8 @@ from functools import reduce
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Alert, Condition, Recipe
-from inferdoc.diagnose.conditions import kind_of, promql
-from inferdoc.diagnose.conditions.registry import GROUPS, parts_of
+from inferdoc.diagnose.conditions import promql
+from inferdoc.diagnose.conditions.registry import GROUPS
 from inferdoc.diagnose.conditions.render import LIKE, Said, clause, number
 from inferdoc.generate.links import Links
 from inferdoc.generate.recorded import Recorded
@@ -101,9 +101,9 @@ def harm_beyond_symptoms(recipe: Recipe) -> tuple[Condition, ...]:
 
 def leaves(condition: Condition) -> Iterator[Condition]:
     """The simple conditions inside a condition."""
-    if kind_of(condition) not in GROUPS:
+    if condition.kind not in GROUPS:
         yield condition
-    for part in parts_of(condition):
+    for part in condition.parts:
         yield from leaves(part)
 
 
@@ -176,7 +176,7 @@ def _value(recipe: Recipe, catalogue: Catalogue) -> str | None:
     leaf = first_leaf(recipe)
     signal = catalogue.signals[str(leaf.signal)]
     several = {c.signal for c in leaves(recipe.symptoms[0])}
-    if kind_of(leaf) in ("present", "stalls", "slope", "reaches") or signal.unit == "bool" or len(several) > 1:
+    if leaf.kind in ("present", "stalls", "slope", "reaches") or signal.unit == "bool" or len(several) > 1:
         return None
     form = {"ratio": "humanizePercentage", "s": "humanizeDuration"}.get(signal.unit, "humanize")
     unit = {"ratio": "", "s": "", "1/s": "/s"}.get(signal.unit, f" {signal.unit}")

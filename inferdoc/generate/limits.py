@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Condition
-from inferdoc.diagnose.conditions import kind_of
 from inferdoc.diagnose.conditions.render import FENCE, MIN_OBSERVATIONS
 from inferdoc.generate.recorded import FEWEST_EVENTS
 
@@ -24,7 +23,7 @@ class Course:
 
 def names(condition: Condition) -> tuple[str, ...]:
     """Which limits a condition has: all must be met for it to hold."""
-    kind = kind_of(condition)
+    kind = condition.kind
     if kind in ("rises", "falls"):
         return ("factor", "by") if condition.average else ("factor", "by", "swing")
     return {"differs": ("factor", "by"), "stalls": ("limit", "work")}.get(kind, ("limit",))
@@ -32,7 +31,7 @@ def names(condition: Condition) -> tuple[str, ...]:
 
 def met(condition: Condition, course: Course, value: float, work: float, catalogue: Catalogue) -> dict[str, bool]:
     """Which limits of a simple condition are met at a value of the faulty course; work: what `stalls` looks at."""
-    calm, kind = course.calm, kind_of(condition)
+    calm, kind = course.calm, condition.kind
     by, limit = least_move(condition, catalogue), limit_of(condition, catalogue) or 0.0
     if kind == "above":
         return {"limit": value > limit}

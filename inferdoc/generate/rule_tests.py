@@ -7,7 +7,6 @@ from typing import Any
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Condition, Recipe
-from inferdoc.diagnose.conditions import kind_of
 from inferdoc.diagnose.conditions.render import BY_IN_RULES
 from inferdoc.generate.cases import POOL_SIZE, Case, cases
 from inferdoc.generate.cause_rules import COMPONENT, Rule, first_leaf, leaves
@@ -87,4 +86,4 @@ def _labels(case: Case, recipe: Recipe, rule: Rule, catalogue: Catalogue) -> dic
 
 
 def _value(case: Case, leaf: Condition) -> float:
-    return 1.0 if kind_of(leaf) == "present" else case.world.value(str(leaf.signal), "fault")
+    return 1.0 if leaf.kind == "present" else case.world.value(str(leaf.signal), "fault")

@@ -9,7 +9,6 @@ from itertools import islice, permutations
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Condition
 from inferdoc.catalogue.signal import Signal
-from inferdoc.diagnose.conditions import kind_of
 from inferdoc.diagnose.conditions.render import MIN_OBSERVATIONS
 from inferdoc.generate import limits
 from inferdoc.generate.limits import Course
@@ -191,7 +190,7 @@ class _Attempt:
         ends = (course.fault, course.fault + course.ramp * RAMP_SECONDS)
         met = [limits.met(want.condition, course, value, work, self.catalogue) for value in ends]
         before = limits.met(want.condition, course, course.calm, work, self.catalogue)
-        absolute = kind_of(want.condition) in ("above", "below")
+        absolute = want.condition.kind in ("above", "below")
         stale = self.news and want.holds and absolute and all(before.values())
         return not stale and all(want.suits(each) for each in met)
 

@@ -8,8 +8,8 @@ import msgspec
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Condition
-from inferdoc.diagnose.conditions import explain, kind_of
-from inferdoc.diagnose.conditions.registry import GROUPS, parts_of
+from inferdoc.diagnose.conditions import explain
+from inferdoc.diagnose.conditions.registry import GROUPS
 from inferdoc.diagnose.words import figure
 
 IN_CODE = re.compile(r"`([^`]+)`")
@@ -20,8 +20,8 @@ def spoken(condition: Condition, catalogue: Catalogue, *, brief: bool = False) -
 
     brief: without how long or how often, which a rule with its windows and its `for` says in its own way.
     """
-    if kind_of(condition) in GROUPS:
-        parts = [spoken(part, catalogue, brief=brief) for part in parts_of(condition)]
+    if condition.kind in GROUPS:
+        parts = [spoken(part, catalogue, brief=brief) for part in condition.parts]
         return f"not: {parts[0]}" if condition.not_ else (" and " if condition.all is not None else " or ").join(parts)
     if brief:
         condition = msgspec.structs.replace(condition, for_=None, share_of=None)

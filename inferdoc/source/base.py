@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -55,6 +55,9 @@ class Source(Protocol):
     location: str
     warnings: list[str]
     cost: Cost
+
+    def expect(self, names: Collection[str]) -> None:
+        """Series names that will be asked for, so that a source that reads whole pages reads each page once."""
 
     def latest_ms(self) -> int | None:
         """Time of the newest sample, or None when the source holds none."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,38 +29,56 @@ class Leaf:
     agg: Aggregation
 
 
+class Selection(NamedTuple):
+    """Which series a read looks at and how they are grouped: what reads of one metric have in common."""
+
+    name: str
+    match: tuple[Matcher, ...]
+    by: tuple[str, ...]
+
+    @classmethod
+    def of(cls, read: Read) -> Selection:
+        """The selection of a read."""
+        return cls(read.name, read.match, read.by)
+
+
 @dataclass
 class Rows:
-    """The rows of one read: its `by` keys in the order met. base: where they begin among the rows of a leaf."""
+    """The rows of one selection: its `by` keys in the order met."""
 
-    read: Read
     index: dict[Key, int] = field(default_factory=dict)
-    base: int = 0
 
     def row(self, key: Key) -> int:
         """The index of a key, a new one where it is new."""
         return self.index.setdefault(key, len(self.index))
 
+    @cached_property
+    def ranked(self) -> tuple[list[Key], np.ndarray]:
+        """The keys in their order and the row of each, once all are known."""
+        kept = sorted(self.index.items())
+        return [key for key, _ in kept], np.array([row for _, row in kept], dtype=np.int64)
+
 
 @dataclass
 class Share:
-    """What one table adds to one read: columns of the table, and the row of the read that each counts towards."""
+    """What one table adds to a selection: columns of the table, and the row that each counts towards."""
 
-    rows: Rows
     columns: np.ndarray
     row_of_column: np.ndarray
 
 
 @dataclass
 class Sums:
-    """Aggregates of all reads of a leaf. values: float64[rows, steps]; found: bool, whether any series had a value."""
+    """Aggregates of all selections of a leaf, or of one. values: float64[rows, steps], NaN where nothing; found: bool,
+    whether any series had a value; places: the rows of each selection."""
 
     values: np.ndarray
     found: np.ndarray
+    places: dict[Selection, slice] = field(default_factory=dict)
 
-    def rows(self, base: int, count: int) -> Sums:
-        """Some of the rows: float64[count, steps]."""
-        return Sums(self.values[base : base + count], self.found[base : base + count])
+    def of(self, selection: Selection) -> Sums:
+        """The rows of a selection."""
+        return Sums(self.values[self.places[selection]], self.found[self.places[selection]])
 
 
 _FOLD: dict[Aggregation, tuple[np.ufunc, float]] = {
@@ -82,24 +104,29 @@ def evaluate_tables(
     tables: Sequence[Table], reads: Sequence[Read], grid: Grid, match: tuple[Matcher, ...] = ()
 ) -> dict[Read, ReadResult]:
     """As evaluate_blocks, from tables already joined."""
-    rows = {read: Rows(read) for read in reads}
-    shares = [_shares(table, rows.values(), match) for table in tables]
-    by_leaf: dict[Leaf, list[Rows]] = {}
-    for read, own in rows.items():
+    selections = {Selection.of(read): Rows() for read in reads}
+    shares = [_shares(table, selections, match) for table in tables]
+    by_leaf: dict[Leaf, list[Selection]] = {}
+    users: Counter[Leaf] = Counter()
+    for read in reads:
         for leaf in _leaves(read, grid):
-            by_leaf.setdefault(leaf, []).append(own)
+            members = by_leaf.setdefault(leaf, [])
+            if Selection.of(read) not in members:
+                members.append(Selection.of(read))
+            users[leaf] += 1
     sums: dict[Leaf, Sums] = {}
-    offsets: dict[tuple[Read, Leaf], int] = {}
+    results: dict[Read, ReadResult] = {}
     for leaf, members in by_leaf.items():
-        height = 0
-        for own in members:
-            offsets[own.read, leaf] = own.base = height
-            height += len(own.index)
-        sums[leaf] = _evaluate_leaf(leaf, height, members, tables, shares, grid)
-    return {
-        read: _result(own, [sums[leaf].rows(offsets[read, leaf], len(own.index)) for leaf in _leaves(read, grid)], grid)
-        for read, own in rows.items()
-    }
+        sums[leaf] = _evaluate_leaf(leaf, {own: selections[own] for own in members}, tables, shares, grid)
+        for read in reads:
+            needed = _leaves(read, grid)
+            if leaf in needed and read not in results and all(each in sums for each in needed):
+                own = Selection.of(read)
+                results[read] = _result(read, selections[own], [sums[each].of(own) for each in needed], grid)
+                users.subtract(needed)
+        for done in [each for each in sums if not users[each]]:
+            del sums[done]  # its memory is needed for the next
+    return {read: results[read] for read in reads}
 
 
 def _leaves(read: Read, grid: Grid) -> tuple[Leaf, ...]:
@@ -110,54 +137,71 @@ def _leaves(read: Read, grid: Grid) -> tuple[Leaf, ...]:
     return now, Leaf(function, grid.window_ms(read), grid.rate_ms, read.agg)
 
 
-def _result(own: Rows, parts: list[Sums], grid: Grid) -> ReadResult:
+def _result(read: Read, rows: Rows, parts: list[Sums], grid: Grid) -> ReadResult:
     """The finished read: rows in the order of their keys, those without any value left out."""
     values, found = parts[0].values, parts[0].found
-    if own.read.fn == "change":
+    if read.fn == "change":
         found = found & parts[1].found
         with np.errstate(invalid="ignore"):
             values = (values - parts[1].values) / (grid.rate_ms / 1000.0)
-    any_value: list[bool] = np.any(found, axis=1).tolist()
-    kept = sorted((key, row) for key, row in own.index.items() if any_value[row])
-    order = np.array([row for _, row in kept], dtype=np.int64)
-    return ReadResult(own.read.by, [key for key, _ in kept], np.where(found[order], values[order], np.nan))
+    keys, order = rows.ranked
+    kept = np.any(found, axis=1)[order]
+    return ReadResult(read.by, list(itertools.compress(keys, kept.tolist())), values[order[kept]])
 
 
-def _shares(table: Table, rows: Iterable[Rows], match: tuple[Matcher, ...]) -> dict[Read, Share]:
-    """Which columns of the table count towards which rows of which reads."""
+def _shares(table: Table, rows: Mapping[Selection, Rows], match: tuple[Matcher, ...]) -> dict[Selection, Share]:
+    """Which columns of the table count towards which rows of which selections."""
     found = {}
     layout, target = table.layout, table.target
-    for own in rows:
-        read = own.read
-        if not layout.has(read.name):
+    for selection, own in rows.items():
+        if not layout.has(selection.name):
             continue
-        token, columns = layout.choose(read.name, read.match + match, target)
+        token, columns = layout.choose(selection.name, selection.match + match, target)
         if not len(columns):
             continue
-        keys, key_of_column = layout.keys(token, columns, read.by, target)
+        keys, key_of_column = layout.keys(token, columns, selection.by, target)
         row_of_key = np.array([own.row(key) for key in keys], dtype=np.int64)
-        found[read] = Share(own, columns, row_of_key[key_of_column])
+        found[selection] = Share(columns, row_of_key[key_of_column])
     return found
 
 
 def _evaluate_leaf(
-    leaf: Leaf, height: int, members: list[Rows], tables: Sequence[Table], shares: list[dict[Read, Share]], grid: Grid
+    leaf: Leaf,
+    members: Mapping[Selection, Rows],
+    tables: Sequence[Table],
+    shares: Sequence[dict[Selection, Share]],
+    grid: Grid,
 ) -> Sums:
-    """The function on every table, for all reads of the leaf at once. height: rows of all members together."""
+    """The function on every table, for all selections of the leaf at once."""
+    places, height = {}, 0
+    for selection, rows in members.items():
+        places[selection] = slice(height, height + len(rows.index))
+        height += len(rows.index)
     _, blank = _FOLD[leaf.agg]
-    sums = Sums(np.full((height, grid.count), blank), np.zeros((height, grid.count), dtype=bool))
+    values, found = np.full((height, grid.count), blank), np.zeros((height, grid.count), dtype=bool)
     ends = grid.times_ms - leaf.offset_ms
     for table, known in zip(tables, shares, strict=True):
-        mine = [known[own.read] for own in members if own.read in known]
+        mine = [(places[own].start, known[own]) for own in members if own in known]
         if mine:
-            columns = np.concatenate([share.columns for share in mine])
-            rows = np.concatenate([share.row_of_column + share.rows.base for share in mine])
-            _add(sums, leaf, table, columns, rows, ends)
-    return sums
+            columns = np.concatenate([share.columns for _, share in mine])
+            rows_of = np.concatenate([share.row_of_column + start for start, share in mine])
+            _add(values, found, leaf, table, columns, rows_of, ends)
+    if not np.isnan(blank):
+        values[~found] = np.nan
+    return Sums(values, found, places)
 
 
-def _add(sums: Sums, leaf: Leaf, table: Table, columns: np.ndarray, rows: np.ndarray, ends: np.ndarray) -> None:
-    """Evaluate some columns of a table and fold them into their rows."""
+def _add(
+    sums: np.ndarray,
+    known: np.ndarray,
+    leaf: Leaf,
+    table: Table,
+    columns: np.ndarray,
+    rows: np.ndarray,
+    ends: np.ndarray,
+) -> None:
+    """Evaluate some columns of a table and fold them into their rows of sums, float64[rows, steps]; known: bool of the
+    same shape, whether any series had a value."""
     distinct, place = np.unique(columns, return_inverse=True)
     samples = table.samples.take(distinct)
     values, found = window.apply(leaf.fn, samples, Windows.over(samples.times_ms, ends, leaf.window_ms))
@@ -173,8 +217,8 @@ def _add(sums: Sums, leaf: Leaf, table: Table, columns: np.ndarray, rows: np.nda
             values = fold.reduceat(values, starts, axis=0)
             found = np.logical_or.reduceat(found, starts, axis=0)
             rows = rows[starts]
-        sums.values[rows] = fold(sums.values[rows], values)
-    sums.found[rows] |= found
+        sums[rows] = fold(sums[rows], values)
+    known[rows] |= found
 
 
 def info_series(tables: Sequence[Table], name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:

@@ -51,7 +51,7 @@ def open_source(
     if store is not None:
         from inferdoc.source.store_source import StoreSource
 
-        source = StoreSource(store, keeps=_Catalogued(overlays))
+        source = StoreSource(store)
     else:
         from inferdoc.source.prometheus import PrometheusSource
         from inferdoc.source.prometheus_access import Access
@@ -72,24 +72,6 @@ def open_source(
         source = PrometheusSource(access, timeout=timeout, parallel=parallel, request_timeout=min(30.0, timeout))
     source.catalogue = overlays
     return source
-
-
-class _Catalogued:
-    """Whether a series belongs to a metric of the catalogue, which is loaded when first asked."""
-
-    def __init__(self, overlays: tuple[str, ...]) -> None:
-        self._overlays = overlays
-        self._names: frozenset[str] | None = None
-
-    def __call__(self, name: str) -> bool:
-        if self._names is None:
-            from inferdoc.catalogue.load import load_catalogue
-
-            self._names = frozenset(load_catalogue(self._overlays).spellings)
-        return (
-            name in self._names
-            or name.removesuffix("_bucket").removesuffix("_count").removesuffix("_sum") in self._names
-        )
 
 
 def _path(value: str | Path | None) -> Path | None:

@@ -138,6 +138,18 @@ def operands(signal: Signal) -> Iterator[Operand]:
                 yield part
 
 
+def series_names(wanted: Iterable[str], signals: Mapping[str, Signal], aliases: Aliases) -> set[str]:
+    """Every series name, in all its spellings, that these signals are made of."""
+    order = closure(wanted, signals)
+    made = plan(order, signals, aliases, None)
+    cells = (buckets(r, signals[name].level) for name in order for r in signals[name].readings if r.quantile)
+    return {
+        *(read.name for read in (*made.reads, *made.counts)),
+        *(read.name for part in cells for read in part.reads(aliases, None)),
+        *made.infos,
+    }
+
+
 @dataclass
 class Plan:
     """What to evaluate first: reads at one width, the observation counts that choose the widths of the quantiles, and

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
@@ -24,6 +24,9 @@ class Readable:
     catalogue: tuple[str, ...] = ()
     """Overlay folders of the catalogue whose signals can be read."""
 
+    def expect(self, names: Collection[str]) -> None:
+        """Series names that will be asked for; nothing to do for a source that answers name by name."""
+
     def read(
         self,
         signals: Iterable[str],
@@ -42,14 +45,16 @@ class Readable:
         from inferdoc.catalogue.aliases import Aliases
         from inferdoc.catalogue.load import load_catalogue
         from inferdoc.source.assemble import read_signals
+        from inferdoc.source.plan import series_names
 
         wanted = list(signals)
         catalogue = load_catalogue(self.catalogue)
         for name in wanted:
             if name not in catalogue.signals:
                 raise InferdocError(f"no signal is called {name!r}: `inferdoc signals --list` names them")
-        grid = self._grid(milliseconds(start), milliseconds(end), step)
         aliases = Aliases(catalogue.exporters.values())
+        self.expect(series_names(wanted, catalogue.signals, aliases))
+        grid = self._grid(milliseconds(start), milliseconds(end), step)
         return read_signals(cast("Source", self), wanted, grid, catalogue.signals, aliases, match)
 
     def _grid(self, start_ms: int, end_ms: int, step: float | None) -> Grid:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,19 +51,16 @@ class StoreSource(Readable):
     """Reads signals from an embedded store; implements `Source`.
 
     One call of evaluate() reads the store once for all reads. What was read is kept for the next call: a diagnosis asks
-    for scrapes, reads and info metrics of nearly the same stretch. keeps: names worth reading along when the store is
-    read anyway (those of the catalogue); without it only names that were asked for, and the buckets of histograms whose
-    `_count` was, are read.
+    for scrapes, reads and info metrics of nearly the same stretch, and says first what it will ask for (`expect`).
     """
 
     kind: SourceKind = "store"
 
-    def __init__(self, path: str | Path, *, keeps: Callable[[str], bool] | None = None) -> None:
+    def __init__(self, path: str | Path) -> None:
         self._store = Store.open(Path(path).expanduser(), "r")
         self.location = str(self._store.path)
         self.warnings = self._store.warnings
         self.cost = Cost()
-        self._keeps = keeps
         self._asked: set[str] = {"up"}
         self._held: Held | None = None
 
@@ -74,6 +71,10 @@ class StoreSource(Readable):
         """Close the file."""
         self._held = None
         self._store.close()
+
+    def expect(self, names: Collection[str]) -> None:
+        """Read these series along with the next ones."""
+        self._asked.update(names)
 
     def latest_ms(self) -> int | None:
         """Time of the newest sample, milliseconds since the epoch; None without any."""
@@ -128,13 +129,8 @@ class StoreSource(Readable):
         if end_ms - start_ms <= SHORT_MS:
             return 1
         counts = self._store.sample_counts(start_ms, end_ms)
-        total = sum(count for name, count in counts.items() if self._wants(name, frozenset(names)))
+        total = sum(count for name, count in counts.items() if name in names or name in self._asked)
         return -(-max(total, 1) // MOST_VALUES)
-
-    def _wants(self, name: str, asked: frozenset[str]) -> bool:
-        if name in asked or (self._keeps is not None and self._keeps(name)):
-            return True
-        return name.endswith("_bucket") and f"{name.removesuffix('_bucket')}_count" in asked
 
     def _tables(self, start_ms: int, end_ms: int, names: set[str]) -> list[Table]:
         """Tables that hold at least the named series in the stretch, from what is held as far as possible."""
@@ -151,7 +147,7 @@ class StoreSource(Readable):
         return held.tables
 
     def _serves(self, held: Held, end_ms: int, names: set[str]) -> bool:
-        if end_ms > held.end_ms or not all(self._wants(name, held.asked) for name in names):
+        if end_ms > held.end_ms or not names <= held.asked:
             return False
         return held.version == self._version() or time.monotonic() - held.read_at < KEPT_SECONDS
 
@@ -165,7 +161,7 @@ class StoreSource(Readable):
         return int(self._store.connection.execute("PRAGMA data_version").fetchone()[0])
 
     def _blocks(self, start_ms: int, end_ms: int, asked: frozenset[str]) -> list[Block]:
-        blocks = self._store.blocks(start_ms, end_ms, lambda name: self._wants(name, asked))
+        blocks = self._store.blocks(start_ms, end_ms, asked)
         self.cost.queries += 1
         self.cost.samples += sum(block.values.size for block in blocks)
         return blocks

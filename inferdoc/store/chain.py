@@ -33,7 +33,7 @@ def page_at(connection: sqlite3.Connection, layouts: LayoutTable, target: int, l
         int,
     )
     complete = np.array([row[1] == 0 for row in rows], bool)
-    values: Bits = unpack([row[0] for row in rows], complete, len(layouts.series(layout)), None)[-1]
+    values: Bits = unpack([row[0] for row in rows], complete, len(layouts.series(layout)), None)[:, -1]
     return values
 
 

@@ -10,6 +10,7 @@ label name and value in turn. A pair of numbers is the stretch [start, stop) of 
 
 from __future__ import annotations
 
+import itertools
 import json
 import zlib
 from collections.abc import Mapping, Sequence
@@ -46,7 +47,8 @@ def unpack(bodies: Sequence[bytes], complete: NDArray[np.bool_], width: int, col
     """Decode consecutive pages of one target and layout.
 
     bodies: n of them, in time order, the first one complete; complete: bool[n]; columns: which of the `width` values to
-    keep, or None for all. Returns uint64[n, columns].
+    keep, or None for all. Returns uint64[columns, n], the values of a column together in memory: XOR along them is ten
+    times as fast so as across them.
     """
     if not bodies or not complete[0]:
         raise DamagedError("a chain of pages has lost its beginning")
@@ -57,16 +59,12 @@ def unpack(bodies: Sequence[bytes], complete: NDArray[np.bool_], width: int, col
     if len(data) != len(bodies) * width * _BITS.itemsize:
         raise DamagedError("a page does not fit its layout")
     stack = np.frombuffer(data, _BITS).astype(np.uint64, copy=False).reshape(len(bodies), width)
-    if columns is not None:
-        stack = stack[:, columns]
-    running = np.bitwise_xor.accumulate(stack, axis=0)
-    starts = np.flatnonzero(complete)
-    if len(starts) > 1:
-        chain = np.cumsum(complete) - 1
-        carried = np.zeros((len(starts), stack.shape[1]), np.uint64)
-        carried[1:] = running[starts[1:] - 1]
-        running ^= carried[chain]
-    return running
+    values = np.array((stack if columns is None else stack[:, columns]).T, order="C")
+    edges = [*np.flatnonzero(complete).tolist(), len(bodies)]
+    for start, stop in itertools.pairwise(edges):
+        chain = values[:, start:stop]
+        np.bitwise_xor.accumulate(chain, axis=1, out=chain)
+    return values
 
 
 def pack_layout(keys: Sequence[Key], base: Mapping[Key, int] | None) -> tuple[bytes, int]:

@@ -153,7 +153,7 @@ class _Compaction:
             values = unpack([row[2] for row in rows], complete, len(self.store.layouts.series(layout)), None)
             times_ms = np.array([row[0] for row in rows], np.int64)
             inside = times_ms >= first_ms
-            found.append(Scrapes(layout, times_ms[inside], values[inside]))
+            found.append(Scrapes(layout, times_ms[inside], values.T[inside]))
         return found
 
     def _scrapes(self, stretch: Stretch) -> list[Scrapes]:

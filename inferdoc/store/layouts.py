@@ -18,6 +18,7 @@ Numbers = NDArray[np.int32]
 
 _BASES_TRIED = 8
 _MOST_SPELLED = 0.1
+_SPELLED_KEPT = 64
 
 
 class LayoutTable:
@@ -30,6 +31,7 @@ class LayoutTable:
         self._connection = connection
         self._numbers: dict[Key, int] = {}
         self._layouts: dict[int, Numbers] = {}
+        self._spelled: dict[bytes, tuple[list[str], list[dict[str, str]]]] = {}
         self.keys: list[Key] = []
 
     def forget(self) -> None:
@@ -41,6 +43,18 @@ class LayoutTable:
         known = self._layouts.get(layout)
         if known is None:
             known = self._layouts[layout] = self._read(layout)
+        return known
+
+    def spelled(self, series: Numbers) -> tuple[list[str], list[dict[str, str]]]:
+        """Names and labels of series by their numbers; targets of one kind share the very same lists."""
+        which = series.tobytes()
+        known = self._spelled.get(which)
+        if known is None:
+            if len(self._spelled) >= _SPELLED_KEPT:
+                self._spelled.clear()
+            keys = [self.keys[number] for number in series.tolist()]
+            labels = [dict(zip(key[1::2], key[2::2], strict=True)) for key in keys]
+            known = self._spelled[which] = ([key[0] for key in keys], labels)
         return known
 
     def _read(self, layout: int) -> Numbers:

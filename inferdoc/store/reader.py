@@ -132,21 +132,15 @@ class Reader:
             if len(columns):
                 places = np.flatnonzero(by_layout == layout)
                 values = self._decode(target, [rows[place] for place in places.tolist()], len(series), columns)
-                matrix.put(page_times_ms[places], series[columns], values.T)
-        keys = [self.layouts.keys[number] for number in matrix.series.tolist()]
-        return Block(
-            target=labels,
-            times_ms=matrix.times_ms,
-            names=[key[0] for key in keys],
-            labels=[dict(zip(key[1::2], key[2::2], strict=True)) for key in keys],
-            values=matrix.values.view(np.float64).T,
-        )
+                matrix.put(page_times_ms[places], series[columns], values)
+        names, own = self.layouts.spelled(matrix.series)
+        return Block(labels, matrix.times_ms, names, own, matrix.values.view(np.float64).T)
 
     def _stretches(self, target: int, start_ms: int, end_ms: int) -> list[Stretch]:
         return overlapping(self.connection, target, start_ms, end_ms) if self._has_chunks else []
 
     def _decode(self, target: int, rows: _Rows, width: int, columns: NDArray[np.intp]) -> Bits:
-        """uint64[rows, columns] of consecutive pages of one layout."""
+        """uint64[columns, rows] of consecutive pages of one layout."""
         first_ms, layout, back_ms, _ = rows[0]
         lead: list[tuple[Any, ...]] = []
         if back_ms:
@@ -155,7 +149,7 @@ class Reader:
         chain = [*lead, *rows]
         complete = np.array([row[2] == 0 for row in chain], bool)
         whole = None if len(columns) == width else columns
-        return unpack([row[3] for row in chain], complete, width, whole)[len(lead) :]
+        return unpack([row[3] for row in chain], complete, width, whole)[:, len(lead) :]
 
     def _targets(self, test: TargetFilter) -> list[tuple[int, dict[str, str]]]:
         found = fetch(self.connection, "SELECT id, labels FROM target ORDER BY id", (), int, str)

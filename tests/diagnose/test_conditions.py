@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from inferdoc.diagnose.conditions import evaluate, explain, kind_of, signals_of
+from inferdoc.catalogue.recipe import CONDITION_KINDS
+from inferdoc.diagnose.conditions import evaluate, explain, signals_of
 from inferdoc.diagnose.conditions.groups import combine
-from inferdoc.diagnose.conditions.registry import KINDS
 from inferdoc.diagnose.context import Outcome
 from tests.diagnose.frames import CALM, STEP_S, WINDOW, N, scene, step, unit_of, when, wobble
 
@@ -211,11 +211,11 @@ def test_present_and_absent(kind, rows, holds):
 
 def test_every_kind_stands_in_a_table():
     seen = {
-        kind_of(when("load", **c[1]))
+        when("load", **c[1]).kind
         for cases in (ABSOLUTE, RELATIVE, EPISODE, STALLS, FOLLOWS, TURNS, PRESENCE)
         for c in cases
     }
-    assert seen | {"differs", "all", "any", "not_"} == set(KINDS)
+    assert seen | {"differs", "all", "any", "not_"} == set(CONDITION_KINDS)
 
 
 # ---- what an outcome says -------------------------------------------------------------------------------------------

@@ -55,8 +55,9 @@ def test_one_reading_serves_a_whole_diagnosis(path):
     assert source.cost.seconds > 0
 
 
-def test_names_of_the_catalogue_are_read_along(path):
-    source = StoreSource(path, keeps=lambda name: name in ("work_total", "level"))
+def test_names_that_are_expected_are_read_along(path):
+    source = StoreSource(path)
+    source.expect(["work_total", "level"])
     source.scrapes((START_S + 600) * 1000, grid().end_ms)
     source.evaluate([RATE], grid())
     source.evaluate([GAUGE], grid())
@@ -66,7 +67,9 @@ def test_names_of_the_catalogue_are_read_along(path):
 
 
 def test_an_earlier_beginning_is_read_and_joined(path):
-    held, fresh = (StoreSource(path, keeps=lambda name: True) for _ in range(2))
+    held, fresh = StoreSource(path), StoreSource(path)
+    for source in (held, fresh):
+        source.expect(["work_total", "level"])
     held.scrapes((START_S + 1800) * 1000, grid().end_ms)
     wide = grid(10, 279)
     assert (

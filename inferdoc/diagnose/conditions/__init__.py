@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from inferdoc.diagnose.conditions.registry import evaluate, explain, kind_of, parts_of, promql, signals_of
+from inferdoc.diagnose.conditions.registry import evaluate, explain, promql, signals_of
 
-__all__ = ["evaluate", "explain", "kind_of", "parts_of", "promql", "signals_of"]
+__all__ = ["evaluate", "explain", "promql", "signals_of"]

@@ -40,25 +40,13 @@ PER_GPU = ("above", "below", "rises", "falls", "slope", "reaches")
 """Kinds that look at one series: on a signal of GPUs they are asked of every GPU of the pod, and one that says yes is
 enough."""
 GROUPS = ("all", "any", "not_")
-KINDS = (*SIMPLE, *GROUPS)
-
-
-def kind_of(condition: Condition) -> str:
-    """The one kind a condition sets; `differs` beside `above`/`below` does not occur (the catalogue checks it)."""
-    return next(kind for kind in KINDS if getattr(condition, kind) is not None)
-
-
-def parts_of(condition: Condition) -> tuple[Condition, ...]:
-    """The members of a group; empty for a simple condition."""
-    negated = () if condition.not_ is None else (condition.not_,)
-    return (*(condition.all or ()), *(condition.any or ()), *negated)
 
 
 def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     """Whether the condition holds for a unit, or for the units its `scope` names."""
-    kind = kind_of(condition)
+    kind = condition.kind
     if kind in GROUPS:
-        return groups.combine(kind, [evaluate(part, context, unit) for part in parts_of(condition)])
+        return groups.combine(kind, [evaluate(part, context, unit) for part in condition.parts])
     if condition.scope == "own":
         return _on(condition, context, unit)
     outcomes = _of_others(condition, context, unit)
@@ -82,7 +70,7 @@ def _of_others(condition: Condition, context: Context, unit: Unit) -> list[Outco
 
 def _on(condition: Condition, context: Context, unit: Unit) -> Outcome:
     """A simple condition on one unit: on its series, or on those of its GPUs (then on the first that shows it)."""
-    kind, signal = kind_of(condition), str(condition.signal)
+    kind, signal = condition.kind, str(condition.signal)
     judge = SIMPLE[kind].evaluate
     gpus = context.view.gpus(unit, signal) if context.signals[signal].level == "gpu" and kind in PER_GPU else {}
     if not gpus:
@@ -97,9 +85,9 @@ def _on(condition: Condition, context: Context, unit: Unit) -> Outcome:
 
 def explain(condition: Condition) -> str:
     """The condition in words, without data."""
-    kind = kind_of(condition)
+    kind = condition.kind
     if kind in GROUPS:
-        return groups.explain(kind, [explain(part) for part in parts_of(condition)])
+        return groups.explain(kind, [explain(part) for part in condition.parts])
     where = {
         "own": "",
         "pool": " on a pod of the pool",
@@ -117,9 +105,9 @@ def promql(condition: Condition, rendering: Rendering) -> Said | None:
 
     One on pods of a role, or of the pool, holds for the pool; one on peers counts those that meet it without the pod.
     """
-    kind = kind_of(condition)
+    kind = condition.kind
     if kind in GROUPS:
-        parts = parts_of(condition)
+        parts = condition.parts
         held = [promql(part, rendering) for part in parts if part.not_ is None]
         barred = [promql(part.not_, rendering) for part in parts if part.not_ is not None]
         return groups.promql(kind, held, barred)
@@ -145,5 +133,5 @@ def signals_of(condition: Condition) -> Iterator[str]:
     for name in (condition.signal, condition.stalls, condition.follows):
         if name:
             yield name
-    for part in parts_of(condition):
+    for part in condition.parts:
         yield from signals_of(part)
