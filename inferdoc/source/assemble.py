@@ -62,6 +62,10 @@ class Table:
             row = self.by_engine.get((entity.member, entity.engine))
         return np.full(self.count, np.nan) if row is None else row
 
+    def stack(self, entities: Iterable[Entity]) -> np.ndarray:
+        """The rows of several entities: float64[entities, times]."""
+        return np.vstack([self.get(entity) for entity in entities])
+
     def knows(self, entity: Entity) -> bool:
         """Whether `get` has a row to answer with."""
         return entity in self.rows or (entity.member, entity.engine) in self.by_engine
@@ -174,8 +178,8 @@ class Assembler:
         entities = [e for e in count.rows if e in total.rows]
         if not entities:
             return None
-        values = np.vstack([formula.evaluate("a / b", {"a": total.get(e), "b": count.get(e)}) for e in entities])
-        return SignalMatrix(entities, values, counts=np.vstack([seen.get(e) for e in entities]))
+        values = formula.evaluate("a / b", {"a": total.stack(entities), "b": count.stack(entities)})
+        return SignalMatrix(entities, values, counts=seen.stack(entities))
 
     def _quantile(self, name: str, signal: Signal, reading: Reading) -> SignalMatrix | None:
         width = self.frame.widths[name]
@@ -187,7 +191,7 @@ class Assembler:
         if merged is None:
             return None
         seen = self._table(observations(str(reading.quantile), reading, signal.level), width)
-        merged.counts = np.vstack([seen.get(e) for e in merged.entities])
+        merged.counts = seen.stack(merged.entities)
         merged.values = np.where(merged.counts >= MIN_OBSERVATIONS, merged.values, np.nan)
         return merged
 
@@ -199,15 +203,11 @@ class Assembler:
         entities = [e for e in entities if all(t.knows(e) for t in required)]
         if not entities:
             return None
-        rows = []
-        for entity in entities:
-            values = {}
-            for term, table in tables.items():
-                row = table.get(entity)
-                default = reading.terms[term].default
-                values[term] = row if default is None else np.where(np.isnan(row), default, row)
-            rows.append(formula.evaluate(str(reading.formula), values))
-        return SignalMatrix(entities, np.vstack(rows))
+        values = {}
+        for term, table in tables.items():
+            rows, default = table.stack(entities), reading.terms[term].default
+            values[term] = rows if default is None else np.where(np.isnan(rows), default, rows)
+        return SignalMatrix(entities, formula.evaluate(str(reading.formula), values))
 
     def _term(self, part: Term, signal: Signal) -> Table:
         single = operand(part, signal.level)

@@ -6,7 +6,6 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -44,19 +43,23 @@ class Selection(NamedTuple):
 
 @dataclass
 class Rows:
-    """The rows of one selection: its `by` keys in the order met."""
+    """The rows of one selection: its `by` keys in the order met, and what each table adds to them."""
 
     index: dict[Key, int] = field(default_factory=dict)
+    shares: list[Share] = field(default_factory=list)
 
     def row(self, key: Key) -> int:
         """The index of a key, a new one where it is new."""
         return self.index.setdefault(key, len(self.index))
 
-    @cached_property
-    def ranked(self) -> tuple[list[Key], np.ndarray]:
-        """The keys in their order and the row of each, once all are known."""
+    def settle(self) -> list[Key]:
+        """The keys in their order; the rows of all shares are renumbered to follow it."""
         kept = sorted(self.index.items())
-        return [key for key, _ in kept], np.array([row for _, row in kept], dtype=np.int64)
+        rank = np.empty(len(kept), dtype=np.int64)
+        rank[[row for _, row in kept]] = np.arange(len(kept))
+        for share in self.shares:
+            share.row_of_column = rank[share.row_of_column]
+        return [key for key, _ in kept]
 
 
 @dataclass
@@ -106,6 +109,7 @@ def evaluate_tables(
     """As evaluate_blocks, from tables already joined."""
     selections = {Selection.of(read): Rows() for read in reads}
     shares = [_shares(table, selections, match) for table in tables]
+    keys = {selection: rows.settle() for selection, rows in selections.items()}
     by_leaf: dict[Leaf, list[Selection]] = {}
     users: Counter[Leaf] = Counter()
     for read in reads:
@@ -117,12 +121,12 @@ def evaluate_tables(
     sums: dict[Leaf, Sums] = {}
     results: dict[Read, ReadResult] = {}
     for leaf, members in by_leaf.items():
-        sums[leaf] = _evaluate_leaf(leaf, {own: selections[own] for own in members}, tables, shares, grid)
+        sums[leaf] = _evaluate_leaf(leaf, {own: len(keys[own]) for own in members}, tables, shares, grid)
         for read in reads:
             needed = _leaves(read, grid)
             if leaf in needed and read not in results and all(each in sums for each in needed):
                 own = Selection.of(read)
-                results[read] = _result(read, selections[own], [sums[each].of(own) for each in needed], grid)
+                results[read] = _result(read, keys[own], [sums[each].of(own) for each in needed], grid)
                 users.subtract(needed)
         for done in [each for each in sums if not users[each]]:
             del sums[done]  # its memory is needed for the next
@@ -137,16 +141,17 @@ def _leaves(read: Read, grid: Grid) -> tuple[Leaf, ...]:
     return now, Leaf(function, grid.window_ms(read), grid.rate_ms, read.agg)
 
 
-def _result(read: Read, rows: Rows, parts: list[Sums], grid: Grid) -> ReadResult:
-    """The finished read: rows in the order of their keys, those without any value left out."""
+def _result(read: Read, keys: list[Key], parts: list[Sums], grid: Grid) -> ReadResult:
+    """The finished read: rows without any value left out."""
     values, found = parts[0].values, parts[0].found
     if read.fn == "change":
         found = found & parts[1].found
         with np.errstate(invalid="ignore"):
             values = (values - parts[1].values) / (grid.rate_ms / 1000.0)
-    keys, order = rows.ranked
-    kept = np.any(found, axis=1)[order]
-    return ReadResult(read.by, list(itertools.compress(keys, kept.tolist())), values[order[kept]])
+    kept = np.any(found, axis=1)
+    if not kept.all():
+        keys, values = list(itertools.compress(keys, kept.tolist())), values[kept]
+    return ReadResult(read.by, list(keys), values)
 
 
 def _shares(table: Table, rows: Mapping[Selection, Rows], match: tuple[Matcher, ...]) -> dict[Selection, Share]:
@@ -162,63 +167,78 @@ def _shares(table: Table, rows: Mapping[Selection, Rows], match: tuple[Matcher, 
         keys, key_of_column = layout.keys(token, columns, selection.by, target)
         row_of_key = np.array([own.row(key) for key in keys], dtype=np.int64)
         found[selection] = Share(columns, row_of_key[key_of_column])
+        own.shares.append(found[selection])
     return found
 
 
 def _evaluate_leaf(
     leaf: Leaf,
-    members: Mapping[Selection, Rows],
+    heights: Mapping[Selection, int],
     tables: Sequence[Table],
     shares: Sequence[dict[Selection, Share]],
     grid: Grid,
 ) -> Sums:
-    """The function on every table, for all selections of the leaf at once."""
+    """The function on every table, for all selections of the leaf at once. heights: rows of each."""
     places, height = {}, 0
-    for selection, rows in members.items():
-        places[selection] = slice(height, height + len(rows.index))
-        height += len(rows.index)
-    _, blank = _FOLD[leaf.agg]
-    values, found = np.full((height, grid.count), blank), np.zeros((height, grid.count), dtype=bool)
+    for selection, rows in heights.items():
+        places[selection] = slice(height, height + rows)
+        height += rows
+    sums = Sums(np.empty((height, grid.count)), np.empty((height, grid.count), dtype=bool), places)
+    begun = np.zeros(height, dtype=bool)
     ends = grid.times_ms - leaf.offset_ms
+    plans: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}
     for table, known in zip(tables, shares, strict=True):
-        mine = [(places[own].start, known[own]) for own in members if own in known]
+        mine = [(places[own].start, known[own]) for own in heights if own in known]
         if mine:
             columns = np.concatenate([share.columns for _, share in mine])
             rows_of = np.concatenate([share.row_of_column + start for start, share in mine])
-            _add(values, found, leaf, table, columns, rows_of, ends)
-    if not np.isnan(blank):
-        values[~found] = np.nan
-    return Sums(values, found, places)
+            plan = plans.get(columns.tobytes())
+            if plan is None:
+                plan = plans[columns.tobytes()] = np.unique(columns, return_inverse=True)
+            _add(sums, begun, leaf, table, plan, rows_of, ends)
+    return sums
 
 
 def _add(
-    sums: np.ndarray,
-    known: np.ndarray,
+    sums: Sums,
+    begun: np.ndarray,
     leaf: Leaf,
     table: Table,
-    columns: np.ndarray,
+    plan: tuple[np.ndarray, np.ndarray],
     rows: np.ndarray,
     ends: np.ndarray,
 ) -> None:
-    """Evaluate some columns of a table and fold them into their rows of sums, float64[rows, steps]; known: bool of the
-    same shape, whether any series had a value."""
-    distinct, place = np.unique(columns, return_inverse=True)
+    """Evaluate some columns of a table and fold them into their rows. begun: bool[rows], which have a value or more
+    already; plan: the distinct columns, and the place among them of each that counts towards one of `rows`."""
+    distinct, place = plan
     samples = table.samples.take(distinct)
     values, found = window.apply(leaf.fn, samples, Windows.over(samples.times_ms, ends, leaf.window_ms))
-    fold, blank = _FOLD[leaf.agg]
-    if not found.all():
-        values = np.where(found, values, blank)
     order = np.argsort(rows, kind="stable")
     rows, place = rows[order], place[order]
     starts = np.flatnonzero(np.diff(rows, prepend=-1))
     values, found = values.T[place], found.T[place]
+    if len(starts) < len(rows):
+        values, found = _fold(leaf.agg, values, found, starts)
+        rows = rows[starts]
+    again = begun[rows]
+    if again.any():
+        both = np.repeat(rows[again], 2)
+        pairs = np.empty((len(both), values.shape[1])), np.empty((len(both), values.shape[1]), dtype=bool)
+        for pair, old, new in zip(pairs, (sums.values, sums.found), (values, found), strict=True):
+            pair[0::2], pair[1::2] = old[rows[again]], new[again]
+        values[again], found[again] = _fold(leaf.agg, *pairs, np.arange(0, len(both), 2))
+    begun[rows] = True
+    sums.values[rows] = values if found.all() else np.where(found, values, np.nan)
+    sums.found[rows] = found
+
+
+def _fold(agg: Aggregation, values: np.ndarray, found: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Series of one row, which stand together from each of `starts` on, as one: float64 and bool[starts, steps]."""
+    fold, blank = _FOLD[agg]
+    if not found.all():
+        values = np.where(found, values, blank)
     with np.errstate(invalid="ignore"):
-        if len(starts) < len(rows):
-            values = fold.reduceat(values, starts, axis=0)
-            found = np.logical_or.reduceat(found, starts, axis=0)
-            rows = rows[starts]
-        sums[rows] = fold(sums[rows], values)
-    known[rows] |= found
+        return fold.reduceat(values, starts, axis=0), np.logical_or.reduceat(found, starts, axis=0)
 
 
 def info_series(tables: Sequence[Table], name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:

@@ -79,7 +79,7 @@ class Layout:
         known = self._keyed.get((token, by))
         if known is None:
             index: dict[tuple[str | None, ...], int] = {}
-            each = [index.setdefault(tuple(self.labels[c].get(label) for label in by), len(index)) for c in columns]
+            each = [index.setdefault(tuple(map(self.labels[c].get, by)), len(index)) for c in columns]
             known = self._keyed[(token, by)] = ([_Partial.of(part) for part in index], np.array(each, dtype=np.int64))
         partial, key_of_column = known
         base = tuple([target.get(label, "") for label in by])
@@ -117,7 +117,7 @@ def join(blocks: Iterable[Block]) -> list[Table]:
 def _layout(block: Block, known: list[Layout]) -> Layout:
     """The layout of a block; targets scraped alike get the very same one. known: those met so far, added to."""
     for layout in known[-LAYOUTS_COMPARED:]:
-        if layout.names == block.names and layout.labels == block.labels:
+        if layout.labels is block.labels or (layout.names == block.names and layout.labels == block.labels):
             return layout
     known.append(Layout(block.names, block.labels))
     return known[-1]
