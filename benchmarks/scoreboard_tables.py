@@ -16,8 +16,9 @@ RANKS: tuple[Rank, ...] = ("P", "P+", "L", "X")
 
 @dataclass
 class Outcome:
-    """One incident or control. found: ids, best first; sure: the certainty of each; detected: minutes after the onset,
-    NaN where never; scrape: s between scrapes."""
+    """One incident or control. found: ids, best first; sure: the certainty of each; drivers: the workload driver that
+    stands as the change of each; root: what stands first by design where the cause is a driver or another reading of
+    the same harm; detected: minutes after the onset, NaN where never; scrape: s between scrapes."""
 
     kind: str
     seed: int
@@ -34,16 +35,34 @@ class Outcome:
     where: str = ""
     group: str = "cause"
     not_visible: bool = False
+    root: str | None = None
+    drivers: list[str | None] = field(default_factory=list)
+
+    @property
+    def expected(self) -> tuple[str, ...]:
+        """What may come first by the label, the preferred one first."""
+        return tuple(dict.fromkeys(i for i in (self.root, self.cause, *self.accepts) if i is not None))
+
+    def named(self, within: int | None = None) -> bool:
+        """Whether the cause is among the findings (the first so many), or is a driver and stands as the change of one
+        that the label accepts."""
+        behind = (d for i, d in zip(self.found[:within], self.drivers[:within], strict=True) if i in self.expected)
+        return self.cause in self.found[:within] or self.cause in behind
+
+    @property
+    def said(self) -> list[str]:
+        """Every cause that the answer claims: its findings and the drivers behind them."""
+        return [*self.found, *(d for d in self.drivers if d is not None)]
 
     @property
     def first_right(self) -> bool:
-        """The first finding is the cause."""
-        return self.found[:1] == [self.cause]
+        """The first finding is one that the label accepts."""
+        return bool(self.found) and self.found[0] in self.expected
 
     @property
-    def first_accepted(self) -> bool:
-        """The first finding is the cause or one that its label accepts."""
-        return bool(self.found) and (self.found[0] == self.cause or self.found[0] in self.accepts)
+    def first_preferred(self) -> bool:
+        """The first finding is the one that the label prefers, and the cause is named."""
+        return self.found[:1] == list(self.expected[:1]) and self.named()
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -66,15 +85,15 @@ def tail(values: Iterable[float], form: str = "{:.0f}") -> str:
 
 
 def precision(everything: Sequence[Outcome]) -> dict[str, float]:
-    """Of the findings with an id, the share that is right, over incidents and controls together."""
-    named = Counter(i for o in everything for i in o.found)
-    right = Counter(i for o in everything for i in o.found if i == o.cause or i in o.accepts)
+    """Of the findings and drivers with an id, the share that the label accepts, over incidents and controls."""
+    named = Counter(i for o in everything for i in o.said)
+    right = Counter(i for o in everything for i in o.said if i in o.expected)
     return {cause: right[cause] / count for cause, count in named.items()}
 
 
 def f1(own: Sequence[Outcome], exact: float) -> float:
     """The harmonic mean of recall and precision. own: harmful incidents of one cause."""
-    recall = sum(o.cause in o.found for o in own) / max(len(own), 1)
+    recall = sum(o.named() for o in own) / max(len(own), 1)
     return 2 * recall * exact / (recall + exact) if recall + exact else 0.0
 
 
@@ -97,34 +116,34 @@ def ranks_table(outcomes: Sequence[Outcome], catalogue: Catalogue) -> list[str]:
         bold = sum(
             CERTAINTIES.index(c) > limit for o in own for i, c in zip(o.found, o.sure, strict=True) if i in chosen
         )
-        seen = [o for o in own if o.cause in o.found]
+        seen = [o for o in own if o.named()]
         rows.append(
             [
                 " and ".join(names),
                 str(len(kinds)),
                 str(len(own)),
                 share(sum(o.first_right for o in own), len(own)),
-                share(sum(o.first_accepted for o in own), len(own)),
-                share(sum(o.cause in o.found[:3] for o in own), len(own)),
+                share(sum(o.first_preferred for o in own), len(own)),
+                share(sum(o.named(3) for o in own), len(own)),
                 f"{np.mean(scores):.2f}" if scores else "-",
                 share(sum(o.scope == 1.0 for o in seen), len(seen)),
                 middle((abs(o.onset_error) / o.scrape for o in own), "{:.1f}"),
                 str(bold),
             ]
         )
-    head = ["rank", "causes", "incidents", "top-1", "top-1 or accepted", "in the top 3", "macro-F1", "scope exact"]
+    head = ["rank", "causes", "incidents", "top-1", "preferred first", "in the top 3", "macro-F1", "scope exact"]
     return table([*head, "onset error, scrapes", "surer than the rank allows"], rows)
 
 
 def _cause_row(name: str, own: Sequence[Outcome], exact: float | None) -> list[str]:
     bad, mild = visible(own), [o for o in own if not o.harmful]
-    seen = [o for o in bad if o.cause in o.found]
+    seen = [o for o in bad if o.named()]
     return [
         name,
         str(len(bad)),
         share(len(seen), len(bad)),
         share(sum(o.first_right for o in bad), len(bad)),
-        share(sum(o.first_accepted for o in bad), len(bad)),
+        share(sum(o.first_preferred for o in bad), len(bad)),
         "-" if exact is None else f"{exact:.2f}",
         middle((o.scope for o in seen), "{:.2f}"),
         share(sum(o.scope == 1.0 for o in seen), len(seen)),
@@ -145,10 +164,10 @@ def causes_table(outcomes: Sequence[Outcome], kinds: Iterable[str]) -> list[str]
         own = [o for o in incidents if o.kind == cause]
         if own:
             rows.append(_cause_row(f"`{cause}`", own, exact.get(cause)))
-    named = [i for o in outcomes if o.group != "pair" for i in o.found]
-    right = sum(i == o.cause or i in o.accepts for o in outcomes if o.group != "pair" for i in o.found)
+    named = [i for o in outcomes if o.group != "pair" for i in o.said]
+    right = sum(i in o.expected for o in outcomes if o.group != "pair" for i in o.said)
     rows.append(_cause_row("**all**", incidents, right / max(len(named), 1)))
-    head = ["cause", "incidents", "recall", "top-1", "top-1 or accepted", "precision", "scope (median overlap)"]
+    head = ["cause", "incidents", "recall", "top-1", "preferred first", "precision", "scope (median overlap)"]
     head += ["scope exact", "onset error, s", "in scrapes", "detected after, min", "p90, min", "spoke on harmless"]
     return table(head, rows)
 
@@ -187,12 +206,12 @@ def pairs_table(outcomes: Sequence[Outcome], catalogue: Catalogue) -> list[str]:
         of_a, of_b = by_kind.get(a, {}), by_kind.get(b, {})
         for seed in of_a.keys() & of_b.keys():
             met += 1
-            both += of_a[seed].first_accepted and of_b[seed].first_accepted
-        taken_a = sum(o.found[:1] == [b] and b not in o.accepts for o in of_a.values())
-        taken_b = sum(o.found[:1] == [a] and a not in o.accepts for o in of_b.values())
+            both += of_a[seed].first_right and of_b[seed].first_right
+        taken_a = sum(o.found[:1] == [b] and b not in o.expected for o in of_a.values())
+        taken_b = sum(o.found[:1] == [a] and a not in o.expected for o in of_b.values())
         if taken_a or taken_b:
             rows.append([f"`{a}`", f"`{b}`", f"{taken_a}/{len(of_a)}", f"{taken_b}/{len(of_b)}"])
-    said = f"{met} draws of {len(look_alikes(catalogue))} pairs, both incidents called right (or as their label"
+    said = f"{met} draws of {len(look_alikes(catalogue))} pairs, both incidents called right (as their label"
     said += f" accepts): {share(both, met)}. Taken for each other:"
     return [said, "", *table(["A", "B", "A called B", "B called A"], rows or [["-", "-", "-", "-"]])]
 
@@ -212,10 +231,11 @@ def together_table(pairs: Sequence[Outcome], kinds: Iterable[str]) -> list[str]:
 
 
 def missed_list(incidents: Sequence[Outcome]) -> list[str]:
-    """Every harmful incident whose first finding is neither its cause nor accepted."""
+    """Every harmful incident whose first finding its label does not accept, or of which the cause is not named."""
     lines = []
     for o in visible(incidents):
-        if not o.first_accepted:
-            called = ", ".join(f"`{i}`" for i in o.found) or "nothing found"
+        if not o.first_right or not o.named():
+            behind = [f" (driver `{d}`)" if d else "" for d in o.drivers]
+            called = ", ".join(f"`{i}`{d}" for i, d in zip(o.found, behind, strict=True)) or "nothing found"
             lines.append(f"- `{o.kind}` seed {o.seed} ({o.where}): {called}")
     return [*(lines or ["- none"]), ""]

@@ -186,9 +186,10 @@ class FindingMaker:
                 and at - self._near(event) <= event.at <= at + self.context.clock.scrape_seconds
             ):
                 return Change(stamp(event.at), event.kind, event.entity, event.detail)
-        for driver in cause.drivers:
+        for driver in _upstream(cause.drivers):
             detail = f"{driver.recipe.title}: {driver.best.evidence[0].outcome.text}"
-            return Change(stamp(self.context.view.time_at(driver.onset)), "workload", driver.best.unit.name, detail)
+            began = stamp(self.context.view.time_at(driver.onset))
+            return Change(began, "workload", driver.best.unit.name, detail, driver.recipe.id)
         if cause.best.from_start:
             return None
         for match in cause.matches:
@@ -232,6 +233,12 @@ class FindingMaker:
                     NotJudged(name, missing, "; ".join(str(w) for w in ways) or "no exporter in the source supplies it")
                 )
         return found
+
+
+def _upstream(drivers: Sequence[Cause]) -> list[Cause]:
+    """Drivers with those last that another of them brings about: longer prompts before the queue that they make."""
+    brought = {effect for driver in drivers for effect in driver.recipe.effects}
+    return sorted(drivers, key=lambda driver: driver.recipe.id in brought)
 
 
 def _leaves(piece: Evidence) -> list[Outcome]:

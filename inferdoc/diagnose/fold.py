@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from inferdoc.catalogue.recipe import Recipe, Severity
+from inferdoc.catalogue.recipe import Kind, Recipe, Severity
 from inferdoc.diagnose.match import Match
 from inferdoc.fleet.members import Pool
 
@@ -13,6 +13,8 @@ KIND_ORDER = {"hardware": 0, "process": 1, "local": 2, "driver": 3, "unexplained
 CERTAINTY = {"proven": 1.0, "likely": 0.8, "possible": 0.5}
 SEVERITY = {"critical": 1.0, "warning": 0.7, "info": 0.2}
 
+ARRIVALS = "arrival_rate"
+"""Evidence that no limit of an engine brings about: more requests come."""
 WIDE_SCOPES = {"pool", "fleet", "tenant"}
 
 
@@ -83,13 +85,17 @@ def fold(causes: Sequence[Cause], recipes: Mapping[str, Recipe], slack: int) -> 
 
     An effect begins no earlier than its cause (minus `slack` steps), serves the same model and touches the same pods,
     or is reached through the pool or the other role. A workload driver is a root only where nothing local explains most
-    of the pods it hurts.
+    of the pods it hurts; it is an effect of a local limit only where no more requests arrive than before.
     """
     downstream = {cause.recipe.id: reach(cause.recipe.id, recipes) for cause in causes}
     order = sorted(causes, key=lambda c: (KIND_ORDER[c.recipe.kind], c.onset, -CERTAINTY[c.best.certainty]))
     roots: list[Cause] = []
     for cause in order:
         if cause.recipe.kind == "unexplained" and any(_covers(root, cause) for root in roots):
+            continue
+        outside = _local_host(roots, cause, ("local",)) if _comes_from_outside(cause) else None
+        if outside is not None:
+            outside.drivers.append(cause)
             continue
         parent = next((r for r in roots if _explains(r, cause, downstream, slack)), None)
         if parent is not None:
@@ -118,13 +124,26 @@ def _adopt(parent: Cause, child: Cause) -> None:
     child.effects = []
 
 
-def _local_host(roots: Sequence[Cause], driver: Cause) -> Cause | None:
+def _comes_from_outside(cause: Cause) -> bool:
+    """Whether a workload driver shows on most of its pods what no engine does to itself. A pod that is lost sends its
+    share to the others, so this speaks against local limits only."""
+    arrive = sum(any(e.outcome.signal == ARRIVALS for e in m.evidence) for m in cause.matches)
+    return cause.recipe.kind == "driver" and 2 * arrive > len(cause.matches)
+
+
+def _local_host(
+    roots: Sequence[Cause], driver: Cause, kinds: Sequence[Kind] = ("local", "hardware", "process")
+) -> Cause | None:
     """The local root under which a workload driver is a mere change: it holds on most of the driver's pods."""
     for root in roots:
-        local = root.recipe.kind in ("local", "hardware", "process")
-        if local and _same_family(root, driver) and len(root.pods & driver.pods) * 2 >= len(driver.pods):
+        if root.recipe.kind in kinds and _same_family(root, driver) and _holds_on_most(root, driver):
             return root
     return None
+
+
+def _holds_on_most(root: Cause, driver: Cause) -> bool:
+    """Whether a cause holds on at least half of the pods that a workload driver hurts."""
+    return len(root.pods & driver.pods) * 2 >= len(driver.pods)
 
 
 def _same_family(a: Cause, b: Cause) -> bool:
@@ -141,6 +160,8 @@ def _explains(a: Cause, b: Cause, downstream: Mapping[str, set[str]], slack: int
     """Whether b is an effect of a. Between pods only direct effects count: those of a lost process on its like, and
     those of one role on the other. In a circle that begins at one time a direct effect outweighs a remote one."""
     if a.recipe.kind == "telemetry" or a.onset > b.onset + slack or not _same_family(a, b):
+        return False
+    if a.recipe.kind == "local" and b.recipe.kind == "driver" and not _holds_on_most(a, b):
         return False
     if _touch(a, b):
         together = abs(a.onset - b.onset) <= slack

@@ -94,10 +94,13 @@ class StageReached(msgspec.Struct):
 
 
 class Change(msgspec.Struct):
+    """cause: the id of the workload driver that the change is, where a recipe knows it."""
+
     at: str
     kind: str
     entity: str
     detail: str
+    cause: str | None = None
 
 
 class RuledOut(msgspec.Struct):

@@ -46,7 +46,7 @@ class Played:
         if any(f.id == self.fault for f in self.answer.findings):
             return "finding"
         change = self.answer.findings[0].change
-        return "change" if change is not None and change.detail.startswith(f"{self.title}:") else None
+        return "change" if change is not None and change.cause == self.fault else None
 
     @property
     def good(self) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from inferdoc.diagnose.context import Outcome
 from inferdoc.diagnose.fold import Cause, fold, group, reach, score
-from inferdoc.diagnose.match import Match
+from inferdoc.diagnose.match import Evidence, Match
 from inferdoc.diagnose.view import Unit
 from inferdoc.fleet.members import Member, Pool
 from tests.diagnose.frames import catalogue, recipe
@@ -133,6 +134,37 @@ def test_more_demand_on_many_pods_is_not_explained_by_one_of_them():
     assert len(folded(everywhere, cause_of(A))) == 2
     half = cause_of(DRIVER, *(match(DRIVER, pod=f"p{i}") for i in range(2)))
     assert folded(half, cause_of(A)) == [("a", [], ["driver"])]
+
+
+FULL = recipe("full", effects=("crowd",))
+CROWD = recipe("crowd", kind="driver", scope="pool")
+FAULTY = recipe("faulty", kind="hardware", effects=("crowd",))
+CROWDED = {r.id: r for r in (FULL, CROWD, FAULTY)}
+
+
+def arriving(*pods: str) -> list[Match]:
+    more = Outcome(True, "more requests arrive", "arrival_rate", "p")
+    found = [match(CROWD, onset=45, pod=pod) for pod in pods]
+    for one in found:
+        one.evidence.append(Evidence("support", more))
+    return found
+
+
+def test_more_arrivals_drive_a_limit_even_where_its_queue_could_be_its_effect():
+    alone = cause_of(CROWD, match(CROWD, onset=45))
+    assert shape(fold([cause_of(FULL), alone], CROWDED, SLACK)) == [("full", ["crowd"], [])]
+    pushed = cause_of(CROWD, *arriving("p0"))
+    assert shape(fold([cause_of(FULL), pushed], CROWDED, SLACK)) == [("full", [], ["crowd"])]
+
+
+def test_more_arrivals_are_the_effect_of_a_slower_machine_whose_work_its_like_take_over():
+    pushed = cause_of(CROWD, *arriving("p0"))
+    assert shape(fold([cause_of(FAULTY), pushed], CROWDED, SLACK)) == [("faulty", ["crowd"], [])]
+
+
+def test_a_limit_on_one_pod_explains_no_queue_on_three():
+    wide = cause_of(CROWD, *arriving("p0", "p1", "p2"))
+    assert len(fold([cause_of(FULL), wide], CROWDED, SLACK)) == 2
 
 
 def test_hardware_before_what_it_causes():

@@ -1,4 +1,4 @@
-"""How causes are drawn: lengths of prompts and answers, what they hold of the KV cache, and drafts."""
+"""How causes are drawn: what contexts hold of the KV cache, and drafts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from inferdoc.simulate.pod import step_time
 from inferdoc.simulate.scenario import Length, Prefixes, Stream
 
 replace = msgspec.structs.replace
-LENGTHENED = ("long-prefill-interference", "demand-beyond-capacity", "kv-capacity-bound", "kv-preemption-thrash")
-"""What longer prompts or answers lead to: where one of these explains the harm, the driver stands as its change."""
 
 
 def oversized(d: Draw) -> None:
@@ -64,21 +62,6 @@ def offload(d: Draw) -> None:
     d.hit = d.names()
 
 
-def longer_prompts(d: Draw) -> None:
-    d.pool()
-    d.traffic = [d.chat(d.between(0.35, 0.5))]
-    d.fault("traffic", prompt=d.strong(1.5, 4.0))
-    d.hit, d.accepts = d.names(), (*LENGTHENED, "prefill-compute-bound", "decode-batch-saturation")
-
-
-def endless_answers(d: Draw) -> None:
-    """A lost stop token: most answers run to a limit that lies several times above their former length."""
-    d.pool()
-    d.traffic = [d.chat(d.between(0.3, 0.5))]
-    d.fault("traffic", output=d.strong(2.0, 6.0), stop_share=d.strong(0.4, 0.05))
-    d.hit, d.accepts = d.names(), (*LENGTHENED, "batch-cap-reached", "decode-batch-saturation")
-
-
 def too_full_for_drafts(d: Draw) -> None:
     """The batch grows from where memory sets the pace to where computing does."""
     draft = int(d.rng.integers(3, 6))
@@ -115,8 +98,6 @@ CAUSES: dict[str, Recipe] = {
     "kv-oversized-request": oversized,
     "kv-pool-shrunk": shrunk,
     "kv-offload-slow": offload,
-    "prompt-growth": longer_prompts,
-    "runaway-generation": endless_answers,
     "spec-overhead-at-saturation": too_full_for_drafts,
     "spec-grammar-collapse": structured,
 }

@@ -94,7 +94,8 @@ def prefill_bound(d: Draw) -> None:
     d.traffic = [d.chat(0.3)]
     prompt = Length(d.spread(3000, 7000), 0.3, max=16000)
     output = Length(d.spread(10, 40), 0.3, max=100)
-    flags(d, max_seqs=64)
+    # No more at once than the KV cache holds with room to spare, which would be another limit.
+    flags(d, max_seqs=max(4, min(64, int(0.6 * kv_tokens(d.pools[0]) / (prompt.mean() + output.mean())))))
     stream = replace(d.traffic[0], prompt=prompt, output=output)
     rate = pod_rate(d.pools[0], stream)
     d.traffic = [replace(stream, rate=rate * d.pools[0].pods * d.between(0.3, 0.45))]

@@ -16,14 +16,6 @@ def retry_storm(d: Draw) -> None:
     d.hit, d.accepts = d.names(), ("demand-beyond-capacity",)
 
 
-def demand(d: Draw) -> None:
-    d.pool()
-    d.traffic = [d.chat(d.between(0.35, 0.6))]
-    d.fault("traffic", rate=d.strong(1.6, 4.0))
-    # The batch is cut to keep the simulation small, so the limit on it is often what binds first.
-    d.hit, d.accepts = d.names(), ("batch-cap-reached",)
-
-
 def absent(d: Draw) -> None:
     d.pool()
     d.traffic = [d.chat(d.between(0.2, 0.5))]
@@ -59,7 +51,6 @@ def artifact(d: Draw) -> None:
 
 CAUSES: dict[str, Recipe] = {
     "client-retry-storm": retry_storm,
-    "demand-beyond-capacity": demand,
     "metric-absent-or-renamed": absent,
     "routing-imbalance": imbalance,
     "telemetry-artifact": artifact,

@@ -1,0 +1,60 @@
+"""How the scoreboard counts an answer: by the labels, drivers of the workload as findings or as changes."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.scoreboard_tables import Outcome, f1, missed_list, precision
+from inferdoc.simulate.generator import draw
+from inferdoc.simulate.incidents import CAUSES
+
+
+def outcome(found: list[str], drivers: list[str | None] | None = None, **fields: object) -> Outcome:
+    """A driver whose label prefers the local limit that it meets."""
+    given = {"cause": "demand", "accepts": ("other-limit",), "root": "limit", "harmful": True, **fields}
+    behind = drivers or [None] * len(found)
+    return Outcome("demand", 1, found=found, hours=0.3, drivers=behind, **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("found", "drivers", "right", "preferred", "named"),
+    [
+        (["limit"], ["demand"], True, True, True),
+        (["limit"], [None], True, False, False),
+        (["demand"], [None], True, False, True),
+        (["other-limit"], ["demand"], True, False, True),
+        (["slow-gpu"], ["demand"], False, False, False),
+        (["slow-gpu", "limit"], [None, "demand"], False, False, True),
+        ([], [], False, False, False),
+    ],
+)
+def test_a_driver_is_named_as_a_finding_or_as_the_change_of_one_that_is_right(found, drivers, right, preferred, named):
+    answer = outcome(found, drivers)
+    assert (answer.first_right, answer.first_preferred, answer.named()) == (right, preferred, named)
+
+
+def test_without_a_root_the_cause_itself_is_preferred():
+    assert outcome(["demand"], root=None).first_preferred
+    assert not outcome(["other-limit"], ["demand"], root=None).first_preferred
+
+
+def test_only_the_first_three_findings_count_as_the_top_three():
+    late = outcome(["a", "b", "c", "limit"], [None, None, None, "demand"])
+    assert late.named() and not late.named(3)
+
+
+def test_what_a_label_accepts_is_no_false_finding_and_a_wrong_driver_is_one():
+    right, wrong = outcome(["limit"], ["demand"]), outcome(["slow-gpu"], ["prompts"])
+    assert precision([right, wrong]) == {"limit": 1.0, "demand": 1.0, "slow-gpu": 0.0, "prompts": 0.0}
+
+
+def test_the_limit_alone_is_no_hit_of_its_driver():
+    hit, miss = outcome(["limit"], ["demand"]), outcome(["limit"])
+    assert f1([hit, miss], 1.0) == pytest.approx(2 * 0.5 / 1.5)
+    assert len(missed_list([hit, miss])) == 2, "one line and the empty one behind it"
+
+
+def test_both_shapes_of_a_driver_are_drawn():
+    for cause in ("demand-beyond-capacity", "prompt-growth", "runaway-generation"):
+        roots = {draw(cause, seed, CAUSES).expect.root for seed in range(20)}
+        assert None in roots and len(roots) > 1, cause
