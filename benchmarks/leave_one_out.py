@@ -24,9 +24,9 @@ from scoreboard import HARM, LOSS, growth
 from inferdoc import diagnose, open_source
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.catalogue.recipe import Recipe
-from inferdoc.diagnose.anomaly import CONSEQUENCES
 from inferdoc.diagnose.api import Options
 from inferdoc.diagnose.conditions import signals_of
+from inferdoc.diagnose.quantities import HURT, place
 from inferdoc.simulate.generator import draw
 from inferdoc.simulate.incidents import CAUSES
 from inferdoc.simulate.output import write_store
@@ -78,7 +78,7 @@ def without(catalogue: Catalogue, cause: str) -> Catalogue:
 def mechanism_signals(recipe: Recipe) -> list[str]:
     """What the symptoms and the support of a recipe look at, consequences left out."""
     names = [name for c in (*recipe.symptoms, *recipe.support, *recipe.proof) for name in signals_of(c)]
-    return [name for name in dict.fromkeys(names) if name.split("_")[0] not in CONSEQUENCES]
+    return [name for name in dict.fromkeys(names) if place(name) != HURT]
 
 
 def run(task: tuple[str, int]) -> Answer:

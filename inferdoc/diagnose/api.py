@@ -224,7 +224,7 @@ def _judge_frame(
     judgement = judge(context, catalogue.recipes)
     aliases = Aliases(catalogue.exporters.values())
     rhythm = take_out_rhythm(source, context, judgement.roots, catalogue.signals, aliases, options.match)
-    _rank_unexplained(context, judgement)
+    _rank_unexplained(source, context, judgement, aliases, options)
     events = find_events(context, scrapes, catalogue.markers, infos) + (rhythm.events if rhythm else [])
     traits = traits_of(view, scrapes, catalogue.markers, infos)
     maker = FindingMaker(
@@ -264,13 +264,19 @@ def _judge_frame(
     return answer
 
 
-def _rank_unexplained(context: Context, judgement: Judgement) -> None:
+def _rank_unexplained(
+    source: Source, context: Context, judgement: Judgement, aliases: Aliases, options: Options
+) -> None:
     """Harm without a known cause gets the most unusual signals as its support."""
-    for root in judgement.roots:
-        if root.recipe.kind == "unexplained":
-            from inferdoc.diagnose.anomaly import unusual
+    odd = [root for root in judgement.roots if root.recipe.kind == "unexplained"]
+    if odd:
+        from inferdoc.diagnose.anomaly import unusual
+        from inferdoc.diagnose.witnesses import earlier_days, read_rest
 
-            root.best.evidence += [Evidence("support", outcome) for outcome in unusual(context, root)]
+        read_rest(source, context, aliases, options.match)
+        earlier = earlier_days(source, context, aliases, options.match, options.assignments)
+        for root in odd:
+            root.best.evidence += [Evidence("support", outcome) for outcome in unusual(context, root, earlier)]
 
 
 def _baseline(judgement: Judgement, grid: Grid, lead: Grid | None) -> Baseline:

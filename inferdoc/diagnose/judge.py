@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from inferdoc.catalogue.recipe import Recipe
+from inferdoc.catalogue.signal import WIDE
 from inferdoc.diagnose.context import Context
 from inferdoc.diagnose.fold import Cause, fold, group
 from inferdoc.diagnose.match import Match, Verdict, judge_recipe
@@ -37,7 +38,25 @@ def judge(context: Context, recipes: Mapping[str, Recipe]) -> Judgement:
     sizes: dict[Pool, int] = {}
     for member in context.view.fleet.members:
         sizes[member.pool] = sizes.get(member.pool, 0) + 1
-    return Judgement(fold(group(lasting, sizes), recipes, context.clock.window_steps), verdicts)
+    return Judgement(fold(group(_nearest(lasting, context), sizes), recipes, context.clock.window_steps), verdicts)
+
+
+def _nearest(matches: list[Match], context: Context) -> list[Match]:
+    """Harm without a known cause that shows above the pods (at a router) speaks for every pod of a model. Where some of
+    them are hurt themselves, they are the place of it; else the pool that the router sends to first."""
+    odd = [m for m in matches if m.recipe.kind == "unexplained"]
+    above = [m for m in odd if all(_is_wide(e.outcome.signal, context) for e in m.evidence if e.role == "harm")]
+    hurt = {m.unit.member.pool.family for m in odd if m not in above}
+    first = {m.unit.member.pool.family: m.unit.member.pool for m in reversed(above)}
+    dropped = [
+        m for m in above if m.unit.member.pool.family in hurt or m.unit.member.pool != first[m.unit.member.pool.family]
+    ]
+    return [m for m in matches if m not in dropped]
+
+
+def _is_wide(signal: str, context: Context) -> bool:
+    known = context.signals.get(signal)
+    return known is not None and known.level in WIDE
 
 
 def _recovered(match: Match, context: Context) -> bool:
@@ -47,6 +66,8 @@ def _recovered(match: Match, context: Context) -> bool:
         return False
     up = context.view.get(match.unit, "target_up")
     if up is None or not (np.nan_to_num(up.values[match.last + 1 :]) > 0).any():
+        return False
+    if not (up.values[match.onset : match.last + 1] < 0.5).any():  # it hurt otherwise
         return False
     tier = context.tiers.tiers.get(match.unit.member.tier) or context.tiers.tiers["unknown"]
     return (match.last - match.onset) * context.view.step_seconds <= tier.cold_start_s.value

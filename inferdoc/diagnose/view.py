@@ -103,6 +103,13 @@ class View:
             found = rows[unit] = self._find(unit, signal)
             return found
 
+    def add(self, signals: Mapping[str, SignalMatrix]) -> None:
+        """Put signals into the frame that were not there."""
+        self.frame.signals |= signals
+        for kept in (self._rows, self._index, self._stacks, self._gpus):
+            for name in signals:
+                kept.pop(name, None)
+
     def stack(self, signal: str) -> tuple[list[Unit], np.ndarray]:
         """The units that have a signal, and its values: float64[units, T]."""
         if signal not in self._stacks:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inferdoc.diagnose.anomaly import LEAST_MOVED, MOST_NAMED, unusual
+from inferdoc.diagnose.anomaly import LEAST_MOVED, MOST_NAMED, _some, unusual
 from inferdoc.diagnose.judge import judge
 from tests.diagnose.frames import CALM, N, catalogue, declared, recipe, scene, step, unit_of, when, wobble
 
@@ -92,6 +92,42 @@ def test_one_quantity_is_named_once_under_its_plain_name():
     assert "kv_usage_mean" not in [o.signal for o in ranked(rows)]
 
 
+def test_one_gpu_that_leaves_the_others_is_a_mechanism_and_is_told_beside_them():
+    """All GPUs of the fleet work harder; one of them less than those beside it."""
+    busy = {f"{p}#{g}": wobble(step(0.3, 0.6), 0.02, seed=9 * int(p[1]) + g) for p in PODS for g in range(4)}
+    busy["p0#2"] = wobble(step(0.3, 0.12), 0.02, seed=77)
+    rows = {
+        "itl_mean": slow("p0"),
+        "tensor_active": busy,
+        "running": {p: wobble(step(8, 30) if p == "p0" else np.full(N, 8.0), seed=3) for p in PODS},
+    }
+    first = ranked(rows)[0]
+    assert (first.signal, first.entity) == ("tensor_active", "p0 gpu 2")
+    assert "against" in first.text and first.observed < first.baseline
+
+
+def test_what_a_router_says_is_not_taken_off_because_it_says_it_of_all():
+    rows = {
+        "itl_mean": slow("p0"),
+        "router_stale_endpoints": {"p0": step(0, 3)},
+    }
+    assert ranked(rows)[0].signal == "router_stale_endpoints"
+
+
+def test_a_first_move_of_what_never_moved_is_as_odd_as_any():
+    rows = {
+        "itl_mean": slow("p0"),
+        "target_up": {p: step(1, 0) if p == "p0" else np.ones(N) for p in PODS},
+        "speed": {p: wobble(step(100, 80) if p == "p0" else np.full(N, 100.0), seed=7 + i) for i, p in enumerate(PODS)},
+    }
+    assert ranked(rows)[0].signal == "target_up"
+
+
+def test_a_large_pool_is_looked_at_through_a_sample():
+    assert _some(list(range(5)), 8) == list(range(5))
+    assert _some(list(range(512)), 4) == [0, 170, 340, 511]
+
+
 def test_too_little_calm_ranks_nothing():
     context = scene({"itl_mean": slow("p0"), "speed": dict.fromkeys(PODS, QUIET)})
     (root,) = judge(context, {HURT.id: HURT}).roots
@@ -120,7 +156,7 @@ def test_an_explained_cause_never_loads_scikit_learn(tmp_path):
 
 @pytest.mark.parametrize(
     ("recording", "own"),
-    [("spec-acceptance-decay", "spec_acceptance_"), ("prefix-unstable-prompt", "prompt_computed_share")],
+    [("spec-acceptance-decay", "spec_acceptance_"), ("prefix-unstable-prompt", "prefix_hit")],
 )
 def test_a_real_incident_without_its_recipe(tmp_path, recording, own):
     """Of a cause that nobody wrote down: nothing known fits, and its own signal is among the first three."""
