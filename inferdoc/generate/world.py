@@ -4,6 +4,7 @@ signal then has. The rules see only the raw series; the values here say what the
 from __future__ import annotations
 
 import ast
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,11 +12,13 @@ from functools import lru_cache
 from typing import Literal
 
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.catalogue.signal import Reading, Term
+from inferdoc.catalogue.signal import Reading
 from inferdoc.diagnose.conditions.render import ENGINE_SIGN, Rendering
 from inferdoc.errors import InferdocError
 from inferdoc.source import formula
+from inferdoc.source.matching import matches
 from inferdoc.source.plan import Operand, buckets, operand, sum_over_count
+from inferdoc.source.reads import Matcher
 
 Phase = Literal["calm", "fault", "swing"]
 PHASES: tuple[Phase, Phase] = ("calm", "fault")
@@ -28,6 +31,12 @@ SUM_PER_SECOND = 50.0
 GAUGE = 1.0
 WINDOW_SECONDS = 300.0
 SIZES: tuple[float, ...] = (0.0, *(10.0 ** (exponent / 2) for exponent in range(-16, 25)))
+ARITHMETIC: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
 NARROW = 0.9
 """Observations of a histogram lie between this share of the quantile asked for and a little beyond it."""
 
@@ -64,41 +73,30 @@ class World:
         if reading.info:
             self.raw.setdefault((reading.info, (("max_lora", "4"),)), Raw("info", 1.0, 1.0))
         elif reading.quantile:
-            key = self._key(buckets(reading, level))
-            self.raw.setdefault(key, Raw("histogram", 1.0, 1.0, q=reading.q or 0.5))
-            self._counter(Operand(f"{reading.quantile}_count", "increase", (), buckets(reading, level).match, "sum"))
-        elif reading.mean:
-            for part in sum_over_count(reading, level):
-                self._counter(part)
+            cells = buckets(reading, level)
+            self.raw.setdefault(_key(cells), Raw("histogram", 1.0, 1.0, q=reading.q or 0.5))
+            self._counter(Operand(f"{reading.quantile}_count", "increase", (), cells.match, "sum"))
         else:
-            for term in _terms(reading):
-                single = operand(term, level)
-                if single is None:
-                    self.add(str(term.signal))
+            for part in _parts(self.catalogue, signal).values():
+                if isinstance(part, str):
+                    self.add(part)
                 else:
-                    self._counter(single)
+                    self._counter(part)
         if any(name == "up" for name, _ in self.raw):
             self.raw.setdefault((ENGINE_SIGN, ()), Raw("gauge", 4.0, 4.0))
 
     def value(self, signal: str, phase: Phase) -> float:
         """What the signal reads in a phase; raises ZeroDivisionError where a quotient has nothing below."""
-        reading = self._reading(signal)
-        level = self.catalogue.signals[signal].level
+        reading, parts = self._reading(signal), _parts(self.catalogue, signal)
         if reading.info:
             return 1.0
         if reading.quantile:
-            found = self.raw[self._key(buckets(reading, level))].at(phase)
-        elif reading.mean:
-            total, count = sum_over_count(reading, level)
-            found = self._total(total, phase) / self._total(count, phase)
-        elif reading.formula:
-            found = _evaluate(
-                formula.parse(reading.formula), lambda name: self._term(reading.terms[name], level, phase)
-            )
+            found = self.raw[_key(_operand(parts[""]))].at(phase)
+        elif reading.formula or reading.mean:
+            values = {name: self._value_of(part, phase) for name, part in parts.items()}
+            found = _arithmetic(reading.formula or "sum / count")(values)
         else:
-            single = operand(reading, level)
-            assert single is not None
-            found = self._total(single, phase)
+            found = self._value_of(parts[""], phase)
         if reading.codes:
             found = float(found in reading.codes)
         return found * reading.scale
@@ -111,30 +109,22 @@ class World:
     def counted(self, signal: str) -> Key | None:
         """The raw series whose events a share is a share of."""
         part = _counted(self.catalogue, signal)
-        return None if part is None else self._key(part)
+        return None if part is None else _key(part)
 
     def levers(self, signal: str) -> Iterator[Key]:
         """The raw series by which a signal is moved, the most direct first."""
-        reading = self._reading(signal)
-        level = self.catalogue.signals[signal].level
+        reading, parts = self._reading(signal), _parts(self.catalogue, signal)
         if reading.info:
             yield (reading.info, (("max_lora", "4"),))
-        elif reading.quantile:
-            yield self._key(buckets(reading, level))
-        elif reading.mean:
-            for part in sum_over_count(reading, level):
-                yield self._key(part)
-        elif reading.formula:
-            for name in re.findall("|".join(map(re.escape, sorted(reading.terms, reverse=True))), reading.formula):
-                single = operand(reading.terms[name], level)
-                if single is None:
-                    yield from self.levers(str(reading.terms[name].signal))
-                else:
-                    yield self._key(single)
-        else:
-            single = operand(reading, level)
-            assert single is not None
-            yield self._key(single)
+        names = list(parts)
+        if reading.formula:
+            names = re.findall("|".join(map(re.escape, sorted(reading.terms, reverse=True))), reading.formula)
+        for name in names:
+            part = parts[name]
+            if isinstance(part, str):
+                yield from self.levers(part)
+            else:
+                yield _key(part)
 
     def move(self, signal: str, phase: Phase, target: float, lever: Key) -> bool:
         """Set the lever so that the signal reads the target; whether that is possible."""
@@ -164,23 +154,19 @@ class World:
         kind: Literal["counter", "gauge"] = "counter" if counts else "gauge"
         sums = part.name.endswith("_sum")
         start = (SUM_PER_SECOND if sums else COUNTER_PER_SECOND) if counts else GAUGE
-        self.raw.setdefault(self._key(part), Raw(kind, start, start))
-
-    def _key(self, part: Operand) -> Key:
-        return part.name, tuple((label, _example(op, value)) for label, op, value in part.match)
+        self.raw.setdefault(_key(part), Raw(kind, start, start))
 
     def _total(self, part: Operand, phase: Phase) -> float:
         """The operand over all raw series that its matchers take."""
         found = [
             (0.0 if part.fn == "change" else raw.at(phase))
             for (name, labels), raw in self.raw.items()
-            if name == part.name and _matches(part, dict(labels))
+            if name == part.name and _matches(part.match, labels)
         ]
         return max(found) if part.agg == "max" else min(found) if part.agg == "min" else sum(found)
 
-    def _term(self, term: Term, level: str, phase: Phase) -> float:
-        single = operand(term, level)  # type: ignore[arg-type]
-        return self.value(str(term.signal), phase) if single is None else self._total(single, phase)
+    def _value_of(self, part: Operand | str, phase: Phase) -> float:
+        return self.value(part, phase) if isinstance(part, str) else self._total(part, phase)
 
 
 @lru_cache(maxsize=1024)
@@ -198,21 +184,55 @@ def _counted(catalogue: Catalogue, signal: str) -> Operand | None:
     return Rendering(catalogue.signals, catalogue.tiers).counted(signal)
 
 
-def _terms(reading: Reading) -> list[Term]:
+@lru_cache(maxsize=1024)
+def _parts(catalogue: Catalogue, signal: str) -> Mapping[str, Operand | str]:
+    """What the reading of a signal is made of, by the names of its formula: an operand, or the id of another signal.
+    "sum" and "count" of a mean; "" for the one operand of any other reading."""
+    reading, level = _reading(catalogue, signal), catalogue.signals[signal].level
+    if reading.info:
+        return {}
+    if reading.quantile:
+        return {"": buckets(reading, level)}
+    if reading.mean:
+        return dict(zip(("sum", "count"), sum_over_count(reading, level), strict=True))
     if reading.formula:
-        return list(reading.terms.values())
-    return [
-        Term(
-            reading.gauge,
-            reading.rate,
-            reading.increase,
-            reading.change,
-            None,
-            reading.match,
-            reading.over,
-            reading.agg,
-        )
-    ]
+        return {name: operand(term, level) or str(term.signal) for name, term in reading.terms.items()}
+    return {"": _operand(operand(reading, level))}
+
+
+def _operand(part: Operand | str | None) -> Operand:
+    assert isinstance(part, Operand)
+    return part
+
+
+@lru_cache(maxsize=1024)
+def _arithmetic(text: str) -> Callable[[Mapping[str, float]], float]:
+    """A formula as a function of the values of its names."""
+    return _function(formula.parse(text))
+
+
+def _function(node: ast.expr) -> Callable[[Mapping[str, float]], float]:
+    match node:
+        case ast.Name(id=name):
+            return lambda values: values[name]
+        case ast.Constant(value=int() | float() as value):
+            return lambda _: float(value)
+        case ast.UnaryOp(operand=inner):
+            positive = _function(inner)
+            return lambda values: -positive(values)
+        case ast.Call(func=ast.Name(id=name), args=[first, second]):
+            choose = max if name == "clamp_min" else min
+            clamped, limit = _function(first), _function(second)
+            return lambda values: choose(clamped(values), limit(values))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in ARITHMETIC:
+            one, two, combine = _function(left), _function(right), ARITHMETIC[type(op)]
+            return lambda values: combine(one(values), two(values))
+    raise InferdocError(f"not arithmetic: {ast.unparse(node)}")
+
+
+@lru_cache(maxsize=1024)
+def _key(part: Operand) -> Key:
+    return part.name, tuple((label, _example(op, value)) for label, op, value in part.match)
 
 
 def _example(op: str, value: str) -> str:
@@ -229,35 +249,9 @@ def _example(op: str, value: str) -> str:
     raise InferdocError(f"no label value comes to mind that {value!r} matches")
 
 
-def _matches(part: Operand, labels: Mapping[str, str]) -> bool:
-    tests: dict[str, Callable[[str, str], bool]] = {
-        "=": lambda have, want: have == want,
-        "!=": lambda have, want: have != want,
-        "=~": lambda have, want: bool(re.fullmatch(want, have)),
-        "!~": lambda have, want: not re.fullmatch(want, have),
-    }
-    return all(tests[op](labels.get(label, ""), value) for label, op, value in part.match)
-
-
-def _evaluate(node: ast.expr, term: Callable[[str], float]) -> float:
-    match node:
-        case ast.Name(id=name):
-            return term(name)
-        case ast.Constant(value=int() | float() as value):
-            return float(value)
-        case ast.UnaryOp(operand=inner):
-            return -_evaluate(inner, term)
-        case ast.Call(func=ast.Name(id=name), args=[first, limit]):
-            choose = max if name == "clamp_min" else min
-            return choose(_evaluate(first, term), _evaluate(limit, term))
-        case ast.BinOp(left=left, op=op, right=right):
-            a, b = _evaluate(left, term), _evaluate(right, term)
-            if isinstance(op, ast.Add):
-                return a + b
-            if isinstance(op, ast.Sub):
-                return a - b
-            return a * b if isinstance(op, ast.Mult) else a / b
-    raise InferdocError(f"not arithmetic: {ast.unparse(node)}")
+@lru_cache(maxsize=4096)
+def _matches(match: tuple[Matcher, ...], labels: tuple[tuple[str, str], ...]) -> bool:
+    return matches(dict(labels), match)
 
 
 def _root(reads: Callable[[float], float | None]) -> float | None:
