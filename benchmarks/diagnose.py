@@ -101,7 +101,9 @@ def asked_for(store: Path) -> set[str]:
 def in_a_process(kind: str, place: str) -> dict[str, float]:
     """What `measure` answers, in a process of its own."""
     command = [sys.executable, __file__, "--measure", kind, place]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{kind}: {done.stderr.strip()[-500:]}")
     found: dict[str, float] = json.loads(done.stdout)
     return found
 

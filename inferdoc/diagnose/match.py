@@ -91,7 +91,9 @@ def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
         if outcome.holds:
             reason = f"{condition.because or 'ruled out'}: {outcome.text}"
             return Verdict(recipe, unit, against=reason, had_symptoms=True)
-        if outcome.holds is None and _doubtful(outcome, context):
+        if outcome.holds is None and not outcome.missing:
+            doubts.append(f"cannot tell: {outcome.text}")
+        elif outcome.holds is None and _doubtful(outcome, context):
             doubts.append(f"cannot see {', '.join(outcome.missing)}")
     support = [o for o in (evaluate(c, inside, unit) for c in recipe.support) if o.holds]
     evidence = [Evidence("symptom", o) for o in (*symptoms, *more)]
