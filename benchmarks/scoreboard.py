@@ -43,7 +43,7 @@ from inferdoc.diagnose.model import Diagnosis, Finding
 from inferdoc.simulate.generator import Recipe, draw
 from inferdoc.simulate.incidents import CAUSES, CONTROLS, PAIRS
 from inferdoc.simulate.output import write_store
-from inferdoc.simulate.scenario import Scenario
+from inferdoc.simulate.scenario import Expect, Scenario
 from inferdoc.simulate.scrape import Scraped, simulate
 from inferdoc.store import Store
 
@@ -169,7 +169,7 @@ def _score(scenario: Scenario, group: str, kind: str, targets: list[Scraped], pa
         return outcome
     wanted = naming(answer, outcome)
     if wanted is not None:
-        named, true = set(wanted.scope.pods), set(expect.pods)
+        named, true = set(wanted.scope.pods), hit(expect, targets, start + onset)
         outcome.scope = len(named & true) / max(len(named | true), 1)
         if wanted.onset:
             moment = datetime.datetime.fromisoformat(wanted.onset.replace("Z", "+00:00")).timestamp()
@@ -180,6 +180,14 @@ def _score(scenario: Scenario, group: str, kind: str, targets: list[Scraped], pa
                 outcome.detected = float(minutes)
                 break
     return outcome
+
+
+def hit(expect: Expect, targets: Iterable[Scraped], onset: float) -> set[str]:
+    """The pods that the fault hits; of a pool that it hits as a whole, all that served after the onset (Unix s)."""
+    if expect.pool is None:
+        return set(expect.pods)
+    served = (t for t in targets if t.labels["job"] == "vllm" and any(at > 1000 * onset for at, _ in t.pages))
+    return {t.labels["pod"] for t in served if t.labels["pod"].rsplit("-", 1)[0] == expect.pool}
 
 
 def naming(answer: Diagnosis, label: Outcome) -> Finding | None:

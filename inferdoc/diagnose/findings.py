@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from inferdoc.catalogue.flags import Flags
 from inferdoc.catalogue.recipe import Recipe, Step
 from inferdoc.diagnose.advice import fill
@@ -13,7 +15,7 @@ from inferdoc.diagnose.cohorts import Traits, shared
 from inferdoc.diagnose.conditions.render import Rendering
 from inferdoc.diagnose.context import Context, Outcome
 from inferdoc.diagnose.events import ORDER, Event
-from inferdoc.diagnose.fold import Cause, score
+from inferdoc.diagnose.fold import WIDE_SCOPES, Cause, score
 from inferdoc.diagnose.judge import Judgement, ongoing
 from inferdoc.diagnose.match import Evidence, Match
 from inferdoc.diagnose.model import (
@@ -124,13 +126,25 @@ class FindingMaker:
         return NextStep(do, fill(step.why, self.context, match), step.cost, step.undo, step.command)
 
     def _scope(self, cause: Cause) -> Scope:
-        pods = list(dict.fromkeys(m.unit.member.pod for m in cause.matches))
+        there = self._there(cause)
+        pods = list(dict.fromkeys(m.unit.member.pod for m in there))
         of_pods = sum(1 for member in self.context.view.fleet.members if member.pool == cause.pool)
         pool = cause.pool
-        hit = [m.unit for m in cause.matches]
+        hit = [m.unit for m in there]
         like = [unit for unit in self.context.view.units if unit.member.pool == pool]
         common = shared(self.traits, hit, like)
         return Scope(cause.recipe.scope, pool.model, pool.role, pool.tier, pool.namespace, pods, of_pods, common)
+
+    def _there(self, cause: Cause) -> list[Match]:
+        """The matches on pods that were there when it began: signals of a pool speak for pods that had gone before.
+        A gauge is read for a while after its last sample, and an onset is known to a scrape."""
+        if cause.recipe.scope not in WIDE_SCOPES:
+            return cause.matches
+        seen = [(m, self.context.view.get(m.unit, "target_up")) for m in cause.matches]
+        grid = self.context.view.frame.grid
+        after = cause.onset + (grid.gauge_ms - grid.interval_ms) // grid.step_ms
+        there = [m for m, up in seen if up is None or (np.nan_to_num(up.values[after:]) > 0).any()]
+        return there or cause.matches
 
     def _uncertainty(self, cause: Cause) -> float:
         """One scrape where a gauge tells; a rate window more where the onset was read off a rate."""

@@ -75,7 +75,7 @@ def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
     if stopped is not None:
         return _stopped(recipe, unit, stopped)
     onset, last, from_start = _episode(symptoms, context)
-    if last < onset:
+    if last < onset or _brief(symptoms, last, context):
         return Verdict(recipe, unit, against="its symptoms do not overlap in time")
     inside = context.at(onset, last)
     more, stopped = _hold((c for c in recipe.symptoms if c.needs_split), inside, unit)
@@ -87,7 +87,7 @@ def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
         return Verdict(recipe, unit, against=f"no harm: {harm[0].text}", had_symptoms=True)
     doubts: list[str] = []
     for condition in recipe.unless:
-        outcome = evaluate(condition, inside, unit)
+        outcome = _against_it(condition, inside, context, unit)
         if outcome.holds:
             reason = f"{condition.because or 'ruled out'}: {outcome.text}"
             return Verdict(recipe, unit, against=reason, had_symptoms=True)
@@ -106,6 +106,19 @@ def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
     match.stages = _stages(recipe, inside, unit)
     match.critical = recipe.critical_when is not None and bool(evaluate(recipe.critical_when, inside, unit).holds)
     return Verdict(recipe, unit, match, had_symptoms=True)
+
+
+def _against_it(condition: Condition, inside: Context, context: Context, unit: Unit) -> Outcome:
+    """What rules a recipe out, in its episode. A move that began before the episode is no move against the calm that
+    it spoils, so a plain rise or fall is also looked for from its own calm on."""
+    outcome = evaluate(condition, inside, unit)
+    moves = condition.rises is not None or condition.falls is not None
+    if outcome.holds is not False or not moves or condition.average:
+        return outcome
+    earlier = evaluate(condition, context, unit)
+    if earlier.first is None or earlier.last is None or inside.split is None or inside.last is None:
+        return outcome
+    return earlier if earlier.first <= inside.last and earlier.last >= inside.split else outcome
 
 
 def _with_slo(harm: tuple[Condition, ...], limits: dict[str, float]) -> list[Condition]:
@@ -150,6 +163,12 @@ def _episode(symptoms: list[Outcome], context: Context) -> tuple[int, int, bool]
     if begins:
         return min(begins), last, False
     return min((o.first for o in known if o.first is not None), default=0), last, True
+
+
+def _brief(symptoms: list[Outcome], last: int, context: Context) -> bool:
+    """Whether the symptoms hold together for less than an excursion lasts, though the window goes on."""
+    together = last + 1 - max((o.first for o in symptoms if o.first is not None), default=0)
+    return together < context.clock.out_steps and last + 1 < context.view.steps
 
 
 def _hurt_before(recipe: Recipe, context: Context, unit: Unit, onset: int) -> bool:

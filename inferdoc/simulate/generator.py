@@ -48,7 +48,8 @@ NO_PREFIXES = Prefixes()
 @dataclass
 class Draw:
     """One fleet being drawn. strength: 0 (mild) to 1 (strong); warmup: s before the first scrape, longer where caches
-    must have filled; root: what a driver brings about, which stands first by design; opt_in: whether DCGM has its
+    must have filled; root: what a driver brings about, which stands first by design; whole: a pool that is hit
+    with the pods that come and go; opt_in: whether DCGM has its
     optional fields (None: by chance, three times in ten); kube: kube-state-metrics is scraped."""
 
     rng: np.random.Generator
@@ -60,6 +61,7 @@ class Draw:
     router: RouterSpec = field(default_factory=RouterSpec)
     accepts: tuple[str, ...] = ()
     root: str | None = None
+    whole: str | None = None
     hit: tuple[str, ...] = ()
     onset: float = 0.0
     duration: float = 0.0
@@ -156,7 +158,9 @@ def draw(cause: str, seed: int, recipes: dict[str, Recipe], control: bool = Fals
     d.strength = d.between(0.0, 1.0)
     d.router = RouterSpec(d.one_of("round-robin", "least-loaded", "random"))
     recipes[cause](d)
-    expect = Expect(None if control else cause, d.accepts, d.hit, None if control else d.onset, root=d.root)
+    expect = Expect(
+        None if control else cause, d.accepts, d.hit, None if control else d.onset, root=d.root, pool=d.whole
+    )
     title = f"{cause}, seed {seed}, strength {d.strength:.2f}"
     return Scenario(
         f"{cause}-{seed}",

@@ -204,6 +204,22 @@ def test_turns(kind, rows, holds):
     check(kind, rows, holds)
 
 
+@pytest.mark.parametrize(
+    ("moves", "begins"),
+    [
+        ((5, 30, 35, 40, 45, 50), 30),  # a move with the load long before
+        ((26, 30, 35, 40, 45, 50), 26),  # its first swing is like those that follow
+        ((10, 30, 50, 70), 10),  # slow, but even
+    ],
+)
+def test_an_oscillation_begins_with_its_rhythm(moves, begins):
+    values = np.full(N, 20.0)
+    for number, at in enumerate(moves):
+        values[at:] = 20.0 if number % 2 else 40.0
+    outcome = judge({"load": {"p0": values}}, when("load", turns=2))
+    assert outcome.holds and outcome.first == begins
+
+
 @table(PRESENCE)
 def test_present_and_absent(kind, rows, holds):
     check(kind, rows, holds)

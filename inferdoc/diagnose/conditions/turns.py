@@ -33,8 +33,25 @@ def turning_points(values: np.ndarray, floor: float) -> list[int]:
     return turns
 
 
+def _rhythm_from(values: np.ndarray, turns: list[int], floor: float) -> int:
+    """The step of the move with which the rhythm of the turns begins: back from the second turn, as long as the moves
+    follow each other as closely as they do after it. Moves long before, with a load that changed, are none of it."""
+    if len(turns) < 3:
+        return turns[0]
+    known = np.flatnonzero(np.isfinite(values))
+    moves = known[1:][np.abs(np.diff(values[known])) >= max(floor, 1e-9)]
+    apart = int(np.diff(moves[(moves >= turns[1]) & (moves <= turns[-1])]).max())
+    began = turns[1]
+    for move in moves[moves < turns[1]][::-1].tolist():
+        if began - move > apart:
+            break
+        began = move
+    return began
+
+
 def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
-    """Whether the direction changes at least so many times within an hour. The episode begins at the first change."""
+    """Whether the direction changes at least so many times within an hour. The episode begins with the first swing of
+    the rhythm."""
     signal, wanted = str(condition.signal), int(condition.turns or 1)
     series = context.view.get(unit, signal)
     if series is None:
@@ -47,8 +64,10 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
         if times[i + wanted - 1] - times[i] <= HOUR:
             inside = sum(1 for t in times[i:] if t - times[i] <= HOUR)
             text = f"{title} changes its direction {inside} times within an hour"
+            floor = context.signals[signal].floor
+            began = start + _rhythm_from(series.values[start:], [t - start for t in turns[i:]], floor)
             return Outcome(
-                True, text, signal, unit.name, measure, first=turns[i], last=turns[-1],
+                True, text, signal, unit.name, measure, first=began, last=turns[-1],
                 observed=float(inside), threshold=float(wanted),
             )  # fmt: skip
     text = f"{title} changes its direction {len(turns)} times"

@@ -59,7 +59,7 @@ def oscillation(d: Draw) -> None:
     d.pools[0] = replace(pool, cold_start=d.between(60, 120), scaler=scaler)
     d.fault("scaler", target=pool.flags.max_seqs * d.strong(1.3, 2.0), window=0.0)
     d.duration = d.onset + d.between(1500, 2000)
-    d.hit, d.accepts = d.names(), ("cold-start-lag",)
+    d.hit, d.whole, d.accepts = d.names(), pool.name, ("cold-start-lag",)
 
 
 def abort(d: Draw) -> None:

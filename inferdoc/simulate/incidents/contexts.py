@@ -31,14 +31,16 @@ def oversized(d: Draw) -> None:
 def shrunk(d: Draw) -> None:
     """One pod comes back with fewer blocks than its like: another process took the memory."""
     d.pool(pods=int(d.rng.integers(2, 5)))
-    d.traffic = [d.chat(d.between(0.3, 0.45))]
-    spec = replace(d.pools[0], flags=replace(d.pools[0].flags, max_seqs=128))
+    chat = d.chat(d.between(0.3, 0.45))
+    # No request is longer than what is left: vLLM does not start where one of --max-model-len does not fit.
+    d.traffic = [replace(chat, prompt=replace(chat.prompt, max=2000), output=replace(chat.output, max=500))]
+    spec = replace(d.pools[0], flags=replace(d.pools[0].flags, max_seqs=128, max_len=2560))
     d.pools[0] = spec
     live = max(d.streams(d.traffic[0].rate / spec.pods), 4000)
     blocks = int(live / d.between(0.25, 0.35) / 16) + 600
     d.pool_blocks(blocks)
     victim = d.victim()
-    left = max(int((live / 16) * d.strong(1.0, 0.6)), 150)
+    left = max(int((live / 16) * d.strong(1.0, 0.6)), 165)
     relaunch(d, victim, flags={"blocks": left})
     d.router = replace(d.router, policy=d.one_of("round-robin", "random"))
     d.hit, d.accepts = (victim,), ("kv-capacity-bound", "kv-preemption-thrash")
