@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import structs
 
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.catalogue.signal import WIDE
@@ -30,7 +31,7 @@ class Judgement:
 def judge(context: Context, recipes: Mapping[str, Recipe]) -> Judgement:
     """Judge all recipes on all units of a view."""
     verdicts: dict[str, dict[Unit, Verdict]] = {
-        recipe.id: {unit: judge_recipe(recipe, context, unit) for unit in context.view.units}
+        recipe.id: {unit: _judge(_ways(recipe), context, unit) for unit in context.view.units}
         for recipe in recipes.values()
     }
     matches = [v.match for by_unit in verdicts.values() for v in by_unit.values() if v.match is not None]
@@ -39,6 +40,23 @@ def judge(context: Context, recipes: Mapping[str, Recipe]) -> Judgement:
     for member in context.view.fleet.members:
         sizes[member.pool] = sizes.get(member.pool, 0) + 1
     return Judgement(fold(group(_nearest(lasting, context), sizes), recipes, context.clock.window_steps), verdicts)
+
+
+def _ways(recipe: Recipe) -> list[Recipe]:
+    """The recipe; harm without a known cause once for every kind of harm that it begins with. Which kind it is decides
+    where the calm ends, and of several kinds the first to show does."""
+    first = recipe.symptoms[0]
+    if recipe.kind != "unexplained" or first.any is None:
+        return [recipe]
+    return [structs.replace(recipe, symptoms=(one, *recipe.symptoms[1:])) for one in first.any]
+
+
+def _judge(ways: list[Recipe], context: Context, unit: Unit) -> Verdict:
+    """The verdict of the way that begins first, where one holds that is more than a restart."""
+    verdicts = [judge_recipe(way, context, unit) for way in ways]
+    held = [v for v in verdicts if v.match is not None]
+    lasting = [v for v in held if v.match is not None and not _recovered(v.match, context)]
+    return min(lasting or held or verdicts[:1], key=lambda v: v.match.onset if v.match is not None else 0)
 
 
 def _nearest(matches: list[Match], context: Context) -> list[Match]:
