@@ -21,8 +21,8 @@ FLOOR_SIGMAS = 3.0
 """The smallest change that can matter (the signal's floor) counts as so many sigmas at least."""
 FARTHEST = 50.0
 """Sigmas beyond which farther says no more."""
-SWITCH = "bool"
-"""Unit of what is either so or not: it cannot move farther than to the other side."""
+SWITCHES = ("bool", "settings")
+"""Units of what is either so or not, or as it was set: one step is as far as it goes."""
 NO_MECHANISM = (
     "missing_scrapes",
     "duplicate_targets",
@@ -84,8 +84,8 @@ def sigmas_of(row: np.ndarray, signal: Signal, episode: Episode) -> np.ndarray |
     if len(calm) < LEAST_CALM or np.isfinite(row[episode.steps]).sum() < LEAST_SEEN:
         return None
     low, middle, high = percentiles(np.sort(calm), (0.25, 0.5, 0.75))
-    if signal.unit == SWITCH:
-        return np.asarray((row - middle) * FARTHEST)
+    if signal.unit in SWITCHES:
+        return np.asarray(np.clip((row - middle) * FARTHEST, -FARTHEST, FARTHEST))
     least = max(LEAST_SPREAD * abs(middle), signal.floor / FLOOR_SIGMAS)
     spread = max((high - low) / IQR_TO_SIGMA, float(calm.std()) / 2, least)
     if spread <= 0:

@@ -66,7 +66,7 @@ QUANTITIES: dict[str, tuple[int, tuple[str, ...]]] = {
         ),
     ),
     "tokens computed per request": (MECHANISM, ("computed_tokens_per_request", "computed_tokens")),
-    "prompt length": (MECHANISM, ("prompt_len", "prompt_tokens_per_request")),
+    "prompt length": (MECHANISM, ("prompt_tokens_per_request", "prompt_len")),
     "output length": (MECHANISM, ("output_len", "length")),
     "preemptions": (MECHANISM, ("preempt_fraction", "preemption_rate", "preempted_requests")),
     "drafts accepted": (
@@ -109,6 +109,10 @@ QUANTITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "router": (MECHANISM, ("router_overhead", "router_sched", "router_plugin")),
     "refusals": (MECHANISM, ("admission_rejections_rate", "rejected")),
     "KV cache size": (MECHANISM, ("kv_capacity_tokens", "kv_blocks", "kv_max_concurrency")),
+    "ranks unlike": (
+        MECHANISM,
+        ("running_over_ranks", "waiting_over_ranks", "kv_usage_over_ranks", "rank_skew", "dp_imbalance"),
+    ),
     "settings": (
         MECHANISM,
         ("settings_changed", "settings_unlike", "settings_identity", "image_changed", "image_unlike", "kv_block_size"),
