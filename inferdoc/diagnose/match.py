@@ -12,6 +12,8 @@ from inferdoc.diagnose.context import Context, Outcome
 from inferdoc.diagnose.view import Unit
 
 EvidenceRole = Literal["symptom", "harm", "support"]
+BLUR = 2
+"""Rate windows by which the beginnings of two signals can be mistaken against each other."""
 SLO_SHARE = 0.3
 """An SLO is broken when this share of the windows of the episode is beyond it."""
 
@@ -82,7 +84,7 @@ def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
     if stopped is not None:
         return _stopped(recipe, unit, stopped)
     harm = [evaluate(c, inside, unit) for c in _with_slo(recipe.harm, inside.limits(unit))]
-    hurts = [o for o in harm if o.holds]
+    hurts = [o for o in harm if o.holds and not _hurts_after(o, inside)]
     if not hurts:
         return Verdict(recipe, unit, against=f"no harm: {harm[0].text}", had_symptoms=True)
     doubts: list[str] = []
@@ -178,7 +180,16 @@ def _hurt_before(recipe: Recipe, context: Context, unit: Unit, onset: int) -> bo
         for outcome in (evaluate(c, context, unit) for c in recipe.harm if not c.needs_split)
         if outcome.holds and outcome.first is not None and not outcome.from_start
     ]
-    return bool(begins) and max(begins) + 2 * context.clock.window_steps < onset
+    return bool(begins) and max(begins) + BLUR * context.clock.window_steps < onset
+
+
+def _hurts_after(harm: Outcome, context: Context) -> bool:
+    """Whether a harm began only when the episode was over, by more than two rate windows can blur."""
+    return (
+        harm.first is not None
+        and context.last is not None
+        and harm.first > context.last + BLUR * context.clock.window_steps
+    )
 
 
 def _certainty(recipe: Recipe, match: Match, proved: bool, context: Context, hurt_before: bool) -> Certainty:
