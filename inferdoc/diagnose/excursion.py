@@ -210,6 +210,19 @@ def _sustained(out: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) ->
     return None, None
 
 
+def _where_it_begins(out: np.ndarray, start: int, last: int, need: int, share: float) -> int:
+    """The first step of an episode without what only happened before it: a stretch back in the calm that outweighs all
+    that was outside so far, by the share that is asked for, ends that."""
+    outside = np.flatnonzero(out[start : last + 1]) + start
+    first = 0
+    for place in np.flatnonzero(np.diff(outside) > need).tolist():
+        so_far = place + 1 - first
+        calm = int(outside[place + 1] - outside[place]) - 1
+        if calm * share > so_far * (1 - share) and len(outside) - place - 1 >= need:
+            first = place + 1
+    return int(outside[first])
+
+
 def _dense(out: np.ndarray, finite: np.ndarray, start: int, need: int, share: float) -> bool:
     """Whether the beginning itself is outside often enough: a lone spike long before an episode does not begin it."""
     stretch = slice(start, start + need)
@@ -227,7 +240,9 @@ def held(mask: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -> tupl
     if not mask.any():
         return None
     start, last = _sustained(mask, finite, rule, clock)
-    return None if start is None or last is None else (start, last)
+    if start is None or last is None:
+        return None
+    return _where_it_begins(mask, start, last, clock.out_steps, rule.share), last
 
 
 @dataclass(frozen=True)

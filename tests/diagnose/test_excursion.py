@@ -325,6 +325,14 @@ def test_observations_are_counted_once_though_windows_overlap():
     assert find(values, RISE, CLOCK, 2 * few) is not None
 
 
+@pytest.mark.parametrize(("early", "begins"), [(6, 60), (25, 10)])
+def test_a_limit_touched_long_before_is_not_where_an_episode_begins(early: int, begins: int):
+    """Six windows beyond a limit and forty-four back under it are no beginning of what comes then; twenty-five are."""
+    beyond = np.zeros(N, dtype=bool)
+    beyond[10 : 10 + early] = beyond[60:] = True
+    assert held(beyond, np.ones(N, dtype=bool), Rule(2.0), CLOCK) == (begins, N - 1)
+
+
 def test_the_earliest_of_two_episodes_counts():
     values = np.full(N, 10.0)
     values[40:55] = 40.0

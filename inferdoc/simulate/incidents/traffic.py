@@ -10,9 +10,12 @@ replace = msgspec.structs.replace
 
 
 def retry_storm(d: Draw) -> None:
+    """More requests than the pool finishes, until the queue outlasts the patience of the clients: they hang up and ask
+    again."""
     d.pool()
-    d.traffic = [d.chat(d.between(0.35, 0.6), timeout=d.between(15, 40), retries=int(d.rng.integers(3, 8)))]
-    d.fault("traffic", rate=d.strong(1.8, 4.0))
+    load = d.between(0.35, 0.6)
+    d.traffic = [d.chat(load, timeout=d.between(15, 40), retries=int(d.rng.integers(3, 8)))]
+    d.fault("traffic", rate=d.strong(1.3, 2.5) / load)
     d.hit, d.accepts = d.names(), ("demand-beyond-capacity",)
 
 
