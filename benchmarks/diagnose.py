@@ -56,6 +56,7 @@ def measure(kind: str, place: str) -> dict[str, float]:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     began = time.perf_counter()
     if isinstance(source, PrometheusSource):
+        source._client.request_seconds = TIMEOUT_SECONDS
         with source._operation() as deadline, ThreadPoolExecutor(PARALLEL) as pool:
             list(pool.map(lambda params: ask("query_range", params, deadline), asked))
     else:

@@ -201,7 +201,7 @@ class PrometheusSource(Readable):
             "step": _seconds(grid.step_ms),
         }
         try:
-            return self._series("query_range", params, deadline)
+            return self._series("query_range", params, deadline, grid.times_ms)
         except TooMuchError as error:
             if grid.count <= FEWEST_POINTS:
                 raise _hopeless(error, f"{grid.count} steps of a query") from None
@@ -226,10 +226,12 @@ class PrometheusSource(Readable):
 
     # ---- asking ---------------------------------------------------------------------------------------------
 
-    def _series(self, path: str, params: Params, deadline: Deadline) -> list[Series]:
+    def _series(
+        self, path: str, params: Params, deadline: Deadline, steps_ms: np.ndarray | None = None
+    ) -> list[Series]:
         limits = {"timeout": f"{max(1, int(min(self._client.request_seconds, deadline.left)))}s"}
         data = self._client.ask(path, {**params, **limits, "nocache": "1", "max_source_resolution": "0s"}, deadline)
-        found = self._decoded(answers.series, data)
+        found = self._decoded(partial(answers.series, steps_ms=steps_ms), data)
         self.cost.samples += sum(len(series.values) for series in found)
         return found
 
@@ -292,9 +294,12 @@ def _place(row: np.ndarray, series: Series, grid: Grid) -> None:
 def _result(read: Read, found: list[Series], grid: Grid) -> ReadResult:
     """Rows by key, in the order of the keys."""
     rows: dict[tuple[str, ...], np.ndarray] = {}
+    times_ms = grid.times_ms
     for series in found:
         key = tuple(series.labels.get(label, "") for label in read.by)
-        if len(series.values):
-            _place(rows.setdefault(key, np.full(grid.count, np.nan)), series, grid)
+        if key not in rows and np.array_equal(series.times_ms, times_ms):
+            rows[key] = series.values
+        elif len(series.values):
+            _place(rows[key] if key in rows else rows.setdefault(key, np.full(grid.count, np.nan)), series, grid)
     keys = sorted(rows)
     return ReadResult(read.by, keys, np.vstack([rows[key] for key in keys]) if keys else np.empty((0, grid.count)))

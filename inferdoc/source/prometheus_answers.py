@@ -26,6 +26,7 @@ class _Result(msgspec.Struct):
 _RESULT = msgspec.json.Decoder(_Result)
 _ROWS = msgspec.json.Decoder(list[_Row])
 _STRINGS = msgspec.json.Decoder(list[str])
+_FLOATS = msgspec.json.Decoder(list[float])
 
 
 @dataclass
@@ -37,8 +38,11 @@ class Series:
     values: np.ndarray
 
 
-def series(data: msgspec.Raw) -> list[Series]:
-    """The series of a matrix or vector. Native histograms, which have no float values, come without points."""
+def series(data: msgspec.Raw, steps_ms: np.ndarray | None = None) -> list[Series]:
+    """The series of a matrix or vector. Native histograms, which have no float values, come without points.
+
+    steps_ms: int64[n], the steps of a range query: where they are known, times need not be read.
+    """
     try:
         answer = _RESULT.decode(data)
         rows = _ROWS.decode(answer.result) if answer.resultType in ("matrix", "vector") else None
@@ -47,17 +51,53 @@ def series(data: msgspec.Raw) -> list[Series]:
     if rows is None:
         raise AnswerError(f"a {answer.resultType} where a vector or matrix was asked for")
     found = []
+    known = (
+        None if steps_ms is None or len(steps_ms) < 2 else (steps_ms, int(steps_ms[0]), int(np.diff(steps_ms[:2])[0]))
+    )
     for row in rows:
         row.metric.pop("__name__", None)
-        found.append(Series(row.metric, *_points(row)))
+        found.append(Series(row.metric, *_points(row, known)))
     return found
 
 
-def _points(row: _Row) -> tuple[np.ndarray, np.ndarray]:
+def _points(row: _Row, steps: tuple[np.ndarray, int, int] | None) -> tuple[np.ndarray, np.ndarray]:
     if row.value is not None:
         return np.array([round(row.value[0] * 1000)], dtype=np.int64), np.array([float(row.value[1])])
-    pairs = _numbers(bytes(row.values))
+    text = bytes(row.values)
+    times_ms = None if steps is None else _run_of_steps(text, *steps)
+    if times_ms is not None:
+        return times_ms, _values(text)
+    pairs = _numbers(text)
     return np.rint(pairs[:, 0] * 1000).astype(np.int64), pairs[:, 1]
+
+
+def _run_of_steps(text: bytes, steps_ms: np.ndarray, start_ms: int, step_ms: int) -> np.ndarray | None:
+    """The steps of the points where no step is left out between the first and the last, else None."""
+    count = text.count(b'"') // 2
+    if count < 2:
+        return None
+    try:
+        first = round(float(text[2 : text.index(b",")]) * 1000)
+        last = round(float(text[text.rindex(b"[") + 1 : text.rindex(b",")]) * 1000)
+    except ValueError:
+        return None
+    begin, beside = divmod(first - start_ms, step_ms)
+    if beside or begin < 0 or begin + count > len(steps_ms) or last - first != (count - 1) * step_ms:
+        return None
+    return steps_ms[begin : begin + count]
+
+
+def _values(text: bytes) -> np.ndarray:
+    """`[[1.5,"2"],[3,"NaN"]]` -> [2, NaN]: the times are known, and reading them costs more than the values do."""
+    found = text.split(b'"')[1::2]
+    try:
+        return np.array(_FLOATS.decode(b"[" + b",".join(found) + b"]"))
+    except msgspec.DecodeError:  # NaN and infinities are no JSON numbers
+        pass
+    try:
+        return np.array([float(value) for value in found])
+    except ValueError:
+        raise AnswerError("a sample value that is not a number") from None
 
 
 def _numbers(text: bytes) -> np.ndarray:
