@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -51,6 +51,8 @@ OVERLAY = "INFERDOC_SCOREBOARD_CATALOGUE"
 PUBLISHED_SEEDS = 6000
 TUNING_SEEDS = 100
 HARM = 1.3  # growth of a mean latency below which a fault counts as harmless
+MANY = 20
+"""Observations that a mean over two minutes needs to count."""
 LOSS = frozenset(
     {
         "client-retry-storm",
@@ -99,32 +101,63 @@ def judge(path: Path, from_: float, until: float) -> Diagnosis:
     return diagnose(open_source(store=path), from_=from_, until=until, options=Options(catalogue=catalogue()))
 
 
-def growth(targets: Iterable[Scraped], pods: Sequence[str], onset_ms: float) -> float:
-    """The largest growth of a mean latency of the pods, from the calm part to what came a minute after the onset."""
-    calm: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    later: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+def growth(targets: Iterable[Scraped], pods: Collection[str], onset_ms: float) -> float:
+    """The larger of two growths of a mean latency of the pods: from the calm part to what came a minute after the
+    onset, and from the worst two minutes of the calm part to the worst two after the onset (harm that passes)."""
+    calm: dict[str, list[np.ndarray]] = defaultdict(list)
+    later: dict[str, list[np.ndarray]] = defaultdict(list)
     for target in targets:
-        if target.labels.get("pod") not in pods or target.labels["job"] != "vllm":
-            continue
-        before = [p for t, p in target.pages if t < onset_ms and len(p) > 5]
-        after = [p for t, p in target.pages if t > onset_ms + 60_000 and len(p) > 5]
-        for name in LATENCIES:
-            for pages, sums in ((before, calm), (after, later)):
-                for place, series in enumerate(pages[-1].layout.series if len(pages) > 1 else ()):
-                    if series.name in (f"vllm:{name}_seconds_sum", f"vllm:{name}_seconds_count"):
-                        seen = np.array([p.values[place] if place < len(p) else 0.0 for p in pages])
-                        steps = np.diff(seen)
-                        # A counter that fell was set back: what it shows now came since.
-                        grown = np.where(steps < 0, seen[1:], steps).sum()
-                        sums[name][series.name.endswith("_count")] += float(grown)
+        if target.labels.get("pod") in pods and target.labels["job"] == "vllm":
+            for name, rows in _grown(target).items():
+                calm[name].append(rows[rows[:, 0] < onset_ms])
+                later[name].append(rows[rows[:, 0] > onset_ms + 60_000])
     ratios = [1.0]
     for name, signal in LATENCIES.items():
-        if calm[name][1] > 5 and later[name][1] > 5:
-            was, became = calm[name][0] / calm[name][1], later[name][0] / later[name][1]
-            floor = catalogue().signals[signal].floor
+        floor = catalogue().signals[signal].floor
+        for mean in (_mean, _worst):
+            was, became = mean(calm[name]), mean(later[name])
             if became - was >= floor:
                 ratios.append(became / max(was, floor / 2))
     return max(ratios)
+
+
+def _grown(target: Scraped) -> dict[str, np.ndarray]:
+    """Per latency: float64[n, 3], ms of a page and what sum and count grew by since the one before."""
+    pages = [(t, p) for t, p in target.pages if len(p) > 5]
+    found: dict[str, np.ndarray] = {}
+    if len(pages) < 2:
+        return found
+    for name in LATENCIES:
+        rows = np.zeros((len(pages) - 1, 3))
+        rows[:, 0] = [t for t, _ in pages[1:]]
+        for place, series in enumerate(pages[-1][1].layout.series):
+            for column, ending in ((1, "sum"), (2, "count")):
+                if series.name == f"vllm:{name}_seconds_{ending}":
+                    seen = np.array([p.values[place] if place < len(p) else 0.0 for _, p in pages])
+                    steps = np.diff(seen)
+                    # A counter that fell was set back: what it shows now came since.
+                    rows[:, column] += np.where(steps < 0, seen[1:], steps)
+        found[name] = rows
+    return found
+
+
+def _mean(pods: list[np.ndarray]) -> float:
+    """Mean latency of all pods, s; NaN on too few observations."""
+    total = sum((rows[:, 1:].sum(axis=0) for rows in pods), np.zeros(2))
+    return float(total[0] / total[1]) if total[1] > 5 else float("nan")
+
+
+def _worst(pods: list[np.ndarray]) -> float:
+    """The largest mean latency of one pod over two minutes, s, on at least MANY observations; NaN without."""
+    worst = float("nan")
+    for rows in pods:
+        until = np.searchsorted(rows[:, 0], rows[:, 0] + 120_000, side="right")
+        sums = np.vstack((np.zeros(2), rows[:, 1:].cumsum(axis=0)))
+        over = sums[until] - sums[np.arange(len(rows))]
+        enough = over[:, 1] >= MANY
+        if enough.any():
+            worst = float(np.nanmax([worst, (over[enough, 0] / over[enough, 1]).max()]))
+    return worst
 
 
 def run(task: tuple[str, str, int]) -> Outcome:
@@ -147,7 +180,9 @@ def _score(scenario: Scenario, group: str, kind: str, targets: list[Scraped], pa
     found = [finding.id for finding in answer.findings]
     onset = expect.onset
     harmful = onset is not None and (
-        kind in LOSS or group == "pair" or growth(targets, expect.pods, 1000 * (start + onset)) >= HARM
+        kind in LOSS
+        or group == "pair"
+        or growth(targets, hit(expect, targets, start + onset), 1000 * (start + onset)) >= HARM
     )
     outcome = Outcome(
         kind,
@@ -162,6 +197,7 @@ def _score(scenario: Scenario, group: str, kind: str, targets: list[Scraped], pa
         group=group,
         not_visible=expect.not_visible is not None,
         root=expect.root,
+        traffic=tuple(set_going(scenario)),
         drivers=[finding.change.cause if finding.change else None for finding in answer.findings],
         where=f"{pool.tier} {pool.model}, {sum(p.pods for p in scenario.pools)} pods, {scenario.title.split(', ')[-1]}",
     )
@@ -182,12 +218,37 @@ def _score(scenario: Scenario, group: str, kind: str, targets: list[Scraped], pa
     return outcome
 
 
-def hit(expect: Expect, targets: Iterable[Scraped], onset: float) -> set[str]:
-    """The pods that the fault hits; of a pool that it hits as a whole, all that served after the onset (Unix s)."""
-    if expect.pool is None:
+def set_going(scenario: Scenario) -> Iterator[str]:
+    """The workload drivers that a scenario has, whatever its cause: a finding may name them as its change."""
+    usual = [stream for stream in scenario.traffic if stream.start <= 0]
+    more = [stream for stream in scenario.traffic if stream.start > 0]
+    faults = [fault for fault in scenario.faults if fault.kind == "traffic"]
+    if more or any((f.rate or 1.0) > 1.0 for f in faults):
+        yield "demand-beyond-capacity"
+    if any((f.prompt or 1.0) > 1.0 for f in faults) or any(
+        late.prompt.mean() > first.prompt.mean() for late in more for first in usual
+    ):
+        yield "prompt-growth"
+    if any((f.output or 1.0) > 1.0 for f in faults) or any(
+        late.output.mean() > first.output.mean() for late in more for first in usual
+    ):
+        yield "runaway-generation"
+
+
+def hit(expect: Expect, targets: list[Scraped], onset: float) -> set[str]:
+    """The pods that the fault hits; of a pool that it hits as a whole, all that served after the onset (Unix s). Where
+    the simulation decides which pod gets a popular prefix, the one that began most requests after the onset."""
+    engines = [t for t in targets if t.labels["job"] == "vllm"]
+    if expect.pool is not None:
+        served = {t.labels["pod"] for t in engines if any(at > 1000 * onset for at, _ in t.pages)}
+        return {pod for pod in served if pod.rsplit("-", 1)[0] == expect.pool}
+    if expect.pods or expect.cause is None:
         return set(expect.pods)
-    served = (t for t in targets if t.labels["job"] == "vllm" and any(at > 1000 * onset for at, _ in t.pages))
-    return {t.labels["pod"] for t in served if t.labels["pod"].rsplit("-", 1)[0] == expect.pool}
+    began = {}
+    for target in engines:
+        rows = _grown(target).get("time_to_first_token")
+        began[target.labels["pod"]] = 0.0 if rows is None else float(rows[rows[:, 0] > 1000 * onset, 2].sum())
+    return {max(began, key=lambda pod: began[pod])}
 
 
 def naming(answer: Diagnosis, label: Outcome) -> Finding | None:
@@ -199,13 +260,14 @@ def naming(answer: Diagnosis, label: Outcome) -> Finding | None:
 
 ABOUT = f"""
 An incident counts where its fault hurts: a mean latency of the pods it hits grows by a factor of {HARM} or more (and
-by more than the signal's floor), or work or sight is lost. Each has a label: what may come first, the preferred one
+by more than the signal's floor), over the time after the onset or over its worst two minutes against the worst two of
+the calm, or work or sight is lost. Each has a label: what may come first, the preferred one
 first. Top-1: the first finding is one of these (as with the labels of the recordings); preferred first: it is the
 preferred one, and the cause is named. A driver of the workload (longer prompts, endless answers, more demand) is the
 root only where nothing local explains the harm; where the draw makes a limit of the engine bind, the label prefers that
 limit, with the driver as its change. Recall: the cause is named, as a finding or as the change of one that the label
-accepts. Precision: of the findings and drivers with this id, the share that the label accepts, over incidents and
-controls together. Scope: pods named and pods hit, intersection over union. Onset error: absolute,
+accepts. Precision: of the findings with this id the share that the label accepts, and of the drivers behind findings
+the share that the scenario did set going, over incidents and controls together. Scope: pods named and pods hit, intersection over union. Onset error: absolute,
 median, against the moment at which the mechanism changed (a cache takes minutes to fill, so some symptoms come
 later). Detected: minutes after the onset at which the diagnosis of the data so far first names the cause. Spoke on
 harmless: any finding on a fault that hurt nobody.

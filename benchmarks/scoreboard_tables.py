@@ -18,7 +18,7 @@ RANKS: tuple[Rank, ...] = ("P", "P+", "L", "X")
 class Outcome:
     """One incident or control. found: ids, best first; sure: the certainty of each; drivers: the workload driver that
     stands as the change of each; root: what stands first by design where the cause is a driver or another reading of
-    the same harm; detected: minutes after the onset, NaN where never; scrape: s between scrapes."""
+    the same harm; traffic: drivers that the scenario did set going, whatever its cause; detected: minutes after the onset, NaN where never; scrape: s between scrapes."""
 
     kind: str
     seed: int
@@ -37,6 +37,7 @@ class Outcome:
     not_visible: bool = False
     root: str | None = None
     drivers: list[str | None] = field(default_factory=list)
+    traffic: tuple[str, ...] = ()
 
     @property
     def expected(self) -> tuple[str, ...]:
@@ -50,9 +51,10 @@ class Outcome:
         return self.cause in self.found[:within] or self.cause in behind
 
     @property
-    def said(self) -> list[str]:
-        """Every cause that the answer claims: its findings and the drivers behind them."""
-        return [*self.found, *(d for d in self.drivers if d is not None)]
+    def said(self) -> list[tuple[str, bool]]:
+        """Every cause that the answer claims, its findings and the drivers behind them, and whether it is right."""
+        behind = [(d, d in self.expected or d in self.traffic) for d in self.drivers if d is not None]
+        return [*((i, i in self.expected) for i in self.found), *behind]
 
     @property
     def first_right(self) -> bool:
@@ -86,8 +88,8 @@ def tail(values: Iterable[float], form: str = "{:.0f}") -> str:
 
 def precision(everything: Sequence[Outcome]) -> dict[str, float]:
     """Of the findings and drivers with an id, the share that the label accepts, over incidents and controls."""
-    named = Counter(i for o in everything for i in o.said)
-    right = Counter(i for o in everything for i in o.said if i in o.expected)
+    named = Counter(i for o in everything for i, _ in o.said)
+    right = Counter(i for o in everything for i, good in o.said if good)
     return {cause: right[cause] / count for cause, count in named.items()}
 
 
@@ -164,9 +166,8 @@ def causes_table(outcomes: Sequence[Outcome], kinds: Iterable[str]) -> list[str]
         own = [o for o in incidents if o.kind == cause]
         if own:
             rows.append(_cause_row(f"`{cause}`", own, exact.get(cause)))
-    named = [i for o in outcomes if o.group != "pair" for i in o.said]
-    right = sum(i in o.expected for o in outcomes if o.group != "pair" for i in o.said)
-    rows.append(_cause_row("**all**", incidents, right / max(len(named), 1)))
+    said = [good for o in outcomes if o.group != "pair" for _, good in o.said]
+    rows.append(_cause_row("**all**", incidents, sum(said) / max(len(said), 1)))
     head = ["cause", "incidents", "recall", "top-1", "preferred first", "precision", "scope (median overlap)"]
     head += ["scope exact", "onset error, s", "in scrapes", "detected after, min", "p90, min", "spoke on harmless"]
     return table(head, rows)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from benchmarks.scoreboard_tables import Outcome, f1, missed_list, precision
@@ -48,10 +52,41 @@ def test_what_a_label_accepts_is_no_false_finding_and_a_wrong_driver_is_one():
     assert precision([right, wrong]) == {"limit": 1.0, "demand": 1.0, "slow-gpu": 0.0, "prompts": 0.0}
 
 
+def test_a_driver_that_the_scenario_set_going_is_no_false_claim():
+    full = outcome(["cache-full"], ["demand"], cause="cache-full", root=None, accepts=(), traffic=("demand",))
+    assert precision([full]) == {"cache-full": 1.0, "demand": 1.0}
+    assert precision([outcome(["demand"], cause="cache-full", root=None, accepts=(), traffic=("demand",))]) == {
+        "demand": 0.0
+    }, "as the root it is"
+
+
 def test_the_limit_alone_is_no_hit_of_its_driver():
     hit, miss = outcome(["limit"], ["demand"]), outcome(["limit"])
     assert f1([hit, miss], 1.0) == pytest.approx(2 * 0.5 / 1.5)
     assert len(missed_list([hit, miss])) == 2, "one line and the empty one behind it"
+
+
+@pytest.fixture
+def scoreboard(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    return importlib.import_module("scoreboard")
+
+
+def pages(seconds: list[float], count: float = 10.0) -> np.ndarray:
+    """A page every 30 s with so many observations of so many seconds each."""
+    return np.array([(30_000 * i, value * count, count) for i, value in enumerate(seconds)])
+
+
+def test_harm_that_passes_shows_in_its_worst_two_minutes(scoreboard):
+    rows = pages([1.0] * 10 + [3.0] * 5 + [1.0] * 15)
+    assert scoreboard._mean([rows]) == pytest.approx(40 / 30)
+    assert scoreboard._worst([rows]) == pytest.approx(3.0)
+    assert scoreboard._worst([pages([1.0] * 9), rows]) == pytest.approx(3.0), "of any pod"
+
+
+def test_a_few_slow_answers_are_no_harm(scoreboard):
+    few = pages([9.0] * 9, count=scoreboard.MANY / 5 - 1)
+    assert np.isnan(scoreboard._worst([few])) and np.isnan(scoreboard._worst([]))
 
 
 def test_both_shapes_of_a_driver_are_drawn():

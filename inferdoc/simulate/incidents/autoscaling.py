@@ -27,15 +27,17 @@ def scaled(d: Draw, load: float, **settings: float) -> None:
 
 
 def cold_start(d: Draw) -> None:
-    """The load steps up; the autoscaler asks in time, its pods come minutes later."""
-    scaled(d, d.between(0.4, 0.6))
-    d.fault("traffic", rate=d.strong(2.0, 3.5))
+    """The load steps up beyond what is there; the autoscaler asks in time, its pods come minutes later."""
+    load = d.between(0.4, 0.6)
+    scaled(d, load)
+    d.fault("traffic", rate=d.strong(1.15, 2.0) / load)
     d.accepts = ("demand-beyond-capacity",)
 
 
 def blind(d: Draw) -> None:
-    """The load steps up; the autoscaler has no metric, a metric that cannot show it, or no room."""
-    scaled(d, d.between(0.4, 0.6))
+    """The load steps up beyond what is there; the autoscaler has no metric, one that cannot show it, or no room."""
+    load = d.between(0.4, 0.6)
+    scaled(d, load)
     pool = d.pools[0]
     assert pool.scaler is not None
     why = d.one_of("missing", "gpu", "most")
@@ -45,7 +47,7 @@ def blind(d: Draw) -> None:
         d.pools[0] = replace(pool, scaler=replace(pool.scaler, metric="gpu", target=1.0))
     else:
         d.fault("scaler", metric="missing", at=0.0)
-    d.fault("traffic", rate=d.strong(2.0, 3.5))
+    d.fault("traffic", rate=d.strong(1.15, 2.0) / load)
     d.accepts = ("demand-beyond-capacity",)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from inferdoc.simulate.generator import Draw, Recipe, kv_request_bytes
+from inferdoc.simulate.generator import Draw, Recipe, kv_request_bytes, kv_tokens
 from inferdoc.simulate.incidents.prefixes import relaunch, warmed
 from inferdoc.simulate.pod import step_time
 from inferdoc.simulate.scenario import Length, Prefixes, Stream
@@ -80,7 +80,18 @@ def too_full_for_drafts(d: Draw) -> None:
         step = timing.step(int(batch * (1 + draft)), context, 0, 0.0, int(batch)).seconds
         return batch * gain / (step * answer.mean())
 
+    def slower(batch: float) -> float:
+        return timing.step(int(batch * (1 + draft)), batch * (length.mean() + answer.mean() / 2), 0, 0.0, 1).seconds
+
     calm, later = d.between(8, 14), d.strong(60, 130)
+    # A sparse model computes little per token: its steps reach that point in a larger batch.
+    most = min(240.0, 0.6 * kv_tokens(d.pools[0]) / (length.mean() + answer.mean()))
+    while later < most and slower(later) < 1.4 * slower(calm):
+        later *= 1.1
+    later = min(later, most)
+    # Near its best rate a pod's batch would drift towards any limit, the KV cache first.
+    spec = d.pools[0]
+    d.pools[0] = replace(spec, flags=replace(spec.flags, max_seqs=int(1.4 * later)))
     d.traffic = [Stream(length, answer, rate=rate(calm) * 2)]
     d.fault("traffic", rate=rate(later) / rate(calm))
     d.hit, d.accepts = d.names(), ("decode-batch-saturation",)
