@@ -16,9 +16,10 @@ RANKS: tuple[Rank, ...] = ("P", "P+", "L", "X")
 
 @dataclass
 class Outcome:
-    """One incident or control. found: ids, best first; sure: the certainty of each; drivers: the workload driver that
-    stands as the change of each; root: what stands first by design where the cause is a driver or another reading of
-    the same harm; traffic: drivers that the scenario did set going, whatever its cause; detected: minutes after the onset, NaN where never; scrape: s between scrapes."""
+    """One incident or control. found: ids, best first; sure: the certainty of each; drivers: the workload driver
+    that stands as the change of each; root: what stands first by design where the cause is a driver or another
+    reading of the same harm; traffic: drivers that the scenario did set going, whatever its cause; detected:
+    minutes after the onset, NaN where never; scrape: s between scrapes."""
 
     kind: str
     seed: int
