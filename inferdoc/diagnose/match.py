@@ -97,6 +97,9 @@ def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
             doubts.append(f"cannot tell: {outcome.text}")
         elif outcome.holds is None and _doubtful(outcome, context):
             doubts.append(f"cannot see {', '.join(outcome.missing)}")
+    if context.view.steps - onset < context.clock.least_calm:
+        seen = (context.view.steps - onset) * context.view.step_seconds
+        doubts.append(f"too early: seen for {seen:g} s")
     support = [o for o in (evaluate(c, inside, unit) for c in recipe.support) if o.holds]
     evidence = [Evidence("symptom", o) for o in (*symptoms, *more)]
     evidence += [Evidence("harm", o) for o in hurts] + [Evidence("support", o) for o in support]

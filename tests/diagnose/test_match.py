@@ -291,6 +291,14 @@ def test_harm_that_is_only_extrapolated_is_marked():
 
 def test_harm_long_before_the_mechanism_is_not_proven():
     cause = recipe(symptoms=[SYMPTOM], harm=[when("latency", above=0.3)])
-    late = step(10, 30, at=CALM + 30)
-    assert certainty(cause, load=late, latency=step(0.1, 0.4, at=CALM + 32)) == "proven"
+    late = step(10, 30, at=CALM + 20)
+    assert certainty(cause, load=late, latency=step(0.1, 0.4, at=CALM + 22)) == "proven"
     assert certainty(cause, load=late, latency=step(0.1, 0.4, at=CALM)) == "likely"
+
+
+def test_what_began_a_moment_ago_is_not_proven():
+    cause = recipe(symptoms=[SYMPTOM], harm=[when("latency", above=0.3)])
+    for at, sure in ((N - 25, "proven"), (N - 10, "likely")):
+        match = verdict(cause, load=step(10, 30, at=at), latency=step(0.1, 0.4, at=at)).match
+        assert match.certainty == sure
+    assert match.doubts == [f"too early: seen for {10 * STEP_S:g} s"]
