@@ -14,6 +14,8 @@ from inferdoc.diagnose.view import Unit
 EvidenceRole = Literal["symptom", "harm", "support"]
 BLUR = 2
 """Rate windows by which the beginnings of two signals can be mistaken against each other."""
+UNFOLDS = ("local", "driver")
+"""Kinds of causes whose first minute looks like another's: what is full, late or longer shows one after the other."""
 SLO_SHARE = 0.3
 """An SLO is broken when this share of the windows of the episode is beyond it."""
 
@@ -97,7 +99,7 @@ def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
             doubts.append(f"cannot tell: {outcome.text}")
         elif outcome.holds is None and _doubtful(outcome, context):
             doubts.append(f"cannot see {', '.join(outcome.missing)}")
-    if context.view.steps - onset < context.clock.least_calm:
+    if recipe.kind in UNFOLDS and context.view.steps - onset < context.clock.least_calm:
         seen = (context.view.steps - onset) * context.view.step_seconds
         doubts.append(f"too early: seen for {seen:g} s")
     support = [o for o in (evaluate(c, inside, unit) for c in recipe.support) if o.holds]
