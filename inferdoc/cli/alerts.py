@@ -8,15 +8,7 @@ import click
 
 from inferdoc.cli import options
 
-OUT = click.option(
-    "--out",
-    "folder",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("alerts/generated"),
-    show_default=True,
-    metavar="DIR",
-    help="The folder of the generated files.",
-)
+OUT = options.output_folder("alerts/generated")
 
 
 @click.group("alerts", short_help="Alert rules with unit tests, and Alertmanager routes.")
@@ -29,10 +21,8 @@ def command() -> None:
 
 @command.command("build")
 @OUT
-@click.option("--check", is_flag=True, help="Write nothing; exit 1 where the files are out of date.")
-@click.option(
-    "--runbook-base", metavar="URL", help="Runbooks lie under it (default: `runbook_base` of the configuration)."
-)
+@options.CHECK
+@options.RUNBOOK_BASE
 @click.option("--dashboard-base", metavar="URL", help="Address of the fleet board, for `dashboard_url`.")
 def build(folder: Path, check: bool, runbook_base: str | None, dashboard_base: str | None) -> int:
     """Write recording rules, alert rules, their unit tests and the Alertmanager configuration."""
@@ -55,11 +45,7 @@ def check(folder: Path) -> int:
     """Check the generated rules with promtool, and the routes with amtool where it is installed."""
     from inferdoc.generate.alerts import check_alerts
 
-    problems, summary = check_alerts(folder)
-    for line in problems:
-        click.echo(line)
-    click.echo(summary, err=True)
-    return 1 if problems else 0
+    return options.told(*check_alerts(folder))
 
 
 @command.command("test")
@@ -69,8 +55,4 @@ def test(folder: Path, names: tuple[str, ...]) -> int:
     """Run the unit tests of the generated rules with promtool: all of them, or those of the causes named."""
     from inferdoc.generate.alerts import run_alert_tests
 
-    problems, summary = run_alert_tests(folder, names)
-    for line in problems:
-        click.echo(line)
-    click.echo(summary, err=True)
-    return 1 if problems else 0
+    return options.told(*run_alert_tests(folder, names))

@@ -8,15 +8,7 @@ import click
 
 from inferdoc.cli import options
 
-OUT = click.option(
-    "--out",
-    "folder",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("dashboards/generated"),
-    show_default=True,
-    metavar="DIR",
-    help="The folder of the generated files.",
-)
+OUT = options.output_folder("dashboards/generated")
 
 
 @click.group("dashboards", short_help="Grafana dashboards from the declared signals.")
@@ -26,10 +18,8 @@ def command() -> None:
 
 @command.command("build")
 @OUT
-@click.option("--check", is_flag=True, help="Write nothing; exit 1 where the files are out of date.")
-@click.option(
-    "--runbook-base", metavar="URL", help="Runbooks lie under it (default: `runbook_base` of the configuration)."
-)
+@options.CHECK
+@options.RUNBOOK_BASE
 def build(folder: Path, check: bool, runbook_base: str | None) -> int:
     """Write one JSON file per board of the catalogue."""
     from inferdoc.generate.boards import build_boards
@@ -48,8 +38,4 @@ def check(folder: Path) -> int:
     """Lint the generated boards; parse their queries where promtool is installed."""
     from inferdoc.generate.boards import check_boards
 
-    problems, summary = check_boards(folder)
-    for line in problems:
-        click.echo(line)
-    click.echo(summary, err=True)
-    return 1 if problems else 0
+    return options.told(*check_boards(folder))

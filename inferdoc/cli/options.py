@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -40,6 +41,34 @@ def source_options(function: Decorated) -> Decorated:
     for option in reversed(SOURCE_OPTIONS):
         function = option(function)
     return function
+
+
+def output_folder(default: str) -> Callable[[Decorated], Decorated]:
+    """--out of a command that generates files."""
+    return click.option(
+        "--out",
+        "folder",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=Path(default),
+        show_default=True,
+        metavar="DIR",
+        help="The folder of the generated files.",
+    )
+
+
+CHECK = click.option("--check", is_flag=True, help="Write nothing; exit 1 where the files are out of date.")
+RUNBOOK_BASE = click.option(
+    "--runbook-base", metavar="URL", help="Runbooks lie under it (default: `runbook_base` of the configuration)."
+)
+
+
+def told(problems: Iterable[str], summary: str) -> int:
+    """Say what a check found; its exit status."""
+    found = list(problems)
+    for line in found:
+        click.echo(line)
+    click.echo(summary, err=True)
+    return 1 if found else 0
 
 
 def configuration() -> Config:

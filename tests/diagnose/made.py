@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from inferdoc.catalogue.signal import Metric
+from inferdoc.simulate.stats import ITL, REQUEST, TTFT
 from inferdoc.store.importer import import_file
 from inferdoc.store.store import Store
 from tests.diagnose.frames import catalogue
@@ -26,29 +27,6 @@ ONSET = 32
 """The scrape at which faults begin: 160 s of calm lie before it."""
 ONSET_S = START_S + ONSET * INTERVAL_S
 
-FIRST_TOKEN = (
-    0.001,
-    0.005,
-    0.01,
-    0.02,
-    0.04,
-    0.06,
-    0.08,
-    0.1,
-    0.25,
-    0.5,
-    0.75,
-    1.0,
-    2.5,
-    5.0,
-    7.5,
-    10.0,
-    20.0,
-    40.0,
-    80.0,
-)
-BETWEEN = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0)
-WHOLE = (0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0)
 TOKENS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0, 10000.0, 20000.0)
 SPREAD = ((0.8, 0.5), (1.0, 0.4), (2.0, 0.1))
 """Observations lie at these multiples of their mean (about), in these shares."""
@@ -167,12 +145,12 @@ class Engine:
         to.put("http_requests", "counter", {**target, **http}, total(requests), "_total")
         decode = itl * output
         for name, bounds, mean, rate in (
-            ("vllm:time_to_first_token_seconds", FIRST_TOKEN, ttft, requests),
-            ("vllm:inter_token_latency_seconds", BETWEEN, itl, requests * output),
-            ("vllm:e2e_request_latency_seconds", WHOLE, ttft + decode, requests),
-            ("vllm:request_queue_time_seconds", WHOLE, queue, requests),
-            ("vllm:request_prefill_time_seconds", WHOLE, prefill, requests),
-            ("vllm:request_decode_time_seconds", WHOLE, decode, requests),
+            ("vllm:time_to_first_token_seconds", TTFT, ttft, requests),
+            ("vllm:inter_token_latency_seconds", ITL, itl, requests * output),
+            ("vllm:e2e_request_latency_seconds", REQUEST, ttft + decode, requests),
+            ("vllm:request_queue_time_seconds", REQUEST, queue, requests),
+            ("vllm:request_prefill_time_seconds", REQUEST, prefill, requests),
+            ("vllm:request_decode_time_seconds", REQUEST, decode, requests),
             ("vllm:request_prompt_tokens", TOKENS, prompt, requests),
             ("vllm:request_generation_tokens", TOKENS, output, requests),
             ("vllm:iteration_tokens_total", TOKENS, prompt / 4, (level(self.running) > 0) / itl),

@@ -26,7 +26,7 @@ def keda_cron(plan: PlanRow, options: Options) -> str:
     existing = options.existing
     if existing is None:
         made, comments = (
-            _new(pool, options, triggers),
+            scaled_object(pool, options, triggers),
             [
                 "Only the prewarm triggers: without triggers that follow the load this would replace your autoscaler.",
                 "Give the ScaledObject you have with --existing FILE and the two are merged.",
@@ -66,7 +66,8 @@ def alternates(window: Window) -> bool:
     return all(0 < window.length < gap for gap in gaps)
 
 
-def _new(pool: PoolPlan, options: Options, triggers: list[dict[str, Any]]) -> dict[str, Any]:
+def scaled_object(pool: PoolPlan, options: Options, triggers: list[dict[str, Any]]) -> dict[str, Any]:
+    """A ScaledObject of its own, for a workload that has none."""
     name = options.name or pool.row.name
     _need_triggers(pool, triggers)
     return {

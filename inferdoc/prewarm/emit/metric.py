@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm.emit.base import Options, chosen, fresh, labels, stamps, to_yaml
-from inferdoc.prewarm.emit.keda import PREFIX, gentle, merged
+from inferdoc.prewarm.emit.base import Options, chosen, fresh, stamps, to_yaml
+from inferdoc.prewarm.emit.keda import PREFIX, merged, scaled_object
 from inferdoc.prewarm.plan import PlanRow, pool_plan
 
 FLOOR = "inferdoc_prewarm_floor_replicas"
@@ -37,22 +36,9 @@ def keda_prometheus(plan: PlanRow, options: Options) -> str:
     fallback = {"failureThreshold": 3, "replicas": max(1, pool.row.base), "behavior": "currentReplicasIfHigher"}
     if options.existing is not None:
         made = merged(options.existing, [trigger], pool.top)
-        made["spec"].setdefault("fallback", fallback)
     else:
-        name = options.name or pool.row.name
-        made = {
-            "apiVersion": "keda.sh/v1alpha1",
-            "kind": "ScaledObject",
-            "metadata": {"name": name, "namespace": options.namespace, "labels": labels(pool.row)},
-            "spec": {
-                "scaleTargetRef": {"name": options.workload or name},
-                "minReplicaCount": pool.row.base,
-                "maxReplicaCount": pool.row.maximum,
-                "fallback": fallback,
-                "advanced": {"horizontalPodAutoscalerConfig": {"behavior": copy.deepcopy(gentle())}},
-                "triggers": [trigger],
-            },
-        }
+        made = scaled_object(pool, options, [trigger])
+    made["spec"].setdefault("fallback", fallback)
     made["metadata"].setdefault("annotations", {}).update(stamps(plan, pool.row))
     comments = [
         f"inferdoc prewarm plan {plan.plan_id}: KEDA reads {FLOOR}.",
