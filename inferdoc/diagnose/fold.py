@@ -114,8 +114,12 @@ def fold(causes: Sequence[Cause], recipes: Mapping[str, Recipe], slack: int) -> 
 
 
 def _covers(root: Cause, unexplained: Cause) -> bool:
-    """Whether a root, or what is folded under it, accounts for the place of a harm that has no recipe."""
-    return root.recipe.kind != "telemetry" and any(_touch(one, unexplained) for one in (root, *root.effects))
+    """Whether a root, or what is folded under it, accounts for the place of a harm that has no recipe. What only a
+    router shows is the harm of any of the pods behind it."""
+    if root.recipe.kind == "telemetry":
+        return False
+    behind = all(m.above for m in unexplained.matches) and _same_family(root, unexplained)
+    return behind or any(_touch(one, unexplained) for one in (root, *root.effects))
 
 
 def _adopt(parent: Cause, child: Cause) -> None:

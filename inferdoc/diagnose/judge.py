@@ -20,6 +20,9 @@ PROGRESS = ("generation_tokens_rate", "prompt_tokens_rate", "step_rate", "reques
 LATENCY = ("ttft_mean", "itl_mean", "e2e_mean", "ttft_p99", "itl_p99", "e2e_p99", "tpot_request_mean")
 
 
+Family = tuple[str, str, str]
+
+
 @dataclass
 class Judgement:
     """roots: best first; verdicts by recipe id and unit."""
@@ -63,13 +66,15 @@ def _nearest(matches: list[Match], context: Context) -> list[Match]:
     """Harm without a known cause that shows above the pods (at a router) speaks for every pod of a model. Where some of
     them are hurt themselves, they are the place of it; else the pool that the router sends to first."""
     odd = [m for m in matches if m.recipe.kind == "unexplained"]
-    above = [m for m in odd if all(_is_wide(e.outcome.signal, context) for e in m.evidence if e.role == "harm")]
-    hurt = {m.unit.member.pool.family for m in odd if m not in above}
-    first = {m.unit.member.pool.family: m.unit.member.pool for m in reversed(above)}
-    dropped = [
-        m for m in above if m.unit.member.pool.family in hurt or m.unit.member.pool != first[m.unit.member.pool.family]
-    ]
-    return [m for m in matches if m not in dropped]
+    for match in odd:
+        match.above = all(_is_wide(e.outcome.signal, context) for e in match.evidence if e.role == "harm")
+    hurt = {m.unit.member.pool.family for m in odd if not m.above}
+    first = {m.unit.member.pool.family: m.unit.member.pool for m in reversed(odd) if m.above}
+    return [m for m in matches if not m.above or _is_place(m.unit.member.pool, hurt, first)]
+
+
+def _is_place(pool: Pool, hurt: set[Family], first: Mapping[Family, Pool]) -> bool:
+    return pool.family not in hurt and first[pool.family] == pool
 
 
 def _is_wide(signal: str, context: Context) -> bool:

@@ -39,7 +39,8 @@ class Reached:
 
 @dataclass
 class Match:
-    """A recipe that holds on a unit. onset, last: grid steps; from_start: it held from the first step of the window."""
+    """A recipe that holds on a unit. onset, last: grid steps; from_start: it held from the first step of the window;
+    above: all of its harm shows above the pods, at their router."""
 
     recipe: Recipe
     unit: Unit
@@ -51,6 +52,7 @@ class Match:
     doubts: list[str] = field(default_factory=list)
     stages: list[Reached] = field(default_factory=list)
     critical: bool = False
+    above: bool = False
 
     @property
     def imminent(self) -> bool:

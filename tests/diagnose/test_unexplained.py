@@ -78,6 +78,14 @@ def test_harm_at_a_pod_is_the_place_of_what_the_router_sees():
     assert hurt(rows) == [["p1"]]
 
 
+def test_a_known_cause_behind_the_router_is_what_the_router_sees():
+    rows = healthy()
+    rows["target_up"]["p1"] = step(1.0, 0.0)
+    rows["router_no_endpoint_rate"] = {"p0": step(0.0, 1.0)}
+    known = {name: catalogue().recipes[name] for name in ("engine-down", ODD.id)}
+    assert [root.recipe.id for root in judge(scene(rows), known).roots] == ["engine-down"]
+
+
 def test_more_traffic_at_the_router_takes_longer_and_is_no_harm():
     rows = healthy()
     rows["router_ttft_mean"] = {"p0": wobble(step(0.21, 0.4))}
