@@ -18,6 +18,8 @@ from inferdoc.fleet.members import Pool
 
 PROGRESS = ("generation_tokens_rate", "prompt_tokens_rate", "step_rate", "request_rate")
 LATENCY = ("ttft_mean", "itl_mean", "e2e_mean", "ttft_p99", "itl_p99", "e2e_p99", "tpot_request_mean")
+SLOWER = (*LATENCY, "router_ttft_mean")
+"""Harm that is over once it is over."""
 
 
 Family = tuple[str, str, str]
@@ -84,13 +86,14 @@ def _is_wide(signal: str, context: Context) -> bool:
 
 def _recovered(match: Match, context: Context) -> bool:
     """An outage that ended within the cold-start time of its tier, and after which the pod was scraped with success, is
-    a restart, not an incident."""
+    a restart, not an incident; nor is one a stretch of some minutes in which answers were slower and none was lost."""
     if not match.recipe.recovers or ongoing(match.last, context):
         return False
     up = context.view.get(match.unit, "target_up")
     if up is None or not (np.nan_to_num(up.values[match.last + 1 :]) > 0).any():
         return False
-    if not (up.values[match.onset : match.last + 1] < 0.5).any():  # it hurt otherwise
+    slower = all(e.outcome.signal in SLOWER for e in match.evidence if e.role == "harm")
+    if not slower and not (up.values[match.onset : match.last + 1] < 0.5).any():  # work was lost otherwise
         return False
     tier = context.tiers.tiers.get(match.unit.member.tier) or context.tiers.tiers["unknown"]
     return (match.last - match.onset) * context.view.step_seconds <= tier.cold_start_s.value
