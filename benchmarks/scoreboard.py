@@ -51,6 +51,8 @@ OVERLAY = "INFERDOC_SCOREBOARD_CATALOGUE"
 PUBLISHED_SEEDS = 6000
 TUNING_SEEDS = 100
 HARM = 1.3  # growth of a mean latency below which a fault counts as harmless
+PASSING = frozenset({"prefix-cold-start", "cold-start-lag", "autoscaler-oscillation"})
+"""Causes whose harm passes by itself: a cache fills, replicas come."""
 MANY = 20
 """Observations that a mean over two minutes needs to count."""
 LOSS = frozenset(
@@ -101,9 +103,10 @@ def judge(path: Path, from_: float, until: float) -> Diagnosis:
     return diagnose(open_source(store=path), from_=from_, until=until, options=Options(catalogue=catalogue()))
 
 
-def growth(targets: Iterable[Scraped], pods: Collection[str], onset_ms: float) -> float:
-    """The larger of two growths of a mean latency of the pods: from the calm part to what came a minute after the
-    onset, and from the worst two minutes of the calm part to the worst two after the onset (harm that passes)."""
+def growth(targets: Iterable[Scraped], pods: Collection[str], onset_ms: float, passes: bool = False) -> float:
+    """The largest growth of a mean latency of the pods, from the calm part to what came a minute after the onset. Of
+    harm that passes also from the worst two minutes of the calm part to the worst two after the onset (of other harm
+    not: one healthy fleet in twelve has two minutes that are worse by half)."""
     calm: dict[str, list[np.ndarray]] = defaultdict(list)
     later: dict[str, list[np.ndarray]] = defaultdict(list)
     for target in targets:
@@ -114,7 +117,7 @@ def growth(targets: Iterable[Scraped], pods: Collection[str], onset_ms: float) -
     ratios = [1.0]
     for name, signal in LATENCIES.items():
         floor = catalogue().signals[signal].floor
-        for mean in (_mean, _worst):
+        for mean in (_mean, _worst) if passes else (_mean,):
             was, became = mean(calm[name]), mean(later[name])
             if became - was >= floor:
                 ratios.append(became / max(was, floor / 2))
@@ -182,7 +185,7 @@ def _score(scenario: Scenario, group: str, kind: str, targets: list[Scraped], pa
     harmful = onset is not None and (
         kind in LOSS
         or group == "pair"
-        or growth(targets, hit(expect, targets, start + onset), 1000 * (start + onset)) >= HARM
+        or growth(targets, hit(expect, targets, start + onset), 1000 * (start + onset), kind in PASSING) >= HARM
     )
     outcome = Outcome(
         kind,
@@ -260,17 +263,18 @@ def naming(answer: Diagnosis, label: Outcome) -> Finding | None:
 
 ABOUT = f"""
 An incident counts where its fault hurts: a mean latency of the pods it hits grows by a factor of {HARM} or more
-(and by more than the signal's floor), over the time after the onset or over its worst two minutes against the worst
-two of the calm, or work or sight is lost. Each has a label: what may come first, the preferred one first. Top-1:
-the first finding is one of these (as with the labels of the recordings); preferred first: it is the preferred one,
-and the cause is named. A driver of the workload (longer prompts, endless answers, more demand) is the root only
-where nothing local explains the harm; where the draw makes a limit of the engine bind, the label prefers that
-limit, with the driver as its change. Recall: the cause is named, as a finding or as the change of one that the
-label accepts. Precision: of the findings with this id the share that the label accepts, and of the drivers behind
-findings the share that the scenario did set going, over incidents and controls together. Scope: pods named and pods
-hit, intersection over union. Onset error: absolute, median, against the moment at which the mechanism changed (a
-cache takes minutes to fill, so some symptoms come later). Detected: minutes after the onset at which the diagnosis
-of the data so far first names the cause. Spoke on harmless: any finding on a fault that hurt nobody.
+(and by more than the signal's floor), over the time after the onset, for harm that passes by itself over its worst
+two minutes against the worst two of the calm, or work or sight is lost. Each has a label: what may come first, the
+preferred one first. Top-1: the first finding is one of these (as with the labels of the recordings); preferred
+first: it is the preferred one, and the cause is named. A driver of the workload (longer prompts, endless answers,
+more demand) is the root only where nothing local explains the harm; where the draw makes a limit of the engine
+bind, the label prefers that limit, with the driver as its change. Recall: the cause is named, as a finding or as
+the change of one that the label accepts. Precision: of the findings with this id the share that the label accepts,
+and of the drivers behind findings the share that the scenario did set going, over incidents and controls together.
+Scope: pods named and pods hit, intersection over union. Onset error: absolute, median, against the moment at which
+the mechanism changed (a cache takes minutes to fill, so some symptoms come later). Detected: minutes after the
+onset at which the diagnosis of the data so far first names the cause. Spoke on harmless: any finding on a fault
+that hurt nobody.
 """
 
 
