@@ -18,7 +18,7 @@ import numpy as np
 
 from inferdoc.collect.samples import Labels, Layout, Page, Series
 from inferdoc.simulate.output import write_store
-from inferdoc.simulate.scenario import adapted, load_scenario
+from inferdoc.simulate.scenario_files import adapted, load_scenario
 from inferdoc.simulate.scrape import Scraped, simulate
 from inferdoc.store import Store
 

@@ -50,7 +50,7 @@ def command(
     openmetrics).
     """
     from inferdoc.errors import InferdocError
-    from inferdoc.simulate.scenario import adapted, load_scenario, scenarios
+    from inferdoc.simulate.scenario_files import adapted, load_scenario, scenarios
 
     overlays = options.catalogue(options.configuration()).overlays
     if listed:

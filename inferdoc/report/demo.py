@@ -12,7 +12,8 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.diagnose.api import Options, diagnose
 from inferdoc.diagnose.model import Diagnosis
 from inferdoc.errors import InferdocError
-from inferdoc.simulate.scenario import Scenario, load_scenario, scenario_files, scenarios
+from inferdoc.simulate.scenario import Scenario
+from inferdoc.simulate.scenario_files import load_scenario, scenario_files, scenarios
 
 FIRST = "demo-two-tiers"
 """The scenario that is shown where no fault is named."""

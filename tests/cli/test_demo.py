@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from inferdoc.diagnose.model import SCHEMA_ID
-from inferdoc.simulate.scenario import folder, scenarios
+from inferdoc.simulate.scenario_files import folder, scenarios
 from tests.cli.command import call, refused
 from tests.diagnose.frames import catalogue
 

@@ -12,7 +12,7 @@ import yaml
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.diagnose.conditions import signals_of
 from inferdoc.diagnose.conditions.render import Rendering
-from inferdoc.simulate.scenario import load_scenario
+from inferdoc.simulate.scenario_files import load_scenario
 from tests.vllm_flags import serve_flags
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,7 +7,8 @@ import pytest
 
 from inferdoc.simulate.crashes import BACK_OFF
 from inferdoc.simulate.fleet import Fleet
-from inferdoc.simulate.scenario import Scenario, load_scenario
+from inferdoc.simulate.scenario import Scenario
+from inferdoc.simulate.scenario_files import load_scenario
 
 replace = msgspec.structs.replace
 

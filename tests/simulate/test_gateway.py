@@ -8,7 +8,7 @@ import pytest
 from inferdoc.simulate.fleet import Fleet
 from inferdoc.simulate.kube_page import kube_items
 from inferdoc.simulate.router_page import router_items
-from inferdoc.simulate.scenario import read_scenario
+from inferdoc.simulate.scenario_files import read_scenario
 
 BASE = """
 id: small

@@ -13,7 +13,8 @@ from inferdoc.simulate.gpus import BRAKE_CLOCK, HARDWARE_SLOWDOWN, HW_THERMAL, P
 from inferdoc.simulate.hardware import CARDS, Measured
 from inferdoc.simulate.ranks import LockStep, rank_for
 from inferdoc.simulate.request import Request
-from inferdoc.simulate.scenario import Scenario, read_scenario
+from inferdoc.simulate.scenario import Scenario
+from inferdoc.simulate.scenario_files import read_scenario
 from inferdoc.simulate.vllm_page import vllm_items
 
 CARD = CARDS["h100-80"]

@@ -7,7 +7,7 @@ import pytest
 
 from inferdoc.simulate.fleet import Fleet
 from inferdoc.simulate.offload import HostTier
-from inferdoc.simulate.scenario import read_scenario
+from inferdoc.simulate.scenario_files import read_scenario
 from inferdoc.simulate.speculation import expected
 
 POOL = "{{name: vllm, pods: 2, tier: h100-80, model: llama-3.1-8b{more}}}"

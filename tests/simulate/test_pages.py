@@ -19,7 +19,8 @@ from inferdoc.simulate.fleet import Fleet
 from inferdoc.simulate.items import Item
 from inferdoc.simulate.live import Live, text_page
 from inferdoc.simulate.output import write_file, write_openmetrics, write_store
-from inferdoc.simulate.scenario import Scenario, adapted, load_scenario, read_scenario, scenarios
+from inferdoc.simulate.scenario import Scenario
+from inferdoc.simulate.scenario_files import adapted, load_scenario, read_scenario, scenarios
 from inferdoc.simulate.scrape import Scraper, simulate
 from inferdoc.simulate.versions import at_version
 from inferdoc.store import Store, import_file

@@ -8,7 +8,7 @@ import pytest
 
 from inferdoc import diagnose, open_source
 from inferdoc.simulate.output import write_store
-from inferdoc.simulate.scenario import load_scenario, read_scenario
+from inferdoc.simulate.scenario_files import load_scenario, read_scenario
 from inferdoc.simulate.scrape import simulate
 from inferdoc.store import Store
 
