@@ -38,6 +38,8 @@ from inferdoc.store import Store
 PUBLISHED_SEEDS = 7000
 TUNING_SEEDS = 100
 NAMED = 3
+SIGHT = ("scrape-gap", "duplicate-target", "drop-series")
+"""Faults of the simulator that touch the scrapes and pages alone."""
 UNEXPLAINED = "unexplained-anomaly"
 
 
@@ -113,7 +115,9 @@ def run(task: tuple[str, int]) -> Answer:
         path = Path(folder) / "fleet.db"
         with Store.open(path, "w") as store:
             write_store(targets, store)
-        answer.harmful = growth(targets, scenario.expect.pods, onset_ms) >= HARM or lost_work(path, scenario)
+        # A fault of the measurement changes pages, not the service, whatever its pages seem to say.
+        hurts = growth(targets, scenario.expect.pods, onset_ms) >= HARM or lost_work(path, scenario)
+        answer.harmful = hurts and not all(fault.kind in SIGHT for fault in scenario.faults)
         said = diagnose(
             open_source(store=path),
             from_=scenario.start,
@@ -179,11 +183,11 @@ give the same ranking.
 
 Each cause's recipe taken out of the catalogue, then incidents of that cause judged
 (`python benchmarks/leave_one_out.py`). *Hurt*: a latency grew by a factor of 1.3, or requests were lost, or a pod stood
-still (`benchmarks/user_harm.py`, no recipe asked); a fault of the measurement hurts nobody. *Unexplained*: the finding
-surfaces. *Accepted*: a recipe that is left and that the label of the incident accepts. *Its effect or driver*: a recipe
-that is left, and that the catalogue says the one taken out brings about, directly or through others, or that brings it
-about. *Another cause*: a wrong answer. *Own in three*: of the unexplained, those where one of the three most unusual
-signals is a mechanism signal of the recipe that was taken out, by name.
+still (`benchmarks/user_harm.py`, no recipe asked); a fault that touches the scrapes alone hurts nobody. *Unexplained*: the finding surfaces. *Accepted*: a recipe that is left and that the label of the
+incident accepts. *Its effect or driver*: a recipe that is left, and that the catalogue says the one taken out brings
+about, directly or through others, or that brings it about. *Another cause*: a wrong answer. *Own in three*: of the
+unexplained, those where one of the three most unusual signals is a mechanism signal of the recipe that was taken out,
+by name.
 """
 
 
