@@ -183,11 +183,11 @@ give the same ranking.
 
 Each cause's recipe taken out of the catalogue, then incidents of that cause judged
 (`python benchmarks/leave_one_out.py`). *Hurt*: a latency grew by a factor of 1.3, or requests were lost, or a pod stood
-still (`benchmarks/user_harm.py`, no recipe asked); a fault that touches the scrapes alone hurts nobody. *Unexplained*: the finding surfaces. *Accepted*: a recipe that is left and that the label of the
-incident accepts. *Its effect or driver*: a recipe that is left, and that the catalogue says the one taken out brings
-about, directly or through others, or that brings it about. *Another cause*: a wrong answer. *Own in three*: of the
-unexplained, those where one of the three most unusual signals is a mechanism signal of the recipe that was taken out,
-by name.
+still (`benchmarks/user_harm.py`, no recipe asked); a fault that touches the scrapes alone hurts nobody. *Unexplained*:
+the finding surfaces. *Accepted*: a recipe that is left and that the label of the incident accepts. *Its effect or
+driver*: a recipe that is left, and that the catalogue says the one taken out brings about, directly or through others,
+or that brings it about. *Another cause*: a wrong answer. *Own in three*: of the unexplained, those where one of the
+three most unusual signals is a mechanism signal of the recipe that was taken out, by name.
 """
 
 
