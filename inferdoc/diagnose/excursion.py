@@ -9,7 +9,7 @@ window begins with its pods) is no part of its calm.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -87,6 +87,12 @@ class Excursion:
     observed: float
     mask: np.ndarray
 
+    def begun_at(self, step: int, values: np.ndarray) -> Excursion:
+        """The same of a series, without what lies before a step."""
+        mask = self.mask.copy()
+        mask[:step] = False
+        return replace(self, start=step, mask=mask, observed=median(values[mask]))
+
 
 def calm_band(calm: np.ndarray, rule: Rule) -> tuple[float, float]:
     """(median, limit) of the finite calm values under a rule."""
@@ -125,11 +131,18 @@ def find(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None
     if not _can_leave(np.sort(values[finite]), rule):
         return None
     candidates = np.flatnonzero(finite[earliest:] & (signed[earliest:] > record[earliest - 1 : -1])) + earliest
+    late = None
     for start in candidates:
         found = against(values, int(start), rule, clock, counts)
-        if found is not None and found.start == start:
+        if found is None or found.start != start:
+            continue
+        begins = _where_it_begins(found.mask, finite, found.start, found.last, clock.out_steps, rule.share)
+        if begins == start:
             return found
-    return None
+        late = late or found.begun_at(
+            begins, values
+        )  # what begins there may stand out from all before it, and is better known
+    return late
 
 
 def _can_leave(ranked: np.ndarray, rule: Rule) -> bool:
@@ -210,17 +223,14 @@ def _sustained(out: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) ->
     return None, None
 
 
-def _where_it_begins(out: np.ndarray, start: int, last: int, need: int, share: float) -> int:
-    """The first step of an episode without what only happened before it: a stretch back in the calm that outweighs all
-    that was outside so far, by the share that is asked for, ends that."""
-    outside = np.flatnonzero(out[start : last + 1]) + start
-    first = 0
-    for place in np.flatnonzero(np.diff(outside) > need).tolist():
-        so_far = place + 1 - first
-        calm = int(outside[place + 1] - outside[place]) - 1
-        if calm * share > so_far * (1 - share) and len(outside) - place - 1 >= need:
-            first = place + 1
-    return int(outside[first])
+def _where_it_begins(out: np.ndarray, finite: np.ndarray, start: int, last: int, need: int, share: float) -> int:
+    """The first step of an episode without what only happened before it: a beginning that is outside less often than
+    the share that is asked for is none of it."""
+    stretch = slice(start, last + 1)
+    balance = np.round(np.cumsum(out[stretch] - share * finite[stretch]), 9)
+    low = int(np.argmin(balance))
+    later = np.flatnonzero(out[start + low + 1 : last + 1])
+    return start if balance[low] >= 0 or len(later) < need else start + low + 1 + int(later[0])
 
 
 def _dense(out: np.ndarray, finite: np.ndarray, start: int, need: int, share: float) -> bool:
@@ -242,7 +252,7 @@ def held(mask: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -> tupl
     start, last = _sustained(mask, finite, rule, clock)
     if start is None or last is None:
         return None
-    return _where_it_begins(mask, start, last, clock.out_steps, rule.share), last
+    return _where_it_begins(mask, finite, start, last, clock.out_steps, rule.share), last
 
 
 @dataclass(frozen=True)

@@ -192,15 +192,29 @@ def test_the_spacing_of_scrapes_does_not_matter_only_their_number(seed, place):
 
 
 def slowly(values: np.ndarray, rule: Rule, clock: Clock):
-    """The definition, with nothing left out: the first step that is an excursion against all that lies before it."""
+    """The definition, with nothing left out: the first step that is an excursion against all that lies before it, and
+    outside as often as asked for from its beginning on; where there is none, the part of the first that is."""
     finite = np.isfinite(values)
     if finite.sum() < clock.out_steps:
         return None
+    late = None
     for split in range(max(clock.lead, int(np.argmax(finite)) + CALM_STEPS), len(values)):
         found = against(values, split, rule, clock)
         if found is not None and found.start == split:
-            return found
-    return None
+            begins = often_from(found, finite, rule.share, clock.out_steps)
+            if begins == split:
+                return found
+            late = late or found.begun_at(begins, values)
+    return late
+
+
+def often_from(found, finite, share, need):
+    """The first outside step from which on, up to every later one, the share of outside steps is kept."""
+    for start in np.flatnonzero(found.mask):
+        stretches = [slice(start, end + 1) for end in range(start, found.last + 1)]
+        if all(found.mask[s].sum() >= share * finite[s].sum() - 1e-9 for s in stretches):
+            return int(start) if found.mask[start:].sum() >= need else found.start
+    return found.start
 
 
 @given(
@@ -333,12 +347,22 @@ def test_a_limit_touched_long_before_is_not_where_an_episode_begins(early: int, 
     assert held(beyond, np.ones(N, dtype=bool), Rule(2.0), CLOCK) == (begins, N - 1)
 
 
-def test_the_earliest_of_two_episodes_counts():
+@pytest.mark.parametrize(("ends", "begins"), [(75, 40), (55, 90)])
+def test_the_earliest_of_two_episodes_counts_while_it_outweighs_the_calm_between(ends: int, begins: int):
     values = np.full(N, 10.0)
-    values[40:55] = 40.0
+    values[40:ends] = 40.0
     values[90:] = 60.0
     found = find(values, RISE, CLOCK)
-    assert found is not None and found.start == 40
+    assert found is not None and found.start == begins
+
+
+def test_a_series_that_swings_before_it_rises_begins_where_it_rises():
+    """One window in three is beyond a calm that was short by chance; from the sixtieth on all are."""
+    values = np.full(N, 10.0)
+    values[40:60:3] = 25.0
+    values[60:] = 30.0
+    found = find(values, RISE, CLOCK)
+    assert found is not None and found.start == 60
 
 
 @pytest.mark.parametrize(("after", "sign"), [(30.0, 1), (3.0, -1), (10.0, 0)])
