@@ -139,9 +139,8 @@ def find(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None
         begins = _where_it_begins(found.mask, finite, found.start, found.last, clock.out_steps, rule.share)
         if begins == start:
             return found
-        late = late or found.begun_at(
-            begins, values
-        )  # what begins there may stand out from all before it, and is better known
+        # What begins there may stand out from all that lies before it: then it is found, and with a longer calm.
+        late = late or found.begun_at(begins, values)
     return late
 
 
