@@ -57,7 +57,8 @@ class Condition(
     for: how long in one piece; share_of: instead, in this share of the windows; average: compare the means before and
     after instead (rates that arrive in ones and twos). scope: whose series, where not the entity's own
     (pool, peers, prefill, decode: on any of them; most: on at least half of the peers).
-    because: said when it rules out.
+    because: said when it rules out. leads: of the symptoms, the one that brings the others about: the episode begins
+    with it, whatever the others did before.
     """
 
     signal: str | None = None
@@ -83,6 +84,7 @@ class Condition(
     average: bool = False
     scope: Literal["own", "pool", "peers", "most", "prefill", "decode"] = "own"
     because: str | None = None
+    leads: bool = False
 
     @cached_property
     def kind(self) -> str:

@@ -224,7 +224,9 @@ def _sustained(out: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) ->
 
 def _where_it_begins(out: np.ndarray, finite: np.ndarray, start: int, last: int, need: int, share: float) -> int:
     """The first step of an episode without what only happened before it: a beginning that is outside less often than
-    the share that is asked for is none of it."""
+    the share that is asked for, or less than half as often as the later half, is none of it."""
+    later_half = slice((start + last + 1) // 2, last + 1)
+    share = max(share, out[later_half].sum() / max(1, finite[later_half].sum()) / 2)
     stretch = slice(start, last + 1)
     balance = np.round(np.cumsum(out[stretch] - share * finite[stretch]), 9)
     low = int(np.argmin(balance))

@@ -77,16 +77,19 @@ def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
     """Evaluate a recipe on a unit."""
     if recipe.roles and unit.member.role not in recipe.roles:
         return Verdict(recipe, unit, applies=False, against=f"{unit.name} serves as {unit.member.role}")
-    symptoms, stopped = _hold((c for c in recipe.symptoms if not c.needs_split), context, unit)
+    early = [c for c in recipe.symptoms if not c.needs_split]
+    symptoms, stopped = _hold(early, context, unit)
     if stopped is not None:
         return _stopped(recipe, unit, stopped)
-    onset, last, from_start = _episode(symptoms, context)
+    onset, last, from_start = _episode(symptoms, context, [o for c, o in zip(early, symptoms, strict=True) if c.leads])
     if last < onset or _brief(symptoms, last, context):
         return Verdict(recipe, unit, against="its symptoms do not overlap in time")
     inside = context.at(onset, last)
     more, stopped = _hold((c for c in recipe.symptoms if c.needs_split), inside, unit)
     if stopped is not None:
         return _stopped(recipe, unit, stopped)
+    if any(o.first is not None and o.first > last for o in more):
+        return Verdict(recipe, unit, against="its symptoms do not overlap in time")
     harm = [evaluate(c, inside, unit) for c in _with_slo(recipe.harm, inside.limits(unit))]
     hurts = [o for o in harm if o.holds and not _hurts_after(o, inside)]
     if not hurts:
@@ -161,14 +164,18 @@ def _stopped(recipe: Recipe, unit: Unit, outcome: Outcome) -> Verdict:
     return Verdict(recipe, unit, against=outcome.text, missing=missing)
 
 
-def _episode(symptoms: list[Outcome], context: Context) -> tuple[int, int, bool]:
-    """Onset (the first symptom to leave its calm), end, and whether nothing shows when it began."""
+def _episode(symptoms: list[Outcome], context: Context, leading: list[Outcome]) -> tuple[int, int, bool]:
+    """Onset (the first symptom to leave its calm), end, and whether nothing shows when it began. What comes before the
+    symptoms that lead, by more than two rate windows can blur, is not of this episode."""
     known = [o for o in symptoms if o.first is not None]
     begins = [o.first for o in known if o.first is not None and not o.from_start]
     last = min((o.last for o in symptoms if o.last is not None), default=context.view.steps - 1)
     latest = max((o.first for o in known if o.first is not None), default=0)
     if latest > last:
         return latest, last, False
+    led = min((o.first for o in leading if o.first is not None and not o.from_start), default=None)
+    if led is not None:
+        begins = [begin for begin in begins if led - begin <= 2 * context.clock.window_steps]
     if begins:
         return min(begins), last, False
     return min((o.first for o in known if o.first is not None), default=0), last, True

@@ -209,7 +209,10 @@ def slowly(values: np.ndarray, rule: Rule, clock: Clock):
 
 
 def often_from(found, finite, share, need):
-    """The first outside step from which on, up to every later one, the share of outside steps is kept."""
+    """The first outside step from which on, up to every later one, the share of outside steps is kept, and half of that
+    of the later half of the excursion."""
+    half = slice((found.start + found.last + 1) // 2, found.last + 1)
+    share = max(share, found.mask[half].sum() / max(1, finite[half].sum()) / 2)
     for start in np.flatnonzero(found.mask):
         stretches = [slice(start, end + 1) for end in range(start, found.last + 1)]
         if all(found.mask[s].sum() >= share * finite[s].sum() - 1e-9 for s in stretches):

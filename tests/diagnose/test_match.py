@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.catalogue.recipe import Stage
+from inferdoc.catalogue.recipe import Condition, Stage
 from inferdoc.config import SloSection
 from inferdoc.diagnose.judge import can_judge, judge, ongoing
 from inferdoc.diagnose.match import judge_recipe
@@ -302,3 +302,21 @@ def test_what_began_a_moment_ago_is_not_proven():
         match = verdict(cause, load=step(10, 30, at=at), latency=step(0.1, 0.4, at=at)).match
         assert match.certainty == sure
     assert match.doubts == [f"too early: seen for {10 * STEP_S:g} s"]
+
+
+def test_an_episode_begins_with_the_symptom_that_leads():
+    """Latency that swung long before the prompts grew is not of the episode; what came shortly before may be."""
+    longer = when("load", rises=1.5, leads=True)
+    cause = recipe(symptoms=[when("latency", above=0.2), longer], harm=[when("latency", above=0.2)])
+    for before, onset in ((CALM - 20, CALM + 10), (CALM + 4, CALM + 4)):
+        assert verdict(cause, load=step(10, 30, at=CALM + 10), latency=step(0.1, 0.4, at=before)).match.onset == onset
+
+
+def test_a_symptom_that_begins_after_the_episode_is_none_of_it():
+    """The first symptom is over when the second, which is looked at from its onset on, begins."""
+    load = np.full(N, 10.0)
+    load[CALM : CALM + 15] = 30.0
+    late = when("latency", above=0.3, average=False)
+    cause = recipe(symptoms=[SYMPTOM, Condition(any=(late, when("load", falls=0.5, average=True)))], harm=[SYMPTOM])
+    assert verdict(cause, load=load, latency=step(0.1, 0.4, at=CALM + 20)).match is None
+    assert verdict(cause, load=load, latency=step(0.1, 0.4, at=CALM + 5)).match is not None
