@@ -90,13 +90,14 @@ def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
         return _stopped(recipe, unit, stopped)
     if any(o.first is not None and o.first > last for o in more):
         return Verdict(recipe, unit, against="its symptoms do not overlap in time")
-    harm = [evaluate(c, inside, unit) for c in _with_slo(recipe.harm, inside.limits(unit))]
+    reach = context.clock.least_calm
+    harm = [_during(c, inside, context, unit, reach) for c in _with_slo(recipe.harm, inside.limits(unit))]
     hurts = [o for o in harm if o.holds and not _hurts_after(o, inside)]
     if not hurts:
         return Verdict(recipe, unit, against=f"no harm: {harm[0].text}", had_symptoms=True)
     doubts: list[str] = []
     for condition in recipe.unless:
-        outcome = _against_it(condition, inside, context, unit)
+        outcome = _during(condition, inside, context, unit)
         if outcome.holds:
             reason = f"{condition.because or 'ruled out'}: {outcome.text}"
             return Verdict(recipe, unit, against=reason, had_symptoms=True)
@@ -120,9 +121,11 @@ def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
     return Verdict(recipe, unit, match, had_symptoms=True)
 
 
-def _against_it(condition: Condition, inside: Context, context: Context, unit: Unit) -> Outcome:
-    """What rules a recipe out, in its episode. A move that began before the episode is no move against the calm that
-    it spoils, so a plain rise or fall is also looked for from its own calm on."""
+def _during(
+    condition: Condition, inside: Context, context: Context, unit: Unit, reach: int | None = None
+) -> Outcome:
+    """A condition in an episode. A move that began before the episode is no move against the calm that it spoils, so a
+    plain rise or fall is also looked for from its own calm on; reach: steps by which it may precede the episode."""
     outcome = evaluate(condition, inside, unit)
     moves = condition.rises is not None or condition.falls is not None
     if outcome.holds is not False or not moves or condition.average:
@@ -130,7 +133,8 @@ def _against_it(condition: Condition, inside: Context, context: Context, unit: U
     earlier = evaluate(condition, context, unit)
     if earlier.first is None or earlier.last is None or inside.split is None or inside.last is None:
         return outcome
-    return earlier if earlier.first <= inside.last and earlier.last >= inside.split else outcome
+    near = reach is None or earlier.first >= inside.split - reach
+    return earlier if near and earlier.first <= inside.last and earlier.last >= inside.split else outcome
 
 
 def _with_slo(harm: tuple[Condition, ...], limits: dict[str, float]) -> list[Condition]:
