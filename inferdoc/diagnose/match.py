@@ -121,9 +121,7 @@ def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
     return Verdict(recipe, unit, match, had_symptoms=True)
 
 
-def _during(
-    condition: Condition, inside: Context, context: Context, unit: Unit, reach: int | None = None
-) -> Outcome:
+def _during(condition: Condition, inside: Context, context: Context, unit: Unit, reach: int | None = None) -> Outcome:
     """A condition in an episode. A move that began before the episode is no move against the calm that it spoils, so a
     plain rise or fall is also looked for from its own calm on; reach: steps by which it may precede the episode."""
     outcome = evaluate(condition, inside, unit)
