@@ -35,7 +35,7 @@ from inferdoc.simulate.output import write_store
 from inferdoc.simulate.scrape import simulate
 from inferdoc.store import Store
 
-PUBLISHED_SEEDS = 7000
+PUBLISHED_SEEDS = 9000
 TUNING_SEEDS = 100
 NAMED = 3
 SIGHT = ("scrape-gap", "duplicate-target", "drop-series")
