@@ -10,6 +10,7 @@ window begins with its pods) is no part of its calm.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -59,17 +60,17 @@ class Clock:
         """The number of steps that spans both at least `seconds` and at least `scrapes` scrapes."""
         return max(1, int(np.ceil(max(seconds, scrapes * self.scrape_seconds) / self.step_seconds)))
 
-    @property
+    @cached_property
     def calm_steps(self) -> int:
         """Steps that must be calm before an excursion can be told from the calm: a chosen baseline is, as a whole."""
         return max(self.lead, self.least_calm)
 
-    @property
+    @cached_property
     def least_calm(self) -> int:
         """Steps that any calm must have."""
         return self.steps(MIN_CALM_SECONDS, MIN_CALM_SCRAPES)
 
-    @property
+    @cached_property
     def out_steps(self) -> int:
         """Steps that must be outside before it is more than a spike."""
         return self.steps(MIN_OUT_SECONDS, MIN_OUT_SCRAPES)
@@ -131,16 +132,16 @@ def find(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None
     if not _can_leave(np.sort(values[finite]), rule):
         return None
     candidates = np.flatnonzero(finite[earliest:] & (signed[earliest:] > record[earliest - 1 : -1])) + earliest
-    late = None
+    late, earliest = None, 0
     for start in candidates:
-        found = against(values, int(start), rule, clock, counts)
+        found = against(values, int(start), rule, clock, counts) if start >= earliest else None
         if found is None or found.start != start:
             continue
         begins = _where_it_begins(found.mask, finite, found.start, found.last, clock.out_steps, rule.share)
         if begins == start:
             return found
         # What begins there may stand out from all that lies before it: then it is found, and with a longer calm.
-        late = late or found.begun_at(begins, values)
+        late, earliest = late or found.begun_at(begins, values), begins
     return late
 
 

@@ -114,7 +114,8 @@ def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
     proof = [o for o in (evaluate(c, inside, unit) for c in recipe.proof) if o.holds]
     evidence += [Evidence("support", o) for o in proof]
     match = Match(recipe, unit, onset, last, from_start, evidence, "likely", doubts)
-    hurt_before = _hurt_before(recipe, context.at(None, last), unit, onset)
+    provable = recipe.most_certain == "proven" and not doubts and not from_start
+    hurt_before = provable and _hurt_before(recipe, context.at(None, last), unit, onset)
     match.certainty = _certainty(recipe, match, bool(proof), inside, hurt_before)
     match.stages = _stages(recipe, inside, unit)
     match.critical = recipe.critical_when is not None and bool(evaluate(recipe.critical_when, inside, unit).holds)

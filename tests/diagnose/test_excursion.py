@@ -197,14 +197,14 @@ def slowly(values: np.ndarray, rule: Rule, clock: Clock):
     finite = np.isfinite(values)
     if finite.sum() < clock.out_steps:
         return None
-    late = None
+    late, earliest = None, 0
     for split in range(max(clock.lead, int(np.argmax(finite)) + CALM_STEPS), len(values)):
         found = against(values, split, rule, clock)
-        if found is not None and found.start == split:
+        if found is not None and found.start == split >= earliest:
             begins = often_from(found, finite, rule.share, clock.out_steps)
             if begins == split:
                 return found
-            late = late or found.begun_at(begins, values)
+            late, earliest = late or found.begun_at(begins, values), begins
     return late
 
 
