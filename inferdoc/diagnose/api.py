@@ -16,6 +16,7 @@ from inferdoc.diagnose.cohort_signals import add_cohorts
 from inferdoc.diagnose.cohorts import traits_of
 from inferdoc.diagnose.conditions import signals_of
 from inferdoc.diagnose.context import Context
+from inferdoc.diagnose.cycles import no_cycle_search
 from inferdoc.diagnose.events import Event
 from inferdoc.diagnose.excursion import Clock
 from inferdoc.diagnose.findings import FindingMaker, Links
@@ -99,6 +100,7 @@ class Judged(Diagnosis, dict=True):
         return self.__dict__.get("view")
 
 
+@no_cycle_search()
 def diagnose(
     source: Source,
     since: Moment | None = None,
