@@ -132,7 +132,7 @@ def find(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None
     if not _can_leave(np.sort(values[finite]), rule):
         return None
     candidates = np.flatnonzero(finite[earliest:] & (signed[earliest:] > record[earliest - 1 : -1])) + earliest
-    late, earliest = None, 0
+    late = None
     for start in candidates:
         found = against(values, int(start), rule, clock, counts) if start >= earliest else None
         if found is None or found.start != start:

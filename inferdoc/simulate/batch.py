@@ -10,6 +10,7 @@ requests, not with its steps.
 from __future__ import annotations
 
 import heapq
+from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass
 
@@ -70,7 +71,7 @@ class EngineConfig:
     grammar_workers: int = 4
 
 
-class Batch:
+class Batch(ABC):
     """Running requests and their streams. `now` in seconds; `waiting` holds those that are not admitted, in order."""
 
     def __init__(self, config: EngineConfig, timing: StepTime, rng: np.random.Generator, now: float) -> None:
@@ -99,9 +100,9 @@ class Batch:
         self._noise: list[float] = []
         self._hiccup = now + rng.exponential(1 / HICCUPS)
 
+    @abstractmethod
     def _ended(self, request: Request) -> None:
         """A request has all its tokens: the engine decides what becomes of its blocks."""
-        raise NotImplementedError
 
     def _lag(self) -> float:
         """Seconds by which the front end sends a token late."""

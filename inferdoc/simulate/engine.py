@@ -13,7 +13,7 @@ from inferdoc.simulate.frontend import FrontEnd, Grammars
 from inferdoc.simulate.hardware import StepTime
 from inferdoc.simulate.link import POST, POST_PER_DESCRIPTOR, Link
 from inferdoc.simulate.offload import HostTier
-from inferdoc.simulate.request import Handoff, Request, State
+from inferdoc.simulate.request import Request, State
 from inferdoc.simulate.scheduler import Scheduler
 
 ARRIVE, ABORT, LEASE, FREED, FAIL, COMPILED = range(6)
@@ -393,10 +393,3 @@ class Engine(Scheduler):
             self.host.store(request.segments)
         if self._finished is not None:
             self._finished(request, self.now)
-
-
-def prepare(request: Request, source: Engine, reader: Request) -> None:
-    """Tie a prefill request to the decode request that will read its KV."""
-    handoff = Handoff(source, request, reader)
-    request.handoff = handoff
-    reader.handoff = handoff

@@ -11,11 +11,10 @@ import numpy as np
 from inferdoc.errors import InferdocError
 from inferdoc.simulate.autoscaler import Autoscaler
 from inferdoc.simulate.capacity import sustainable
-from inferdoc.simulate.engine import prepare
 from inferdoc.simulate.faults import Schedule
 from inferdoc.simulate.gateway import Gateway
 from inferdoc.simulate.pod import Pod
-from inferdoc.simulate.request import Request
+from inferdoc.simulate.request import Request, prepare
 from inferdoc.simulate.router import ClassStats, Router
 from inferdoc.simulate.scenario import Scenario, Stream
 from inferdoc.simulate.workload import Draft, Traffic, make_request

@@ -92,3 +92,10 @@ class Request:
     def context(self, clock: int) -> int:
         """Tokens in the KV cache while it decodes."""
         return self.prompt + self.base + clock - self.clock0
+
+
+def prepare(request: Request, source: Engine, reader: Request) -> None:
+    """Tie a prefill request to the decode request that will read its KV."""
+    handoff = Handoff(source, request, reader)
+    request.handoff = handoff
+    reader.handoff = handoff

@@ -300,6 +300,8 @@ def _result(read: Read, found: list[Series], grid: Grid) -> ReadResult:
         if key not in rows and np.array_equal(series.times_ms, times_ms):
             rows[key] = series.values
         elif len(series.values):
-            _place(rows[key] if key in rows else rows.setdefault(key, np.full(grid.count, np.nan)), series, grid)
+            if key not in rows:
+                rows[key] = np.full(grid.count, np.nan)
+            _place(rows[key], series, grid)
     keys = sorted(rows)
     return ReadResult(read.by, keys, np.vstack([rows[key] for key in keys]) if keys else np.empty((0, grid.count)))
