@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from inferdoc.catalogue.recipe import Kind, Recipe, Severity
@@ -54,8 +54,9 @@ class Cause:
         return "critical" if any(m.critical for m in self.matches) else self.recipe.severity
 
 
-def group(matches: Iterable[Match], pool_sizes: Mapping[Pool, int]) -> list[Cause]:
-    """Matches of one recipe in one pool are one cause; dropped where it must hold for a larger share of the pool."""
+def group(matches: Iterable[Match], pool_size: Callable[[Pool, int], int]) -> list[Cause]:
+    """Matches of one recipe in one pool are one cause; dropped where it must hold for a larger share of the pool.
+    pool_size: how many pods of a pool served at a step."""
     found: dict[tuple[str, Pool], Cause] = {}
     for match in matches:
         key = match.recipe.id, match.unit.member.pool
@@ -64,7 +65,7 @@ def group(matches: Iterable[Match], pool_sizes: Mapping[Pool, int]) -> list[Caus
         cause
         for cause in found.values()
         if cause.recipe.pool_share is None
-        or len({m.unit.member.key for m in cause.matches}) >= cause.recipe.pool_share * pool_sizes[cause.pool]
+        or len(cause.pods) >= cause.recipe.pool_share * pool_size(cause.pool, cause.onset)
     ]
 
 
@@ -165,6 +166,8 @@ def _explains(a: Cause, b: Cause, downstream: Mapping[str, set[str]], slack: int
     those of one role on the other. In a circle that begins at one time a direct effect outweighs a remote one."""
     if a.recipe.kind == "telemetry" or a.onset > b.onset + slack or not _same_family(a, b):
         return False
+    if not _lasts_with(a, b, slack):
+        return False
     if a.recipe.kind == "local" and b.recipe.kind == "driver" and not _holds_on_most(a, b):
         return False
     if _touch(a, b):
@@ -174,6 +177,12 @@ def _explains(a: Cause, b: Cause, downstream: Mapping[str, set[str]], slack: int
         return b.recipe.id in downstream[a.recipe.id]
     spreads = a.recipe.kind == "process" or a.pool.role != b.pool.role
     return spreads and b.recipe.id in a.recipe.effects
+
+
+def _lasts_with(a: Cause, b: Cause, slack: int) -> bool:
+    """Whether a cause lasted for at least half of what it is to explain, and what it left behind to drain."""
+    length = b.last - b.onset + 1
+    return 2 * (min(b.last, a.last + slack) - max(b.onset, a.onset) + 1) >= length
 
 
 def score(cause: Cause) -> float:

@@ -41,10 +41,15 @@ def judge(context: Context, recipes: Mapping[str, Recipe]) -> Judgement:
     }
     matches = [v.match for by_unit in verdicts.values() for v in by_unit.values() if v.match is not None]
     lasting = [match for match in matches if match.last >= context.view.begin and not _recovered(match, context)]
-    sizes: dict[Pool, int] = {}
-    for member in context.view.fleet.members:
-        sizes[member.pool] = sizes.get(member.pool, 0) + 1
-    return Judgement(fold(group(_nearest(lasting, context), sizes), recipes, context.clock.window_steps), verdicts)
+    causes = group(_nearest(lasting, context), lambda pool, step: _serving(context, pool, step))
+    return Judgement(fold(causes, recipes, context.clock.window_steps), verdicts)
+
+
+def _serving(context: Context, pool: Pool, step: int) -> int:
+    """How many pods of a pool served at a step: who is born later, or has left, has no part in what happened then."""
+    view = context.view
+    members = [member.key for member in view.fleet.members if member.pool == pool]
+    return sum(view.lineage.served(key, step - view.lead_steps) for key in members) or len(members)
 
 
 def _ways(recipe: Recipe) -> list[Recipe]:

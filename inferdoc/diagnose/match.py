@@ -9,6 +9,7 @@ from typing import Literal
 from inferdoc.catalogue.recipe import CERTAINTIES, Certainty, Condition, Recipe
 from inferdoc.diagnose.conditions import evaluate
 from inferdoc.diagnose.context import Context, Outcome
+from inferdoc.diagnose.impact import immaterial
 from inferdoc.diagnose.view import Unit
 
 EvidenceRole = Literal["symptom", "harm", "support"]
@@ -95,6 +96,8 @@ def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
     hurts = [o for o in harm if o.holds and not _hurts_after(o, inside)]
     if not hurts:
         return Verdict(recipe, unit, against=f"no harm: {harm[0].text}", had_symptoms=True)
+    if immaterial(hurts, inside, unit):
+        return Verdict(recipe, unit, against=f"no user feels it: {hurts[0].text}, and no mean moves", had_symptoms=True)
     doubts: list[str] = []
     for condition in recipe.unless:
         outcome = _during(condition, inside, context, unit)

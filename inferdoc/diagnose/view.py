@@ -14,6 +14,8 @@ from inferdoc.fleet.members import Fleet, Member, Pool, gpu_owner
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from inferdoc.source.reads import Grid
 
+UP = "target_up"
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -126,6 +128,21 @@ class View:
         return self._stacks[signal]
 
     def _find(self, unit: Unit, signal: str) -> Series | None:
+        series = self._series(unit, signal)
+        life = self.lineage.lives.get(unit.member.key)
+        if (
+            signal != UP
+            or series is None
+            or life is None
+            or not life.came
+            or unit.member.key in self.lineage.predecessor
+        ):
+            return series
+        values = series.values.copy()  # a pod that loads its model for the first time is not down: it was never up
+        values[self.lead_steps : self.lead_steps + life.born] = np.nan
+        return Series(values) if np.isfinite(values).any() else None
+
+    def _series(self, unit: Unit, signal: str) -> Series | None:
         if unit.gpu:
             row_of_gpu = self.gpus(unit, signal).get(unit.gpu)
             return None if row_of_gpu is None or not np.isfinite(row_of_gpu).any() else Series(row_of_gpu)
@@ -133,7 +150,7 @@ class View:
         if matrix is None:
             return None
         if signal in self.wide:
-            return _worst(matrix, _serving(matrix, unit.member), self.wide[signal])
+            return _worst(matrix, self._serving(matrix, unit.member), self.wide[signal])
         if signal not in self._index:
             self._index[signal] = _by_member(matrix)
         index = self._index[signal]
@@ -164,13 +181,33 @@ class View:
         """The classes of requests at the routers of a unit: name -> values; two routers are two rows of one class."""
         matrix = self.frame.signals.get(signal)
         found: dict[str, np.ndarray] = {}
-        for row in [] if matrix is None else _serving(matrix, unit.member):
+        for row in [] if matrix is None else self._serving(matrix, unit.member):
             assert matrix is not None
             entity = matrix.entities[row]
             name = f"tenant {entity.get('fairness_id') or 'default'} priority {entity.get('priority') or '0'}"
             known = found.get(name)
             found[name] = matrix.values[row] if known is None else np.fmax(known, matrix.values[row])
         return found
+
+    @cached_property
+    def _routed(self) -> dict[Key, set[str]]:
+        """The models that each router names on any of its rows."""
+        routed: dict[Key, set[str]] = {}
+        for signal in self.wide:
+            for entity in self.frame.signals[signal].entities if signal in self.frame else ():
+                routed.setdefault(entity.member, set()).update(_models(entity))
+        return routed
+
+    def _serving(self, matrix: SignalMatrix, member: Member) -> list[int]:
+        """Rows of what stands above a pod: of its namespace and, where the row or its router names models, of its own.
+        A router may know the model by an alias: a row counts where none of its models is another pool's."""
+        near = [row for row, entity in enumerate(matrix.entities) if _near(entity, member)]
+        models = {row: _models(matrix.entities[row]) or self._routed.get(matrix.entities[row].member) for row in near}
+        own = [row for row in near if member.pool.model in (models[row] or {member.pool.model})]
+        if own:
+            return own
+        others = {m.pool.model for m in self.fleet.everyone if m.key[:2] == member.key[:2]}
+        return [row for row in near if not others & (models[row] or set())]
 
     def like(self, unit: Unit) -> list[Unit]:
         """All units of its pool, the unit among them: same model, role, tier."""
@@ -230,13 +267,9 @@ def _by_member(matrix: SignalMatrix) -> dict[tuple[tuple[str, str, str], str], i
     return found
 
 
-def _serving(matrix: SignalMatrix, member: Member) -> list[int]:
-    """Rows of what stands above a pod: of its namespace and, where they name models, of its own. A router may know the
-    model by an alias only: where none of the names fits, all rows count."""
-    near = [row for row, entity in enumerate(matrix.entities) if _near(entity, member)]
-    models = {row: {matrix.entities[row].get(k) for k in ("model_name", "target_model_name")} - {""} for row in near}
-    own = [row for row in near if not models[row] or member.pool.model in models[row]]
-    return own or near
+def _models(entity: Entity) -> set[str]:
+    """The models that a row of a router names."""
+    return {entity.get(label) for label in ("model_name", "target_model_name")} - {""}
 
 
 def _near(entity: Entity, member: Member) -> bool:

@@ -63,6 +63,15 @@ class Lineage:
     def __post_init__(self) -> None:
         self._successor = {old.key: new for new, old in self.predecessor.items()}
 
+    def served(self, key: Key, step: int) -> bool:
+        """Whether a pod, or the one whose place it took, served at a step."""
+        life = self.lives.get(key)
+        if life is None or step > life.last:
+            return life is None
+        while key in self.predecessor:
+            key = self.predecessor[key].key
+        return self.lives[key].born <= step
+
     def replaced(self, key: Key) -> bool:
         """Whether another pod has its place now."""
         return key in self._successor
