@@ -10,15 +10,18 @@ from typing import Literal
 
 import msgspec
 
-from inferdoc.catalogue.content import content_file, content_files, overlay_paths
+from inferdoc.catalogue.content import content_file, content_files, content_folders, overlay_paths
 from inferdoc.catalogue.document import decode, locate
 from inferdoc.catalogue.flags import Flags
+from inferdoc.catalogue.observation import Dictionary, Observation, ObservationFile
 from inferdoc.catalogue.recipe import Recipe
+from inferdoc.catalogue.recipe_file import RecipeFile, resolved
 from inferdoc.catalogue.signal import Exporter, HealthRow, Marker, Signal, Tiers
 from inferdoc.catalogue.validate import (
     Problem,
     Spelling,
     check_exporter,
+    check_observation,
     check_recipe,
     check_signals,
     check_tiers,
@@ -26,12 +29,13 @@ from inferdoc.catalogue.validate import (
 )
 from inferdoc.errors import CatalogueError
 
-Part = Literal["exporter", "signal", "tiers", "recipe"]
+Part = Literal["exporter", "signal", "tiers", "observation", "recipe"]
 SIGNALS = "signals"
 TIERS = "tiers.yaml"
 CHANGES = "changes.yaml"
 HEALTH = "health.yaml"
 FLAGS = "vllm-flags.yaml"
+OBSERVATIONS = "observations.yaml"
 
 
 class SignalFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -97,11 +101,18 @@ class Catalogue:
 
     @cached_property
     def recipes(self) -> dict[str, Recipe]:
-        """The causes. Their signals, thresholds and ids are checked here, so that a user's file fails early."""
-        recipes = {name: recipe for name, (recipe, _) in self._recipes.items()}
-        for recipe, path in self._recipes.values():
-            _raise(path, check_recipe(recipe, self.signals, self.tiers, recipes))
-        return recipes
+        """The causes. Their observations and ids are checked here, so that a user's file fails early."""
+        for name, (observation, path) in self._observations.items():
+            _raise(path, check_observation(name, observation, self.signals, self.tiers, self.dictionary))
+        files = {name: file for name, (file, _) in self._recipes.items()}
+        for file, path in self._recipes.values():
+            _raise(path, check_recipe(file, self.signals, self.tiers, self.dictionary, files))
+        return {name: resolved(file, self.dictionary, files) for name, file in files.items()}
+
+    @cached_property
+    def dictionary(self) -> Dictionary:
+        """The observations: of `observations.yaml`, shipped and of the overlays, and of the recipes themselves."""
+        return Dictionary({name: observation for name, (observation, _) in self._observations.items()})
 
     @cached_property
     def spellings(self) -> Mapping[str, Spelling]:
@@ -114,6 +125,7 @@ class Catalogue:
         found: dict[tuple[Part, str], Path] = {("tiers", "tiers"): self._tiers[1]}
         found |= {("exporter", name): path for name, (_, path) in self._exporters.items()}
         found |= {("signal", name): path for name, (_, path) in self._signals.items()}
+        found |= {("observation", name): path for name, (_, path) in self._observations.items()}
         return found | {("recipe", name): path for name, (_, path) in self._recipes.items()}
 
     def problems(self) -> list[str]:
@@ -128,8 +140,11 @@ class Catalogue:
         found.append((content_file("collectors", HEALTH, self.overlays) or Path(HEALTH), rows))
         flags = [Problem(("flags",), words) for words in self.flags.problems()]
         found.append((content_file("collectors", FLAGS, self.overlays) or Path(FLAGS), flags))
-        ids = self._recipes.keys()
-        found += [(path, check_recipe(each, self.signals, self.tiers, ids)) for each, path in self._recipes.values()]
+        for name, (observation, path) in self._observations.items():
+            found.append((path, check_observation(name, observation, self.signals, self.tiers, self.dictionary)))
+        files = {name: file for name, (file, _) in self._recipes.items()}
+        for file, path in self._recipes.values():
+            found.append((path, check_recipe(file, self.signals, self.tiers, self.dictionary, files)))
         return [_line(path, problem) for path, problems in found for problem in problems]
 
     def _marker_problems(self) -> list[Problem]:
@@ -140,11 +155,25 @@ class Catalogue:
     def check_recipe_file(self, path: Path) -> list[str]:
         """What is wrong with a user's recipe file, one line per problem; it need not lie in an overlay yet."""
         try:
-            recipe = load_recipe(path)
+            file = load_recipe(path)
+            own = {name: each for name, each in self._observations.items() if each[1] != self._path_of(file.id)}
+            for name in file.observations:
+                _claim(own, name, path, ("observations", name), "observation")
         except CatalogueError as error:
             return [str(error)]
-        ids = self._recipes.keys() | {recipe.id}
-        return [_line(path, problem) for problem in check_recipe(recipe, self.signals, self.tiers, ids)]
+        dictionary = Dictionary({**self.dictionary.observations, **file.observations})
+        files = {**{name: each for name, (each, _) in self._recipes.items()}, file.id: file}
+        problems = [
+            problem
+            for name, observation in file.observations.items()
+            for problem in check_observation(name, observation, self.signals, self.tiers, dictionary)
+        ]
+        problems += check_recipe(file, self.signals, self.tiers, dictionary, files)
+        return [_line(path, problem) for problem in problems]
+
+    def _path_of(self, recipe: str) -> Path | None:
+        """The file of a cause, None for one that is not in the catalogue."""
+        return self._recipes[recipe][1] if recipe in self._recipes else None
 
     @cached_property
     def _exporters(self) -> dict[str, tuple[Exporter, Path]]:
@@ -173,9 +202,25 @@ class Catalogue:
         return decode(path, Tiers), path
 
     @cached_property
-    def _recipes(self) -> dict[str, tuple[Recipe, Path]]:
-        files = content_files("diagnostics", overlays=self.overlays).values()
-        return {path.stem: (load_recipe(path), path) for path in files}
+    def _observations(self) -> dict[str, tuple[Observation, Path]]:
+        """By name: of several files the last overlay's counts, so that a folder of one's own may set a number anew."""
+        places = [folder / OBSERVATIONS for folder in content_folders("diagnostics", self.overlays)]
+        found = {
+            name: (observation, path)
+            for path in places
+            if path.is_file()
+            for name, observation in decode(path, ObservationFile).observations.items()
+        }
+        for file, path in self._recipes.values():
+            for name, observation in file.observations.items():
+                _claim(found, name, path, ("observations", name), "observation")
+                found[name] = (observation, path)
+        return found
+
+    @cached_property
+    def _recipes(self) -> dict[str, tuple[RecipeFile, Path]]:
+        files = content_files("diagnostics", overlays=self.overlays)
+        return {path.stem: (load_recipe(path), path) for name, path in files.items() if name != OBSERVATIONS}
 
 
 def load_catalogue(overlays: Iterable[str | Path] = (), *, strict: bool = False) -> Catalogue:
@@ -191,9 +236,9 @@ def load_catalogue(overlays: Iterable[str | Path] = (), *, strict: bool = False)
     return catalogue
 
 
-def load_recipe(path: Path) -> Recipe:
+def load_recipe(path: Path) -> RecipeFile:
     """One cause from its file, whose name is its id. Raises CatalogueError."""
-    recipe = decode(path, Recipe)
+    recipe = decode(path, RecipeFile)
     if recipe.id != path.stem:
         raise CatalogueError(f'{locate(path, ("id",))}: expected "{path.stem}" as the file is named, got "{recipe.id}"')
     return recipe

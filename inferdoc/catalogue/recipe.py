@@ -18,6 +18,9 @@ RANK_AT_MOST: dict[str, Certainty] = {"P": "proven", "P+": "proven", "L": "likel
 """What metrics can show of a cause: P all of it; P+ all of it with a named opt-in; L its likelihood; X no more than
 that it is possible, since logs or other tools decide."""
 Kind = Literal["local", "driver", "hardware", "process", "telemetry", "unexplained"]
+Role = Literal["prefill", "decode", "both"]
+When = Literal["any", "before"]
+Scope = Literal["own", "pool", "peers", "most", "prefill", "decode"]
 
 
 CONDITION_KINDS = (
@@ -57,8 +60,9 @@ class Condition(
     for: how long in one piece; share_of: instead, in this share of the windows; average: compare the means before and
     after instead (rates that arrive in ones and twos). scope: whose series, where not the entity's own
     (pool, peers, prefill, decode: on any of them; most: on at least half of the peers).
-    because: said when it rules out. leads: of the symptoms, the one that brings the others about: the episode begins
-    with it, whatever the others did before.
+    because: said when it rules out. when: of what rules out, `before` counts only what began before the mechanism
+    did, so that a consequence does not rule out its cause. leads: of the symptoms, the one that brings the others
+    about: the episode begins with it, whatever the others did before.
     """
 
     signal: str | None = None
@@ -82,8 +86,9 @@ class Condition(
     for_: str | None = None
     share_of: float | None = None
     average: bool = False
-    scope: Literal["own", "pool", "peers", "most", "prefill", "decode"] = "own"
+    scope: Scope = "own"
     because: str | None = None
+    when: When = "any"
     leads: bool = False
 
     @cached_property
@@ -157,7 +162,7 @@ class Recipe(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     unless: tuple[Condition, ...] = ()
     effects: tuple[str, ...] = ()
     look_alikes: tuple[str, ...] = ()
-    roles: tuple[Literal["prefill", "decode", "both"], ...] = ()
+    roles: tuple[Role, ...] = ()
     optional: tuple[str, ...] = ()
     stages: tuple[Stage, ...] = ()
     pool_share: float | None = None

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 from inferdoc.catalogue.document import Steps, dotted, nearest
 from inferdoc.catalogue.formula import FormulaError, names_in
-from inferdoc.catalogue.recipe import CONDITION_KINDS, Condition, Recipe
+from inferdoc.catalogue.observation import PLAIN, Dictionary, Observation
+from inferdoc.catalogue.recipe import CONDITION_KINDS
+from inferdoc.catalogue.recipe_file import Exclusion, RecipeFile
 from inferdoc.catalogue.signal import Band, Exporter, Figure, Metric, Reading, Signal, Term, Tiers
 
-GROUPS = ("all", "any", "not")
+PLAIN_KINDS = tuple(kind for kind in CONDITION_KINDS if kind not in ("all", "any", "not_"))
 READING_KINDS = ("gauge", "rate", "increase", "change", "quantile", "mean", "formula", "info", "telemetry", "cohort")
 TERM_KINDS = ("gauge", "rate", "increase", "change", "signal")
 SUFFIXES = {"_bucket": ("histogram",), "_sum": ("histogram", "summary"), "_count": ("histogram", "summary")}
@@ -30,6 +32,7 @@ READS: dict[str, tuple[str, ...]] = {
 UNLISTED_LABELS = frozenset({"le", "quantile", "job", "instance", "pod", "namespace", "container", "cluster", "node"})
 REQUIRED_TIER = "unknown"
 
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+")
 
 
@@ -259,41 +262,81 @@ def _check_bands(bands: Mapping[str, Band], at: Steps, signals: Collection[str])
             yield Problem((*at, name), "a band needs at least one of low, high, warn, bad")
 
 
+# --- observations --------------------------------------------------------------------------------------------------
+
+
+def check_observation(
+    name: str, observation: Observation, signals: Collection[str], tiers: Tiers, dictionary: Dictionary
+) -> list[Problem]:
+    """One fact: exactly one kind, of a signal that exists, with a possible number; or made of facts that exist."""
+    at: Steps = ("observations", name)
+    if not _NAME.fullmatch(name):
+        return [Problem(at, "a name of small letters, digits and _, which reads like a fact: queue_grows")]
+    if observation.parts or observation.all is not None or observation.any is not None:
+        return list(_check_made_of(name, observation, at, dictionary))
+    return list(_check_plain(observation, at, signals, tiers))
+
+
+def _check_made_of(name: str, observation: Observation, at: Steps, dictionary: Dictionary) -> Iterator[Problem]:
+    given = [_spelled(key) for key in ("all", "any", "not_") if getattr(observation, key) is not None]
+    plain = [_spelled(key) for key in PLAIN if getattr(observation, key) not in (None, False)]
+    if len(given) != 1 or plain:
+        yield Problem(at, f"exactly one of all, any, not, and nothing of a signal; given: {', '.join(given + plain)}")
+        return
+    if not observation.parts:
+        yield Problem((*at, given[0]), "expected at least one observation")
+    for index, part in enumerate(observation.parts):
+        where = (*at, given[0]) if observation.not_ is not None else (*at, given[0], index)
+        yield from (Problem(steps, message) for steps, message in dictionary.problems(part, where))
+    if dictionary.circle(name) == name:
+        yield Problem(at, "an observation cannot be made of itself")
+
+
 # --- recipes -------------------------------------------------------------------------------------------------------
 
 
-def check_recipe(recipe: Recipe, signals: Collection[str], tiers: Tiers, recipe_ids: Collection[str]) -> list[Problem]:
+def check_recipe(
+    recipe: RecipeFile,
+    signals: Collection[str],
+    tiers: Tiers,
+    dictionary: Dictionary,
+    files: Mapping[str, RecipeFile],
+) -> list[Problem]:
     """One cause against the rest of the catalogue.
 
-    A cause has symptoms, and harm unless it is about the telemetry itself (blindness is not harm to users).
+    A cause has needs or witnesses, and impact unless it is about the telemetry itself (blindness hurts no user).
     """
     problems = []
-    if not recipe.symptoms:
-        problems.append(Problem(("symptoms",), "a cause needs at least one symptom"))
-    if not recipe.harm and recipe.kind != "telemetry":
-        problems.append(Problem(("harm",), "a cause needs at least one harm condition: no harm, no finding"))
-    for key in ("symptoms", "harm", "support", "proof", "unless"):
-        conditions: tuple[Condition, ...] = getattr(recipe, key)
-        for index, condition in enumerate(conditions):
-            problems += _check_condition(condition, (key, index), signals, tiers)
-            if key == "unless" and not condition.because:
-                problems.append(Problem((key, index), "what rules a cause out says `because`"))
-    if recipe.critical_when is not None:
-        problems += _check_condition(recipe.critical_when, ("critical_when",), signals, tiers)
-    for index, stage in enumerate(recipe.stages):
-        problems += _check_condition(stage.when, ("stages", index, "when"), signals, tiers)
+    if not recipe.needs and not recipe.witness_groups:
+        problems.append(Problem(("needs",), "a cause needs at least one observation"))
+    if not recipe.impact and recipe.kind != "telemetry":
+        problems.append(Problem(("impact",), "a cause needs at least one impact: what hurts nobody is no finding"))
+    for at, name in recipe.names():
+        problems += [Problem(steps, message) for steps, message in dictionary.problems(name, at)]
+    for index, exclusion in enumerate(recipe.excluded_by):
+        if not isinstance(exclusion, str):
+            problems += _check_exclusion(exclusion, ("excluded_by", index), recipe.id, files)
     if recipe.pool_share is not None and not 0 < recipe.pool_share <= 1:
         problems.append(
             Problem(("pool_share",), f"a share of the pool: expected above 0 up to 1, got {recipe.pool_share:g}")
         )
-    for index, name in enumerate(recipe.optional):
-        problems += _check_signal_name(name, ("optional", index), signals)
+    for index, signal in enumerate(recipe.optional):
+        problems += _check_signal_name(signal, ("optional", index), signals)
     for key in ("effects", "look_alikes"):
-        problems += _check_ids(getattr(recipe, key), key, recipe.id, recipe_ids)
+        problems += _check_ids(getattr(recipe, key), key, recipe.id, files)
     if recipe.alert is not None:
         for key, text in (("for", recipe.alert.for_), ("keep_firing_for", recipe.alert.keep_firing_for)):
             problems += _check_duration(text, ("alert", key))
     return problems
+
+
+def _check_exclusion(exclusion: Exclusion, at: Steps, own: str, files: Collection[str]) -> Iterator[Problem]:
+    if (exclusion.cause is None) == (exclusion.observation is None):
+        yield Problem(at, "expected either `cause` or `observation`")
+    elif exclusion.cause == own:
+        yield Problem((*at, "cause"), "a cause cannot rule itself out")
+    elif exclusion.cause is not None and exclusion.cause not in files:
+        yield Problem((*at, "cause"), f'no such cause "{exclusion.cause}"{nearest(exclusion.cause, files)}')
 
 
 def _check_ids(ids: tuple[str, ...], key: str, own: str, known: Collection[str]) -> Iterator[Problem]:
@@ -304,15 +347,12 @@ def _check_ids(ids: tuple[str, ...], key: str, own: str, known: Collection[str])
             yield Problem((key, index), f'no such cause "{name}"{nearest(name, known)}')
 
 
-def _check_condition(condition: Condition, at: Steps, signals: Collection[str], tiers: Tiers) -> Iterator[Problem]:
-    kinds = [_spelled(field) for field in CONDITION_KINDS if getattr(condition, field) is not None]
+def _check_plain(condition: Observation, at: Steps, signals: Collection[str], tiers: Tiers) -> Iterator[Problem]:
+    kinds = [kind for kind in PLAIN_KINDS if getattr(condition, kind) is not None]
     if len(kinds) != 1:
         yield Problem(at, _exactly_one([_spelled(field) for field in CONDITION_KINDS], kinds))
         return
     kind = kinds[0]
-    if kind in GROUPS:
-        yield from _check_group(condition, kind, at, signals, tiers)
-        return
     if condition.signal is None:
         yield Problem(at, f"`{kind}` needs a signal")
     else:
@@ -326,27 +366,12 @@ def _check_condition(condition: Condition, at: Steps, signals: Collection[str], 
     yield from _check_duration(condition.within, (*at, "within"))
 
 
-def _check_group(
-    condition: Condition, kind: str, at: Steps, signals: Collection[str], tiers: Tiers
-) -> Iterator[Problem]:
-    if condition.signal is not None:
-        yield Problem((*at, "signal"), f"`{kind}` holds conditions, which name their own signals")
-    if condition.not_ is not None:
-        yield from _check_condition(condition.not_, (*at, kind), signals, tiers)
-        return
-    parts = condition.all if condition.all is not None else condition.any or ()
-    if not parts:
-        yield Problem((*at, kind), "expected at least one condition")
-    for index, part in enumerate(parts):
-        yield from _check_condition(part, (*at, kind, index), signals, tiers)
-
-
 def _check_limit(limit: float | str, at: Steps, tiers: Tiers) -> Iterator[Problem]:
     if isinstance(limit, str) and limit not in tiers.thresholds:
         yield Problem(at, f'no threshold "{limit}" in tiers.yaml{nearest(limit, tiers.thresholds)}')
 
 
-def _check_numbers(condition: Condition, kind: str, at: Steps) -> Iterator[Problem]:
+def _check_numbers(condition: Observation, kind: str, at: Steps) -> Iterator[Problem]:
     if condition.rises is not None and condition.rises < 1:
         yield Problem((*at, "rises"), f"at least this many times the calm: expected 1 or more, got {condition.rises:g}")
     if condition.falls is not None and not 0 <= condition.falls <= 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from inferdoc.catalogue.recipe import CERTAINTIES, Certainty, Condition, Recipe
@@ -100,7 +100,8 @@ def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
         return Verdict(recipe, unit, against=f"no user feels it: {hurts[0].text}, and no mean moves", had_symptoms=True)
     doubts: list[str] = []
     for condition in recipe.unless:
-        outcome = _during(condition, inside, context, unit)
+        early = condition.when == "before"
+        outcome = _before(condition, inside, unit) if early else _during(condition, inside, context, unit)
         if outcome.holds:
             reason = f"{condition.because or 'ruled out'}: {outcome.text}"
             return Verdict(recipe, unit, against=reason, had_symptoms=True)
@@ -137,6 +138,17 @@ def _during(condition: Condition, inside: Context, context: Context, unit: Unit,
         return outcome
     near = reach is None or earlier.first >= inside.split - reach
     return earlier if near and earlier.first <= inside.last and earlier.last >= inside.split else outcome
+
+
+def _before(condition: Condition, inside: Context, unit: Unit) -> Outcome:
+    """A condition at the onset: it holds where it began before the episode, by more than two rate windows can blur, and
+    lasted until then. What began later is a consequence, and rules nothing out."""
+    outcome = evaluate(condition, inside.at(None, inside.last), unit)
+    if not outcome.holds or inside.split is None or outcome.first is None:
+        return outcome
+    blur = BLUR * inside.clock.window_steps
+    stood = outcome.first + blur < inside.split and (outcome.last is None or outcome.last + blur >= inside.split)
+    return outcome if stood else replace(outcome, holds=False, text=f"not before the onset: {outcome.text}")
 
 
 def _with_slo(harm: tuple[Condition, ...], limits: dict[str, float]) -> list[Condition]:

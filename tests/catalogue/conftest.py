@@ -14,10 +14,11 @@ title: Queue grows without end
 phase: queue
 scope: pod
 severity: warning
-symptoms:
-  - {{signal: waiting, rises: 2.0, for: 30s}}
-harm:
-  - {{signal: ttft_p99, rises: 1.5}}
+observations:
+  line_grows: {{signal: waiting, rises: 2.0, for: 30s}}
+  tail_late: {{signal: ttft_p99, rises: 1.5}}
+needs: [line_grows]
+impact: [tail_late]
 next_steps:
   - do: Add a replica.
     why: The queue grows faster than it drains.

@@ -66,10 +66,10 @@ title: My own cause
 phase: queue
 scope: pod
 severity: warning
-symptoms:
-  - {signal: waiting, rises: 2.0}
-harm:
-  - {signal: ttft_p99, rises: 1.5}
+observations:
+  line_grows: {signal: waiting, rises: 2.0}
+needs: [line_grows]
+impact: [slowest_first_tokens_late]
 next_steps:
   - {do: Add a replica, why: The queue grows, cost: One more GPU, undo: Remove the replica}
 sources: [our own incident of March]
@@ -98,7 +98,8 @@ def test_a_sound_recipe_is_good(tmp_path):
         ("rises: 2.0", "rises: 2.0, for: soon", "soon"),
         ("phase: queue", "phase: que", "que"),
         ("severity: warning", "severity: major", "major"),
-        ("harm:\n  - {signal: ttft_p99, rises: 1.5}\n", "", "harm"),
+        ("impact: [slowest_first_tokens_late]\n", "", "impact"),
+        ("needs: [line_grows]", "needs: [line_grow]", 'did you mean "line_grows"'),
         ("id: my-cause\n", "id: my-cause\nid: twice\n", "id"),
         ("title: My own cause", "title: [", "my-cause.yaml"),
         ("sources:", "look_alikes: [no-such-cause]\nsources:", "no-such-cause"),

@@ -17,10 +17,11 @@ title: Answers have become several times as long
 phase: decode
 scope: pod
 severity: warning
-symptoms:
-  - {signal: output_len_mean, rises: 2, share_of: 0.5}
-harm:
-  - {signal: e2e_mean, rises: 2, share_of: 0.5}
+observations:
+  answers_doubled: {signal: output_len_mean, rises: 2, share_of: 0.5}
+  requests_doubled: {signal: e2e_mean, rises: 2, share_of: 0.5}
+needs: [answers_doubled]
+impact: [requests_doubled]
 look_alikes: [kv-preemption-thrash, spec-acceptance-decay]
 next_steps:
   - do: "Cap max_tokens at the gateway"

@@ -9,7 +9,7 @@ from inferdoc.catalogue.recipe import Condition, Stage
 from inferdoc.config import SloSection
 from inferdoc.diagnose.judge import can_judge, judge, ongoing
 from inferdoc.diagnose.match import judge_recipe
-from tests.diagnose.frames import CALM, STEP_S, N, catalogue, recipe, scene, step, unit_of, when, wobble
+from tests.diagnose.frames import CALM, STEP_S, WINDOW, N, catalogue, recipe, scene, step, unit_of, when, wobble
 
 JUMP, FLAT = step(10, 30), np.full(N, 10.0)
 LATE = step(0.1, 0.4, at=CALM + 3)
@@ -320,3 +320,15 @@ def test_a_symptom_that_begins_after_the_episode_is_none_of_it():
     cause = recipe(symptoms=[SYMPTOM, Condition(any=(late, when("load", falls=0.5, average=True)))], harm=[SYMPTOM])
     assert verdict(cause, load=load, latency=step(0.1, 0.4, at=CALM + 20)).match is None
     assert verdict(cause, load=load, latency=step(0.1, 0.4, at=CALM + 5)).match is not None
+
+
+def test_what_rules_out_only_before_the_onset_does_not_rule_out_its_own_cause():
+    """The queue that fills because of the mechanism is no rival of it; one that stood before the mechanism began is."""
+    rival = when("queue", above=5, because="the queue was there first", when="before")
+    cause = recipe(symptoms=[SYMPTOM], harm=[when("latency", above=0.3)], unless=[rival])
+    rows = {"load": step(10, 30), "latency": step(0.1, 0.4)}
+    assert verdict(cause, **rows, queue=step(1, 20, at=CALM + 4)).match is not None
+    assert "there first" in verdict(cause, **rows, queue=step(1, 20, at=CALM - 3 * WINDOW)).against
+    gone = step(1, 20, at=CALM - 25, until=CALM - 15)
+    assert verdict(cause, **rows, queue=gone).match is not None, "over long before"
+    assert verdict(cause, **rows, queue=gone).match.doubts == []

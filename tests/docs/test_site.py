@@ -13,8 +13,10 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from inferdoc.catalogue.load import load_catalogue
+
 ROOT = Path(__file__).resolve().parents[2]
-CAUSES = sorted(path.stem for path in (ROOT / "diagnostics").glob("*.yaml"))
+CAUSES = sorted(load_catalogue().recipes)
 MISSING = "the documentation generator is not installed: make docs, or pip install -e '.[docs]'"
 
 

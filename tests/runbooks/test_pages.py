@@ -13,13 +13,14 @@ import click
 import pytest
 import yaml
 
+from inferdoc.catalogue.load import load_catalogue
 from inferdoc.cli.main import cli
 from tests.vllm_flags import serve_flags
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 PAGES = sorted((ROOT / "runbooks").glob("*.md"))
-CAUSES = sorted((ROOT / "diagnostics").glob("*.yaml"))
+CAUSES = sorted(load_catalogue().origin["recipe", name] for name in load_catalogue().recipes)
 
 HEADINGS = [
     "Meaning",

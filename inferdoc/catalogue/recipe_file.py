@@ -1,0 +1,159 @@
+"""What a cause looks like in its file: names of observations and of causes, no numbers. `resolved` makes the recipe of
+it that the judge evaluates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from inferdoc.catalogue.observation import Dictionary, Name, Observation, Use
+from inferdoc.catalogue.recipe import (
+    Alert,
+    Certainty,
+    Condition,
+    Kind,
+    Phase,
+    Rank,
+    Recipe,
+    Role,
+    Scope,
+    ScopeLevel,
+    Severity,
+    Stage,
+    Step,
+    When,
+)
+
+
+class Witnesses(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Several ways to see one thing: any_of, one of them is enough."""
+
+    any_of: tuple[Name, ...]
+
+
+class Exclusion(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What rules the cause out: another cause, of which all needs hold on the unit, or an observation.
+
+    because: said where it rules out, instead of the sentence of the observation. when: `before`, it counts only where
+    it began before the mechanism did, so that what the cause itself brings about does not rule it out.
+    """
+
+    cause: str | None = None
+    observation: str | None = None
+    among: Scope = "own"
+    because: str | None = None
+    when: When = "any"
+
+
+class StageFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A stage of a cause that gets worse, and the observation that shows it."""
+
+    name: str
+    when: Name
+
+
+class RecipeFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`diagnostics/<id>.yaml`. needs: all hold on one unit, overlapping in time; witnesses: of every group enough are
+    there; impact: at least one hurts users; supported_by: raises certainty; proven_by: where given, only with one of
+    these is it proven; excluded_by: rules it out; observations: facts of this cause alone, in a catalogue of one's own.
+    The other fields are those of `Recipe`."""
+
+    id: str
+    title: str
+    phase: Phase
+    scope: ScopeLevel
+    severity: Severity
+    next_steps: tuple[Step, ...]
+    sources: tuple[str, ...]
+    needs: tuple[Name, ...] = ()
+    witnesses: Witnesses | tuple[Witnesses, ...] = ()
+    impact: tuple[Name, ...] = ()
+    supported_by: tuple[Name, ...] = ()
+    proven_by: tuple[Name, ...] = ()
+    excluded_by: tuple[str | Exclusion, ...] = ()
+    kind: Kind = "local"
+    rank: Rank = "P"
+    at_most: Certainty = "proven"
+    critical_when: Name | None = None
+    effects: tuple[str, ...] = ()
+    look_alikes: tuple[str, ...] = ()
+    roles: tuple[Role, ...] = ()
+    optional: tuple[str, ...] = ()
+    stages: tuple[StageFile, ...] = ()
+    pool_share: float | None = None
+    recovers: bool = False
+    alert: Alert | None = None
+    observations: dict[str, Observation] = {}
+
+    @property
+    def witness_groups(self) -> tuple[Witnesses, ...]:
+        """The groups of witnesses, also where there is one."""
+        return (self.witnesses,) if isinstance(self.witnesses, Witnesses) else self.witnesses
+
+    def names(self) -> Iterator[tuple[tuple[str | int, ...], Name]]:
+        """Every observation that it names, with the place in the file."""
+        for key in ("needs", "impact", "supported_by", "proven_by"):
+            yield from (((key, index), name) for index, name in enumerate(getattr(self, key)))
+        several = not isinstance(self.witnesses, Witnesses)
+        for index, group in enumerate(self.witness_groups):
+            at: tuple[str | int, ...] = ("witnesses", index, "any_of") if several else ("witnesses", "any_of")
+            yield from (((*at, place), name) for place, name in enumerate(group.any_of))
+        for index, exclusion in enumerate(self.excluded_by):
+            if isinstance(exclusion, str):
+                yield ("excluded_by", index), exclusion
+            elif exclusion.observation is not None:
+                yield ("excluded_by", index, "observation"), exclusion.observation
+        for index, stage in enumerate(self.stages):
+            yield ("stages", index, "when"), stage.when
+        if self.critical_when is not None:
+            yield ("critical_when",), self.critical_when
+
+
+SAME = tuple(
+    {field.name for field in structs.fields(RecipeFile)}
+    & {field.name for field in structs.fields(Recipe)} - {"stages", "critical_when"}
+)
+
+
+def resolved(file: RecipeFile, dictionary: Dictionary, files: Mapping[str, RecipeFile]) -> Recipe:
+    """The recipe of a file: names replaced by the conditions that they stand for."""
+
+    def all_of(names: tuple[Name, ...]) -> tuple[Condition, ...]:
+        return tuple(dictionary.condition(name) for name in names)
+
+    same: dict[str, Any] = {name: getattr(file, name) for name in SAME}
+    return Recipe(
+        **same,
+        symptoms=_needed(file, dictionary),
+        harm=all_of(file.impact),
+        support=all_of(file.supported_by),
+        proof=all_of(file.proven_by),
+        unless=tuple(_excluded(exclusion, dictionary, files) for exclusion in file.excluded_by),
+        stages=tuple(Stage(stage.name, dictionary.condition(stage.when)) for stage in file.stages),
+        critical_when=None if file.critical_when is None else dictionary.condition(file.critical_when),
+    )
+
+
+def _needed(file: RecipeFile, dictionary: Dictionary) -> tuple[Condition, ...]:
+    """What must hold: the needs, and one condition a group of witnesses."""
+    needs = tuple(dictionary.condition(name) for name in file.needs)
+    groups = (tuple(dictionary.condition(name) for name in group.any_of) for group in file.witness_groups)
+    return (*needs, *(group[0] if len(group) == 1 else Condition(any=group) for group in groups))
+
+
+def _excluded(exclusion: str | Exclusion, dictionary: Dictionary, files: Mapping[str, RecipeFile]) -> Condition:
+    """What rules out, with the words for it."""
+    if isinstance(exclusion, str):
+        return structs.replace(dictionary.condition(exclusion), because=dictionary.says(exclusion))
+    if exclusion.cause is None:
+        name = str(exclusion.observation)
+        held = dictionary.condition(name if exclusion.among == "own" else Use(name, among=exclusion.among))
+        return structs.replace(held, because=exclusion.because or dictionary.says(name), when=exclusion.when)
+    rival = files[exclusion.cause]
+    needed = _needed(rival, dictionary)
+    held = needed[0] if len(needed) == 1 else Condition(all=needed)
+    because = exclusion.because or f"that is {rival.id}: {rival.title[:1].lower()}{rival.title[1:]}"
+    return structs.replace(held, because=because, when=exclusion.when)
