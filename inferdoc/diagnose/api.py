@@ -6,7 +6,6 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from inferdoc import __version__
 from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.config import SloSection
@@ -45,6 +44,7 @@ from inferdoc.source.grid import LOOK_MS, make_grid, scrape_interval_ms
 from inferdoc.source.plan import series_names
 from inferdoc.source.reads import Grid, Matcher
 from inferdoc.times import Moment, resolve_window
+from inferdoc.version import __version__
 
 CONTEXT_SIGNALS = (
     *PROGRESS,

@@ -21,12 +21,12 @@ import msgspec
 import requests
 import urllib3
 
-from inferdoc import __version__
 from inferdoc.collect.deadline import Deadline as RequestLimit
 from inferdoc.collect.deadline import DeadlineAdapter, DeadlineWatch
 from inferdoc.source import prometheus_errors as errors
 from inferdoc.source.prometheus_access import Access
 from inferdoc.source.prometheus_errors import DeadlineError, PrometheusError, Refusal, TooMuchError, UnreachableError
+from inferdoc.version import __version__
 
 CONNECT_SECONDS = 10.0
 ATTEMPTS = 5
