@@ -38,7 +38,6 @@ class Label(msgspec.Struct, frozen=True):
     edge: str | None = None
     edge_accepts: tuple[str, ...] | None = None
     also_expected: tuple[str, ...] | None = None
-    scrape_interval_s: float = 0.0
 
     @property
     def name(self) -> str:

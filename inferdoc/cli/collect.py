@@ -122,4 +122,6 @@ def command(
         )
         for problem in opened.writer.problems:
             click.echo(f"warning: {problem}", err=True)
-    click.echo(f"{stats.scrapes} scrapes ({stats.failed} failed), {stats.samples} samples stored in {place}", err=True)
+    refused = f", {stats.not_stored} not stored" if stats.not_stored else ""
+    done = f"{stats.scrapes} scrapes ({stats.failed} failed{refused}), {stats.samples} samples stored in {place}"
+    click.echo(done, err=True)

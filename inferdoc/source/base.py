@@ -39,14 +39,6 @@ class Cost:
     seconds: float = 0.0
 
 
-@dataclass
-class Bounds:
-    """Oldest and newest sample known to the source, milliseconds."""
-
-    first_ms: int
-    latest_ms: int
-
-
 class Source(Protocol):
     """A place metrics are read from. kind: "store" or "prometheus"; location: a path or URL without secrets;
     warnings: one line each, for the report; cost: running total."""
