@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
@@ -67,12 +67,3 @@ class Source(Protocol):
 
     def info(self, name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:
         """Every series of an info metric, unaggregated."""
-
-
-@dataclass
-class Window:
-    """What to read. start_ms and end_ms are both grid steps."""
-
-    start_ms: int
-    end_ms: int
-    match: tuple[Matcher, ...] = field(default=())

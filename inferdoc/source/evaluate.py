@@ -41,7 +41,7 @@ class Selection(NamedTuple):
 
 
 @dataclass
-class Rows:
+class SelectionRows:
     """The rows of one selection: its `by` keys in the order met, and what each table adds to them."""
 
     index: dict[Key, int] = field(default_factory=dict)
@@ -99,7 +99,7 @@ def evaluate_tables(
     match is added to the matchers of every read. Values: float64[keys, grid.count], NaN where no series of the group
     has a value; every read has a result, without rows where nothing matches.
     """
-    selections = {Selection.of(read): Rows() for read in reads}
+    selections = {Selection.of(read): SelectionRows() for read in reads}
     shares = [_shares(table, selections, match) for table in tables]
     keys = {selection: rows.settle() for selection, rows in selections.items()}
     by_leaf: dict[Leaf, list[Selection]] = {}
@@ -146,7 +146,9 @@ def _result(read: Read, keys: list[Key], parts: list[Sums], grid: Grid) -> ReadR
     return ReadResult(read.by, list(keys), values)
 
 
-def _shares(table: Table, rows: Mapping[Selection, Rows], match: tuple[Matcher, ...]) -> dict[Selection, Share]:
+def _shares(
+    table: Table, rows: Mapping[Selection, SelectionRows], match: tuple[Matcher, ...]
+) -> dict[Selection, Share]:
     """Which columns of the table count towards which rows of which selections."""
     found = {}
     layout, target = table.layout, table.target
