@@ -17,6 +17,7 @@ test: $(VENV)/.installed-test
 lint: $(VENV)/.installed-dev
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet . || (echo "not formatted: run make format" && exit 1)
+	@$(BIN)/vulture
 
 types: $(VENV)/.installed-dev
 	@$(BIN)/mypy

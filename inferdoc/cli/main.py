@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from inferdoc import __version__
 from inferdoc.errors import ExitCode, InferdocError
+from inferdoc.version import __version__
 
 COMMANDS = {
     "diagnose": "inferdoc.cli.diagnose",

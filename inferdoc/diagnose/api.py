@@ -6,7 +6,6 @@ import time
 from collections.abc import Collection
 from dataclasses import replace
 
-from inferdoc import __version__
 from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.diagnose import phases
@@ -36,6 +35,7 @@ from inferdoc.source.base import InfoSeries, Scrapes, Source
 from inferdoc.source.frame import SignalFrame
 from inferdoc.source.reads import Grid, Matcher
 from inferdoc.times import Moment
+from inferdoc.version import __version__
 
 CONTEXT_SIGNALS = (
     *PROGRESS,
