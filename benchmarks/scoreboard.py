@@ -40,7 +40,7 @@ from inferdoc import diagnose, open_source
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.diagnose.api import Options
 from inferdoc.diagnose.model import Diagnosis, Finding
-from inferdoc.simulate.generator import Recipe, draw
+from inferdoc.simulate.generator import Drawing, draw
 from inferdoc.simulate.incidents import CAUSES, CONTROLS, PAIRS
 from inferdoc.simulate.output import write_store
 from inferdoc.simulate.scenario import Expect, Scenario
@@ -166,7 +166,7 @@ def _worst(pods: list[np.ndarray]) -> float:
 def run(task: tuple[str, str, int]) -> Outcome:
     """Simulate one incident and diagnose it: at its end, and walking forward from its onset."""
     group, kind, seed = task
-    recipes: dict[str, Recipe] = {"cause": CAUSES, "control": CONTROLS, "pair": PAIRS}[group]
+    recipes: dict[str, Drawing] = {"cause": CAUSES, "control": CONTROLS, "pair": PAIRS}[group]
     scenario = draw(kind, seed, recipes, group == "control")
     targets = simulate(scenario)
     with tempfile.TemporaryDirectory(prefix="inferdoc-scoreboard-") as folder:

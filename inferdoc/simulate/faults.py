@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from inferdoc.simulate.crashes import Crashes
 from inferdoc.simulate.gateway_faults import GATEWAY_FAULTS, strike_gateway
+from inferdoc.simulate.handle import FleetHandle
+from inferdoc.simulate.pod import Pod
 from inferdoc.simulate.scenario import FaultSpec
-
-if TYPE_CHECKING:
-    from inferdoc.simulate.fleet import Fleet
-    from inferdoc.simulate.pod import Pod
 
 ENDS_PROCESS = frozenset({48, 94, 95})
 """Xid codes after which the process that used the memory is gone (NVIDIA: double-bit error, contained, uncontained)."""
@@ -21,7 +17,7 @@ SCRAPE_FAULTS = frozenset({"scrape-gap", "duplicate-target", "drop-series"})
 class Schedule:
     """apply(now) does what is due. An `until` undoes what its fault did."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: FleetHandle) -> None:
         self._fleet = fleet
         due: list[tuple[float, int, FaultSpec, bool]] = []
         for number, fault in enumerate(fleet.scenario.faults):

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import msgspec
 import numpy as np
 
 from inferdoc.errors import InferdocError
+from inferdoc.simulate.attempt import Attempt
 from inferdoc.simulate.autoscaler import Autoscaler
 from inferdoc.simulate.capacity import sustainable
 from inferdoc.simulate.faults import Schedule
 from inferdoc.simulate.gateway import Gateway
 from inferdoc.simulate.pod import Pod
-from inferdoc.simulate.request import Request, prepare
+from inferdoc.simulate.request import EngineRequest, prepare
 from inferdoc.simulate.router import ClassStats, Router
 from inferdoc.simulate.scenario import Scenario, Stream
 from inferdoc.simulate.workload import Draft, Traffic, make_request
@@ -27,23 +28,7 @@ REMINDER = 60
 """Tokens with which an agent tells the model that it saw no call (own choice)."""
 
 
-@dataclass(slots=True)
-class Attempt:
-    """One sending of a draft. legs: the engine requests of it (two where prefill and decode are apart); processing,
-    held: seconds in the router's processor and in its queue."""
-
-    draft: Draft
-    sent: float
-    traffic: Traffic
-    over: bool = False
-    processing: float = 0.0
-    held: float = 0.0
-    first_leg: Request | None = None
-    leg: Request | None = None
-    pod: Pod | None = None
-
-
-class Fleet:
+class SimulatedFleet:
     """run(until) moves everything on. Times are seconds since the start of the simulation."""
 
     def __init__(self, scenario: Scenario) -> None:
@@ -75,7 +60,7 @@ class Fleet:
         self._attempts: dict[int, Attempt] = {}
         self._timeouts: list[tuple[float, int, bool, Attempt]] = []
         self._again: list[tuple[float, Draft, Traffic]] = []
-        self._legs: list[tuple[float, int, Request]] = []
+        self._legs: list[tuple[float, int, EngineRequest]] = []
         self._leaving: list[tuple[float, Pod]] = []
         self._draining: list[tuple[Pod, bool]] = []
         self._deadlines: list[tuple[float, Pod]] = []
@@ -226,14 +211,14 @@ class Fleet:
         attempt.pod = pod
         pod.engine.submit(request, now)
 
-    def _request(self, attempt: Attempt, pod: Pod, now: float) -> Request:
+    def _request(self, attempt: Attempt, pod: Pod, now: float) -> EngineRequest:
         self._serial += 1
         flags = pod.spec.flags
         request = make_request(attempt.draft, self._serial, now, flags.block_size, flags.max_len)
         self._attempts[request.id] = attempt
         return request
 
-    def _prefilled(self, request: Request, now: float) -> None:
+    def _prefilled(self, request: EngineRequest, now: float) -> None:
         attempt = self._attempts.pop(request.id, None)
         if attempt is None or attempt.over or attempt.leg is None:
             return
@@ -257,7 +242,7 @@ class Fleet:
 
     # ---- ends of requests --------------------------------------------------------------------------------------
 
-    def _finished(self, request: Request, now: float) -> None:
+    def _finished(self, request: EngineRequest, now: float) -> None:
         """An engine is done with a request: finished, failed or aborted."""
         attempt = self._attempts.pop(request.id, None)
         if attempt is None or attempt.over:
@@ -297,7 +282,7 @@ class Fleet:
             draft.attempt += 1
             self._again.append((now, draft, attempt.traffic))
 
-    def _ask_again(self, attempt: Attempt, request: Request, now: float) -> None:
+    def _ask_again(self, attempt: Attempt, request: EngineRequest, now: float) -> None:
         """An agent that got text instead of a tool call puts it into the history and asks once more, up to three
         times."""
         draft = attempt.draft
@@ -329,7 +314,7 @@ class Fleet:
                 self._attempts[held.id] = attempt
                 engine.abort(held, now)
 
-    def lose(self, requests: list[Request], now: float) -> None:
+    def lose(self, requests: list[EngineRequest], now: float) -> None:
         """Requests that went down with their process: their clients see an error."""
         for request in requests:
             attempt = self._attempts.pop(request.id, None)

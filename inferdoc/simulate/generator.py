@@ -13,10 +13,10 @@ from inferdoc.simulate.capacity import pod_rate
 from inferdoc.simulate.hardware import model
 from inferdoc.simulate.pod import engine_config, step_time
 from inferdoc.simulate.scenario import (
+    EngineFlags,
     Expect,
     Exporters,
     FaultSpec,
-    Flags,
     Length,
     PoolSpec,
     Prefixes,
@@ -91,7 +91,7 @@ class Draw:
         """Like pods that do both roles."""
         tier, name, gpus = self.one_of(*MACHINES)
         count = pods or int(self.rng.integers(2, 5))
-        spec = PoolSpec(NAME, count, tier, name, gpus, flags=Flags(**flags))
+        spec = PoolSpec(NAME, count, tier, name, gpus, flags=EngineFlags(**flags))
         self.pools = [spec]
         return spec
 
@@ -145,10 +145,10 @@ class Draw:
         return load_rate * stream.output.mean() * step * context
 
 
-Recipe = Callable[[Draw], None]
+Drawing = Callable[[Draw], None]
 
 
-def draw(cause: str, seed: int, recipes: dict[str, Recipe], control: bool = False) -> Scenario:
+def draw(cause: str, seed: int, recipes: dict[str, Drawing], control: bool = False) -> Scenario:
     """An incident of a cause. The same seed gives the same incident."""
     rng = np.random.default_rng([seed, sum(map(ord, cause))])
     d = Draw(rng, seed, cause)

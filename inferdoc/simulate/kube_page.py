@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from inferdoc.simulate.autoscaler import Autoscaler
-from inferdoc.simulate.fleet import Fleet
+from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.items import Item, counter, gauge, labels
 from inferdoc.simulate.pod import Pod
 
 CONDITIONS = ("AbleToScale", "ScalingActive", "ScalingLimited")
 
 
-def kube_items(fleet: Fleet, namespace: str) -> Iterator[Item]:
+def kube_items(fleet: SimulatedFleet, namespace: str) -> Iterator[Item]:
     """Every series, all samples of a metric together. Pods that are gone have none."""
     waiting = {pod.name for scaler in fleet.scalers for pod in scaler.replicas if not pod.alive}
     unplaced = {pod.name for scaler in fleet.scalers for pod in scaler.pending}
@@ -42,13 +42,13 @@ def kube_items(fleet: Fleet, namespace: str) -> Iterator[Item]:
     yield from _scalers(fleet, namespace)
 
 
-def _deployments(fleet: Fleet, namespace: str) -> Iterator[Item]:
+def _deployments(fleet: SimulatedFleet, namespace: str) -> Iterator[Item]:
     for pool in fleet.scenario.pools:
         ready = sum(p.alive and p.in_rotation for p in fleet.pods if p.spec.name == pool.name)
         yield gauge("kube_deployment_status_replicas_ready", ready, labels(namespace=namespace, deployment=pool.name))
 
 
-def _scalers(fleet: Fleet, namespace: str) -> Iterator[Item]:
+def _scalers(fleet: SimulatedFleet, namespace: str) -> Iterator[Item]:
     def where(scaler: Autoscaler, **more: str) -> tuple[tuple[str, str], ...]:
         return labels(namespace=namespace, horizontalpodautoscaler=scaler.pool.name, **more)
 

@@ -11,14 +11,22 @@ import numpy as np
 from inferdoc.simulate.batch import EngineConfig
 from inferdoc.simulate.engine import Engine
 from inferdoc.simulate.gpus import Gpu, workload
-from inferdoc.simulate.hardware import BANDWIDTH_SHARE, FLOP_SHARE, Health, Roofline, StepTime, model, tier
-from inferdoc.simulate.hardware import Measured as MeasuredTime
+from inferdoc.simulate.hardware import (
+    BANDWIDTH_SHARE,
+    FLOP_SHARE,
+    Health,
+    MeasuredTime,
+    Roofline,
+    StepTime,
+    model,
+    tier,
+)
 from inferdoc.simulate.link import Link
 from inferdoc.simulate.ranks import LockStep, rank_for
-from inferdoc.simulate.request import Request
-from inferdoc.simulate.scenario import Flags, PoolSpec
+from inferdoc.simulate.request import EngineRequest
+from inferdoc.simulate.scenario import EngineFlags, PoolSpec
 
-Told = Callable[[Request, float], None]
+Told = Callable[[EngineRequest, float], None]
 
 
 def step_time(spec: PoolSpec) -> StepTime:
@@ -176,7 +184,7 @@ class Pod:
             if isinstance(rank.timing, Roofline) and rank.timing.group is not None and rank.engine.load == 0:
                 rank.timing.group.rest(rank.rank)
 
-    def kill(self) -> list[Request]:
+    def kill(self) -> list[EngineRequest]:
         """The process is gone. Returns the requests that are lost with it."""
         for rank in self.ranks:
             rank.alive = False
@@ -187,7 +195,7 @@ class Pod:
         for other in self.ranks[1:]:
             other.restart(now, flags)
         if flags:
-            changed = msgspec.convert({**msgspec.to_builtins(self.spec.flags), **flags}, Flags)
+            changed = msgspec.convert({**msgspec.to_builtins(self.spec.flags), **flags}, EngineFlags)
             self.spec = msgspec.structs.replace(self.spec, flags=changed)
             if isinstance(self.timing, Roofline):
                 self.timing.kernels = changed.kernels

@@ -16,7 +16,7 @@ Role = Literal["both", "prefill", "decode"]
 Policy = Literal["round-robin", "least-loaded", "prefix", "random"]
 
 
-class Flags(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
+class EngineFlags(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
     """Engine flags. blocks: --num-gpu-blocks-override (default: what fits beside the weights); pool: share of that;
     max_seqs, budget (--max-num-batched-tokens), long_prefill (--long-prefill-token-threshold), max_len, watermark,
     draft (speculative tokens), accept (chance per position), loras (--max-loras), prefix_caching, kv_metrics, lease
@@ -63,7 +63,7 @@ class Flags(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaul
     grammar_workers: int = 4
 
 
-class Measured(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class MeasuredSteps(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Step times of a machine that was measured instead of a tier. Seconds: fixed, per stream, per prompt token."""
 
     fixed: float
@@ -83,12 +83,12 @@ class PoolSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     model: str = "llama-3.1-8b"
     gpus: int = 1
     role: Role = "both"
-    flags: Flags = Flags()
+    flags: EngineFlags = EngineFlags()
     link: float = 12.5e9
     link_flow: float | None = None
     host_link: float = 50e9
     late: int = 0
-    measured: Measured | None = None
+    measured: MeasuredSteps | None = None
     cold_start: float = 120.0
     scaler: ScalerSpec | None = None
     version: str = "0.32"

@@ -10,7 +10,7 @@ import numpy as np
 
 from inferdoc.collect.samples import Page
 from inferdoc.simulate.dcgm_page import Dcgm
-from inferdoc.simulate.fleet import Fleet
+from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.hardware import model
 from inferdoc.simulate.items import Item, Pages, gauge
 from inferdoc.simulate.kube_page import kube_items
@@ -31,7 +31,7 @@ class Scraped:
 
 
 @dataclass
-class Target:
+class SimulatedTarget:
     """alive: whether it answers; exists: whether it is in the list of targets at all; offset: s into the interval at
     which it is scraped; skip: lost scrapes."""
 
@@ -43,15 +43,15 @@ class Target:
     skip: Callable[[float], bool] = lambda now: False
 
 
-class Scraper:
+class FleetScraper:
     """take(until) scrapes everything that is due by then, in order of time. The fleet is moved on as it goes."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: SimulatedFleet) -> None:
         self.fleet = fleet
         self._scenario: Scenario = fleet.scenario
         self._pages = Pages()
         self._rng = np.random.default_rng([self._scenario.seed, 11])
-        self._targets: list[Target] = []
+        self._targets: list[SimulatedTarget] = []
         self._known: set[str] = set()
         self._dcgm = Dcgm(self._scenario.seed, self._scenario.exporters.dcgm_profiling)
         self._faults = [f for f in self._scenario.faults if f.kind in ("scrape-gap", "duplicate-target", "drop-series")]
@@ -65,7 +65,7 @@ class Scraper:
     def targets(self) -> list[Scraped]:
         return [t.scraped for t in self._targets if t.scraped.pages]
 
-    def every_target(self) -> list[Target]:
+    def every_target(self) -> list[SimulatedTarget]:
         return list(self._targets)
 
     def take(self, until: float) -> None:
@@ -85,7 +85,7 @@ class Scraper:
         self.fleet.run(until)
         self._discover()
 
-    def _scrape(self, target: Target, moment: float) -> None:
+    def _scrape(self, target: SimulatedTarget, moment: float) -> None:
         if not target.exists(moment) or target.skip(moment):
             return
         stamp = round(1000 * (self._scenario.start + moment))
@@ -119,7 +119,7 @@ class Scraper:
             found |= {"namespace": self._scenario.namespace, "pod": pod}
         # A fixed place within the interval, as Prometheus gives each target one.
         offset = zlib.crc32(f"{job}{instance}".encode()) % 997 / 997 * self._scenario.scrape
-        self._targets.append(Target(Scraped(found), items, alive, exists, offset, skip))
+        self._targets.append(SimulatedTarget(Scraped(found), items, alive, exists, offset, skip))
 
     def _pod(self, pod: Pod) -> None:
         pod.unix = self._scenario.start
@@ -200,9 +200,9 @@ def _active(fault: FaultSpec, now: float) -> bool:
 
 def simulate(scenario: Scenario, progress: Callable[[float], None] | None = None) -> list[Scraped]:
     """Run a scenario from its warm-up to its end and return what was scraped. progress: told the share done."""
-    fleet = Fleet(scenario)
+    fleet = SimulatedFleet(scenario)
     fleet.run(0.0)
-    scraper = Scraper(fleet)
+    scraper = FleetScraper(fleet)
     done = 0.0
     while done < scenario.duration:
         done = min(done + scenario.scrape, scenario.duration)

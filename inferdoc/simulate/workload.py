@@ -11,7 +11,7 @@ import numpy as np
 
 from inferdoc.simulate.blocks import Key
 from inferdoc.simulate.frontend import IMAGE_TOKENS
-from inferdoc.simulate.request import Request
+from inferdoc.simulate.request import EngineRequest
 from inferdoc.simulate.scenario import FaultSpec, Length, Prefixes, Stream
 
 SINGLE = 1 << 32
@@ -179,7 +179,7 @@ def _scaled(length: Length, factor: float | None) -> Length:
     return msgspec.structs.replace(length, median=length.median * factor, max=int(length.max * max(factor, 1.0)))
 
 
-def make_request(draft: Draft, number: int, now: float, block_size: int, longest: int) -> Request:
+def make_request(draft: Draft, number: int, now: float, block_size: int, longest: int) -> EngineRequest:
     """A request for an engine; the prompt is cut where it would not leave room for its answer."""
     prompt = max(1, min(draft.prompt, longest - draft.output - 1))
     segments: list[tuple[Key, int]] = []
@@ -189,7 +189,7 @@ def make_request(draft: Draft, number: int, now: float, block_size: int, longest
     rest = prompt // block_size - shared
     if rest > 0:
         segments.append((("prompt", draft.prompt_id, draft.adapter), rest))
-    return Request(
+    return EngineRequest(
         number, prompt, draft.output, draft.max_tokens, segments, now, draft.adapter, draft.stream, draft.prompt_id,
         draft.group, draft.attempt, now, logprobs=draft.logprobs, structured=draft.structured, schema=draft.schema,
         schema_seconds=draft.schema_seconds, tools=draft.tools, images=draft.images,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from inferdoc.simulate.generator import Draw, Recipe
+from inferdoc.simulate.generator import Draw, Drawing
 from inferdoc.simulate.scenario import Prefixes
 
 replace = msgspec.structs.replace
@@ -24,7 +24,7 @@ TOGETHER: dict[str, Callable[[Draw, str], None]] = {
 """Faults that can strike one fleet together, on different pods."""
 
 
-def two_at_once(first: str, second: str) -> Recipe:
+def two_at_once(first: str, second: str) -> Drawing:
     """Both faults, the second two minutes after the first."""
 
     def recipe(d: Draw) -> None:
@@ -41,4 +41,4 @@ def two_at_once(first: str, second: str) -> Recipe:
     return recipe
 
 
-PAIRS: dict[str, Recipe] = {f"{a}+{b}": two_at_once(a, b) for a in TOGETHER for b in TOGETHER if a != b}
+PAIRS: dict[str, Drawing] = {f"{a}+{b}": two_at_once(a, b) for a in TOGETHER for b in TOGETHER if a != b}
