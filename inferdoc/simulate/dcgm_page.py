@@ -149,10 +149,12 @@ class Dcgm:
     @staticmethod
     def _labels(pod: Pod, gpu: int, model_name: str, namespace: str) -> tuple[tuple[str, str], ...]:
         number = pod.first_gpu + gpu
+        gone = pod.replaced and not pod.scraped
+        # The device stays when a rollout has taken its pod; the kubelet names no pod for it then.
+        owner = {} if gone else {"container": "vllm", "pod": pod.name, "namespace": namespace}
         return labels(
             gpu=str(number), UUID=f"GPU-{pod.node}-{number}", pci_bus_id=f"00000000:{16 + number:02X}:00.0",
-            device=f"nvidia{number}", modelName=model_name, Hostname=pod.node, container="vllm", pod=pod.name,
-            namespace=namespace,
+            device=f"nvidia{number}", modelName=model_name, Hostname=pod.node, **owner,
         )  # fmt: skip
 
     def _codes(

@@ -16,9 +16,11 @@ def strike_gateway(fleet: FleetHandle, fault: FaultSpec, begins: bool) -> None:
     spec, router, gateway = fleet.scenario.router, fleet.router, fleet.gateway
     if fault.kind == "poll":
         for name in fault.pods or tuple(p.name for p in fleet.pods):
-            router.blocked[name] = fault.share
-            if not begins:
-                del router.blocked[name]
+            present = fleet.pod(name).name
+            if begins:
+                router.blocked[present] = fault.share
+            else:
+                router.blocked.pop(present, None)
     elif fault.kind == "refresh":
         router.refresh = fault.seconds if begins else spec.refresh
     elif fault.kind == "router-cores":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -148,11 +148,14 @@ class Draw:
 Drawing = Callable[[Draw], None]
 
 
-def draw(cause: str, seed: int, recipes: dict[str, Drawing], control: bool = False) -> Scenario:
-    """An incident of a cause. The same seed gives the same incident."""
+def draw(
+    cause: str, seed: int, recipes: Mapping[str, Drawing], control: bool = False, interval: float | None = None
+) -> Scenario:
+    """An incident of a cause. The same seed gives the same incident. interval: s between scrapes, None: drawn too."""
     rng = np.random.default_rng([seed, sum(map(ord, cause))])
     d = Draw(rng, seed, cause)
     d.scrape = float(d.one_of(5.0, 10.0, 15.0, 15.0, 30.0))
+    d.scrape = d.scrape if interval is None else interval
     d.onset = round(d.between(510, 700), 3)
     d.duration = d.onset + d.between(480, 720)
     d.strength = d.between(0.0, 1.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from inferdoc.simulate.gateway import Gateway
 from inferdoc.simulate.pod import Pod
@@ -43,6 +43,12 @@ class FleetHandle(Protocol):
 
     def add_pod(self, pool: str, ready: bool = True) -> Pod:
         """One more pod of a pool."""
+
+    def renew(self, pool: str, generation: int, flags: dict[str, Any], version: str | None) -> None:
+        """Pods of a pool that are added from now on belong to another generation, with these settings changed."""
+
+    def replace(self, old: Pod, new: Pod) -> None:
+        """The name of the old pod means the new one from now on."""
 
     def lose(self, requests: list[EngineRequest], now: float) -> None:
         """Requests that went down with their process."""

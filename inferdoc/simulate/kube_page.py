@@ -38,8 +38,40 @@ def kube_items(fleet: SimulatedFleet, namespace: str) -> Iterator[Item]:
         if pod.waits:
             found = _pod(pod, namespace, container="vllm", reason="CrashLoopBackOff")
             yield gauge("kube_pod_container_status_waiting_reason", 1, found)
+    if fleet.scenario.exporters.kube_lineage:
+        yield from _lineage(fleet, pods, namespace)
     yield from _deployments(fleet, namespace)
     yield from _scalers(fleet, namespace)
+
+
+def replica_set(pool: str, generation: int) -> str:
+    """The replica set of a pool's pods of one generation."""
+    return f"{pool}-rs{generation}"
+
+
+def _lineage(fleet: SimulatedFleet, pods: list[Pod], namespace: str) -> Iterator[Item]:
+    """Who owns a pod, where it runs and since when it exists. created and started: Unix seconds."""
+    start, surroundings = fleet.scenario.start, fleet.scenario.surroundings
+    owned = surroundings is not None and surroundings.naming == "deployment"
+    for pod in pods:
+        yield gauge("kube_pod_created", round(start + pod.created), _pod(pod, namespace))
+    for pod in pods:
+        if pod.alive:
+            yield gauge("kube_pod_start_time", round(start + pod.created), _pod(pod, namespace))
+    for pod in pods:
+        yield gauge("kube_pod_info", 1, _pod(pod, namespace, node=pod.node))
+    for pod in pods:
+        name = replica_set(pod.spec.name, pod.generation) if owned else pod.spec.name
+        kind = "ReplicaSet" if owned else "StatefulSet"
+        found = _pod(pod, namespace, owner_kind=kind, owner_name=name, owner_is_controller="true")
+        yield gauge("kube_pod_owner", 1, found)
+    if owned:
+        for pool, generation in dict.fromkeys((pod.spec.name, pod.generation) for pod in pods):
+            found = labels(
+                namespace=namespace, replicaset=replica_set(pool, generation), owner_kind="Deployment",
+                owner_name=pool, owner_is_controller="true",
+            )  # fmt: skip
+            yield gauge("kube_replicaset_owner", 1, found)
 
 
 def _deployments(fleet: SimulatedFleet, namespace: str) -> Iterator[Item]:

@@ -82,8 +82,9 @@ def engine_config(spec: PoolSpec) -> EngineConfig:
 class Pod:
     """name, node and address are those of its labels. alive: the process runs; in_rotation: the router sends it
     work. crashes, restarts, last_end, waits: what Kubernetes knows of its container (ends in a row, starts after them,
-    reason of the last end, held back before the next start); memory_taken: share of the GPUs' memory that something
-    beside the KV cache took."""
+    reason of the last end, held back before the next start); created, generation: since when its object exists, and
+    which rollout brought it (0: none); replaced: a rollout put another in its place; memory_taken: share of the GPUs'
+    memory that something beside the KV cache took."""
 
     def __init__(
         self, spec: PoolSpec, number: int, index: int, now: float, seed: int, told: Told, prefilled: Told
@@ -97,7 +98,9 @@ class Pod:
         self.in_rotation = True
         self.scraped = True
         self.weight = 1.0
-        self.started = now
+        self.started = self.created = now
+        self.generation = 0
+        self.replaced = False
         self.side_channel = True
         self.reasons = 0
         self.gpus = [Gpu() for _ in range(spec.gpus)]
