@@ -40,7 +40,7 @@ def judge(context: Context, recipes: Mapping[str, Recipe]) -> Judgement:
         for recipe in recipes.values()
     }
     matches = [v.match for by_unit in verdicts.values() for v in by_unit.values() if v.match is not None]
-    lasting = [match for match in matches if not _recovered(match, context)]
+    lasting = [match for match in matches if match.last >= context.view.begin and not _recovered(match, context)]
     sizes: dict[Pool, int] = {}
     for member in context.view.fleet.members:
         sizes[member.pool] = sizes.get(member.pool, 0) + 1
@@ -110,8 +110,9 @@ def can_judge(context: Context) -> bool:
 
 
 def _busy(context: Context, unit: Unit) -> bool:
+    begin = context.view.begin
     seen = (context.view.get(unit, name) for name in ("running", "waiting", *PROGRESS))
-    return any(series is not None and bool((np.nan_to_num(series.values) > 0).any()) for series in seen)
+    return any(series is not None and bool((np.nan_to_num(series.values[begin:]) > 0).any()) for series in seen)
 
 
 def _readable(context: Context, unit: Unit) -> bool:

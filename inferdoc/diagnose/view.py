@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from inferdoc.catalogue.signal import WIDE, Signal
+from inferdoc.fleet.lineage import Key, Lineage
 from inferdoc.fleet.members import Fleet, Member, Pool, gpu_owner
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from inferdoc.source.reads import Grid
@@ -50,14 +51,15 @@ class Series:
 @dataclass
 class View:
     """frame: the signals; fleet: who is who; units: what is judged; lead: the grid of a chosen baseline, whose
-    values stand before those of the frame; wide: signals above the pod, with whether more of them is better. `get`
-    answers None where the unit lacks a signal."""
+    values stand before those of the frame; wide: signals above the pod, with whether more of them is better; lineage:
+    whose history a pod has. `get` answers None where the unit lacks a signal."""
 
     frame: SignalFrame
     fleet: Fleet
     units: list[Unit] = field(default_factory=list)
     lead: Grid | None = None
     wide: Mapping[str, bool] = field(default_factory=dict)
+    lineage: Lineage = field(default_factory=Lineage)
     _rows: dict[str, dict[Unit, Series | None]] = field(default_factory=dict)
     _index: dict[str, dict[tuple[tuple[str, str, str], str], int]] = field(default_factory=dict)
     _gpus: dict[str, dict[str, dict[str, np.ndarray]]] = field(default_factory=dict)
@@ -74,6 +76,11 @@ class View:
     def lead_steps(self) -> int:
         """Steps of the chosen baseline."""
         return 0 if self.lead is None else self.lead.count
+
+    @property
+    def begin(self) -> int:
+        """The step at which the window begins: what lies before it is history, or a chosen baseline."""
+        return self.lead_steps + self.frame.begin
 
     @property
     def step_seconds(self) -> float:
@@ -130,13 +137,22 @@ class View:
         if signal not in self._index:
             self._index[signal] = _by_member(matrix)
         index = self._index[signal]
-        row = index.get((unit.member.key, unit.engine))
+        own = self._own(matrix, index, unit.member.key, unit.engine)
+        key = unit.member.key
+        while key in self.lineage.predecessor:
+            born, key = self.lineage.lives[key].born, self.lineage.predecessor[key].key
+            own = _continued(self._own(matrix, index, key, unit.engine), own, born)
+        return own
+
+    def _own(
+        self, matrix: SignalMatrix, index: Mapping[tuple[tuple[str, str, str], str], int], key: Key, engine: str
+    ) -> Series | None:
+        row = index.get((key, engine))
         if row is None:
-            row = index.get((unit.member.key, ""))
+            row = index.get((key, ""))
         if row is None or not np.isfinite(matrix.values[row]).any():
             return None
-        counts = None if matrix.counts is None else matrix.counts[row]
-        return Series(matrix.values[row], counts, matrix.bounds)
+        return Series(matrix.values[row], None if matrix.counts is None else matrix.counts[row], matrix.bounds)
 
     def gpus(self, unit: Unit, signal: str) -> dict[str, np.ndarray]:
         """The GPUs of a unit's pod: name -> values. Joined by the workload labels of the GPU exporter."""
@@ -182,6 +198,19 @@ class View:
         return self._groups[wanted, role]
 
 
+def _continued(before: Series | None, own: Series | None, born: int) -> Series | None:
+    """The series of a pod, with that of its predecessor up to the step at which its engine was born. A pod that is
+    loading its model answers no scrape and is not down."""
+    if before is None or own is None:
+        return before if own is None else own
+    earlier = np.isfinite(before.values)
+    earlier[born:] = False
+    counts = own.counts
+    if counts is not None and before.counts is not None:
+        counts = np.where(earlier, before.counts, counts)
+    return Series(np.where(earlier, before.values, own.values), counts, own.bounds)
+
+
 def _by_owner(matrix: SignalMatrix | None) -> dict[str, dict[str, np.ndarray]]:
     """GPUs by the pod that uses them: pod -> {name: values}."""
     found: dict[str, dict[str, np.ndarray]] = {}
@@ -225,7 +254,11 @@ def _worst(matrix: SignalMatrix, rows: list[int], more_is_better: bool) -> Serie
 
 
 def make_view(
-    frame: SignalFrame, fleet: Fleet, lead: Grid | None = None, signals: Mapping[str, Signal] | None = None
+    frame: SignalFrame,
+    fleet: Fleet,
+    lead: Grid | None = None,
+    signals: Mapping[str, Signal] | None = None,
+    lineage: Lineage | None = None,
 ) -> View:
     """A view with one unit per engine seen on a pod (pods without an engine label have one unit)."""
     engines: dict[tuple[str, str, str], set[str]] = {m.key: set() for m in fleet.members}
@@ -234,7 +267,7 @@ def make_view(
             if entity.engine and entity.member in engines and entity.get("model_name"):
                 engines[entity.member].add(entity.engine)
     wide = {name: s.harm == "down" for name, s in (signals or {}).items() if s.level in WIDE}
-    view = View(frame, fleet, lead=lead, wide=wide)
+    view = View(frame, fleet, lead=lead, wide=wide, lineage=lineage or Lineage())
     for member in fleet.members:
         for engine in sorted(engines[member.key]) or [""]:
             view.units.append(Unit(member, engine))

@@ -75,13 +75,20 @@ def gpu_owner(entity: Entity) -> str:
 
 @dataclass
 class Fleet:
-    """The engine pods that were seen."""
+    """members: the engine pods that are judged; former: those that were gone before the window began, or whose place
+    another pod has taken."""
 
     members: list[Member] = field(default_factory=list)
+    former: list[Member] = field(default_factory=list)
 
     def by_key(self) -> dict[tuple[str, str, str], Member]:
         """Members by cluster, namespace and pod."""
         return {m.key: m for m in self.members}
+
+    @property
+    def everyone(self) -> list[Member]:
+        """Members and former members."""
+        return [*self.members, *self.former]
 
 
 @dataclass(frozen=True)
