@@ -25,6 +25,7 @@ LAYERS = (
     ("cli",),
     ("serve",),
     ("report",),
+    ("audit",),
     ("diagnose", "prewarm", "generate", "simulate"),
     ("forecast",),
     ("fleet",),

@@ -15,6 +15,7 @@ from inferdoc.catalogue.document import decode, locate
 from inferdoc.catalogue.flags import Flags
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.catalogue.signal import Exporter, HealthRow, Marker, Signal, Tiers
+from inferdoc.catalogue.standing import Standing, load_standing
 from inferdoc.catalogue.validate import (
     Problem,
     Spelling,
@@ -102,6 +103,11 @@ class Catalogue:
         for recipe, path in self._recipes.values():
             _raise(path, check_recipe(recipe, self.signals, self.tiers, recipes))
         return recipes
+
+    @cached_property
+    def standing(self) -> Standing:
+        """The standing states of `inferdoc audit`."""
+        return load_standing(self.overlays)
 
     @cached_property
     def spellings(self) -> Mapping[str, Spelling]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from inferdoc.audit.model import Audit
     from inferdoc.diagnose.model import Diagnosis
 
 
@@ -23,3 +24,20 @@ def render(answer: Diagnosis, form: str, *, verbose: bool = False, colour: bool 
     from inferdoc.report.text import text
 
     return text(answer, verbose=verbose, colour=colour)
+
+
+def render_audit(answer: Audit, form: str, *, verbose: bool = False, colour: bool = False) -> str:
+    """The audit in one of the forms text, json, markdown, html."""
+    if form == "json":
+        return answer.to_json()
+    if form == "markdown":
+        from inferdoc.report.audit_markdown import audit_markdown
+
+        return audit_markdown(answer)
+    if form == "html":
+        from inferdoc.report.audit_html import audit_html
+
+        return audit_html(answer)
+    from inferdoc.report.audit_text import audit_text
+
+    return audit_text(answer, verbose=verbose, colour=colour)
