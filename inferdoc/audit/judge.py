@@ -67,6 +67,10 @@ def judge(watched: Watched, standing: Standing) -> Verdicts:
     for entry in found.standing:
         standing_ids.setdefault(entry.pool, set()).add(entry.state.id)
     found.standing = [s for s in found.standing if not standing_ids[s.pool].intersection(s.state.covered_by)]
+    for doubt in found.doubts:
+        if doubt.short:
+            standing_ids.setdefault(doubt.pool, set()).add(doubt.state.id)
+    found.doubts = [d for d in found.doubts if not d.short or not standing_ids[d.pool].intersection(d.state.covered_by)]
     return found
 
 
@@ -101,7 +105,7 @@ def _judge_pool(
     if not open_ones:
         return
     doubtful = tuple({r.name: r for answer in open_ones for r in answer.readings}.values())
-    if any(reading.inapplicable for reading in doubtful):
+    if any(reading.inapplicable or (state.feature and reading.missing) for reading in doubtful):
         found.inapplicable.setdefault(state.id, set()).add(pool)
     else:
         found.doubts.append(Doubt(state, pool, doubtful))

@@ -128,7 +128,8 @@ def _named(one: Absolute, watched: Watched, units: Sequence[Unit]) -> tuple[str,
     """Title, unit of measure and those of the signals that nothing supplies."""
     if one.signal is not None:
         declared = watched.signals[one.signal]
-        title, measure, inputs = declared.title, declared.unit, (one.signal,)
+        inputs: tuple[str, ...] = (one.signal,)
+        title, measure = declared.title, declared.unit
     else:
         quantity = QUANTITIES[str(one.quantity)]
         title, measure, inputs = quantity.title, quantity.unit, quantity.inputs
@@ -136,15 +137,22 @@ def _named(one: Absolute, watched: Watched, units: Sequence[Unit]) -> tuple[str,
     return title, measure, missing
 
 
-def _words(
-    title: str, one: Absolute, value: float, limit: float, measure: str, held: float | None, holds: bool
-) -> str:
+def _words(title: str, one: Absolute, value: float, limit: float, measure: str, held: float | None, holds: bool) -> str:
     side = "above" if one.above else "below"
     verb = "is" if holds else "is not"
     said = f"{title} {verb} {side} {figure(limit, measure)}: {figure(value, measure)}"
     if holds and one.at is not None:
         return f"{said} {QUANTILE_WORDS[one.at]} of the window"
-    return said if held is None or not holds else f"{said}, in {held:.0%} of the {'' if one.always else 'busy '}window"
+    return (
+        said
+        if held is None or not holds
+        else f"{said}, in {percent(held)} of the {'' if one.always else 'busy '}window"
+    )
+
+
+def percent(share: float) -> str:
+    """0.876 as "88 %"."""
+    return f"{100 * share:.0f} %"
 
 
 def _setting(name: str, one: Absolute, watched: Watched, units: Sequence[Unit]) -> Reading:

@@ -101,9 +101,9 @@ def _pool_use(watched: Watched, unit: Unit) -> Amount:
         return plateau
     cache, batch = watched.values(unit, "kv_usage_mean"), _batch_share(watched, unit)
     prefill = _prefill_busy(watched, unit)
-    if cache is None or not isinstance(batch, np.ndarray) or not isinstance(prefill, np.ndarray):
+    if cache is None or batch is None or prefill is None:
         return None
-    return np.fmax(np.fmax(cache, prefill), batch / watched.number("batch_memory_bound"))
+    return np.asarray(np.fmax(np.fmax(cache, prefill), batch / watched.number("batch_memory_bound")))
 
 
 def pool_mean(watched: Watched, pool: Pool, of: Callable[[Unit], Amount], busy: bool = False) -> np.ndarray | None:
@@ -211,8 +211,8 @@ USE_OPTIONAL = ("fleet_utilisation", "prefill_seconds_per_token")
 
 QUANTITIES: Mapping[str, Quantity] = {
     "speculation_speedup": Quantity(
-        "Speed with drafts over speed without",
-        "times",
+        "Speed with drafts, of that without,",
+        "ratio",
         ("spec_acceptance_length", "spec_draft_length", "running"),
         _speedup,
     ),
@@ -232,7 +232,7 @@ QUANTITIES: Mapping[str, Quantity] = {
     ),
     "pods_serving": Quantity("Pods with traffic", "pods", (), of_pool=_pods_serving),
     "hits_times_pods": Quantity(
-        "Prefix hits times the number of pods", "times", ("prefix_hit_ratio",), of_pool=_hits_times_pods
+        "Prefix hits over chance (one in the number of pods)", "times", ("prefix_hit_ratio",), of_pool=_hits_times_pods
     ),
     "hits_spread": Quantity(
         "Spread of the prefix hits over the pods", "ratio", ("prefix_hit_ratio",), of_pool=_hits_spread

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from inferdoc.audit.api import SEVERITIES, AuditOptions, audit
+from inferdoc.audit.api import AuditOptions, audit
 from inferdoc.audit.model import Audit
+from inferdoc.audit.rank import SEVERITIES
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
+from inferdoc.diagnose.model import Diagnosis
 from inferdoc.errors import ExitCode, InferdocError
 from inferdoc.fleet.members import Wanted
 from inferdoc.source.base import Source
@@ -27,6 +29,14 @@ def audited(source: Source, config: Config, catalogue: Catalogue, asked: dict[st
     )
     since = asked.get("since") or (None if asked.get("begin") else DEFAULT_SINCE)
     return audit(source, since=since, from_=asked.get("begin"), until=asked.get("until") or "now", options=chosen)
+
+
+def audited_beside(
+    answer: Diagnosis, source: Source, config: Config, catalogue: Catalogue, asked: dict[str, Any]
+) -> Audit:
+    """The audit of the window that a diagnosis looked at."""
+    window = {"since": None, "begin": answer.window.from_, "until": answer.window.until}
+    return audited(source, config, catalogue, asked | window)
 
 
 def _matcher(text: str) -> Matcher:

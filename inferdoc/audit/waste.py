@@ -37,6 +37,13 @@ def busy_share(watched: Watched, unit: Unit) -> float:
     return float(np.mean(watched.busy(unit)))
 
 
+def pace_of(watched: Watched, unit: Unit) -> float | None:
+    """Seconds per computed prompt token where nothing else held the prompt up: the lowest twentieth of the window."""
+    values = watched.values(unit, "prefill_seconds_per_token")
+    seen = np.empty(0) if values is None else values[np.isfinite(values) & (values > 0)]
+    return float(np.quantile(seen, 0.05)) if len(seen) else None
+
+
 def _sum(parts: Iterable[float | None]) -> float | None:
     known = [part for part in parts if part is not None]
     return sum(known) if known else None
@@ -82,7 +89,7 @@ def _rejected_drafts(watched: Watched, units: Sequence[Unit]) -> float | None:
 
 def _recompute(watched: Watched, units: Sequence[Unit]) -> float | None:
     def of(unit: Unit) -> float | None:
-        rate, pace = watched.values(unit, "preemption_rate"), middle(watched, unit, "prefill_seconds_per_token")
+        rate, pace = watched.values(unit, "preemption_rate"), pace_of(watched, unit)
         capacity, usage = middle(watched, unit, "kv_capacity_tokens"), middle(watched, unit, "kv_usage_mean")
         running = middle(watched, unit, "running")
         if rate is None or pace is None or capacity is None or usage is None or not running:
@@ -95,7 +102,7 @@ def _recompute(watched: Watched, units: Sequence[Unit]) -> float | None:
 
 def _misses(watched: Watched, units: Sequence[Unit], expected: float) -> float | None:
     def of(unit: Unit) -> float | None:
-        pace = middle(watched, unit, "prefill_seconds_per_token")
+        pace = pace_of(watched, unit)
         prompts = watched.values(unit, "prompt_tokens_rate")
         hits = middle(watched, unit, "prefix_hit_ratio") or 0.0
         if pace is None or prompts is None:

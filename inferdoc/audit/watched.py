@@ -17,7 +17,7 @@ from inferdoc.source.frame import Entity
 SETTINGS = "vllm:cache_config_info"
 GPU_SIGNAL = "gpu_util"
 WORK = ("running", "generation_tokens_rate", "prompt_tokens_rate")
-"""The first that a unit shows says how much it has to do."""
+"""Any of them says how much a unit has to do; a prefill pod is often caught with nothing running."""
 ENDS = ("request_rate", "first_token_rate")
 """What counts the requests of a unit."""
 
@@ -82,11 +82,9 @@ class Watched:
             found = np.zeros(self.view.steps, dtype=bool)
             for name in WORK:
                 work = self.values(unit, name)
-                if work is None:
-                    continue
-                peak = float(np.nanquantile(work, 0.95))
-                found = np.isfinite(work) & (work > 0) & (work >= self.number("standing_busy") * peak)
-                break
+                if work is not None:
+                    peak = float(np.nanquantile(work, 0.95))
+                    found |= np.isfinite(work) & (work > 0) & (work >= self.number("standing_busy") * peak)
             self._busy[unit] = found
         return self._busy[unit]
 

@@ -50,7 +50,7 @@ class Absolute(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     @property
     def subject(self) -> str:
         """The name of what is compared."""
-        return next(name for kind in SUBJECTS if (name := getattr(self, kind)) is not None)
+        return next(str(name) for kind in SUBJECTS if (name := getattr(self, kind)) is not None)
 
     @property
     def limit(self) -> str | None:
@@ -73,7 +73,9 @@ class State(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     covered_by: states that say the same and more; scope: judged pod by pod, or on the mean over the pods of a pool;
     roles: of the pools it concerns; horizon: the shortest window that shows it (a day has a night), sooner: it is told
     earlier where these hold; waste: the named formula of `inferdoc.audit.waste` (None: no figure, `costs` says why it
-    costs all the same); bound: "up to" where the figure is an upper bound; runbook: the page of the cause it leads to.
+    costs all the same); bound: "up to" where the figure is an upper bound; feature: what it needs is
+    visible only where an optional feature is in use, so that without it there is nothing to tell; runbook: the page of
+    the cause it leads to.
     """
 
     id: str
@@ -94,6 +96,7 @@ class State(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     waste: str | None = None
     bound: Literal["up to", "at least"] | None = None
     certainty: Literal["likely", "possible"] = "likely"
+    feature: bool = False
     runbook: str | None = None
 
     @property
@@ -123,7 +126,9 @@ class Standing(msgspec.Struct, frozen=True):
         self, signals: Collection[str], limits: Collection[str], recipes: Collection[str], flags: Collection[str]
     ) -> list[str]:
         """What is wrong with the whole, one line each."""
-        found = [p for name, one in self.observations.items() for p in _observation_problems(name, one, signals, limits)]
+        found = [
+            p for name, one in self.observations.items() for p in _observation_problems(name, one, signals, limits)
+        ]
         used = {name for state in self.states.values() for name in state.observations}
         found += [f"observations.{name}: no state names it" for name in sorted(self.observations.keys() - used)]
         for state in self.states.values():
@@ -148,9 +153,7 @@ class Standing(msgspec.Struct, frozen=True):
                 yield f"next_steps: {flag} is not in vllm-flags.yaml"
 
 
-def _observation_problems(
-    name: str, one: Absolute, signals: Collection[str], limits: Collection[str]
-) -> Iterator[str]:
+def _observation_problems(name: str, one: Absolute, signals: Collection[str], limits: Collection[str]) -> Iterator[str]:
     at = f"observations.{name}"
     given = [kind for kind in SUBJECTS if getattr(one, kind) is not None]
     if len(given) != 1:

@@ -9,8 +9,11 @@ if TYPE_CHECKING:
     from inferdoc.diagnose.model import Diagnosis
 
 
-def render(answer: Diagnosis, form: str, *, verbose: bool = False, colour: bool = False) -> str:
-    """The diagnosis in one of the forms text, json, markdown, html."""
+def render(
+    answer: Diagnosis, form: str, *, verbose: bool = False, colour: bool = False, standing: Audit | None = None
+) -> str:
+    """The diagnosis in one of the forms text, json, markdown, html. standing: an audit of the same window, which the
+    HTML shows as a section."""
     if form == "json":
         return answer.to_json()
     if form == "markdown":
@@ -20,7 +23,7 @@ def render(answer: Diagnosis, form: str, *, verbose: bool = False, colour: bool 
     if form == "html":
         from inferdoc.report.html import html
 
-        return html(answer)
+        return html(answer, standing)
     from inferdoc.report.text import text
 
     return text(answer, verbose=verbose, colour=colour)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 
 import click
 
-from inferdoc.audit.api import cost_words
+from inferdoc.audit.describe import cost_words
 from inferdoc.audit.model import Audit, CannotTell, PoolLooked, StandingState
+from inferdoc.audit.observe import percent
 from inferdoc.diagnose.words import figure
 from inferdoc.report.text import COLOURS, clock
 
@@ -80,9 +81,13 @@ def _cannot_tell(doubts: list[CannotTell], verbose: bool) -> Iterator[str]:
         return
     yield ""
     short = [doubt for doubt in doubts if doubt.reason == "window"]
-    for doubt in short:
+    for doubt in short if verbose else ():
         yield from _wrap(f"cannot tell yet: {doubt.id} on {'; '.join(doubt.pools)}: {doubt.what}", "")
-        yield f"  {doubt.enable}"
+    if short and not verbose:
+        early = ", ".join(doubt.id for doubt in short)
+        yield from _wrap(f"cannot tell yet: {early} (so in this window, which is too short to tell; -v)", "")
+    for way in dict.fromkeys(doubt.enable for doubt in short):
+        yield f"  {way}"
     rest = [doubt for doubt in doubts if doubt.reason != "window"]
     if not rest:
         return
@@ -99,7 +104,7 @@ def _pool(pool: PoolLooked) -> str:
     parts = [f"{pool.pods} pod{'' if pool.pods == 1 else 's'}"]
     parts += [f"{pool.gpus} GPU{'' if pool.gpus == 1 else 's'}" if pool.gpus is not None else "GPUs not known"]
     parts += [f"{pool.requests:,.0f} requests"] if pool.requests is not None else []
-    parts += [f"busy {pool.busy:.0%} of the window"]
+    parts += [f"busy {percent(pool.busy)} of the window"]
     parts += [f"use at the peak {figure(pool.peak_use, 'ratio')}"] if pool.peak_use is not None else []
     parts += [f"{pool.quiet_pods} with too little traffic to judge"] if pool.quiet_pods else []
     return f"{pool.name}: {', '.join(parts)}"
