@@ -23,6 +23,7 @@ MODULES = {
 LAYERS = (
     ("cli",),
     ("report",),
+    ("audit",),
     ("diagnose", "prewarm", "generate", "simulate"),
     ("forecast",),
     ("fleet",),

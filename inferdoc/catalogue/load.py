@@ -17,6 +17,7 @@ from inferdoc.catalogue.observation import Dictionary, Observation, ObservationF
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.catalogue.recipe_file import RecipeFile, resolved
 from inferdoc.catalogue.signal import Exporter, HealthRow, Marker, Signal, Tiers
+from inferdoc.catalogue.standing import Standing, load_standing
 from inferdoc.catalogue.validate import (
     Problem,
     Spelling,
@@ -113,6 +114,11 @@ class Catalogue:
     def dictionary(self) -> Dictionary:
         """The observations: of `observations.yaml`, shipped and of the overlays, and of the recipes themselves."""
         return Dictionary({name: observation for name, (observation, _) in self._observations.items()})
+
+    @cached_property
+    def standing(self) -> Standing:
+        """The standing states of `inferdoc audit`."""
+        return load_standing(self.overlays)
 
     @cached_property
     def spellings(self) -> Mapping[str, Spelling]:

@@ -19,6 +19,7 @@ COMMANDS = {
     "export": "inferdoc.cli.export",
     "doctor": "inferdoc.cli.doctor",
     "signals": "inferdoc.cli.signals",
+    "audit": "inferdoc.cli.audit",
     "recipes": "inferdoc.cli.recipes",
     "runbook": "inferdoc.cli.runbook",
     "alerts": "inferdoc.cli.alerts",
