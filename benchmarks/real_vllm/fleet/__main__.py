@@ -2,8 +2,8 @@
 
     python -m benchmarks.real_vllm.fleet [NAME ...] [--side-by-side N] [--out FOLDER]
 
-Needs the environment of `make real-vllm`. Every recording takes its five to seven minutes and a minute to start; two
-fleets side by side need two cores that nobody else uses. Writes NAME.om.gz and the entry of labels.json for each.
+Needs the environment and the model of `make real-vllm`. A recording takes five to seven minutes, three fleets side by
+side some 1.2 cores. Writes NAME.om.gz and the entry of labels.json for each.
 """
 
 from __future__ import annotations

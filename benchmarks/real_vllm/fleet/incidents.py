@@ -247,7 +247,6 @@ FAULTS = (
         seqs=8,
         blocks=560,
         deeds=(Deed(ONSET, "scale-in", values={"pods": 2, "drain": True}),),
-        hit=(0, 1),
         edge="nothing but the number of pods changed; no cause of the catalogue is called too few replicas",
         edge_accepts=("demand-beyond-capacity", "scale-down-abort", "batch-cap-reached", "unexplained-anomaly"),
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import gzip
 import json
 import re
@@ -48,8 +49,9 @@ class Places:
 
 @dataclass(frozen=True)
 class Recording:
-    """What happened. begin, onset, end: Unix seconds; hit, names: pods that the incident struck, all that ever were;
-    waited: per pod, the share of time that its main threads stood ready to run without a core, over the recording."""
+    """What happened. begin, onset, end: Unix seconds; hit, names, left: pods that the incident struck, all that ever
+    were, and those that live at the end; waited: per pod, the share of the time before the onset in which its main
+    threads stood ready to run without a core."""
 
     incident: Incident
     store: Path
@@ -58,6 +60,7 @@ class Recording:
     end: float
     hit: list[str]
     names: list[str]
+    left: list[str]
     attempts: list[Attempt]
     waited: dict[str, float]
 
@@ -140,9 +143,9 @@ async def record(incident: Incident, places: Places) -> Recording:
                 waited = _waited(members, waits, incident.end)
             _raise_what_failed(tasks)
         onset = None if incident.onset is None else begin + incident.onset
-        return Recording(
-            incident, store, begin, onset, time.time(), struck, list(members.all_names), clients.attempts, waited
-        )
+        left = [pod.name for pod in members.pods]
+        names, now = list(members.all_names), time.time()
+        return Recording(incident, store, begin, onset, now, struck, names, left, clients.attempts, waited)
     finally:
         for task in tasks:
             task.cancel()
@@ -197,8 +200,9 @@ def label(recording: Recording, file: str) -> dict[str, Any]:
         "window": [round(recording.begin, 1), round(recording.end, 1)],
         "scrape_interval_s": SCRAPE_SECONDS,
         "affected_pods": [] if incident.control else hit,
-        "healthy_pods": [] if incident.control or not recording.hit else [n for n in names if n not in hit],
+        "healthy_pods": [] if incident.control or not recording.hit else [n for n in recording.left if n not in hit],
         "done": incident.done,
+        "deeds": [dataclasses.asdict(deed) for deed in incident.deeds],
         "edge": incident.edge,
         "edge_accepts": list(incident.edge_accepts),
         "flags": incident.flags,
