@@ -78,11 +78,11 @@ async def throttle(stage: Stage, deed: Deed) -> None:
 
 
 async def rollout(stage: Stage, deed: Deed) -> None:
-    """Pods of a new release, with other flags where given, replace the old ones one by one."""
+    """Pods of a new release, with other flags and knobs where given, replace the old ones one by one."""
     flags = deed.values.get("flags", stage.flags)
     stage.members.new_release()
     for old in list(stage.members.pods):
-        await stage.members.add(flags)
+        await stage.members.add(flags, deed.values.get("knobs"))
         await stage.members.remove(old)
 
 

@@ -130,12 +130,12 @@ FAULTS = (
     ),
     Incident(
         "demand",
-        "three times the usual requests, of the same kind",
+        "five times the usual requests, of the same kind; what binds is the accelerator, which computes their prompts",
         ("demand-beyond-capacity",),
-        (Load(step(3.0, 9.5)),),
+        (Load(step(3.0, 15.0), prompt=(900, 1500), output=(60, 120)),),
         pods=2,
-        seqs=16,
-        blocks=560,
+        seqs=64,
+        blocks=5700,
     ),
     Incident(
         "cache-thrash",
@@ -276,6 +276,26 @@ FAULTS = (
         end=LONG_END,
         edge="the change and what it brings about are one story; either may lead",
         edge_accepts=("config-regression", "prefix-cache-bypassed"),
+    ),
+    Incident(
+        "rollout-slower-engine",
+        "a rollout brings a release whose steps take 1.8 times as long; every pod has a new name, no flag differs",
+        ("config-regression",),
+        (CHAT,),
+        deeds=(Deed(ONSET, "rollout", values={"knobs": {"slow": 1.8}}),),
+        end=LONG_END,
+    ),
+    Incident(
+        "demand-after-rollout",
+        "a rollout that changes nothing, and two minutes later five times the usual requests",
+        ("demand-beyond-capacity",),
+        (Load(step(3.0, 15.0, ONSET + 15), prompt=(900, 1500), output=(60, 120)),),
+        pods=2,
+        seqs=64,
+        blocks=5700,
+        deeds=(Deed(60.0, "rollout"),),
+        onset=ONSET + 15,
+        end=END + 15,
     ),
 )
 

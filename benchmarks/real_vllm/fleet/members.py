@@ -6,7 +6,7 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -63,11 +63,12 @@ class Members:
         fresh.write_text(json.dumps(document), "utf-8")
         fresh.replace(self.targets)
 
-    async def add(self, flags: Sequence[str]) -> Pod:
-        """A pod that serves when this returns."""
+    async def add(self, flags: Sequence[str], knobs: Mapping[str, float] | None = None) -> Pod:
+        """A pod that serves when this returns. knobs: of its accelerator, where they differ from the usual ones."""
         name = f"{DEPLOYMENT}-{self._hash}-{self._letters(5)}"
         address = f"10.{self._net}.{self._dice.randrange(4)}.{len(self.all_names) + 11}"
         pod = Pod(name, address, flags, self.folder, self.starts, self.model)
+        pod.turn(**(knobs or {}))
         self.pods.append(pod)
         self.all_names.append(name)
         self.publish()
