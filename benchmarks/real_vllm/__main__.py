@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import signal
 import subprocess
 import sys
@@ -73,7 +74,8 @@ def main() -> int:
         right = all(r.silent and r.named for r in runs)
     if "fleet" in args.parts and not args.only:
         fleets = play_fleets(args.environment, model, args.work / "fleet")
-        parts["fleet"] = fleet_page(fleets, where)
+        entries = json.loads((ROOT / "fixtures" / "fleets" / "labels.json").read_text("utf-8"))["recordings"]
+        parts["fleet"] = fleet_page(fleets, where, entries)
         right = right and all(r.silent and r.right for r in fleets)
     print("\n".join(parts.values()))
     if not args.only:

@@ -14,10 +14,13 @@ from typing import cast
 
 import pytest
 
+from benchmarks.real_vllm.__main__ import rewritten
 from benchmarks.real_vllm.fleet.deeds import DEEDS, Deed, Stage
 from benchmarks.real_vllm.fleet.harm import Yardstick, summary
 from benchmarks.real_vllm.fleet.incidents import CONTROLS, FAULTS, INCIDENTS
+from benchmarks.real_vllm.fleet.live import FleetRun
 from benchmarks.real_vllm.fleet.members import Members
+from benchmarks.real_vllm.fleet.page import HEADING, fleet_page
 from benchmarks.real_vllm.fleet.pods import Pod
 from benchmarks.real_vllm.fleet.record import DROPPED
 from benchmarks.real_vllm.fleet.starts import Starts
@@ -206,3 +209,46 @@ def test_clients_are_hurt_by_late_tokens_and_by_failures() -> None:
 )
 def test_only_what_tells_no_cause_is_dropped(line: bytes, gone: bool) -> None:
     assert bool(DROPPED.match(line)) is gone
+
+
+def played(name: str, *findings: dict[str, object]) -> FleetRun:
+    """A run of an incident with these findings for the whole recording, silent before and a minute late."""
+    incident = next(incident for incident in INCIDENTS if incident.name == name)
+    entry = {
+        "affected_pods": ["a"],
+        "clients": {"before": {"ttft_p50": 0.1}, "after": {}, "hurt_before": 0.01, "hurt_after": 0.5},
+    }
+    quiet: dict[str, object] = {"verdict": "healthy", "findings": []}
+    whole = {"verdict": "degraded" if findings else "healthy", "findings": list(findings)}
+    return FleetRun(incident, entry, quiet, whole, quiet)
+
+
+def said(cause: str, *pods: str) -> dict[str, object]:
+    return {"id": cause, "certainty": "likely", "scope": {"pods": list(pods)}}
+
+
+def test_a_run_is_right_by_cause_and_pods() -> None:
+    assert played("slow-replica", said("slow-gpu", "a")).right
+    assert not played("slow-replica", said("slow-gpu", "b")).right
+    assert not played("slow-replica", said("engine-hung", "a")).right
+    assert not played("slow-replica").right
+    assert played("control-steady").right and not played("control-steady", said("slow-gpu", "a")).right
+
+
+def test_the_page_keeps_the_part_that_was_not_run() -> None:
+    entry = {
+        "file": "x.om.gz",
+        "control": False,
+        "done": "something",
+        "expected": ["slow-gpu"],
+        "edge_accepts": [],
+        "cpu_wait_before": 0.05,
+        "clients": {"before": {"ttft_p50": 0.1}, "after": {"failed": 3}, "hurt_before": 0.0, "hurt_after": 1.0},
+    }
+    fleet = fleet_page([played("slow-replica", said("slow-gpu", "a")), played("engine-killed")], "here", [entry])
+    assert "1 of 2 right" in fleet and fleet.count("| WRONG |") == 1
+    assert "| x | something | `slow-gpu` | 0% → 100% | 0.10 → no answer | 5% |" in fleet
+    whole = rewritten("# Server\n", {"fleet": fleet})
+    assert whole.startswith("# Server\n\n" + HEADING)
+    assert rewritten(whole, {"server": "# Other\n"}) == whole.replace("# Server", "# Other")
+    assert rewritten(whole, {"fleet": HEADING + "short\n"}) == "# Server\n\n" + HEADING + "short\n"

@@ -31,14 +31,23 @@ random tokens of the length that was asked for. A pod at the usual load takes a 
   percentile of the baseline, for the first token or per token. A fault that hurts nobody is no recording; so is one
   before whose onset the servers stood waiting for a core a quarter of the time.
 
-[incidents.py](../benchmarks/real_vllm/fleet/incidents.py) holds all of them as data. The recordings in
-`fixtures/fleets` were made with
+[incidents.py](../benchmarks/real_vllm/fleet/incidents.py) holds all of them as data.
 
-    python -m benchmarks.real_vllm.fleet --side-by-side 3
+### Played now
 
-`make real-vllm` plays three of them: a pod apart from its peers, a release that is worse, one that is not.
+`make real-vllm` plays three incidents: a pod apart from its peers, a release that is worse, one that is not.
 The answers about the time before and about the whole recording are judged. The last column is the answer of one who
 looks a minute late (`--from` 60 s after the onset), and is not judged here.
+"""
+
+
+RECORDED = """\
+### Recorded
+
+`fixtures/fleets` holds recordings of all incidents, made with `python -m benchmarks.real_vllm.fleet --side-by-side 3`:
+every page, scraped every 5 s. Interpreter and process metrics, sizes of HTTP bodies, estimates and `_created` series
+are left out. `labels.json` says what was done and when, which pods it hit, which causes may come first, and what
+clients saw. Waiting: the share of the time before the onset in which the busiest pod stood ready to run without a core.
 """
 
 
@@ -55,10 +64,31 @@ def _said(document: dict[str, Any] | None) -> str:
     return "" if document is None else finding(document)
 
 
-def fleet_page(runs: Sequence[FleetRun], where: str) -> str:
-    """One row for every incident."""
+def recorded(entries: Sequence[dict[str, Any]]) -> str:
+    """One row for every recording. entries: those of labels.json."""
+    head = ["recording", "what was done", "may come first", "clients hurt", "first token, median, s", "waiting"]
+    lines = [RECORDED, f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
+    for entry in entries:
+        clients = entry["clients"]
+        parts = [clients["before"]] if entry["control"] else [clients["before"], clients["after"]]
+        shares = [clients["hurt_before"]] if entry["control"] else [clients["hurt_before"], clients["hurt_after"]]
+        causes = ", ".join(f"`{cause}`" for cause in entry["edge_accepts"] or entry["expected"]) or "nothing"
+        cells = [
+            entry["file"].removesuffix(".om.gz"),
+            entry["done"],
+            causes,
+            " → ".join(f"{share:.0%}" for share in shares),
+            " → ".join(f"{part['ttft_p50']:.2f}" if "ttft_p50" in part else "no answer" for part in parts),
+            f"{entry['cpu_wait_before']:.0%}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def fleet_page(runs: Sequence[FleetRun], where: str, entries: Sequence[dict[str, Any]]) -> str:
+    """One row for every incident played now, and one for every recording."""
     head = ["fleet", "what was done", "clients hurt", "expected", "before", "whole recording", "", "a minute late"]
     good = sum(run.right and run.silent for run in runs)
     lines = [HEADING, ABOUT, f"Run on {where}.", "", f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
-    lines += [*(row(run) for run in runs), "", f"{good} of {len(runs)} right."]
-    return "\n".join(lines) + "\n"
+    lines += [*(row(run) for run in runs), "", f"{good} of {len(runs)} right.", ""]
+    return "\n".join(lines) + "\n" + recorded(entries)
