@@ -172,7 +172,8 @@ def said(outcome: Outcome) -> str:
     late = "" if outcome.late is None else f"late: {outcome.late.found or outcome.late.verdict} "
     return (
         f"{outcome.source} {outcome.kind} {outcome.seed} {mark} {outcome.found} "
-        f"{f'behind: {behind} ' if behind else ''}{late}{f'label: {outcome.root} ' if outcome.root else ''}{outcome.where}"
+        f"{f'behind: {behind} ' if behind else ''}{late}"
+        f"{f'label: {outcome.root} ' if outcome.root else ''}{outcome.where}"
     )
 
 

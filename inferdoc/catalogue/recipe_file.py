@@ -85,6 +85,7 @@ class RecipeFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     stages: tuple[StageFile, ...] = ()
     pool_share: float | None = None
     recovers: bool = False
+    catch_all: bool = False
     alert: Alert | None = None
     observations: dict[str, Observation] = {}
 

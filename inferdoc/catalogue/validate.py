@@ -16,7 +16,7 @@ from inferdoc.catalogue.recipe import CONDITION_KINDS
 from inferdoc.catalogue.recipe_file import Exclusion, RecipeFile
 from inferdoc.catalogue.signal import Band, Exporter, Figure, Metric, Reading, Signal, Term, Tiers
 
-PLAIN_KINDS = tuple(kind for kind in CONDITION_KINDS if kind not in ("all", "any", "not_"))
+PLAIN_KINDS = tuple(kind for kind in CONDITION_KINDS if kind not in ("all", "any", "witnesses", "not_"))
 READING_KINDS = ("gauge", "rate", "increase", "change", "quantile", "mean", "formula", "info", "telemetry", "cohort")
 TERM_KINDS = ("gauge", "rate", "increase", "change", "signal")
 SUFFIXES = {"_bucket": ("histogram",), "_sum": ("histogram", "summary"), "_count": ("histogram", "summary")}
@@ -278,10 +278,12 @@ def check_observation(
 
 
 def _check_made_of(name: str, observation: Observation, at: Steps, dictionary: Dictionary) -> Iterator[Problem]:
-    given = [_spelled(key) for key in ("all", "any", "not_") if getattr(observation, key) is not None]
+    given = [_spelled(key) for key in ("all", "any", "witnesses", "not_") if getattr(observation, key) is not None]
     plain = [_spelled(key) for key in PLAIN if getattr(observation, key) not in (None, False)]
     if len(given) != 1 or plain:
-        yield Problem(at, f"exactly one of all, any, not, and nothing of a signal; given: {', '.join(given + plain)}")
+        yield Problem(
+            at, f"exactly one of all, any, witnesses, not, and nothing of a signal; given: {', '.join(given + plain)}"
+        )
         return
     if not observation.parts:
         yield Problem((*at, given[0]), "expected at least one observation")

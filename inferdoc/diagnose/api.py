@@ -26,6 +26,7 @@ from inferdoc.diagnose.model import Change, Diagnosis, SourceInfo, Timing, Windo
 from inferdoc.diagnose.reading import read_window
 from inferdoc.diagnose.rhythm import take_out_rhythm
 from inferdoc.diagnose.session import Options, Session
+from inferdoc.diagnose.vanished import end_vanished
 from inferdoc.diagnose.view import View, make_view
 from inferdoc.fleet.lineage import divide, trace
 from inferdoc.fleet.members import resolve
@@ -163,6 +164,7 @@ def _session(
     add_silent(everyone, scrapes)
     lineage = trace(frame, everyone, scrapes)
     fleet = divide(everyone, lineage, frame.begin)
+    end_vanished(frame, catalogue.signals, scrapes)
     compare_settings(frame, catalogue.signals, infos, lineage)
     add_cohorts(frame, catalogue.signals, fleet)
     view = make_view(frame, fleet, lead, catalogue.signals, lineage)

@@ -34,6 +34,11 @@ class Cause:
         return min(m.onset for m in self.matches)
 
     @property
+    def stands(self) -> int:
+        """The first step from which on all symptoms hold on a unit."""
+        return min(max(m.stands, m.onset) for m in self.matches)
+
+    @property
     def last(self) -> int:
         """The last step of the latest match."""
         return max(m.last for m in self.matches)
@@ -111,7 +116,21 @@ def fold(causes: Sequence[Cause], recipes: Mapping[str, Recipe], slack: int) -> 
                 roots.remove(child)
                 _adopt(cause, child)
         roots.append(cause)
+    for cause in [r for r in roots if r.recipe.catch_all]:
+        specific = next((r for r in roots if _is_case_of(r, cause, slack)), None)
+        if specific is not None:
+            roots.remove(cause)
+            _adopt(specific, cause)
     return sorted(roots, key=lambda c: (-score(c), c.onset))
+
+
+def _is_case_of(specific: Cause, catch_all: Cause, slack: int) -> bool:
+    """Whether a specific cause covers what a catch-all names: it began no later, on at least half of its pods."""
+    if specific.recipe.catch_all or specific.recipe.kind in ("driver", "unexplained", "telemetry"):
+        return False
+    if not _same_family(specific, catch_all) or specific.onset > catch_all.onset + slack:
+        return False
+    return _holds_on_most(specific, catch_all) and _lasts_with(specific, catch_all, slack)
 
 
 def _covers(root: Cause, unexplained: Cause) -> bool:
@@ -164,7 +183,9 @@ def _touch(a: Cause, b: Cause) -> bool:
 def _explains(a: Cause, b: Cause, downstream: Mapping[str, set[str]], slack: int) -> bool:
     """Whether b is an effect of a. Between pods only direct effects count: those of a lost process on its like, and
     those of one role on the other. In a circle that begins at one time a direct effect outweighs a remote one."""
-    if a.recipe.kind == "telemetry" or a.onset > b.onset + slack or not _same_family(a, b):
+    if a.recipe.kind == "telemetry" or not _same_family(a, b):
+        return False
+    if a.onset > b.onset + slack and a.stands > b.stands + slack:
         return False
     if not _lasts_with(a, b, slack):
         return False
