@@ -19,14 +19,15 @@ def baseline_of(view: View, judgement: Judgement) -> Baseline:
     """What the window was compared with, for the first root; without a root, the history, or nothing but itself."""
     grid = view.frame.grid
     if view.lead is not None:
-        return Baseline(stamp(view.lead.start_ms / 1000), stamp(view.lead.end_ms / 1000), "chosen")
+        return Baseline(stamp(view.lead.start_ms / 1000), stamp(view.lead.end_ms / 1000), view.lead_kind)
     if not judgement.roots:
         if not view.begin:
             return Baseline(None, None, "none")
         return Baseline(stamp(grid.start_ms / 1000), stamp(view.time_at(view.begin)), "history")
     root = judgement.roots[0]
     if root.best.from_start:
-        return Baseline(None, None, "none")
+        by_peers = any(e.outcome.reference == "peers" for e in root.best.evidence if e.role != "support")
+        return Baseline(None, None, "peers" if by_peers else "absolute")
     onset = view.time_at(root.onset)
     inside = root.onset - view.begin
     if view.begin > inside:
@@ -43,8 +44,13 @@ def verdict_of(findings: Sequence[Finding], judged: bool) -> VerdictWord:
     return "healthy" if judged else "unknown"
 
 
-def summarise(verdict: VerdictWord, findings: Sequence[Finding], pods: int) -> str:
-    """One sentence for a ticket."""
+def summarise(verdict: VerdictWord, findings: Sequence[Finding], pods: int, ask_again: str | None = None) -> str:
+    """One sentence for a ticket. ask_again: when there will be enough to compare with."""
+    if verdict == "unknown" and ask_again is not None:
+        return (
+            f"Too few scrapes to compare with: ask again at {ask_again}, or name a baseline (--baseline TIME..TIME) "
+            "or an objective ([[slo]] in inferdoc.toml)."
+        )
     if verdict == "unknown":
         return "Not enough data to judge: no engine shows both traffic and a latency or progress signal in the window."
     if not findings:

@@ -20,9 +20,10 @@ from inferdoc.diagnose.events import Event
 from inferdoc.diagnose.excursion import Clock
 from inferdoc.diagnose.findings import NEAR_DEPLOY_SECONDS, FindingMaker
 from inferdoc.diagnose.inherit import compare_settings
-from inferdoc.diagnose.judge import LATENCY, PROGRESS, Judgement, can_judge, judge
+from inferdoc.diagnose.judge import LATENCY, PROGRESS, Judgement, can_judge, judge, short_of_steps
+from inferdoc.diagnose.ladder import better_times
 from inferdoc.diagnose.match import Evidence
-from inferdoc.diagnose.model import Change, Diagnosis, SourceInfo, Timing, Window, stamp
+from inferdoc.diagnose.model import BaselineKind, Change, Diagnosis, SourceInfo, Timing, Window, stamp
 from inferdoc.diagnose.reading import read_window
 from inferdoc.diagnose.rhythm import take_out_rhythm
 from inferdoc.diagnose.session import Options, Session
@@ -95,25 +96,46 @@ def diagnose(
     """
     options = options or Options()
     catalogue = options.catalogue or load_catalogue()
+    window = (since, from_, until)
+    began = time.perf_counter()
+    lead = None if options.baseline is None else ("chosen", options.baseline)
+    session, read_seconds = _read(source, catalogue, options, window, lead)
+    answer = _answer(session)
+    rung = None if lead is not None or answer.findings or not session.context.view.units else better_times(session)
+    if rung is not None:
+        again = rung.kind, (rung.grid.start_ms, rung.grid.end_ms)
+        session, more_seconds = _read(source, catalogue, options, window, again)
+        read_seconds += more_seconds
+        answer = _answer(session)
+    judge_seconds = round(time.perf_counter() - began - read_seconds, 4)
+    answer.timing = Timing(round(read_seconds, 4), judge_seconds, source.cost.queries, source.cost.samples)
+    return answer
+
+
+def _read(
+    source: Source,
+    catalogue: Catalogue,
+    options: Options,
+    window: tuple[Moment | None, Moment | None, Moment],
+    lead: tuple[BaselineKind, tuple[int, int]] | None,
+) -> tuple[Session, float]:
+    """Read a window with its history, or with a baseline from elsewhere (its rung, and its stretch in milliseconds) in
+    the place of the history. Returns the seconds that it took as well."""
     began = time.perf_counter()
     wanted = needed_signals(catalogue)
-    history = options.baseline is None
-    frame, scrapes = read_window(source, wanted, catalogue, since, from_, until, options.match, history=history)
-    lead = None
-    if options.baseline is not None:
-        count = max(1, (options.baseline[1] - options.baseline[0]) // frame.grid.step_ms + 1)
-        lead = replace(frame.grid, start_ms=options.baseline[0], count=count)
+    frame, scrapes = read_window(source, wanted, catalogue, *window, options.match, history=lead is None)
+    baseline = None
+    if lead is not None:
+        begin, end = lead[1]
+        count = max(1, (end - begin) // frame.grid.step_ms + 1)
+        baseline = replace(frame.grid, start_ms=begin, count=count)
         aliases = Aliases(catalogue.exporters.values())
-        frame.prepend(read_signals(source, wanted, lead, catalogue.signals, aliases, options.match))
+        frame.prepend(read_signals(source, wanted, baseline, catalogue.signals, aliases, options.match))
     present = source.names(frame.grid.start_ms, frame.grid.end_ms)
     infos = _read_infos(source, frame.grid, catalogue, present, options.match)
-    read_done = time.perf_counter()
-    session = _session(source, catalogue, options, frame, scrapes, infos, present, lead)
-    answer = _answer(session, wanted)
-    cost = source.cost
-    judge_seconds = round(time.perf_counter() - read_done, 4)
-    answer.timing = Timing(round(read_done - began, 4), judge_seconds, cost.queries, cost.samples)
-    return answer
+    seconds = time.perf_counter() - began
+    kind = "none" if lead is None else lead[0]
+    return _session(source, catalogue, options, frame, scrapes, infos, present, baseline, kind), seconds
 
 
 def _read_infos(
@@ -158,6 +180,7 @@ def _session(
     infos: dict[str, list[InfoSeries]],
     present: Collection[str],
     lead: Grid | None,
+    lead_kind: BaselineKind,
 ) -> Session:
     """Who is who, and where conditions are evaluated."""
     everyone = resolve(frame, catalogue.tiers, options.assignments, options.wanted)
@@ -168,6 +191,7 @@ def _session(
     compare_settings(frame, catalogue.signals, infos, lineage)
     add_cohorts(frame, catalogue.signals, fleet)
     view = make_view(frame, fleet, lead, catalogue.signals, lineage)
+    view.lead_kind = lead_kind
     scrape_seconds = frame.grid.interval_ms / 1000
     clock = Clock(view.step_seconds, scrape_seconds, view.window_steps, view.lead_steps, view.begin)
     context = Context(view, catalogue.signals, catalogue.tiers, clock, slo=options.slo)
@@ -175,7 +199,7 @@ def _session(
     return Session(source, catalogue, options, frame, scrapes, infos, older_than, lineage, context)
 
 
-def _answer(session: Session, wanted: list[str]) -> Judged:
+def _answer(session: Session) -> Judged:
     """Judge the session, and write the document."""
     context, catalogue, source = session.context, session.catalogue, session.source
     view, grid = context.view, session.frame.grid
@@ -191,7 +215,8 @@ def _answer(session: Session, wanted: list[str]) -> Judged:
     roots = judgement.roots
     findings = [maker.make(root) for root in roots]
     units = [m.unit for m in roots[0].matches] if roots else view.units
-    verdict = verdict_of(findings, can_judge(context) or bool(findings))
+    short = short_of_steps(context)
+    verdict = verdict_of(findings, can_judge(context) and not short)
     window = Window(
         stamp(view.time_at(view.begin)),
         stamp(grid.end_ms / 1000),
@@ -204,16 +229,23 @@ def _answer(session: Session, wanted: list[str]) -> Judged:
         window=window,
         source=SourceInfo(source.kind, source.location, list(source.warnings)),
         verdict=verdict,
-        summary=summarise(verdict, findings, len(view.fleet.members)),
+        summary=summarise(verdict, findings, len(view.fleet.members), _ask_again(context, short)),
         phases=phases.split_phases(view, units, roots[0].onset if roots else None),
         findings=findings,
         not_judged=maker.not_judged() if view.units else nothing_to_judge(catalogue),
         changes=[Change(stamp(e.at), e.kind, e.entity, e.detail) for e in events],
-        coverage=coverage_of(view, session.scrapes, wanted),
+        coverage=coverage_of(view, session.scrapes, needed_signals(catalogue)),
         timing=Timing(0.0, 0.0, 0, 0),
     )
     answer.__dict__["view"] = view
     return answer
+
+
+def _ask_again(context: Context, short: int) -> str | None:
+    """When there will be enough to judge, where too few scrapes were seen; None where that is not what is missing."""
+    if not short or not can_judge(context):
+        return None
+    return stamp(context.view.time_at(context.view.steps - 1 + short))
 
 
 def _rank_unexplained(session: Session, judgement: Judgement) -> None:

@@ -11,6 +11,7 @@ from inferdoc.catalogue.recipe import Condition
 from inferdoc.catalogue.signal import Signal, Tiers
 from inferdoc.config import SloSection
 from inferdoc.diagnose.excursion import DEFAULT_SHARE, Clock, Excursion, Rule, find, resting, without_past
+from inferdoc.diagnose.model import BaselineKind
 from inferdoc.diagnose.order import median, medians_of_others
 from inferdoc.diagnose.view import Unit, View
 from inferdoc.fleet.members import Pool
@@ -26,7 +27,8 @@ class Outcome:
 
     first, last: steps between which it holds (None for what has no beginning, such as a flag that is present);
     baseline, observed, threshold in `unit`; text: the observation in words; missing: signals that are absent;
-    from_start: it held from the first step, so its beginning is unknown; ahead: it is extrapolated, not there yet.
+    from_start: it held from the first step, so its beginning is unknown; ahead: it is extrapolated, not there yet;
+    reference: what it was compared with.
     """
 
     holds: bool | None
@@ -43,6 +45,7 @@ class Outcome:
     from_start: bool = False
     parts: tuple[Outcome, ...] = ()
     ahead: bool = False
+    reference: BaselineKind = "absolute"
 
     def about(self, entity: str) -> Outcome:
         """The same, said of another entity."""
@@ -82,6 +85,16 @@ class Context:
         figure = tier.thresholds.get(value) if tier else None
         figure = figure or self.tiers.thresholds[value]
         return figure.value, value
+
+    def rung(self, unit: Unit, split: int) -> BaselineKind:
+        """What a comparison of a unit before and after a step compares with."""
+        view = self.view
+        if view.lead is not None:
+            return view.lead_kind
+        life, key = view.lineage.lives.get(unit.member.key), unit.member.key
+        if key in view.lineage.predecessor and life is not None and 2 * life.born > split:
+            return "predecessors"
+        return "history" if view.begin > split - view.begin else "calm-before"
 
     def limits(self, unit: Unit) -> dict[str, float]:
         """The SLO limits in force for a unit: signal id -> limit; entries that name model or tier win."""

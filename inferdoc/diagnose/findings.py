@@ -189,6 +189,7 @@ class FindingMaker:
             outcome.unit,
             since,
             query,
+            outcome.reference,
         )
 
     def _change(self, cause: Cause) -> Change | None:

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.catalogue.signal import WIDE
+from inferdoc.diagnose.breaches import breaches
 from inferdoc.diagnose.context import Context
 from inferdoc.diagnose.fold import Cause, fold, group
 from inferdoc.diagnose.match import Match, Verdict, judge_recipe
@@ -40,6 +41,8 @@ def judge(context: Context, recipes: Mapping[str, Recipe]) -> Judgement:
         for recipe in recipes.values()
     }
     matches = [v.match for by_unit in verdicts.values() for v in by_unit.values() if v.match is not None]
+    odd = {m.unit for m in matches if m.recipe.kind == "unexplained"}
+    matches += [match for match in breaches(context, recipes) if match.unit not in odd]
     lasting = [match for match in matches if match.last >= context.view.begin and not _recovered(match, context)]
     causes = group(_nearest(lasting, context), lambda pool, step: _serving(context, pool, step))
     return Judgement(fold(causes, recipes, context.clock.window_steps), verdicts)
@@ -112,6 +115,18 @@ def ongoing(last: int, context: Context) -> bool:
 def can_judge(context: Context) -> bool:
     """Some unit has both traffic and one latency or progress signal in the window (else the verdict is unknown)."""
     return any(_busy(context, unit) and _readable(context, unit) for unit in context.view.units)
+
+
+def short_of_steps(context: Context) -> int:
+    """How many more steps there must be before a window can be called healthy: 0 where enough were compared. Healthy is
+    a statement: what users wait for must have been seen for as long as a baseline and a deviation take, or be held
+    against an objective or a chosen baseline."""
+    need = context.clock.least_calm + context.clock.out_steps
+    if context.view.lead is not None or any(context.limits(unit) for unit in context.view.units):
+        return 0
+    seen = (context.view.get(unit, name) for unit in context.view.units for name in (*PROGRESS, *LATENCY))
+    longest = max((int(np.isfinite(series.values).sum()) for series in seen if series is not None), default=0)
+    return max(0, need - longest)
 
 
 def _busy(context: Context, unit: Unit) -> bool:

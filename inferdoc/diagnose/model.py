@@ -76,6 +76,8 @@ class Scope(msgspec.Struct):
 
 
 class EvidenceItem(msgspec.Struct):
+    """One observation that speaks for a finding. reference: what it was compared with."""
+
     signal: str
     statement: str
     role: Literal["symptom", "harm", "support"]
@@ -86,6 +88,7 @@ class EvidenceItem(msgspec.Struct):
     unit: str
     since: str | None
     query: str | None
+    reference: BaselineKind = "absolute"
 
 
 class StageBegan(msgspec.Struct):

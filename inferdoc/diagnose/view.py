@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from inferdoc.catalogue.signal import WIDE, Signal
+from inferdoc.diagnose.model import BaselineKind
 from inferdoc.fleet.lineage import Key, Lineage
 from inferdoc.fleet.members import Fleet, Member, Pool, gpu_owner
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
@@ -52,14 +53,15 @@ class Series:
 
 @dataclass
 class View:
-    """frame: the signals; fleet: who is who; units: what is judged; lead: the grid of a chosen baseline, whose
-    values stand before those of the frame; wide: signals above the pod, with whether more of them is better; lineage:
+    """frame: the signals; fleet: who is who; units: what is judged; lead: the grid of a baseline from elsewhere,
+    whose values stand before those of the frame; lead_kind: which rung that is; wide: signals above the pod, with whether more of them is better; lineage:
     whose history a pod has. `get` answers None where the unit lacks a signal."""
 
     frame: SignalFrame
     fleet: Fleet
     units: list[Unit] = field(default_factory=list)
     lead: Grid | None = None
+    lead_kind: BaselineKind = "chosen"
     wide: Mapping[str, bool] = field(default_factory=dict)
     lineage: Lineage = field(default_factory=Lineage)
     _rows: dict[str, dict[Unit, Series | None]] = field(default_factory=dict)

@@ -78,6 +78,37 @@ class SignalMatrix:
         return bool(self.entities) and bool(np.isfinite(self.values).any())
 
 
+OWN = frozenset(["pod", "instance", "node", "exported_pod", "Hostname", "hostname", "gpu", "UUID"])
+"""Labels that tell one pod or device from its peers."""
+
+
+class _Earlier:
+    """The rows of an earlier frame by entity, or by what pods of one pool share."""
+
+    def __init__(self, entities: list[Entity], values: np.ndarray) -> None:
+        self._rows = dict(zip(entities, values, strict=True))
+        self._shared: dict[tuple[tuple[str, str], ...], list[np.ndarray]] = {}
+        for entity, row in self._rows.items():
+            self._shared.setdefault(_shared(entity), []).append(row)
+
+    def of(self, entity: Entity, gap: np.ndarray) -> np.ndarray:
+        """float64[T] of an entity, of its peers where it was not there, else the gap."""
+        if entity in self._rows:
+            return self._rows[entity]
+        peers = [row for row in self._shared.get(_shared(entity), []) if np.isfinite(row).any()]
+        if not peers:
+            return gap
+        stacked = np.vstack(peers)
+        there = np.isfinite(stacked).any(axis=0)
+        usual = gap.copy()
+        usual[there] = np.nanmedian(stacked[:, there], axis=0)
+        return usual
+
+
+def _shared(entity: Entity) -> tuple[tuple[str, str], ...]:
+    return tuple((name, value) for name, value in entity.labels if name not in OWN)
+
+
 @dataclass
 class SignalFrame:
     """grid: the shared time grid; signals: id -> matrix (a signal that nothing supplies is absent, never zero);
@@ -102,22 +133,20 @@ class SignalFrame:
         return self.signals[signal]
 
     def prepend(self, earlier: SignalFrame) -> None:
-        """Put another frame of the same step in front: a baseline from elsewhere. The values grow, the grid stays."""
+        """Put another frame of the same step in front: a baseline from elsewhere. The values grow, the grid stays. A
+        pod that was not there then gets the median of the pods that served the same model."""
         for name, matrix in self.signals.items():
-            before = earlier.signals.get(name)
-            rows = {} if before is None else dict(zip(before.entities, before.values, strict=True))
+            before = earlier.signals.get(name) or SignalMatrix([], np.empty((0, earlier.grid.count)))
             gap = np.full(earlier.grid.count, np.nan)
-            lead = np.vstack([rows.get(entity, gap) for entity in matrix.entities])
-            matrix.values = np.hstack([lead, matrix.values])
+            rows = _Earlier(before.entities, before.values)
+            matrix.values = np.hstack([np.vstack([rows.of(e, gap) for e in matrix.entities]), matrix.values])
             if matrix.counts is not None:
-                seen = (
-                    {}
-                    if before is None or before.counts is None
-                    else dict(zip(before.entities, before.counts, strict=True))
+                counts = (
+                    _Earlier([], before.values[:0])
+                    if before.counts is None
+                    else _Earlier(before.entities, before.counts)
                 )
-                matrix.counts = np.hstack(
-                    [np.vstack([seen.get(entity, gap) for entity in matrix.entities]), matrix.counts]
-                )
+                matrix.counts = np.hstack([np.vstack([counts.of(e, gap) for e in matrix.entities]), matrix.counts])
 
     def to_pandas(self) -> pd.DataFrame:
         """Long table: time (UTC), signal, pod, engine and the other labels of the entity, value."""

@@ -83,7 +83,7 @@ def test_prepend_puts_a_baseline_in_front_row_by_row():
     before.signals["load"] = SignalMatrix(before["load"].entities, before["load"].values, np.full((2, 3), 20.0))
     now.prepend(before)
     assert now["load"].values.shape == (2, 7) and now.grid.count == 4
-    np.testing.assert_array_equal(now["load"].values[0], [np.nan] * 3 + [1.0] * 4)
+    np.testing.assert_array_equal(now["load"].values[0], [8.0] * 3 + [1.0] * 4, "not there then: as its peers")
     np.testing.assert_array_equal(now["load"].values[1], [7.0] * 3 + [2.0] * 4)
     np.testing.assert_array_equal(now["load"].counts[1], [20.0] * 3 + [30.0] * 4)
     np.testing.assert_array_equal(now["new"].values[0], [np.nan] * 3 + [3.0] * 4)

@@ -96,6 +96,7 @@ def _odd(condition: Condition, context: Context, entity: str, own: np.ndarray, u
         observed=own_now,
         threshold=factor,
         from_start=newly is None and not np.isfinite(ratio[:first]).any(),
+        reference="peers",
     )
 
 
@@ -115,7 +116,9 @@ def _on_average(condition: Condition, context: Context, entity: str, own: np.nda
         beyond and abs(mine - theirs) >= STANDARD_ERRORS * error and abs(mine - theirs) > context.signals[signal].floor
     )
     text = f"{title} is {figure(mine, measure)} against {figure(theirs, measure)} of its peers on average"
-    return Outcome(holds, text, signal, entity, measure, baseline=theirs, observed=mine, threshold=factor)
+    return Outcome(
+        holds, text, signal, entity, measure, baseline=theirs, observed=mine, threshold=factor, reference="peers"
+    )
 
 
 def explain(condition: Condition) -> str:

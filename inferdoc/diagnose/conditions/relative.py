@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from inferdoc.catalogue.recipe import Condition
@@ -56,6 +58,7 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
         baseline=found.calm,
         observed=found.observed,
         threshold=found.band,
+        reference=context.rung(unit, found.start),
     )
 
 
@@ -91,7 +94,7 @@ def _averaged(signal: str, series: Series, rule: Rule, context: Context, unit: U
     text = f"{title} goes from {figure(moved.before, measure)} to {figure(moved.after, measure)} on average"
     before, after = moved.before, moved.after
     outcome = Outcome(holds, text, signal, unit.name, measure, baseline=before, observed=after, threshold=limit)
-    return outcome.during(context.split, last)
+    return replace(outcome.during(context.split, last), reference=context.rung(unit, context.split))
 
 
 def explain(condition: Condition) -> str:
