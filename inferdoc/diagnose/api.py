@@ -70,6 +70,10 @@ CONTEXT_SIGNALS = (
 TIER_SIGNALS = ("gpu_util", "sm_clock")
 
 
+Lead = tuple[BaselineKind, tuple[int, int]]
+"""A baseline from elsewhere: its rung, and its stretch in milliseconds."""
+
+
 class Judged(Diagnosis, dict=True):
     """A Diagnosis made here: the same document, and beside it the series that it was judged on, for plots."""
 
@@ -98,7 +102,7 @@ def diagnose(
     catalogue = options.catalogue or load_catalogue()
     window = (since, from_, until)
     began = time.perf_counter()
-    lead = None if options.baseline is None else ("chosen", options.baseline)
+    lead: Lead | None = None if options.baseline is None else ("chosen", options.baseline)
     session, read_seconds = _read(source, catalogue, options, window, lead)
     answer = _answer(session)
     rung = None if lead is not None or answer.findings or not session.context.view.units else better_times(session)
@@ -117,7 +121,7 @@ def _read(
     catalogue: Catalogue,
     options: Options,
     window: tuple[Moment | None, Moment | None, Moment],
-    lead: tuple[BaselineKind, tuple[int, int]] | None,
+    lead: Lead | None,
 ) -> tuple[Session, float]:
     """Read a window with its history, or with a baseline from elsewhere (its rung, and its stretch in milliseconds) in
     the place of the history. Returns the seconds that it took as well."""
@@ -134,7 +138,7 @@ def _read(
     present = source.names(frame.grid.start_ms, frame.grid.end_ms)
     infos = _read_infos(source, frame.grid, catalogue, present, options.match)
     seconds = time.perf_counter() - began
-    kind = "none" if lead is None else lead[0]
+    kind: BaselineKind = "none" if lead is None else lead[0]
     return _session(source, catalogue, options, frame, scrapes, infos, present, baseline, kind), seconds
 
 

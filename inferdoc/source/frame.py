@@ -93,8 +93,9 @@ class _Earlier:
 
     def of(self, entity: Entity, gap: np.ndarray) -> np.ndarray:
         """float64[T] of an entity, of its peers where it was not there, else the gap."""
-        if entity in self._rows:
-            return self._rows[entity]
+        own: np.ndarray | None = self._rows.get(entity)
+        if own is not None:
+            return own
         peers = [row for row in self._shared.get(_shared(entity), []) if np.isfinite(row).any()]
         if not peers:
             return gap
@@ -141,11 +142,8 @@ class SignalFrame:
             rows = _Earlier(before.entities, before.values)
             matrix.values = np.hstack([np.vstack([rows.of(e, gap) for e in matrix.entities]), matrix.values])
             if matrix.counts is not None:
-                counts = (
-                    _Earlier([], before.values[:0])
-                    if before.counts is None
-                    else _Earlier(before.entities, before.counts)
-                )
+                seen = ([], before.values[:0]) if before.counts is None else (before.entities, before.counts)
+                counts = _Earlier(*seen)
                 matrix.counts = np.hstack([np.vstack([counts.of(e, gap) for e in matrix.entities]), matrix.counts])
 
     def to_pandas(self) -> pd.DataFrame:

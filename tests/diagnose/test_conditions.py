@@ -231,7 +231,7 @@ def test_every_kind_stands_in_a_table():
         for cases in (ABSOLUTE, RELATIVE, EPISODE, STALLS, FOLLOWS, TURNS, PRESENCE)
         for c in cases
     }
-    assert seen | {"differs", "all", "any", "not_"} == set(CONDITION_KINDS)
+    assert seen | {"differs", "all", "any", "witnesses", "not_"} == set(CONDITION_KINDS)
 
 
 # ---- what an outcome says -------------------------------------------------------------------------------------------
@@ -441,6 +441,17 @@ def test_all_holds_where_its_parts_overlap():
     assert outcome.holds and (outcome.first, outcome.last) == (20, 50)
     apart = combine("all", [said(True, 10, 20), said(True, 50, 80)])
     assert apart.holds is False, "two observations at different times are not one"
+
+
+def test_of_witnesses_those_that_are_visible_decide():
+    """One absent series does not veto its fellow witnesses; one that is there and says no does."""
+    context = scene({"load": {"p0": step(10, 30)}, "speed": {"p0": np.full(N, 5.0)}})
+    unit, high, lacking = unit_of(context), when("load", above=20.0), when("ghost", above=1.0)
+    assert evaluate(when(all=(high, lacking)), context, unit).holds is None
+    both = evaluate(when(witnesses=(high, lacking)), context, unit)
+    assert both.holds is True and both.missing == ("ghost",)
+    assert evaluate(when(witnesses=(high, when("speed", above=20.0), lacking)), context, unit).holds is False
+    assert evaluate(when(witnesses=(lacking,)), context, unit).holds is None
 
 
 def test_a_group_inside_a_group():
