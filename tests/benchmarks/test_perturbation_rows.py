@@ -92,3 +92,21 @@ def test_rows_over_one_recording(bench, recording):
     assert lines[2].startswith("| `whole`") and "| 1 of 1 | 0 | 0 | 0 of 0 | 0 |" in lines[2]
     assert len(lines) == 5
     assert bench.misses(outcomes) == bench.misses([each for each in outcomes if each.row == "lost"])
+
+
+def test_a_row_that_breaks_the_judge_is_a_result(bench, recording, monkeypatch):
+    def fails(*_):
+        raise KeyError("pods")
+
+    monkeypatch.setattr(bench, "ask", fails)
+    folder = recording_path("engine-down").parent
+    (only,) = bench.run((folder, recording.label, ("whole",)))
+    assert (only.verdict, only.wrong) == ("error", ("KeyError: 'pods'",))
+
+
+def test_rows_are_chosen_by_name_or_pattern(bench):
+    assert bench.chosen(["rollout"]) == ("rollout",)
+    assert bench.chosen(["rollout*"]) == ("rollout", "rollout-late-60", "rollout-late-180")
+    assert bench.chosen([]) == tuple(bench.BY_NAME)
+    with pytest.raises(SystemExit, match="no row is called nothing; there are whole, "):
+        bench.chosen(["nothing"])
