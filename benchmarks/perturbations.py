@@ -228,9 +228,12 @@ def main() -> int:
     for folder, outcomes in by_folder.items():
         print("\n".join(["", f"### {folder}", "", *table(outcomes), "", *misses(outcomes)]))
     if asked.write:
-        PAGE.write_text(
-            page(by_folder, "python benchmarks/perturbations.py " + " ".join(map(_shown, asked.folders))), "utf-8"
+        words = (
+            "python benchmarks/perturbations.py",
+            *map(_shown, asked.folders),
+            *(f"--only {o}" for o in asked.only),
         )
+        PAGE.write_text(page(by_folder, " ".join(words)), "utf-8")
     return 0
 
 
