@@ -19,9 +19,10 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatch
 from itertools import groupby
 from pathlib import Path
 
@@ -77,7 +78,11 @@ def run(task: Task) -> list[Outcome]:
                 import_columns(store, changed.samples, label.file)
             for row, _, look in looks:
                 began = time.perf_counter()
-                answer = ask(path, changed.label, look)
+                try:
+                    answer = ask(path, changed.label, look)
+                except Exception as error:  # a row that breaks the judge is a result, and no end of the run
+                    outcomes.append(broken(row, folder, label, error, time.perf_counter() - began))
+                    continue
                 outcomes.append(outcome(row, folder, changed.label, answer, time.perf_counter() - began))
     return outcomes
 
@@ -112,6 +117,12 @@ def outcome(row: Row, folder: Path, label: Label, answer: Diagnosis, seconds: fl
         blamed=tuple(blamed(label, answer)),
         seconds=round(seconds, 3),
     )
+
+
+def broken(row: Row, folder: Path, label: Label, error: Exception, seconds: float) -> Outcome:
+    """What the row says where there is no answer."""
+    why = (f"{type(error).__name__}: {error}",)
+    return Outcome(row.name, folder.name, label.file, label.control, why, "error", (), None, (), round(seconds, 3))
 
 
 COLUMNS = ("row", "right", "HEALTHY, users hurt", "UNKNOWN", "controls with a finding", "blames healthy pods")
@@ -175,26 +186,19 @@ def page(by_folder: dict[str, list[Outcome]], command: str) -> str:
     return "\n".join(parts) + "\n"
 
 
-def work(tasks: Sequence[Task], jobs: int) -> dict[str, list[Outcome]]:
-    """All outcomes by folder, in the order of the tasks; how far it is shows on a terminal."""
+def work(tasks: Sequence[Task], jobs: int) -> Iterator[list[Outcome]]:
+    """The outcomes of each recording, in the order of the tasks; how far it is shows on a terminal."""
     console = Console(stderr=True)
-    done: dict[tuple[str, str], list[Outcome]] = {}
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        answers = pool.imap_unordered(run, tasks)
-        for outcomes in track(answers, "recordings", len(tasks), console=console, disable=not console.is_terminal):
-            for each in outcomes[:1]:
-                done[each.folder, each.file] = outcomes
-    by_folder: defaultdict[str, list[Outcome]] = defaultdict(list)
-    for folder, label, _ in tasks:
-        by_folder[folder.name] += done.get((folder.name, label.file), [])
-    return by_folder
+        answers = pool.imap(run, tasks)
+        yield from track(answers, "recordings", len(tasks), console=console, disable=not console.is_terminal)
 
 
 def chosen(only: Collection[str]) -> tuple[str, ...]:
-    """Names of the rows that begin with one of these; all without any."""
-    names = tuple(name for name in BY_NAME if not only or any(name.startswith(each) for each in only))
+    """Names of the rows that are meant; all without any. only: names, or patterns such as late-*."""
+    names = tuple(name for name in BY_NAME if not only or any(fnmatch(name, each) for each in only))
     if not names:
-        raise SystemExit(f"no row begins with {', '.join(only)}; there are {', '.join(BY_NAME)}")
+        raise SystemExit(f"no row is called {', '.join(only)}; there are {', '.join(BY_NAME)}")
     return names
 
 
@@ -202,7 +206,7 @@ def main() -> int:
     """Print a table for each folder."""
     ask_for = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask_for.add_argument("folders", nargs="*", type=Path, default=[f for f in FOLDERS if f.is_dir()])
-    ask_for.add_argument("--only", action="append", default=[], metavar="ROW", help="rows whose name begins so")
+    ask_for.add_argument("--only", action="append", default=[], metavar="ROW", help="a row, or a pattern: late-*")
     ask_for.add_argument("--recording", default="", metavar="PART", help="recordings whose name holds this")
     ask_for.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     ask_for.add_argument("--json", type=Path, metavar="OUT")
@@ -215,15 +219,21 @@ def main() -> int:
         for label in read_labels(folder)
         if asked.recording in label.file
     ]
-    by_folder = work(tasks, asked.jobs)
+    by_folder: defaultdict[str, list[Outcome]] = defaultdict(list)
+    for (folder, _, _), outcomes in zip(tasks, work(tasks, asked.jobs), strict=True):
+        by_folder[folder.name] += outcomes
+        if asked.json:  # again after each recording: a run that is interrupted keeps what it has
+            done = [asdict(each) for held in by_folder.values() for each in held]
+            asked.json.write_text(json.dumps(done, indent=1), "utf-8")
     for folder, outcomes in by_folder.items():
         print("\n".join(["", f"### {folder}", "", *table(outcomes), "", *misses(outcomes)]))
-    if asked.json:
-        asked.json.write_text(json.dumps([asdict(o) for each in by_folder.values() for o in each], indent=1), "utf-8")
     if asked.write:
-        PAGE.write_text(
-            page(by_folder, "python benchmarks/perturbations.py " + " ".join(map(_shown, asked.folders))), "utf-8"
+        words = (
+            "python benchmarks/perturbations.py",
+            *map(_shown, asked.folders),
+            *(f"--only {o}" for o in asked.only),
         )
+        PAGE.write_text(page(by_folder, " ".join(words)), "utf-8")
     return 0
 
 
