@@ -162,7 +162,7 @@ def _setting(name: str, one: Absolute, watched: Watched, units: Sequence[Unit]) 
     known = [entry for entry in shown if entry is not None]
     if len(known) < len(shown) or not known:
         return Reading(name, None, f"{label}: not visible", label, missing=(f"{SETTINGS}{{{label}}}",))
-    value, stood = known[0]
+    value = known[0][0]
     if one.matches is not None:
         holds = all(re.fullmatch(one.matches, each) is not None for each, _ in known)
         said, amount, limit = f"{label} is {value}", None, None
@@ -175,7 +175,7 @@ def _setting(name: str, one: Absolute, watched: Watched, units: Sequence[Unit]) 
         holds = amount > limit if one.above else amount < limit
         said = f"{label} is {amount:g}, {'above' if one.above else 'below'} {limit:g}"
     holds = holds and min(share for _, share in known) >= watched.number("standing_share")
-    return Reading(name, holds, said, label, amount, limit, "", stood)
+    return Reading(name, holds, said, label, amount, limit)
 
 
 def _tier(name: str, one: Absolute, watched: Watched, unit: Unit) -> Reading:

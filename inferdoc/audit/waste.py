@@ -44,6 +44,18 @@ def pace_of(watched: Watched, unit: Unit) -> float | None:
     return float(np.quantile(seen, 0.05)) if len(seen) else None
 
 
+def _time_of(watched: Watched, unit: Unit, tokens: float, extra: bool) -> float | None:
+    """Share of a unit's time that so many prompt tokens/s take, from above: seconds per token as measured, and no more
+    than their share of all tokens (a generated token takes longer than a prompt token). extra: they come on top of
+    what prefill_tokens_rate counts."""
+    pace, computed = pace_of(watched, unit), watched.values(unit, "prefill_tokens_rate")
+    generated = watched.values(unit, "generation_tokens_rate")
+    if pace is None or computed is None or generated is None:
+        return None
+    everything = float(np.nanmean(computed)) + float(np.nanmean(generated)) + (tokens if extra else 0.0)
+    return min(tokens * pace, tokens / everything) if everything > 0 else None
+
+
 def _sum(parts: Iterable[float | None]) -> float | None:
     known = [part for part in parts if part is not None]
     return sum(known) if known else None
@@ -89,26 +101,26 @@ def _rejected_drafts(watched: Watched, units: Sequence[Unit]) -> float | None:
 
 def _recompute(watched: Watched, units: Sequence[Unit]) -> float | None:
     def of(unit: Unit) -> float | None:
-        rate, pace = watched.values(unit, "preemption_rate"), pace_of(watched, unit)
+        rate = watched.values(unit, "preemption_rate")
         capacity, usage = middle(watched, unit, "kv_capacity_tokens"), middle(watched, unit, "kv_usage_mean")
         running = middle(watched, unit, "running")
-        if rate is None or pace is None or capacity is None or usage is None or not running:
+        if rate is None or capacity is None or usage is None or not running:
             return None
-        context = capacity * usage / running
-        return weight(watched, unit) * min(1.0, float(np.nanmean(rate)) * context * pace)
+        share = _time_of(watched, unit, float(np.nanmean(rate)) * capacity * usage / running, extra=True)
+        return None if share is None else weight(watched, unit) * share
 
     return _sum(map(of, units))
 
 
 def _misses(watched: Watched, units: Sequence[Unit], expected: float) -> float | None:
     def of(unit: Unit) -> float | None:
-        pace = pace_of(watched, unit)
         prompts = watched.values(unit, "prompt_tokens_rate")
         hits = middle(watched, unit, "prefix_hit_ratio") or 0.0
-        if pace is None or prompts is None:
+        if prompts is None:
             return None
-        saved = max(0.0, expected - hits) * float(np.nanmean(prompts)) * pace
-        return weight(watched, unit) * min(1.0, saved)
+        saved = max(0.0, expected - hits) * float(np.nanmean(prompts))
+        share = _time_of(watched, unit, saved, extra=False)
+        return None if share is None else weight(watched, unit) * share
 
     return _sum(map(of, units))
 
@@ -150,12 +162,15 @@ WASTES: Mapping[str, Waste] = {
     "surplus_replicas": Waste("replicas - those that carry the peak at 60 % use (at least 2), x GPUs", _surplus),
     "slowed_by_drafts": Waste("GPUs x busy share x (1 - speed with drafts over speed without)", _slowed_by_drafts),
     "rejected_drafts": Waste("GPUs x busy share x share of a step spent drafting x drafts rejected", _rejected_drafts),
-    "recompute": Waste("GPUs x preemptions/s x live context x prefill seconds per token", _recompute),
+    "recompute": Waste(
+        "GPUs x share of time for preemptions/s x live context, at most its share of all tokens",
+        _recompute,
+    ),
     "misses_by_chance": Waste(
-        "GPUs x (hits x pods, at most 80 %, - hits) x prompt tokens/s x prefill seconds per token", _misses_by_chance
+        "GPUs x share of time for (hits x pods, at most 80 %, - hits) x prompt tokens/s", _misses_by_chance
     ),
     "misses_of_router": Waste(
-        "GPUs x (hits the router expects - hits) x prompt tokens/s x prefill seconds per token", _misses_of_router
+        "GPUs x share of time for (hits the router expects - hits) x prompt tokens/s", _misses_of_router
     ),
     "queue_for_nothing": Waste(
         "GPUs x busy share x waiting requests that would fit / (running + those)", _queue_for_nothing

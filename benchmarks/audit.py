@@ -1,0 +1,190 @@
+"""What `inferdoc audit` says of fleets in which a state always stood, of well-run ones, and of real recordings.
+
+    python benchmarks/audit.py                     all of them, into docs/audit.md
+    python benchmarks/audit.py --only NAME ...     some simulated fleets, printed only
+    python benchmarks/audit.py --fleet DIR         also the recordings (*.om.gz) of a folder, by its labels.json
+
+Exit code 1 where a state is missed, or a well-run fleet is not silent. Progress goes to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from inferdoc.audit.api import audit
+from inferdoc.audit.describe import cost_words
+from inferdoc.simulate.output import write_store
+from inferdoc.simulate.scenario import Scenario
+from inferdoc.simulate.scenario_files import read_scenario, scenarios
+from inferdoc.simulate.scrape import simulate
+from inferdoc.source.open import open_source
+from inferdoc.store import Store
+from inferdoc.store.importer import import_file
+
+ROOT = Path(__file__).resolve().parent.parent
+STATES = ROOT / "fixtures" / "audit"
+RECORDINGS = (ROOT / "fixtures" / "recordings", ROOT / "fixtures" / "heldout")
+
+ABOUT = """\
+# Standing states, as measured
+
+What `inferdoc audit` answers, one run each with the seed of its scenario. A state is declared in
+`diagnostics/standing`: absolute observations that must hold over most of the busy window, named limits of
+`collectors/tiers.yaml`, and a formula for what it costs. No baseline is involved, so a fleet that was always wrong is
+wrong here.
+
+`python benchmarks/audit.py` writes this page.
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One source. expected: the state that stands there, None where the fleet is well run; states: what the audit says,
+    dearest first, with costs; doubts: states it cannot tell; seconds: CPU of the audit alone."""
+
+    name: str
+    title: str
+    expected: str | None
+    states: tuple[tuple[str, str], ...]
+    doubts: tuple[str, ...]
+    window: str
+    seconds: float
+
+    @property
+    def right(self) -> bool:
+        """Whether the expected state is named, or nothing is where nothing is expected."""
+        ids = [name for name, _ in self.states]
+        return self.expected in ids if self.expected else not ids
+
+    @property
+    def extra(self) -> list[str]:
+        """States beside the expected one."""
+        return [name for name, _ in self.states if name != self.expected]
+
+
+def scenario_of(name: str) -> Scenario:
+    """A scenario of fixtures/audit, or a control of fixtures/incidents."""
+    path = STATES / f"{name}.yaml"
+    if path.is_file():
+        return read_scenario(path.read_text("utf-8"), path.name)
+    return next(scenario for scenario in scenarios() if scenario.id == name)
+
+
+def simulated(name: str) -> Row:
+    """Simulate one fleet and audit all of it."""
+    scenario = scenario_of(name)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "fleet.db"
+        with Store.open(path, "w") as store:
+            write_store(simulate(scenario), store)
+        return looked_at(name, scenario.title, scenario.expect.cause, path)
+
+
+def recorded(path: Path) -> Row:
+    """Import one recording and audit all of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "fleet.db"
+        with Store.open(target, "w") as store:
+            import_file(store, path)
+        return looked_at(path.name.removesuffix(".om.gz"), "", None, target)
+
+
+def looked_at(name: str, title: str, expected: str | None, path: Path) -> Row:
+    """Audit a store from its first sample to its last, at most seven days."""
+    began = time.process_time()
+    answer = audit(open_source(store=str(path)), since="7d", until="latest")
+    return Row(
+        name,
+        title,
+        expected,
+        tuple((state.id, cost_words(state)) for state in answer.states),
+        tuple(dict.fromkeys(doubt.id for doubt in answer.cannot_tell if doubt.reason == "window")),
+        f"{answer.window.from_[11:19]} to {answer.window.until[11:19]}",
+        time.process_time() - began,
+    )
+
+
+def names() -> list[str]:
+    """Every simulated fleet: those of fixtures/audit, then the controls."""
+    controls = [scenario.id for scenario in scenarios() if scenario.expect.cause is None]
+    return [*sorted(path.stem for path in STATES.glob("*.yaml")), *controls]
+
+
+def page(rows: list[Row], real: list[tuple[str, Row]]) -> str:
+    """The tables as Markdown."""
+    wrong, well = [r for r in rows if r.expected], [r for r in rows if not r.expected]
+    named = sum(row.right for row in wrong)
+    silent = sum(row.right for row in well)
+    lines = [ABOUT, "## Fleets in which a state always stood", ""]
+    lines += [
+        f"{named} of {len(wrong)} named; {sum(not row.extra for row in wrong)} of them without a second state.",
+        "",
+    ]
+    lines += ["| fleet | named | costs | beside it | CPU of the audit, s |", "| --- | --- | --- | --- | --- |"]
+    for row in wrong:
+        costs = dict(row.states).get(str(row.expected), "")
+        beside = ", ".join(f"`{name}`" for name in row.extra)
+        mark = "yes" if row.right else "MISSED"
+        lines.append(f"| `{row.name}`: {row.title} | {mark} | {costs} | {beside} | {row.seconds:.2f} |")
+    lines += [
+        "",
+        "## Well-run fleets",
+        "",
+        f"{silent} of {len(well)} silent. They are shorter than a day; states of a",
+        "",
+    ]
+    lines[-2] += (
+        " whole day that would fit so far stand in the last column as what `inferdoc audit` says it cannot tell yet."
+    )
+    lines += ["| fleet | says | cannot tell yet |", "| --- | --- | --- |"]
+    for row in well:
+        said = ", ".join(f"`{name}`" for name, _ in row.states) or "nothing"
+        early = ", ".join(f"`{name}`" for name in row.doubts)
+        lines.append(f"| `{row.name}`: {row.title} | {said} | {early} |")
+    lines += ["", "## Recordings", ""]
+    lines += [
+        "Of real vLLM engines (fixtures/recordings, fixtures/heldout) of a few minutes each, most with a fault that"
+    ]
+    lines += ["begins in the middle, and of what else was named on the command line. Those of which nothing is said:"]
+    lines += [", ".join(f"`{row.name}`" for _, row in real if not row.states) + ".", ""]
+    lines += ["| recording | from | says |", "| --- | --- | --- |"]
+    for origin, row in real:
+        if row.states:
+            said = ", ".join(f"`{name}` ({costs})" for name, costs in row.states)
+            lines.append(f"| `{row.name}` | {origin} | {said} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="these fleets; writes nothing")
+    parser.add_argument("--fleet", type=Path, metavar="DIR", help="recordings (*.om.gz) beside the project's own")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "audit.md")
+    args = parser.parse_args()
+    rows: list[Row] = []
+    real: list[tuple[str, Row]] = []
+    with multiprocessing.get_context("spawn").Pool(args.jobs) as pool:
+        for row in pool.imap(simulated, args.only or names()):
+            rows.append(row)
+            said = json.dumps(row.states)
+            print(f"{'right' if row.right else 'WRONG'} {row.name} {said} {row.doubts}", file=sys.stderr, flush=True)
+        places = [] if args.only else [*RECORDINGS, *([args.fleet] if args.fleet else [])]
+        files = [path for place in places for path in sorted(place.glob("*.om.gz"))]
+        for path, row in zip(files, pool.imap(recorded, files), strict=True):
+            real.append((path.parent.name, row))
+            print(f"{row.name} {json.dumps(row.states)}", file=sys.stderr, flush=True)
+    if not args.only:
+        args.out.write_text(page(rows, real), "utf-8")
+    return 0 if all(row.right for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+"""Simulated fleets: a state that always stood is named, a well-run fleet is met with silence. All of them stand in
+docs/audit.md (benchmarks/audit.py); these are the quick ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.audit import simulated
+
+STANDING = (
+    "speculation-below-break-even",
+    "fp8-cache-without-fp8",
+    "batch-cap-below-hardware",
+    "kv-cache-always-full",
+    "prefix-caching-off",
+    "mixed-tiers-equal-shares",
+    "tensor-parallel-without-nvlink",
+    "router-expects-more-hits",
+)
+WELL_RUN = ("well-night", "well-shared-head", "control-kv-high")
+
+
+@pytest.mark.parametrize("name", STANDING)
+def test_a_state_that_always_stood_is_named_and_nothing_else(name):
+    row = simulated(name)
+    assert [state for state, _ in row.states] == [name]
+
+
+@pytest.mark.parametrize("name", WELL_RUN)
+def test_a_well_run_fleet_is_met_with_silence(name):
+    assert simulated(name).states == ()
