@@ -169,11 +169,11 @@ def said(outcome: Outcome) -> str:
     good = wanted.get(outcome.group, not set(outcome.found) - set(outcome.accepts))
     mark = "ok" if good else "harmless" if outcome.cause and not outcome.harmful else "WRONG"
     behind = ", ".join(str(d) for d in outcome.drivers if d)
-    late = "" if outcome.late is None else f"late: {outcome.late.found or outcome.late.verdict} "
-    return (
-        f"{outcome.source} {outcome.kind} {outcome.seed} {mark} {outcome.found} "
-        f"{f'behind: {behind} ' if behind else ''}{late}{f'label: {outcome.root} ' if outcome.root else ''}{outcome.where}"
-    )
+    late = outcome.late
+    more = [f"behind: {behind}"] if behind else []
+    more += [] if late is None else [f"late: {late.found or late.verdict}"]
+    more += [f"label: {outcome.root}"] if outcome.root else []
+    return f"{outcome.source} {outcome.kind} {outcome.seed} {mark} {outcome.found} {' '.join((*more, outcome.where))}"
 
 
 def main() -> None:

@@ -108,10 +108,10 @@ def innocent_table(controls: Sequence[Outcome]) -> list[str]:
     rows = []
     kinds = sorted({h for o in controls for h in o.happened if h != "nothing"})
     for what in ("nothing", *kinds, None):
-        own = [
-            o for o in controls
-            if what is None or what in o.happened or (what == "nothing" and not set(o.happened) - {"nothing"})
-        ]  # fmt: skip
+        if what == "nothing":
+            own = [o for o in controls if not set(o.happened) - {"nothing"}]
+        else:
+            own = [o for o in controls if what is None or what in o.happened]
         wrong = [i for o in own for i in o.found if i not in o.accepts]
         called = ", ".join(f"`{i}` {n}" for i, n in Counter(wrong).most_common())
         unknown = sum(o.whole is not None and o.whole.verdict == "unknown" for o in own)
