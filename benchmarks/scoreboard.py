@@ -105,13 +105,13 @@ other sources' share taken as the probability (0 is perfect, 0.25 a coin).
 def trusted(outcomes: Sequence[Outcome]) -> list[str]:
     """The sections that say how far an answer may be trusted."""
     simulated = [o for o in outcomes if o.source == "simulator"]
-    found = claims(outcomes)
+    every = claims(outcomes)
     parts = ["## Looks", LOOKS_ABOUT, *looks_table(simulated)]
     parts += ["## Surroundings", "", *traits_table(simulated)]
     parts += ["## Sources", "", *sources_table(outcomes)]
-    parts += ["## Certainty", TRUST_ABOUT, *certainty_table(found)]
-    parts += ["## One source left out", LEFT_ABOUT, *left_out_table(found)]
-    return [*parts, "## Reliability", "", *reliability_table(found)]
+    parts += ["## Certainty", TRUST_ABOUT, *certainty_table(every)]
+    parts += ["## One source left out", LEFT_ABOUT, *left_out_table(every)]
+    return [*parts, "## Reliability", "", *reliability_table(every)]
 
 
 def page(outcomes: list[Outcome], seeds: str, cost: str) -> str:
@@ -160,7 +160,7 @@ def tasks_of(args: argparse.Namespace, first: int) -> Iterator[tuple[str, Any]]:
                 yield "recording", recording
 
 
-def said(outcome: Outcome) -> str:
+def progress(outcome: Outcome) -> str:
     """A line about an outcome while the rest is under way."""
     right = outcome.first_right and outcome.named()
     wanted = {"pair": set(outcome.accepts) <= set(outcome.found), "cause": right}
@@ -169,7 +169,7 @@ def said(outcome: Outcome) -> str:
     behind = ", ".join(str(d) for d in outcome.drivers if d)
     late = outcome.late
     more = [f"behind: {behind}"] if behind else []
-    more += [] if late is None else [f"late: {late.found or late.verdict}"]
+    more += [] if late is None else [f"late: {late.causes or late.verdict}"]
     more += [f"label: {outcome.root}"] if outcome.root else []
     return f"{outcome.source} {outcome.kind} {outcome.seed} {mark} {outcome.found} {' '.join((*more, outcome.where))}"
 
@@ -213,7 +213,7 @@ def main() -> None:
                 break
             outcomes.append(outcome)
             passed = time.perf_counter() - began
-            print(f"[{len(outcomes)}/{len(tasks)} {passed:.0f} s] {said(outcome)}", file=sys.stderr, flush=True)
+            print(f"[{len(outcomes)}/{len(tasks)} {passed:.0f} s] {progress(outcome)}", file=sys.stderr, flush=True)
     minutes = (time.perf_counter() - began) / 60
     cost = f"Made by `python benchmarks/scoreboard.py` in {minutes:.0f} minutes with {args.jobs} processes, load "
     cost += f"{os.getloadavg()[0]:.0f}."

@@ -290,15 +290,15 @@ class _Draw:
         return FaultSpec("traffic", at, until=at + 60.0, rate=min(1.6, 0.8 / max(self.load, 0.1)))
 
     def _bystanders(self) -> list[Bystander]:
-        found = []
+        bystanders = []
         for _ in range(int(self._one("bystanders"))):
             tier, model, gpus = MACHINES[int(self.rng.integers(len(MACHINES)))]
             what = ("nothing", "nothing", "rollout", "grow", "burst")[int(self.rng.integers(5))]
             at = round(float(self.rng.uniform(0.1, 0.9)) * self.scenario.duration, 3)
             load, router = round(self._one("bystander_load"), 3), self.scenario.exporters.router and self._yes("router")
             pods = int(self.rng.integers(1, 4))
-            found.append(Bystander(tier, model, gpus, pods, load, router, cast(Any, what), at))
-        return found
+            bystanders.append(Bystander(tier, model, gpus, pods, load, router, cast(Any, what), at))
+        return bystanders
 
 
 def _load(scenario: Scenario) -> float:

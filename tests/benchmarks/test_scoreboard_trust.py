@@ -52,11 +52,11 @@ def scenario(first: str, **fields: object) -> Scenario:
     return msgspec.structs.replace(read_scenario(SMALL % first, "small"), surroundings=drawn)
 
 
-def outcome(found: list[str], sure: list[str], **fields: object) -> Outcome:
+def outcome(causes: list[str], sure: list[str], **fields: object) -> Outcome:
     given = {"cause": "a", "accepts": (), "harmful": True, "source": "simulator", **fields}
-    chance = given.pop("chance", [None] * len(found))
-    whole = Look("degraded" if found else "healthy", found, sure, chance, [None] * len(found))  # type: ignore[arg-type]
-    return Outcome("a", 1, found=found, sure=sure, hours=0.5, drivers=[None] * len(found), whole=whole, **given)  # type: ignore[arg-type]
+    chance = given.pop("chance", [None] * len(causes))
+    whole = Look("degraded" if causes else "healthy", causes, sure, chance, [None] * len(causes))  # type: ignore[arg-type]
+    return Outcome("a", 1, found=causes, sure=sure, hours=0.5, drivers=[None] * len(causes), whole=whole, **given)  # type: ignore[arg-type]
 
 
 def row(table: list[str], name: str) -> list[str]:
@@ -96,17 +96,17 @@ def test_looks_count_healthy_and_unknown_apart():
 def test_a_source_is_held_against_all_others():
     own = [outcome(["a"], ["proven"]), outcome(["b"], ["proven"])]
     other = [outcome(["a"], ["proven"], source="heldout")]
-    found = claims([*own, *other])
-    cells = row(left_out_table(found), "simulator")
+    every = claims([*own, *other])
+    cells = row(left_out_table(every), "simulator")
     assert cells[1:3] == ["1.00", "0.50 of 2"] and cells[-1] == "0.50"
-    assert row(certainty_table(found), "heldout")[1] == "1.00 of 1"
+    assert row(certainty_table(every), "heldout")[1] == "1.00 of 1"
     assert row(sources_table([*own, *other]), "simulator")[1:4] == ["2", "0.50", "0"]
 
 
 def test_reliability_needs_probabilities():
     assert reliability_table(claims([outcome(["a"], ["proven"])]))[0].startswith("No finding")
-    told = [outcome(["a"], ["proven"], chance=[0.93]), outcome(["b"], ["proven"], chance=[0.97])]
-    assert row(reliability_table(claims(told)), "0.9 to 1.0")[1:] == ["2", "0.95", "0.50"]
+    rated = [outcome(["a"], ["proven"], chance=[0.93]), outcome(["b"], ["proven"], chance=[0.97])]
+    assert row(reliability_table(claims(rated)), "0.9 to 1.0")[1:] == ["2", "0.95", "0.50"]
 
 
 def test_tables_of_surroundings_and_innocent_events():
@@ -124,26 +124,26 @@ def test_tables_of_surroundings_and_innocent_events():
 
 
 def test_truth_follows_a_pod_through_a_rollout():
-    made = record(scenario(ROLLOUT))
+    recording = record(scenario(ROLLOUT))
     struck = scenario(ROLLOUT)
     onset = struck.start + 200.0
-    slots = hit(struck.expect, made, onset)
+    slots = hit(struck.expect, recording, onset)
     assert slots == {"vllm-1"}
-    bare = {life.bare for life in made.lives if life.slot in slots}
+    bare = {life.bare for life in recording.lives if life.slot in slots}
     assert len(bare) == 2, "the pod before and the one after"
-    assert growth(made.bare, bare, 1000 * onset) > 1.3
-    others = {life.bare for life in made.lives} - bare
-    assert growth(made.bare, others, 1000 * onset) < 1.3
+    assert growth(recording.bare, bare, 1000 * onset) > 1.3
+    others = {life.bare for life in recording.lives} - bare
+    assert growth(recording.bare, others, 1000 * onset) < 1.3
 
 
 def test_a_draw_is_looked_at_in_time_and_late(tmp_path, monkeypatch):
     side = Bystander("h100-80", "llama-3.1-8b", 1, 1, 0.1, False)
     monkeypatch.setattr(scoreboard_draw, "randomised", lambda *_: scenario(NEIGHBOUR, bystanders=(side,), old=200.0))
-    found = scoreboard_draw.run(("cause", "slow-gpu", 1, False, False))
-    assert found.harmful and found.late_hurts and found.late is not None and found.old is not None
-    assert found.hours == pytest.approx(480 / 3600) and "other models beside" in found.traits
-    assert found.first_right, found.found
-    assert found.scope == 1.0 and abs(found.onset_error) < 60
+    judged = scoreboard_draw.run(("cause", "slow-gpu", 1, False, False))
+    assert judged.harmful and judged.late_hurts and judged.late is not None and judged.old is not None
+    assert judged.hours == pytest.approx(480 / 3600) and "other models beside" in judged.traits
+    assert judged.first_right, judged.found
+    assert judged.scope == 1.0 and abs(judged.onset_error) < 60
 
 
 def test_witnesses_that_were_withheld_are_told():
@@ -158,21 +158,21 @@ def test_witnesses_that_were_withheld_are_told():
 def test_recordings_are_a_source_of_their_own(tmp_path):
     folder = tmp_path / "elsewhere"
     folder.mkdir()
-    made = scenario(NEIGHBOUR)
-    recording = record(made)
+    source = scenario(NEIGHBOUR)
+    recording = record(source)
     write_file(recording.targets, folder / "slow.om.gz")
-    sick = [name for life in recording.slots(("vllm-1",), made.start + 200) for name in life.shown[:1]]
+    sick = [name for life in recording.slots(("vllm-1",), source.start + 200) for name in life.shown[:1]]
     label = {
         "file": "slow.om.gz",
         "control": False,
         "expected": ["slow-gpu"],
         "since": "8m",
-        "onset": made.start + 200.0,
+        "onset": source.start + 200.0,
         "affected_pods": sick,
     }
     (folder / "labels.json").write_text(json.dumps({"recordings": [label, {**label, "file": "missing.om.gz"}]}))
     listed = scoreboard_sources.outcomes_of(folder)
-    assert [found["file"] for _, found in listed] == ["slow.om.gz"]
+    assert [label["file"] for _, label in listed] == ["slow.om.gz"]
     judged = scoreboard_sources.judge(listed[0])
     assert judged.source == "elsewhere" and judged.harmful and judged.first_right and judged.late is not None
 
