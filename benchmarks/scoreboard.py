@@ -89,7 +89,8 @@ LOOKS_ABOUT = """
 In time: the window begins 3 to 12 minutes before the onset and holds it. Late: it begins 60 to 180 s after the onset,
 with the data before it still in the source. Old: it begins 7 to 15 minutes after the onset, where the draw lasts so
 long. Users are hurt in every row that is counted. With all witnesses: the recording holds series for every mechanism
-signal among the cause's symptoms; where it does not, `unexplained-anomaly` is right, too.
+signal among the cause's symptoms; where it does not, `unexplained-anomaly` is right, too, and what the cause is without
+that witness (a throttled GPU is a slow one, a lost device a hung engine).
 """
 TRUST_ABOUT = """
 Of the findings called proven, likely or possible the share that is right by the label; in a control every finding is

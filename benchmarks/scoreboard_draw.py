@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from absent import absent_witnesses
+from absent import absent_witnesses, right_without
 from looks import Look, ask, catalogue, look_of
 from scoreboard_harm import AT_ONCE, HARM, LOSS, PASSING, growth, hit
 from scoreboard_tables import Outcome
@@ -27,7 +27,6 @@ STEPS = (1, 2, 3, 4, 5, 6, 8, 10, 12)
 LATE = 180.0
 """Seconds after the onset at which the late look of a plain draw begins."""
 GROUPS: dict[str, dict[str, Drawing]] = {"cause": CAUSES, "control": CONTROLS, "pair": PAIRS}
-UNEXPLAINED = "unexplained-anomaly"
 
 Task = tuple[str, str, int, bool, bool]
 """Group, kind, seed; whether surroundings are drawn; whether the diagnosis is walked forward from the onset."""
@@ -68,13 +67,13 @@ class _Truth:
         drawn = scenario.surroundings
         answer = ask(self.path, self.window, self.end)
         whole = look_of(answer, self.healthy if self.group == "cause" else ())
-        absent = absent_witnesses(expect.cause, self.recording.targets, catalogue()) if expect.cause else []
+        absent = self._absent(expect.cause) if expect.cause else []
         pool = scenario.pools[0]
         outcome = Outcome(
             self.kind,
             scenario.seed,
             expect.cause,
-            (*expect.accepts, *((UNEXPLAINED,) if absent else ())),
+            (*expect.accepts, *(right_without(expect.cause or "") if absent else ())),
             whole.causes,
             self._harmful(None),
             (self.end - self.window) / 3600,
@@ -103,6 +102,11 @@ class _Truth:
         if self.group == "cause":
             self._measure(outcome, answer, walk)
         return outcome
+
+    def _absent(self, cause: str) -> list[str]:
+        drawn = self.scenario.surroundings
+        joined = drawn is None or drawn.layout != "instance"
+        return absent_witnesses(cause, self.recording.targets, catalogue(), joined)
 
     def _look(self, begin: float) -> Look:
         return look_of(ask(self.path, begin, self.end), self.healthy if self.group == "cause" else ())

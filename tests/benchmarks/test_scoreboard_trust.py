@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scoreboard_draw
 import scoreboard_sources
-from absent import absent_witnesses
+from absent import absent_witnesses, right_without
 from looks import Look
 from scoreboard_harm import growth, hit
 from scoreboard_tables import Outcome
@@ -153,6 +153,9 @@ def test_witnesses_that_were_withheld_are_told():
     less = record(scenario(NEIGHBOUR, withheld=("vllm:num_preemptions_total", "vllm:kv_cache_usage_perc")))
     assert absent_witnesses("kv-preemption-thrash", less.targets, catalogue)
     assert absent_witnesses("no-such-cause", less.targets, catalogue) == []
+    clocks = absent_witnesses("gpu-clock-throttle", kept.targets, catalogue, joined=False)
+    assert clocks and set(clocks) > set(absent_witnesses("gpu-clock-throttle", kept.targets, catalogue))
+    assert right_without("gpu-clock-throttle") == ("unexplained-anomaly", "slow-gpu")
 
 
 def test_recordings_are_a_source_of_their_own(tmp_path):
