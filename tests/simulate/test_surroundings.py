@@ -12,7 +12,7 @@ import pytest
 
 from inferdoc.simulate.incidents import CAUSES, CONTROLS
 from inferdoc.simulate.output import write_openmetrics
-from inferdoc.simulate.randomisation import RANDOMISATION, Choice, Randomisation, Range
+from inferdoc.simulate.randomisation import RANDOMISATION, Chance, Choice, Randomisation, Range
 from inferdoc.simulate.randomise import delayed, randomised, surrounded
 from inferdoc.simulate.recording import Recording, record
 from inferdoc.simulate.relabel import DASHBOARD, family
@@ -121,6 +121,15 @@ def test_every_cause_can_be_drawn_in_surroundings(cause):
         assert 0 <= drawn.window < onset < onset + drawn.late < scenario.duration
         assert scenario.duration - onset >= 17.9 * scenario.scrape
         assert drawn.old is None or onset + drawn.old < scenario.duration
+
+
+def test_somebody_may_look_at_half_a_day():
+    hours = dataclasses.replace(RANDOMISATION, long=Chance(1.0, "always"), hours=Range(5.0, 6.0, "h", "long"))
+    quiet = delayed(small("[{kind: kill, at: 200s, pods: [vllm-1]}]"), 0.0)
+    quiet = msgspec.structs.replace(quiet, traffic=(msgspec.structs.replace(quiet.traffic[0], rate=0.3),))
+    drawn = surrounded(quiet, np.random.default_rng(1), hours)
+    assert drawn.surroundings is not None and drawn.surroundings.window == 0.0
+    assert 5 * 3600 <= drawn.duration <= 6.5 * 3600
 
 
 @pytest.mark.parametrize("kind", sorted(CONTROLS))
