@@ -12,6 +12,23 @@ from inferdoc.diagnose.quantities import HURT, place
 from inferdoc.simulate.scrape import Scraped
 from inferdoc.source.plan import series_names
 
+UNEXPLAINED = "unexplained-anomaly"
+GENERAL = {
+    "gpu-clock-throttle": "slow-gpu",
+    "interconnect-degraded": "slow-gpu",
+    "gpu-lost": "engine-hung",
+    "gpu-ecc-degradation": "engine-down",
+    "engine-oom": "engine-down",
+    "engine-crash-loop": "engine-down",
+}
+"""What a cause is to a reader whose recording lacks the witness that names it: a throttled GPU is a slow one, a lost
+device a hung engine, a container that ended a pod that is down."""
+
+
+def right_without(cause: str) -> tuple[str, ...]:
+    """What is right besides, where witnesses of the cause are absent."""
+    return (UNEXPLAINED, GENERAL[cause]) if cause in GENERAL else (UNEXPLAINED,)
+
 
 def mechanism_signals(recipe: Recipe, support: bool = True) -> list[str]:
     """What the symptoms (and the support) of a recipe look at, consequences left out."""
@@ -20,8 +37,9 @@ def mechanism_signals(recipe: Recipe, support: bool = True) -> list[str]:
     return [name for name in dict.fromkeys(names) if place(name) != HURT]
 
 
-def absent_witnesses(cause: str, targets: Iterable[Scraped], catalogue: Catalogue) -> list[str]:
-    """The mechanism signals among a cause's symptoms of which the recording holds no series."""
+def absent_witnesses(cause: str, targets: Iterable[Scraped], catalogue: Catalogue, joined: bool = True) -> list[str]:
+    """The mechanism signals among a cause's symptoms of which the recording holds no series. joined: its labels tell
+    which GPU belongs to which engine."""
     recipe = catalogue.recipes.get(cause)
     if recipe is None:
         return []
@@ -32,6 +50,7 @@ def absent_witnesses(cause: str, targets: Iterable[Scraped], catalogue: Catalogu
     for name in mechanism_signals(recipe, support=False):
         if name in catalogue.signals:
             needed = series_names([name], catalogue.signals, aliases)
-            if needed and not present & set(needed):
+            apart = catalogue.signals[name].level == "gpu" and not joined
+            if apart or (needed and not present & set(needed)):
                 absent.append(name)
     return absent

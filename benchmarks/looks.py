@@ -25,12 +25,12 @@ def catalogue() -> Catalogue:
 
 @dataclass
 class Look:
-    """What one diagnosis said. found: ids, best first; sure, chance: certainty and probability of each (chance: None
+    """What one diagnosis said. causes: ids, best first; sure, chance: certainty and probability of each (chance: None
     where the document has none); drivers: the workload driver that stands as the change of each; baseline: what the
     window was compared with; blamed: findings on pods that are healthy."""
 
     verdict: str
-    found: list[str] = field(default_factory=list)
+    causes: list[str] = field(default_factory=list)
     sure: list[str] = field(default_factory=list)
     chance: list[float | None] = field(default_factory=list)
     drivers: list[str | None] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Look:
 
     def right(self, expected: Collection[str]) -> bool:
         """Whether the first finding is one that the label accepts."""
-        return bool(self.found) and self.found[0] in expected
+        return bool(self.causes) and self.causes[0] in expected
 
 
 def ask(path: Path, from_: float, until: float | str = "latest") -> Diagnosis:

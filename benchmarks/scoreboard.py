@@ -89,7 +89,8 @@ LOOKS_ABOUT = """
 In time: the window begins 3 to 12 minutes before the onset and holds it. Late: it begins 60 to 180 s after the onset,
 with the data before it still in the source. Old: it begins 7 to 15 minutes after the onset, where the draw lasts so
 long. Users are hurt in every row that is counted. With all witnesses: the recording holds series for every mechanism
-signal among the cause's symptoms; where it does not, `unexplained-anomaly` is right, too.
+signal among the cause's symptoms; where it does not, `unexplained-anomaly` is right, too, and what the cause is without
+that witness (a throttled GPU is a slow one, a lost device a hung engine).
 """
 TRUST_ABOUT = """
 Of the findings called proven, likely or possible the share that is right by the label; in a control every finding is
@@ -105,23 +106,21 @@ other sources' share taken as the probability (0 is perfect, 0.25 a coin).
 def trusted(outcomes: Sequence[Outcome]) -> list[str]:
     """The sections that say how far an answer may be trusted."""
     simulated = [o for o in outcomes if o.source == "simulator"]
-    found = claims(outcomes)
+    every = claims(outcomes)
     parts = ["## Looks", LOOKS_ABOUT, *looks_table(simulated)]
     parts += ["## Surroundings", "", *traits_table(simulated)]
     parts += ["## Sources", "", *sources_table(outcomes)]
-    parts += ["## Certainty", TRUST_ABOUT, *certainty_table(found)]
-    parts += ["## One source left out", LEFT_ABOUT, *left_out_table(found)]
-    return [*parts, "## Reliability", "", *reliability_table(found)]
+    parts += ["## Certainty", TRUST_ABOUT, *certainty_table(every)]
+    parts += ["## One source left out", LEFT_ABOUT, *left_out_table(every)]
+    return [*parts, "## Reliability", "", *reliability_table(every)]
 
 
-def page(outcomes: list[Outcome], seeds: str, seconds: float, jobs: int) -> str:
+def page(outcomes: list[Outcome], seeds: str, cost: str) -> str:
     own = [o for o in outcomes if o.source == "simulator"]
     incidents, controls, pairs = ([o for o in own if o.group == group] for group in ("cause", "control", "pair"))
     how = "How well `inferdoc diagnose` finds causes on simulated fleets ([how they are simulated](simulator.md))."
     what = f"{len(incidents)} incidents, {len(controls)} controls, {len(pairs)} incidents with two faults, "
     what += f"{len(outcomes) - len(own)} recordings; {seeds}."
-    cost = f"Made by `python benchmarks/scoreboard.py` in {seconds / 60:.0f} minutes with {jobs} processes, load "
-    cost += f"{os.getloadavg()[0]:.0f}."
     parts = ["# Scoreboard", "", how, what, cost, "Weak rows stand as measured.", ""]
     parts += ["## By rank", RANKS_ABOUT, *ranks_table(own, catalogue())]
     parts += trusted(outcomes)
@@ -162,19 +161,18 @@ def tasks_of(args: argparse.Namespace, first: int) -> Iterator[tuple[str, Any]]:
                 yield "recording", recording
 
 
-def said(outcome: Outcome) -> str:
+def progress(outcome: Outcome) -> str:
     """A line about an outcome while the rest is under way."""
     right = outcome.first_right and outcome.named()
     wanted = {"pair": set(outcome.accepts) <= set(outcome.found), "cause": right}
     good = wanted.get(outcome.group, not set(outcome.found) - set(outcome.accepts))
     mark = "ok" if good else "harmless" if outcome.cause and not outcome.harmful else "WRONG"
     behind = ", ".join(str(d) for d in outcome.drivers if d)
-    late = "" if outcome.late is None else f"late: {outcome.late.found or outcome.late.verdict} "
-    return (
-        f"{outcome.source} {outcome.kind} {outcome.seed} {mark} {outcome.found} "
-        f"{f'behind: {behind} ' if behind else ''}{late}"
-        f"{f'label: {outcome.root} ' if outcome.root else ''}{outcome.where}"
-    )
+    late = outcome.late
+    more = [f"behind: {behind}"] if behind else []
+    more += [] if late is None else [f"late: {late.causes or late.verdict}"]
+    more += [f"label: {outcome.root}"] if outcome.root else []
+    return f"{outcome.source} {outcome.kind} {outcome.seed} {mark} {outcome.found} {' '.join((*more, outcome.where))}"
 
 
 def main() -> None:
@@ -187,6 +185,9 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=12, help="incidents with two faults (default 12)")
     parser.add_argument("--only", nargs="*", default=[], help="causes or kinds of control")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
+    parser.add_argument(
+        "--minutes", type=float, default=15.0, help="the page is made of what is done by then (default 15)"
+    )
     parser.add_argument("--quick", action="store_true", help=f"every {QUICK}rd of all; prints the page")
     parser.add_argument("--plain", action="store_true", help="bare recordings, no surroundings; prints the page")
     parser.add_argument("--walk", action="store_true", help="also after how many minutes a cause is first named")
@@ -200,19 +201,31 @@ def main() -> None:
         os.environ[OVERLAY] = str(args.catalogue)
     first = args.seed if args.seed is not None else TUNING_SEEDS if args.tuning else PUBLISHED_SEEDS
     tasks = list(tasks_of(args, first))
+    # Whatever is done when the time is up is a fair sample of all.
+    tasks = [tasks[i] for i in np.random.default_rng(first).permutation(len(tasks))]
     began = time.perf_counter()
     outcomes: list[Outcome] = []
     with multiprocessing.get_context("spawn").Pool(args.jobs) as pool:
-        for number, outcome in enumerate(pool.imap_unordered(work, tasks), start=1):
+        answers = pool.imap_unordered(work, tasks)
+        while len(outcomes) < len(tasks) and (left := 60.0 * args.minutes - time.perf_counter() + began) > 0:
+            try:
+                outcome = answers.next(left)
+            except multiprocessing.TimeoutError:
+                break
             outcomes.append(outcome)
             passed = time.perf_counter() - began
-            print(f"[{number}/{len(tasks)} {passed:.0f} s] {said(outcome)}", file=sys.stderr, flush=True)
+            print(f"[{len(outcomes)}/{len(tasks)} {passed:.0f} s] {progress(outcome)}", file=sys.stderr, flush=True)
+    minutes = (time.perf_counter() - began) / 60
+    cost = f"Made by `python benchmarks/scoreboard.py` in {minutes:.0f} minutes with {args.jobs} processes, load "
+    cost += f"{os.getloadavg()[0]:.0f}."
+    if len(outcomes) < len(tasks):
+        cost += f" {len(outcomes)} of {len(tasks)} runs, in an order drawn by the seed: the time was up (`--minutes`)."
     outcomes.sort(key=lambda o: (o.source != "simulator", o.source, o.seed, o.kind))
     last = first + max(args.each, args.controls) - 1
     kind = "tuning" if args.tuning else "published; seeds below 9000 were looked at while rules were made"
     if args.json is not None:
         args.json.write_text(json.dumps([asdict(o) for o in outcomes]), "utf-8")
-    text = page(outcomes, f"seeds {first} to {last} ({kind})", time.perf_counter() - began, args.jobs)
+    text = page(outcomes, f"seeds {first} to {last} ({kind})", cost)
     if not (args.tuning or args.quick or args.plain or args.only):
         args.out.parent.mkdir(exist_ok=True)
         args.out.write_text(text + "\n", "utf-8")

@@ -8,9 +8,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from absent import absent_witnesses
+from absent import absent_witnesses, right_without
 from looks import Look, ask, catalogue, look_of
-from scoreboard_harm import HARM, LOSS, PASSING, growth, hit
+from scoreboard_harm import AT_ONCE, HARM, LOSS, PASSING, growth, hit
 from scoreboard_tables import Outcome
 
 from inferdoc.diagnose.model import Diagnosis, Finding
@@ -27,7 +27,6 @@ STEPS = (1, 2, 3, 4, 5, 6, 8, 10, 12)
 LATE = 180.0
 """Seconds after the onset at which the late look of a plain draw begins."""
 GROUPS: dict[str, dict[str, Drawing]] = {"cause": CAUSES, "control": CONTROLS, "pair": PAIRS}
-UNEXPLAINED = "unexplained-anomaly"
 
 Task = tuple[str, str, int, bool, bool]
 """Group, kind, seed; whether surroundings are drawn; whether the diagnosis is walked forward from the onset."""
@@ -68,14 +67,14 @@ class _Truth:
         drawn = scenario.surroundings
         answer = ask(self.path, self.window, self.end)
         whole = look_of(answer, self.healthy if self.group == "cause" else ())
-        absent = absent_witnesses(expect.cause, self.recording.targets, catalogue()) if expect.cause else []
+        absent = self._absent(expect.cause) if expect.cause else []
         pool = scenario.pools[0]
         outcome = Outcome(
             self.kind,
             scenario.seed,
             expect.cause,
-            (*expect.accepts, *((UNEXPLAINED,) if absent else ())),
-            whole.found,
+            (*expect.accepts, *(right_without(expect.cause or "") if absent else ())),
+            whole.causes,
             self._harmful(None),
             (self.end - self.window) / 3600,
             scenario.scrape,
@@ -104,6 +103,11 @@ class _Truth:
             self._measure(outcome, answer, walk)
         return outcome
 
+    def _absent(self, cause: str) -> list[str]:
+        drawn = self.scenario.surroundings
+        joined = drawn is None or drawn.layout != "instance"
+        return absent_witnesses(cause, self.recording.targets, catalogue(), joined)
+
     def _look(self, begin: float) -> Look:
         return look_of(ask(self.path, begin, self.end), self.healthy if self.group == "cause" else ())
 
@@ -111,7 +115,8 @@ class _Truth:
         """Whether the fault hurts anybody, or does so after a moment."""
         if self.onset is None:
             return False
-        if self.kind in LOSS or (self.group == "pair" and since is None):
+        lasts = self.kind in LOSS and not (since is not None and self.kind in AT_ONCE)
+        if lasts or (self.group == "pair" and since is None):
             return True
         bare = {life.bare for life in self.recording.lives if life.slot in self.hit}
         if self.group == "pair":
@@ -150,16 +155,16 @@ def traits(scenario: Scenario) -> list[str]:
     if drawn is None:
         return ["bare"]
     exporters, release = scenario.exporters, scenario.pools[0].version
-    found = [f"scraped every {scenario.scrape:g} s", f"labels: {drawn.layout}", f"names: {drawn.naming}"]
-    found += [f"without {name}" for name in ("dcgm", "router", "kube", "cadvisor") if not getattr(exporters, name)]
-    found += ["exported labels"] if drawn.exported else []
-    found += [f"allow-list: {drawn.allow}"] if drawn.allow != "all" else []
-    found += ["families withheld"] if drawn.withheld else []
-    found += [f"vLLM {release}"] if release != "0.32" else []
-    found += [f"router {scenario.router.version}"] if scenario.router.version != "0.11" else []
-    found += ["other models beside"] if drawn.bystanders else []
-    found += ["window over 1 h"] if scenario.duration - drawn.window > 3600 else []
-    return [*found, *dict.fromkeys(drawn.happened)]
+    words = [f"scraped every {scenario.scrape:g} s", f"labels: {drawn.layout}", f"names: {drawn.naming}"]
+    words += [f"without {name}" for name in ("dcgm", "router", "kube", "cadvisor") if not getattr(exporters, name)]
+    words += ["exported labels"] if drawn.exported else []
+    words += [f"allow-list: {drawn.allow}"] if drawn.allow != "all" else []
+    words += ["families withheld"] if drawn.withheld else []
+    words += [f"vLLM {release}"] if release != "0.32" else []
+    words += [f"router {scenario.router.version}"] if scenario.router.version != "0.11" else []
+    words += ["other models beside"] if drawn.bystanders else []
+    words += ["window over 1 h"] if scenario.duration - drawn.window > 3600 else []
+    return [*words, *dict.fromkeys(drawn.happened)]
 
 
 def set_going(scenario: Scenario) -> Iterator[str]:

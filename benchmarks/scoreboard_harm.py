@@ -45,6 +45,8 @@ LOSS = frozenset(
     }
 )
 """Causes whose harm is what they are: work or sight is lost, or waits outside the engines."""
+AT_ONCE = frozenset({"scale-down-abort"})
+"""Of these, causes that lose work in one moment: who looks later finds harm only where latencies still show it."""
 
 LATENCIES = {
     "time_to_first_token": "ttft_mean",

@@ -46,7 +46,7 @@ def judge(task: tuple[Path, dict[str, Any]]) -> Outcome:
         0,
         None if control else (expected or ("",))[0],
         expected,
-        whole.found,
+        whole.causes,
         hurts,
         (end - begin) / 3600,
         float(label.get("scrape_interval_s") or (label.get("fleet") or {}).get("interval_seconds") or 15.0),

@@ -41,41 +41,41 @@ def looks(o: Outcome) -> Iterable[tuple[str, Look, bool]]:
 
 def claims(outcomes: Iterable[Outcome]) -> list[Claim]:
     """Every finding of every look. In a control each is wrong; on a fault that hurts nobody none is counted."""
-    found = []
+    listed = []
     for o in outcomes:
         for name, look, hurts in looks(o):
             if o.cause is not None and (not hurts or o.not_visible):
                 continue
-            for place, (cause, sure, chance) in enumerate(zip(look.found, look.sure, look.chance, strict=True)):
+            for place, (cause, sure, chance) in enumerate(zip(look.causes, look.sure, look.chance, strict=True)):
                 right = cause in o.expected or (o.group in ("control", "pair") and cause in o.accepts)
                 source = o.source if name == "in time" else f"{o.source}, {name}"
-                found.append(Claim(source, sure, right, place == 0, chance))
-    return found
+                listed.append(Claim(source, sure, right, place == 0, chance))
+    return listed
 
 
 def looks_table(outcomes: Sequence[Outcome]) -> list[str]:
     """How often each look is right, and how often it calls a fleet healthy whose users are hurt."""
     rows = []
     for wanted in ("in time", "late", "old"):
-        seen = [
+        hurting = [
             (o, look) for o in outcomes if not o.not_visible and o.group == "cause"
             for name, look, hurts in looks(o) if name == wanted and hurts
         ]  # fmt: skip
-        right = sum(look.right(o.expected) for o, look in seen)
-        third = sum(any(i in o.expected for i in look.found[:3]) for o, look in seen)
-        verdicts = Counter(look.verdict for _, look in seen)
-        named = [(o, look) for o, look in seen if not o.absent]
+        right = sum(look.right(o.expected) for o, look in hurting)
+        third = sum(any(i in o.expected for i in look.causes[:3]) for o, look in hurting)
+        verdicts = Counter(look.verdict for _, look in hurting)
+        named = [(o, look) for o, look in hurting if not o.absent]
         full = sum(look.right(o.expected) for o, look in named)
         rows.append(
             [
                 wanted,
-                str(len(seen)),
-                share(right, len(seen)),
-                share(third, len(seen)),
+                str(len(hurting)),
+                share(right, len(hurting)),
+                share(third, len(hurting)),
                 share(full, len(named)),
                 str(verdicts["healthy"]),
                 str(verdicts["unknown"]),
-                str(sum(bool(look.blamed) for _, look in seen)),
+                str(sum(bool(look.blamed) for _, look in hurting)),
             ]
         )
     head = ["look", "faults that hurt", "top-1", "in the top 3", "top-1 with all witnesses", "HEALTHY", "UNKNOWN"]
@@ -84,10 +84,10 @@ def looks_table(outcomes: Sequence[Outcome]) -> list[str]:
 
 def traits_table(outcomes: Sequence[Outcome]) -> list[str]:
     """Top-1 with and without each thing that may surround a fleet."""
-    seen = visible([o for o in outcomes if o.group == "cause"])
+    faults = visible([o for o in outcomes if o.group == "cause"])
     rows = []
-    for trait in sorted({t for o in seen for t in o.traits}):
-        own = [o for o in seen if trait in o.traits]
+    for trait in sorted({t for o in faults for t in o.traits}):
+        own = [o for o in faults if trait in o.traits]
         late = [o for o in own if o.late is not None and o.late_hurts]
         rows.append(
             [
@@ -108,10 +108,10 @@ def innocent_table(controls: Sequence[Outcome]) -> list[str]:
     rows = []
     kinds = sorted({h for o in controls for h in o.happened if h != "nothing"})
     for what in ("nothing", *kinds, None):
-        own = [
-            o for o in controls
-            if what is None or what in o.happened or (what == "nothing" and not set(o.happened) - {"nothing"})
-        ]  # fmt: skip
+        if what == "nothing":
+            own = [o for o in controls if not set(o.happened) - {"nothing"}]
+        else:
+            own = [o for o in controls if what is None or what in o.happened]
         wrong = [i for o in own for i in o.found if i not in o.accepts]
         called = ", ".join(f"`{i}` {n}" for i, n in Counter(wrong).most_common())
         unknown = sum(o.whole is not None and o.whole.verdict == "unknown" for o in own)
@@ -122,11 +122,11 @@ def innocent_table(controls: Sequence[Outcome]) -> list[str]:
     return table(["what happened", "runs", "hours", "findings", "UNKNOWN", "which"], rows)
 
 
-def certainty_table(found: Sequence[Claim]) -> list[str]:
+def certainty_table(listed: Sequence[Claim]) -> list[str]:
     """Of the findings that are called proven, likely, possible: the share that is right, by source and look."""
     rows = []
-    for source in (*dict.fromkeys(c.source for c in found), None):
-        own = [c for c in found if source in (c.source, None)]
+    for source in (*dict.fromkeys(c.source for c in listed), None):
+        own = [c for c in listed if source in (c.source, None)]
         cells = [f"{share(*_right(own, lambda c, w=w: c.first and c.certainty == w))}" for w in CERTAIN]
         counts = [str(_right(own, lambda c, w=w: c.first and c.certainty == w)[1]) for w in CERTAIN]
         every = [share(*_right(own, lambda c, w=w: c.certainty == w)) for w in CERTAIN]
@@ -142,38 +142,40 @@ def _right(own: Iterable[Claim], chosen: Callable[[Claim], bool]) -> tuple[int, 
     return sum(c.right for c in kept), len(kept)
 
 
-def left_out_table(found: Sequence[Claim]) -> list[str]:
+def left_out_table(listed: Sequence[Claim]) -> list[str]:
     """Each source against all others: the share that the others make one expect of its certainties, and its own. What a
     word is worth elsewhere is all that a reader of a new fleet can know."""
     rows = []
-    sources = list(dict.fromkeys(c.source.split(", ")[0] for c in found))
+    sources = list(dict.fromkeys(c.source.split(", ")[0] for c in listed))
     for source in sources:
-        own = [c for c in found if c.source.split(", ")[0] == source and c.first]
-        others = [c for c in found if c.source.split(", ")[0] != source and c.first]
+        own = [c for c in listed if c.source.split(", ")[0] == source and c.first]
+        others = [c for c in listed if c.source.split(", ")[0] != source and c.first]
         cells, errors = [], []
         for word in CERTAIN:
             right, count = _right(own, lambda c, w=word: c.certainty == w)
-            told, of = _right(others, lambda c, w=word: c.certainty == w)
-            cells += [share(told, of), f"{right / count:.2f} of {count}" if count else "-"]
+            elsewhere, of = _right(others, lambda c, w=word: c.certainty == w)
+            cells += [share(elsewhere, of), f"{right / count:.2f} of {count}" if count else "-"]
             if of:
-                errors += [(told / of - c.right) ** 2 for c in own if c.certainty == word]
+                errors += [(elsewhere / of - c.right) ** 2 for c in own if c.certainty == word]
         rows.append([source, *cells, f"{np.mean(errors):.2f}" if errors else "-"])
     head = [part for word in CERTAIN for part in (f"{word} elsewhere", f"{word} here")]
     return table(["source left out", *head, "Brier score"], rows)
 
 
-def reliability_table(found: Sequence[Claim]) -> list[str]:
-    """Said and seen, by tenths of the probability; empty where no finding has one."""
-    told = [c for c in found if c.chance is not None]
+def reliability_table(listed: Sequence[Claim]) -> list[str]:
+    """Stated and true, by tenths of the probability; empty where no finding has one."""
+    rated = [c for c in listed if c.chance is not None]
     rows = []
     for low, high in pairwise(BINS):
-        own = [c for c in told if c.chance is not None and low <= c.chance < (high if high < 1.0 else 1.01)]
+        own = [c for c in rated if c.chance is not None and low <= c.chance < (high if high < 1.0 else 1.01)]
         if own:
-            said = float(np.mean([c.chance for c in own if c.chance is not None]))
-            rows.append([f"{low:.1f} to {high:.1f}", str(len(own)), f"{said:.2f}", share(*_right(own, lambda c: True))])
+            stated = float(np.mean([c.chance for c in own if c.chance is not None]))
+            rows.append(
+                [f"{low:.1f} to {high:.1f}", str(len(own)), f"{stated:.2f}", share(*_right(own, lambda c: True))]
+            )
     if not rows:
         return ["No finding carries a probability.", ""]
-    return table(["probability", "findings", "said", "right"], rows)
+    return table(["probability", "findings", "stated", "right"], rows)
 
 
 def sources_table(outcomes: Sequence[Outcome]) -> list[str]:

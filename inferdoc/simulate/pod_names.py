@@ -56,8 +56,8 @@ class Names:
     def values(self, pods: Iterable[Pod]) -> dict[str, str]:
         """Every name of the simulation, and what stands for it."""
         listed = list(pods)
-        known = dict(self._pools)
+        shown = dict(self._pools)
         for pod in listed:
-            known[pod.name] = self.pod(pod)
-            known[replica_set(pod.spec.name, pod.generation)] = self.replica_set(pod.spec.name, pod.generation)
-        return known
+            shown[pod.name] = self.pod(pod)
+            shown[replica_set(pod.spec.name, pod.generation)] = self.replica_set(pod.spec.name, pod.generation)
+        return shown

@@ -86,6 +86,7 @@ class _Draw:
         self.rng = rng
         self.ranges = ranges
         self.happened: list[str] = []
+        self.long = False
         self.load = _load(scenario)
 
     def result(self) -> Scenario:
@@ -100,6 +101,7 @@ class _Draw:
         onset = expect.onset if expect.onset is not None else self.scenario.duration / 2
         late, old = self.ranges.late.draw(self.rng), self.ranges.old.draw(self.rng)
         window = max(0.0, onset - max(self.ranges.calm.draw(self.rng), SCRAPES_BEFORE * self.scenario.scrape))
+        window = 0.0 if self.long else window
         room = self.scenario.duration - onset - old >= 240.0
         surroundings = replace(
             surroundings,
@@ -132,6 +134,7 @@ class _Draw:
         if onset is None:
             self.scenario = delayed(s, round(lead, 3), round(max(0.0, room - lead), 3))
             return
+        self.long = long and room > lead
         lead = max(lead, room) if long else lead
         if any(stream.pattern == "ramp" for stream in s.traffic) or any(p.scaler for p in s.pools):
             lead = 0.0  # its course is tied to the length
@@ -290,15 +293,15 @@ class _Draw:
         return FaultSpec("traffic", at, until=at + 60.0, rate=min(1.6, 0.8 / max(self.load, 0.1)))
 
     def _bystanders(self) -> list[Bystander]:
-        found = []
+        bystanders = []
         for _ in range(int(self._one("bystanders"))):
             tier, model, gpus = MACHINES[int(self.rng.integers(len(MACHINES)))]
             what = ("nothing", "nothing", "rollout", "grow", "burst")[int(self.rng.integers(5))]
             at = round(float(self.rng.uniform(0.1, 0.9)) * self.scenario.duration, 3)
             load, router = round(self._one("bystander_load"), 3), self.scenario.exporters.router and self._yes("router")
             pods = int(self.rng.integers(1, 4))
-            found.append(Bystander(tier, model, gpus, pods, load, router, cast(Any, what), at))
-        return found
+            bystanders.append(Bystander(tier, model, gpus, pods, load, router, cast(Any, what), at))
+        return bystanders
 
 
 def _load(scenario: Scenario) -> float:

@@ -59,9 +59,9 @@ def record(scenario: Scenario, progress: Callable[[float], None] | None = None) 
         side = bystander_scenario(bystander, number, scenario)
         other = scrape_all(side)
         assert side.surroundings is not None
-        found = _relabelling(other, side.surroundings, number, HEALTHY_NAMES[(number - 1) % len(HEALTHY_NAMES)])
-        targets += [part for target in other.targets for part in found.target(target)]
-        lives += _lives(other, found, bystander=True)
+        relabelling = _relabelling(other, side.surroundings, number, HEALTHY_NAMES[(number - 1) % len(HEALTHY_NAMES)])
+        targets += [part for target in other.targets for part in relabelling.target(target)]
+        lives += _lives(other, relabelling, bystander=True)
     return Recording(targets, bare, lives)
 
 

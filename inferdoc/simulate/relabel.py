@@ -106,12 +106,12 @@ class Relabelling:
         before = [entry for entry in pages if entry[0] < turn]
         after = [entry for entry in pages if entry[0] >= turn]
         changed = {**where, "team": "serving"}
-        return [Scraped(found, part) for found, part in ((where, before), (changed, after)) if part]
+        return [Scraped(labels, part) for labels, part in ((where, before), (changed, after)) if part]
 
     def shown(self, target: Scraped) -> tuple[str, ...]:
         """Under which names a reader may find a target: its pod, its address."""
-        found = self._labels(target.labels, self.surroundings.layout)
-        names = (found.get("pod"), found.get("kubernetes_pod_name"), found["instance"])
+        labelled = self._labels(target.labels, self.surroundings.layout)
+        names = (labelled.get("pod"), labelled.get("kubernetes_pod_name"), labelled["instance"])
         return tuple(name for name in names if name)
 
     def _labels(self, labels: Mapping[str, str], layout: LabelLayout) -> dict[str, str]:
@@ -121,14 +121,18 @@ class Relabelling:
         if job == ENGINES:
             return self._engine_labels(instance, pod, layout)
         if job == ROUTER:
-            found = {"job": f"{self.deployment}-epp", "instance": instance}
-            return found if layout == "instance" else {**found, "namespace": namespace, "pod": f"{self.deployment}-epp"}
-        found = {"job": job, "instance": instance}
+            labelled = {"job": f"{self.deployment}-epp", "instance": instance}
+            return (
+                labelled
+                if layout == "instance"
+                else {**labelled, "namespace": namespace, "pod": f"{self.deployment}-epp"}
+            )
+        labelled = {"job": job, "instance": instance}
         if self.surroundings.exported and not pod:
             # The exporter's own pod takes the place; Prometheus keeps what the page says under exported_*.
             own = f"{job}-{instance.split(':')[0].replace('.', '-')}"
-            return {**found, "namespace": "monitoring", "pod": own}
-        return {**found, "namespace": namespace, "pod": pod} if pod else found
+            return {**labelled, "namespace": "monitoring", "pod": own}
+        return {**labelled, "namespace": namespace, "pod": pod} if pod else labelled
 
     def _engine_labels(self, instance: str, pod: str, layout: LabelLayout) -> dict[str, str]:
         job, namespace = self.surroundings.job, self.namespace
@@ -142,10 +146,10 @@ class Relabelling:
                 "kubernetes_pod_name": pod,
                 "app": self.deployment,
             }
-        found = {"job": job, "instance": instance, "namespace": namespace, "pod": pod}
+        labelled = {"job": job, "instance": instance, "namespace": namespace, "pod": pod}
         if layout == "podmonitor":
-            found |= {"job": f"{namespace}/{self.deployment}", "container": "vllm", "endpoint": "metrics"}
-        return found
+            labelled |= {"job": f"{namespace}/{self.deployment}", "container": "vllm", "endpoint": "metrics"}
+        return labelled
 
     def _page(self, page: Page, engine: bool) -> Page:
         key = page.layout.digest, engine

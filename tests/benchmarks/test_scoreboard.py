@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
-
 import numpy as np
 import pytest
+import scoreboard_harm
+from scoreboard_tables import Outcome, f1, missed_list, precision
 
-from benchmarks.scoreboard_tables import Outcome, f1, missed_list, precision
 from inferdoc.simulate.generator import draw
 from inferdoc.simulate.incidents import CAUSES
 
@@ -66,27 +64,21 @@ def test_the_limit_alone_is_no_hit_of_its_driver():
     assert len(missed_list([hit, miss])) == 2, "one line and the empty one behind it"
 
 
-@pytest.fixture
-def scoreboard(monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
-    return importlib.import_module("scoreboard_harm")
-
-
 def pages(seconds: list[float], count: float = 10.0) -> np.ndarray:
     """A page every 30 s with so many observations of so many seconds each."""
     return np.array([(30_000 * i, value * count, count) for i, value in enumerate(seconds)])
 
 
-def test_harm_that_passes_shows_in_its_worst_two_minutes(scoreboard):
+def test_harm_that_passes_shows_in_its_worst_two_minutes():
     rows = pages([1.0] * 10 + [3.0] * 5 + [1.0] * 15)
-    assert scoreboard._mean([rows]) == pytest.approx(40 / 30)
-    assert scoreboard._worst([rows]) == pytest.approx(3.0)
-    assert scoreboard._worst([pages([1.0] * 9), rows]) == pytest.approx(3.0), "of any pod"
+    assert scoreboard_harm._mean([rows]) == pytest.approx(40 / 30)
+    assert scoreboard_harm._worst([rows]) == pytest.approx(3.0)
+    assert scoreboard_harm._worst([pages([1.0] * 9), rows]) == pytest.approx(3.0), "of any pod"
 
 
-def test_a_few_slow_answers_are_no_harm(scoreboard):
-    few = pages([9.0] * 9, count=scoreboard.MANY / 5 - 1)
-    assert np.isnan(scoreboard._worst([few])) and np.isnan(scoreboard._worst([]))
+def test_a_few_slow_answers_are_no_harm():
+    few = pages([9.0] * 9, count=scoreboard_harm.MANY / 5 - 1)
+    assert np.isnan(scoreboard_harm._worst([few])) and np.isnan(scoreboard_harm._worst([]))
 
 
 def test_both_shapes_of_a_driver_are_drawn():

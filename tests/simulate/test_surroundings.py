@@ -12,7 +12,7 @@ import pytest
 
 from inferdoc.simulate.incidents import CAUSES, CONTROLS
 from inferdoc.simulate.output import write_openmetrics
-from inferdoc.simulate.randomisation import RANDOMISATION, Choice, Randomisation, Range
+from inferdoc.simulate.randomisation import RANDOMISATION, Chance, Choice, Randomisation, Range
 from inferdoc.simulate.randomise import delayed, randomised, surrounded
 from inferdoc.simulate.recording import Recording, record
 from inferdoc.simulate.relabel import DASHBOARD, family
@@ -65,12 +65,12 @@ def names_of(page: object) -> list[str]:
 
 def series(target: Scraped, name: str) -> list[float]:
     """The sum of a series over its labels, page by page; pages without it are left out."""
-    found = []
+    values = []
     for _, page in target.pages:
         places = [i for i, one in enumerate(page.layout.series) if one.name == name]
         if places:
-            found.append(float(page.values[places].sum()))
-    return found
+            values.append(float(page.values[places].sum()))
+    return values
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +123,15 @@ def test_every_cause_can_be_drawn_in_surroundings(cause):
         assert drawn.old is None or onset + drawn.old < scenario.duration
 
 
+def test_somebody_may_look_at_half_a_day():
+    hours = dataclasses.replace(RANDOMISATION, long=Chance(1.0, "always"), hours=Range(5.0, 6.0, "h", "long"))
+    quiet = delayed(small("[{kind: kill, at: 200s, pods: [vllm-1]}]"), 0.0)
+    quiet = msgspec.structs.replace(quiet, traffic=(msgspec.structs.replace(quiet.traffic[0], rate=0.3),))
+    drawn = surrounded(quiet, np.random.default_rng(1), hours)
+    assert drawn.surroundings is not None and drawn.surroundings.window == 0.0
+    assert 5 * 3600 <= drawn.duration <= 6.5 * 3600
+
+
 @pytest.mark.parametrize("kind", sorted(CONTROLS))
 def test_controls_stay_controls(kind):
     scenario = randomised(kind, 3, CONTROLS, control=True)
@@ -167,9 +176,9 @@ def test_counters_never_fall_within_a_name_and_start_anew_in_a_new_one(rolled):
 
 def test_no_request_is_lost_or_counted_twice_over_a_rollout():
     fleet = scrape_all(small(ROLLOUT, DEPLOYED)).fleet
-    sent = sum(found.requests for found in fleet.router.stats.classes.values())
-    running = sum(found.running for found in fleet.router.stats.classes.values())
-    errors = sum(sum(found.errors.values()) for found in fleet.router.stats.classes.values())
+    sent = sum(one.requests for one in fleet.router.stats.classes.values())
+    running = sum(one.running for one in fleet.router.stats.classes.values())
+    errors = sum(sum(one.errors.values()) for one in fleet.router.stats.classes.values())
     done = sum(sum(pod.engine.stats.success.values()) for pod in fleet.pods)
     assert errors == 0, "old pods are drained before they end"
     assert sent == done + running and done > 600
@@ -205,7 +214,7 @@ def test_kube_state_metrics_tell_the_lineage(rolled):
         dict(s.labels)["replicaset"]: dict(s.labels) for s in page.layout.series if s.name == "kube_replicaset_owner"
     }
     assert owner and all(pod.startswith(owner[pod] + "-") and owner[pod] in sets for pod in owner)
-    assert {found["owner_name"] for found in sets.values()} == {"chat"}
+    assert {one["owner_name"] for one in sets.values()} == {"chat"}
     created = {
         dict(s.labels)["pod"]: v
         for s, v in zip(page.layout.series, page.values, strict=True)
@@ -238,11 +247,12 @@ def test_a_device_stays_on_its_page_when_its_pod_is_gone(rolled):
 )
 def test_label_layouts(layout, has, lacks):
     scenario = msgspec.structs.replace(small(surroundings=Surroundings(layout=layout)), duration=30.0)
-    found = record(scenario)
-    for target in engines(found.targets):
+    recording = record(scenario)
+    for target in engines(recording.targets):
         assert has <= target.labels.keys() and not lacks & target.labels.keys()
     assert all(
-        set(life.shown) & set(t.labels.values()) for life, t in zip(found.lives, engines(found.targets), strict=True)
+        set(life.shown) & set(t.labels.values())
+        for life, t in zip(recording.lives, engines(recording.targets), strict=True)
     )
 
 
@@ -256,8 +266,8 @@ def test_exporters_that_do_not_honour_labels_put_the_workload_aside():
 @pytest.mark.parametrize("allow", ["prefix", "dashboard"])
 def test_allow_lists_keep_what_prometheus_adds_itself(allow):
     drawn = Surroundings(allow=allow, withheld=("vllm:num_requests_running",))
-    found = record(msgspec.structs.replace(small(surroundings=drawn), duration=30.0))
-    for target in engines(found.targets):
+    recording = record(msgspec.structs.replace(small(surroundings=drawn), duration=30.0))
+    for target in engines(recording.targets):
         names = set(names_of(target.pages[-1][1]))
         assert {"up", "vllm:num_requests_waiting"} <= names and "vllm:num_requests_running" not in names
         assert not {n for n in names if n.startswith(("process_", "http_"))}
@@ -267,24 +277,24 @@ def test_allow_lists_keep_what_prometheus_adds_itself(allow):
 
 def test_lost_late_and_refused_scrapes_leave_the_engines_alone():
     noisy = Surroundings(seed=3, jitter=1.0, lost=0.05, refused=20.0)
-    bare, found = record(small()), record(small(surroundings=noisy))
-    pages = [len(t.pages) for t in engines(found.targets)]
+    bare, recording = record(small()), record(small(surroundings=noisy))
+    pages = [len(t.pages) for t in engines(recording.targets)]
     assert sum(pages) < sum(len(t.pages) for t in engines(bare.targets))
-    assert any(0.0 in series(t, "up") for t in engines(found.targets))
+    assert any(0.0 in series(t, "up") for t in engines(recording.targets))
     steps = {
         round((b - a) / 1000, 1)
-        for t in engines(found.targets)
+        for t in engines(recording.targets)
         for (a, _), (b, _) in zip(t.pages, t.pages[1:], strict=False)
     }
     assert len(steps) > 5 and min(steps) > 0
-    ends = [max(series(t, "vllm:generation_tokens_total")[-1] for t in engines(r.targets)) for r in (bare, found)]
+    ends = [max(series(t, "vllm:generation_tokens_total")[-1] for t in engines(r.targets)) for r in (bare, recording)]
     assert ends[0] == pytest.approx(ends[1], rel=0.1)
 
 
 def test_a_relabelling_rule_changes_labels_and_no_counter():
-    found = record(small(surroundings=Surroundings(relabelled=150.0)))
-    before = [t for t in engines(found.targets) if "team" not in t.labels]
-    after = [t for t in engines(found.targets) if "team" in t.labels]
+    recording = record(small(surroundings=Surroundings(relabelled=150.0)))
+    before = [t for t in engines(recording.targets) if "team" not in t.labels]
+    after = [t for t in engines(recording.targets) if "team" in t.labels]
     assert len(before) == len(after) == 3
     for old, new in zip(before, after, strict=True):
         assert old.labels["pod"] == new.labels["pod"] and old.pages[-1][0] < new.pages[0][0]
@@ -293,18 +303,18 @@ def test_a_relabelling_rule_changes_labels_and_no_counter():
 
 def test_bystanders_share_the_namespace_and_nothing_else():
     side = Bystander("h100-80", "llama-3.1-8b", 1, 2, 0.2, True, "rollout", 100.0)
-    found = record(small(surroundings=msgspec.structs.replace(DEPLOYED, bystanders=(side,))))
-    own = {n for life in found.lives if not life.bystander for n in life.shown}
-    others = {n for life in found.lives if life.bystander for n in life.shown}
-    assert len([life for life in found.lives if life.bystander]) == 4 and not own & others
-    targets = {(t.labels["job"], t.labels["instance"]) for t in found.targets}
-    assert len(targets) == len(found.targets)
-    assert not found.slots(("side1-0",), 0.0)
+    recording = record(small(surroundings=msgspec.structs.replace(DEPLOYED, bystanders=(side,))))
+    own = {n for life in recording.lives if not life.bystander for n in life.shown}
+    others = {n for life in recording.lives if life.bystander for n in life.shown}
+    assert len([life for life in recording.lives if life.bystander]) == 4 and not own & others
+    targets = {(t.labels["job"], t.labels["instance"]) for t in recording.targets}
+    assert len(targets) == len(recording.targets)
+    assert not recording.slots(("side1-0",), 0.0)
 
 
 def test_pods_that_were_there_before_are_as_old_as_drawn():
-    found = record(msgspec.structs.replace(small(surroundings=Surroundings(age=7200.0)), duration=30.0))
-    starts = series(engines(found.targets)[0], "process_start_time_seconds")
+    recording = record(msgspec.structs.replace(small(surroundings=Surroundings(age=7200.0)), duration=30.0))
+    starts = series(engines(recording.targets)[0], "process_start_time_seconds")
     assert starts[0] == pytest.approx(1_795_000_000 - 60 - 7200, abs=1)
 
 
@@ -345,8 +355,8 @@ def test_conversations_hit_the_prefix_cache_and_keep_the_rate():
 
 
 def test_older_releases_have_older_names():
-    found = scrape_all(small())
-    pages = {t.scraped.labels["job"]: list(t.items(300.0)) for t in found.every_target()}
+    scraper = scrape_all(small())
+    pages = {t.scraped.labels["job"]: list(t.items(300.0)) for t in scraper.every_target()}
     engine = {item.name for item in at_version(pages["vllm"], "0.8")}
     assert "vllm:gpu_cache_usage_perc" in engine and "vllm:kv_cache_usage_perc" not in engine
     assert "vllm:time_per_output_token_seconds" in engine and "vllm:inter_token_latency_seconds" not in engine
