@@ -214,10 +214,12 @@ FAULTS = (
     ),
     Incident(
         "crash-loop",
-        "one pod of three ends 12 s after each start and is started again under its name, four times",
+        "one pod of three ends 10 s after each start and is started again under its name 10 s later, five times; "
+        "meanwhile the others have too few places",
         ("engine-crash-loop",),
         (CHAT,),
-        deeds=(Deed(ONSET, "crash-loop", (1,), {"times": 4, "back_off": 2.0, "serves": 12.0}),),
+        seqs=7,
+        deeds=(Deed(ONSET, "crash-loop", (1,), {"times": 5, "back_off": 10.0, "serves": 10.0}),),
         hit=(1,),
         end=345.0,
     ),
