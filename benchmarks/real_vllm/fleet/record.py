@@ -49,8 +49,8 @@ class Places:
 
 @dataclass(frozen=True)
 class Recording:
-    """What happened. begin, onset, end: Unix seconds; hit, names, left: pods that the incident struck, all that ever
-    were, and those that live at the end; waited: per pod, the share of the time before the onset in which its main
+    """What happened. begin, onset, end: Unix seconds; hit, left: pods that the incident struck, and those that live at
+    the end; waited: per pod, the share of the time before the onset in which its main
     threads stood ready to run without a core."""
 
     incident: Incident
@@ -59,7 +59,6 @@ class Recording:
     onset: float | None
     end: float
     hit: list[str]
-    names: list[str]
     left: list[str]
     attempts: list[Attempt]
     waited: dict[str, float]
@@ -144,8 +143,7 @@ async def record(incident: Incident, places: Places) -> Recording:
             _raise_what_failed(tasks)
         onset = None if incident.onset is None else begin + incident.onset
         left = [pod.name for pod in members.pods]
-        names, now = list(members.all_names), time.time()
-        return Recording(incident, store, begin, onset, now, struck, names, left, clients.attempts, waited)
+        return Recording(incident, store, begin, onset, time.time(), struck, left, clients.attempts, waited)
     finally:
         for task in tasks:
             task.cancel()
@@ -181,14 +179,15 @@ def _raise_what_failed(tasks: Sequence[asyncio.Task[Any]]) -> None:
 
 def label(recording: Recording, file: str) -> dict[str, Any]:
     """The entry of labels.json: what was done and when, and what the clients saw of it."""
-    incident, names = recording.incident, recording.names
+    incident = recording.incident
     onset = incident.onset
     before = [a for a in recording.attempts if a.begin >= 0 and (onset is None or a.end <= onset)]
     after = [a for a in recording.attempts if onset is not None and a.begin >= onset]
     # A control is measured against its own first minute.
     yardstick = Yardstick(before if onset is not None else [a for a in before if a.end <= 60.0])
     first = yardstick.since(recording.attempts, onset or 60.0, incident.end)
-    hit = recording.hit or names
+    # Where nobody is singled out, those are hit that live to the end: a rollout's new pods, what a scale-in leaves.
+    hit = recording.hit or recording.left
     entry: dict[str, Any] = {
         "file": file,
         "control": incident.control,
