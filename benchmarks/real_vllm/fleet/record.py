@@ -163,11 +163,12 @@ async def _sleep_until(moment: float) -> None:
 
 
 def _waited(members: Members, before: dict[str, float], seconds: float) -> dict[str, float]:
-    """Share of the time since `before` for each pod that lived then and still lives."""
+    """Share of the last so many seconds for each pod that lives, or of its life where that is shorter. before: what each
+    had waited at the beginning; nothing for one that was not born."""
+    now = time.monotonic()
     return {
-        pod.name: round((pod.waited_seconds() - before[pod.name]) / seconds, 3)
+        pod.name: round((pod.waited_seconds() - before.get(pod.name, 0.0)) / min(seconds, now - pod.born), 3)
         for pod in members.pods
-        if pod.name in before
     }
 
 
