@@ -147,9 +147,10 @@ async def record(incident: Incident, places: Places) -> Recording:
     finally:
         for task in tasks:
             task.cancel()
+        # Before anything is awaited: whoever cancels twice would leave servers behind.
+        members.end()
         await asyncio.gather(*tasks, return_exceptions=True)
         await clients.hang_up()
-        members.end()
 
 
 async def _do(stage: Stage, deed: Deed, begin: float) -> None:
@@ -163,8 +164,8 @@ async def _sleep_until(moment: float) -> None:
 
 
 def _waited(members: Members, before: dict[str, float], seconds: float) -> dict[str, float]:
-    """Share of the last so many seconds for each pod that lives, or of its life where that is shorter. before: what each
-    had waited at the beginning; nothing for one that was not born."""
+    """Share of the last so many seconds for each pod that lives, or of its life where that is shorter. before: what
+    each had waited at the beginning; nothing for one that was not born."""
     now = time.monotonic()
     return {
         pod.name: round((pod.waited_seconds() - before.get(pod.name, 0.0)) / min(seconds, now - pod.born), 3)
