@@ -135,7 +135,7 @@ FAULTS = (
         (Load(step(3.0, 15.0), prompt=(900, 1500), output=(60, 120)),),
         pods=2,
         seqs=64,
-        blocks=5700,
+        blocks=6300,
     ),
     Incident(
         "cache-thrash",
@@ -294,7 +294,7 @@ FAULTS = (
         (Load(step(3.0, 15.0, ONSET + 15), prompt=(900, 1500), output=(60, 120)),),
         pods=2,
         seqs=64,
-        blocks=5700,
+        blocks=6300,
         deeds=(Deed(60.0, "rollout"),),
         onset=ONSET + 15,
         end=END + 15,
