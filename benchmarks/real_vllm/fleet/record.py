@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import gzip
 import json
 import re
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,7 @@ from benchmarks.real_vllm.fleet.incidents import Incident
 from benchmarks.real_vllm.fleet.members import Members
 from benchmarks.real_vllm.fleet.starts import Starts
 from benchmarks.real_vllm.fleet.traffic import Attempt, Clients, Router
-from benchmarks.real_vllm.judge import INFERDOC, STOP_SECONDS
+from benchmarks.real_vllm.judge import INFERDOC, collecting
 
 SCRAPE_SECONDS = 5
 WARM_SECONDS = 25.0
@@ -62,26 +60,6 @@ class Recording:
     left: list[str]
     attempts: list[Attempt]
     waited: dict[str, float]
-
-
-@contextlib.contextmanager
-def collecting(targets: Path, store: Path, log: Path) -> Iterator[None]:
-    """`inferdoc collect` on what the list of targets holds, for as long as the block lasts."""
-    command = [*INFERDOC, "collect", "--file-sd", str(targets), "--interval", f"{SCRAPE_SECONDS}s"]
-    command += ["--timeout", f"{SCRAPE_SECONDS - 1}s", "--store", str(store)]
-    with log.open("wb") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True)
-    try:
-        yield
-        if process.poll() is not None:
-            raise RuntimeError(f"inferdoc collect ended early with {process.returncode} (see {log})")
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 def export(store: Path, out: Path) -> None:
@@ -132,7 +110,8 @@ async def record(incident: Incident, places: Places) -> Recording:
         tasks += [asyncio.create_task(_do(stage, deed, clients.begin)) for deed in incident.deeds]
         await asyncio.sleep(WARM_SECONDS)
         begin, waits = time.time(), {pod.name: pod.waited_seconds() for pod in members.pods}
-        with collecting(members.targets, store, folder / "collect.log"):
+        followed = ["--file-sd", str(members.targets), "--timeout", f"{SCRAPE_SECONDS - 1}s"]
+        with collecting(followed, store, folder / "collect.log", SCRAPE_SECONDS):
             if incident.onset is not None:
                 await _sleep_until(clients.begin + incident.onset - 0.5)
                 struck = [members.pods[number].name for number in incident.hit]
