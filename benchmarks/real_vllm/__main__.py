@@ -86,5 +86,8 @@ def main() -> int:
 
 if __name__ == "__main__":
     with contextlib.suppress(KeyboardInterrupt):
-        sys.exit(main())
+        try:
+            sys.exit(main())
+        except RuntimeError as error:
+            sys.exit(str(error))
     sys.exit(130)

@@ -7,35 +7,26 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-SCRAPE = "2s"
 INFERDOC = [sys.executable, "-c", "from inferdoc.cli.main import main; main()"]
 STOP_SECONDS = 30.0
 
 
 @contextlib.contextmanager
-def collecting(url: str, store: Path, log: Path) -> Iterator[None]:
-    """Scrape the server into a store for as long as the block lasts."""
-    command = [
-        *INFERDOC,
-        "collect",
-        "--target",
-        f"{url}/metrics,pod=vllm-0",
-        "--interval",
-        SCRAPE,
-        "--store",
-        str(store),
-    ]
+def collecting(targets: Sequence[str], store: Path, log: Path, interval: float) -> Iterator[None]:
+    """Scrape into a store for as long as the block lasts. targets: the flags of `inferdoc collect` that say what;
+    interval: seconds between two scrapes. Raises RuntimeError where it ended early."""
+    command = [*INFERDOC, "collect", *targets, "--interval", f"{interval:g}s", "--store", str(store)]
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True)
     try:
         yield
         if process.poll() is not None:
-            raise SystemExit(f"inferdoc collect ended early with {process.returncode} (see {log})")
+            raise RuntimeError(f"inferdoc collect ended early with {process.returncode} (see {log})")
     finally:
         process.send_signal(signal.SIGTERM)
         try:
@@ -51,7 +42,7 @@ def diagnosis(store: Path, begin: float, end: float) -> dict[str, Any]:
     command = [*INFERDOC, "diagnose", "--store", str(store), *window, "-o", "json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     if done.returncode not in (0, 1, 3):
-        raise SystemExit(f"inferdoc diagnose ended with {done.returncode}: {done.stderr.strip()}")
+        raise RuntimeError(f"inferdoc diagnose ended with {done.returncode}: {done.stderr.strip()}")
     document: dict[str, Any] = json.loads(done.stdout)
     return document | {"exit": done.returncode}
 

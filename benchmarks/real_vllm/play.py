@@ -27,6 +27,7 @@ PROBE_CLIENTS = 16
 LEAD_SECONDS = 14.0
 """Usual load before the first scrape, so that no window holds the end of the measurement."""
 SAMPLE_SECONDS = 4.0
+SCRAPE_SECONDS = 2.0
 FULL = 0.9
 
 
@@ -120,7 +121,7 @@ async def drive(url: str, scenario: Scenario, store: Path, log: Path) -> tuple[f
     most = await capacity(clients, scenario)
     say(f"{scenario.name}: finishes {most:.2f} requests/s; usual load {scenario.share * most:.2f}/s")
     await clients.open_loop(scenario.usual, scenario.share * most, LEAD_SECONDS)
-    with collecting(url, store, log):
+    with collecting(["--target", f"{url}/metrics,pod=vllm-0"], store, log, SCRAPE_SECONDS):
         begin = time.time()
         await clients.open_loop(scenario.usual, scenario.share * most, scenario.calm)
         onset = time.time()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from typing import cast
 import pytest
 
 from benchmarks.real_vllm.__main__ import rewritten
+from benchmarks.real_vllm.fleet import record as recording
 from benchmarks.real_vllm.fleet.deeds import DEEDS, Deed, Stage
 from benchmarks.real_vllm.fleet.harm import Yardstick, summary
 from benchmarks.real_vllm.fleet.incidents import CONTROLS, FAULTS, INCIDENTS
@@ -252,3 +254,23 @@ def test_the_page_keeps_the_part_that_was_not_run() -> None:
     assert whole.startswith("# Server\n\n" + HEADING)
     assert rewritten(whole, {"server": "# Other\n"}) == whole.replace("# Server", "# Other")
     assert rewritten(whole, {"fleet": HEADING + "short\n"}) == "# Server\n\n" + HEADING + "short\n"
+
+
+def test_no_server_is_left_when_a_run_is_cancelled_twice(members: Members, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As asyncio.run does it: the second cancellation comes while the first is being dealt with."""
+    monkeypatch.setattr(recording, "Members", lambda *others: members)
+    incident = dataclasses.replace(CONTROLS[0], pods=2, deeds=())
+    places = recording.Places(members.starts, members.model, members.folder)
+
+    async def main() -> None:
+        task = asyncio.create_task(recording.record(incident, places))
+        while len(members.pods) < 2 or not all(p.ready for p in members.pods):
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(0.2)
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(main())
+    assert len(members.pods) == 2 and not any(p.runs() for p in members.pods)

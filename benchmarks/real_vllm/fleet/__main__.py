@@ -43,13 +43,13 @@ def save(entry: dict[str, Any], folder: Path) -> None:
 
 async def one(incident: Incident, places: Places, out: Path) -> bool:
     say(f"{incident.name}: starting {incident.pods} pods")
+    file = f"{incident.name}.om.gz"
     try:
         recording = await record(incident, places)
+        await asyncio.to_thread(export, recording.store, out / file)
     except RuntimeError as error:
         say(f"{incident.name}: FAILED: {error}")
         return False
-    file = f"{incident.name}.om.gz"
-    await asyncio.to_thread(export, recording.store, out / file)
     entry = label(recording, file)
     save(entry, out)
     size = (out / file).stat().st_size / 1000

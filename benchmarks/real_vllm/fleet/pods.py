@@ -64,7 +64,7 @@ class Pod:
 
     def __post_init__(self) -> None:
         self.port = free_port()
-        self.process = 0
+        self.process, self.born = 0, time.monotonic()
         self.turn(**self.knobs)
 
     @property

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import gzip
 import json
 import re
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,7 @@ from benchmarks.real_vllm.fleet.incidents import Incident
 from benchmarks.real_vllm.fleet.members import Members
 from benchmarks.real_vllm.fleet.starts import Starts
 from benchmarks.real_vllm.fleet.traffic import Attempt, Clients, Router
-from benchmarks.real_vllm.judge import INFERDOC, STOP_SECONDS
+from benchmarks.real_vllm.judge import INFERDOC, collecting
 
 SCRAPE_SECONDS = 5
 WARM_SECONDS = 25.0
@@ -49,8 +47,8 @@ class Places:
 
 @dataclass(frozen=True)
 class Recording:
-    """What happened. begin, onset, end: Unix seconds; hit, names, left: pods that the incident struck, all that ever
-    were, and those that live at the end; waited: per pod, the share of the time before the onset in which its main
+    """What happened. begin, onset, end: Unix seconds; hit, left: pods that the incident struck, and those that live at
+    the end; waited: per pod, the share of the time before the onset in which its main
     threads stood ready to run without a core."""
 
     incident: Incident
@@ -59,30 +57,9 @@ class Recording:
     onset: float | None
     end: float
     hit: list[str]
-    names: list[str]
     left: list[str]
     attempts: list[Attempt]
     waited: dict[str, float]
-
-
-@contextlib.contextmanager
-def collecting(targets: Path, store: Path, log: Path) -> Iterator[None]:
-    """`inferdoc collect` on what the list of targets holds, for as long as the block lasts."""
-    command = [*INFERDOC, "collect", "--file-sd", str(targets), "--interval", f"{SCRAPE_SECONDS}s"]
-    command += ["--timeout", f"{SCRAPE_SECONDS - 1}s", "--store", str(store)]
-    with log.open("wb") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True)
-    try:
-        yield
-        if process.poll() is not None:
-            raise RuntimeError(f"inferdoc collect ended early with {process.returncode} (see {log})")
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 def export(store: Path, out: Path) -> None:
@@ -133,7 +110,8 @@ async def record(incident: Incident, places: Places) -> Recording:
         tasks += [asyncio.create_task(_do(stage, deed, clients.begin)) for deed in incident.deeds]
         await asyncio.sleep(WARM_SECONDS)
         begin, waits = time.time(), {pod.name: pod.waited_seconds() for pod in members.pods}
-        with collecting(members.targets, store, folder / "collect.log"):
+        followed = ["--file-sd", str(members.targets), "--timeout", f"{SCRAPE_SECONDS - 1}s"]
+        with collecting(followed, store, folder / "collect.log", SCRAPE_SECONDS):
             if incident.onset is not None:
                 await _sleep_until(clients.begin + incident.onset - 0.5)
                 struck = [members.pods[number].name for number in incident.hit]
@@ -144,14 +122,14 @@ async def record(incident: Incident, places: Places) -> Recording:
             _raise_what_failed(tasks)
         onset = None if incident.onset is None else begin + incident.onset
         left = [pod.name for pod in members.pods]
-        names, now = list(members.all_names), time.time()
-        return Recording(incident, store, begin, onset, now, struck, names, left, clients.attempts, waited)
+        return Recording(incident, store, begin, onset, time.time(), struck, left, clients.attempts, waited)
     finally:
         for task in tasks:
             task.cancel()
+        # Before anything is awaited: whoever cancels twice would leave servers behind.
+        members.end()
         await asyncio.gather(*tasks, return_exceptions=True)
         await clients.hang_up()
-        members.end()
 
 
 async def _do(stage: Stage, deed: Deed, begin: float) -> None:
@@ -165,11 +143,12 @@ async def _sleep_until(moment: float) -> None:
 
 
 def _waited(members: Members, before: dict[str, float], seconds: float) -> dict[str, float]:
-    """Share of the time since `before` for each pod that lived then and still lives."""
+    """Share of the last so many seconds for each pod that lives, or of its life where that is shorter. before: what
+    each had waited at the beginning; nothing for one that was not born."""
+    now = time.monotonic()
     return {
-        pod.name: round((pod.waited_seconds() - before[pod.name]) / seconds, 3)
+        pod.name: round((pod.waited_seconds() - before.get(pod.name, 0.0)) / min(seconds, now - pod.born), 3)
         for pod in members.pods
-        if pod.name in before
     }
 
 
@@ -181,14 +160,15 @@ def _raise_what_failed(tasks: Sequence[asyncio.Task[Any]]) -> None:
 
 def label(recording: Recording, file: str) -> dict[str, Any]:
     """The entry of labels.json: what was done and when, and what the clients saw of it."""
-    incident, names = recording.incident, recording.names
+    incident = recording.incident
     onset = incident.onset
     before = [a for a in recording.attempts if a.begin >= 0 and (onset is None or a.end <= onset)]
     after = [a for a in recording.attempts if onset is not None and a.begin >= onset]
     # A control is measured against its own first minute.
     yardstick = Yardstick(before if onset is not None else [a for a in before if a.end <= 60.0])
     first = yardstick.since(recording.attempts, onset or 60.0, incident.end)
-    hit = recording.hit or names
+    # Where nobody is singled out, those are hit that live to the end: a rollout's new pods, what a scale-in leaves.
+    hit = recording.hit or recording.left
     entry: dict[str, Any] = {
         "file": file,
         "control": incident.control,
