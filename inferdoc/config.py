@@ -65,6 +65,12 @@ class SloSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     tier: str | None = None
 
 
+class RecipesSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """[recipes]: causes that are not looked for, by id."""
+
+    disabled: tuple[str, ...] = ()
+
+
 class LinksSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """[links]: URL prefixes of runbook pages and dashboards in reports and rules."""
 
@@ -81,6 +87,7 @@ class Config(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     pods: tuple[PodSection, ...] = ()
     slo: tuple[SloSection, ...] = ()
     links: LinksSection = LinksSection()
+    recipes: RecipesSection = RecipesSection()
 
 
 def load_config(path: str | Path | None = None, environment: Mapping[str, str] | None = None) -> Config:

@@ -34,6 +34,7 @@ class Observation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, renam
     """A fact about a unit. Of one signal: exactly one kind with its number or named limit, as in `Condition`; or made
     of others by name: all, any, not.
 
+    outside: it is of what arrives, or of what somebody set, so that nothing in the fleet brings it about.
     says: the fact as a sentence, where the name does not read like one; it is said where the fact rules a cause out.
     because: why this number and no other. source: where the number stands, if it is not a choice of ours.
     """
@@ -59,6 +60,7 @@ class Observation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, renam
     all: tuple[Name, ...] | None = None
     any: tuple[Name, ...] | None = None
     not_: Name | None = None
+    outside: bool = False
     says: str | None = None
     because: str | None = None
     source: str | None = None
@@ -73,7 +75,7 @@ class Observation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, renam
 PLAIN = tuple(
     field.name
     for field in structs.fields(Observation)
-    if field.name not in ("all", "any", "not_", "says", "because", "source")
+    if field.name not in ("all", "any", "not_", "outside", "says", "because", "source")
 )
 
 
@@ -119,6 +121,17 @@ class Dictionary:
             at, name = (*at, key), str(name.observation or name.not_)
         if name not in self.observations:
             yield at, f'no such observation "{name}"{nearest(name, self.observations)}'
+
+    def own_facts(self, name: Name) -> set[str]:
+        """The facts that a name asserts of the unit itself and that a cause may bring about: it and those that it is
+        made of, without what must not hold, what is asked of other units, and what comes from outside."""
+        if not isinstance(name, str):
+            return self.own_facts(name.observation) if name.observation and name.among == "own" else set()
+        observation = self.observations[name]
+        if observation.outside:
+            return set()
+        parts = () if observation.not_ is not None else observation.parts
+        return {name, *(fact for part in parts for fact in self.own_facts(part))}
 
     def circle(self, name: str, above: Collection[str] = ()) -> str | None:
         """The first observation under a name that is made of itself, or None."""

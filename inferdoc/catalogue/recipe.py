@@ -39,6 +39,7 @@ CONDITION_KINDS = (
     "all",
     "any",
     "not_",
+    "k_of",
 )
 """The fields of which a condition sets exactly one."""
 OF_EPISODES = ("slope", "reaches")
@@ -49,7 +50,7 @@ class Condition(
     msgspec.Struct, forbid_unknown_fields=True, frozen=True, dict=True, rename={"for_": "for", "not_": "not"}
 ):
     """One observation. Exactly one kind is set: above, below, rises, falls, slope, reaches, stalls, differs, follows,
-    turns, present, absent, all, any, not.
+    turns, present, absent, all, any, not, k_of (so many of those in `of`).
 
     above, below: a number in the signal's unit or the name of a threshold of tiers.yaml.
     rises: r, at least r times the calm; falls: r, at most r times the calm; by: and moved by at least this much.
@@ -82,6 +83,8 @@ class Condition(
     all: tuple[Condition, ...] | None = None
     any: tuple[Condition, ...] | None = None
     not_: Condition | None = None
+    of: tuple[Condition, ...] | None = None
+    k_of: int | None = None
     by: float | None = None
     for_: str | None = None
     share_of: float | None = None
@@ -100,7 +103,7 @@ class Condition(
     def parts(self) -> tuple[Condition, ...]:
         """The members of a group; empty for a simple condition."""
         negated = () if self.not_ is None else (self.not_,)
-        return (*(self.all or ()), *(self.any or ()), *negated)
+        return (*(self.all or ()), *(self.any or ()), *(self.of or ()), *negated)
 
     @cached_property
     def needs_split(self) -> bool:
@@ -141,7 +144,8 @@ class Recipe(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     certainty; pool_share: the cause holds only where at least this share of a pool shows it; recovers: an episode that
     ended within the tier's cold start is a change, not a finding; proof: what makes it proven (where given, without it
     at most `likely`); unless: rules it out and says why; effects: causes folded under this root; look_alikes: causes
-    that must be told apart and reported as ruled out; rank: what metrics can show of it (RANK_AT_MOST).
+    that must be told apart and reported as ruled out; more_specific_than: causes that this one is a kind of; rank:
+    what metrics can show of it (RANK_AT_MOST).
     """
 
     id: str
@@ -162,6 +166,7 @@ class Recipe(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     unless: tuple[Condition, ...] = ()
     effects: tuple[str, ...] = ()
     look_alikes: tuple[str, ...] = ()
+    more_specific_than: tuple[str, ...] = ()
     roles: tuple[Role, ...] = ()
     optional: tuple[str, ...] = ()
     stages: tuple[Stage, ...] = ()

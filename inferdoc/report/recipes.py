@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from pathlib import Path
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Condition
@@ -49,8 +48,3 @@ def details(catalogue: Catalogue, cause: str) -> str:
     lines += ["", "sources", *(f"  {source}" for source in recipe.sources)]
     lines += ["", f"declared in {catalogue.origin[('recipe', cause)]}"]
     return "\n".join(lines)
-
-
-def problems(catalogue: Catalogue, path: Path) -> list[str]:
-    """What is wrong with a user's cause file, one line each."""
-    return list(catalogue.check_recipe_file(path))
