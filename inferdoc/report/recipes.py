@@ -36,7 +36,7 @@ def details(catalogue: Catalogue, cause: str) -> str:
         if conditions:
             lines += ["", title, *(f"  {explain(c)}" for c in conditions)]
     if recipe.unless:
-        lines += ["", "ruled out when", *(f"  {explain(c)}: {c.because}" for c in recipe.unless)]
+        lines += ["", "ruled out when", *(f"  {explain(c)}: {c.because}{_early(c)}" for c in recipe.unless)]
     if recipe.effects:
         lines += ["", f"effects      {', '.join(recipe.effects)}"]
     if recipe.look_alikes:
@@ -48,3 +48,8 @@ def details(catalogue: Catalogue, cause: str) -> str:
     lines += ["", "sources", *(f"  {source}" for source in recipe.sources)]
     lines += ["", f"declared in {catalogue.origin[('recipe', cause)]}"]
     return "\n".join(lines)
+
+
+def _early(condition: Condition) -> str:
+    """Said of what rules out only where it began before the cause."""
+    return " (only where it was so before)" if condition.when == "before" else ""
