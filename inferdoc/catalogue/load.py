@@ -192,6 +192,10 @@ class Catalogue:
         problems += check_recipe(file, around)
         return [_line(path, problem) for problem in problems]
 
+    def recipe_file(self, cause: str) -> RecipeFile:
+        """A cause as its file has it: names, not yet the conditions that they stand for."""
+        return self._recipes[cause][0]
+
     def _surroundings(self) -> Surroundings:
         files = {name: file for name, (file, _) in self._recipes.items()}
         return Surroundings(self.signals, self.tiers, self.dictionary, self.actions, files, self.flags)
