@@ -151,7 +151,7 @@ BROKEN = {
     "excluded by its own effect": (
         "sources:",
         "effects: [kv-capacity-bound]\nexcluded_by: [kv_cache_full]\nsources:",
-        "excluded_by[0]: kv_cache_full may be brought about by its own effect kv-capacity-bound; expected `when: before`",
+        "kv_cache_full may be brought about by its own effect kv-capacity-bound; expected `when: before`",
     ),
     "excluded by an effect by name": (
         "sources:",

@@ -1,7 +1,7 @@
-"""Each recipe against what the catalogue of failure modes asks of its cause: what must tell, what supports, its rivals.
+"""Each recipe against what the catalogue of failure modes asks of its cause: what must tell, what supports, rivals.
 
-`catalogue_facts.yaml` holds these as facts, and a reason wherever a recipe departs. A reason that is no longer needed is
-an error as well.
+`catalogue_facts.yaml` holds these as facts, and a reason wherever a recipe departs. A reason that is no longer needed
+is an error as well.
 """
 
 from __future__ import annotations
