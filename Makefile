@@ -17,6 +17,7 @@ test: $(VENV)/.installed-test
 lint: $(VENV)/.installed-dev
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet . || (echo "not formatted: run make format" && exit 1)
+	@$(BIN)/vulture
 
 types: $(VENV)/.installed-dev
 	@$(BIN)/mypy
@@ -34,8 +35,8 @@ bench: $(VENV)/.installed-test
 	@$(BIN)/python benchmarks/store.py
 	@$(BIN)/python benchmarks/diagnose.py
 
-# A real vLLM (CPU build) under load and under faults on this machine, diagnosed live, into docs/real-vllm.md. Not in CI: it
-# installs some 4 GB and takes a quarter of an hour.
+# A real vLLM (CPU build) under load and under faults on this machine, then fleets of it on simulated accelerators, diagnosed
+# live, into docs/real-vllm.md. Not in CI: it installs some 4 GB and takes half an hour.
 real-vllm: $(VENV)/.installed build/real-vllm/.installed
 	@$(BIN)/python -m benchmarks.real_vllm
 

@@ -19,16 +19,14 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scoreboard import HARM, growth
+from absent import mechanism_signals
+from scoreboard_harm import HARM, growth
 from user_harm import lost_work
 
 from inferdoc import diagnose, open_source
 from inferdoc.catalogue.load import Catalogue, load_catalogue
-from inferdoc.catalogue.recipe import Recipe
 from inferdoc.diagnose.api import Options
-from inferdoc.diagnose.conditions import signals_of
 from inferdoc.diagnose.fold import reach
-from inferdoc.diagnose.quantities import HURT, place
 from inferdoc.simulate.generator import draw
 from inferdoc.simulate.incidents import CAUSES
 from inferdoc.simulate.output import write_store
@@ -92,12 +90,6 @@ def without(catalogue: Catalogue, cause: str) -> Catalogue:
     less = Catalogue(catalogue.overlays)
     less.__dict__["recipes"] = {name: recipe for name, recipe in catalogue.recipes.items() if name != cause}
     return less
-
-
-def mechanism_signals(recipe: Recipe) -> list[str]:
-    """What the symptoms and the support of a recipe look at, consequences left out."""
-    names = [name for c in (*recipe.symptoms, *recipe.support, *recipe.proof) for name in signals_of(c)]
-    return [name for name in dict.fromkeys(names) if place(name) != HURT]
 
 
 def run(task: tuple[str, int]) -> Answer:

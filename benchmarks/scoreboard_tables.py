@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from looks import Look
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import CERTAINTIES, RANK_AT_MOST, Rank
@@ -19,7 +20,10 @@ class Outcome:
     """One incident or control. found: ids, best first; sure: the certainty of each; drivers: the workload driver
     that stands as the change of each; root: what stands first by design where the cause is a driver or another
     reading of the same harm; traffic: drivers that the scenario did set going, whatever its cause; detected:
-    minutes after the onset, NaN where never; scrape: s between scrapes."""
+    minutes after the onset, NaN where never; scrape: s between scrapes; whole, late, old: the looks of somebody who
+    looks in time, late, and when the fault is older than the window, with whether users are hurt in it; absent:
+    witnesses of the cause that the recording does not hold; traits, happened: what surrounds it, and what happened
+    besides; source: where it comes from."""
 
     kind: str
     seed: int
@@ -39,6 +43,15 @@ class Outcome:
     root: str | None = None
     drivers: list[str | None] = field(default_factory=list)
     traffic: tuple[str, ...] = ()
+    whole: Look | None = None
+    late: Look | None = None
+    late_hurts: bool = False
+    old: Look | None = None
+    old_hurts: bool = False
+    absent: list[str] = field(default_factory=list)
+    traits: list[str] = field(default_factory=list)
+    happened: list[str] = field(default_factory=list)
+    source: str = "simulator"
 
     @property
     def expected(self) -> tuple[str, ...]:

@@ -49,12 +49,14 @@ class CollectSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 class PodSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """[[pods]]: pods whose whole name matches the regular expression serve in this role, on this hardware tier.
-    tokens_per_second: generated tokens/s of one pod at the plateau of a benchmark."""
+    tokens_per_second: generated tokens/s of one pod at the plateau of a benchmark; gpus: of one pod, where no GPU
+    exporter tells."""
 
     pod: str
     role: Literal["prefill", "decode", "both"] | None = None
     tier: str | None = None
     tokens_per_second: float | None = None
+    gpus: int | None = None
 
 
 class SloSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -69,6 +71,36 @@ class RecipesSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """[recipes]: causes that are not looked for, by id."""
 
     disabled: tuple[str, ...] = ()
+
+
+class TierPrice(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """[prices.tiers.ID]: money per GPU-hour."""
+
+    on_demand: float
+
+
+class PricesSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """[prices]: what a GPU-hour costs, by hardware tier. overhead: a factor for what comes on top (disks, network)."""
+
+    currency: str = "USD"
+    overhead: float = 1.0
+    tiers: dict[str, TierPrice] = {}
+
+
+class AcceptedSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """[[audit.accepted]]: a standing state that is meant to be so. until: a day (2027-03-31) after which it counts
+    again; pod: a regular expression for the whole name of the pods it concerns."""
+
+    state: str
+    reason: str
+    until: str | None = None
+    pod: str = ".*"
+
+
+class AuditSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """[audit]: what `inferdoc audit` leaves out."""
+
+    accepted: tuple[AcceptedSection, ...] = ()
 
 
 class LinksSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -88,6 +120,8 @@ class Config(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     slo: tuple[SloSection, ...] = ()
     links: LinksSection = LinksSection()
     recipes: RecipesSection = RecipesSection()
+    prices: PricesSection = PricesSection()
+    audit: AuditSection = AuditSection()
 
 
 def load_config(path: str | Path | None = None, environment: Mapping[str, str] | None = None) -> Config:

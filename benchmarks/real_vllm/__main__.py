@@ -1,22 +1,26 @@
 """A real vLLM on this machine, under load and under faults, diagnosed live: `make real-vllm`.
 
-    python -m benchmarks.real_vllm [--only NAME ...] [--environment FOLDER] [--work FOLDER] [--out FILE]
+    python -m benchmarks.real_vllm [--parts server fleet] [--only NAME ...] [--environment FOLDER] [--out FILE]
 
-Serves a small random-weight model with vLLM's CPU build, measures what it can finish, drives a usual load and then a
-fault, scrapes the live page with `inferdoc collect`, and checks what `inferdoc diagnose` says before and after. Exit
-code 1 where an answer is wrong. No GPU, nothing is downloaded beyond the installation, every process is ended.
+First a server that computes: it serves a small random-weight model with vLLM's CPU build, measures what it can finish,
+drives a usual load and then a fault. Then fleets of servers on simulated accelerators, with rollouts. `inferdoc
+collect` scrapes the live pages, and what `inferdoc diagnose` says before and after is checked. Exit code 1 where an
+answer is wrong. No GPU, nothing is downloaded beyond the installation, every process is ended.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from benchmarks.real_vllm.fleet.live import play_fleets
+from benchmarks.real_vllm.fleet.page import HEADING, fleet_page
 from benchmarks.real_vllm.page import machine, page
 from benchmarks.real_vllm.play import play, say
 from benchmarks.real_vllm.scenarios import SCENARIOS
@@ -30,8 +34,26 @@ def stop(number: int, frame: object) -> None:
     raise KeyboardInterrupt
 
 
+PARTS = ("server", "fleet")
+
+
+def rewritten(document: str, parts: dict[str, str]) -> str:
+    """The page with the parts of this run in the place of their older selves."""
+    server, heading, fleet = document.partition(HEADING)
+    whole = [parts.get("server", server.rstrip() + "\n"), parts.get("fleet", heading + fleet)]
+    return "\n".join(part for part in whole if part.strip())
+
+
+def make_model(python: Path, model: Path) -> None:
+    say("making a model with random weights")
+    texts = [str(p) for p in sorted([*ROOT.glob("*.md"), *ROOT.glob("runbooks/*.md"), *ROOT.glob("docs/*.md")])]
+    maker = Path(__file__).with_name("make_model.py")
+    subprocess.run([str(python), str(maker), str(model), *texts], check=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", nargs="*", default=PARTS, choices=PARTS, help="the others stay as they are")
     parser.add_argument("--only", nargs="*", default=[], choices=[s.name for s in SCENARIOS], help="prints only")
     parser.add_argument("--work", type=Path, default=WORK, help="stores, logs and the model")
     parser.add_argument("--environment", type=Path, default=WORK / ".venv", help="where vLLM is installed")
@@ -43,18 +65,23 @@ def main() -> int:
     args.work.mkdir(parents=True, exist_ok=True)
     model = args.work / "model"
     if not (model / "tokenizer_config.json").is_file():
-        say("making a model with random weights")
-        texts = [str(p) for p in sorted([*ROOT.glob("*.md"), *ROOT.glob("runbooks/*.md"), *ROOT.glob("docs/*.md")])]
-        maker = Path(__file__).with_name("make_model.py")
-        python = args.environment / "bin" / "python"
-        subprocess.run([str(python), str(maker), str(model), *texts], check=True)
-    wanted = [s for s in SCENARIOS if not args.only or s.name in args.only]
-    runs = [play(s, args.environment / "bin" / "vllm", model, args.work) for s in wanted]
-    text = page(runs, machine(args.environment), time.monotonic() - began)
-    print(text)
+        make_model(args.environment / "bin" / "python", model)
+    where, parts, right = machine(args.environment), {}, True
+    if "server" in args.parts:
+        wanted = [s for s in SCENARIOS if not args.only or s.name in args.only]
+        runs = [play(s, args.environment / "bin" / "vllm", model, args.work) for s in wanted]
+        parts["server"] = page(runs, where, time.monotonic() - began)
+        right = all(r.silent and r.named for r in runs)
+    if "fleet" in args.parts and not args.only:
+        fleets = play_fleets(args.environment, model, args.work / "fleet")
+        entries = json.loads((ROOT / "fixtures" / "fleets" / "labels.json").read_text("utf-8"))["recordings"]
+        parts["fleet"] = fleet_page(fleets, where, entries)
+        right = right and all(r.silent and r.right for r in fleets)
+    print("\n".join(parts.values()))
     if not args.only:
-        args.out.write_text(text, "utf-8")
-    return 0 if all(r.silent and r.named for r in runs) else 1
+        before = args.out.read_text("utf-8") if args.out.is_file() else ""
+        args.out.write_text(rewritten(before, parts), "utf-8")
+    return 0 if right else 1
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import json
 import random
 import time
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from benchmarks.real_vllm.server import NAME
@@ -24,6 +25,40 @@ class Stream:
     output: tuple[int, int]
     repeat: int = 0
     temperature: float = 0.0
+
+
+class Answer(NamedTuple):
+    """What came back. events: pieces of the stream; first: when the first one came, in seconds of time.monotonic."""
+
+    status: int
+    events: int
+    first: float | None
+
+
+async def streamed(url: str, path: str, body: bytes) -> Answer:
+    """One request, read to the end of its stream. HTTP/1.1 with the connection closed at the end.
+
+    Raises OSError, asyncio.IncompleteReadError or ValueError where the connection breaks or no answer comes."""
+    parts = urlsplit(url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    try:
+        head = f"POST {path} HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Type: application/json\r\n"
+        writer.write(f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
+        await writer.drain()
+        words = (await reader.readline()).split()
+        if len(words) < 2:
+            raise ConnectionResetError("closed without an answer")
+        events, first, ended = 0, None, False
+        while line := await reader.readline():
+            if line.startswith(b"data: {"):
+                events += 1
+                first = first or time.monotonic()
+            ended = ended or line.startswith(b"data: [DONE]")
+        if int(words[1]) == 200 and not ended:
+            raise ConnectionResetError("the stream broke off")
+        return Answer(int(words[1]), events, first)
+    finally:
+        writer.close()
 
 
 @dataclass
@@ -88,30 +123,14 @@ class Clients:
             "temperature": stream.temperature,
         }
         try:
-            status, chunks = await self._post("/v1/completions", json.dumps(body).encode())
+            answer = await streamed(self.url, "/v1/completions", json.dumps(body).encode())
         except (OSError, asyncio.IncompleteReadError, ValueError):
-            status, chunks = 0, 0
-        if status == 200:
-            self.ended.append((time.time(), chunks))
+            answer = Answer(0, 0, None)
+        if answer.status == 200:
+            self.ended.append((time.time(), answer.events))
         else:
             self.failed += 1
             await asyncio.sleep(1.0)
-
-    async def _post(self, path: str, body: bytes) -> tuple[int, int]:
-        """Status and number of streamed events. HTTP/1.1 with the connection closed at the end."""
-        parts = urlsplit(self.url)
-        reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
-        try:
-            head = f"POST {path} HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Type: application/json\r\n"
-            writer.write(f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
-            await writer.drain()
-            status = int((await reader.readline()).split()[1])
-            events = 0
-            while line := await reader.readline():
-                events += line.startswith(b"data: {")
-            return status, events
-        finally:
-            writer.close()
 
 
 async def _cancel(tasks: list[asyncio.Task[None]]) -> None:

@@ -11,7 +11,7 @@ from inferdoc.catalogue.recipe import CONDITION_KINDS
 from inferdoc.catalogue.signal import Signal, Tiers
 from inferdoc.catalogue.validate import Problem, check_duration, check_signal_name, exactly_one
 
-PLAIN_KINDS = tuple(kind for kind in CONDITION_KINDS if kind not in ("all", "any", "not_", "k_of"))
+PLAIN_KINDS = tuple(kind for kind in CONDITION_KINDS if kind not in ("all", "any", "witnesses", "not_", "k_of"))
 COMPARING = ("rises", "falls", "differs")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -37,10 +37,12 @@ def read_limits(dictionary: Dictionary) -> set[str]:
 
 
 def _check_made_of(name: str, observation: Observation, at: Steps, dictionary: Dictionary) -> Iterator[Problem]:
-    given = [_spelled(key) for key in ("all", "any", "not_") if getattr(observation, key) is not None]
+    given = [_spelled(key) for key in ("all", "any", "witnesses", "not_") if getattr(observation, key) is not None]
     plain = [_spelled(key) for key in PLAIN if getattr(observation, key) not in (None, False)]
     if len(given) != 1 or plain:
-        yield Problem(at, f"exactly one of all, any, not, and nothing of a signal; given: {', '.join(given + plain)}")
+        yield Problem(
+            at, f"exactly one of all, any, witnesses, not, and nothing of a signal; given: {', '.join(given + plain)}"
+        )
         return
     if not observation.parts:
         yield Problem((*at, given[0]), "expected at least one observation")

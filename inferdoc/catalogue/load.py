@@ -19,6 +19,7 @@ from inferdoc.catalogue.observation import Dictionary, Observation, ObservationF
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.catalogue.recipe_file import RecipeFile, resolved
 from inferdoc.catalogue.signal import Exporter, HealthRow, Marker, Signal, Tiers
+from inferdoc.catalogue.standing import Standing, load_standing
 from inferdoc.catalogue.steps import Action, ActionFile
 from inferdoc.catalogue.validate import (
     Problem,
@@ -130,6 +131,11 @@ class Catalogue:
         return {name: action for name, (action, _) in self._actions.items()}
 
     @cached_property
+    def standing(self) -> Standing:
+        """The standing states of `inferdoc audit`."""
+        return load_standing(self.overlays)
+
+    @cached_property
     def spellings(self) -> Mapping[str, Spelling]:
         """Every metric name, current and former, with its declaration."""
         return spellings(self.exporters)
@@ -203,7 +209,7 @@ class Catalogue:
     def _read_limits(self) -> set[str]:
         """The named limits that an observation or a recipe reads."""
         shares = {file.pool_share for file, _ in self._recipes.values() if file.pool_share is not None}
-        return read_limits(self.dictionary) | shares
+        return read_limits(self.dictionary) | shares | self.standing.limits
 
     def _path_of(self, recipe: str) -> Path | None:
         """The file of a cause, None for one that is not in the catalogue."""

@@ -32,7 +32,7 @@ Name = str | Use
 
 class Observation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename={"for_": "for", "not_": "not"}):
     """A fact about a unit. Of one signal: exactly one kind with its number or named limit, as in `Condition`; or made
-    of others by name: all, any, not.
+    of others by name: all, any, witnesses (of those that are visible, all), not.
 
     outside: it is of what arrives, or of what somebody set, so that nothing in the fleet brings it about.
     says: the fact as a sentence, where the name does not read like one; it is said where the fact rules a cause out.
@@ -59,6 +59,7 @@ class Observation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, renam
     average: bool = False
     all: tuple[Name, ...] | None = None
     any: tuple[Name, ...] | None = None
+    witnesses: tuple[Name, ...] | None = None
     not_: Name | None = None
     outside: bool = False
     says: str | None = None
@@ -69,13 +70,13 @@ class Observation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, renam
     def parts(self) -> tuple[Name, ...]:
         """The observations that it is made of; empty for one of a signal."""
         negated = () if self.not_ is None else (self.not_,)
-        return (*(self.all or ()), *(self.any or ()), *negated)
+        return (*(self.all or ()), *(self.any or ()), *(self.witnesses or ()), *negated)
 
 
 PLAIN = tuple(
     field.name
     for field in structs.fields(Observation)
-    if field.name not in ("all", "any", "not_", "outside", "says", "because", "source")
+    if field.name not in ("all", "any", "witnesses", "not_", "outside", "says", "because", "source")
 )
 
 
@@ -148,6 +149,8 @@ class Dictionary:
         if observation.not_ is not None:
             return Condition(not_=self.condition(observation.not_))
         parts = tuple(self.condition(part) for part in observation.parts)
+        if observation.witnesses is not None:
+            return Condition(witnesses=parts)
         return Condition(any=parts) if observation.all is None else Condition(all=parts)
 
 
@@ -161,5 +164,7 @@ def _among(condition: Condition, scope: Scope) -> Condition:
         condition,
         all=None if condition.all is None else tuple(_among(part, scope) for part in condition.all),
         any=None if condition.any is None else tuple(_among(part, scope) for part in condition.any),
+        witnesses=None if condition.witnesses is None else tuple(_among(part, scope) for part in condition.witnesses),
+        of=None if condition.of is None else tuple(_among(part, scope) for part in condition.of),
         not_=None if condition.not_ is None else _among(condition.not_, scope),
     )

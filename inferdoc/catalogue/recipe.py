@@ -38,6 +38,7 @@ CONDITION_KINDS = (
     "absent",
     "all",
     "any",
+    "witnesses",
     "not_",
     "k_of",
 )
@@ -50,7 +51,7 @@ class Condition(
     msgspec.Struct, forbid_unknown_fields=True, frozen=True, dict=True, rename={"for_": "for", "not_": "not"}
 ):
     """One observation. Exactly one kind is set: above, below, rises, falls, slope, reaches, stalls, differs, follows,
-    turns, present, absent, all, any, not, k_of (so many of those in `of`).
+    turns, present, absent, all, any, witnesses, not, k_of (so many of those in `of`).
 
     above, below: a number in the signal's unit or the name of a threshold of tiers.yaml.
     rises: r, at least r times the calm; falls: r, at most r times the calm; by: and moved by at least this much.
@@ -61,9 +62,10 @@ class Condition(
     for: how long in one piece; share_of: instead, in this share of the windows; average: compare the means before and
     after instead (rates that arrive in ones and twos). scope: whose series, where not the entity's own
     (pool, peers, prefill, decode: on any of them; most: on at least half of the peers).
-    because: said when it rules out. when: of what rules out, `before` counts only what began before the mechanism
-    did, so that a consequence does not rule out its cause. leads: of the symptoms, the one that brings the others
-    about: the episode begins with it, whatever the others did before.
+    witnesses: of those that are visible all hold, and one is. because: said when it rules out. when: of what rules
+    out, `before` counts only what began before the mechanism did, so that a consequence does not rule out its cause.
+    leads: of the symptoms, the one that brings the others about: the episode begins with it, whatever the others did
+    before.
     """
 
     signal: str | None = None
@@ -82,6 +84,7 @@ class Condition(
     absent: bool | None = None
     all: tuple[Condition, ...] | None = None
     any: tuple[Condition, ...] | None = None
+    witnesses: tuple[Condition, ...] | None = None
     not_: Condition | None = None
     of: tuple[Condition, ...] | None = None
     k_of: int | None = None
@@ -103,7 +106,7 @@ class Condition(
     def parts(self) -> tuple[Condition, ...]:
         """The members of a group; empty for a simple condition."""
         negated = () if self.not_ is None else (self.not_,)
-        return (*(self.all or ()), *(self.any or ()), *(self.of or ()), *negated)
+        return (*(self.all or ()), *(self.any or ()), *(self.witnesses or ()), *(self.of or ()), *negated)
 
     @cached_property
     def needs_split(self) -> bool:
@@ -142,10 +145,11 @@ class Alert(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename={"fo
 class Recipe(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A cause as data. symptoms: all must hold on one entity, overlapping in time; harm: at least one; support raises
     certainty; pool_share: the cause holds only where at least this share of a pool shows it; recovers: an episode that
-    ended within the tier's cold start is a change, not a finding; proof: what makes it proven (where given, without it
-    at most `likely`); unless: rules it out and says why; effects: causes folded under this root; look_alikes: causes
-    that must be told apart and reported as ruled out; more_specific_than: causes that this one is a kind of; rank:
-    what metrics can show of it (RANK_AT_MOST).
+    ended within the tier's cold start is a change, not a finding; catch_all: what it rests on (slower, with more
+    running) is true of any slowdown, so it never leads a specific cause; proof: what makes it proven (where given,
+    without it at most `likely`); unless: rules it out and says why; effects: causes folded under this root;
+    look_alikes: causes that must be told apart and reported as ruled out; more_specific_than: causes that this one is
+    a kind of; rank: what metrics can show of it (RANK_AT_MOST).
     """
 
     id: str
@@ -172,6 +176,7 @@ class Recipe(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     stages: tuple[Stage, ...] = ()
     pool_share: float | None = None
     recovers: bool = False
+    catch_all: bool = False
     alert: Alert | None = None
 
     @property

@@ -94,6 +94,7 @@ class RecipeFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     stages: tuple[StageFile, ...] = ()
     pool_share: str | None = None
     recovers: bool = False
+    catch_all: bool = False
     alert: Alert | None = None
     observations: dict[str, Observation] = {}
 

@@ -186,7 +186,8 @@ class Tier(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A hardware tier. names: DCGM `modelName`s or AMD card models that mean it (regular expressions, any case).
 
     memory_gib, memory_gbps (GB/s), bf16_tflops (dense), link_gbps (GB/s per direction between GPUs, NVLink or PCIe),
-    cold_start_s: time from pod creation to ready. thresholds: named limits that recipes refer to. bands: overrides.
+    cold_start_s: time from pod creation to ready; fp8_tflops (dense): absent where the hardware has no FP8 arithmetic.
+    thresholds: named limits that recipes refer to. bands: overrides.
     """
 
     title: str
@@ -196,6 +197,7 @@ class Tier(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     bf16_tflops: Figure
     link_gbps: Figure
     cold_start_s: Figure
+    fp8_tflops: Figure | None = None
     thresholds: dict[str, Figure] = {}
     bands: dict[str, Band] = {}
 

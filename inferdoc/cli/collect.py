@@ -49,9 +49,7 @@ COMPACT_SECONDS = 2.0
 @click.option("--bearer-token-file", type=FILE, help="Read before every scrape.")
 @click.option("--username", metavar="NAME", help="For basic authentication, with --password-file.")
 @click.option("--password-file", type=FILE, help="Read before every scrape.")
-@click.option(
-    "--header", "headers", multiple=True, metavar="NAME=VALUE", help="Sent with every scrape, e.g. a tenant id."
-)
+@options.HEADER
 def command(
     targets: tuple[str, ...],
     file_sd: tuple[str, ...],
@@ -76,7 +74,7 @@ def command(
     Each target has its own moment in the interval. A target that fails is stored as `up` 0 and stops nobody.
     """
     from inferdoc.collect.collector import collect, log_feed_from_flag, stop_on_signals
-    from inferdoc.collect.discovery import Discovery, pairs_from_flags, target_from_flag, targets_from_config
+    from inferdoc.collect.discovery import Discovery, target_from_flag, targets_from_config
     from inferdoc.collect.http_sd import HttpDiscovery
     from inferdoc.collect.scrape import ScrapeOptions
     from inferdoc.store import Store, compact, prune
@@ -93,7 +91,7 @@ def command(
         bearer_token_file=bearer_token_file,
         username=username,
         password_file=password_file,
-        headers=pairs_from_flags(headers, "--header"),
+        headers=options.headers_of(headers),
     )
     refresh = config.collect.http_sd_refresh_seconds
     if http_sd_refresh is not None:
@@ -124,4 +122,6 @@ def command(
         )
         for problem in opened.writer.problems:
             click.echo(f"warning: {problem}", err=True)
-    click.echo(f"{stats.scrapes} scrapes ({stats.failed} failed), {stats.samples} samples stored in {place}", err=True)
+    refused = f", {stats.not_stored} not stored" if stats.not_stored else ""
+    done = f"{stats.scrapes} scrapes ({stats.failed} failed{refused}), {stats.samples} samples stored in {place}"
+    click.echo(done, err=True)

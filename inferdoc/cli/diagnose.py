@@ -50,6 +50,7 @@ def command(**asked: Any) -> int:
     Exit codes: 0 healthy, 1 a finding at or above --fail-on, 2 usage, 3 unknown (not enough data to judge), 4 the
     source could not be read.
     """
+    from inferdoc.audit.request import audited_beside
     from inferdoc.diagnose.request import diagnosis, exit_code
     from inferdoc.report import render
 
@@ -59,8 +60,9 @@ def command(**asked: Any) -> int:
     while True:
         with options.working(f"reading {source.location}"):
             answer = diagnosis(source, config, catalogue, asked)
+            standing = audited_beside(answer, source, config, catalogue, asked) if asked["output"] == "html" else None
         colour = click.get_current_context().color is not False and sys.stdout.isatty()
-        click.echo(render(answer, asked["output"], verbose=asked["verbose"], colour=colour))
+        click.echo(render(answer, asked["output"], verbose=asked["verbose"], colour=colour, standing=standing))
         for warning in answer.source.warnings:
             click.echo(f"warning: {warning}", err=True)
         if not asked["watch"]:

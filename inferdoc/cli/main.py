@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from inferdoc import __version__
 from inferdoc.errors import ExitCode, InferdocError
+from inferdoc.version import __version__
 
 COMMANDS = {
     "diagnose": "inferdoc.cli.diagnose",
@@ -19,6 +19,7 @@ COMMANDS = {
     "export": "inferdoc.cli.export",
     "doctor": "inferdoc.cli.doctor",
     "signals": "inferdoc.cli.signals",
+    "audit": "inferdoc.cli.audit",
     "recipes": "inferdoc.cli.recipes",
     "runbook": "inferdoc.cli.runbook",
     "alerts": "inferdoc.cli.alerts",

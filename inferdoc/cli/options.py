@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
+HEADER = click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME: VALUE",
+    help="Sent with every request, e.g. X-Scope-OrgID: team-a.",
+)
 SOURCE_OPTIONS = (
     click.option("--prometheus", metavar="URL", help="Any server with the Prometheus HTTP API."),
     click.option("--store", metavar="PATH", help="The embedded store."),
@@ -25,13 +32,7 @@ SOURCE_OPTIONS = (
     click.option("--username", metavar="NAME", help="Basic authentication; the password stands in --password-file."),
     click.option("--password-file", metavar="FILE", help="Or INFERDOC_PROMETHEUS_PASSWORD."),
     click.option("--ca-file", metavar="FILE", help="Who may sign the server's certificate."),
-    click.option(
-        "--header",
-        "headers",
-        multiple=True,
-        metavar="NAME: VALUE",
-        help="Sent with every request, e.g. X-Scope-OrgID: team-a.",
-    ),
+    HEADER,
     click.option("--timeout", metavar="DURATION", help="For a whole read with its retries (default 60s)."),
 )
 
@@ -109,7 +110,7 @@ def source(config: Config, asked: dict[str, Any]) -> StoreSource | PrometheusSou
     return open_source(
         store=store,
         prometheus=url,
-        headers=section.headers | _headers(asked.get("headers") or ()),
+        headers=section.headers | headers_of(asked.get("headers") or ()),
         bearer_token_file=asked.get("bearer_token_file") or section.bearer_token_file,
         username=asked.get("username") or section.username,
         password_file=asked.get("password_file") or section.password_file,
@@ -122,14 +123,15 @@ def source(config: Config, asked: dict[str, Any]) -> StoreSource | PrometheusSou
     )
 
 
-def _headers(texts: tuple[str, ...]) -> dict[str, str]:
-    found = {}
+def headers_of(texts: Iterable[str]) -> dict[str, str]:
+    """The values of --header as a dict. A text that is refused is not repeated: it may be a secret."""
+    headers = {}
     for text in texts:
         name, colon, value = text.partition(":")
         if not colon or not name.strip():
             raise click.UsageError("a --header is written NAME: VALUE")
-        found[name.strip()] = value.strip()
-    return found
+        headers[name.strip()] = value.strip()
+    return headers
 
 
 def store_path(config: Config, asked: str | None) -> str:

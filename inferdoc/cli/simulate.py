@@ -21,6 +21,12 @@ from inferdoc.cli.progress import Progress
 @click.option("--duration", metavar="D", help="How long, for example 30m (default: as the scenario says).")
 @click.option("--vllm", "version", metavar="VERSION", help="Metric names of an older vLLM, for example 0.11 or 0.15.")
 @click.option(
+    "--surroundings",
+    type=click.IntRange(0),
+    metavar="S",
+    help="Draw everything beside the fault by this seed: lost scrapes, labels, pod names, neighbours, rollouts.",
+)
+@click.option(
     "--out", metavar="FILE", help="OpenMetrics text with timestamps; .gz compresses; default: standard output."
 )
 @click.option("--store", metavar="PATH", help="Put the scrapes straight into an embedded store instead.")
@@ -38,6 +44,7 @@ def command(
     seed: int | None,
     duration: str | None,
     version: str | None,
+    surroundings: int | None,
     out: str | None,
     store: str | None,
     live: bool,
@@ -62,16 +69,20 @@ def command(
     if out and store:
         raise InferdocError("--out and --store say two places: give one of them")
     scenario = adapted(load_scenario(name, overlays), pods, seed, duration, version)
+    if surroundings is not None:
+        from inferdoc.simulate.randomise import surrounded_by
+
+        scenario = surrounded_by(scenario, surroundings)
     if live:
         from inferdoc.simulate.live import serve
 
         serve(scenario, port, speed, lambda line: click.echo(line, err=True))
         return 0
     from inferdoc.simulate.output import write_file, write_openmetrics, write_store
-    from inferdoc.simulate.scrape import simulate
+    from inferdoc.simulate.recording import record
 
     shown = Progress(f"{scenario.id}, {len(scenario.pools)} pools, {scenario.duration / 60:.0f} min")
-    targets = simulate(scenario, shown)
+    targets = record(scenario, shown).targets
     if store:
         from inferdoc.store import Store
 

@@ -65,7 +65,6 @@ class ScrapeResult:
             as far as it goes, beside the `error`.
         error: why the scrape failed, one line without secrets; None where it succeeded.
         duration_seconds: how long it took.
-        body_bytes: size of the page after decompression, as far as it was read.
     """
 
     target: Target
@@ -73,7 +72,6 @@ class ScrapeResult:
     page: Page | None
     error: str | None
     duration_seconds: float
-    body_bytes: int
 
     @property
     def up(self) -> bool:
@@ -144,7 +142,7 @@ class Scraper:
             page, error = _read(answer, error)
         if error is not None:
             self.forget(target)
-        return ScrapeResult(target, timestamp_ms, page, error, time.perf_counter() - begin, answer.size)
+        return ScrapeResult(target, timestamp_ms, page, error, time.perf_counter() - begin)
 
     def fetch(self, target: Target, timeout: float | None = None, accept: str = ACCEPT) -> tuple[Answer, str | None]:
         """Fetch a page without reading it: what arrived, and why it failed (one line without secrets) or None.

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection
+from dataclasses import replace
 
-from inferdoc import __version__
 from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue, load_catalogue
-from inferdoc.config import SloSection
-from inferdoc.diagnose import phases, telemetry
-from inferdoc.diagnose.changes import find_events, gaps
+from inferdoc.diagnose import phases
+from inferdoc.diagnose.answer import baseline_of, coverage_of, nothing_to_judge, summarise, verdict_of
+from inferdoc.diagnose.changes import find_events, of_window
 from inferdoc.diagnose.cohort_signals import add_cohorts
 from inferdoc.diagnose.cohorts import traits_of
 from inferdoc.diagnose.conditions import signals_of
@@ -19,32 +18,25 @@ from inferdoc.diagnose.context import Context
 from inferdoc.diagnose.cycles import no_cycle_search
 from inferdoc.diagnose.events import Event
 from inferdoc.diagnose.excursion import Clock
-from inferdoc.diagnose.findings import FindingMaker, Links
+from inferdoc.diagnose.findings import NEAR_DEPLOY_SECONDS, FindingMaker
+from inferdoc.diagnose.inherit import compare_settings
 from inferdoc.diagnose.judge import LATENCY, PROGRESS, Judgement, can_judge, judge
 from inferdoc.diagnose.match import Evidence
-from inferdoc.diagnose.model import (
-    Baseline,
-    Change,
-    Coverage,
-    Diagnosis,
-    Finding,
-    NotJudged,
-    SourceInfo,
-    Timing,
-    VerdictWord,
-    Window,
-    stamp,
-)
+from inferdoc.diagnose.model import Change, Diagnosis, SourceInfo, Timing, Window, stamp
+from inferdoc.diagnose.reading import read_window
 from inferdoc.diagnose.rhythm import take_out_rhythm
+from inferdoc.diagnose.session import Options, Session
+from inferdoc.diagnose.vanished import end_vanished
 from inferdoc.diagnose.view import View, make_view
-from inferdoc.fleet.members import Assignment, Wanted, resolve
+from inferdoc.fleet.lineage import divide, trace
+from inferdoc.fleet.members import resolve
+from inferdoc.fleet.silent import add_silent
 from inferdoc.source.assemble import read_signals
 from inferdoc.source.base import InfoSeries, Scrapes, Source
 from inferdoc.source.frame import SignalFrame
-from inferdoc.source.grid import LOOK_MS, make_grid, scrape_interval_ms
-from inferdoc.source.plan import series_names
 from inferdoc.source.reads import Grid, Matcher
-from inferdoc.times import Moment, resolve_window
+from inferdoc.times import Moment
+from inferdoc.version import __version__
 
 CONTEXT_SIGNALS = (
     *PROGRESS,
@@ -77,20 +69,6 @@ CONTEXT_SIGNALS = (
 TIER_SIGNALS = ("gpu_util", "sm_clock")
 
 
-@dataclass
-class Options:
-    """What the user chose. match: label matchers for every selector; wanted: the part of the fleet; baseline: (from,
-    until) in milliseconds; slo: limits per model and tier."""
-
-    match: tuple[Matcher, ...] = ()
-    wanted: Wanted = field(default_factory=Wanted)
-    assignments: Sequence[Assignment] = ()
-    baseline: tuple[int, int] | None = None
-    slo: tuple[SloSection, ...] = ()
-    links: Links = field(default_factory=Links)
-    catalogue: Catalogue | None = None
-
-
 class Judged(Diagnosis, dict=True):
     """A Diagnosis made here: the same document, and beside it the series that it was judged on, for plots."""
 
@@ -111,55 +89,31 @@ def diagnose(
     """Judge a window of a source.
 
     since: how long before `until` (a duration such as "1h"), from_: or when (RFC 3339, Unix seconds); until: the same,
-    "now" or "latest" (the newest sample). Raises SourceError where the source cannot be read, InferdocError where a
-    time cannot be understood. Answers a Diagnosis whose verdict is "unknown" where there is not enough to judge.
+    "now" or "latest" (the newest sample). The history before the window is read along, to compare the window with.
+    Raises SourceError where the source cannot be read, InferdocError where a time cannot be understood. Answers a
+    Diagnosis whose verdict is "unknown" where there is not enough to judge.
     """
     options = options or Options()
     catalogue = options.catalogue or load_catalogue()
     began = time.perf_counter()
     wanted = needed_signals(catalogue)
-    frame, scrapes = read_window(source, wanted, catalogue, since, from_, until, options.match)
-    grid = frame.grid
+    history = options.baseline is None
+    frame, scrapes = read_window(source, wanted, catalogue, since, from_, until, options.match, history=history)
     lead = None
     if options.baseline is not None:
-        count = max(1, (options.baseline[1] - options.baseline[0]) // grid.step_ms + 1)
-        lead = replace(grid, start_ms=options.baseline[0], count=count)
+        count = max(1, (options.baseline[1] - options.baseline[0]) // frame.grid.step_ms + 1)
+        lead = replace(frame.grid, start_ms=options.baseline[0], count=count)
         aliases = Aliases(catalogue.exporters.values())
         frame.prepend(read_signals(source, wanted, lead, catalogue.signals, aliases, options.match))
-    present = source.names(grid.start_ms, grid.end_ms)
-    infos = _read_infos(source, grid, catalogue, present, options.match)
+    present = source.names(frame.grid.start_ms, frame.grid.end_ms)
+    infos = _read_infos(source, frame.grid, catalogue, present, options.match)
     read_done = time.perf_counter()
-    old = catalogue.flags.older_than(present)
-    return _judge_frame(source, frame, scrapes, infos, old, catalogue, options, wanted, lead, began, read_done)
-
-
-def read_window(
-    source: Source,
-    wanted: Sequence[str],
-    catalogue: Catalogue,
-    since: Moment | None,
-    from_: Moment | None,
-    until: Moment,
-    match: tuple[Matcher, ...] = (),
-    plateaus: Sequence[tuple[str, float]] = (),
-) -> tuple[SignalFrame, list[Scrapes]]:
-    """The signals of a window, and every scrape in it. A window longer than the data is clipped to the data. plateaus:
-    of a benchmark, by pod (`add_telemetry`)."""
-    latest = source.latest_ms()
-    aliases = Aliases(catalogue.exporters.values())
-    markers = [alias for m in catalogue.markers if m.info is not None for alias in aliases.of(m.info)]
-    source.expect(series_names(wanted, catalogue.signals, aliases).union(markers))
-    from_ms, until_ms = resolve_window(since, from_, until, latest)
-    scrapes = source.scrapes(from_ms, until_ms) if latest is not None else []
-    interval = scrape_interval_ms(_recent(scrapes))
-    newest = max((int(s.times_ms[-1]) for s in scrapes if len(s.times_ms)), default=None)
-    oldest = min((int(s.times_ms[0]) for s in scrapes if len(s.times_ms)), default=from_ms)
-    grid = make_grid(max(from_ms, oldest), until_ms, interval, newest if until == "latest" else None)
-    if latest is None:
-        return SignalFrame(grid), scrapes
-    frame = read_signals(source, wanted, grid, catalogue.signals, aliases, match)
-    telemetry.add_telemetry(frame, catalogue.signals, scrapes, plateaus)
-    return frame, scrapes
+    session = _session(source, catalogue, options, frame, scrapes, infos, present, lead)
+    answer = _answer(session, wanted)
+    cost = source.cost
+    judge_seconds = round(time.perf_counter() - read_done, 4)
+    answer.timing = Timing(round(read_done - began, 4), judge_seconds, cost.queries, cost.samples)
+    return answer
 
 
 def _read_infos(
@@ -195,143 +149,84 @@ def needed_signals(catalogue: Catalogue) -> list[str]:
     return list(names)
 
 
-def _recent(scrapes: Iterable[Scrapes]) -> list[Scrapes]:
-    newest = max((int(s.times_ms[-1]) for s in scrapes if len(s.times_ms)), default=0)
-    kept = []
-    for target in scrapes:
-        late = target.times_ms >= newest - LOOK_MS
-        kept.append(Scrapes(target.labels, target.times_ms[late], target.up[late]))
-    return kept
-
-
-def _judge_frame(
+def _session(
     source: Source,
-    frame: SignalFrame,
-    scrapes: Sequence[Scrapes],
-    infos: Mapping[str, Sequence[InfoSeries]],
-    older_than: str | None,
     catalogue: Catalogue,
     options: Options,
-    wanted: Sequence[str],
+    frame: SignalFrame,
+    scrapes: list[Scrapes],
+    infos: dict[str, list[InfoSeries]],
+    present: Collection[str],
     lead: Grid | None,
-    began: float,
-    read_done: float,
-) -> Diagnosis:
-    grid = frame.grid
-    fleet = resolve(frame, catalogue.tiers, options.assignments, options.wanted)
+) -> Session:
+    """Who is who, and where conditions are evaluated."""
+    everyone = resolve(frame, catalogue.tiers, options.assignments, options.wanted)
+    add_silent(everyone, scrapes)
+    lineage = trace(frame, everyone, scrapes)
+    fleet = divide(everyone, lineage, frame.begin)
+    end_vanished(frame, catalogue.signals, scrapes)
+    compare_settings(frame, catalogue.signals, infos, lineage)
     add_cohorts(frame, catalogue.signals, fleet)
-    view = make_view(frame, fleet, lead, catalogue.signals)
-    clock = Clock(view.step_seconds, grid.interval_ms / 1000, view.window_steps, view.lead_steps)
+    view = make_view(frame, fleet, lead, catalogue.signals, lineage)
+    scrape_seconds = frame.grid.interval_ms / 1000
+    clock = Clock(view.step_seconds, scrape_seconds, view.window_steps, view.lead_steps, view.begin)
     context = Context(view, catalogue.signals, catalogue.tiers, clock, slo=options.slo)
+    older_than = catalogue.flags.older_than(present)
+    return Session(source, catalogue, options, frame, scrapes, infos, older_than, lineage, context)
+
+
+def _answer(session: Session, wanted: list[str]) -> Judged:
+    """Judge the session, and write the document."""
+    context, catalogue, source = session.context, session.catalogue, session.source
+    view, grid = context.view, session.frame.grid
     judgement = judge(context, catalogue.recipes)
-    aliases = Aliases(catalogue.exporters.values())
-    rhythm = take_out_rhythm(source, context, judgement.roots, catalogue.signals, aliases, options.match)
-    _rank_unexplained(source, context, judgement, aliases, options)
-    events = find_events(context, scrapes, catalogue.markers, infos) + (rhythm.events if rhythm else [])
-    traits = traits_of(view, scrapes, catalogue.markers, infos)
-    maker = FindingMaker(
-        context, judgement, catalogue.recipes, events, options.links, traits, catalogue.flags, older_than
+    rhythm = take_out_rhythm(session, judgement.roots)
+    _rank_unexplained(session, judgement)
+    events = find_events(context, session.scrapes, catalogue.markers, session.infos)
+    events += rhythm.events if rhythm else []
+    events = of_window(events, context, [root.onset for root in judgement.roots], NEAR_DEPLOY_SECONDS)
+    traits = traits_of(view, session.scrapes, catalogue.markers, session.infos)
+    links, flags = session.options.links, catalogue.flags
+    maker = FindingMaker(context, judgement, catalogue.recipes, events, links, traits, flags, session.older_than)
+    roots = judgement.roots
+    findings = [maker.make(root) for root in roots]
+    units = [m.unit for m in roots[0].matches] if roots else view.units
+    verdict = verdict_of(findings, can_judge(context) or bool(findings))
+    window = Window(
+        stamp(view.time_at(view.begin)),
+        stamp(grid.end_ms / 1000),
+        view.step_seconds,
+        baseline_of(view, judgement) if rhythm is None else rhythm.baseline(grid),
     )
-    findings = [maker.make(root) for root in judgement.roots]
-    judged = can_judge(context) or bool(findings)
-    onset = judgement.roots[0].onset if judgement.roots else None
-    units = [m.unit for m in judgement.roots[0].matches] if judgement.roots else view.units
-    verdict = _verdict(findings, judged)
-    not_judged = maker.not_judged() if view.units else _blind(catalogue)
     answer = Judged(
         schema="inferdoc.diagnosis/v1",
         inferdoc_version=__version__,
-        window=Window(
-            stamp(grid.start_ms / 1000),
-            stamp(grid.end_ms / 1000),
-            view.step_seconds,
-            _baseline(judgement, grid, lead) if rhythm is None else rhythm.baseline(grid),
-        ),
+        window=window,
         source=SourceInfo(source.kind, source.location, list(source.warnings)),
         verdict=verdict,
-        summary=summarise(verdict, findings, len(fleet.members)),
-        phases=phases.split_phases(view, units, onset),
+        summary=summarise(verdict, findings, len(view.fleet.members)),
+        phases=phases.split_phases(view, units, roots[0].onset if roots else None),
         findings=findings,
-        not_judged=not_judged,
+        not_judged=maker.not_judged() if view.units else nothing_to_judge(catalogue),
         changes=[Change(stamp(e.at), e.kind, e.entity, e.detail) for e in events],
-        coverage=_coverage(frame, scrapes, wanted, len(fleet.members), grid),
-        timing=Timing(
-            round(read_done - began, 4),
-            round(time.perf_counter() - read_done, 4),
-            source.cost.queries,
-            source.cost.samples,
-        ),
+        coverage=coverage_of(view, session.scrapes, wanted),
+        timing=Timing(0.0, 0.0, 0, 0),
     )
     answer.__dict__["view"] = view
     return answer
 
 
-def _rank_unexplained(
-    source: Source, context: Context, judgement: Judgement, aliases: Aliases, options: Options
-) -> None:
+def _rank_unexplained(session: Session, judgement: Judgement) -> None:
     """Harm without a known cause gets the most unusual signals as its support."""
     odd = [root for root in judgement.roots if root.recipe.kind == "unexplained"]
     if odd:
         from inferdoc.diagnose.anomaly import unusual
         from inferdoc.diagnose.witnesses import earlier_days, read_rest
 
-        read_rest(source, context, aliases, options.match)
-        earlier = earlier_days(source, context, aliases, options.match, options.assignments)
+        read_rest(session)
+        earlier = earlier_days(session)
         for root in odd:
-            root.best.evidence += [Evidence("support", outcome) for outcome in unusual(context, root, earlier)]
+            root.best.evidence += [Evidence("support", outcome) for outcome in unusual(session.context, root, earlier)]
 
 
-def _baseline(judgement: Judgement, grid: Grid, lead: Grid | None) -> Baseline:
-    if lead is not None:
-        return Baseline(stamp(lead.start_ms / 1000), stamp(lead.end_ms / 1000), "chosen")
-    if not judgement.roots or judgement.roots[0].best.from_start:
-        return Baseline(None, None, "none")
-    until = grid.start_ms + grid.step_ms * judgement.roots[0].onset
-    return Baseline(stamp(grid.start_ms / 1000), stamp(until / 1000), "calm-before")
-
-
-def _verdict(findings: Sequence[Finding], judged: bool) -> VerdictWord:
-    if any(f.severity == "critical" for f in findings):
-        return "critical"
-    if findings:
-        return "degraded"
-    return "healthy" if judged else "unknown"
-
-
-def summarise(verdict: VerdictWord, findings: Sequence[Finding], pods: int) -> str:
-    """One sentence for a ticket."""
-    if verdict == "unknown":
-        return "Not enough data to judge: no engine shows both traffic and a latency or progress signal in the window."
-    if not findings:
-        return f"No cause found on {pods} pod{'s' if pods != 1 else ''}; nothing is judged harmful in the window."
-    first = findings[0]
-    pods_named = ", ".join(first.scope.pods[:3]) + (
-        f" and {len(first.scope.pods) - 3} more" if len(first.scope.pods) > 3 else ""
-    )
-    pods_named += "".join(f", all with {name} {value}" for name, value in list(first.scope.shared.items())[:1])
-    harm = next((e.statement for e in first.evidence if e.role == "harm"), "")
-    state = "since" if first.ongoing else "began"
-    ended = "" if first.ongoing else f", ended {first.ended}"
-    more = f" ({len(findings) - 1} more finding{'s' if len(findings) > 2 else ''})" if len(findings) > 1 else ""
-    near = "no harm yet, but " if first.imminent else ""
-    return f"{first.title} on {pods_named}, {state} {first.onset}{ended} ({first.certainty}): {near}{harm}.{more}"
-
-
-def _coverage(frame: SignalFrame, scrapes: Sequence[Scrapes], wanted: Sequence[str], pods: int, grid: Grid) -> Coverage:
-    present = [name for name in wanted if name in frame]
-    missing = [name for name in wanted if name not in frame]
-    return Coverage(pods, len(scrapes), present, missing, gaps(scrapes, grid.interval_ms))
-
-
-def _blind(catalogue: Catalogue) -> list[NotJudged]:
-    """Without any engine in the source nothing is judged: every cause with the signals it would need."""
-    found = []
-    for recipe in catalogue.recipes.values():
-        missing = list(dict.fromkeys(name for c in recipe.symptoms for name in signals_of(c)))
-        ways = dict.fromkeys(catalogue.signals[n].enable for n in missing if catalogue.signals[n].enable)
-        enable = "; ".join(str(w) for w in ways) or "scrape the /metrics page of the vLLM API port"
-        found.append(NotJudged(recipe.id, missing, enable))
-    return found
-
-
-__all__ = ["Event", "Judged", "Options", "diagnose", "needed_signals", "summarise"]
+__all__ = ["Event", "Judged", "Options", "diagnose", "needed_signals", "read_window", "summarise"]

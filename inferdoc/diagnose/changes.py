@@ -41,6 +41,13 @@ def find_events(
     return clustered([*events, *replica_events(context, scrapes)])
 
 
+def of_window(events: Sequence[Event], context: Context, onsets: Sequence[int], near_seconds: float) -> list[Event]:
+    """The events of the window, and those of its history that are near an onset."""
+    earliest = context.view.time_at(context.view.begin)
+    earliest = min([earliest, *(context.view.time_at(onset) - near_seconds for onset in onsets)])
+    return [event for event in events if event.at >= earliest]
+
+
 def _restarts(context: Context, unit: Unit) -> list[Event]:
     return [
         Event(now, "restart", unit.member.pod, f"process started at {stamp(now)}", unit)

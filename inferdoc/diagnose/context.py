@@ -10,7 +10,7 @@ import numpy as np
 from inferdoc.catalogue.recipe import Condition
 from inferdoc.catalogue.signal import Signal, Tiers
 from inferdoc.config import SloSection
-from inferdoc.diagnose.excursion import DEFAULT_SHARE, Clock, Excursion, Rule, find, resting
+from inferdoc.diagnose.excursion import DEFAULT_SHARE, Clock, Excursion, Rule, find, resting, without_past
 from inferdoc.diagnose.order import median, medians_of_others
 from inferdoc.diagnose.view import Unit, View
 from inferdoc.fleet.members import Pool
@@ -66,6 +66,7 @@ class Context:
     last: int | None = None
     slo: tuple[SloSection, ...] = ()
     _found: dict[tuple[str, Rule], dict[Unit, Excursion | None]] = field(default_factory=dict)
+    _past: dict[tuple[str, Rule], dict[Unit, np.ndarray]] = field(default_factory=dict)
     _usual: dict[tuple[str, Pool], dict[Unit, np.ndarray]] = field(default_factory=dict)
     _together: dict[tuple[object, ...], list[Outcome]] = field(default_factory=dict)
 
@@ -100,8 +101,20 @@ class Context:
                 found |= dict.fromkeys([units[i] for i in np.flatnonzero(resting(values, rule, self.clock))])
         if unit not in found:
             series = self.view.get(unit, signal)
-            found[unit] = None if series is None else find(series.values, rule, self.clock, series.counts)
+            past = self.baseline(signal, unit, rule)
+            counts = None if series is None else series.counts
+            found[unit] = None if past is None else find(past, rule, self.clock, counts)
         return found[unit]
+
+    def baseline(self, signal: str, unit: Unit, rule: Rule) -> np.ndarray | None:
+        """The series of a unit without the incidents of its history that were over before the window: float64[T]."""
+        series = self.view.get(unit, signal)
+        if series is None or self.clock.begin <= self.clock.lead:
+            return None if series is None else series.values
+        known = self._past.setdefault((signal, rule), {})
+        if unit not in known:
+            known[unit] = without_past(series.values, rule, self.clock)
+        return known[unit]
 
     def usual(self, signal: str, unit: Unit) -> np.ndarray | None:
         """What its like show beside a unit, at every step the median: float64[T]; None without any like it."""

@@ -49,12 +49,13 @@ class Rule:
 @dataclass(frozen=True)
 class Clock:
     """step_seconds: grid step; scrape_seconds: scrape interval; window_steps: steps per rate window; lead: steps of a
-    chosen baseline, which is calm as a whole."""
+    chosen baseline, which is calm as a whole; begin: the step at which the window begins, after its history."""
 
     step_seconds: float
     scrape_seconds: float
     window_steps: int
     lead: int = 0
+    begin: int = 0
 
     def steps(self, seconds: float, scrapes: int) -> int:
         """The number of steps that spans both at least `seconds` and at least `scrapes` scrapes."""
@@ -113,6 +114,39 @@ def warmed(calm: np.ndarray, rule: Rule) -> np.ndarray:
     beyond = calm > limit if rule.up else calm < limit
     began = int(np.argmin(beyond))
     return calm[began:] if began <= WARM_UP * len(calm) else calm
+
+
+LONGEST_PAST = 1 / 3
+"""A history that was outside for longer is no history of a calm series."""
+FEW_EPISODES = 2
+"""What a history shows once or twice is an incident of the past; what it shows again and again is how the series is."""
+
+
+def without_past(values: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:
+    """A series without the incidents of its history that were over before the window began: they are neither of the
+    window nor a baseline. values: float64[T]; the same, or a copy with NaN in their place."""
+    history = values[clock.lead : clock.begin]
+    finite = np.isfinite(history)
+    if finite.sum() < clock.least_calm:
+        return values
+    low, middle, high = percentiles(np.sort(history[finite]), (0.25, 0.5, 0.75))
+    spread = SIGMAS * (high - low) / IQR_TO_SIGMA
+    with np.errstate(invalid="ignore"):
+        if rule.up:
+            out = history > max(middle * rule.ratio, middle + spread, middle + rule.by)
+        else:
+            out = history < min(middle * rule.ratio, middle - spread, middle - rule.by)
+    steps = np.flatnonzero(out)
+    if not len(steps):
+        return values
+    groups = np.split(steps, np.flatnonzero(np.diff(steps) > clock.least_calm) + 1)
+    over = [g for g in groups if len(history) - 1 - g[-1] > clock.out_steps + clock.window_steps]
+    if len(groups) > FEW_EPISODES or sum(g[-1] - g[0] + 1 for g in over) > LONGEST_PAST * len(history):
+        return values
+    kept = values.copy()
+    for group in over:
+        kept[clock.lead + group[0] : clock.lead + group[-1] + 1] = np.nan
+    return kept
 
 
 def find(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None = None) -> Excursion | None:

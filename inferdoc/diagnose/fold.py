@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from inferdoc.catalogue.recipe import Kind, Recipe, Severity
@@ -34,6 +34,11 @@ class Cause:
         return min(m.onset for m in self.matches)
 
     @property
+    def stands(self) -> int:
+        """The first step from which on all symptoms hold on a unit."""
+        return min(max(m.stands, m.onset) for m in self.matches)
+
+    @property
     def last(self) -> int:
         """The last step of the latest match."""
         return max(m.last for m in self.matches)
@@ -54,8 +59,9 @@ class Cause:
         return "critical" if any(m.critical for m in self.matches) else self.recipe.severity
 
 
-def group(matches: Iterable[Match], pool_sizes: Mapping[Pool, int]) -> list[Cause]:
-    """Matches of one recipe in one pool are one cause; dropped where it must hold for a larger share of the pool."""
+def group(matches: Iterable[Match], pool_size: Callable[[Pool, int], int]) -> list[Cause]:
+    """Matches of one recipe in one pool are one cause; dropped where it must hold for a larger share of the pool.
+    pool_size: how many pods of a pool served at a step."""
     found: dict[tuple[str, Pool], Cause] = {}
     for match in matches:
         key = match.recipe.id, match.unit.member.pool
@@ -64,7 +70,7 @@ def group(matches: Iterable[Match], pool_sizes: Mapping[Pool, int]) -> list[Caus
         cause
         for cause in found.values()
         if cause.recipe.pool_share is None
-        or len({m.unit.member.key for m in cause.matches}) >= cause.recipe.pool_share * pool_sizes[cause.pool]
+        or len(cause.pods) >= cause.recipe.pool_share * pool_size(cause.pool, cause.onset)
     ]
 
 
@@ -110,7 +116,21 @@ def fold(causes: Sequence[Cause], recipes: Mapping[str, Recipe], slack: int) -> 
                 roots.remove(child)
                 _adopt(cause, child)
         roots.append(cause)
+    for cause in [r for r in roots if r.recipe.catch_all]:
+        specific = next((r for r in roots if _is_case_of(r, cause, slack)), None)
+        if specific is not None:
+            roots.remove(cause)
+            _adopt(specific, cause)
     return sorted(roots, key=lambda c: (-score(c), c.onset))
+
+
+def _is_case_of(specific: Cause, catch_all: Cause, slack: int) -> bool:
+    """Whether a specific cause covers what a catch-all names: it began no later, on at least half of its pods."""
+    if specific.recipe.catch_all or specific.recipe.kind in ("driver", "unexplained", "telemetry"):
+        return False
+    if not _same_family(specific, catch_all) or specific.onset > catch_all.onset + slack:
+        return False
+    return _holds_on_most(specific, catch_all) and _lasts_with(specific, catch_all, slack)
 
 
 def _covers(root: Cause, unexplained: Cause) -> bool:
@@ -163,7 +183,11 @@ def _touch(a: Cause, b: Cause) -> bool:
 def _explains(a: Cause, b: Cause, downstream: Mapping[str, set[str]], slack: int) -> bool:
     """Whether b is an effect of a. Between pods only direct effects count: those of a lost process on its like, and
     those of one role on the other. In a circle that begins at one time a direct effect outweighs a remote one."""
-    if a.recipe.kind == "telemetry" or a.onset > b.onset + slack or not _same_family(a, b):
+    if a.recipe.kind == "telemetry" or not _same_family(a, b):
+        return False
+    if a.onset > b.onset + slack and a.stands > b.stands + slack:
+        return False
+    if not _lasts_with(a, b, slack):
         return False
     if a.recipe.kind == "local" and b.recipe.kind == "driver" and not _holds_on_most(a, b):
         return False
@@ -174,6 +198,12 @@ def _explains(a: Cause, b: Cause, downstream: Mapping[str, set[str]], slack: int
         return b.recipe.id in downstream[a.recipe.id]
     spreads = a.recipe.kind == "process" or a.pool.role != b.pool.role
     return spreads and b.recipe.id in a.recipe.effects
+
+
+def _lasts_with(a: Cause, b: Cause, slack: int) -> bool:
+    """Whether a cause lasted for at least half of what it is to explain, and what it left behind to drain."""
+    length = b.last - b.onset + 1
+    return 2 * (min(b.last, a.last + slack) - max(b.onset, a.onset) + 1) >= length
 
 
 def score(cause: Cause) -> float:

@@ -40,11 +40,16 @@ def judge(context: Context, recipes: Mapping[str, Recipe]) -> Judgement:
         for recipe in recipes.values()
     }
     matches = [v.match for by_unit in verdicts.values() for v in by_unit.values() if v.match is not None]
-    lasting = [match for match in matches if not _recovered(match, context)]
-    sizes: dict[Pool, int] = {}
-    for member in context.view.fleet.members:
-        sizes[member.pool] = sizes.get(member.pool, 0) + 1
-    return Judgement(fold(group(_nearest(lasting, context), sizes), recipes, context.clock.window_steps), verdicts)
+    lasting = [match for match in matches if match.last >= context.view.begin and not _recovered(match, context)]
+    causes = group(_nearest(lasting, context), lambda pool, step: _serving(context, pool, step))
+    return Judgement(fold(causes, recipes, context.clock.window_steps), verdicts)
+
+
+def _serving(context: Context, pool: Pool, step: int) -> int:
+    """How many pods of a pool served at a step: who is born later, or has left, has no part in what happened then."""
+    view = context.view
+    members = [member.key for member in view.fleet.members if member.pool == pool]
+    return sum(view.lineage.served(key, step - view.lead_steps) for key in members) or len(members)
 
 
 def _ways(recipe: Recipe) -> list[Recipe]:
@@ -110,8 +115,9 @@ def can_judge(context: Context) -> bool:
 
 
 def _busy(context: Context, unit: Unit) -> bool:
+    begin = context.view.begin
     seen = (context.view.get(unit, name) for name in ("running", "waiting", *PROGRESS))
-    return any(series is not None and bool((np.nan_to_num(series.values) > 0).any()) for series in seen)
+    return any(series is not None and bool((np.nan_to_num(series.values[begin:]) > 0).any()) for series in seen)
 
 
 def _readable(context: Context, unit: Unit) -> bool:

@@ -12,6 +12,7 @@ from inferdoc.diagnose.context import Context
 from inferdoc.diagnose.events import Event
 from inferdoc.diagnose.view import Unit
 from inferdoc.diagnose.words import figure
+from inferdoc.fleet.lineage import Lineage
 from inferdoc.source.base import InfoSeries
 from inferdoc.source.frame import Entity
 
@@ -29,7 +30,7 @@ def marker_events(
             for each in context.view.units:
                 yield from _moved(context, marker, each)
         else:
-            for who, series in _by_entity(infos.get(str(marker.info), ())).items():
+            for who, series in _by_entity(infos.get(str(marker.info), ()), context.view.lineage).items():
                 unit = units.get((who.member, who.engine)) or pods.get(who.member)
                 yield from _relabelled(context, marker, who, unit, series)
 
@@ -52,12 +53,17 @@ def _moved(context: Context, marker: Marker, unit: Unit) -> Iterator[Event]:
         yield Event(context.view.time_at(step), marker.kind, unit.name, detail, unit)
 
 
-def _by_entity(series: Sequence[InfoSeries]) -> dict[Entity, list[InfoSeries]]:
-    """Series of one process: an address may change with a restart, so it counts only where there is no pod."""
+def _by_entity(series: Sequence[InfoSeries], lineage: Lineage) -> dict[Entity, list[InfoSeries]]:
+    """Series of one process and of its predecessors: an address may change with a restart, so it counts only where
+    there is no pod."""
     found: dict[Entity, list[InfoSeries]] = {}
     for one in series:
         names = tuple(n for n in WHO if n != "instance" or not one.labels.get("pod"))
-        found.setdefault(Entity.of(names, tuple(one.labels.get(n, "") for n in names)), []).append(one)
+        who = Entity.of(names, tuple(one.labels.get(n, "") for n in names))
+        heir = lineage.heir(who.member)
+        if heir != who.member:
+            who = Entity.of(("cluster", "namespace", "pod", "engine"), (*heir, who.engine))
+        found.setdefault(who, []).append(one)
     return found
 
 

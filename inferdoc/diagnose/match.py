@@ -9,6 +9,7 @@ from typing import Literal
 from inferdoc.catalogue.recipe import CERTAINTIES, Certainty, Condition, Recipe
 from inferdoc.diagnose.conditions import evaluate
 from inferdoc.diagnose.context import Context, Outcome
+from inferdoc.diagnose.impact import immaterial
 from inferdoc.diagnose.view import Unit
 
 EvidenceRole = Literal["symptom", "harm", "support"]
@@ -39,8 +40,9 @@ class Reached:
 
 @dataclass
 class Match:
-    """A recipe that holds on a unit. onset, last: grid steps; from_start: it held from the first step of the window;
-    above: all of its harm shows above the pods, at their router."""
+    """A recipe that holds on a unit. onset, last: grid steps; stands: the step from which on all of its symptoms hold;
+    from_start: it held from the first step of the window; above: all of its harm shows above the pods, at their
+    router."""
 
     recipe: Recipe
     unit: Unit
@@ -53,6 +55,7 @@ class Match:
     stages: list[Reached] = field(default_factory=list)
     critical: bool = False
     above: bool = False
+    stands: int = 0
 
     @property
     def imminent(self) -> bool:
@@ -95,10 +98,12 @@ def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
     hurts = [o for o in harm if o.holds and not _hurts_after(o, inside)]
     if not hurts:
         return Verdict(recipe, unit, against=f"no harm: {harm[0].text}", had_symptoms=True)
-    doubts: list[str] = []
+    if immaterial(hurts, inside, unit):
+        return Verdict(recipe, unit, against=f"no user feels it: {hurts[0].text}, and no mean moves", had_symptoms=True)
+    doubts = [f"cannot see {', '.join(o.missing)}" for o in (*symptoms, *more) if o.missing and _doubtful(o, context)]
     for condition in recipe.unless:
-        early = condition.when == "before"
-        outcome = _before(condition, inside, unit) if early else _during(condition, inside, context, unit)
+        past = condition.when == "before"
+        outcome = _before(condition, inside, unit) if past else _during(condition, inside, context, unit)
         if outcome.holds:
             reason = f"{condition.because or 'ruled out'}: {outcome.text}"
             return Verdict(recipe, unit, against=reason, had_symptoms=True)
@@ -115,6 +120,7 @@ def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
     proof = [o for o in (evaluate(c, inside, unit) for c in recipe.proof) if o.holds]
     evidence += [Evidence("support", o) for o in proof]
     match = Match(recipe, unit, onset, last, from_start, evidence, "likely", doubts)
+    match.stands = max((o.first for o in (*symptoms, *more) if o.first is not None), default=onset)
     provable = recipe.most_certain == "proven" and not doubts and not from_start
     hurt_before = provable and _hurt_before(recipe, context.at(None, last), unit, onset)
     match.certainty = _certainty(recipe, match, bool(proof), inside, hurt_before)

@@ -10,7 +10,18 @@ import msgspec
 from inferdoc.catalogue.recipe import Certainty, Phase, ScopeLevel, Severity
 
 SCHEMA_ID = "inferdoc.diagnosis/v1"
-BaselineKind = Literal["calm-before", "same-hour-yesterday", "last-week", "chosen", "none"]
+BaselineKind = Literal[
+    "calm-before",
+    "history",
+    "stored",
+    "same-hour-yesterday",
+    "last-week",
+    "predecessors",
+    "peers",
+    "absolute",
+    "chosen",
+    "none",
+]
 VerdictWord = Literal["healthy", "degraded", "critical", "unknown"]
 
 

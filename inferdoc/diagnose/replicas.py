@@ -67,7 +67,7 @@ def _lives(context: Context, scrapes: Sequence[Scrapes]) -> dict[Pool, list[Life
     begin = min((int(s.times_ms[0]) for s in scrapes if len(s.times_ms)), default=0)
     end = max((int(s.times_ms[-1]) for s in scrapes if len(s.times_ms)), default=0)
     slack = 1000 * GONE_SCRAPES * context.clock.scrape_seconds
-    members = context.view.fleet.by_key()
+    members = {member.key: member for member in context.view.fleet.everyone}
     spans: dict[tuple[str, str, str], tuple[int, int]] = {}
     for target in scrapes:
         key = Entity.of_labels(target.labels).member

@@ -8,20 +8,17 @@ reported as a change and no more. Only causes that rest on change alone are look
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.recipe import Condition
-from inferdoc.catalogue.signal import Signal
 from inferdoc.diagnose.context import Context, Outcome, quiet
 from inferdoc.diagnose.events import Event
 from inferdoc.diagnose.fold import Cause
 from inferdoc.diagnose.model import Baseline, BaselineKind, stamp
-from inferdoc.source.assemble import read_signals
-from inferdoc.source.base import Source
+from inferdoc.diagnose.session import Session
 from inferdoc.source.frame import Entity, SignalFrame
-from inferdoc.source.reads import Grid, Matcher
+from inferdoc.source.reads import Grid
 
 DAY_MS = 86_400_000
 BEFORE: tuple[tuple[BaselineKind, int, str], ...] = (
@@ -53,16 +50,10 @@ class Rhythm:
         return Baseline(begin, end, self.kind)
 
 
-def take_out_rhythm(
-    source: Source,
-    context: Context,
-    roots: list[Cause],
-    signals: Mapping[str, Signal],
-    aliases: Aliases,
-    match: tuple[Matcher, ...],
-) -> Rhythm | None:
+def take_out_rhythm(session: Session, roots: list[Cause]) -> Rhythm | None:
     """Take the causes that are rhythm out of the list; None where none is. Reads what they rest on, a day and a week
     earlier, and nothing where there is nothing to ask."""
+    source, context = session.source, session.context
     grid = context.view.frame.grid
     asked = [root for root in roots if _on_change_alone(root, context)]
     if not asked or context.view.lead is not None or grid.end_ms - grid.start_ms > LONGEST_MS:
@@ -72,7 +63,7 @@ def take_out_rhythm(
         earlier = replace(grid, start_ms=grid.start_ms - back_ms)
         if "up" not in source.names(earlier.start_ms, earlier.end_ms):
             continue
-        frame = read_signals(source, wanted, earlier, signals, aliases, match)
+        frame = session.read(wanted, earlier)
         usual = [root for root in asked if _stood_there(root, context, frame)]
         for root in usual:
             roots.remove(root)

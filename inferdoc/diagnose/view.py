@@ -9,9 +9,12 @@ from functools import cached_property
 import numpy as np
 
 from inferdoc.catalogue.signal import WIDE, Signal
+from inferdoc.fleet.lineage import Key, Lineage
 from inferdoc.fleet.members import Fleet, Member, Pool, gpu_owner
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from inferdoc.source.reads import Grid
+
+UP = "target_up"
 
 
 @dataclass(frozen=True)
@@ -50,14 +53,15 @@ class Series:
 @dataclass
 class View:
     """frame: the signals; fleet: who is who; units: what is judged; lead: the grid of a chosen baseline, whose
-    values stand before those of the frame; wide: signals above the pod, with whether more of them is better. `get`
-    answers None where the unit lacks a signal."""
+    values stand before those of the frame; wide: signals above the pod, with whether more of them is better; lineage:
+    whose history a pod has. `get` answers None where the unit lacks a signal."""
 
     frame: SignalFrame
     fleet: Fleet
     units: list[Unit] = field(default_factory=list)
     lead: Grid | None = None
     wide: Mapping[str, bool] = field(default_factory=dict)
+    lineage: Lineage = field(default_factory=Lineage)
     _rows: dict[str, dict[Unit, Series | None]] = field(default_factory=dict)
     _index: dict[str, dict[tuple[tuple[str, str, str], str], int]] = field(default_factory=dict)
     _gpus: dict[str, dict[str, dict[str, np.ndarray]]] = field(default_factory=dict)
@@ -74,6 +78,11 @@ class View:
     def lead_steps(self) -> int:
         """Steps of the chosen baseline."""
         return 0 if self.lead is None else self.lead.count
+
+    @property
+    def begin(self) -> int:
+        """The step at which the window begins: what lies before it is history, or a chosen baseline."""
+        return self.lead_steps + self.frame.begin
 
     @property
     def step_seconds(self) -> float:
@@ -119,6 +128,21 @@ class View:
         return self._stacks[signal]
 
     def _find(self, unit: Unit, signal: str) -> Series | None:
+        series = self._series(unit, signal)
+        life = self.lineage.lives.get(unit.member.key)
+        if (
+            signal != UP
+            or series is None
+            or life is None
+            or not life.came
+            or unit.member.key in self.lineage.predecessor
+        ):
+            return series
+        values = series.values.copy()  # a pod that loads its model for the first time is not down: it was never up
+        values[self.lead_steps : self.lead_steps + life.born] = np.nan
+        return Series(values) if np.isfinite(values).any() else None
+
+    def _series(self, unit: Unit, signal: str) -> Series | None:
         if unit.gpu:
             row_of_gpu = self.gpus(unit, signal).get(unit.gpu)
             return None if row_of_gpu is None or not np.isfinite(row_of_gpu).any() else Series(row_of_gpu)
@@ -126,17 +150,26 @@ class View:
         if matrix is None:
             return None
         if signal in self.wide:
-            return _worst(matrix, _serving(matrix, unit.member), self.wide[signal])
+            return _worst(matrix, self._serving(matrix, unit.member), self.wide[signal])
         if signal not in self._index:
             self._index[signal] = _by_member(matrix)
         index = self._index[signal]
-        row = index.get((unit.member.key, unit.engine))
+        own = self._own(matrix, index, unit.member.key, unit.engine)
+        key = unit.member.key
+        while key in self.lineage.predecessor:
+            born, key = self.lineage.lives[key].born, self.lineage.predecessor[key].key
+            own = _continued(self._own(matrix, index, key, unit.engine), own, born)
+        return own
+
+    def _own(
+        self, matrix: SignalMatrix, index: Mapping[tuple[tuple[str, str, str], str], int], key: Key, engine: str
+    ) -> Series | None:
+        row = index.get((key, engine))
         if row is None:
-            row = index.get((unit.member.key, ""))
+            row = index.get((key, ""))
         if row is None or not np.isfinite(matrix.values[row]).any():
             return None
-        counts = None if matrix.counts is None else matrix.counts[row]
-        return Series(matrix.values[row], counts, matrix.bounds)
+        return Series(matrix.values[row], None if matrix.counts is None else matrix.counts[row], matrix.bounds)
 
     def gpus(self, unit: Unit, signal: str) -> dict[str, np.ndarray]:
         """The GPUs of a unit's pod: name -> values. Joined by the workload labels of the GPU exporter."""
@@ -148,13 +181,33 @@ class View:
         """The classes of requests at the routers of a unit: name -> values; two routers are two rows of one class."""
         matrix = self.frame.signals.get(signal)
         found: dict[str, np.ndarray] = {}
-        for row in [] if matrix is None else _serving(matrix, unit.member):
+        for row in [] if matrix is None else self._serving(matrix, unit.member):
             assert matrix is not None
             entity = matrix.entities[row]
             name = f"tenant {entity.get('fairness_id') or 'default'} priority {entity.get('priority') or '0'}"
             known = found.get(name)
             found[name] = matrix.values[row] if known is None else np.fmax(known, matrix.values[row])
         return found
+
+    @cached_property
+    def _routed(self) -> dict[Key, set[str]]:
+        """The models that each router names on any of its rows."""
+        routed: dict[Key, set[str]] = {}
+        for signal in self.wide:
+            for entity in self.frame.signals[signal].entities if signal in self.frame else ():
+                routed.setdefault(entity.member, set()).update(_models(entity))
+        return routed
+
+    def _serving(self, matrix: SignalMatrix, member: Member) -> list[int]:
+        """Rows of what stands above a pod: of its namespace and, where the row or its router names models, of its own.
+        A router may know the model by an alias: a row counts where none of its models is another pool's."""
+        near = [row for row, entity in enumerate(matrix.entities) if _near(entity, member)]
+        models = {row: _models(matrix.entities[row]) or self._routed.get(matrix.entities[row].member) for row in near}
+        own = [row for row in near if member.pool.model in (models[row] or {member.pool.model})]
+        if own:
+            return own
+        others = {m.pool.model for m in self.fleet.everyone if m.key[:2] == member.key[:2]}
+        return [row for row in near if not others & (models[row] or set())]
 
     def like(self, unit: Unit) -> list[Unit]:
         """All units of its pool, the unit among them: same model, role, tier."""
@@ -182,6 +235,19 @@ class View:
         return self._groups[wanted, role]
 
 
+def _continued(before: Series | None, own: Series | None, born: int) -> Series | None:
+    """The series of a pod, with that of its predecessor up to the step at which its engine was born. A pod that is
+    loading its model answers no scrape and is not down."""
+    if before is None or own is None:
+        return before if own is None else own
+    earlier = np.isfinite(before.values)
+    earlier[born:] = False
+    counts = own.counts
+    if counts is not None and before.counts is not None:
+        counts = np.where(earlier, before.counts, counts)
+    return Series(np.where(earlier, before.values, own.values), counts, own.bounds)
+
+
 def _by_owner(matrix: SignalMatrix | None) -> dict[str, dict[str, np.ndarray]]:
     """GPUs by the pod that uses them: pod -> {name: values}."""
     found: dict[str, dict[str, np.ndarray]] = {}
@@ -201,13 +267,9 @@ def _by_member(matrix: SignalMatrix) -> dict[tuple[tuple[str, str, str], str], i
     return found
 
 
-def _serving(matrix: SignalMatrix, member: Member) -> list[int]:
-    """Rows of what stands above a pod: of its namespace and, where they name models, of its own. A router may know the
-    model by an alias only: where none of the names fits, all rows count."""
-    near = [row for row, entity in enumerate(matrix.entities) if _near(entity, member)]
-    models = {row: {matrix.entities[row].get(k) for k in ("model_name", "target_model_name")} - {""} for row in near}
-    own = [row for row in near if not models[row] or member.pool.model in models[row]]
-    return own or near
+def _models(entity: Entity) -> set[str]:
+    """The models that a row of a router names."""
+    return {entity.get(label) for label in ("model_name", "target_model_name")} - {""}
 
 
 def _near(entity: Entity, member: Member) -> bool:
@@ -225,7 +287,11 @@ def _worst(matrix: SignalMatrix, rows: list[int], more_is_better: bool) -> Serie
 
 
 def make_view(
-    frame: SignalFrame, fleet: Fleet, lead: Grid | None = None, signals: Mapping[str, Signal] | None = None
+    frame: SignalFrame,
+    fleet: Fleet,
+    lead: Grid | None = None,
+    signals: Mapping[str, Signal] | None = None,
+    lineage: Lineage | None = None,
 ) -> View:
     """A view with one unit per engine seen on a pod (pods without an engine label have one unit)."""
     engines: dict[tuple[str, str, str], set[str]] = {m.key: set() for m in fleet.members}
@@ -234,7 +300,7 @@ def make_view(
             if entity.engine and entity.member in engines and entity.get("model_name"):
                 engines[entity.member].add(entity.engine)
     wide = {name: s.harm == "down" for name, s in (signals or {}).items() if s.level in WIDE}
-    view = View(frame, fleet, lead=lead, wide=wide)
+    view = View(frame, fleet, lead=lead, wide=wide, lineage=lineage or Lineage())
     for member in fleet.members:
         for engine in sorted(engines[member.key]) or [""]:
             view.units.append(Unit(member, engine))

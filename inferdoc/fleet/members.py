@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -15,6 +15,8 @@ from inferdoc.source.frame import Entity, SignalFrame
 Role = Literal["prefill", "decode", "both"]
 ROLE_LABELS = ("role", "llm_d_ai_role", "llmd_role")
 UNKNOWN_TIER = "unknown"
+COMPUTES_NOTHING = 0.05
+"""A pod beside prefill pods that computes at most this share of its prompts continues what they computed."""
 ONE_TOKEN = 1.01
 """A pod whose requests end after one token on average does prefill only: the decode side continues them."""
 
@@ -75,13 +77,20 @@ def gpu_owner(entity: Entity) -> str:
 
 @dataclass
 class Fleet:
-    """The engine pods that were seen."""
+    """members: the engine pods that are judged; former: those that were gone before the window began, or whose place
+    another pod has taken."""
 
     members: list[Member] = field(default_factory=list)
+    former: list[Member] = field(default_factory=list)
 
     def by_key(self) -> dict[tuple[str, str, str], Member]:
         """Members by cluster, namespace and pod."""
         return {m.key: m for m in self.members}
+
+    @property
+    def everyone(self) -> list[Member]:
+        """Members and former members."""
+        return [*self.members, *self.former]
 
 
 @dataclass(frozen=True)
@@ -118,6 +127,7 @@ class Wanted:
         )
 
 
+PROMPTS, COMPUTED = "prompt_tokens_per_request", "computed_tokens_per_request"
 ENGINE_SIGNS = (
     "running",
     "waiting",
@@ -148,15 +158,40 @@ def resolve(
                 models.setdefault(entity.member, entity.get("model_name"))
     fleet = Fleet()
     cards, outputs = _gpu_models(frame), _output_lengths(frame)
+    computed = _computed_shares(frame)
     for key, seen in sorted(entities.items()):
         role, why_role = _role(key, seen, outputs, assignments)
         tier, why_tier = _tier(key, seen, tiers, assignments, cards)
         pool = Pool(key[0], key[1], models.get(key, ""), role, tier)
         first = seen[0]
         member = Member(key, first.get("instance"), first.get("node"), pool, (("role", why_role), ("tier", why_tier)))
-        if wanted is None or wanted.keeps(member):
-            fleet.members.append(member)
+        fleet.members.append(member)
+    prefills = {member.pool.family for member in fleet.members if member.role == "prefill"}
+    fleet.members = [_continuing(m, computed) if m.pool.family in prefills else m for m in fleet.members]
+    fleet.members = [m for m in fleet.members if wanted is None or wanted.keeps(m)]
     return fleet
+
+
+def _continuing(member: Member, computed: Mapping[tuple[str, str, str], float]) -> Member:
+    """A member beside prefill pods: a decode pod where nothing else told its role and it computes no prompts."""
+    if dict(member.why)["role"] != "default" or computed.get(member.key, 1.0) > COMPUTES_NOTHING:
+        return member
+    why = (("role", "its prompts are computed by prefill pods"), *member.why[1:])
+    return replace(member, pool=replace(member.pool, role="decode"), why=why)
+
+
+def _computed_shares(frame: SignalFrame) -> dict[tuple[str, str, str], float]:
+    """The share of its prompt tokens that each pod computes itself: median over time."""
+    if COMPUTED not in frame or PROMPTS not in frame:
+        return {}
+    asked = dict(zip(frame[PROMPTS].entities, frame[PROMPTS].values, strict=True))
+    shares: dict[tuple[str, str, str], float] = {}
+    for entity, row in zip(frame[COMPUTED].entities, frame[COMPUTED].values, strict=True):
+        if entity in asked:
+            there = np.isfinite(row) & (np.nan_to_num(asked[entity]) > 0)
+            if there.any():
+                shares.setdefault(entity.member, float(np.median(row[there] / asked[entity][there])))
+    return shares
 
 
 def _role(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,11 @@ def named_model(name: str, rows: Rows, combined: Combination) -> Made:
         return as_combination
     folded = Folded(rows, fill_gaps(rows))
     builders = {"sarima": _sarima, "dhr": _dhr}
-    import statsmodels.tsa.arima.model
-    import statsmodels.tsa.statespace.sarimax  # noqa: F401  (its import resets the filters of warnings, so it comes first)
+    for module in (
+        "arima.model",
+        "statespace.sarimax",
+    ):  # their import resets the filters of warnings, so it comes first
+        import_module(f"statsmodels.tsa.{module}")
 
     try:
         with warnings.catch_warnings():

@@ -31,7 +31,7 @@ Verdict = Literal["p99", "slo", "not seen"]
 
 
 @dataclass(frozen=True)
-class Capacity:
+class PoolCapacity:
     """Of one pool's replicas. verdict: what marks the knee; per_second: requests per second per replica at the knee
     (None = not seen), low and high: 10 % and 90 % of the bootstrap; tokens: generated tokens per second there; highest:
     load seen; latency: which signal left; little: running / (rate x time in system), median; samples: bins of five
@@ -82,7 +82,7 @@ class Capacity:
         }
 
 
-def capacities(made: Gathered, slo: dict[str, float] | None = None) -> list[Capacity]:
+def capacities(made: Gathered, slo: dict[str, float] | None = None) -> list[PoolCapacity]:
     """One per pool. slo: latency signal -> limit in seconds."""
     pools: dict[str, list[tuple[str, str, str]]] = {}
     tiers: dict[str, str] = {}
@@ -100,7 +100,7 @@ def _column(made: Gathered, signal: str, keys: Sequence[tuple[str, str, str]]) -
 
 def _of_pool(
     made: Gathered, name: str, tier: str, keys: Sequence[tuple[str, str, str]], slo: dict[str, float]
-) -> Capacity:
+) -> PoolCapacity:
     rate, tokens = _column(made, "request_rate", keys), _column(made, "generation_tokens_rate", keys)
     little = _little(rate, _column(made, "running", keys), _column(made, "e2e_mean", keys))
     best: tuple[float, str, Verdict, np.ndarray, np.ndarray] | None = None
@@ -114,12 +114,12 @@ def _of_pool(
         if found is not None and (best is None or found[0] < best[0]):
             best = (found[0], signal, found[1], rate[known], late[known])
     if best is None:
-        return Capacity(name, tier, "not seen", None, None, None, None, highest, "", little, samples, len(keys))
+        return PoolCapacity(name, tier, "not seen", None, None, None, None, highest, "", little, samples, len(keys))
     at, signal, verdict, x, y = best
     low, high = uncertainty(x, y, slo.get(signal))
     near = np.isfinite(tokens) & (np.abs(rate - at) <= 0.1 * at)
     per_token = float(np.median(tokens[near])) if near.any() else None
-    return Capacity(name, tier, verdict, at, low, high, per_token, highest, signal, little, samples, len(keys))
+    return PoolCapacity(name, tier, verdict, at, low, high, per_token, highest, signal, little, samples, len(keys))
 
 
 def knee(load: np.ndarray, latency: np.ndarray, limit: float | None = None) -> tuple[float, Verdict] | None:
@@ -174,7 +174,7 @@ def _little(rate: np.ndarray, running: np.ndarray, time: np.ndarray) -> float | 
     return float(np.median(running[known] / (rate[known] * time[known]))) if known.sum() >= 10 else None
 
 
-def to_table(found: Sequence[Capacity]) -> str:
+def to_table(found: Sequence[PoolCapacity]) -> str:
     """One line per pool, then what must be known."""
     head = (
         f"{'pool':34s} {'tier':14s} {'requests/s':>11s} {'10 % - 90 %':>17s} {'tokens/s':>9s} {'knee':>9s} {'seen':>8s}"

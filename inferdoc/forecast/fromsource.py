@@ -34,7 +34,7 @@ SHORT_GAP_BINS = 3
 SMALL_SHARE = 0.1
 
 
-class Readable(Protocol):
+class HistorySource(Protocol):
     """What is needed of a source."""
 
     def read(
@@ -71,7 +71,7 @@ class Gathered:
 
 
 def gather(
-    source: Readable,
+    source: HistorySource,
     signals: Sequence[str],
     tiers: Tiers,
     assignments: Sequence[Assignment] = (),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inferdoc.forecast.fromsource import Readable
+from inferdoc.forecast.fromsource import HistorySource
 from inferdoc.forecast.series import DAY
 from inferdoc.source.reads import Matcher
 
@@ -24,7 +24,7 @@ class Starts:
     count: int
 
 
-def cold_starts(source: Readable, end: int, days: int = 7, match: tuple[Matcher, ...] = ()) -> Starts:
+def cold_starts(source: HistorySource, end: int, days: int = 7, match: tuple[Matcher, ...] = ()) -> Starts:
     """Reads `process_start_time` of the last `days` days before `end` (Unix seconds). An engine serves its first page
     when the model is loaded, so first page - process start is the load time; image pull and scheduling come on top and
     are not seen."""

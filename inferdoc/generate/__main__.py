@@ -12,14 +12,14 @@ from inferdoc.catalogue.load import load_catalogue
 from inferdoc.errors import InferdocError
 from inferdoc.generate.alerts import build_alerts
 from inferdoc.generate.boards import build_boards
-from inferdoc.generate.links import Links
+from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.runbook_sections import update_pages
 
 
 def generate(root: Path, *, check: bool = False) -> list[str]:
     """Bring alerts/generated, dashboards/generated, the runbook pages and the schemas of diagnostics/ up to
     date under a root; what differed."""
-    catalogue, links = load_catalogue(), Links()
+    catalogue, links = load_catalogue(), GeneratedLinks()
     changed, _ = build_alerts(catalogue, links, root / "alerts" / "generated", check=check)
     changed += build_boards(catalogue, links, root / "dashboards" / "generated", check=check)
     changed += update_pages(root / "runbooks", check, catalogue)

@@ -11,7 +11,7 @@ from inferdoc.errors import InferdocError
 from inferdoc.generate import promtool
 from inferdoc.generate.alertmanager import configuration, load_routing
 from inferdoc.generate.document import write, yaml_text
-from inferdoc.generate.links import Links
+from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pack import RECORDING, RULES, TESTS, build_pack
 
 ALERTMANAGER = Path("alertmanager.yml")
@@ -19,7 +19,7 @@ AMTOOL_SECONDS = 60
 
 
 def build_alerts(
-    catalogue: Catalogue, links: Links, folder: Path, *, check: bool = False
+    catalogue: Catalogue, links: GeneratedLinks, folder: Path, *, check: bool = False
 ) -> tuple[list[str], list[str]]:
     """Bring a folder up to date. Returns what differed (with `check` it still does), and remarks: the causes without a
     rule and why.

@@ -16,7 +16,7 @@ from inferdoc.catalogue.signal import Band, Level, Signal
 from inferdoc.diagnose.conditions.render import ENGINE_SIGN, Rendering
 from inferdoc.errors import CatalogueError
 from inferdoc.generate.cause_rules import leaves
-from inferdoc.generate.links import Links
+from inferdoc.generate.links import GeneratedLinks
 from inferdoc.source.reads import Matcher, selector
 
 Viz = Literal["timeseries", "stat"]
@@ -113,7 +113,7 @@ class Query:
 
 
 @dataclass(frozen=True)
-class Step:
+class ColourStep:
     """From this value on the colour holds; None: from below everything."""
 
     colour: str
@@ -130,7 +130,7 @@ class Panel:
     queries: tuple[Query, ...]
     unit: str
     axis: str
-    steps: tuple[Step, ...]
+    steps: tuple[ColourStep, ...]
     links: tuple[tuple[str, str], ...]
     width: int
     height: int
@@ -144,7 +144,9 @@ def load_boards(overlays: tuple[Path, ...] = ()) -> dict[str, tuple[BoardSpec, P
     return {Path(name).stem: (decode(path, BoardSpec), path) for name, path in found.items()}
 
 
-def panels(board: BoardSpec, path: Path, catalogue: Catalogue, links: Links) -> Iterator[tuple[RowSpec, list[Panel]]]:
+def panels(
+    board: BoardSpec, path: Path, catalogue: Catalogue, links: GeneratedLinks
+) -> Iterator[tuple[RowSpec, list[Panel]]]:
     """The rows with their panels. Raises CatalogueError for a signal that is unknown or that no query can show."""
     for row_number, row in enumerate(board.rows):
         made = []
@@ -159,7 +161,7 @@ def panels(board: BoardSpec, path: Path, catalogue: Catalogue, links: Links) -> 
         yield row, made
 
 
-def panel(spec: PanelSpec, catalogue: Catalogue, links: Links) -> Panel:
+def panel(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
     """One panel of the board."""
     names = spec.signals
     first = catalogue.signals[names[0]]
@@ -204,32 +206,32 @@ def query(spec: PanelSpec, name: str, catalogue: Catalogue) -> Query | None:
     return Query(text, f"{legend} {_difference(name)}" if several else legend, name)
 
 
-def steps(name: str, signal: Signal, catalogue: Catalogue) -> tuple[Step, ...]:
+def steps(name: str, signal: Signal, catalogue: Catalogue) -> tuple[ColourStep, ...]:
     """Threshold lines of the signal's band: where it is watched and where it is bad."""
     band = next(
         (b for b in catalogue.tiers.bands.values() if b.signal == name and b.roles in ((), ("decode", "both"))), None
     )
     if band is None:
-        return (Step("green", None),)
+        return (ColourStep("green", None),)
     if band.high is not None or (band.low is None and signal.harm != "down"):
         return _upwards(band)
     return _downwards(band)
 
 
-def _upwards(band: Band) -> tuple[Step, ...]:
+def _upwards(band: Band) -> tuple[ColourStep, ...]:
     beyond = [v for v in (band.warn, band.bad) if v is not None and (band.high is None or v >= band.high)]
     limits = sorted({*beyond, *([band.high] if band.high is not None else [])})
     if len(limits) == 1:
         colour = "red" if band.bad == limits[0] else "yellow"
-        return (Step("green", None), Step(colour, limits[0]))
-    return (Step("green", None), Step("yellow", limits[-2]), Step("red", limits[-1]))
+        return (ColourStep("green", None), ColourStep(colour, limits[0]))
+    return (ColourStep("green", None), ColourStep("yellow", limits[-2]), ColourStep("red", limits[-1]))
 
 
-def _downwards(band: Band) -> tuple[Step, ...]:
+def _downwards(band: Band) -> tuple[ColourStep, ...]:
     limits = sorted({v for v in (band.bad, band.warn, band.low) if v is not None})
     if len(limits) == 1:
-        return (Step("red" if band.bad == limits[0] else "yellow", None), Step("green", limits[0]))
-    return (Step("red", None), Step("yellow", limits[0]), Step("green", limits[-1]))
+        return (ColourStep("red" if band.bad == limits[0] else "yellow", None), ColourStep("green", limits[0]))
+    return (ColourStep("red", None), ColourStep("yellow", limits[0]), ColourStep("green", limits[-1]))
 
 
 def _description(names: tuple[str, ...], catalogue: Catalogue) -> str:

@@ -14,12 +14,12 @@ from inferdoc.generate import promtool
 from inferdoc.generate.board import load_boards, panels
 from inferdoc.generate.board_lint import problems, queries
 from inferdoc.generate.document import write, yaml_text
-from inferdoc.generate.links import Links
+from inferdoc.generate.links import GeneratedLinks
 
 VARIABLES = (("$__rate_interval", "5m"), ("$__interval", "1m"), ("$__range", "1h"))
 
 
-def build_boards(catalogue: Catalogue, links: Links, folder: Path, *, check: bool = False) -> list[str]:
+def build_boards(catalogue: Catalogue, links: GeneratedLinks, folder: Path, *, check: bool = False) -> list[str]:
     """Bring a folder up to date; returns what differed (with `check` it still does).
 
     Raises CatalogueError where a board file is wrong, InferdocError where the folder cannot be written.

@@ -11,7 +11,7 @@ from inferdoc.catalogue.recipe import Alert, Condition, Recipe
 from inferdoc.diagnose.conditions import promql
 from inferdoc.diagnose.conditions.registry import GROUPS
 from inferdoc.diagnose.conditions.render import LIKE, Said, clause, number
-from inferdoc.generate.links import Links
+from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.recorded import Recorded
 from inferdoc.generate.wording import spoken
 from inferdoc.source.reads import Matcher
@@ -21,7 +21,7 @@ SHOWN = {"pod": "pod", "gpu": "GPU", "model_name": "model"}
 
 
 @dataclass(frozen=True)
-class Rule:
+class AlertRule:
     """An alert rule as it stands in the file. cause: the id of its runbook page; by: labels its series keep."""
 
     name: str
@@ -50,7 +50,7 @@ def alert_name(cause: str) -> str:
     return "Inferdoc" + "".join(part.capitalize() for part in cause.split("-"))
 
 
-def cause_rule(recipe: Recipe, catalogue: Catalogue, rendering: Recorded, links: Links) -> Rule | str:
+def cause_rule(recipe: Recipe, catalogue: Catalogue, rendering: Recorded, links: GeneratedLinks) -> AlertRule | str:
     """The rule of a cause, or why it has none."""
     alert = recipe.alert
     if alert is None:
@@ -60,7 +60,7 @@ def cause_rule(recipe: Recipe, catalogue: Catalogue, rendering: Recorded, links:
     said = Said(alert.expr, ("cluster", "namespace", "pod")) if alert.expr else expression(recipe, rendering)
     if isinstance(said, str):
         return said
-    return Rule(
+    return AlertRule(
         name=alert_name(recipe.id),
         expr=said.text.strip(),
         for_=alert.for_,
@@ -140,7 +140,7 @@ def _of_pool(told: Said, recipe: Recipe, rendering: Recorded) -> Said:
 
 
 def _annotations(
-    recipe: Recipe, alert: Alert, catalogue: Catalogue, rendering: Recorded, by: tuple[str, ...], links: Links
+    recipe: Recipe, alert: Alert, catalogue: Catalogue, rendering: Recorded, by: tuple[str, ...], links: GeneratedLinks
 ) -> dict[str, str]:
     what = ", ".join(f"{word} {{{{ $labels.{label} }}}}" for label, word in SHOWN.items() if label in by)
     said = {

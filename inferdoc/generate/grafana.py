@@ -14,7 +14,7 @@ from grafanalib import core
 from grafanalib._gen import DashboardEncoder
 
 from inferdoc.generate.board import BoardSpec, Panel, RowSpec
-from inferdoc.generate.links import Links
+from inferdoc.generate.links import GeneratedLinks
 
 SCHEMA_VERSION = 39
 COLUMNS = 24
@@ -41,7 +41,7 @@ LEFT_OVER = ("cacheTimeout", "span", "minSpan", "height", "error", "editable", "
 TARGET_LEFT_OVER = ("intervalFactor", "step", "metric", "target", "query", "instant", "interval", "hide", "format")
 
 
-def dashboard(board: BoardSpec, rows: Iterable[tuple[RowSpec, list[Panel]]], links: Links) -> dict[str, Any]:
+def dashboard(board: BoardSpec, rows: Iterable[tuple[RowSpec, list[Panel]]], links: GeneratedLinks) -> dict[str, Any]:
     """A board in Grafana's classic model."""
     made = core.Dashboard(
         title=board.title,

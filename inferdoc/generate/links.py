@@ -11,7 +11,7 @@ RUNBOOK_BASE = "https://inferdoc.example/runbooks"
 
 
 @dataclass(frozen=True)
-class Links:
+class GeneratedLinks:
     """runbook_base: the pages lie under it by their id. dashboard_base: address of the fleet board, or None."""
 
     runbook_base: str = RUNBOOK_BASE
@@ -33,9 +33,11 @@ class Links:
         )
 
 
-def links_of(section: LinksSection, runbook_base: str | None = None, dashboard_base: str | None = None) -> Links:
+def links_of(
+    section: LinksSection, runbook_base: str | None = None, dashboard_base: str | None = None
+) -> GeneratedLinks:
     """Links from the configuration, with the command line over it."""
-    return Links(
+    return GeneratedLinks(
         runbook_base=runbook_base or section.runbook_base or RUNBOOK_BASE,
         dashboard_base=dashboard_base or section.dashboard_base,
     )

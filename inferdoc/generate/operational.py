@@ -14,8 +14,8 @@ from inferdoc.catalogue.document import decode
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.diagnose.conditions.render import SEEN
 from inferdoc.errors import CatalogueError
-from inferdoc.generate.cause_rules import COMPONENT, Rule
-from inferdoc.generate.links import Links
+from inferdoc.generate.cause_rules import COMPONENT, AlertRule
+from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.recorded import SEEN_EXPR, SEEN_RECORD, Records
 from inferdoc.generate.templating import expand
 
@@ -23,7 +23,7 @@ NAME = re.compile(r"\b(?:vllm:[a-z0-9_:]+|[a-z]+:inferdoc_\w+:\w+)")
 PARTS = ("_bucket", "_sum", "_count")
 
 
-class Trial(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class RuleTrial(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """series: promtool input; fires: minute -> label sets that fire then; quiet: minutes at which nothing does.
     value: what the expression returns, for annotations that say it."""
 
@@ -44,7 +44,7 @@ class Operational(msgspec.Struct, forbid_unknown_fields=True, frozen=True, renam
     page: str
     summary: str
     description: str
-    tests: tuple[Trial, ...]
+    tests: tuple[RuleTrial, ...]
     for_each_metric: bool = False
 
 
@@ -63,20 +63,20 @@ def load_operational(overlays: tuple[Path, ...] = ()) -> OperationalFile:
 
 
 def operational_rules(
-    file: OperationalFile, catalogue: Catalogue, records: Records, others: Iterable[Rule], links: Links
-) -> dict[str, list[Rule]]:
+    file: OperationalFile, catalogue: Catalogue, records: Records, others: Iterable[AlertRule], links: GeneratedLinks
+) -> dict[str, list[AlertRule]]:
     """The rules by alert name. The series `seen` is recorded where one of them names it."""
     if any(re.search(r"\bseen\b", each.expr) for each in file.alerts):
         records.now.setdefault(SEEN_RECORD, SEEN_EXPR)
     blind = needed_metrics(catalogue, records, list(others))
-    found: dict[str, list[Rule]] = {}
+    found: dict[str, list[AlertRule]] = {}
     for each in file.alerts:
         metrics: list[str | None] = [*blind] if each.for_each_metric else [None]
         found[each.alert] = [_rule(each, metric, blind, links) for metric in metrics]
     return found
 
 
-def needed_metrics(catalogue: Catalogue, records: Records, rules: list[Rule]) -> dict[str, list[str]]:
+def needed_metrics(catalogue: Catalogue, records: Records, rules: list[AlertRule]) -> dict[str, list[str]]:
     """Metrics of vLLM that rules rest on and that every engine exports without a switch: metric -> alerts blind on it.
 
     Of a histogram its `_count` stands for all its series.
@@ -98,7 +98,9 @@ def needed_metrics(catalogue: Catalogue, records: Records, rules: list[Rule]) ->
     return dict(sorted(found.items()))
 
 
-def operational_test(each: Operational, rules: list[Rule], rule_files: list[str], groups: list[str]) -> dict[str, Any]:
+def operational_test(
+    each: Operational, rules: list[AlertRule], rule_files: list[str], groups: list[str]
+) -> dict[str, Any]:
     """The test file of one alert: the cases it declares, for all metrics where it is one alert per metric."""
     name = rules[0].name
     metrics = [dict(rule.labels).get("metric", "") for rule in rules]
@@ -122,13 +124,13 @@ def _for_each(line: dict[str, str], metrics: list[str]) -> list[dict[str, str]]:
     return [{**line, "series": line["series"].replace("{metric}", metric)} for metric in metrics]
 
 
-def _expected(rule: Rule, labels: dict[str, str], value: float) -> dict[str, Any]:
+def _expected(rule: AlertRule, labels: dict[str, str], value: float) -> dict[str, Any]:
     fixed = {"severity": rule.severity, "component": COMPONENT, "cause": rule.cause, **dict(rule.labels)}
     said = {key: expand(text, labels, value) for key, text in rule.annotations.items()}
     return {"exp_labels": {**labels, **fixed}, "exp_annotations": said}
 
 
-def _rule(each: Operational, metric: str | None, blind: Mapping[str, list[str]], links: Links) -> Rule:
+def _rule(each: Operational, metric: str | None, blind: Mapping[str, list[str]], links: GeneratedLinks) -> AlertRule:
     fill = {"{metric}": metric or "", "{blind}": ", ".join(blind.get(metric or "", []))}
 
     def filled(text: str) -> str:
@@ -136,7 +138,7 @@ def _rule(each: Operational, metric: str | None, blind: Mapping[str, list[str]],
             text = text.replace(key, value)
         return text
 
-    return Rule(
+    return AlertRule(
         name=each.alert,
         expr=re.sub(r"\bseen\b", SEEN_RECORD, filled(each.expr)),
         for_=each.for_,

@@ -9,9 +9,9 @@ from typing import Any
 from inferdoc.catalogue.content import content_file
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import InferdocError
-from inferdoc.generate.cause_rules import Rule, cause_rule
+from inferdoc.generate.cause_rules import AlertRule, cause_rule
 from inferdoc.generate.document import MARK, yaml_text
-from inferdoc.generate.links import Links
+from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.operational import load_operational, operational_rules, operational_test
 from inferdoc.generate.recorded import INTERVAL, Recorded, recorded
 from inferdoc.generate.rule_tests import cause_test
@@ -44,11 +44,11 @@ class Pack:
     """files: text by path; rules: the alert rules; none: causes without a rule, and why."""
 
     files: dict[Path, str]
-    rules: list[Rule]
+    rules: list[AlertRule]
     none: dict[str, str]
 
 
-def build_pack(catalogue: Catalogue, links: Links) -> Pack:
+def build_pack(catalogue: Catalogue, links: GeneratedLinks) -> Pack:
     """The alert pack of a catalogue. Raises CatalogueError or InferdocError where a declaration cannot become rules."""
     rendering = recorded(catalogue)
     causes, none = build_rules(catalogue, links, rendering)
@@ -91,12 +91,12 @@ def build_pack(catalogue: Catalogue, links: Links) -> Pack:
 
 
 def build_rules(
-    catalogue: Catalogue, links: Links, rendering: Recorded | None = None
-) -> tuple[dict[str, Rule], dict[str, str]]:
+    catalogue: Catalogue, links: GeneratedLinks, rendering: Recorded | None = None
+) -> tuple[dict[str, AlertRule], dict[str, str]]:
     """The rules of the causes, and of those without one why."""
     told = rendering or recorded(catalogue)
     answers = {recipe.id: cause_rule(recipe, catalogue, told, links) for recipe in catalogue.recipes.values()}
-    rules = {name: rule for name, rule in answers.items() if isinstance(rule, Rule)}
+    rules = {name: rule for name, rule in answers.items() if isinstance(rule, AlertRule)}
     return rules, {name: why for name, why in answers.items() if isinstance(why, str)}
 
 

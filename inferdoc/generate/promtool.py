@@ -29,24 +29,24 @@ ALERT = re.compile(r'alertname="([^"]+)"')
 
 
 @dataclass(frozen=True)
-class Answer:
+class PromtoolCheck:
     """problems: one line each; count: how many rules or test files were looked at."""
 
     problems: list[str]
     count: int
 
 
-def check(files: Iterable[Path]) -> Answer:
+def check(files: Iterable[Path]) -> PromtoolCheck:
     """`promtool check rules`, with its lints as errors. Raises InferdocError where promtool or a file is missing."""
     wanted = list(files)
     done = _run("check", "rules", "--lint=all", "--lint-fatal", *map(str, wanted))
     counted = sum(int(number) for number in re.findall(r"SUCCESS: (\d+) rules", done.stdout))
     if done.returncode == 0:
-        return Answer([], counted)
-    return Answer(_complaints(done), counted)
+        return PromtoolCheck([], counted)
+    return PromtoolCheck(_complaints(done), counted)
 
 
-def test(tests: Iterable[Path]) -> Answer:
+def test(tests: Iterable[Path]) -> PromtoolCheck:
     """`promtool test rules`, a file at a time.
 
     A test sees of its rule files what its alerts rest on: the other alerts would cost time and change nothing. A rule
@@ -55,7 +55,7 @@ def test(tests: Iterable[Path]) -> Answer:
     wanted = sorted(tests)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = list(pool.map(_test, wanted))
-    return Answer([line for lines in found for line in lines], len(wanted))
+    return PromtoolCheck([line for lines in found for line in lines], len(wanted))
 
 
 def reduced(documents: Mapping[str, dict[str, Any]], alerts: set[str]) -> dict[str, dict[str, Any]]:

@@ -9,8 +9,8 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Condition, Recipe
 from inferdoc.diagnose.conditions.render import BY_IN_RULES
 from inferdoc.generate.cases import POOL_SIZE, Case, cases
-from inferdoc.generate.cause_rules import COMPONENT, Rule, first_leaf, leaves
-from inferdoc.generate.series import MODEL, Span, identity, lines
+from inferdoc.generate.cause_rules import COMPONENT, AlertRule, first_leaf, leaves
+from inferdoc.generate.series import MODEL, FaultSpan, identity, lines
 from inferdoc.generate.templating import expand
 from inferdoc.times import length_of
 
@@ -24,7 +24,7 @@ SPARE_MINUTES = 4
 
 
 def cause_test(
-    recipe: Recipe, rule: Rule, catalogue: Catalogue, rule_files: list[str], groups: list[str]
+    recipe: Recipe, rule: AlertRule, catalogue: Catalogue, rule_files: list[str], groups: list[str]
 ) -> dict[str, Any]:
     """The test file of one cause's rule: every case in a namespace of its own, all in one run."""
     found = cases(recipe, catalogue)
@@ -32,7 +32,7 @@ def cause_test(
     slow = any(leaf.average or leaf.slope is not None for leaf in conditions)
     waits = EVALUATED_MINUTES * ceil(length_of(rule.for_) / 60 / EVALUATED_MINUTES)
     faulty = WINDOW_MINUTES + (SLOW_MINUTES if slow else 0) + waits + SPARE_MINUTES
-    span = Span(CALM_MINUTES, faulty + 2)
+    span = FaultSpan(CALM_MINUTES, faulty + 2)
     pool = bool(recipe.pool_share) or any(leaf.differs is not None for leaf in conditions)
     series = [line for case in found for line in lines(case, pool, span)]
     at = f"{CALM_MINUTES + faulty}m"
@@ -59,14 +59,14 @@ def _steady(recipe: Recipe, firing: list[Case]) -> bool:
     return not any(case.world.raw[lever].ramp for case in firing for lever in case.world.levers(shown))
 
 
-def _alert(case: Case, recipe: Recipe, rule: Rule, catalogue: Catalogue) -> dict[str, Any]:
+def _alert(case: Case, recipe: Recipe, rule: AlertRule, catalogue: Catalogue) -> dict[str, Any]:
     labels = _labels(case, recipe, rule, catalogue)
     value = float(POOL_SIZE) if recipe.pool_share else _value(case, case.shown or first_leaf(recipe))
     said = {key: expand(text, labels, value) for key, text in rule.annotations.items()}
     return {"exp_labels": labels, "exp_annotations": said}
 
 
-def _identities(firing: list[Case], recipe: Recipe, rule: Rule, catalogue: Catalogue, at: str) -> dict[str, Any]:
+def _identities(firing: list[Case], recipe: Recipe, rule: AlertRule, catalogue: Catalogue, at: str) -> dict[str, Any]:
     query = f'count by (namespace, severity, component, cause) (ALERTS{{alertname="{rule.name}", alertstate="firing"}})'
     fixed = f'cause="{rule.cause}", component="{COMPONENT}"'
     expected = [
@@ -75,7 +75,7 @@ def _identities(firing: list[Case], recipe: Recipe, rule: Rule, catalogue: Catal
     return {"expr": query, "eval_time": at, "exp_samples": expected}
 
 
-def _labels(case: Case, recipe: Recipe, rule: Rule, catalogue: Catalogue) -> dict[str, str]:
+def _labels(case: Case, recipe: Recipe, rule: AlertRule, catalogue: Catalogue) -> dict[str, str]:
     """The labels the alert carries: those of the first observation's series that the rule keeps."""
     signal = str((case.shown or first_leaf(recipe)).signal)
     metric = next(case.world.levers(signal))[0]

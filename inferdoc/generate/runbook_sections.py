@@ -10,8 +10,8 @@ from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.catalogue.recipe import Condition, Recipe
 from inferdoc.diagnose.conditions import explain
 from inferdoc.errors import InferdocError
-from inferdoc.generate.cause_rules import Rule
-from inferdoc.generate.links import Links
+from inferdoc.generate.cause_rules import AlertRule
+from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pack import build_rules
 from inferdoc.generate.wording import spoken
 
@@ -26,7 +26,7 @@ def update_pages(folder: Path, check: bool = False, catalogue: Catalogue | None 
     A cause without a page is left out. Raises InferdocError for a page without its markers or that cannot be written.
     """
     catalogue = load_catalogue() if catalogue is None else catalogue
-    rules, none = build_rules(catalogue, Links())
+    rules, none = build_rules(catalogue, GeneratedLinks())
     changed = []
     for recipe in catalogue.recipes.values():
         page = folder / f"{recipe.id}.md"
@@ -41,12 +41,12 @@ def update_pages(folder: Path, check: bool = False, catalogue: Catalogue | None 
     return changed
 
 
-def section(recipe: Recipe, catalogue: Catalogue, rule: Rule | None, none_because: str) -> str:
+def section(recipe: Recipe, catalogue: Catalogue, rule: AlertRule | None, none_because: str) -> str:
     """What stands between the markers."""
     return "\n".join(_lines(recipe, catalogue, rule, none_because))
 
 
-def _lines(recipe: Recipe, catalogue: Catalogue, rule: Rule | None, none_because: str) -> Iterator[str]:
+def _lines(recipe: Recipe, catalogue: Catalogue, rule: AlertRule | None, none_because: str) -> Iterator[str]:
     where = f"one {recipe.scope}" if recipe.pool_share is None else f"at least {100 * recipe.pool_share:g} % of a pool"
     yield from _listed(f"All of these, on {where}:", recipe.symptoms, catalogue)
     yield ""
@@ -90,7 +90,7 @@ def _wrapped(text: str, bullet: str = "") -> list[str]:
 
 
 def _with_section(
-    text: str, page: Path, recipe: Recipe, catalogue: Catalogue, rule: Rule | None, none_because: str
+    text: str, page: Path, recipe: Recipe, catalogue: Catalogue, rule: AlertRule | None, none_because: str
 ) -> str:
     begin = BEGIN.format(id=recipe.id)
     head, found, rest = text.partition(begin)

@@ -16,7 +16,7 @@ CLUSTER, MODEL = "c1", "model-a"
 
 
 @dataclass(frozen=True)
-class Span:
+class FaultSpan:
     """calm: minutes before the fault; faulty: minutes of it."""
 
     calm: int
@@ -47,7 +47,7 @@ def above_pods(metric: str) -> bool:
     return metric.startswith(("llm_d_epp_", "wva_", "keda_", "kube_horizontalpodautoscaler_", "kube_deployment_"))
 
 
-def lines(case: Case, pool: bool, span: Span) -> Iterator[dict[str, str]]:
+def lines(case: Case, pool: bool, span: FaultSpan) -> Iterator[dict[str, str]]:
     """Every input series of a case. pool: with two more pods, like it but for the fault."""
     raws = case.world.raw
     down = any(name == "up" and raw.fault == 0 for (name, _), raw in raws.items())
@@ -64,7 +64,7 @@ def lines(case: Case, pool: bool, span: Span) -> Iterator[dict[str, str]]:
 
 @dataclass(frozen=True)
 class _Shape:
-    span: Span
+    span: FaultSpan
     sick: bool
     ends: bool
     young: bool

@@ -13,8 +13,8 @@ from inferdoc.catalogue.content import content_file
 from inferdoc.catalogue.document import decode, locate
 from inferdoc.diagnose.conditions.render import number
 from inferdoc.errors import CatalogueError
-from inferdoc.generate.cause_rules import Rule
-from inferdoc.generate.links import Links
+from inferdoc.generate.cause_rules import AlertRule
+from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.recorded import INTERVAL
 from inferdoc.source.plan import matchers
 from inferdoc.source.reads import selector
@@ -131,16 +131,16 @@ def slo_records(file: SloFile) -> dict[str, str]:
     return records
 
 
-def slo_rules(file: SloFile, links: Links) -> list[Rule]:
+def slo_rules(file: SloFile, links: GeneratedLinks) -> list[AlertRule]:
     """Fast and slow burn of every objective, and whether there are enough events to judge it."""
     return [rule for slo in file.slos for rule in (*_burn_rules(slo, file, links), _too_few(slo, file, links))]
 
 
-def _burn_rules(slo: Slo, file: SloFile, links: Links) -> Iterator[Rule]:
+def _burn_rules(slo: Slo, file: SloFile, links: GeneratedLinks) -> Iterator[AlertRule]:
     for speed, burns, for_, severity in SPEEDS:
         pairs = [_pair(slo, burn, file) for burn in burns]
         ratio, allowed = "{{ $value | humanizePercentage }}", f"{100 * (1 - slo.objective):.4g} %"
-        yield Rule(
+        yield AlertRule(
             name=f"InferdocSlo{_camel(slo.id)}Burn{speed}",
             expr="\nor\n".join(f"(\n{pair}\n)" for pair in pairs),
             for_=for_,
@@ -171,8 +171,8 @@ def _pair(slo: Slo, burn: Burn, file: SloFile) -> str:
     )
 
 
-def _too_few(slo: Slo, file: SloFile, links: Links) -> Rule:
-    return Rule(
+def _too_few(slo: Slo, file: SloFile, links: GeneratedLinks) -> AlertRule:
+    return AlertRule(
         name=f"InferdocSlo{_camel(slo.id)}TrafficTooLow",
         expr=f"{_count(slo, JUDGED)} < {file.min_events}",
         for_="1h",
@@ -189,7 +189,7 @@ def _too_few(slo: Slo, file: SloFile, links: Links) -> Rule:
     )
 
 
-def _said(links: Links, summary: str, description: str) -> dict[str, str]:
+def _said(links: GeneratedLinks, summary: str, description: str) -> dict[str, str]:
     said = {"summary": summary, "description": description, "runbook_url": links.runbook(PAGE)}
     board = links.dashboard(BY)
     return said if board is None else {**said, "dashboard_url": board}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from inferdoc.diagnose.conditions.render import number
-from inferdoc.generate.cause_rules import Rule
+from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.slo import FAST, SLOW, Slo, SloFile
 from inferdoc.source.plan import matchers
 
@@ -21,7 +21,7 @@ NEAR = 0.04
 
 
 @dataclass(frozen=True)
-class Course:
+class BurnCourse:
     """Share of bad events before and after GOOD_MINUTES, and which speeds fire at the end."""
 
     name: str
@@ -31,23 +31,25 @@ class Course:
     per_second: float = PER_SECOND
 
 
-def courses(slo: Slo, file: SloFile) -> Iterator[Course]:
+def courses(slo: Slo, file: SloFile) -> Iterator[BurnCourse]:
     """The two fast pairs each on its own, the slow one, each just short, and too little traffic."""
     budget = 1 - slo.objective
     quick, steady = (burn.factor(file.period) * budget for burn in FAST)
     slow = min(burn.factor(file.period) for burn in SLOW) * budget
     above, below = 1 + NEAR, 1 - NEAR
-    yield Course("burst", 0.0, min(1.0, quick * above), ("Fast", "Slow"))
-    yield Course("short-of-a-burst", 0.0, quick * below, ("Slow",))
-    yield Course("steady", steady * above, steady * above, ("Fast", "Slow"))
-    yield Course("short-of-steady", steady * below, steady * below, ("Slow",))
-    yield Course("slow", slow * above, slow * above, ("Slow",))
-    yield Course("within-budget", slow * below, slow * below, ())
-    yield Course("over", min(1.0, quick * above), 0.0, ("Slow",) if FAST[0].long == "1h" else ())
-    yield Course("too-few", quick * above, min(1.0, quick * above), ("TrafficTooLow",), FEW_PER_SECOND)
+    yield BurnCourse("burst", 0.0, min(1.0, quick * above), ("Fast", "Slow"))
+    yield BurnCourse("short-of-a-burst", 0.0, quick * below, ("Slow",))
+    yield BurnCourse("steady", steady * above, steady * above, ("Fast", "Slow"))
+    yield BurnCourse("short-of-steady", steady * below, steady * below, ("Slow",))
+    yield BurnCourse("slow", slow * above, slow * above, ("Slow",))
+    yield BurnCourse("within-budget", slow * below, slow * below, ())
+    yield BurnCourse("over", min(1.0, quick * above), 0.0, ("Slow",) if FAST[0].long == "1h" else ())
+    yield BurnCourse("too-few", quick * above, min(1.0, quick * above), ("TrafficTooLow",), FEW_PER_SECOND)
 
 
-def slo_test(slo: Slo, file: SloFile, rules: list[Rule], rule_files: list[str], groups: list[str]) -> dict[str, Any]:
+def slo_test(
+    slo: Slo, file: SloFile, rules: list[AlertRule], rule_files: list[str], groups: list[str]
+) -> dict[str, Any]:
     """The test file of one objective: its rules over every course."""
     made = list(courses(slo, file))
     checks = []
@@ -74,7 +76,7 @@ def slo_test(slo: Slo, file: SloFile, rules: list[Rule], rule_files: list[str], 
     }
 
 
-def _series(slo: Slo, course: Course) -> Iterator[dict[str, str]]:
+def _series(slo: Slo, course: BurnCourse) -> Iterator[dict[str, str]]:
     base = f'cluster="c1", namespace="{course.name}", job="vllm", pod="p0", model_name="model-a", engine="0"'
     bad = tuple(course.per_second * share for share in (course.before, course.after))
     good = tuple(course.per_second - each for each in bad)

@@ -9,7 +9,7 @@ from typing import Any
 
 from inferdoc.errors import SourceError
 from inferdoc.prewarm.emit.aim import Aim, aim_of, look
-from inferdoc.prewarm.emit.base import Options, chosen, fresh
+from inferdoc.prewarm.emit.base import EmitOptions, chosen, fresh
 from inferdoc.prewarm.emit.cronjob import patch_command
 from inferdoc.prewarm.emit.patches import refuse_hpa
 from inferdoc.prewarm.plan import PlanRow
@@ -35,7 +35,7 @@ class Applied:
     command: list[str]
 
 
-def apply(plan: PlanRow, kind: str, options: Options, really: bool, look_first: bool) -> Applied:
+def apply(plan: PlanRow, kind: str, options: EmitOptions, really: bool, look_first: bool) -> Applied:
     """The floor of `options.now` on the object. Refuses stale plans, and objects that would undo or ignore the patch.
     With `really` the object is read, and patched where it differs; else nothing is sent."""
     fresh(plan, options.now)
@@ -57,7 +57,7 @@ def apply(plan: PlanRow, kind: str, options: Options, really: bool, look_first: 
     return Applied(before, wanted, True, command)
 
 
-def _get(aim: Aim, options: Options) -> dict[str, Any]:
+def _get(aim: Aim, options: EmitOptions) -> dict[str, Any]:
     words = [
         "kubectl",
         "get",

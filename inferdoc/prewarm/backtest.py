@@ -19,7 +19,7 @@ from inferdoc.forecast.series import DAY, LoadSeries
 from inferdoc.prewarm.build import Capacity, Wish, build_pool, load_per_second
 from inferdoc.prewarm.plan import pool_plan
 from inferdoc.prewarm.policy import POLICIES, Limits, Policy, replicas_for
-from inferdoc.prewarm.replay import TARGET, Outcome, Site, highest_ahead, judge, oracle, per_minute, reactive
+from inferdoc.prewarm.replay import TARGET, ReplayOutcome, Site, highest_ahead, judge, oracle, per_minute, reactive
 from inferdoc.prewarm.week import minute_of_week
 
 REPLAY_DAYS = 4.0
@@ -59,7 +59,7 @@ class Report:
     days: float
     abstained: float
     reason: str
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    outcomes: dict[str, ReplayOutcome] = field(default_factory=dict)
 
     def cut(self, policy: str) -> float | None:
         """Share of the reactive scaler's overload that the policy avoids; None when there was none."""

@@ -15,7 +15,7 @@ from inferdoc.forecast.series import DAY, LoadSeries
 from inferdoc.prewarm.plan import SCHEMA, ForecastRow, PlanRow, PolicyRow, PoolRow, stamped, window_row
 from inferdoc.prewarm.policy import CAP_DAYS, CAP_FACTOR, CAP_QUANTILE, Limits, Policy, lead_seconds, replicas_for
 from inferdoc.prewarm.shape import ahead_of, merged_days, ramped, steps, within_budget
-from inferdoc.prewarm.week import MINUTES, Window, clear_of_jumps, clock, floor_of, grouped, segments
+from inferdoc.prewarm.week import MINUTES, WeekWindow, clear_of_jumps, clock, floor_of, grouped, segments
 
 PROOF_DAYS = 400
 VALID_DAYS = 8
@@ -140,7 +140,7 @@ class _Reasons:
         self.minutes = (local_seconds(result.times, zone_of(result.zone)) // 60 + 3 * 1440) % MINUTES
         self.load, self.need, self.lead, self.wish = load, need, lead, wish
 
-    def of(self, window: Window) -> str:
+    def of(self, window: WeekWindow) -> str:
         reach = window.length + -(-self.lead // 60)
         covered = np.zeros(len(self.minutes), dtype=bool)
         for day in window.days:

@@ -14,10 +14,10 @@ from inferdoc.errors import InferdocError
 from inferdoc.forecast.calendar import zone_of
 from inferdoc.prewarm import oracle
 from inferdoc.prewarm.emit.aim import AIMS
-from inferdoc.prewarm.emit.base import Options
+from inferdoc.prewarm.emit.base import EmitOptions
 from inferdoc.prewarm.emit.metric import FLOOR
 from inferdoc.prewarm.emit.registry import emit
-from inferdoc.prewarm.oracle import Span
+from inferdoc.prewarm.oracle import MinuteSpan
 from inferdoc.prewarm.plan import PlanRow, PoolRow, pool_plan, stamped, window_row
 from inferdoc.prewarm.schemas import faults
 from inferdoc.prewarm.week import clear_of_jumps, grouped, segments
@@ -44,7 +44,7 @@ MOMENTARY = ("hpa", "keda-prometheus", "textfile", "json")
 
 
 @dataclass(frozen=True)
-class Verdict:
+class TargetCheck:
     """Of one target in one zone. minutes: compared; wrong: how many differ; first: the first that does, for people."""
 
     target: str
@@ -58,7 +58,7 @@ class Verdict:
         return self.wrong == 0 and not self.first
 
 
-def check(plan: PlanRow, pool: str | None, target: str, zones: tuple[str, ...] = ZONES) -> list[Verdict]:
+def check(plan: PlanRow, pool: str | None, target: str, zones: tuple[str, ...] = ZONES) -> list[TargetCheck]:
     """One verdict per zone for one pool: the plan is moved to each zone, emitted, read back and compared."""
     row = _row(plan, pool)
     zones = tuple(dict.fromkeys((row.zone, *zones)))
@@ -83,14 +83,14 @@ def in_zone(plan: PlanRow, row: PoolRow, zone: str) -> PlanRow:
     return stamped(msgspec.structs.replace(plan, pools=[moved]))
 
 
-def _verdict(plan: PlanRow, target: str, zone: str) -> Verdict:
-    options = Options(now=plan.generated_at.timestamp(), server="http://prometheus:9090", host_zone="UTC")
+def _verdict(plan: PlanRow, target: str, zone: str) -> TargetCheck:
+    options = EmitOptions(now=plan.generated_at.timestamp(), server="http://prometheus:9090", host_zone="UTC")
     if target in MOMENTARY:
         return _momentary(plan, target, zone, options)
     text = emit(plan, target, options)
     wrong = shape_faults(text, target)
     if wrong:
-        return Verdict(target, zone, 0, len(wrong), wrong[0])
+        return TargetCheck(target, zone, 0, len(wrong), wrong[0])
     return compare(plan, text, target, zone)
 
 
@@ -111,16 +111,16 @@ def objects(text: str) -> list[dict[str, Any]]:
     return found
 
 
-def compare(plan: PlanRow, text: str, target: str, zone: str) -> Verdict:
+def compare(plan: PlanRow, text: str, target: str, zone: str) -> TargetCheck:
     """Reads `text` by the rules of what runs it and compares with the plan's windows, minute by minute."""
     begin = int(plan.generated_at.timestamp()) // 60
-    span = Span(begin - LEAD_DAYS * 1440, (DAYS + LEAD_DAYS + TAIL_DAYS) * 1440)
+    span = MinuteSpan(begin - LEAD_DAYS * 1440, (DAYS + LEAD_DAYS + TAIL_DAYS) * 1440)
     pool = msgspec.to_builtins(plan.pools[0])
     wanted = oracle.intent(span, pool)
     try:
         given = _given(span, plan, text, target)
     except (ValueError, KeyError, StopIteration, TypeError) as fault:
-        return Verdict(target, zone, 0, 1, f"cannot be read back: {fault}")
+        return TargetCheck(target, zone, 0, 1, f"cannot be read back: {fault}")
     inside = slice(LEAD_DAYS * 1440, (LEAD_DAYS + DAYS) * 1440)
     differs = np.flatnonzero(wanted[inside] != given[inside])
     first = ""
@@ -128,10 +128,10 @@ def compare(plan: PlanRow, text: str, target: str, zone: str) -> Verdict:
         at = int(differs[0]) + LEAD_DAYS * 1440
         there = datetime.fromtimestamp((span.begin + at) * 60, UTC).astimezone(zone_of(zone))
         first = f"{there:%a %Y-%m-%d %H:%M} {zone}: plan {wanted[at]}, {target} {given[at]}"
-    return Verdict(target, zone, DAYS * 1440, len(differs), first)
+    return TargetCheck(target, zone, DAYS * 1440, len(differs), first)
 
 
-def _given(span: Span, plan: PlanRow, text: str, target: str) -> np.ndarray:
+def _given(span: MinuteSpan, plan: PlanRow, text: str, target: str) -> np.ndarray:
     if target == "keda-cron":
         return oracle.keda_floor(span, objects(text)[0]["spec"])
     if target in PATCHED:
@@ -144,18 +144,18 @@ def _given(span: Span, plan: PlanRow, text: str, target: str) -> np.ndarray:
     raise InferdocError(f"target `{target}` cannot be checked")
 
 
-def _level(span: Span, plan: PlanRow) -> np.ndarray:
+def _level(span: MinuteSpan, plan: PlanRow) -> np.ndarray:
     """int64[count]: what `prewarm apply` would set at each minute, by the code that it runs."""
     pool = pool_plan(plan.pools[0])
     clock, weekday = span.wall(pool.row.zone)
     return np.asarray(pool.floor[(weekday - 1) % 7 * 1440 + clock])
 
 
-def _momentary(plan: PlanRow, target: str, zone: str, options: Options) -> Verdict:
+def _momentary(plan: PlanRow, target: str, zone: str, options: EmitOptions) -> TargetCheck:
     """Targets that state the floor of one moment: emitted at every change of the plan's validity and the minute
     before."""
     begin = -(-int(plan.generated_at.timestamp()) // 60)
-    span = Span(begin, int((plan.valid_until - plan.generated_at).total_seconds() // 60) - 1)
+    span = MinuteSpan(begin, int((plan.valid_until - plan.generated_at).total_seconds() // 60) - 1)
     wanted = oracle.intent(span, msgspec.to_builtins(plan.pools[0]))
     changes = np.flatnonzero(np.diff(wanted)) + 1
     moments = np.unique(np.concatenate([[0], changes, changes - 1]))
@@ -163,11 +163,11 @@ def _momentary(plan: PlanRow, target: str, zone: str, options: Options) -> Verdi
         text = emit(plan, target, replace(options, now=float((span.begin + at) * 60)))
         wrong = shape_faults(text, target)
         if wrong:
-            return Verdict(target, zone, 0, len(wrong), wrong[0])
+            return TargetCheck(target, zone, 0, len(wrong), wrong[0])
         given = _stated(text, target)
         if given is not None and given != wanted[at]:
-            return Verdict(target, zone, len(moments), 1, f"minute {at}: plan {wanted[at]}, {target} {given}")
-    return Verdict(target, zone, len(moments), 0)
+            return TargetCheck(target, zone, len(moments), 1, f"minute {at}: plan {wanted[at]}, {target} {given}")
+    return TargetCheck(target, zone, len(moments), 0)
 
 
 def _stated(text: str, target: str) -> int | None:

@@ -97,12 +97,12 @@ def existing_object(path: str | None) -> dict[str, Any] | None:
 
 
 def emit_plan(*, path: str, goal: str, now: str | None, existing: str | None, target: str | None, **asked: Any) -> int:
-    from inferdoc.prewarm.emit.base import Options
+    from inferdoc.prewarm.emit.base import EmitOptions
     from inferdoc.prewarm.emit.registry import emit
 
     given = {key: value for key, value in asked.items() if value is not None}
     moment = time.time() if now is None else moment_of(now, "--now")
-    options = Options(now=moment, existing=existing_object(existing), **given)
+    options = EmitOptions(now=moment, existing=existing_object(existing), **given)
     write(emit(read_plan(path), goal, options).encode(), target)
     return ExitCode.OK
 
@@ -154,10 +154,10 @@ def check_plan(*, path: str, goals: tuple[str, ...], pool: str | None, manifest:
     import json
     from dataclasses import asdict
 
-    from inferdoc.prewarm.check import MOMENTARY, PATCHED, Verdict, check, compare, in_zone, shape_faults
+    from inferdoc.prewarm.check import MOMENTARY, PATCHED, TargetCheck, check, compare, in_zone, shape_faults
 
     made = read_plan(path)
-    verdicts: list[Verdict] = []
+    verdicts: list[TargetCheck] = []
     rows = [row for row in made.pools if pool in (None, row.name) and not row.forecast.abstained]
     if not rows:
         raise InferdocError("the plan has no pool with a schedule to check")
@@ -168,7 +168,7 @@ def check_plan(*, path: str, goals: tuple[str, ...], pool: str | None, manifest:
             text = existing_text(manifest)
             wrong = shape_faults(text, goals[0])
             own = in_zone(made, row, row.zone)
-            found = Verdict(goals[0], row.zone, 0, len(wrong), wrong[0]) if wrong else None
+            found = TargetCheck(goals[0], row.zone, 0, len(wrong), wrong[0]) if wrong else None
             verdicts.append(found or compare(own, text, goals[0], row.zone))
             continue
         for goal in goals or ("keda-cron", *PATCHED, "crontab", "systemd", *MOMENTARY):
@@ -195,11 +195,11 @@ def apply_plan(
 ) -> int:
     """Sets the floor of now, or says what would be set."""
     from inferdoc.prewarm.apply import apply, lines
-    from inferdoc.prewarm.emit.base import Options
+    from inferdoc.prewarm.emit.base import EmitOptions
     from inferdoc.prewarm.emit.registry import emit
 
     moment = time.time() if now is None else moment_of(now, "--now")
-    options = Options(now=moment, **{key: value for key, value in asked.items() if value is not None})
+    options = EmitOptions(now=moment, **{key: value for key, value in asked.items() if value is not None})
     made = read_plan(path)
     if goal == "textfile":
         write(emit(made, "textfile", options).encode(), target)

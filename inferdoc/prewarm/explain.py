@@ -10,7 +10,7 @@ from inferdoc.prewarm.week import MINUTES_PER_DAY
 
 
 @dataclass(frozen=True)
-class Event:
+class FloorEvent:
     """A change of the floor. at: UTC."""
 
     at: datetime
@@ -20,7 +20,7 @@ class Event:
     reason: str
 
 
-def events(plan: PoolPlan, begin: datetime, days: float) -> list[Event]:
+def events(plan: PoolPlan, begin: datetime, days: float) -> list[FloorEvent]:
     """The changes of the floor from `begin` on, in order."""
     found = []
     here = begin.astimezone(UTC).replace(second=0, microsecond=0)
@@ -29,7 +29,7 @@ def events(plan: PoolPlan, begin: datetime, days: float) -> list[Event]:
         here += timedelta(minutes=1)
         now = plan.at(here.timestamp())
         if now != level:
-            found.append(Event(here, plan.row.name, level, now, _why(plan, here, now)))
+            found.append(FloorEvent(here, plan.row.name, level, now, _why(plan, here, now)))
             level = now
     return found
 

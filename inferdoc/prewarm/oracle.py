@@ -39,7 +39,7 @@ def _wall(begin: int, count: int, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 @dataclass(frozen=True)
-class Span:
+class MinuteSpan:
     """A stretch of UTC minutes. begin: minutes since the epoch; count: how many."""
 
     begin: int
@@ -53,7 +53,7 @@ class Span:
         return np.arange(self.begin, self.begin + self.count)
 
 
-def intent(span: Span, pool: dict[str, Any]) -> np.ndarray:
+def intent(span: MinuteSpan, pool: dict[str, Any]) -> np.ndarray:
     """int64[count]: the floor the plan's JSON asks for: the highest window whose wall-clock stretch holds the
     minute."""
     clock, weekday = span.wall(pool["zone"])
@@ -68,7 +68,7 @@ def intent(span: Span, pool: dict[str, Any]) -> np.ndarray:
     return np.asarray(week[minute])
 
 
-def cron_matches(span: Span, expression: str, zone: str, sunday_is_7: bool = False) -> np.ndarray:
+def cron_matches(span: MinuteSpan, expression: str, zone: str, sunday_is_7: bool = False) -> np.ndarray:
     """bool[count]: minutes at which a five-field cron expression fires on the zone's wall clock. Only `*` is supported
     for day of the month and month (no emitter writes others). sunday_is_7: whether 7 is accepted (cron yes, KEDA
     no)."""
@@ -102,7 +102,7 @@ def _numbers(field: str, low: int, high: int) -> set[int]:
     return found
 
 
-def keda_floor(span: Span, spec: dict[str, Any]) -> np.ndarray:
+def keda_floor(span: MinuteSpan, spec: dict[str, Any]) -> np.ndarray:
     """int64[count]: minReplicaCount, or the highest desiredReplicas of the active cron triggers. A trigger has no
     memory: it is active exactly when its next end comes no later than its next start."""
     floor = np.full(span.count, spec.get("minReplicaCount", 0), dtype=np.int64)
@@ -122,7 +122,7 @@ def _next(fires: np.ndarray) -> np.ndarray:
     return np.append(later[1:], NEVER)
 
 
-def last_event(span: Span, events: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+def last_event(span: MinuteSpan, events: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     """int64[count]: the level of the newest event; -1 before the first. events: (bool[count] fires, int64[count] level
     it sets when it fires then). Two events of one minute that disagree give -2 from then on."""
     level = np.full(span.count, -1, dtype=np.int64)
@@ -135,7 +135,7 @@ def last_event(span: Span, events: list[tuple[np.ndarray, np.ndarray]]) -> np.nd
     return np.where(at >= 0, level[np.maximum(at, 0)], -1)
 
 
-def cronjob_floor(span: Span, objects: list[dict[str, Any]], field: tuple[str, ...]) -> np.ndarray:
+def cronjob_floor(span: MinuteSpan, objects: list[dict[str, Any]], field: tuple[str, ...]) -> np.ndarray:
     """int64[count]: what the CronJobs' patches have set `field` to."""
     events = []
     for job in objects:
@@ -150,10 +150,10 @@ def cronjob_floor(span: Span, objects: list[dict[str, Any]], field: tuple[str, .
     return last_event(span, events)
 
 
-Level = Callable[[Span], np.ndarray]
+Level = Callable[[MinuteSpan], np.ndarray]
 
 
-def crontab_floor(span: Span, text: str, host_zone: str, level: np.ndarray) -> np.ndarray:
+def crontab_floor(span: MinuteSpan, text: str, host_zone: str, level: np.ndarray) -> np.ndarray:
     """int64[count]: the floor after each run of the level-based command. level: int64[count], what a run sets when it
     runs then. Debian's cron runs a fixed-time job once in a repeated hour and soon after a skipped one."""
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
@@ -163,7 +163,7 @@ def crontab_floor(span: Span, text: str, host_zone: str, level: np.ndarray) -> n
     return last_event(span, [(_debian(span, fires, host_zone), level)])
 
 
-def _debian(span: Span, fires: np.ndarray, zone: str) -> np.ndarray:
+def _debian(span: MinuteSpan, fires: np.ndarray, zone: str) -> np.ndarray:
     clock, weekday = span.wall(zone)
     line = weekday * 1440 + clock
     step = np.diff(line, prepend=line[:1] - 1) % 10080
@@ -174,7 +174,7 @@ def _debian(span: Span, fires: np.ndarray, zone: str) -> np.ndarray:
     return fires
 
 
-def systemd_floor(span: Span, text: str, level: np.ndarray) -> np.ndarray:
+def systemd_floor(span: MinuteSpan, text: str, level: np.ndarray) -> np.ndarray:
     """int64[count]: the floor after each elapse of the timer's OnCalendar lines."""
     fires = np.zeros(span.count, dtype=bool)
     for line in text.splitlines():
@@ -183,7 +183,7 @@ def systemd_floor(span: Span, text: str, level: np.ndarray) -> np.ndarray:
     return last_event(span, [(fires, level)])
 
 
-def _calendar(span: Span, text: str) -> np.ndarray:
+def _calendar(span: MinuteSpan, text: str) -> np.ndarray:
     match = re.fullmatch(r"(?:([A-Za-z,]+) )?\*-\*-\* (\d\d):(\d\d):00 (\S+)", text)
     if match is None:
         raise ValueError(f"OnCalendar `{text}` is not of the form that is emitted")

@@ -17,7 +17,7 @@ import numpy as np
 
 from inferdoc.errors import InferdocError, SourceError
 from inferdoc.forecast.calendar import zone_of
-from inferdoc.prewarm.week import DAYS, MINUTES_PER_DAY, Window, floor_of, minute_of_week
+from inferdoc.prewarm.week import DAYS, MINUTES_PER_DAY, WeekWindow, floor_of, minute_of_week
 
 SCHEMA = "inferdoc.prewarm/v1"
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -101,7 +101,7 @@ class PoolPlan:
 
     row: PoolRow
     zone: ZoneInfo
-    windows: list[Window]
+    windows: list[WeekWindow]
     floor: np.ndarray = field(repr=False)
 
     @property
@@ -170,12 +170,12 @@ def pool_plan(row: PoolRow, where: str = "plan") -> PoolPlan:
     return PoolPlan(row, zone_of(row.zone), windows, floor_of(windows, row.base))
 
 
-def _window(row: WindowRow, where: str) -> Window:
+def _window(row: WindowRow, where: str) -> WeekWindow:
     start, end = _minute(row.start, where), _minute(row.end, where)
     unknown = [day for day in row.days if day not in DAYS]
     if unknown or not row.days:
         raise InferdocError(f"{where}: days {row.days} are not of {', '.join(DAYS)}")
-    window = Window(tuple(sorted(DAYS.index(day) for day in row.days)), start, row.minutes, row.replicas)
+    window = WeekWindow(tuple(sorted(DAYS.index(day) for day in row.days)), start, row.minutes, row.replicas)
     if row.minutes < 1 or window.end != end:
         raise InferdocError(f"{where}: window {row.start}-{row.end} does not last {row.minutes} minutes")
     return window
@@ -188,7 +188,7 @@ def _minute(text: str, where: str) -> int:
     return int(match[1]) * 60 + int(match[2])
 
 
-def window_row(window: Window, reason: str) -> WindowRow:
+def window_row(window: WeekWindow, reason: str) -> WindowRow:
     """A window as written in the plan."""
     return WindowRow(
         days=[DAYS[day] for day in window.days],

@@ -16,7 +16,7 @@ HOLD_MINUTES = 5
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReplayOutcome:
     """overload: share of requests above what ready replicas can serve; minutes: with any overload; hours: replica-hours
     paid; top: most replicas at once; requests: all of them."""
 
@@ -88,7 +88,7 @@ def highest_ahead(values: np.ndarray, minutes: int) -> np.ndarray:
     return np.asarray(np.lib.stride_tricks.sliding_window_view(padded, minutes + 1).max(axis=1))
 
 
-def judge(load: np.ndarray, paid: np.ndarray, site: Site, skip: int = 0) -> Outcome:
+def judge(load: np.ndarray, paid: np.ndarray, site: Site, skip: int = 0) -> ReplayOutcome:
     """The outcome of paying `paid`, without the first `skip` minutes. A replica serves once it was paid for a whole
     cold start; the youngest leave first."""
     padded = np.concatenate([np.repeat(paid[:1], site.cold), paid])
@@ -98,7 +98,7 @@ def judge(load: np.ndarray, paid: np.ndarray, site: Site, skip: int = 0) -> Outc
     over = np.maximum(load[known] - ready[known] * site.capacity, 0.0)
     total = float(load[known].sum())
     excess = float(over.sum())
-    return Outcome(
+    return ReplayOutcome(
         overload=excess / total if total > 0 else 0.0,
         minutes=int((over > 1e-9).sum()),
         hours=float(paid.sum()) / 60,

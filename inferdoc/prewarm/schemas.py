@@ -23,7 +23,7 @@ class Strict(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """Base of all shapes."""
 
 
-class Metadata(Strict):
+class ObjectMeta(Strict):
     name: Name
     namespace: str = "default"
     labels: dict[str, str] = {}
@@ -60,7 +60,7 @@ class Trigger(Strict):
     authenticationRef: Auth | None = None  # noqa: N815
 
 
-class Policy(Strict):
+class ScalingPolicy(Strict):
     type: Literal["Pods", "Percent"]
     value: Positive
     periodSeconds: Annotated[int, Meta(ge=1, le=1800)]  # noqa: N815
@@ -69,7 +69,7 @@ class Policy(Strict):
 class Rules(Strict):
     stabilizationWindowSeconds: Annotated[int, Meta(ge=0, le=3600)] | None = None  # noqa: N815
     selectPolicy: Literal["Max", "Min", "Disabled"] | None = None  # noqa: N815
-    policies: list[Policy] = []
+    policies: list[ScalingPolicy] = []
     tolerance: str | None = None
 
 
@@ -120,7 +120,7 @@ class ScaledObjectSpec(Strict):
 class ScaledObject(Strict):
     apiVersion: Literal["keda.sh/v1alpha1"]  # noqa: N815
     kind: Literal["ScaledObject"]
-    metadata: Metadata
+    metadata: ObjectMeta
     spec: ScaledObjectSpec
 
 
@@ -177,24 +177,24 @@ class CronJob(Strict):
 class ServiceAccount(Strict):
     apiVersion: Literal["v1"]  # noqa: N815
     kind: Literal["ServiceAccount"]
-    metadata: Metadata
+    metadata: ObjectMeta
 
 
 class ConfigMap(Strict):
     apiVersion: Literal["v1"]  # noqa: N815
     kind: Literal["ConfigMap"]
-    metadata: Metadata
+    metadata: ObjectMeta
     data: dict[str, str]
 
 
 class Claim(Strict):
     apiVersion: Literal["v1"]  # noqa: N815
     kind: Literal["PersistentVolumeClaim"]
-    metadata: Metadata
+    metadata: ObjectMeta
     spec: dict[Literal["accessModes", "resources", "storageClassName"], Any]
 
 
-class Rule(Strict):
+class PolicyRule(Strict):
     apiGroups: list[str]  # noqa: N815
     resources: list[str]
     verbs: list[Literal["get", "patch"]]
@@ -204,14 +204,14 @@ class Rule(Strict):
 class Role(Strict):
     apiVersion: Literal["rbac.authorization.k8s.io/v1"]  # noqa: N815
     kind: Literal["Role"]
-    metadata: Metadata
-    rules: list[Rule]
+    metadata: ObjectMeta
+    rules: list[PolicyRule]
 
 
 class RoleBinding(Strict):
     apiVersion: Literal["rbac.authorization.k8s.io/v1"]  # noqa: N815
     kind: Literal["RoleBinding"]
-    metadata: Metadata
+    metadata: ObjectMeta
     roleRef: dict[Literal["apiGroup", "kind", "name"], str]  # noqa: N815
     subjects: list[dict[Literal["kind", "name", "namespace"], str]]
 
@@ -225,7 +225,7 @@ class HpaFloor(Strict):
 
     apiVersion: Literal["autoscaling/v2"]  # noqa: N815
     kind: Literal["HorizontalPodAutoscaler"]
-    metadata: Metadata
+    metadata: ObjectMeta
     spec: HpaFloorSpec
 
 

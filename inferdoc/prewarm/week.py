@@ -26,7 +26,7 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Window:
+class WeekWindow:
     """The same stretch on several days. days: 0 = Monday of the start; start: minute of the day; length: minutes."""
 
     days: tuple[int, ...]
@@ -57,7 +57,7 @@ def segments(floor: np.ndarray, base: int) -> list[Segment]:
     return sorted(found)
 
 
-def grouped(parts: Iterable[Segment]) -> list[Window]:
+def grouped(parts: Iterable[Segment]) -> list[WeekWindow]:
     """Stretches with the same clock times and floor on several days as one window. Days whose stretches touch or
     overlap each other (longer than a day) stay apart, so that starts and ends always alternate."""
     groups: dict[tuple[int, int, int], list[int]] = {}
@@ -69,13 +69,13 @@ def grouped(parts: Iterable[Segment]) -> list[Window]:
     windows = []
     for (start, length, replicas), days in groups.items():
         if length >= MINUTES_PER_DAY:
-            windows += [Window((day,), start, length, replicas) for day in sorted(days)]
+            windows += [WeekWindow((day,), start, length, replicas) for day in sorted(days)]
         else:
-            windows.append(Window(tuple(sorted(days)), start, length, replicas))
+            windows.append(WeekWindow(tuple(sorted(days)), start, length, replicas))
     return sorted(windows, key=lambda w: (w.days[0], w.start, w.replicas))
 
 
-def floor_of(windows: Iterable[Window], base: int) -> np.ndarray:
+def floor_of(windows: Iterable[WeekWindow], base: int) -> np.ndarray:
     """int64[10080]: the highest floor of the windows that cover each minute, `base` elsewhere."""
     floor = np.full(MINUTES, base, dtype=np.int64)
     for window in windows:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from inferdoc.audit.model import Audit
     from inferdoc.diagnose.model import Diagnosis
 
 
-def render(answer: Diagnosis, form: str, *, verbose: bool = False, colour: bool = False) -> str:
-    """The diagnosis in one of the forms text, json, markdown, html."""
+def render(
+    answer: Diagnosis, form: str, *, verbose: bool = False, colour: bool = False, standing: Audit | None = None
+) -> str:
+    """The diagnosis in one of the forms text, json, markdown, html. standing: an audit of the same window, which the
+    HTML shows as a section."""
     if form == "json":
         return answer.to_json()
     if form == "markdown":
@@ -19,7 +23,24 @@ def render(answer: Diagnosis, form: str, *, verbose: bool = False, colour: bool 
     if form == "html":
         from inferdoc.report.html import html
 
-        return html(answer)
+        return html(answer, standing)
     from inferdoc.report.text import text
 
     return text(answer, verbose=verbose, colour=colour)
+
+
+def render_audit(answer: Audit, form: str, *, verbose: bool = False, colour: bool = False) -> str:
+    """The audit in one of the forms text, json, markdown, html."""
+    if form == "json":
+        return answer.to_json()
+    if form == "markdown":
+        from inferdoc.report.audit_markdown import audit_markdown
+
+        return audit_markdown(answer)
+    if form == "html":
+        from inferdoc.report.audit_html import audit_html
+
+        return audit_html(answer)
+    from inferdoc.report.audit_text import audit_text
+
+    return audit_text(answer, verbose=verbose, colour=colour)

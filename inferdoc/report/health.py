@@ -20,9 +20,6 @@ from inferdoc.times import Moment
 NAMED = 2
 """Pods outside a band that are named in the table."""
 WIDTH = 118
-WITHOUT = {"slo": "no SLO configured", "trend": "trend", "band": ""}
-"""Said where there is no band, by how the row is judged."""
-NOBODY = "no exporter in the source supplies it"
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from html import escape
 
+from inferdoc.audit.model import Audit
 from inferdoc.diagnose.api import Judged
 from inferdoc.diagnose.model import Coverage, Diagnosis, PhaseSplit
 from inferdoc.diagnose.view import View
 from inferdoc.diagnose.words import figure
+from inferdoc.report.audit_html import audit_section
 from inferdoc.report.html_finding import merged, pairs, section, table
 from inferdoc.report.html_plot import Detail
 from inferdoc.report.html_style import style
@@ -18,9 +20,9 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 MOST_GAPS = 20
 
 
-def html(answer: Diagnosis) -> str:
+def html(answer: Diagnosis, standing: Audit | None = None) -> str:
     """A whole HTML document. The evidence is plotted where the answer comes straight from `diagnose`; one that was read
-    back from JSON has its numbers as bars instead. Times are in UTC."""
+    back from JSON has its numbers as bars instead. standing: an audit of the same window. Times are in UTC."""
     view: View | None = answer.view if isinstance(answer, Judged) else None
     detail = Detail.for_plots(sum(len(merged(f.evidence)) for f in answer.findings))
     body = [_head(answer)]
@@ -28,6 +30,8 @@ def html(answer: Diagnosis) -> str:
     if drawn:
         body.append(f'<section aria-labelledby="timeline"><h2 id="timeline">What happened when</h2>{drawn}</section>')
     body += [section(number, finding, view, detail) for number, finding in enumerate(answer.findings, start=1)]
+    if standing is not None:
+        body.append(audit_section(standing))
     body += [_phases(answer.phases), _not_judged(answer), _coverage(answer.coverage), _foot(answer)]
     title = escape(f"{answer.verdict}: {answer.findings[0].title if answer.findings else answer.source.location}")
     return (

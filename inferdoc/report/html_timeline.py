@@ -27,7 +27,7 @@ LEGEND = (
 
 
 @dataclass(frozen=True)
-class Moment:
+class TimelineRow:
     """One row of the table: when (a stamp of the document), what kind, where, what was seen."""
 
     at: str
@@ -38,35 +38,35 @@ class Moment:
 
 def timeline(answer: Diagnosis) -> str:
     """The drawing and the table; an empty text where nothing happened."""
-    moments = list(_moments(answer))
-    if not moments and not answer.coverage.gaps:
+    entries = list(_rows(answer))
+    if not entries and not answer.coverage.gaps:
         return ""
     drawing = _drawing(answer)
-    return f'<div class="draw">{drawing}</div>{key(LEGEND, drawing)}{_table(moments)}'
+    return f'<div class="draw">{drawing}</div>{key(LEGEND, drawing)}{_table(entries)}'
 
 
-def _moments(answer: Diagnosis) -> Iterator[Moment]:
+def _rows(answer: Diagnosis) -> Iterator[TimelineRow]:
     for finding in answer.findings:
         where = ", ".join(finding.scope.pods[:3]) + (" and others" if len(finding.scope.pods) > 3 else "")
-        yield Moment(finding.onset, "onset", where, f"{finding.id}: {finding.title}")
+        yield TimelineRow(finding.onset, "onset", where, f"{finding.id}: {finding.title}")
         for item in finding.evidence:
             if item.role == "harm" and item.since is not None:
-                yield Moment(item.since, "harm begins", item.entity, item.statement)
+                yield TimelineRow(item.since, "harm begins", item.entity, item.statement)
         for stage in finding.stage.reached if finding.stage is not None else []:
             if stage.began is not None:
-                yield Moment(stage.began, "stage", where, f"{finding.id}: stage {stage.index}, {stage.name}")
+                yield TimelineRow(stage.began, "stage", where, f"{finding.id}: stage {stage.index}, {stage.name}")
         if finding.ended is not None:
-            yield Moment(finding.ended, "ended", where, f"{finding.id}: {finding.title}")
+            yield TimelineRow(finding.ended, "ended", where, f"{finding.id}: {finding.title}")
     for change in answer.changes:
-        yield Moment(change.at, f"change: {change.kind}", change.entity, change.detail)
+        yield TimelineRow(change.at, f"change: {change.kind}", change.entity, change.detail)
 
 
-def _table(moments: list[Moment]) -> str:
-    own = [m for m in moments if not m.kind.startswith("change")]
-    changes = [m for m in moments if m.kind.startswith("change")]
+def _table(entries: list[TimelineRow]) -> str:
+    own = [m for m in entries if not m.kind.startswith("change")]
+    changes = [m for m in entries if m.kind.startswith("change")]
     room = max(0, MOST_ROWS - len(own))
     shown = sorted([*own, *(changes[-room:] if room else [])], key=lambda m: seconds(m.at))
-    left_out = len(moments) - len(shown)
+    left_out = len(entries) - len(shown)
     rows = "".join(
         f'<tr><td class="when"><time datetime="{escape(m.at)}">{escape(day_and_clock(m.at))}</time></td>'
         f'<td class="kind">{escape(m.kind)}</td><td>{escape(m.where)}</td><td>{escape(m.detail)}</td></tr>'

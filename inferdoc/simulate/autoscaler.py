@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from math import ceil
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from inferdoc.simulate.controllers import ScalerSpec
+from inferdoc.simulate.handle import FleetHandle
+from inferdoc.simulate.pod import Pod
 from inferdoc.simulate.scenario import FaultSpec, PoolSpec
-
-if TYPE_CHECKING:
-    from inferdoc.simulate.fleet import Fleet
-    from inferdoc.simulate.pod import Pod
 
 SPREAD = 0.1
 """Start-ups differ by this share of the usual time (own choice)."""
@@ -26,7 +23,7 @@ class Autoscaler:
     up-window, the largest of the down-window; within the limits. New pods are ready after the cold start of the pool,
     pods without a GPU never; the newest go first."""
 
-    def __init__(self, fleet: Fleet, pool: PoolSpec) -> None:
+    def __init__(self, fleet: FleetHandle, pool: PoolSpec) -> None:
         assert pool.scaler is not None
         self.pool = pool
         self.spec: ScalerSpec = pool.scaler

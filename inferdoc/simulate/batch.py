@@ -18,7 +18,7 @@ import numpy as np
 
 from inferdoc.simulate.blocks import BlockPool
 from inferdoc.simulate.hardware import StepTime
-from inferdoc.simulate.request import Request, State
+from inferdoc.simulate.request import EngineRequest, State
 from inferdoc.simulate.speculation import expected
 from inferdoc.simulate.stats import EngineStats
 
@@ -80,9 +80,9 @@ class Batch(ABC):
         self.now = now
         self.stats = EngineStats(config.max_len, config.draft)
         self.pool = BlockPool(config.blocks - 1, config.block_size, self._evicted if config.kv_metrics else None)
-        self.waiting: deque[Request] = deque()
-        self.running: dict[int, Request] = {}
-        self.prefilling: dict[int, Request] = {}
+        self.waiting: deque[EngineRequest] = deque()
+        self.running: dict[int, EngineRequest] = {}
+        self.prefilling: dict[int, EngineRequest] = {}
         self.adapters: dict[int, int] = {}
         self.accept = [0.8] * config.draft
         self.corrupt = 0.0
@@ -92,7 +92,7 @@ class Batch(ABC):
         self._context = 0
         self._decoding = 0
         self._crossing = [0] * config.block_size
-        self._ends: list[tuple[int, int, Request]] = []
+        self._ends: list[tuple[int, int, EngineRequest]] = []
         self._dirty = False
         self._progress = 0.0
         self._steps = 0
@@ -101,7 +101,7 @@ class Batch(ABC):
         self._hiccup = now + rng.exponential(1 / HICCUPS)
 
     @abstractmethod
-    def _ended(self, request: Request) -> None:
+    def _ended(self, request: EngineRequest) -> None:
         """A request has all its tokens: the engine decides what becomes of its blocks."""
 
     def _lag(self) -> float:
@@ -249,7 +249,7 @@ class Batch(ABC):
             spread += part
         stats.accepted_at[0] += accepted - spread
 
-    def _mixed(self, chunks: list[tuple[Request, int]], pause: float) -> None:
+    def _mixed(self, chunks: list[tuple[EngineRequest, int]], pause: float) -> None:
         """One step with prompt tokens in it."""
         batch, draft = self._decoding, self.config.draft
         prompt = sum(n for _, n in chunks)
@@ -269,7 +269,7 @@ class Batch(ABC):
             self.stats.iteration.observe(batch * tokens + booked)
         self._collect()
 
-    def _first_token(self, request: Request) -> int:
+    def _first_token(self, request: EngineRequest) -> int:
         """The prompt is computed: a stream begins, or goes on after a preemption. Returns tokens booked on this
         step."""
         stats, now = self.stats, self.now
@@ -300,7 +300,7 @@ class Batch(ABC):
         self._begin_stream(request, context, extra)
         return booked
 
-    def _begin_stream(self, request: Request, context: int, extra: int) -> None:
+    def _begin_stream(self, request: EngineRequest, context: int, extra: int) -> None:
         """A block for the first token where the prompt filled its last one; without a free block the newest must go."""
         self._crossing[(self._clock - context) % self.config.block_size] += 1
         self._context += context
@@ -313,14 +313,14 @@ class Batch(ABC):
             self.pool.take(extra, self.now)
             request.held.own += extra
 
-    def _finish(self, request: Request) -> None:
+    def _finish(self, request: EngineRequest) -> None:
         self._stop(request)
         request.state = State.DONE
         self._dirty = True
         self._measure(request)
         self._ended(request)
 
-    def _measure(self, request: Request) -> None:
+    def _measure(self, request: EngineRequest) -> None:
         stats = self.stats
         stats.success["length" if request.output >= request.max_tokens else "stop"] += 1
         if self.corrupt and self._rng.random() < self.corrupt:
@@ -337,14 +337,14 @@ class Batch(ABC):
             self._parse_tools(request)
         stats.answered(self.now - request.sent, request.prompt)
 
-    def _parse_tools(self, request: Request) -> None:
+    def _parse_tools(self, request: EngineRequest) -> None:
         """The tool parser reads the answer: most are calls, and a parser of another format finds none in any."""
         called = self._rng.random() < CALLS
         request.missed = called and self._rng.random() < self.parser_misses
         outcome = "tool_call" if called and not request.missed else "no_tool_call"
         self.stats.tools[outcome] = self.stats.tools.get(outcome, 0) + 1
 
-    def _lengths(self, request: Request, output: int) -> None:
+    def _lengths(self, request: EngineRequest, output: int) -> None:
         stats = self.stats
         stats.request_prompt.observe(request.prompt)
         stats.request_generation.observe(output)
@@ -362,7 +362,7 @@ class Batch(ABC):
         size = self.config.block_size
         return sum(self._crossing[(self._clock + i) % size] for i in range(tokens))
 
-    def _stop(self, request: Request) -> None:
+    def _stop(self, request: EngineRequest) -> None:
         """Take a request out of the batch. Its blocks stay with it."""
         del self.running[request.id]
         self.prefilling.pop(request.id, None)

@@ -25,7 +25,7 @@ class Cached:
 
 
 @dataclass(slots=True)
-class Held:
+class HeldBlocks:
     """What one request holds. own: private blocks; segments: shared ones, by key."""
 
     own: int = 0
@@ -75,7 +75,7 @@ class BlockPool:
 
     def admit(
         self, segments: list[tuple[Key, int]], tokens: int, now: float, reserve: int = 0, lookup: bool = True
-    ) -> tuple[Held, int] | None:
+    ) -> tuple[HeldBlocks, int] | None:
         """Blocks for `tokens` of context, all or nothing. Answers what is held and the tokens found cached."""
         hits, keys = self.matched(segments, tokens) if lookup else (0, [])
         fresh = self.blocks(tokens) - hits
@@ -91,7 +91,7 @@ class BlockPool:
             entry.refs += 1
             entry.used = now
         self.take(fresh, now)
-        return Held(fresh, keys), hits * self.block_size
+        return HeldBlocks(fresh, keys), hits * self.block_size
 
     def take(self, blocks: int, now: float) -> None:
         """Blocks out of the free list: blank ones, then the longest unused. The caller has made sure that they fit."""
@@ -111,7 +111,7 @@ class BlockPool:
                 del self._lru[key]
                 self._cached.pop(key, None)
 
-    def commit(self, held: Held, segments: list[tuple[Key, int]], now: float) -> None:
+    def commit(self, held: HeldBlocks, segments: list[tuple[Key, int]], now: float) -> None:
         """The prompt is computed: its segments may be found by others from now on."""
         for key, blocks in segments:
             if blocks <= 0:
@@ -130,7 +130,7 @@ class BlockPool:
             else:
                 return
 
-    def release(self, held: Held, now: float) -> None:
+    def release(self, held: HeldBlocks, now: float) -> None:
         """Back to the free list, content kept: what was generated goes first, the shared prefix last."""
         if held.own:
             self._serial += 1

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from inferdoc.simulate.handle import FleetHandle
+from inferdoc.simulate.pod import Pod
 from inferdoc.simulate.scenario import FaultSpec
-
-if TYPE_CHECKING:
-    from inferdoc.simulate.fleet import Fleet
-    from inferdoc.simulate.pod import Pod
 
 BACK_OFF, MOST_BACK_OFF, FORGIVEN = 10.0, 300.0, 600.0
 """Seconds the kubelet waits before it starts a container again: 10, doubled with every end up to 300, forgotten after
@@ -21,7 +17,7 @@ class Crashes:
     """tick(now) moves every container that a fault has in its grip. seconds: of a fault `oom` how long memory takes to
     fill, of a fault `crash` how long each process lives."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: FleetHandle) -> None:
         self._fleet = fleet
         self._at_work: dict[str, tuple[FaultSpec, float]] = {}
         self._starts: dict[str, float] = {}

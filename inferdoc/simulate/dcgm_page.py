@@ -26,7 +26,7 @@ COUNTERS = ("CONSUMPTION", "COUNTER", "ROWS", "ERROR_COUNT_TOTAL")
 
 
 @dataclass
-class Seen:
+class WorkTotals:
     """Totals of an engine at the last collection, and what they were worth."""
 
     at: float
@@ -47,7 +47,7 @@ class Dcgm:
     def __init__(self, seed: int, profiling: bool) -> None:
         self._rng = np.random.default_rng([seed, 7])
         self._profiling = profiling
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, WorkTotals] = {}
 
     def items(self, pods: Sequence[Pod], now: float, namespace: str) -> Iterator[Item]:
         """Every series of one node. All samples of a metric stand together."""
@@ -60,12 +60,12 @@ class Dcgm:
         if self._profiling:
             yield from self._codes(pods, now, rows)
 
-    def _rates(self, pod: Pod, now: float) -> Seen:
+    def _rates(self, pod: Pod, now: float) -> WorkTotals:
         """Busy, arithmetic and memory seconds per second and tokens/s since the last collection."""
         stats = pod.engine.stats
         seen = self._seen.get(pod.key)
         if seen is None or stats.busy < seen.busy:
-            seen = self._seen[pod.key] = Seen(now, last=now, energy=[0.0] * pod.spec.gpus)
+            seen = self._seen[pod.key] = WorkTotals(now, last=now, energy=[0.0] * pod.spec.gpus)
         elif now - seen.at >= COLLECT - 1e-6:
             passed = now - seen.at
             seen.rates = (
@@ -149,10 +149,12 @@ class Dcgm:
     @staticmethod
     def _labels(pod: Pod, gpu: int, model_name: str, namespace: str) -> tuple[tuple[str, str], ...]:
         number = pod.first_gpu + gpu
+        gone = pod.replaced and not pod.scraped
+        # The device stays when a rollout has taken its pod; the kubelet names no pod for it then.
+        owner = {} if gone else {"container": "vllm", "pod": pod.name, "namespace": namespace}
         return labels(
             gpu=str(number), UUID=f"GPU-{pod.node}-{number}", pci_bus_id=f"00000000:{16 + number:02X}:00.0",
-            device=f"nvidia{number}", modelName=model_name, Hostname=pod.node, container="vllm", pod=pod.name,
-            namespace=namespace,
+            device=f"nvidia{number}", modelName=model_name, Hostname=pod.node, **owner,
         )  # fmt: skip
 
     def _codes(

@@ -13,7 +13,7 @@ from inferdoc.simulate.frontend import FrontEnd, Grammars
 from inferdoc.simulate.hardware import StepTime
 from inferdoc.simulate.link import POST, POST_PER_DESCRIPTOR, Link
 from inferdoc.simulate.offload import HostTier
-from inferdoc.simulate.request import Request, State
+from inferdoc.simulate.request import EngineRequest, State
 from inferdoc.simulate.scheduler import Scheduler
 
 ARRIVE, ABORT, LEASE, FREED, FAIL, COMPILED = range(6)
@@ -33,8 +33,8 @@ class Engine(Scheduler):
         rng: np.random.Generator,
         now: float = 0.0,
         link: Link | None = None,
-        finished: Callable[[Request, float], None] | None = None,
-        prefilled: Callable[[Request, float], None] | None = None,
+        finished: Callable[[EngineRequest, float], None] | None = None,
+        prefilled: Callable[[EngineRequest, float], None] | None = None,
     ) -> None:
         super().__init__(config, timing, rng, now)
         self.began = now
@@ -42,26 +42,26 @@ class Engine(Scheduler):
         size = config.kv_bytes * config.block_size
         self.host = HostTier(config.host_blocks, size, config.host_link) if config.host_blocks else None
         self.failing_reads = 0.0
-        self.remote: deque[Request] = deque()
-        self.pinned: dict[int, Request] = {}
+        self.remote: deque[EngineRequest] = deque()
+        self.pinned: dict[int, EngineRequest] = {}
         self.hung = False
         self.side_channel = True
         self.seen_adapters: dict[str, float] = {}
-        self._loading: dict[int, Request] = {}
-        self._handshaking: list[Request] = []
+        self._loading: dict[int, EngineRequest] = {}
+        self._handshaking: list[EngineRequest] = []
         self._handshake_ends = -1.0
         self._finished = finished
         self._prefilled = prefilled
-        self._inbox: list[tuple[float, int, int, Request]] = []
+        self._inbox: list[tuple[float, int, int, EngineRequest]] = []
         self._serial = 0
         self.front = FrontEnd(config.api_servers, now)
         self._grammars = Grammars(config.grammar_workers, now)
-        self._compiling: dict[int, Request] = {}
+        self._compiling: dict[int, EngineRequest] = {}
         self._submitted = 0
 
     # ---- from outside ------------------------------------------------------------------------------------------
 
-    def submit(self, request: Request, now: float) -> None:
+    def submit(self, request: EngineRequest, now: float) -> None:
         """A request reaches the front end, which may refuse it; the engine sees it once it is tokenised."""
         request.engine = self
         if self.config.max_queued and self.load + self._submitted >= self.config.max_queued:
@@ -75,7 +75,7 @@ class Engine(Scheduler):
         self._submitted += 1
         self._push(self.front.ready_at(now, work, self.stats.generation), ARRIVE, request)
 
-    def _refuse(self, request: Request, now: float) -> None:
+    def _refuse(self, request: EngineRequest, now: float) -> None:
         """503 at once: --max-num-queued-reqs counts what runs and what waits."""
         self.front.rejected += 1
         self.stats.answered(0.001, request.prompt, "5xx")
@@ -84,15 +84,15 @@ class Engine(Scheduler):
         if self._finished is not None:
             self._finished(request, now)
 
-    def abort(self, request: Request, now: float) -> None:
+    def abort(self, request: EngineRequest, now: float) -> None:
         """The client left."""
         self._push(now, ABORT, request)
 
-    def free_later(self, request: Request, now: float) -> None:
+    def free_later(self, request: EngineRequest, now: float) -> None:
         """The reader of a pinned request has its KV."""
         self._push(now, FREED, request)
 
-    def _push(self, when: float, kind: int, request: Request) -> None:
+    def _push(self, when: float, kind: int, request: EngineRequest) -> None:
         self._serial += 1
         heapq.heappush(self._inbox, (when, self._serial, kind, request))
 
@@ -143,7 +143,7 @@ class Engine(Scheduler):
         held = (self.running, self.waiting, self.remote, self._loading, self._handshaking, self._compiling)
         return sum(map(len, held))
 
-    def live(self) -> list[Request]:
+    def live(self) -> list[EngineRequest]:
         """Every request that would be lost with the process."""
         queued = [r for _, _, kind, r in self._inbox if kind == ARRIVE]
         held = (
@@ -159,7 +159,7 @@ class Engine(Scheduler):
 
     # ---- events ------------------------------------------------------------------------------------------------
 
-    def _handle(self, kind: int, request: Request) -> None:
+    def _handle(self, kind: int, request: EngineRequest) -> None:
         if kind == ARRIVE:
             self._submitted -= 1
             self._arrive(request)
@@ -174,7 +174,7 @@ class Engine(Scheduler):
         elif kind == COMPILED and self._compiling.pop(request.id, None) is not None:
             self._queue(request)
 
-    def _arrive(self, request: Request) -> None:
+    def _arrive(self, request: EngineRequest) -> None:
         if request.left:
             return
         request.queued = max(request.queued, self.now) if request.queued < 0 else request.queued
@@ -195,12 +195,12 @@ class Engine(Scheduler):
                 self._handshake_ends = self.now + self.config.handshake
                 self._push(self._handshake_ends, FAIL, request)
 
-    def _queue(self, request: Request) -> None:
+    def _queue(self, request: EngineRequest) -> None:
         request.state = State.WAITING
         self.waiting.append(request)
         self._dirty = True
 
-    def _compile(self, request: Request) -> None:
+    def _compile(self, request: EngineRequest) -> None:
         """vLLM passes a request over until the grammar of its schema is there."""
         ready = self._grammars.ready_at(request.schema, request.schema_seconds / self.timing.health.cpu, self.now)
         if ready <= self.now:
@@ -220,7 +220,7 @@ class Engine(Scheduler):
         for request in failed:
             self._fail(request)
 
-    def _fail(self, request: Request) -> None:
+    def _fail(self, request: EngineRequest) -> None:
         """An error before the request was scheduled: vLLM stamps no scheduled time on it, so its queue time is minus
         the uptime of the host and its inference time is the uptime."""
         uptime = self.now + 4300.0
@@ -239,7 +239,7 @@ class Engine(Scheduler):
         if self._finished is not None:
             self._finished(request, self.now)
 
-    def _lease_ends(self, request: Request) -> None:
+    def _lease_ends(self, request: EngineRequest) -> None:
         handoff = request.handoff
         if request.id not in self.pinned or handoff is None:
             return
@@ -252,14 +252,14 @@ class Engine(Scheduler):
         self.stats.expired += 1
         self._unpin(request)
 
-    def _unpin(self, request: Request) -> None:
+    def _unpin(self, request: EngineRequest) -> None:
         if self.pinned.pop(request.id, None) is not None:
             self.pool.release(request.held, self.now)
             self._dirty = True
         elif request.handoff is not None and request.handoff.expired:
             self.stats.late_notifications += 1
 
-    def _abort(self, request: Request) -> None:
+    def _abort(self, request: EngineRequest) -> None:
         """Leaves no trace in the engine's statistics; the HTTP layer counts it as answered."""
         state = request.state
         if state in (State.DONE, State.PINNED):
@@ -280,7 +280,7 @@ class Engine(Scheduler):
         if self._finished is not None:
             self._finished(request, self.now)
 
-    def _drop_remote(self, request: Request) -> None:
+    def _drop_remote(self, request: EngineRequest) -> None:
         if request.id in self._loading:
             del self._loading[request.id]
             link = self.host.link if self.host is not None else self.link
@@ -311,7 +311,7 @@ class Engine(Scheduler):
             link.start(request, request.external * self.config.kv_bytes, self.now)
         link.settle(self.now)
 
-    def _read_done(self, request: Request, seconds: float, size: float) -> None:
+    def _read_done(self, request: EngineRequest, seconds: float, size: float) -> None:
         del self._loading[request.id]
         self._free_source(request)
         if self.failing_reads and self._rng.random() < self.failing_reads:
@@ -328,14 +328,14 @@ class Engine(Scheduler):
         self.waiting.appendleft(request)
         self._dirty = True
 
-    def _free_source(self, request: Request) -> None:
+    def _free_source(self, request: EngineRequest) -> None:
         """The prefill engine need not keep the KV of a request any longer."""
         handoff = request.handoff
         assert handoff is not None
         handoff.released = True
         handoff.source.free_later(handoff.request, self.now)
 
-    def _read_failed(self, request: Request) -> None:
+    def _read_failed(self, request: EngineRequest) -> None:
         """By policy the request ends with an error, or its prompt is computed here."""
         self.stats.failed_transfers += self.config.workers
         self.pool.release(request.held, self.now)
@@ -349,7 +349,7 @@ class Engine(Scheduler):
 
     # ---- KV from host memory -----------------------------------------------------------------------------------
 
-    def _fetch(self, request: Request) -> bool:
+    def _fetch(self, request: EngineRequest) -> bool:
         """Begin to copy what lies in host memory and not on the GPU, if there is room for the whole prompt."""
         host = self.host
         if host is None or request.external or request.scheduled >= 0 or request.logprobs:
@@ -379,7 +379,7 @@ class Engine(Scheduler):
             self._dirty = True
         host.link.settle(self.now)
 
-    def _ended(self, request: Request) -> None:
+    def _ended(self, request: EngineRequest) -> None:
         """The blocks go back, or wait for their reader."""
         if request.handoff is not None and request.handoff.request is request:
             request.state = State.PINNED

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from inferdoc.simulate.crashes import Crashes
 from inferdoc.simulate.gateway_faults import GATEWAY_FAULTS, strike_gateway
+from inferdoc.simulate.handle import FleetHandle
+from inferdoc.simulate.pod import Pod
+from inferdoc.simulate.rollout import Rollouts
 from inferdoc.simulate.scenario import FaultSpec
-
-if TYPE_CHECKING:
-    from inferdoc.simulate.fleet import Fleet
-    from inferdoc.simulate.pod import Pod
 
 ENDS_PROCESS = frozenset({48, 94, 95})
 """Xid codes after which the process that used the memory is gone (NVIDIA: double-bit error, contained, uncontained)."""
@@ -18,10 +15,14 @@ SCRAPE_FAULTS = frozenset({"scrape-gap", "duplicate-target", "drop-series"})
 """Faults of the scrapes, not of the fleet: they are applied where pages are taken."""
 
 
+ROLLED = frozenset({"rollout", "grow"})
+"""Changes that bring new pods."""
+
+
 class Schedule:
     """apply(now) does what is due. An `until` undoes what its fault did."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: FleetHandle) -> None:
         self._fleet = fleet
         due: list[tuple[float, int, FaultSpec, bool]] = []
         for number, fault in enumerate(fleet.scenario.faults):
@@ -30,20 +31,24 @@ class Schedule:
             due.append((fault.at, number, fault, True))
             if fault.until is not None:
                 due.append((fault.until, number, fault, False))
-            if fault.after is not None:
+            if fault.after is not None and fault.kind not in ROLLED:
                 due.append((fault.at + fault.after, number, fault, False))
         self._due = sorted(due, key=lambda entry: entry[:2])
         self._kept: dict[int, object] = {}
         self._crashes = Crashes(fleet)
+        self._rollouts = Rollouts(fleet)
 
     def apply(self, now: float) -> None:
         self._crashes.tick(now)
+        self._rollouts.tick(now)
         while self._due and self._due[0][0] <= now:
             moment, number, fault, begins = self._due.pop(0)
             self._strike(moment, number, fault, begins)
 
     def _pods(self, fault: FaultSpec) -> list[Pod]:
-        return [self._fleet.pod(name) for name in fault.pods] if fault.pods else list(self._fleet.pods)
+        """Those it names, or all; a pod that a rollout replaced is past faults."""
+        present = [pod for pod in self._fleet.pods if not pod.replaced]
+        return [self._fleet.pod(name) for name in fault.pods] if fault.pods else present
 
     def _strike(self, now: float, number: int, fault: FaultSpec, begins: bool) -> None:
         fleet = self._fleet
@@ -55,7 +60,8 @@ class Schedule:
             else:
                 traffic.spec = self._kept[number]  # type: ignore[assignment]
         elif fault.kind == "routing":
-            fleet.router.pinned = (fault.pods[0], fault.share) if begins and fault.pods else None
+            pinned = begins and bool(fault.pods)
+            fleet.router.pinned = (fleet.pod(fault.pods[0]).name, fault.share) if pinned else None
             if fault.policy is not None and begins:
                 fleet.router.policy = fault.policy
         elif fault.kind == "handover":
@@ -63,6 +69,8 @@ class Schedule:
         elif fault.kind in ("scale-out", "unlabel"):
             for pod in self._pods(fault):
                 pod.in_rotation = begins == (fault.kind == "scale-out")
+        elif fault.kind in ROLLED:
+            self._rollouts.begin(now, fault, self._pods(fault))
         elif fault.kind in GATEWAY_FAULTS:
             strike_gateway(fleet, fault, begins)
         else:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from inferdoc.errors import InferdocError
+from inferdoc.simulate.attempt import Attempt
 from inferdoc.simulate.autoscaler import Autoscaler
 from inferdoc.simulate.capacity import sustainable
 from inferdoc.simulate.faults import Schedule
 from inferdoc.simulate.gateway import Gateway
 from inferdoc.simulate.pod import Pod
-from inferdoc.simulate.request import Request, prepare
+from inferdoc.simulate.request import EngineRequest, prepare
 from inferdoc.simulate.router import ClassStats, Router
-from inferdoc.simulate.scenario import Scenario, Stream
+from inferdoc.simulate.scenario import EngineFlags, Scenario, Stream
 from inferdoc.simulate.workload import Draft, Traffic, make_request
 
 TICK = 0.25
@@ -27,23 +29,7 @@ REMINDER = 60
 """Tokens with which an agent tells the model that it saw no call (own choice)."""
 
 
-@dataclass(slots=True)
-class Attempt:
-    """One sending of a draft. legs: the engine requests of it (two where prefill and decode are apart); processing,
-    held: seconds in the router's processor and in its queue."""
-
-    draft: Draft
-    sent: float
-    traffic: Traffic
-    over: bool = False
-    processing: float = 0.0
-    held: float = 0.0
-    first_leg: Request | None = None
-    leg: Request | None = None
-    pod: Pod | None = None
-
-
-class Fleet:
+class SimulatedFleet:
     """run(until) moves everything on. Times are seconds since the start of the simulation."""
 
     def __init__(self, scenario: Scenario) -> None:
@@ -51,11 +37,16 @@ class Fleet:
         self.now = -scenario.warmup
         self.pods: list[Pod] = []
         self._numbers: dict[str, int] = {}
+        self._specs = {pool.name: pool for pool in scenario.pools}
+        self._generations: dict[str, int] = {}
+        self.successors: dict[str, str] = {}
         for pool in scenario.pools:
             for _ in range(pool.pods):
                 self.add_pod(pool.name)
             for _ in range(pool.late):
                 self.add_pod(pool.name, ready=False)
+        for pod in self.pods:
+            pod.created = pod.started = self.now - (scenario.surroundings.age if scenario.surroundings else 0.0)
         seeds = np.random.SeedSequence(scenario.seed).spawn(len(scenario.traffic) + 2)
         spec = scenario.router
         careful = spec.flow is not None or spec.refresh > TICK
@@ -75,7 +66,7 @@ class Fleet:
         self._attempts: dict[int, Attempt] = {}
         self._timeouts: list[tuple[float, int, bool, Attempt]] = []
         self._again: list[tuple[float, Draft, Traffic]] = []
-        self._legs: list[tuple[float, int, Request]] = []
+        self._legs: list[tuple[float, int, EngineRequest]] = []
         self._leaving: list[tuple[float, Pod]] = []
         self._draining: list[tuple[Pod, bool]] = []
         self._deadlines: list[tuple[float, Pod]] = []
@@ -86,7 +77,7 @@ class Fleet:
 
     def add_pod(self, pool: str, ready: bool = True) -> Pod:
         """One more pod of a pool."""
-        spec = next((p for p in self.scenario.pools if p.name == pool), None)
+        spec = self._specs.get(pool)
         if spec is None:
             raise InferdocError(f"scenario {self.scenario.id}: no pool {pool!r}")
         number = self._numbers.get(pool, 0)
@@ -95,11 +86,27 @@ class Fleet:
         seed = self.scenario.seed * 1000 + index
         pod = Pod(spec, number, index, self.now, seed, self._finished, self._prefilled)
         pod.in_rotation = ready
+        pod.generation = self._generations.get(pool, 0)
         pod.add_ranks(self.now)
         self.pods.append(pod)
         return pod
 
+    def renew(self, pool: str, generation: int, flags: dict[str, Any], version: str | None) -> None:
+        """Pods of a pool that are added from now on belong to another generation, with these settings changed."""
+        spec = self._specs[pool]
+        changed = msgspec.convert({**msgspec.to_builtins(spec.flags), **flags}, EngineFlags)
+        self._specs[pool] = msgspec.structs.replace(spec, flags=changed, version=version or spec.version)
+        self._generations[pool] = generation
+
+    def replace(self, old: Pod, new: Pod) -> None:
+        """The name of the old pod means the new one from now on, in faults and in labels of incidents."""
+        self.successors[old.name] = new.name
+        old.replaced = True
+
     def pod(self, name: str) -> Pod:
+        """The pod of this name, or the one that replaced it."""
+        while name in self.successors:
+            name = self.successors[name]
         found = next((p for p in self.pods if p.name == name), None)
         if found is None:
             raise InferdocError(
@@ -226,14 +233,14 @@ class Fleet:
         attempt.pod = pod
         pod.engine.submit(request, now)
 
-    def _request(self, attempt: Attempt, pod: Pod, now: float) -> Request:
+    def _request(self, attempt: Attempt, pod: Pod, now: float) -> EngineRequest:
         self._serial += 1
         flags = pod.spec.flags
         request = make_request(attempt.draft, self._serial, now, flags.block_size, flags.max_len)
         self._attempts[request.id] = attempt
         return request
 
-    def _prefilled(self, request: Request, now: float) -> None:
+    def _prefilled(self, request: EngineRequest, now: float) -> None:
         attempt = self._attempts.pop(request.id, None)
         if attempt is None or attempt.over or attempt.leg is None:
             return
@@ -257,7 +264,7 @@ class Fleet:
 
     # ---- ends of requests --------------------------------------------------------------------------------------
 
-    def _finished(self, request: Request, now: float) -> None:
+    def _finished(self, request: EngineRequest, now: float) -> None:
         """An engine is done with a request: finished, failed or aborted."""
         attempt = self._attempts.pop(request.id, None)
         if attempt is None or attempt.over:
@@ -275,6 +282,8 @@ class Fleet:
             self._retry(attempt, now)
         elif request.missed:
             self._ask_again(attempt, request, now)
+        elif attempt.draft.turns_left:
+            self._answered(attempt, now)
 
     def _failed(self, attempt: Attempt, now: float, code: str = "ModelServerError") -> None:
         """No engine took or kept it."""
@@ -297,7 +306,14 @@ class Fleet:
             draft.attempt += 1
             self._again.append((now, draft, attempt.traffic))
 
-    def _ask_again(self, attempt: Attempt, request: Request, now: float) -> None:
+    def _answered(self, attempt: Attempt, now: float) -> None:
+        """The client reads the answer, thinks, and sends the next turn of the conversation."""
+        self._prompts += 1
+        following = attempt.traffic.next_turn(attempt.draft, self._prompts)
+        if following is not None:
+            self._again.append((now + following[0], following[1], attempt.traffic))
+
+    def _ask_again(self, attempt: Attempt, request: EngineRequest, now: float) -> None:
         """An agent that got text instead of a tool call puts it into the history and asks once more, up to three
         times."""
         draft = attempt.draft
@@ -329,7 +345,7 @@ class Fleet:
                 self._attempts[held.id] = attempt
                 engine.abort(held, now)
 
-    def lose(self, requests: list[Request], now: float) -> None:
+    def lose(self, requests: list[EngineRequest], now: float) -> None:
         """Requests that went down with their process: their clients see an error."""
         for request in requests:
             attempt = self._attempts.pop(request.id, None)

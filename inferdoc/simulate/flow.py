@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from inferdoc.simulate.attempt import Attempt
 from inferdoc.simulate.controllers import FlowSpec
-from inferdoc.simulate.router import REFRESH
+from inferdoc.simulate.pod import Pod
+from inferdoc.simulate.router import REFRESH, Router
 from inferdoc.simulate.stats import Histogram
-
-if TYPE_CHECKING:
-    from inferdoc.simulate.fleet import Attempt
-    from inferdoc.simulate.pod import Pod
-    from inferdoc.simulate.router import Router
 
 QUEUE_WAIT = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Buckets of llm_d_epp_flow_control_request_queue_duration_seconds."""

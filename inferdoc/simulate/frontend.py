@@ -10,7 +10,7 @@ import heapq
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from inferdoc.simulate.request import Request
+from inferdoc.simulate.request import EngineRequest
 
 STREAMED = 25e-6
 """Seconds of an API server process per token it streams out: detokenise, build the chunk, write it (own choice: one
@@ -65,7 +65,7 @@ class FrontEnd:
         """Seconds by which a token leaves late because every process is at work."""
         return max(0.0, self._free[0] - now)
 
-    def images(self, request: Request) -> tuple[float, int]:
+    def images(self, request: EngineRequest) -> tuple[float, int]:
         """Seconds for the images of a request, and how many of them are new."""
         new = 0
         for image in request.images:

@@ -5,16 +5,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from inferdoc.simulate.attempt import Attempt
 from inferdoc.simulate.flow import FlowControl
+from inferdoc.simulate.pod import Pod
+from inferdoc.simulate.router import Router
 from inferdoc.simulate.scenario import RouterSpec
 from inferdoc.simulate.stats import Histogram
-
-if TYPE_CHECKING:
-    from inferdoc.simulate.fleet import Attempt
-    from inferdoc.simulate.pod import Pod
-    from inferdoc.simulate.router import Router
 
 CORE_PER_REQUEST = 0.0005
 """Core-seconds of one request whatever its length (own choice: 2000 small requests/s per core)."""

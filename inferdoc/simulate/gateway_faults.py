@@ -3,26 +3,24 @@ the autoscaler's settings."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from inferdoc.simulate.handle import FleetHandle
 from inferdoc.simulate.scenario import FaultSpec
-
-if TYPE_CHECKING:
-    from inferdoc.simulate.fleet import Fleet
 
 GATEWAY_FAULTS = frozenset({"poll", "refresh", "router-cores", "gateway-timeout", "scaler"})
 
 
-def strike_gateway(fleet: Fleet, fault: FaultSpec, begins: bool) -> None:
+def strike_gateway(fleet: FleetHandle, fault: FaultSpec, begins: bool) -> None:
     """poll: `share` of the readings of the pods fail; refresh: `seconds` between two readings; router-cores: `cpu` of
     the cores it had are left; gateway-timeout: requests are cut after `seconds`; scaler: it looks at `metric`, aims at
     `target`, may set at most `most`, waits for `window` s before it scales down."""
     spec, router, gateway = fleet.scenario.router, fleet.router, fleet.gateway
     if fault.kind == "poll":
         for name in fault.pods or tuple(p.name for p in fleet.pods):
-            router.blocked[name] = fault.share
-            if not begins:
-                del router.blocked[name]
+            present = fleet.pod(name).name
+            if begins:
+                router.blocked[present] = fault.share
+            else:
+                router.blocked.pop(present, None)
     elif fault.kind == "refresh":
         router.refresh = fault.seconds if begins else spec.refresh
     elif fault.kind == "router-cores":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,10 +13,10 @@ from inferdoc.simulate.capacity import pod_rate
 from inferdoc.simulate.hardware import model
 from inferdoc.simulate.pod import engine_config, step_time
 from inferdoc.simulate.scenario import (
+    EngineFlags,
     Expect,
     Exporters,
     FaultSpec,
-    Flags,
     Length,
     PoolSpec,
     Prefixes,
@@ -91,7 +91,7 @@ class Draw:
         """Like pods that do both roles."""
         tier, name, gpus = self.one_of(*MACHINES)
         count = pods or int(self.rng.integers(2, 5))
-        spec = PoolSpec(NAME, count, tier, name, gpus, flags=Flags(**flags))
+        spec = PoolSpec(NAME, count, tier, name, gpus, flags=EngineFlags(**flags))
         self.pools = [spec]
         return spec
 
@@ -145,14 +145,17 @@ class Draw:
         return load_rate * stream.output.mean() * step * context
 
 
-Recipe = Callable[[Draw], None]
+Drawing = Callable[[Draw], None]
 
 
-def draw(cause: str, seed: int, recipes: dict[str, Recipe], control: bool = False) -> Scenario:
-    """An incident of a cause. The same seed gives the same incident."""
+def draw(
+    cause: str, seed: int, recipes: Mapping[str, Drawing], control: bool = False, interval: float | None = None
+) -> Scenario:
+    """An incident of a cause. The same seed gives the same incident. interval: s between scrapes, None: drawn too."""
     rng = np.random.default_rng([seed, sum(map(ord, cause))])
     d = Draw(rng, seed, cause)
     d.scrape = float(d.one_of(5.0, 10.0, 15.0, 15.0, 30.0))
+    d.scrape = d.scrape if interval is None else interval
     d.onset = round(d.between(510, 700), 3)
     d.duration = d.onset + d.between(480, 720)
     d.strength = d.between(0.0, 1.0)

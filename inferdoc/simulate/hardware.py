@@ -100,7 +100,7 @@ CARDS = {
 
 
 @dataclass(frozen=True)
-class Tier:
+class MachineTier:
     """Figures of one GPU: bytes, bytes/s, FLOP/s (dense BF16), bytes/s of one link direction."""
 
     name: str
@@ -112,12 +112,12 @@ class Tier:
 
 
 @lru_cache(maxsize=1)
-def _catalogue_tiers() -> dict[str, Tier]:
+def _catalogue_tiers() -> dict[str, MachineTier]:
     from inferdoc.catalogue.load import load_catalogue
 
     tiers = load_catalogue().tiers.tiers
     return {
-        name: Tier(
+        name: MachineTier(
             name,
             float(t.memory_gib.value) * 2**30,
             float(t.memory_gbps.value) * 1e9,
@@ -129,7 +129,7 @@ def _catalogue_tiers() -> dict[str, Tier]:
     }
 
 
-def tier(name: str) -> Tier:
+def tier(name: str) -> MachineTier:
     """A tier of collectors/tiers.yaml. Raises InferdocError for an unknown one."""
     found = _catalogue_tiers().get(name)
     if found is None:
@@ -163,7 +163,7 @@ class Health:
 
 
 @dataclass
-class Cost:
+class StepCost:
     """One step. seconds: wall time; compute, memory: seconds of arithmetic and of memory traffic of a healthy GPU
     inside it."""
 
@@ -177,7 +177,7 @@ class StepTime(Protocol):
 
     health: Health
 
-    def step(self, decode: int, context: float, prefill: int, prefill_context: float, requests: int) -> Cost:
+    def step(self, decode: int, context: float, prefill: int, prefill_context: float, requests: int) -> StepCost:
         """decode: tokens of running streams (drafts included); context: KV tokens they read; prefill: prompt tokens
         computed, at a mean distance of prefill_context from the start of their prompts; requests: in the batch."""
 
@@ -193,7 +193,7 @@ class Roofline:
     """Step times of a model on GPUs of a tier (tensor parallel; experts spread over the GPUs where the model has
     some). graphs: tokens of the largest batch with a captured CUDA graph, 0: every batch has one."""
 
-    tier: Tier
+    tier: MachineTier
     model: Model
     gpus: int = 1
     draft_share: float = 0.0
@@ -214,7 +214,7 @@ class Roofline:
             raise InferdocError(f"{self.model.name} does not fit {self.gpus} GPUs of {self.tier.name}; take more GPUs")
         return blocks
 
-    def step(self, decode: int, context: float, prefill: int, prefill_context: float, requests: int) -> Cost:
+    def step(self, decode: int, context: float, prefill: int, prefill_context: float, requests: int) -> StepCost:
         m, health, tokens = self.model, self.health, decode + prefill
         attention = 4.0 * m.layers * m.hidden * (context + prefill * prefill_context)
         rate = self.tier.flops * FLOP_SHARE * self.gpus
@@ -241,7 +241,7 @@ class Roofline:
         if self.graphs and tokens > self.graphs:
             host += m.layers * LAUNCH / health.cpu
         whole = (max(seconds, host) + STEP_GAP / health.cpu) / (1.0 - health.pause)
-        return Cost(whole if self.group is None else self.group.join(self.rank, whole), compute, memory)
+        return StepCost(whole if self.group is None else self.group.join(self.rank, whole), compute, memory)
 
     def _reduce(self, tokens: int) -> float:
         if self.gpus == 1:
@@ -273,7 +273,7 @@ class Roofline:
 
 
 @dataclass
-class Measured:
+class MeasuredTime:
     """Step times measured on a real machine: a fixed part, a part per stream, a part per prompt token and per KV
     token."""
 
@@ -283,9 +283,9 @@ class Measured:
     per_kv_token: float = 0.0
     health: Health = field(default_factory=lambda: Health.good(1))
 
-    def step(self, decode: int, context: float, prefill: int, prefill_context: float, requests: int) -> Cost:
+    def step(self, decode: int, context: float, prefill: int, prefill_context: float, requests: int) -> StepCost:
         work = self.fixed + self.per_stream * decode + self.per_prompt_token * prefill + self.per_kv_token * context
-        return Cost(work / (min(self.health.clock) * self.health.cpu * (1.0 - self.health.pause)), work, work)
+        return StepCost(work / (min(self.health.clock) * self.health.cpu * (1.0 - self.health.pause)), work, work)
 
     def tokenise(self, tokens: int) -> float:
         return 2e-3 / self.health.cpu

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from inferdoc.simulate.autoscaler import Autoscaler
-from inferdoc.simulate.fleet import Fleet
+from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.items import Item, counter, gauge, labels
 from inferdoc.simulate.pod import Pod
 
 CONDITIONS = ("AbleToScale", "ScalingActive", "ScalingLimited")
 
 
-def kube_items(fleet: Fleet, namespace: str) -> Iterator[Item]:
+def kube_items(fleet: SimulatedFleet, namespace: str) -> Iterator[Item]:
     """Every series, all samples of a metric together. Pods that are gone have none."""
     waiting = {pod.name for scaler in fleet.scalers for pod in scaler.replicas if not pod.alive}
     unplaced = {pod.name for scaler in fleet.scalers for pod in scaler.pending}
@@ -38,17 +38,49 @@ def kube_items(fleet: Fleet, namespace: str) -> Iterator[Item]:
         if pod.waits:
             found = _pod(pod, namespace, container="vllm", reason="CrashLoopBackOff")
             yield gauge("kube_pod_container_status_waiting_reason", 1, found)
+    if fleet.scenario.exporters.kube_lineage:
+        yield from _lineage(fleet, pods, namespace)
     yield from _deployments(fleet, namespace)
     yield from _scalers(fleet, namespace)
 
 
-def _deployments(fleet: Fleet, namespace: str) -> Iterator[Item]:
+def replica_set(pool: str, generation: int) -> str:
+    """The replica set of a pool's pods of one generation."""
+    return f"{pool}-rs{generation}"
+
+
+def _lineage(fleet: SimulatedFleet, pods: list[Pod], namespace: str) -> Iterator[Item]:
+    """Who owns a pod, where it runs and since when it exists. created and started: Unix seconds."""
+    start, surroundings = fleet.scenario.start, fleet.scenario.surroundings
+    owned = surroundings is not None and surroundings.naming == "deployment"
+    for pod in pods:
+        yield gauge("kube_pod_created", round(start + pod.created), _pod(pod, namespace))
+    for pod in pods:
+        if pod.alive:
+            yield gauge("kube_pod_start_time", round(start + pod.created), _pod(pod, namespace))
+    for pod in pods:
+        yield gauge("kube_pod_info", 1, _pod(pod, namespace, node=pod.node))
+    for pod in pods:
+        name = replica_set(pod.spec.name, pod.generation) if owned else pod.spec.name
+        kind = "ReplicaSet" if owned else "StatefulSet"
+        found = _pod(pod, namespace, owner_kind=kind, owner_name=name, owner_is_controller="true")
+        yield gauge("kube_pod_owner", 1, found)
+    if owned:
+        for pool, generation in dict.fromkeys((pod.spec.name, pod.generation) for pod in pods):
+            found = labels(
+                namespace=namespace, replicaset=replica_set(pool, generation), owner_kind="Deployment",
+                owner_name=pool, owner_is_controller="true",
+            )  # fmt: skip
+            yield gauge("kube_replicaset_owner", 1, found)
+
+
+def _deployments(fleet: SimulatedFleet, namespace: str) -> Iterator[Item]:
     for pool in fleet.scenario.pools:
         ready = sum(p.alive and p.in_rotation for p in fleet.pods if p.spec.name == pool.name)
         yield gauge("kube_deployment_status_replicas_ready", ready, labels(namespace=namespace, deployment=pool.name))
 
 
-def _scalers(fleet: Fleet, namespace: str) -> Iterator[Item]:
+def _scalers(fleet: SimulatedFleet, namespace: str) -> Iterator[Item]:
     def where(scaler: Autoscaler, **more: str) -> tuple[tuple[str, str], ...]:
         return labels(namespace=namespace, horizontalpodautoscaler=scaler.pool.name, **more)
 

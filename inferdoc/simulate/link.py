@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 
-from inferdoc.simulate.request import Request
+from inferdoc.simulate.request import EngineRequest
 
 POST = 0.8e-3
 """Seconds to post a read, plus a little per descriptor (nixl_post_time_seconds of the lab: 2.8 ms for 78
@@ -24,7 +24,7 @@ class Link:
     _now: float = float("-inf")
     _virtual: float = 0.0
     _serial: int = 0
-    _reads: list[tuple[float, int, Request, float, float]] = field(default_factory=list)
+    _reads: list[tuple[float, int, EngineRequest, float, float]] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self._reads)
@@ -32,7 +32,7 @@ class Link:
     def _share(self) -> float:
         return min(self.rate / len(self._reads), self.flow)
 
-    def start(self, request: Request, size: float, now: float) -> None:
+    def start(self, request: EngineRequest, size: float, now: float) -> None:
         self.settle(now)
         self._serial += 1
         heapq.heappush(self._reads, (self._virtual + size, self._serial, request, now, size))
@@ -49,7 +49,7 @@ class Link:
             return float("inf")
         return self._now + max(self._reads[0][0] - self._virtual, 0.0) / self._share() + self.setup
 
-    def finished(self, now: float) -> list[tuple[Request, float, float]]:
+    def finished(self, now: float) -> list[tuple[EngineRequest, float, float]]:
         """Reads that ended by `now`: request, seconds taken, bytes."""
         done = []
         while self._reads:
@@ -61,7 +61,7 @@ class Link:
             done.append((request, end - began, size))
         return done
 
-    def drop(self, request: Request, now: float) -> None:
+    def drop(self, request: EngineRequest, now: float) -> None:
         self.settle(now)
         self._reads = [r for r in self._reads if r[2] is not request]
         heapq.heapify(self._reads)

@@ -9,10 +9,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from inferdoc.errors import InferdocError
-from inferdoc.simulate.fleet import Fleet
+from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.items import Item, series_of
 from inferdoc.simulate.scenario import Scenario
-from inferdoc.simulate.scrape import Scraper, Target
+from inferdoc.simulate.scrape import FleetScraper, SimulatedTarget
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 HOST = "127.0.0.1"
@@ -46,15 +46,15 @@ class Live:
     """Moves the fleet on with the clock, and answers scrapes in between."""
 
     def __init__(self, scenario: Scenario, port: int, speed: float) -> None:
-        self.fleet = Fleet(scenario)
+        self.fleet = SimulatedFleet(scenario)
         self.fleet.run(0.0)
-        self.targets = Scraper(self.fleet).every_target()
+        self.targets = FleetScraper(self.fleet).every_target()
         self._lock = threading.Lock()
         self._speed = speed
         self._began = time.monotonic()
         self.servers = [self._server(target, port + i) for i, target in enumerate(self.targets)]
 
-    def _server(self, target: Target, port: int) -> ThreadingHTTPServer:
+    def _server(self, target: SimulatedTarget, port: int) -> ThreadingHTTPServer:
         live = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -79,7 +79,7 @@ class Live:
                 f"port {port} on {HOST}: {(error.strerror or str(error)).lower()}; choose --port"
             ) from error
 
-    def answer(self, target: Target) -> bytes | None:
+    def answer(self, target: SimulatedTarget) -> bytes | None:
         """The page of one target now, None while it is down."""
         with self._lock:
             now = self.fleet.now

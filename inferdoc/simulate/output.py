@@ -6,13 +6,11 @@ import gzip
 import io
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from inferdoc.collect.samples import Labels, Layout
 from inferdoc.simulate.scrape import Scraped
-
-if TYPE_CHECKING:
-    from inferdoc.store import Store
+from inferdoc.store import Store
 
 
 def _family(name: str, kind: str) -> str:

@@ -11,14 +11,22 @@ import numpy as np
 from inferdoc.simulate.batch import EngineConfig
 from inferdoc.simulate.engine import Engine
 from inferdoc.simulate.gpus import Gpu, workload
-from inferdoc.simulate.hardware import BANDWIDTH_SHARE, FLOP_SHARE, Health, Roofline, StepTime, model, tier
-from inferdoc.simulate.hardware import Measured as MeasuredTime
+from inferdoc.simulate.hardware import (
+    BANDWIDTH_SHARE,
+    FLOP_SHARE,
+    Health,
+    MeasuredTime,
+    Roofline,
+    StepTime,
+    model,
+    tier,
+)
 from inferdoc.simulate.link import Link
 from inferdoc.simulate.ranks import LockStep, rank_for
-from inferdoc.simulate.request import Request
-from inferdoc.simulate.scenario import Flags, PoolSpec
+from inferdoc.simulate.request import EngineRequest
+from inferdoc.simulate.scenario import EngineFlags, PoolSpec
 
-Told = Callable[[Request, float], None]
+Told = Callable[[EngineRequest, float], None]
 
 
 def step_time(spec: PoolSpec) -> StepTime:
@@ -74,8 +82,9 @@ def engine_config(spec: PoolSpec) -> EngineConfig:
 class Pod:
     """name, node and address are those of its labels. alive: the process runs; in_rotation: the router sends it
     work. crashes, restarts, last_end, waits: what Kubernetes knows of its container (ends in a row, starts after them,
-    reason of the last end, held back before the next start); memory_taken: share of the GPUs' memory that something
-    beside the KV cache took."""
+    reason of the last end, held back before the next start); created, generation: since when its object exists, and
+    which rollout brought it (0: none); replaced: a rollout put another in its place; memory_taken: share of the GPUs'
+    memory that something beside the KV cache took."""
 
     def __init__(
         self, spec: PoolSpec, number: int, index: int, now: float, seed: int, told: Told, prefilled: Told
@@ -89,7 +98,9 @@ class Pod:
         self.in_rotation = True
         self.scraped = True
         self.weight = 1.0
-        self.started = now
+        self.started = self.created = now
+        self.generation = 0
+        self.replaced = False
         self.side_channel = True
         self.reasons = 0
         self.gpus = [Gpu() for _ in range(spec.gpus)]
@@ -176,7 +187,7 @@ class Pod:
             if isinstance(rank.timing, Roofline) and rank.timing.group is not None and rank.engine.load == 0:
                 rank.timing.group.rest(rank.rank)
 
-    def kill(self) -> list[Request]:
+    def kill(self) -> list[EngineRequest]:
         """The process is gone. Returns the requests that are lost with it."""
         for rank in self.ranks:
             rank.alive = False
@@ -187,7 +198,7 @@ class Pod:
         for other in self.ranks[1:]:
             other.restart(now, flags)
         if flags:
-            changed = msgspec.convert({**msgspec.to_builtins(self.spec.flags), **flags}, Flags)
+            changed = msgspec.convert({**msgspec.to_builtins(self.spec.flags), **flags}, EngineFlags)
             self.spec = msgspec.structs.replace(self.spec, flags=changed)
             if isinstance(self.timing, Roofline):
                 self.timing.kernels = changed.kernels

@@ -7,14 +7,11 @@ together: a step of one lasts at least as long as those of the slowest rank have
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol, TypeVar
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    from inferdoc.simulate.pod import Pod
+import numpy as np
 
 WAITING_WEIGHT = 4
 """vLLM v1/engine/core_client.py, DPLBAsyncMPClient: the score of a rank is 4 x waiting + running."""
@@ -39,7 +36,32 @@ class LockStep:
         self.lately[rank] = 0.0
 
 
-def rank_for(ranks: Sequence[Pod], turn: int, pinned: tuple[int, float] | None, rng: np.random.Generator) -> Pod:
+class Queues(Protocol):
+    """What the balancer counts of an engine."""
+
+    @property
+    def waiting(self) -> Collection[object]:
+        """Requests that wait."""
+
+    @property
+    def running(self) -> Collection[object]:
+        """Requests in the batch."""
+
+
+class Rank(Protocol):
+    """One engine behind the front end."""
+
+    @property
+    def engine(self) -> Queues:
+        """Its queues."""
+
+
+AnyRank = TypeVar("AnyRank", bound=Rank)
+
+
+def rank_for(
+    ranks: Sequence[AnyRank], turn: int, pinned: tuple[int, float] | None, rng: np.random.Generator
+) -> AnyRank:
     """The rank that takes a request. turn: where the search begins; pinned: a rank, and the share of the requests whose
     header names it."""
     if pinned is not None and rng.random() < pinned[1]:

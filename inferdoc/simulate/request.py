@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from inferdoc.simulate.blocks import Held, Key
-
-if TYPE_CHECKING:
-    from inferdoc.simulate.engine import Engine
+from inferdoc.simulate.blocks import HeldBlocks, Key
 
 
 class State(IntEnum):
@@ -26,21 +23,33 @@ class State(IntEnum):
     GRAMMAR = 7
 
 
+class KvKeeper(Protocol):
+    """The engine that a request lives in, as far as a request needs to know it."""
+
+    hung: bool
+
+    def abort(self, request: EngineRequest, now: float) -> None:
+        """Its client is gone."""
+
+    def free_later(self, request: EngineRequest, now: float) -> None:
+        """Its KV was read elsewhere and may go."""
+
+
 @dataclass(slots=True)
 class Handoff:
     """KV that a prefill engine keeps for a decode engine. request, reader: the two legs; known: the decode engine sends
     heartbeats for it."""
 
-    source: Engine
-    request: Request
-    reader: Request
+    source: KvKeeper
+    request: EngineRequest
+    reader: EngineRequest
     known: bool = False
     released: bool = False
     expired: bool = False
 
 
 @dataclass(slots=True, eq=False)
-class Request:
+class EngineRequest:
     """prompt, output, max_tokens: tokens; segments: what the prefix cache may find (key, blocks); times in seconds
     of the simulation, -1 where not reached; logprobs, structured: as its draft; todo: prompt or recompute tokens still
     to be computed; base: tokens generated when the stream last started, at token clock `clock0`; schema: of its answer,
@@ -70,9 +79,9 @@ class Request:
     clock0: int = 0
     preemptions: int = 0
     state: State = State.NEW
-    held: Held = field(default_factory=Held)
+    held: HeldBlocks = field(default_factory=HeldBlocks)
     handoff: Handoff | None = None
-    engine: Engine | None = None
+    engine: KvKeeper | None = None
     logprobs: bool = False
     structured: bool = False
     failed: bool = False
@@ -94,7 +103,7 @@ class Request:
         return self.prompt + self.base + clock - self.clock0
 
 
-def prepare(request: Request, source: Engine, reader: Request) -> None:
+def prepare(request: EngineRequest, source: KvKeeper, reader: EngineRequest) -> None:
     """Tie a prefill request to the decode request that will read its KV."""
     handoff = Handoff(source, request, reader)
     request.handoff = handoff

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from inferdoc.simulate.pod import Pod
 from inferdoc.simulate.scenario import Policy
 from inferdoc.simulate.stats import Histogram
 from inferdoc.simulate.workload import Draft
-
-if TYPE_CHECKING:
-    from inferdoc.simulate.pod import Pod
-
 
 REFRESH = 0.05
 """Seconds between two readings of an endpoint where nothing else is set (default of the llm-d router)."""
@@ -59,7 +55,7 @@ class RouterStats:
 
 
 @dataclass(slots=True)
-class Seen:
+class EndpointReading:
     """An endpoint when the router last read it, at `at` seconds."""
 
     at: float
@@ -85,7 +81,7 @@ class Router:
     refresh: float = 0.0
     in_flight: bool = True
     careful: bool = False
-    seen: dict[str, Seen] = field(default_factory=dict)
+    seen: dict[str, EndpointReading] = field(default_factory=dict)
     sent: dict[str, int] = field(default_factory=dict)
     blocked: dict[str, float] = field(default_factory=dict)
     polls_per_second: float = 0.0
@@ -105,7 +101,7 @@ class Router:
             if self._reads(pod, now, passed, period):
                 self.polled[pod.name] = float(pod.load())
                 engine = pod.engine
-                self.seen[pod.name] = Seen(now, len(engine.waiting), len(engine.running), engine.usage)
+                self.seen[pod.name] = EndpointReading(now, len(engine.waiting), len(engine.running), engine.usage)
                 self.sent[pod.name] = 0
 
     def _reads(self, pod: Pod, now: float, passed: float, period: float) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from math import sqrt
 
 from inferdoc.collect.samples import Labels
-from inferdoc.simulate.fleet import Fleet
+from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.flow import FlowControl
 from inferdoc.simulate.items import Item, counter, gauge, histogram, labels
 from inferdoc.simulate.pod import Pod
@@ -16,7 +16,7 @@ from inferdoc.simulate.router import RouterStats
 POOL = "sim-pool"
 
 
-def router_items(fleet: Fleet, model_name: str, namespace: str) -> Iterator[Item]:
+def router_items(fleet: SimulatedFleet, model_name: str, namespace: str) -> Iterator[Item]:
     """Every series of the picker, all samples of a metric together."""
     stats = fleet.router.stats
     yield from _requests(stats, model_name)
@@ -49,7 +49,7 @@ def _requests(stats: RouterStats, model_name: str) -> Iterator[Item]:
         yield histogram("llm_d_epp_request_ttft_seconds", found.ttft, _with(where, streaming="true"))
 
 
-def _endpoints(fleet: Fleet) -> Iterator[Item]:
+def _endpoints(fleet: SimulatedFleet) -> Iterator[Item]:
     """The pool as the router last read it."""
     pool = labels(name=POOL)
     ready = [p for p in fleet.pods if p.in_rotation and p.alive]
@@ -63,7 +63,7 @@ def _endpoints(fleet: Fleet) -> Iterator[Item]:
         yield gauge("llm_d_epp_per_endpoint_queue_size", row[0], labels(name=POOL, model_server_endpoint=pod.name))
 
 
-def _seen(pod: Pod, fleet: Fleet) -> tuple[float, float, float]:
+def _seen(pod: Pod, fleet: SimulatedFleet) -> tuple[float, float, float]:
     """Waiting and running requests and KV usage of a pod: as last read, or now where readings are a blink apart."""
     seen = fleet.router.seen.get(pod.name) if fleet.router.careful else None
     if seen is not None:

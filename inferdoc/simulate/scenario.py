@@ -11,12 +11,13 @@ from typing import Any, Literal
 import msgspec
 
 from inferdoc.simulate.controllers import FlowSpec, ScaleOn, ScalerSpec
+from inferdoc.simulate.surroundings import Surroundings
 
 Role = Literal["both", "prefill", "decode"]
 Policy = Literal["round-robin", "least-loaded", "prefix", "random"]
 
 
-class Flags(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
+class EngineFlags(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
     """Engine flags. blocks: --num-gpu-blocks-override (default: what fits beside the weights); pool: share of that;
     max_seqs, budget (--max-num-batched-tokens), long_prefill (--long-prefill-token-threshold), max_len, watermark,
     draft (speculative tokens), accept (chance per position), loras (--max-loras), prefix_caching, kv_metrics, lease
@@ -63,7 +64,7 @@ class Flags(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaul
     grammar_workers: int = 4
 
 
-class Measured(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class MeasuredSteps(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Step times of a machine that was measured instead of a tier. Seconds: fixed, per stream, per prompt token."""
 
     fixed: float
@@ -83,12 +84,12 @@ class PoolSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     model: str = "llama-3.1-8b"
     gpus: int = 1
     role: Role = "both"
-    flags: Flags = Flags()
+    flags: EngineFlags = EngineFlags()
     link: float = 12.5e9
     link_flow: float | None = None
     host_link: float = 50e9
     late: int = 0
-    measured: Measured | None = None
+    measured: MeasuredSteps | None = None
     cold_start: float = 120.0
     scaler: ScalerSpec | None = None
     version: str = "0.32"
@@ -130,7 +131,9 @@ class Stream(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     answer, retries: how often it sends it again at once; logprobs: share that asks for the log-probabilities of its
     prompt, which vLLM computes without the prefix cache; structured: share whose answer a grammar constrains, that of
     one of `schemas` (0: each its own), which takes schema_seconds to compile; tools: share that offers tools; images:
-    mean number per request, of `image_pool` distinct ones (0: each new); start, stop: s."""
+    mean number per request, of `image_pool` distinct ones (0: each new); turns: mean number of turns of a conversation,
+    each with all that was said before as its beginning, `think` s (mean) after the answer; phase: s by which a wave is
+    ahead; start, stop: s."""
 
     prompt: Length
     output: Length
@@ -158,6 +161,9 @@ class Stream(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     tools: float = 0.0
     images: float = 0.0
     image_pool: int = 100
+    turns: float = 1.0
+    think: float = 20.0
+    phase: float = 0.0
     start: float = 0.0
     stop: float | None = None
 
@@ -166,7 +172,8 @@ class RouterSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """policy; spill: a prefix's home is left when its load is so many times the mean, plus a few; detect: s until a
     dead pod leaves the rotation; handover: s between the two legs of a split request; refresh: s between two readings
     of a pod (0: the default of llm-d, 50 ms); in_flight: it counts what it sent since; cores: of its processor, 0 for
-    as many as it wants; timeout: s after which the proxy in front cuts a request; flow: flow control."""
+    as many as it wants; timeout: s after which the proxy in front cuts a request; flow: flow control; version: release
+    whose metric names its page has."""
 
     policy: Policy = "least-loaded"
     spill: float = 1.5
@@ -177,11 +184,13 @@ class RouterSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     cores: float = 0.0
     timeout: float | None = None
     flow: FlowSpec | None = None
+    version: str = "0.11"
 
 
 class FaultSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """One change of mechanism. at, until: s; pods: names it hits (all where empty); flags: what a restart changes;
-    the other fields belong to kinds."""
+    """One change of mechanism. at, until: s; pods: names it hits (all where empty; of a pod that a rollout replaced,
+    its successor); flags, version: what a restart or a rollout changes; surge: share of a pool that a rollout starts
+    at a time; early: new pods are scraped while they load; the other fields belong to kinds."""
 
     kind: Literal[
         "traffic",
@@ -224,6 +233,8 @@ class FaultSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         "parser",
         "oom",
         "crash",
+        "rollout",
+        "grow",
     ]
     at: float
     until: float | None = None
@@ -269,6 +280,9 @@ class FaultSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     images: float | None = None
     image_pool: int | None = None
     host: bool = False
+    version: str | None = None
+    surge: float = 0.25
+    early: bool = False
 
 
 class Expect(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -287,17 +301,20 @@ class Expect(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Exporters(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Who is scraped besides the engines."""
+    """Who is scraped besides the engines. kube_lineage: kube-state-metrics also tells who owns a pod and since when it
+    exists."""
 
     dcgm: bool = True
     dcgm_profiling: bool = False
     router: bool = True
     cadvisor: bool = True
     kube: bool = False
+    kube_lineage: bool = False
 
 
 class Scenario(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A whole simulation. start: Unix time of its beginning, seconds; warmup: s simulated before the first scrape."""
+    """A whole simulation. start: Unix time of its beginning, seconds; warmup: s simulated before the first scrape;
+    surroundings: everything beside fleet and fault, None for a bare recording."""
 
     id: str
     title: str
@@ -313,3 +330,4 @@ class Scenario(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     seed: int = 1
     start: float = 1_795_000_000.0
     namespace: str = "sim"
+    surroundings: Surroundings | None = None

@@ -43,6 +43,10 @@ DURATIONS = frozenset(
         "shutdown",
         "window",
         "schema_seconds",
+        "think",
+        "phase",
+        "relabelled",
+        "age",
     }
 )
 """Fields that may be written as durations such as 90s or 10m."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from inferdoc.simulate.batch import Batch, EngineConfig
 from inferdoc.simulate.hardware import StepTime
-from inferdoc.simulate.request import Request, State
+from inferdoc.simulate.request import EngineRequest, State
 
 
 class Scheduler(Batch):
@@ -41,7 +41,7 @@ class Scheduler(Batch):
             return True
         return False
 
-    def _chunks(self, left: int) -> list[tuple[Request, int]]:
+    def _chunks(self, left: int) -> list[tuple[EngineRequest, int]]:
         chunks = []
         for request in self.prefilling.values():
             take = self._chunk(request, left)
@@ -51,7 +51,7 @@ class Scheduler(Batch):
             left -= take
         return chunks
 
-    def _chunk(self, request: Request, left: int) -> int:
+    def _chunk(self, request: EngineRequest, left: int) -> int:
         take = min(request.todo, left)
         return min(take, self.config.long_prefill) if self.config.long_prefill else take
 
@@ -60,11 +60,11 @@ class Scheduler(Batch):
         due = self._fresh_blocks(1) if self._decoding else 0
         return due + (int(self.config.watermark * self.pool.total) if self.running else 0)
 
-    def _adapter_fits(self, request: Request) -> bool:
+    def _adapter_fits(self, request: EngineRequest) -> bool:
         slots = self.config.loras
         return request.adapter < 0 or request.adapter in self.adapters or len(self.adapters) < slots
 
-    def _admit(self, left: int, chunks: list[tuple[Request, int]]) -> float:
+    def _admit(self, left: int, chunks: list[tuple[EngineRequest, int]]) -> float:
         """Admit in order of arrival; requests whose adapter has no slot are passed over. Returns seconds of adapter
         loading and of image encoding."""
         config, pause, skipped = self.config, 0.0, []
@@ -90,11 +90,11 @@ class Scheduler(Batch):
         self.waiting.extendleft(reversed(skipped))
         return pause
 
-    def _fetch(self, request: Request) -> bool:
+    def _fetch(self, request: EngineRequest) -> bool:
         """Whether the KV of a request is being copied from another tier, so that it waits outside the queue."""
         return False
 
-    def _enter(self, request: Request) -> bool:
+    def _enter(self, request: EngineRequest) -> bool:
         again = request.first >= 0 or request.preemptions > 0
         if request.external and request.scheduled < 0 and not again:
             request.todo = max(1, request.prompt - request.hits - request.external)
@@ -115,7 +115,7 @@ class Scheduler(Batch):
         self.prefilling[request.id] = request
         return True
 
-    def _first_scheduled(self, request: Request) -> None:
+    def _first_scheduled(self, request: EngineRequest) -> None:
         request.scheduled = self.now
         stats = self.stats
         # vLLM asks neither the cache nor its statistics where prompt log-probabilities are wanted.

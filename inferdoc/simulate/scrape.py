@@ -10,7 +10,7 @@ import numpy as np
 
 from inferdoc.collect.samples import Page
 from inferdoc.simulate.dcgm_page import Dcgm
-from inferdoc.simulate.fleet import Fleet
+from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.hardware import model
 from inferdoc.simulate.items import Item, Pages, gauge
 from inferdoc.simulate.kube_page import kube_items
@@ -18,7 +18,8 @@ from inferdoc.simulate.machine_pages import balancedness_items, cadvisor_items
 from inferdoc.simulate.pod import Pod
 from inferdoc.simulate.router_page import router_items
 from inferdoc.simulate.scenario import FaultSpec, Scenario
-from inferdoc.simulate.versions import at_version
+from inferdoc.simulate.scrape_noise import ScrapeNoise
+from inferdoc.simulate.versions import at_version, router_at_version
 from inferdoc.simulate.vllm_page import vllm_items
 
 
@@ -31,7 +32,7 @@ class Scraped:
 
 
 @dataclass
-class Target:
+class SimulatedTarget:
     """alive: whether it answers; exists: whether it is in the list of targets at all; offset: s into the interval at
     which it is scraped; skip: lost scrapes."""
 
@@ -43,17 +44,19 @@ class Target:
     skip: Callable[[float], bool] = lambda now: False
 
 
-class Scraper:
+class FleetScraper:
     """take(until) scrapes everything that is due by then, in order of time. The fleet is moved on as it goes."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: SimulatedFleet) -> None:
         self.fleet = fleet
         self._scenario: Scenario = fleet.scenario
         self._pages = Pages()
         self._rng = np.random.default_rng([self._scenario.seed, 11])
-        self._targets: list[Target] = []
+        self._targets: list[SimulatedTarget] = []
         self._known: set[str] = set()
         self._dcgm = Dcgm(self._scenario.seed, self._scenario.exporters.dcgm_profiling)
+        drawn = self._scenario.surroundings
+        self._noise = None if drawn is None else ScrapeNoise(drawn, self._scenario.scrape)
         self._faults = [f for f in self._scenario.faults if f.kind in ("scrape-gap", "duplicate-target", "drop-series")]
         self._discover()
         if self._scenario.exporters.router:
@@ -65,7 +68,7 @@ class Scraper:
     def targets(self) -> list[Scraped]:
         return [t.scraped for t in self._targets if t.scraped.pages]
 
-    def every_target(self) -> list[Target]:
+    def every_target(self) -> list[SimulatedTarget]:
         return list(self._targets)
 
     def take(self, until: float) -> None:
@@ -77,7 +80,7 @@ class Scraper:
             first = int(np.ceil((start - target.offset) / interval))
             moment = first * interval + target.offset
             while moment < until:
-                due.append((moment, target))
+                due.append((self._off(moment, start, until, target), target))
                 moment += interval
         for moment, target in sorted(due, key=lambda entry: entry[0]):
             self.fleet.run(moment)
@@ -85,11 +88,21 @@ class Scraper:
         self.fleet.run(until)
         self._discover()
 
-    def _scrape(self, target: Target, moment: float) -> None:
+    def _off(self, moment: float, start: float, until: float, target: SimulatedTarget) -> float:
+        """When a scrape happens that is due at `moment`: a little off where the surroundings say so."""
+        if self._noise is None:
+            return moment
+        return min(max(moment + self._noise.late(target.scraped.labels["instance"]), start), until - 1e-3)
+
+    def _scrape(self, target: SimulatedTarget, moment: float) -> None:
         if not target.exists(moment) or target.skip(moment):
             return
         stamp = round(1000 * (self._scenario.start + moment))
         answered = target.alive()
+        if self._noise is not None:
+            if self._noise.lost(target.scraped.labels["instance"]):
+                return
+            answered &= not self._noise.refused(target.scraped.labels["instance"])
         items = list(target.items(moment)) if answered else []
         items.append(gauge("up", float(answered)))
         items.append(gauge("scrape_duration_seconds", round(float(self._rng.uniform(0.004, 0.012)), 6)))
@@ -119,7 +132,7 @@ class Scraper:
             found |= {"namespace": self._scenario.namespace, "pod": pod}
         # A fixed place within the interval, as Prometheus gives each target one.
         offset = zlib.crc32(f"{job}{instance}".encode()) % 997 / 997 * self._scenario.scrape
-        self._targets.append(Target(Scraped(found), items, alive, exists, offset, skip))
+        self._targets.append(SimulatedTarget(Scraped(found), items, alive, exists, offset, skip))
 
     def _pod(self, pod: Pod) -> None:
         pod.unix = self._scenario.start
@@ -184,7 +197,8 @@ class Scraper:
             self._add("cadvisor", f"{node}:10250", "", cadvisor, lambda: True, always)
 
     def _router(self, now: float) -> Iterator[Item]:
-        return router_items(self.fleet, self.model_name(self.fleet.pods[0]), self._scenario.namespace)
+        items = router_items(self.fleet, self.model_name(self.fleet.pods[0]), self._scenario.namespace)
+        return router_at_version(items, self._scenario.router.version)
 
     def _kube(self, now: float) -> Iterator[Item]:
         return kube_items(self.fleet, self._scenario.namespace)
@@ -199,14 +213,20 @@ def _active(fault: FaultSpec, now: float) -> bool:
 
 
 def simulate(scenario: Scenario, progress: Callable[[float], None] | None = None) -> list[Scraped]:
-    """Run a scenario from its warm-up to its end and return what was scraped. progress: told the share done."""
-    fleet = Fleet(scenario)
+    """Run a scenario from its warm-up to its end and return what was scraped, under the names of the simulation.
+    progress: told the share done."""
+    return scrape_all(scenario, progress).targets
+
+
+def scrape_all(scenario: Scenario, progress: Callable[[float], None] | None = None) -> FleetScraper:
+    """Run a scenario from its warm-up to its end; what was scraped, and the fleet as it is then."""
+    fleet = SimulatedFleet(scenario)
     fleet.run(0.0)
-    scraper = Scraper(fleet)
+    scraper = FleetScraper(fleet)
     done = 0.0
     while done < scenario.duration:
         done = min(done + scenario.scrape, scenario.duration)
         scraper.take(done)
         if progress is not None:
             progress(done / scenario.duration)
-    return scraper.targets
+    return scraper

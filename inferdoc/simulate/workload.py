@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 import numpy as np
 
 from inferdoc.simulate.blocks import Key
 from inferdoc.simulate.frontend import IMAGE_TOKENS
-from inferdoc.simulate.request import Request
+from inferdoc.simulate.request import EngineRequest
 from inferdoc.simulate.scenario import FaultSpec, Length, Prefixes, Stream
 
 SINGLE = 1 << 32
 """Numbers from here on are those of schemas and images that no other request shares."""
 MOST_IMAGES = 16
+CONVERSATION = 1 << 40
+"""Numbers of prefixes from here on are those of conversations."""
 
 
 @dataclass(slots=True)
@@ -41,6 +43,7 @@ class Draft:
     schema_seconds: float = 0.0
     tools: bool = False
     images: tuple[int, ...] = ()
+    turns_left: int = 0
 
 
 @dataclass
@@ -63,7 +66,7 @@ class Traffic:
         if spec.pattern == "bursts":
             return spec.rate * (spec.burst if now % spec.burst_every < spec.burst_for else 1.0)
         if spec.pattern == "waves":
-            return spec.rate * max(0.0, 1.0 + spec.burst * math.sin(2 * math.pi * now / spec.wave))
+            return spec.rate * max(0.0, 1.0 + spec.burst * math.sin(2 * math.pi * (now + spec.phase) / spec.wave))
         if spec.pattern == "ramp":
             phase = 1.0 - abs(2.0 * min(max(now / spec.wave, 0.0), 1.0) - 1.0)
             return spec.rate * (1.0 + (spec.burst - 1.0) * phase)
@@ -74,7 +77,8 @@ class Traffic:
         if self.spec.clients:
             missing = self.spec.clients - self.in_flight
             return [now + self.rng.uniform(0, length) for _ in range(missing)] if now >= self.spec.start else []
-        count = int(self.rng.poisson(self.rate(now) * length))
+        # Of a conversation only the first turn arrives by itself.
+        count = int(self.rng.poisson(self.rate(now) / self.spec.turns * length))
         return sorted((now + self.rng.random(count) * length).tolist()) if count else []
 
     def draft(self, prompt_id: int) -> Draft:
@@ -101,7 +105,32 @@ class Traffic:
         draft = Draft(prompt_id, self.index, prompt, output, most, seen, found, adapter, logprobs, structured, stable)
         if spec.structured or spec.tools or spec.images:
             self._asks(draft)
+        if spec.turns > 1.0:
+            # Its beginning is what was said before: one growing prefix per conversation.
+            draft.group, draft.shared, draft.expected = CONVERSATION + prompt_id, draft.prompt, 0
+            draft.turns_left = int(self.rng.geometric(1.0 / spec.turns)) - 1
         return draft
+
+    def next_turn(self, draft: Draft, prompt_id: int) -> tuple[float, Draft] | None:
+        """What the client of an answered turn sends next, and after how many seconds; None where the conversation is
+        over. Half as long a message as the first one, behind all that was said."""
+        if draft.turns_left <= 0:
+            return None
+        history = draft.prompt + draft.output
+        message, output = max(1, self._length(self.spec.prompt) // 2), self._length(self.spec.output)
+        most = output if draft.max_tokens == draft.output else int(output * 1.5) + 16
+        following = replace(
+            draft,
+            prompt_id=prompt_id,
+            prompt=history + message,
+            shared=history + message,
+            expected=history,
+            output=output,
+            max_tokens=most,
+            attempt=0,
+            turns_left=draft.turns_left - 1,
+        )
+        return float(self.rng.exponential(self.spec.think)), following
 
     def _asks(self, draft: Draft) -> None:
         """What a request wants besides text: a schema, tools, images (each is worth prompt tokens)."""
@@ -179,7 +208,7 @@ def _scaled(length: Length, factor: float | None) -> Length:
     return msgspec.structs.replace(length, median=length.median * factor, max=int(length.max * max(factor, 1.0)))
 
 
-def make_request(draft: Draft, number: int, now: float, block_size: int, longest: int) -> Request:
+def make_request(draft: Draft, number: int, now: float, block_size: int, longest: int) -> EngineRequest:
     """A request for an engine; the prompt is cut where it would not leave room for its answer."""
     prompt = max(1, min(draft.prompt, longest - draft.output - 1))
     segments: list[tuple[Key, int]] = []
@@ -189,7 +218,7 @@ def make_request(draft: Draft, number: int, now: float, block_size: int, longest
     rest = prompt // block_size - shared
     if rest > 0:
         segments.append((("prompt", draft.prompt_id, draft.adapter), rest))
-    return Request(
+    return EngineRequest(
         number, prompt, draft.output, draft.max_tokens, segments, now, draft.adapter, draft.stream, draft.prompt_id,
         draft.group, draft.attempt, now, logprobs=draft.logprobs, structured=draft.structured, schema=draft.schema,
         schema_seconds=draft.schema_seconds, tools=draft.tools, images=draft.images,

@@ -43,7 +43,7 @@ class Entities:
         return found
 
 
-class Table:
+class EntityTable:
     """Rows by entity: float64[times] each, merged over aliases (the first that has a value wins, step by step)."""
 
     def __init__(self, count: int) -> None:
@@ -164,8 +164,8 @@ class Assembler:
         single = operand(reading, signal.level)
         return None if single is None else _matrix(self._table(single))
 
-    def _table(self, part: Operand, width: int = 1) -> Table:
-        table = Table(self.grid.count)
+    def _table(self, part: Operand, width: int = 1) -> EntityTable:
+        table = EntityTable(self.grid.count)
         for read in part.reads(self.aliases, self.present, width):
             result = self.results[read]
             for entity, row in zip(self._entities.of(result.by, result.keys), result.values, strict=True):
@@ -209,11 +209,11 @@ class Assembler:
             values[term] = rows if default is None else np.where(np.isnan(rows), default, rows)
         return SignalMatrix(entities, formula.evaluate(str(reading.formula), values))
 
-    def _term(self, part: Term, signal: Signal) -> Table:
+    def _term(self, part: Term, signal: Signal) -> EntityTable:
         single = operand(part, signal.level)
         if single is not None:
             return self._table(single)
-        table = Table(self.grid.count)
+        table = EntityTable(self.grid.count)
         matrix = self.frame.signals.get(str(part.signal))
         if matrix is not None:
             for entity, row in zip(matrix.entities, matrix.values, strict=True):
@@ -226,7 +226,7 @@ class Assembler:
         groups: dict[Entity, list[InfoSeries]] = {}
         for one in series:
             groups.setdefault(Entity.of(by, tuple(one.labels.get(label, "") for label in by)), []).append(one)
-        table = Table(self.grid.count)
+        table = EntityTable(self.grid.count)
         for entity, members in groups.items():
             table.add(entity, _newest(members, _label_values(reading, members)))
         return _matrix(table)
@@ -265,7 +265,7 @@ def _label_value(reading: Reading, labels: Mapping[str, str]) -> float:
         return float("nan")
 
 
-def _matrix(table: Table) -> SignalMatrix | None:
+def _matrix(table: EntityTable) -> SignalMatrix | None:
     return SignalMatrix(list(table.rows), np.vstack(list(table.rows.values()))) if table.rows else None
 
 

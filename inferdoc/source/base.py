@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
@@ -39,14 +39,6 @@ class Cost:
     seconds: float = 0.0
 
 
-@dataclass
-class Bounds:
-    """Oldest and newest sample known to the source, milliseconds."""
-
-    first_ms: int
-    latest_ms: int
-
-
 class Source(Protocol):
     """A place metrics are read from. kind: "store" or "prometheus"; location: a path or URL without secrets;
     warnings: one line each, for the report; cost: running total."""
@@ -75,12 +67,3 @@ class Source(Protocol):
 
     def info(self, name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:
         """Every series of an info metric, unaggregated."""
-
-
-@dataclass
-class Window:
-    """What to read. start_ms and end_ms are both grid steps."""
-
-    start_ms: int
-    end_ms: int
-    match: tuple[Matcher, ...] = field(default=())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -13,9 +13,8 @@ import numpy as np
 from inferdoc.source import window
 from inferdoc.source.base import InfoSeries
 from inferdoc.source.reads import Aggregation, Function, Grid, Matcher, Read, ReadResult
-from inferdoc.source.tables import Key, Table, join
+from inferdoc.source.tables import Key, Table
 from inferdoc.source.window import Windows
-from inferdoc.store.block import Block
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Selection(NamedTuple):
 
 
 @dataclass
-class Rows:
+class SelectionRows:
     """The rows of one selection: its `by` keys in the order met, and what each table adds to them."""
 
     index: dict[Key, int] = field(default_factory=dict)
@@ -92,22 +91,15 @@ _FOLD: dict[Aggregation, tuple[np.ufunc, float]] = {
 """How series of one group combine, and what stands where a series has no value."""
 
 
-def evaluate_blocks(
-    blocks: Iterable[Block], reads: Sequence[Read], grid: Grid, match: tuple[Matcher, ...] = ()
+def evaluate_tables(
+    tables: Sequence[Table], reads: Sequence[Read], grid: Grid, match: tuple[Matcher, ...] = ()
 ) -> dict[Read, ReadResult]:
-    """All reads on the grid, from the blocks of the store that reach from grid.reach_ms before it to its end.
+    """All reads on the grid, from tables that reach from grid.reach_ms before it to its end.
 
     match is added to the matchers of every read. Values: float64[keys, grid.count], NaN where no series of the group
     has a value; every read has a result, without rows where nothing matches.
     """
-    return evaluate_tables(join(blocks), reads, grid, match)
-
-
-def evaluate_tables(
-    tables: Sequence[Table], reads: Sequence[Read], grid: Grid, match: tuple[Matcher, ...] = ()
-) -> dict[Read, ReadResult]:
-    """As evaluate_blocks, from tables already joined."""
-    selections = {Selection.of(read): Rows() for read in reads}
+    selections = {Selection.of(read): SelectionRows() for read in reads}
     shares = [_shares(table, selections, match) for table in tables]
     keys = {selection: rows.settle() for selection, rows in selections.items()}
     by_leaf: dict[Leaf, list[Selection]] = {}
@@ -154,7 +146,9 @@ def _result(read: Read, keys: list[Key], parts: list[Sums], grid: Grid) -> ReadR
     return ReadResult(read.by, list(keys), values)
 
 
-def _shares(table: Table, rows: Mapping[Selection, Rows], match: tuple[Matcher, ...]) -> dict[Selection, Share]:
+def _shares(
+    table: Table, rows: Mapping[Selection, SelectionRows], match: tuple[Matcher, ...]
+) -> dict[Selection, Share]:
     """Which columns of the table count towards which rows of which selections."""
     found = {}
     layout, target = table.layout, table.target

@@ -81,12 +81,14 @@ class SignalMatrix:
 @dataclass
 class SignalFrame:
     """grid: the shared time grid; signals: id -> matrix (a signal that nothing supplies is absent, never zero);
-    widths: rate windows used per signal; aliases: id -> the metric names that supplied it."""
+    widths: rate windows used per signal; aliases: id -> the metric names that supplied it; begin: the step at which the
+    window begins (what lies before it is history)."""
 
     grid: Grid
     signals: dict[str, SignalMatrix] = field(default_factory=dict)
     aliases: dict[str, tuple[str, ...]] = field(default_factory=dict)
     widths: dict[str, int] = field(default_factory=dict)
+    begin: int = 0
 
     @property
     def times(self) -> np.ndarray:

@@ -27,9 +27,9 @@ from inferdoc.source import prometheus_answers as answers
 from inferdoc.source.base import Cost, InfoSeries, Scrapes, SourceKind
 from inferdoc.source.pieces import cut, put_together
 from inferdoc.source.prometheus_access import Access
-from inferdoc.source.prometheus_answers import AnswerError, Series
+from inferdoc.source.prometheus_answers import AnswerError, AnswerSeries
 from inferdoc.source.prometheus_errors import DeadlineError, PrometheusError, TooMuchError
-from inferdoc.source.prometheus_http import Client, Deadline, Params
+from inferdoc.source.prometheus_http import Client, Params, ReadDeadline
 from inferdoc.source.readable import Readable
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult, duration, promql, selector
 from inferdoc.source.scrape_times import divide, gather
@@ -86,7 +86,7 @@ class PrometheusSource(Readable):
                     return found
         return None
 
-    def _latest_of(self, series: str, deadline: Deadline) -> int | None:
+    def _latest_of(self, series: str, deadline: ReadDeadline) -> int | None:
         """Newest sample of a metric: now, else within growing ranges on a grid of 4 minutes (a sample is seen for 5),
         then to the second around what that found, for series that ended in between."""
         now = self._number(f"max(timestamp({series}))", deadline)
@@ -104,7 +104,7 @@ class PrometheusSource(Readable):
                 return max(coarse, self._number(fine, deadline, coarse + 300_000) or coarse)
         return None
 
-    def _number(self, query: str, deadline: Deadline, at_ms: int | None = None) -> int | None:
+    def _number(self, query: str, deadline: ReadDeadline, at_ms: int | None = None) -> int | None:
         """An instant query that yields one time in seconds: milliseconds, or None where it yields nothing."""
         params = {"query": query, "nocache": "1"}
         if at_ms is not None:
@@ -141,7 +141,7 @@ class PrometheusSource(Readable):
         older, whole_from = divide(start_ms, end_ms)
         with self._operation() as deadline:
             up = selector("up", self._inference_jobs(start_ms, end_ms, deadline))
-            jobs: list[Callable[[], list[Series]]] = [
+            jobs: list[Callable[[], list[AnswerSeries]]] = [
                 partial(self._raw, up, begin, min(begin + RAW_PIECE_MS - 1, end_ms), deadline)
                 for begin in range(whole_from, end_ms + 1, RAW_PIECE_MS)
             ]
@@ -152,7 +152,7 @@ class PrometheusSource(Readable):
             found = [series for part in self._all(jobs, deadline) for series in part]
             return gather(Scrapes(s.labels, s.times_ms, s.values) for s in found)
 
-    def _inference_jobs(self, start_ms: int, end_ms: int, deadline: Deadline) -> tuple[Matcher, ...]:
+    def _inference_jobs(self, start_ms: int, end_ms: int, deadline: ReadDeadline) -> tuple[Matcher, ...]:
         """On a server with very many targets: a matcher of the jobs that expose an inference fleet's metrics."""
         length, at = duration(max(end_ms - start_ms, 1000)), _seconds(end_ms)
         counted = self._series("query", {"query": "count(up)", "time": at}, deadline)
@@ -192,7 +192,7 @@ class PrometheusSource(Readable):
                     _place(row, series, grid)
             return [InfoSeries(dict(key), row) for key, row in sorted(rows.items())]
 
-    def _range(self, query: str, grid: Grid, deadline: Deadline) -> list[Series]:
+    def _range(self, query: str, grid: Grid, deadline: ReadDeadline) -> list[AnswerSeries]:
         """A range query over the grid; halved where the server finds it too large."""
         params = {
             "query": query,
@@ -208,7 +208,7 @@ class PrometheusSource(Readable):
             halves = cut(grid, -(-grid.count // 2))
             return [series for half in halves for series in self._range(query, half, deadline)]
 
-    def _raw(self, what: str, start_ms: int, end_ms: int, deadline: Deadline) -> list[Series]:
+    def _raw(self, what: str, start_ms: int, end_ms: int, deadline: ReadDeadline) -> list[AnswerSeries]:
         """Raw samples in [start, end], by an instant query of a range; halved where the server finds it too large. The
         range is a millisecond longer, for servers that open it on the left."""
         params = {"query": f"{what}[{duration(end_ms - start_ms + 1)}]", "time": _seconds(end_ms)}
@@ -227,8 +227,8 @@ class PrometheusSource(Readable):
     # ---- asking ---------------------------------------------------------------------------------------------
 
     def _series(
-        self, path: str, params: Params, deadline: Deadline, steps_ms: np.ndarray | None = None
-    ) -> list[Series]:
+        self, path: str, params: Params, deadline: ReadDeadline, steps_ms: np.ndarray | None = None
+    ) -> list[AnswerSeries]:
         limits = {"timeout": f"{max(1, int(min(self._client.request_seconds, deadline.left)))}s"}
         data = self._client.ask(path, {**params, **limits, "nocache": "1", "max_source_resolution": "0s"}, deadline)
         found = self._decoded(partial(answers.series, steps_ms=steps_ms), data)
@@ -243,7 +243,7 @@ class PrometheusSource(Readable):
                 f"{self.location} sent an answer that cannot be read ({error}); is it a Prometheus-compatible server?"
             ) from None
 
-    def _all(self, jobs: Sequence[Callable[[], T]], deadline: Deadline) -> list[T]:
+    def _all(self, jobs: Sequence[Callable[[], T]], deadline: ReadDeadline) -> list[T]:
         """Every job's result, some at a time; the first failure calls the others off."""
         if not jobs:
             return []
@@ -262,10 +262,10 @@ class PrometheusSource(Readable):
                 raise
 
     @contextmanager
-    def _operation(self) -> Iterator[Deadline]:
+    def _operation(self) -> Iterator[ReadDeadline]:
         began = time.perf_counter()
         try:
-            yield Deadline(self._timeout)
+            yield ReadDeadline(self._timeout)
         finally:
             self.cost.seconds += time.perf_counter() - began
             self.cost.queries = self._client.questions
@@ -284,14 +284,14 @@ def _hopeless(error: TooMuchError, what: str) -> PrometheusError:
     return PrometheusError(f"{error}; even {what} are too much for it", error.status)
 
 
-def _place(row: np.ndarray, series: Series, grid: Grid) -> None:
+def _place(row: np.ndarray, series: AnswerSeries, grid: Grid) -> None:
     """Put points of an answer at their steps."""
     steps = np.rint((series.times_ms - grid.start_ms) / grid.step_ms).astype(np.int64)
     inside = (steps >= 0) & (steps < grid.count)
     row[steps[inside]] = series.values[inside]
 
 
-def _result(read: Read, found: list[Series], grid: Grid) -> ReadResult:
+def _result(read: Read, found: list[AnswerSeries], grid: Grid) -> ReadResult:
     """Rows by key, in the order of the keys."""
     rows: dict[tuple[str, ...], np.ndarray] = {}
     times_ms = grid.times_ms

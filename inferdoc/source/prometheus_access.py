@@ -173,4 +173,4 @@ def _read(path: Path, what: str) -> str:
 def _check_headers(headers: Mapping[str, str], url: str) -> None:
     for name, value in headers.items():
         if not name or any(c in name + value for c in "\r\n") or any(c in name for c in ": "):
-            raise ConfigError(f"{url}: extra header {name!r} is malformed: write NAME=VALUE on one line")
+            raise ConfigError(f"{url}: extra header {name!r} is malformed: write a name and a value on one line")

@@ -30,7 +30,7 @@ _FLOATS = msgspec.json.Decoder(list[float])
 
 
 @dataclass
-class Series:
+class AnswerSeries:
     """One series of an answer. labels: without `__name__`; times_ms: int64[n]; values: float64[n]."""
 
     labels: dict[str, str]
@@ -38,7 +38,7 @@ class Series:
     values: np.ndarray
 
 
-def series(data: msgspec.Raw, steps_ms: np.ndarray | None = None) -> list[Series]:
+def series(data: msgspec.Raw, steps_ms: np.ndarray | None = None) -> list[AnswerSeries]:
     """The series of a matrix or vector. Native histograms, which have no float values, come without points.
 
     steps_ms: int64[n], the steps of a range query: where they are known, times need not be read.
@@ -56,7 +56,7 @@ def series(data: msgspec.Raw, steps_ms: np.ndarray | None = None) -> list[Series
     )
     for row in rows:
         row.metric.pop("__name__", None)
-        found.append(Series(row.metric, *_points(row, known)))
+        found.append(AnswerSeries(row.metric, *_points(row, known)))
     return found
 
 

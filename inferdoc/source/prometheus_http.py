@@ -21,12 +21,11 @@ import msgspec
 import requests
 import urllib3
 
-from inferdoc import __version__
-from inferdoc.collect.deadline import Deadline as RequestLimit
-from inferdoc.collect.deadline import DeadlineAdapter, DeadlineWatch
+from inferdoc.collect.deadline import Deadline, DeadlineAdapter, DeadlineWatch
 from inferdoc.source import prometheus_errors as errors
 from inferdoc.source.prometheus_access import Access
 from inferdoc.source.prometheus_errors import DeadlineError, PrometheusError, Refusal, TooMuchError, UnreachableError
+from inferdoc.version import __version__
 
 CONNECT_SECONDS = 10.0
 ATTEMPTS = 5
@@ -54,14 +53,14 @@ _DECODER = msgspec.json.Decoder(Envelope)
 
 
 @dataclass
-class Deadline:
+class ReadDeadline:
     """By when one operation, with all its questions and retries, must be done. It can also be called off, which cuts
     off the requests in flight."""
 
     seconds: float
     _end: float = field(init=False)
     _off: threading.Event = field(default_factory=threading.Event, init=False)
-    _in_flight: set[RequestLimit] = field(default_factory=set, init=False)
+    _in_flight: set[Deadline] = field(default_factory=set, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def __post_init__(self) -> None:
@@ -80,7 +79,7 @@ class Deadline:
                 request.expire()
 
     @contextmanager
-    def carries(self, request: RequestLimit) -> Iterator[None]:
+    def carries(self, request: Deadline) -> Iterator[None]:
         """A request of the operation is in flight."""
         with self._lock:
             self._in_flight.add(request)
@@ -147,7 +146,7 @@ class Client:
                 return
             self.warnings.append(line if len(self.warnings) < MOST_WARNINGS else "further warnings are left out")
 
-    def ask(self, path: str, params: Params, deadline: Deadline, *, form: bool = True) -> msgspec.Raw:
+    def ask(self, path: str, params: Params, deadline: ReadDeadline, *, form: bool = True) -> msgspec.Raw:
         """The `data` of an answer. path: below /api/v1/; form: whether the endpoint takes POST."""
         for attempt in itertools.count(1):
             try:
@@ -159,7 +158,7 @@ class Client:
             deadline.pause(pause)
         raise AssertionError("unreachable")
 
-    def _pause(self, error: PrometheusError, attempt: int, deadline: Deadline) -> float | None:
+    def _pause(self, error: PrometheusError, attempt: int, deadline: ReadDeadline) -> float | None:
         """How long to wait before asking again, in seconds; None: do not."""
         busy = error.status in errors.RETRIED and not isinstance(error, TooMuchError)
         if attempt >= self.attempts or not (busy or isinstance(error, UnreachableError)):
@@ -168,7 +167,7 @@ class Client:
         pause = max(pause, error.wait_seconds)
         return pause if pause < deadline.left else None
 
-    def _ask_once(self, path: str, params: Params, deadline: Deadline, form: bool) -> msgspec.Raw:
+    def _ask_once(self, path: str, params: Params, deadline: ReadDeadline, form: bool) -> msgspec.Raw:
         posted = form and self._post
         reply = self._send(path, params, deadline, posted)
         if posted and reply.status in (403, 405):
@@ -179,7 +178,7 @@ class Client:
             reply = self._send(path, params, deadline, form and self._post)
         return self._open(reply)
 
-    def _send(self, path: str, params: Params, deadline: Deadline, posted: bool) -> Reply:
+    def _send(self, path: str, params: Params, deadline: ReadDeadline, posted: bool) -> Reply:
         if deadline.left <= 0:
             raise self._late(deadline, 0.0)
         wait = min(self.request_seconds, deadline.left)
@@ -208,7 +207,7 @@ class Client:
         sent = response.request.headers.get("Authorization", "")
         return Reply(response.status_code, response.headers, body, sent if isinstance(sent, str) else "")
 
-    def _late(self, deadline: Deadline, waited: float) -> PrometheusError:
+    def _late(self, deadline: ReadDeadline, waited: float) -> PrometheusError:
         """waited: seconds that this question was given."""
         if waited < self.request_seconds or deadline.left <= 0:
             return DeadlineError(f"{self.where} was not done within {deadline.seconds:g} s; {_PATIENCE}")

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
 from inferdoc.errors import InferdocError
+from inferdoc.times import Moment, moment_ms
 
 if TYPE_CHECKING:
     from inferdoc.source.base import Source
     from inferdoc.source.frame import SignalFrame
     from inferdoc.source.reads import Grid, Matcher
-
-Moment = float | int | str | datetime
-"""Unix seconds, an RFC 3339 text, or a datetime (without a zone: UTC)."""
 
 
 class Readable:
@@ -35,7 +32,7 @@ class Readable:
         step: float | None = None,
         match: tuple[Matcher, ...] = (),
     ) -> SignalFrame:
-        """Read signals of the catalogue between two moments.
+        """Read signals of the catalogue between two moments (RFC 3339, Unix seconds, "now", "latest", a datetime).
 
         step: seconds between two values, by default the scrape interval (or a thousandth of the stretch); match: label
         matchers added to every series. Returns one float64[entities, times] per signal, in the signal's unit, NaN for
@@ -54,17 +51,19 @@ class Readable:
                 raise InferdocError(f"no signal is called {name!r}: `inferdoc signals --list` names them")
         aliases = Aliases(catalogue.exporters.values())
         self.expect(series_names(wanted, catalogue.signals, aliases))
-        grid = self._grid(milliseconds(start), milliseconds(end), step)
+        grid = self._grid(start, end, step)
         return read_signals(cast("Source", self), wanted, grid, catalogue.signals, aliases, match)
 
-    def _grid(self, start_ms: int, end_ms: int, step: float | None) -> Grid:
+    def _grid(self, start: Moment, end: Moment, step: float | None) -> Grid:
         from inferdoc.source.grid import LOOK_MS, make_grid, scrape_interval_ms
 
+        source = cast("Source", self)
+        latest_ms = source.latest_ms()
+        start_ms, end_ms = moment_ms(start, latest_ms, what="start"), moment_ms(end, latest_ms, what="end")
         if end_ms < start_ms:
             raise InferdocError("the end lies before the start: swap them")
-        source = cast("Source", self)
         interval_ms = scrape_interval_ms(source.scrapes(end_ms - LOOK_MS, end_ms))
-        grid = make_grid(start_ms, end_ms, interval_ms, source.latest_ms())
+        grid = make_grid(start_ms, end_ms, interval_ms, latest_ms)
         if step is None:
             return grid
         step_ms = round(step * 1000)
@@ -72,15 +71,3 @@ class Readable:
             raise InferdocError(f"step {step} is not a length of time: give seconds above 0")
         count = max(1, (grid.end_ms - start_ms) // step_ms + 1)
         return replace(grid, start_ms=grid.end_ms - (count - 1) * step_ms, step_ms=step_ms, count=count)
-
-
-def milliseconds(moment: Moment) -> int:
-    """Milliseconds since the epoch."""
-    if isinstance(moment, str):
-        try:
-            moment = datetime.fromisoformat(moment)
-        except ValueError:
-            raise InferdocError(f"{moment!r} is not a time: write 2026-11-21T09:00:00Z or Unix seconds") from None
-    if isinstance(moment, datetime):
-        moment = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    return round(moment * 1000)

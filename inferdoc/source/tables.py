@@ -43,7 +43,7 @@ class _Partial:
 
 
 @dataclass
-class Layout:
+class TableLayout:
     """The columns of a table. Targets of one kind share a layout, and with it what was worked out about it.
 
     names, labels: one per column, labels without the target's."""
@@ -91,7 +91,7 @@ class Table:
     """All samples of one target in a stretch of time. target: its labels."""
 
     target: dict[str, str]
-    layout: Layout
+    layout: TableLayout
     samples: Samples
 
     def labels(self, column: int) -> dict[str, str]:
@@ -106,7 +106,7 @@ def join(blocks: Iterable[Block]) -> list[Table]:
     for block in blocks:
         if len(block.times_ms) and block.names:
             groups.setdefault(frozenset(block.target.items()), []).append(block)
-    layouts: list[Layout] = []
+    layouts: list[TableLayout] = []
     tables = []
     for group in groups.values():
         block = group[0] if len(group) == 1 and _ascending(group[0].times_ms) else _merge(group)
@@ -114,12 +114,12 @@ def join(blocks: Iterable[Block]) -> list[Table]:
     return tables
 
 
-def _layout(block: Block, known: list[Layout]) -> Layout:
+def _layout(block: Block, known: list[TableLayout]) -> TableLayout:
     """The layout of a block; targets scraped alike get the very same one. known: those met so far, added to."""
     for layout in known[-LAYOUTS_COMPARED:]:
         if layout.labels is block.labels or (layout.names == block.names and layout.labels == block.labels):
             return layout
-    known.append(Layout(block.names, block.labels))
+    known.append(TableLayout(block.names, block.labels))
     return known[-1]
 
 

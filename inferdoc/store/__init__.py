@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from inferdoc.store.compaction import compact as compact
     from inferdoc.store.exporter import export as export
     from inferdoc.store.importer import Imported as Imported
+    from inferdoc.store.importer import import_columns as import_columns
     from inferdoc.store.importer import import_file as import_file
     from inferdoc.store.retention import Pruned as Pruned
     from inferdoc.store.retention import prune as prune
@@ -28,6 +29,7 @@ _HOMES = {
     "compact": "compaction",
     "export": "exporter",
     "Imported": "importer",
+    "import_columns": "importer",
     "import_file": "importer",
     "Pruned": "retention",
     "prune": "retention",
@@ -48,6 +50,7 @@ __all__ = [
     "absent",
     "compact",
     "export",
+    "import_columns",
     "import_file",
     "prune",
 ]

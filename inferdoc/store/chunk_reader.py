@@ -12,7 +12,7 @@ from inferdoc.store.block import STALE_BITS
 from inferdoc.store.chunks import unpack_chunk
 from inferdoc.store.codec import DamagedError
 from inferdoc.store.layouts import LayoutTable, Numbers
-from inferdoc.store.matrix import Matrix, Wanted
+from inferdoc.store.matrix import Matrix, SeriesFilter
 from inferdoc.store.rows import fetch
 from inferdoc.store.stretches import CHUNKS_PER_STRETCH, Stretch
 
@@ -34,7 +34,7 @@ class _Take:
 class ChunkReader:
     """Reads chunks for one call of `Reader.blocks`: pods of one kind share the plan of what to read."""
 
-    def __init__(self, connection: sqlite3.Connection, layouts: LayoutTable, wanted: Wanted) -> None:
+    def __init__(self, connection: sqlite3.Connection, layouts: LayoutTable, wanted: SeriesFilter) -> None:
         self._connection = connection
         self._layouts = layouts
         self._wanted = wanted

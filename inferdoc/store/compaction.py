@@ -21,7 +21,7 @@ from inferdoc.store.grouping import chunks_of
 from inferdoc.store.layouts import LayoutWriter, Numbers
 from inferdoc.store.rows import NOTHING, fetch
 from inferdoc.store.schema import damaged, guarded, transaction
-from inferdoc.store.scrapes import Scrapes, one_per_time, parts, stretch_of
+from inferdoc.store.scrapes import LayoutScrapes, one_per_time, parts, stretch_of
 from inferdoc.store.space import free_bytes, give_back, used_bytes
 from inferdoc.store.store import Store
 from inferdoc.store.stretches import (
@@ -116,7 +116,7 @@ class _Compaction:
                 hour_ms = last_ms // HOUR_MS * HOUR_MS
                 yield target, hour_ms
 
-    def _hour(self, target: int, hour_ms: int) -> list[Scrapes]:
+    def _hour(self, target: int, hour_ms: int) -> list[LayoutScrapes]:
         """Compact an hour of a target. Returns what its pages were."""
         connection, layouts = self.store.connection, self.store.layouts
         between = (target, max(hour_ms, EARLIEST_MS), hour_ms + HOUR_MS - 1)
@@ -135,7 +135,7 @@ class _Compaction:
             insert_stretch(connection, target, *stretch_of(part, layouts, self._grouping))
         return pages
 
-    def _pages(self, target: int, first_ms: int, last_ms: int) -> list[Scrapes]:
+    def _pages(self, target: int, first_ms: int, last_ms: int) -> list[LayoutScrapes]:
         connection = self.store.connection
         # SQLite takes the bare column back_ms from the row that min() found (https://sqlite.org/lang_select.html).
         query = (
@@ -153,10 +153,10 @@ class _Compaction:
             values = unpack([row[2] for row in rows], complete, len(self.store.layouts.series(layout)), None)
             times_ms = np.array([row[0] for row in rows], np.int64)
             inside = times_ms >= first_ms
-            found.append(Scrapes(layout, times_ms[inside], values.T[inside]))
+            found.append(LayoutScrapes(layout, times_ms[inside], values.T[inside]))
         return found
 
-    def _scrapes(self, stretch: Stretch) -> list[Scrapes]:
+    def _scrapes(self, stretch: Stretch) -> list[LayoutScrapes]:
         """What a stretch holds, as the scrapes it was made of."""
         layouts = self.store.layouts
         series = stretch.series(layouts)
@@ -175,7 +175,7 @@ class _Compaction:
         for place, layout in enumerate(stretch.layouts):
             rows = np.flatnonzero(stretch.layout_of == place)
             columns = column_of[layouts.series(layout)]
-            found.append(Scrapes(layout, stretch.times_ms[rows], values[np.ix_(columns, rows)].T))
+            found.append(LayoutScrapes(layout, stretch.times_ms[rows], values[np.ix_(columns, rows)].T))
         return found
 
     def _identify(self, series: Numbers) -> int:

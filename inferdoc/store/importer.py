@@ -32,7 +32,7 @@ Progress = Callable[[float], None]
 """Called now and then with the share done, 0 to 1."""
 
 _READING_SHARE = 0.75
-_STORING_SHARE = 0.2
+_STORING_SHARE = 0.8
 
 TargetLabels = tuple[tuple[str, str], ...]
 
@@ -61,6 +61,12 @@ def import_file(store: Store, source: str | Path | BinaryIO, progress: Progress 
     """
     tick = progress or (lambda share: None)
     columns, name = _read(source, lambda share: tick(share * _READING_SHARE))
+    return import_columns(store, columns, name, lambda share: tick(_READING_SHARE + share * (1 - _READING_SHARE)))
+
+
+def import_columns(store: Store, columns: SampleColumns, name: str, progress: Progress | None = None) -> Imported:
+    """Store samples that were read already, as `import_file` does. name: what they are from, for messages."""
+    tick = progress or (lambda share: None)
     if not len(columns):
         why = columns.problems[0] if columns.problems else "it is empty"
         raise StoreError(f"nothing to import from {name}: {why}; OpenMetrics text with timestamps is expected")
@@ -72,7 +78,7 @@ def import_file(store: Store, source: str | Path | BinaryIO, progress: Progress 
     )
     before = len(store.writer.problems)
     with store.writer.round():
-        _store(store, columns, name, done, lambda share: tick(_READING_SHARE + share * _STORING_SHARE))
+        _store(store, columns, name, done, lambda share: tick(share * _STORING_SHARE))
     done.problems += [f"{name}: {problem}" for problem in store.writer.problems[before:]]
     try:
         compact(store)

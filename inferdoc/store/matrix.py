@@ -15,7 +15,7 @@ from inferdoc.store.layouts import LayoutTable, Numbers
 NameFilter = Callable[[str], bool] | Collection[str] | None
 
 
-class Wanted:
+class SeriesFilter:
     """Which series are wanted; every distinct name is tested once."""
 
     def __init__(self, names: NameFilter, layouts: LayoutTable) -> None:
@@ -54,7 +54,7 @@ class Matrix:
     """Column of each series by its number, -1 where it has none."""
 
     @classmethod
-    def of(cls, times_ms: list[NDArray[np.int64]], layouts: list[Numbers], wanted: Wanted) -> Matrix | None:
+    def of(cls, times_ms: list[NDArray[np.int64]], layouts: list[Numbers], wanted: SeriesFilter) -> Matrix | None:
         """A matrix for scrapes at these times, with these layouts (each once); None if none has a wanted series."""
         chosen = [series[wanted.columns(series)] for series in layouts]
         if not sum(map(len, chosen)):

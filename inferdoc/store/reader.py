@@ -18,7 +18,7 @@ from inferdoc.store.chain import chain_start
 from inferdoc.store.chunk_reader import ChunkReader
 from inferdoc.store.codec import Bits, DamagedError, unpack
 from inferdoc.store.layouts import LayoutTable
-from inferdoc.store.matrix import Matrix, NameFilter, Wanted
+from inferdoc.store.matrix import Matrix, NameFilter, SeriesFilter
 from inferdoc.store.rows import NOTHING, fetch
 from inferdoc.store.schema import FORMAT_WITH_CHUNKS, check_format, damaged, guarded, transaction
 from inferdoc.store.stretches import Stretch, overlapping
@@ -101,7 +101,7 @@ class Reader:
         target's labels. Every scrape of the target in the window is a row of its block. Of hours in column chunks only
         the chunks with wanted series are read.
         """
-        wanted = Wanted(names, self.layouts)
+        wanted = SeriesFilter(names, self.layouts)
         chunks = ChunkReader(self.connection, self.layouts, wanted)
         with self._reading():
             blocks = [
@@ -111,7 +111,7 @@ class Reader:
         return [block for block in blocks if block is not None]
 
     def _block(
-        self, target: int, labels: dict[str, str], start_ms: int, end_ms: int, wanted: Wanted, chunks: ChunkReader
+        self, target: int, labels: dict[str, str], start_ms: int, end_ms: int, wanted: SeriesFilter, chunks: ChunkReader
     ) -> Block | None:
         rows: _Rows = fetch(self.connection, _IN_WINDOW, (target, start_ms, end_ms), *_ROW)
         page_times_ms = np.array([row[0] for row in rows], np.int64)

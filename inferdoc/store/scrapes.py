@@ -22,7 +22,7 @@ brings other series, a column for each of them would cost more than it saves."""
 
 
 @dataclass
-class Scrapes:
+class LayoutScrapes:
     """Scrapes of one target and layout. times_ms: int64[n], ascending; values: uint64[n, width]."""
 
     layout: int
@@ -30,7 +30,9 @@ class Scrapes:
     values: Bits
 
 
-def one_per_time(scrapes: list[Scrapes], layouts: LayoutTable, identify: Callable[[Numbers], int]) -> list[Scrapes]:
+def one_per_time(
+    scrapes: list[LayoutScrapes], layouts: LayoutTable, identify: Callable[[Numbers], int]
+) -> list[LayoutScrapes]:
     """The same samples, with one item per layout and one scrape per time.
 
     Where two scrapes have one time, the series of both become one scrape; a series that both have is taken from the
@@ -40,7 +42,7 @@ def one_per_time(scrapes: list[Scrapes], layouts: LayoutTable, identify: Callabl
     same = np.zeros(len(times_ms), bool)
     if len(times_ms):
         same[1:] = times_ms[1:] == times_ms[:-1]
-    joined: list[Scrapes] = []
+    joined: list[LayoutScrapes] = []
     doubled = same.copy()
     doubled[:-1] |= same[1:]
     for ts_ms in np.unique(times_ms[same]).tolist():
@@ -49,18 +51,18 @@ def one_per_time(scrapes: list[Scrapes], layouts: LayoutTable, identify: Callabl
         series = np.concatenate([layouts.series(each.layout) for each, _ in pieces])
         values = np.concatenate([each.values[at] for each, at in pieces])
         first = np.sort(np.unique(series, return_index=True)[1])
-        joined.append(Scrapes(identify(series[first]), np.array([ts_ms], np.int64), values[np.newaxis, first]))
+        joined.append(LayoutScrapes(identify(series[first]), np.array([ts_ms], np.int64), values[np.newaxis, first]))
     for number, each in enumerate(scrapes):
         kept = np.sort(row[(source == number) & ~doubled])
-        joined.append(Scrapes(each.layout, each.times_ms[kept], each.values[kept]))
-    by_layout: dict[int, list[Scrapes]] = {}
+        joined.append(LayoutScrapes(each.layout, each.times_ms[kept], each.values[kept]))
+    by_layout: dict[int, list[LayoutScrapes]] = {}
     for each in joined:
         if len(each.times_ms):
             by_layout.setdefault(each.layout, []).append(each)
     return [_in_order(layout, group) for layout, group in by_layout.items()]
 
 
-def parts(scrapes: list[Scrapes], layouts: LayoutTable) -> Iterator[list[Scrapes]]:
+def parts(scrapes: list[LayoutScrapes], layouts: LayoutTable) -> Iterator[list[LayoutScrapes]]:
     """The scrapes, cut into parts of consecutive ones, each to become a stretch."""
     times_ms, source, _ = _by_time(scrapes)
     cuts = []
@@ -81,11 +83,13 @@ def parts(scrapes: list[Scrapes], layouts: LayoutTable) -> Iterator[list[Scrapes
     bounds = [(each, [0, *np.searchsorted(each.times_ms, cuts).tolist(), len(each.times_ms)]) for each in scrapes]
     for number in range(len(cuts) + 1):
         part = [(each, slice(ends[number], ends[number + 1])) for each, ends in bounds]
-        yield [Scrapes(each.layout, each.times_ms[of], each.values[of]) for each, of in part if of.start < of.stop]
+        yield [
+            LayoutScrapes(each.layout, each.times_ms[of], each.values[of]) for each, of in part if of.start < of.stop
+        ]
 
 
 def stretch_of(
-    scrapes: list[Scrapes], layouts: LayoutTable, grouping: Callable[[Numbers], NDArray[np.uint32]]
+    scrapes: list[LayoutScrapes], layouts: LayoutTable, grouping: Callable[[Numbers], NDArray[np.uint32]]
 ) -> tuple[Stretch, list[bytes]]:
     """A stretch of these scrapes (one item per layout, one scrape per time), and its chunks in order of number.
 
@@ -111,7 +115,7 @@ def stretch_of(
     return Stretch(0, times_ms, ids, layout_of.astype(np.uint32), chunk_of), chunks
 
 
-def _by_time(scrapes: list[Scrapes]) -> tuple[NDArray[np.int64], NDArray[np.intp], NDArray[np.intp]]:
+def _by_time(scrapes: list[LayoutScrapes]) -> tuple[NDArray[np.int64], NDArray[np.intp], NDArray[np.intp]]:
     """Of all scrapes in order of time: the time, the item it is from, and its row there. Each int64[n]."""
     times_ms = np.concatenate([np.empty(0, np.int64), *(each.times_ms for each in scrapes)])
     lengths = [len(each.times_ms) for each in scrapes]
@@ -121,12 +125,12 @@ def _by_time(scrapes: list[Scrapes]) -> tuple[NDArray[np.int64], NDArray[np.intp
     return times_ms[order], source[order], row[order]
 
 
-def _in_order(layout: int, group: list[Scrapes]) -> Scrapes:
+def _in_order(layout: int, group: list[LayoutScrapes]) -> LayoutScrapes:
     if len(group) == 1:
         return group[0]
     times_ms = np.concatenate([each.times_ms for each in group])
     order = np.argsort(times_ms)
-    return Scrapes(layout, times_ms[order], np.concatenate([each.values for each in group])[order])
+    return LayoutScrapes(layout, times_ms[order], np.concatenate([each.values for each in group])[order])
 
 
 def _fill(values: Bits, there: NDArray[np.bool_], layout_of: NDArray[np.intp]) -> None:

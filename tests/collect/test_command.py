@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from inferdoc.cli.collect import command
-from inferdoc.errors import ConfigError, SourceError
+from inferdoc.errors import SourceError
 from inferdoc.store import Store
 
 from .conftest import PageServer, respond
@@ -103,6 +103,15 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+def test_headers_are_written_as_for_every_command(server: PageServer, tmp_path: Path) -> None:
+    server.pages["/metrics"] = respond(b"# TYPE a gauge\na 1\n")
+    store = str(tmp_path / "fleet.db")
+    given = ("--header", "X-Scope-OrgID: team-a", "--header", "X-When: 09:00")
+    assert run("--target", f"{server.url},pod=p0", "--store", store, "--once", *given)[0] == 0
+    _, headers = server.requests[-1]
+    assert (headers["X-Scope-OrgID"], headers["X-When"]) == ("team-a", "09:00")
+
+
 def test_once(server: PageServer, tmp_path: Path) -> None:
     server.pages["/metrics"] = respond(b"# TYPE a gauge\na 1\n")
     store = str(tmp_path / "fleet.db")
@@ -143,5 +152,6 @@ def test_what_cannot_be_collected(tmp_path: Path) -> None:
     assert "nothing to collect: give --target, --file-sd, --http-sd or --eplb-log" in output
     with pytest.raises(SourceError, match=r"none of 1 targets could be scraped: 127\.0\.0\.1:1: connection refused"):
         run("--store", store, "--target", "127.0.0.1:1", "--once")
-    with pytest.raises(ConfigError, match="--header: expected name=value, number 1 is not"):
-        run("--store", store, "--target", "127.0.0.1:1", "--header", "s3cret")
+    code, output = run("--store", store, "--target", "127.0.0.1:1", "--header", "X-Key=s3cret")
+    assert code == 2
+    assert "a --header is written NAME: VALUE" in output and "s3cret" not in output

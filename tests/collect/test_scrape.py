@@ -42,7 +42,6 @@ def test_a_good_page(server: PageServer, scraper: Scraper) -> None:
     assert result.up
     assert result.page is not None
     assert result.page.values.tolist() == [1.0, 2.0]
-    assert result.body_bytes == len(PAGE)
     assert before - 1 <= result.timestamp_ms <= time.time() * 1000
     assert 0 < result.duration_seconds < 5
     path, headers = server.requests[0]
@@ -74,7 +73,6 @@ def test_gzip(server: PageServer, scraper: Scraper) -> None:
     server.pages["/metrics"] = respond(gzip.compress(PAGE), Content_Encoding="gzip")
     result = scrape(server, scraper)
     assert result.error is None
-    assert result.body_bytes == len(PAGE)
 
 
 def test_gzip_of_an_empty_page_and_of_two_members(server: PageServer, scraper: Scraper) -> None:
@@ -156,7 +154,6 @@ def test_an_announced_200_mb_is_refused_without_reading(server: PageServer, scra
     server.pages["/metrics"] = announce
     result = scrape(server, scraper)
     assert result.error == "page is larger than 64 MiB: is this a metrics page?"
-    assert result.body_bytes == 0
 
 
 def test_a_gzip_bomb_is_refused(server: PageServer) -> None:

@@ -34,10 +34,20 @@ def calm(source) -> tuple[int, int]:
     return first, round(1000 * (LABEL.onset - 4))
 
 
-def test_without_calm_in_the_window_nothing_rises(source):
+def test_a_window_begun_late_is_compared_with_the_history_before_it(source):
     answer = diagnose(source, from_=AFTER)
-    assert LABEL.expected[0] not in [f.id for f in answer.findings]
-    assert answer.window.baseline.kind == "none"
+    assert [f.id for f in answer.findings] == list(LABEL.expected)
+    assert answer.window.baseline.kind == "history"
+    assert seconds(answer.window.from_) == pytest.approx(AFTER, abs=4)
+    assert seconds(answer.findings[0].onset) < AFTER, "it began before anybody looked"
+    assert seconds(answer.window.baseline.until) <= seconds(answer.findings[0].onset)
+
+
+def test_what_was_over_before_the_window_is_no_finding(source):
+    whole = diagnose(source, since="10m")
+    first = min(int(s.times_ms[0]) for s in source.scrapes(0, source.latest_ms())) / 1000
+    early = diagnose(source, from_=first + 1, until=LABEL.onset - 4)
+    assert [f.id for f in whole.findings] == list(LABEL.expected) and early.findings == []
 
 
 def test_with_a_chosen_calm_the_same_window_tells(source):

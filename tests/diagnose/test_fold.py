@@ -50,7 +50,9 @@ def folded(*causes):
 
 
 def test_matches_of_one_cause_in_one_pool_are_one():
-    found = group([match(A, pod="p0"), match(A, onset=44, pod="p1"), match(A, role="decode", pod="d0")], {})
+    found = group(
+        [match(A, pod="p0"), match(A, onset=44, pod="p1"), match(A, role="decode", pod="d0")], lambda pool, step: 0
+    )
     assert sorted(len(c.matches) for c in found) == [1, 2]
     both = next(c for c in found if len(c.matches) == 2)
     assert both.onset == 40 and both.last == 80
@@ -66,14 +68,14 @@ def test_the_best_match_is_the_most_certain_then_the_earliest():
 def test_a_cause_of_the_pool_must_show_on_its_share_of_it(pods, kept):
     wide = recipe("wide", pool_share=0.7)
     matches = [match(wide, pod=f"p{i}") for i in range(pods)]
-    assert bool(group(matches, {matches[0].unit.member.pool: 4})) is kept
+    assert bool(group(matches, lambda pool, step: 4)) is kept
 
 
 def test_two_engines_of_one_pod_are_one_pod():
     wide = recipe("wide", pool_share=0.7)
     pod = member()
     matches = [Match(wide, Unit(pod, engine), 40, 80, False, [], "likely") for engine in "01"]
-    assert group(matches, {pod.pool: 2}) == []
+    assert group(matches, lambda pool, step: 2) == []
 
 
 def test_reach_follows_the_graph_and_survives_a_loop():

@@ -115,7 +115,7 @@ def test_signals_that_no_recipe_asks_for_are_read_when_nothing_known_fits(tmp_pa
     with Store.open(tmp_path / "s.db", "w") as store:
         import_file(store, str(RECORDING))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("inferdoc.diagnose.witnesses.read_signals", watched)
+        patch.setattr("inferdoc.diagnose.session.read_signals", watched)
         for known, times in ((less, 1), (catalogue(), 0)):
             asked.clear()
             source = open_source(store=tmp_path / "s.db")

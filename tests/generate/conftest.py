@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from inferdoc.catalogue.load import Catalogue, load_catalogue
-from inferdoc.generate.links import Links
+from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pack import RECORDING, RULES, Pack, build_pack
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,7 +24,7 @@ def catalogue() -> Catalogue:
 
 @pytest.fixture(scope="session")
 def pack(catalogue: Catalogue) -> Pack:
-    return build_pack(catalogue, Links())
+    return build_pack(catalogue, GeneratedLinks())
 
 
 @pytest.fixture(scope="session")

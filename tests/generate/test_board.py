@@ -16,7 +16,7 @@ from inferdoc.generate.board import load_boards, panels, steps
 from inferdoc.generate.board_lint import panels as panels_of
 from inferdoc.generate.board_lint import problems, queries
 from inferdoc.generate.boards import build_boards, check_boards, expanded
-from inferdoc.generate.links import Links
+from inferdoc.generate.links import GeneratedLinks
 from tests.generate.conftest import ROOT, needs_promtool
 
 FOLDER = ROOT / "dashboards" / "generated"
@@ -29,7 +29,7 @@ def board() -> Board:
 
 
 def test_the_committed_board_is_what_the_declarations_give(catalogue):
-    assert build_boards(catalogue, Links(), FOLDER, check=True) == [], "run make generate"
+    assert build_boards(catalogue, GeneratedLinks(), FOLDER, check=True) == [], "run make generate"
 
 
 def test_the_linter_finds_nothing(board):
@@ -122,7 +122,7 @@ def test_the_overlay_adds_a_board(tmp_path):
     }
     (tmp_path / "dashboards").mkdir()
     (tmp_path / "dashboards" / "mine.yaml").write_text(yaml.safe_dump(mine), "utf-8")
-    changed = build_boards(load_catalogue([tmp_path]), Links(), tmp_path / "out")
+    changed = build_boards(load_catalogue([tmp_path]), GeneratedLinks(), tmp_path / "out")
     assert [line.rsplit("/", 1)[1] for line in changed] == ["fleet-overview.json: missing", "mine.json: missing"]
     assert problems(json.loads((tmp_path / "out" / "mine.json").read_text("utf-8"))) == []
 
@@ -142,7 +142,7 @@ def test_a_signal_that_cannot_be_shown_is_named_with_its_place(tmp_path, signal,
     catalogue = load_catalogue([tmp_path])
     spec, path = load_boards(catalogue.overlays)["mine"]
     with pytest.raises(CatalogueError, match=rf"mine\.yaml:\d+: rows\[0\]\.panels\[0\]\.signal: {said}"):
-        list(panels(spec, path, catalogue, Links()))
+        list(panels(spec, path, catalogue, GeneratedLinks()))
 
 
 # ---- the linter sees what it is there for -------------------------------------------------------------------------

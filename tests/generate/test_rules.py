@@ -13,9 +13,9 @@ from inferdoc.catalogue.signal import WIDE
 from inferdoc.errors import CatalogueError, InferdocError
 from inferdoc.generate import promtool
 from inferdoc.generate.alerts import ALERTMANAGER, build_alerts
-from inferdoc.generate.cause_rules import Rule, alert_name, cause_rule, first_leaf
+from inferdoc.generate.cause_rules import AlertRule, alert_name, cause_rule, first_leaf
 from inferdoc.generate.document import write, yaml_text
-from inferdoc.generate.links import Links
+from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pack import RECORDING, RULES, build_pack
 from inferdoc.generate.recorded import recorded
 from tests.generate.conftest import GENERATED, ROOT, needs_promtool
@@ -25,12 +25,12 @@ NEWER = ("limitk", "limit_ratio", "info(", "mad_over_time", "sort_by_label", "do
 
 
 def test_the_committed_files_are_what_the_declarations_give(catalogue):
-    changed, _ = build_alerts(catalogue, Links(), GENERATED, check=True)
+    changed, _ = build_alerts(catalogue, GeneratedLinks(), GENERATED, check=True)
     assert changed == [], "run make generate"
 
 
 def test_the_same_declarations_give_the_same_bytes(catalogue, pack):
-    assert build_pack(catalogue, Links()).files == pack.files
+    assert build_pack(catalogue, GeneratedLinks()).files == pack.files
 
 
 def test_every_cause_has_a_rule_or_says_why_not(catalogue, pack):
@@ -131,9 +131,9 @@ def test_a_cause_of_pools_counts_its_members(rules):
 
 
 def test_links_follow_the_configuration(catalogue):
-    links = Links("https://wiki.example/pages/", "https://grafana.example/d/inferdoc-fleet")
+    links = GeneratedLinks("https://wiki.example/pages/", "https://grafana.example/d/inferdoc-fleet")
     rule = cause_rule(catalogue.recipes["engine-down"], catalogue, recorded(catalogue), links)
-    assert isinstance(rule, Rule)
+    assert isinstance(rule, AlertRule)
     assert rule.annotations["runbook_url"] == "https://wiki.example/pages/engine-down"
     assert rule.annotations["dashboard_url"] == (
         "https://grafana.example/d/inferdoc-fleet?var-cluster={{ $labels.cluster | urlquery }}"
@@ -144,13 +144,13 @@ def test_links_follow_the_configuration(catalogue):
 def test_a_cause_with_a_rule_of_its_own_keeps_it_and_brings_its_test(catalogue, tmp_path):
     recipe = catalogue.recipes["engine-down"]
     own = Alert(for_="1m", expr="up == 0")
-    rule = cause_rule(_with(recipe, own), catalogue, recorded(catalogue), Links())
-    assert isinstance(rule, Rule) and rule.expr == "up == 0" and rule.for_ == "1m"
+    rule = cause_rule(_with(recipe, own), catalogue, recorded(catalogue), GeneratedLinks())
+    assert isinstance(rule, AlertRule) and rule.expr == "up == 0" and rule.for_ == "1m"
 
 
 def test_a_cause_that_no_rule_can_tell_says_of_which_signal(catalogue):
     recipe = catalogue.recipes["telemetry-artifact"]
-    answer = cause_rule(_with(recipe, Alert()), catalogue, recorded(catalogue), Links())
+    answer = cause_rule(_with(recipe, Alert()), catalogue, recorded(catalogue), GeneratedLinks())
     assert answer == "no rule can say what it needs of duplicate_targets, missing_scrapes"
 
 
@@ -186,7 +186,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
 def test_a_missing_declaration_of_objectives_is_one_line(catalogue, monkeypatch):
     monkeypatch.setattr("inferdoc.generate.slo.content_file", lambda *_: None)
     with pytest.raises(CatalogueError, match=r"alerts/slo\.yaml: not found"):
-        build_pack(catalogue, Links())
+        build_pack(catalogue, GeneratedLinks())
 
 
 def _with(recipe, alert):

@@ -9,7 +9,7 @@ import yaml
 
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.errors import CatalogueError
-from inferdoc.generate.links import Links
+from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.slo import FAST, SLOW, load_slos, slo_records, slo_rules
 from tests.generate.conftest import ROOT
 
@@ -75,7 +75,7 @@ def test_unknown_keys_are_named(tmp_path):
 
 def test_both_windows_must_burn_and_rest_on_enough_events():
     file = load_slos()
-    fast = next(rule for rule in slo_rules(file, Links()) if rule.name == "InferdocSloTtftBurnFast")
+    fast = next(rule for rule in slo_rules(file, GeneratedLinks()) if rule.name == "InferdocSloTtftBurnFast")
     for expected in (
         "bad:ratio1h > 14.4 * 0.01",
         "bad:ratio5m > 14.4 * 0.01",

@@ -14,7 +14,7 @@ from inferdoc.catalogue.load import load_catalogue
 from inferdoc.generate.board import load_boards, panels
 from inferdoc.generate.board_lint import panels as panels_of
 from inferdoc.generate.boards import expanded
-from inferdoc.generate.links import Links
+from inferdoc.generate.links import GeneratedLinks
 from inferdoc.source.open import open_source
 from inferdoc.source.plan import buckets, operands
 from tests.conftest import ROOT
@@ -29,7 +29,7 @@ def shown() -> Iterator[tuple[str, str, str]]:
     """Board, signal and query of every panel, in declared order."""
     catalogue = load_catalogue()
     for name, (board, path) in load_boards().items():
-        for _, made in panels(board, path, catalogue, Links()):
+        for _, made in panels(board, path, catalogue, GeneratedLinks()):
             for panel in made:
                 for query in panel.queries:
                     yield name, query.signal, query.expr

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from inferdoc.prewarm.plan import ForecastRow, PlanRow, PolicyRow, PoolRow, WindowRow, stamped
-from inferdoc.prewarm.week import Window
+from inferdoc.prewarm.week import WeekWindow
 
 MADE = datetime(2026, 2, 20, 12, 0, tzinfo=UTC)
 NOW = MADE.timestamp()
@@ -13,7 +13,7 @@ WORKDAYS = (0, 1, 2, 3, 4)
 
 
 def pool(
-    *windows: Window, name: str = "llama", zone: str = "Europe/Berlin", base: int = 2, **changed: object
+    *windows: WeekWindow, name: str = "llama", zone: str = "Europe/Berlin", base: int = 2, **changed: object
 ) -> PoolRow:
     from inferdoc.prewarm.plan import window_row
 
@@ -53,5 +53,5 @@ def plan(*pools: PoolRow) -> PlanRow:
 
 def office_plan(**changed: object) -> PlanRow:
     """Working days 07:30-12:00 with 8 and 12:00-18:15 with 11; Saturday night over Sunday with 4."""
-    windows = [Window(WORKDAYS, 450, 270, 8), Window(WORKDAYS, 720, 375, 11), Window((5,), 1320, 600, 4)]
+    windows = [WeekWindow(WORKDAYS, 450, 270, 8), WeekWindow(WORKDAYS, 720, 375, 11), WeekWindow((5,), 1320, 600, 4)]
     return plan(pool(*windows, **changed))  # type: ignore[arg-type]

@@ -13,19 +13,19 @@ from plans import MADE, NOW, WORKDAYS, office_plan, plan, pool
 
 from inferdoc.cli.prewarm import command
 from inferdoc.prewarm.check import MOMENTARY, PATCHED, ZONES, check, compare, in_zone, shape_faults
-from inferdoc.prewarm.emit.base import Options
+from inferdoc.prewarm.emit.base import EmitOptions
 from inferdoc.prewarm.emit.registry import TARGETS, emit
 from inferdoc.prewarm.plan import PlanRow, to_json
 from inferdoc.prewarm.schemas import faults
-from inferdoc.prewarm.week import Window
+from inferdoc.prewarm.week import WeekWindow
 
 SCHEDULED = ("keda-cron", *PATCHED, "crontab", "systemd")
 
 
 def night_plan(zone: str = "UTC") -> PlanRow:
     """Changes at every hour and half hour of the night, every day: each clock change of each zone meets one."""
-    windows = [Window(tuple(range(7)), minute, 30, 3 + minute // 30 % 5) for minute in range(0, 300, 30)]
-    windows.append(Window(tuple(range(7)), 1380, 60, 9))
+    windows = [WeekWindow(tuple(range(7)), minute, 30, 3 + minute // 30 % 5) for minute in range(0, 300, 30)]
+    windows.append(WeekWindow(tuple(range(7)), 1380, 60, 9))
     return plan(pool(*windows, zone=zone))
 
 
@@ -49,20 +49,20 @@ def test_targets_of_one_moment_state_the_floor_of_that_moment(target: str) -> No
 
 def test_without_care_for_clock_changes_the_night_would_be_wrong() -> None:
     raw = night_plan("Europe/Berlin")
-    verdict = compare(raw, emit(raw, "keda-cron", Options(now=NOW)), "keda-cron", "Europe/Berlin")
+    verdict = compare(raw, emit(raw, "keda-cron", EmitOptions(now=NOW)), "keda-cron", "Europe/Berlin")
     assert verdict.wrong > 0
     assert "2026-03-28" in verdict.first
     cared_for = in_zone(night_plan(), night_plan().pools[0], "Europe/Berlin")
-    text = emit(cared_for, "keda-cron", Options(now=NOW))
+    text = emit(cared_for, "keda-cron", EmitOptions(now=NOW))
     assert compare(cared_for, text, "keda-cron", "Europe/Berlin").ok
 
 
 def manifest(target: str, made: PlanRow) -> list[dict[str, Any]]:
-    return [o for o in yaml.safe_load_all(emit(made, target, Options(now=NOW))) if o]
+    return [o for o in yaml.safe_load_all(emit(made, target, EmitOptions(now=NOW))) if o]
 
 
 def test_end_days_that_are_not_shifted_are_caught() -> None:
-    made = plan(pool(Window(WORKDAYS, 1320, 480, 5)))
+    made = plan(pool(WeekWindow(WORKDAYS, 1320, 480, 5)))
     (scaled,) = manifest("keda-cron", made)
     meta = scaled["spec"]["triggers"][0]["metadata"]
     assert (meta["start"], meta["end"]) == ("0 22 * * 1-5", "0 6 * * 2-6")
@@ -101,14 +101,14 @@ def test_strict_shapes_catch_what_looser_schemas_let_pass(
 
 def test_every_yaml_target_has_the_right_shape() -> None:
     for target in TARGETS:
-        text = emit(office_plan(), target, Options(now=NOW, server="http://p:9090"))
+        text = emit(office_plan(), target, EmitOptions(now=NOW, server="http://p:9090"))
         assert shape_faults(text, target) == []
 
 
 def test_kubernetes_own_schemas_agree() -> None:
     validate = pytest.importorskip("kubernetes_validate").validate
     for target in ("cronjob", "kserve", "daily"):
-        for obj in yaml.safe_load_all(emit(office_plan(), target, Options(now=NOW, server="http://p:9090"))):
+        for obj in yaml.safe_load_all(emit(office_plan(), target, EmitOptions(now=NOW, server="http://p:9090"))):
             validate(obj, "1.33", strict=True)
 
 
@@ -120,7 +120,7 @@ def test_the_command_proves_or_says_no(tmp_path: Path) -> None:
     assert answer.exit_code == 0, answer.output
     assert all(v["ok"] for v in json.loads(answer.stdout))
     wrong = tmp_path / "so.yaml"
-    wrong.write_text(emit(office_plan(), "keda-cron", Options(now=NOW)).replace("18 * * 1-5", "19 * * 1-5"))
+    wrong.write_text(emit(office_plan(), "keda-cron", EmitOptions(now=NOW)).replace("18 * * 1-5", "19 * * 1-5"))
     answer = ask(command, ["check", "--plan", str(file), "--target", "keda-cron", "--manifest", str(wrong)])
     assert answer.exit_code == 1
     assert "wrong, first: Fri 2026-02-20 18:15 Europe/Berlin: plan 2, keda-cron 11" in answer.stdout

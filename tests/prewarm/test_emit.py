@@ -11,12 +11,12 @@ from made import DAY, noise, office
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.engine import Request
 from inferdoc.prewarm.build import Capacity, Wish, build_plan, build_pool
-from inferdoc.prewarm.emit.base import Options, cron_days
+from inferdoc.prewarm.emit.base import EmitOptions, cron_days
 from inferdoc.prewarm.emit.keda import alternates
 from inferdoc.prewarm.emit.registry import emit
 from inferdoc.prewarm.plan import PlanRow
 from inferdoc.prewarm.policy import POLICIES, Limits
-from inferdoc.prewarm.week import Window
+from inferdoc.prewarm.week import WeekWindow
 
 NOW = 1774224000
 
@@ -63,7 +63,7 @@ def scaled_object(**spec: Any) -> dict[str, Any]:
 
 
 def test_keda_metadata_are_strings_and_starts_differ_from_ends(plan: PlanRow) -> None:
-    (made,) = objects(emit(plan, "keda-cron", Options(now=NOW)))
+    (made,) = objects(emit(plan, "keda-cron", EmitOptions(now=NOW)))
     assert made["kind"] == "ScaledObject"
     names = [t["name"] for t in made["spec"]["triggers"]]
     assert len(set(names)) == len(names)
@@ -79,8 +79,8 @@ def test_keda_metadata_are_strings_and_starts_differ_from_ends(plan: PlanRow) ->
 
 
 def test_merging_keeps_other_triggers_and_replaces_our_own(plan: PlanRow) -> None:
-    (first,) = objects(emit(plan, "keda-cron", Options(now=NOW, existing=scaled_object())))
-    (second,) = objects(emit(plan, "keda-cron", Options(now=NOW, existing=first)))
+    (first,) = objects(emit(plan, "keda-cron", EmitOptions(now=NOW, existing=scaled_object())))
+    (second,) = objects(emit(plan, "keda-cron", EmitOptions(now=NOW, existing=first)))
     assert first == second
     assert [t["name"] for t in first["spec"]["triggers"]].count("load") == 1
     assert "status" not in first and "resourceVersion" not in first["metadata"]
@@ -103,13 +103,13 @@ def test_existing_objects_that_would_ignore_the_plan_are_refused(
     plan: PlanRow, existing: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(InferdocError, match=said):
-        emit(plan, "keda-cron", Options(now=NOW, existing=existing))
+        emit(plan, "keda-cron", EmitOptions(now=NOW, existing=existing))
 
 
 def test_windows_whose_starts_and_ends_do_not_alternate_are_seen() -> None:
-    assert alternates(Window((0, 1, 2, 3, 4), 480, 600, 3))
-    assert not alternates(Window((0, 1), 480, 1500, 3))
-    assert not alternates(Window((0,), 480, 10080, 3))
+    assert alternates(WeekWindow((0, 1, 2, 3, 4), 480, 600, 3))
+    assert not alternates(WeekWindow((0, 1), 480, 1500, 3))
+    assert not alternates(WeekWindow((0,), 480, 10080, 3))
 
 
 def test_cron_words() -> None:
@@ -120,7 +120,7 @@ def test_cron_words() -> None:
 
 
 def test_cronjobs_state_levels_and_have_the_narrowest_rights(plan: PlanRow) -> None:
-    found = objects(emit(plan, "cronjob", Options(now=NOW, name="llama", namespace="serving")))
+    found = objects(emit(plan, "cronjob", EmitOptions(now=NOW, name="llama", namespace="serving")))
     (role,) = [o for o in found if o["kind"] == "Role"]
     assert role["rules"] == [
         {
@@ -142,27 +142,27 @@ def test_cronjobs_state_levels_and_have_the_narrowest_rights(plan: PlanRow) -> N
 
 def test_the_same_plan_gives_the_same_bytes(plan: PlanRow) -> None:
     for target in ("keda-cron", "cronjob", "json"):
-        assert emit(plan, target, Options(now=NOW)) == emit(plan, target, Options(now=NOW))
+        assert emit(plan, target, EmitOptions(now=NOW)) == emit(plan, target, EmitOptions(now=NOW))
 
 
 def test_stale_and_future_plans_are_refused(plan: PlanRow) -> None:
     for target in ("keda-cron", "cronjob", "json"):
         with pytest.raises(InferdocError, match="is stale; make a new one"):
-            emit(plan, target, Options(now=NOW + 9 * DAY))
+            emit(plan, target, EmitOptions(now=NOW + 9 * DAY))
         with pytest.raises(InferdocError, match="made in the future"):
-            emit(plan, target, Options(now=NOW - DAY))
+            emit(plan, target, EmitOptions(now=NOW - DAY))
 
 
 def test_an_abstention_is_not_emitted_as_a_schedule() -> None:
     empty = build_plan([build_pool(noise(), wish())], NOW)
     with pytest.raises(InferdocError, match="abstained"):
-        emit(empty, "keda-cron", Options(now=NOW))
+        emit(empty, "keda-cron", EmitOptions(now=NOW))
 
 
 def test_several_pools_need_a_choice(plan: PlanRow) -> None:
     two = build_plan([plan.pools[0], build_pool(office(21), wish("pool-b"))], NOW)
     with pytest.raises(InferdocError, match="choose one with --pool: pool-a, pool-b"):
-        emit(two, "keda-cron", Options(now=NOW))
-    assert emit(two, "keda-cron", Options(now=NOW, pool="pool-b"))
+        emit(two, "keda-cron", EmitOptions(now=NOW))
+    assert emit(two, "keda-cron", EmitOptions(now=NOW, pool="pool-b"))
     with pytest.raises(InferdocError, match="not in the plan"):
-        emit(two, "keda-cron", Options(now=NOW, pool="pool-c"))
+        emit(two, "keda-cron", EmitOptions(now=NOW, pool="pool-c"))

@@ -10,14 +10,14 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from inferdoc.prewarm.oracle import Span, _debian, cron_matches, keda_floor, last_event, systemd_floor
+from inferdoc.prewarm.oracle import MinuteSpan, _debian, cron_matches, keda_floor, last_event, systemd_floor
 
 
-def span(begin: str, days: float) -> Span:
-    return Span(int(datetime.fromisoformat(begin).replace(tzinfo=UTC).timestamp()) // 60, round(days * 1440))
+def span(begin: str, days: float) -> MinuteSpan:
+    return MinuteSpan(int(datetime.fromisoformat(begin).replace(tzinfo=UTC).timestamp()) // 60, round(days * 1440))
 
 
-def keda(start: str, end: str, zone: str, where: Span) -> list[str]:
+def keda(start: str, end: str, zone: str, where: MinuteSpan) -> list[str]:
     """Active stretches as local `Fri 08:00` .. `Fri 18:00`."""
     spec = {
         "minReplicaCount": 0,
@@ -104,7 +104,7 @@ def test_dated_expressions_are_refused() -> None:
 
 
 def test_the_last_event_wins_and_a_clash_shows() -> None:
-    where = Span(0, 6)
+    where = MinuteSpan(0, 6)
     one, two = np.array([0, 1, 0, 0, 0, 0], dtype=bool), np.array([0, 0, 0, 1, 0, 0], dtype=bool)
     assert last_event(where, [(one, np.full(6, 5)), (two, np.full(6, 2))]).tolist() == [-1, 5, 5, 2, 2, 2]
     assert last_event(where, [(one, np.full(6, 5)), (one, np.full(6, 2))]).tolist()[1] == -2

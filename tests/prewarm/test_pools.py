@@ -9,10 +9,10 @@ from plans import WORKDAYS, plan, pool
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm.plan import parse, pool_plan, to_json
 from inferdoc.prewarm.pools import clean, tied
-from inferdoc.prewarm.week import Window
+from inferdoc.prewarm.week import WeekWindow
 
-DECODE = pool(Window(WORKDAYS, 480, 600, 9), name="decode", role="decode")
-PREFILL = pool(Window(WORKDAYS, 540, 60, 6), name="prefill", role="prefill", base=1)
+DECODE = pool(WeekWindow(WORKDAYS, 480, 600, 9), name="decode", role="decode")
+PREFILL = pool(WeekWindow(WORKDAYS, 540, 60, 6), name="prefill", role="prefill", base=1)
 
 
 def test_prefill_keeps_the_ratio_to_decode_at_every_minute() -> None:

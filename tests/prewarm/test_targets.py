@@ -10,15 +10,15 @@ import yaml
 from plans import NOW, WORKDAYS, office_plan, plan, pool
 
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm.emit.base import Options
+from inferdoc.prewarm.emit.base import EmitOptions
 from inferdoc.prewarm.emit.registry import emit
-from inferdoc.prewarm.week import Window
+from inferdoc.prewarm.week import WeekWindow
 
 SERVER = "http://prometheus.monitoring:9090"
 
 
 def made(target: str, **asked: Any) -> list[dict[str, Any]]:
-    return [o for o in yaml.safe_load_all(emit(office_plan(), target, Options(now=NOW, **asked))) if o]
+    return [o for o in yaml.safe_load_all(emit(office_plan(), target, EmitOptions(now=NOW, **asked))) if o]
 
 
 def patches(target: str, **asked: Any) -> list[dict[str, Any]]:
@@ -32,7 +32,7 @@ def patches(target: str, **asked: Any) -> list[dict[str, Any]]:
 
 def refused(target: str, said: str, **asked: Any) -> None:
     with pytest.raises(InferdocError, match=said):
-        emit(office_plan(), target, Options(now=NOW, **asked))
+        emit(office_plan(), target, EmitOptions(now=NOW, **asked))
 
 
 def test_a_forecast_trigger_fails_over_instead_of_scaling_in() -> None:
@@ -105,14 +105,14 @@ def test_an_hpa_that_would_undo_or_ignore_the_patch_is_refused(existing: dict[st
 
 def test_an_hpa_kept_in_git_is_told_how() -> None:
     kept = hpa_object(metadata={"name": "llama", "annotations": {"argocd.argoproj.io/tracking-id": "x"}})
-    assert "ignore differences" in emit(office_plan(), "hpa", Options(now=NOW, existing=kept))
+    assert "ignore differences" in emit(office_plan(), "hpa", EmitOptions(now=NOW, existing=kept))
 
 
 def test_a_floor_of_zero_is_refused_where_the_kind_cannot_hold_it() -> None:
-    zero = plan(pool(Window(WORKDAYS, 480, 600, 4), base=0))
+    zero = plan(pool(WeekWindow(WORKDAYS, 480, 600, 4), base=0))
     for target in ("cronjob", "kserve"):
         with pytest.raises(InferdocError, match="no floor below 1"):
-            emit(zero, target, Options(now=NOW))
+            emit(zero, target, EmitOptions(now=NOW))
 
 
 def test_kserve_patches_the_service_and_refuses_what_overrides_it() -> None:
@@ -167,7 +167,7 @@ def test_prefill_and_decode_have_their_own_floor() -> None:
     service["spec"]["prefill"] = {
         "scaling": {"maxReplicas": 20, "keda": {"triggers": [{"type": "cpu", "metadata": {}}]}}
     }
-    text = emit(office_plan(role="prefill"), "kserve", Options(now=NOW, existing=service))
+    text = emit(office_plan(role="prefill"), "kserve", EmitOptions(now=NOW, existing=service))
     spec = yaml.safe_load(text)["spec"]
     assert len(spec["prefill"]["scaling"]["keda"]["triggers"]) == 4
     assert len(spec["scaling"]["keda"]["triggers"]) == 1
@@ -185,7 +185,7 @@ def test_wva_sets_the_maximum_with_the_floor() -> None:
 def test_leader_worker_sets_count_groups_rounded_up_and_say_the_gpus() -> None:
     levels = {p["spec"]["replicas"] for p in patches("lws", per_group=4)}
     assert levels == {1, 2, 3}
-    text = emit(office_plan(), "lws", Options(now=NOW, per_group=4, pods_per_group=2, gpus_per_pod=8))
+    text = emit(office_plan(), "lws", EmitOptions(now=NOW, per_group=4, pods_per_group=2, gpus_per_pod=8))
     assert "3 groups x 2 pods = 6 pods, 48 GPUs" in text
     (role,) = [o for o in made("lws") if o["kind"] == "Role"]
     assert role["rules"][0]["resources"] == ["leaderworkersets/scale"]
@@ -194,29 +194,29 @@ def test_leader_worker_sets_count_groups_rounded_up_and_say_the_gpus() -> None:
 def test_a_deployment_is_scaled_only_through_its_scale() -> None:
     (role,) = [o for o in made("cronjob", kind="Deployment") if o["kind"] == "Role"]
     assert role["rules"][0]["resources"] == ["deployments/scale"]
-    text = emit(office_plan(), "cronjob", Options(now=NOW, kind="Deployment"))
+    text = emit(office_plan(), "cronjob", EmitOptions(now=NOW, kind="Deployment"))
     assert "--subresource=scale" in text and "without any autoscaler" in text
 
 
 def test_crontab_lines_are_in_the_hosts_zone_for_each_offset() -> None:
-    text = emit(office_plan(), "crontab", Options(now=NOW))
+    text = emit(office_plan(), "crontab", EmitOptions(now=NOW))
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     assert any(line.startswith("30 6 ") for line in lines) and any(line.startswith("30 5 ") for line in lines)
     assert "TZ=" not in text and "CRON_TZ" not in text
     assert all("prewarm apply" in line and "--yes" in line for line in lines)
-    own = emit(office_plan(), "crontab", Options(now=NOW, host_zone="Europe/Berlin"))
+    own = emit(office_plan(), "crontab", EmitOptions(now=NOW, host_zone="Europe/Berlin"))
     assert "\n30 7 * * 1-5 " in own
     refused("crontab", "the clock of America/New_York changes", host_zone="America/New_York")
 
 
 def test_a_percent_sign_is_escaped_in_crontab_and_systemd() -> None:
-    odd = Options(now=NOW, plan_path="/etc/a%b/plan.json")
+    odd = EmitOptions(now=NOW, plan_path="/etc/a%b/plan.json")
     assert r"/etc/a\%b/plan.json" in emit(office_plan(), "crontab", odd)
     assert "/etc/a%%b/plan.json" in emit(office_plan(), "systemd", odd)
 
 
 def test_systemd_timers_carry_the_zone_and_catch_up() -> None:
-    text = emit(office_plan(), "systemd", Options(now=NOW))
+    text = emit(office_plan(), "systemd", EmitOptions(now=NOW))
     assert "OnCalendar=Mon,Tue,Wed,Thu,Fri *-*-* 07:30:00 Europe/Berlin" in text
     assert "Persistent=true" in text and "AccuracySec=1s" in text
 
@@ -225,7 +225,7 @@ def test_a_constant_plan_is_no_schedule() -> None:
     constant = plan(pool(base=3))
     for target in ("keda-cron", "cronjob"):
         with pytest.raises(InferdocError, match="constant 3"):
-            emit(constant, target, Options(now=NOW))
+            emit(constant, target, EmitOptions(now=NOW))
 
 
 def test_the_nightly_job_plans_and_applies_with_narrow_rights() -> None:
@@ -246,9 +246,9 @@ def test_every_command_line_that_is_written_is_one_that_inferdoc_takes() -> None
     for job in made("daily", server=SERVER):
         if job["kind"] == "CronJob":
             lines.append(job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["command"])
-    text = emit(office_plan(), "crontab", Options(now=NOW))
+    text = emit(office_plan(), "crontab", EmitOptions(now=NOW))
     lines.append(shlex.split(text.splitlines()[-1])[5:])
-    timer = emit(office_plan(), "systemd", Options(now=NOW))
+    timer = emit(office_plan(), "systemd", EmitOptions(now=NOW))
     lines.append(
         shlex.split(next(x for x in timer.splitlines() if x.startswith("ExecStart=")).removeprefix("ExecStart="))
     )

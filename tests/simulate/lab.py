@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 
 from inferdoc.simulate.scenario import (
+    EngineFlags,
     Expect,
     Exporters,
     FaultSpec,
-    Flags,
     Length,
-    Measured,
+    MeasuredSteps,
     PoolSpec,
     Prefixes,
     RouterSpec,
@@ -27,13 +27,13 @@ from inferdoc.simulate.scenario import (
     Stream,
 )
 
-BIG = Measured(0.0085, 0.0007, 1 / 1800)
-MID = Measured(0.0075, 0.0006, 1 / 2800)
-SMALL = Measured(0.0035, 0.00025, 1 / 9000)
-SHARED_CORE = Measured(0.006, 0.0004, 1 / 5000)
-PAIRED = Measured(0.005, 0.0004, 1 / 7000)
-WITH_KV = Measured(0.014, 0.0012, 1 / 3500)
-WITH_LORA = Measured(0.017, 0.001, 1 / 700)
+BIG = MeasuredSteps(0.0085, 0.0007, 1 / 1800)
+MID = MeasuredSteps(0.0075, 0.0006, 1 / 2800)
+SMALL = MeasuredSteps(0.0035, 0.00025, 1 / 9000)
+SHARED_CORE = MeasuredSteps(0.006, 0.0004, 1 / 5000)
+PAIRED = MeasuredSteps(0.005, 0.0004, 1 / 7000)
+WITH_KV = MeasuredSteps(0.014, 0.0012, 1 / 3500)
+WITH_LORA = MeasuredSteps(0.017, 0.001, 1 / 700)
 
 
 def between(low: float, high: float) -> Length:
@@ -45,13 +45,13 @@ def stream(prompt: tuple[float, float], output: tuple[float, float], **more: Any
     return Stream(between(*prompt), between(*output), stop_share=0.0, **more)
 
 
-def pool(speed: Measured, blocks: int, seqs: int = 32, pods: int = 1, name: str = "vllm", **more: Any) -> PoolSpec:
+def pool(speed: MeasuredSteps, blocks: int, seqs: int = 32, pods: int = 1, name: str = "vllm", **more: Any) -> PoolSpec:
     flags = {"budget": 4096, **more.pop("flags", {})}
     return PoolSpec(
         name,
         pods,
         "cpu",
-        flags=Flags(blocks=blocks, block_size=32, max_seqs=seqs, max_len=4096, **flags),
+        flags=EngineFlags(blocks=blocks, block_size=32, max_seqs=seqs, max_len=4096, **flags),
         measured=speed,
         **more,
     )
@@ -86,7 +86,7 @@ def lab(
 
 
 def split(
-    speed: Measured, blocks: int, decode: int = 1, late: int = 0, link: float = 1e9, **flags: Any
+    speed: MeasuredSteps, blocks: int, decode: int = 1, late: int = 0, link: float = 1e9, **flags: Any
 ) -> list[PoolSpec]:
     return [
         pool(speed, blocks, name="vllm-prefill", role="prefill", flags=flags),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inferdoc.simulate.blocks import BlockPool, Held
+from inferdoc.simulate.blocks import BlockPool, HeldBlocks
 
 SIZE = 16
 steps = st.lists(
@@ -20,7 +20,7 @@ steps = st.lists(
 @settings(max_examples=80, deadline=None)
 def test_blocks_are_conserved(moves: list[tuple[str, int, int]], total: int) -> None:
     pool = BlockPool(total, SIZE)
-    live: list[tuple[Held, list[tuple[object, int]]]] = []
+    live: list[tuple[HeldBlocks, list[tuple[object, int]]]] = []
     for now, (move, which, amount) in enumerate(moves):
         if move == "admit":
             shared = min(which * 3, amount // SIZE)
@@ -54,7 +54,7 @@ def test_blocks_are_conserved(moves: list[tuple[str, int, int]], total: int) -> 
 def test_a_shared_prefix_is_found_and_its_end_is_evicted_first() -> None:
     pool = BlockPool(100, SIZE)
     segments = [(("prefix", 1), 40), (("own", 1), 10)]
-    held, hits = pool.admit(segments, 50 * SIZE, 0.0) or (Held(), -1)
+    held, hits = pool.admit(segments, 50 * SIZE, 0.0) or (HeldBlocks(), -1)
     assert hits == 0
     pool.commit(held, segments, 1.0)
     pool.release(held, 2.0)
@@ -68,7 +68,7 @@ def test_a_shared_prefix_is_found_and_its_end_is_evicted_first() -> None:
 def test_at_least_one_token_is_computed() -> None:
     pool = BlockPool(100, SIZE)
     segments = [(("own", 1), 4)]
-    held, _ = pool.admit(segments, 4 * SIZE, 0.0) or (Held(), 0)
+    held, _ = pool.admit(segments, 4 * SIZE, 0.0) or (HeldBlocks(), 0)
     pool.commit(held, segments, 0.0)
     pool.release(held, 0.0)
     assert pool.admit(segments, 4 * SIZE, 1.0)[1] == 3 * SIZE  # type: ignore[index]

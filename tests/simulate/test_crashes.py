@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from inferdoc.simulate.crashes import BACK_OFF
-from inferdoc.simulate.fleet import Fleet
+from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scenario_files import load_scenario
 
@@ -20,12 +20,12 @@ def quick(name: str, **fault: object) -> Scenario:
     return replace(found, pools=pools, faults=(replace(found.faults[0], at=100.0, **fault),))
 
 
-def lost(fleet: Fleet) -> int:
+def lost(fleet: SimulatedFleet) -> int:
     return sum(sum(stats.errors.values()) for stats in fleet.router.stats.classes.values())
 
 
 def test_every_start_waits_longer_and_is_counted() -> None:
-    fleet = Fleet(quick("engine-crash-loop", seconds=5.0))
+    fleet = SimulatedFleet(quick("engine-crash-loop", seconds=5.0))
     pod = fleet.pod("vllm-2")
     ends: list[float] = []
     starts: list[float] = []
@@ -43,7 +43,7 @@ def test_every_start_waits_longer_and_is_counted() -> None:
 
 
 def test_memory_fills_before_the_end_and_is_free_after_the_start() -> None:
-    fleet = Fleet(quick("engine-oom", seconds=60.0))
+    fleet = SimulatedFleet(quick("engine-oom", seconds=60.0))
     pod = fleet.pod("vllm-1")
     fleet.run(130.0)
     half = pod.memory_taken
@@ -58,7 +58,7 @@ def test_memory_fills_before_the_end_and_is_free_after_the_start() -> None:
 
 
 def test_the_kernel_ends_a_process_for_host_memory_without_a_sign_on_the_gpu() -> None:
-    fleet = Fleet(quick("engine-oom", seconds=60.0, host=True))
+    fleet = SimulatedFleet(quick("engine-oom", seconds=60.0, host=True))
     pod = fleet.pod("vllm-1")
     fleet.run(150.0)
     assert pod.memory_taken == 0.0
@@ -68,7 +68,7 @@ def test_the_kernel_ends_a_process_for_host_memory_without_a_sign_on_the_gpu() -
 
 
 def test_requests_of_an_ended_process_are_lost() -> None:
-    fleet = Fleet(quick("engine-crash-loop", seconds=5.0))
+    fleet = SimulatedFleet(quick("engine-crash-loop", seconds=5.0))
     fleet.run(104.0)
     held = fleet.pod("vllm-2").engine.load
     before = lost(fleet)

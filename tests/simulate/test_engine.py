@@ -10,23 +10,23 @@ from hypothesis import strategies as st
 
 from inferdoc.simulate.batch import EngineConfig
 from inferdoc.simulate.engine import Engine
-from inferdoc.simulate.hardware import Measured, Roofline, model, tier
-from inferdoc.simulate.request import Request, State
+from inferdoc.simulate.hardware import MeasuredTime, Roofline, model, tier
+from inferdoc.simulate.request import EngineRequest, State
 
 
-def engine(blocks: int = 4000, **flags: object) -> tuple[Engine, list[Request]]:
-    done: list[Request] = []
+def engine(blocks: int = 4000, **flags: object) -> tuple[Engine, list[EngineRequest]]:
+    done: list[EngineRequest] = []
     config = EngineConfig(blocks, **flags)  # type: ignore[arg-type]
-    timing = Measured(0.008, 0.0005, 1 / 8000)
+    timing = MeasuredTime(0.008, 0.0005, 1 / 8000)
     return Engine(config, timing, np.random.default_rng(1), finished=lambda r, now: done.append(r)), done
 
 
 def feed(
     held: Engine, rate: float, seconds: float, seed: int, prompt: int = 400, output: int = 120, adapters: int = 0
-) -> list[Request]:
+) -> list[EngineRequest]:
     """Poisson arrivals; the pool is checked, and the counters watched, every half second."""
     rng = np.random.default_rng(seed)
-    sent: list[Request] = []
+    sent: list[EngineRequest] = []
     now, due, before = 0.0, float(rng.exponential(1 / rate)), (0, 0, 0.0)
     while now < seconds:
         now += 0.5
@@ -34,7 +34,7 @@ def feed(
             tokens, answer = max(1, int(rng.normal(prompt, prompt / 4))), max(1, int(rng.normal(output, output / 4)))
             adapter = int(rng.integers(adapters)) if adapters else -1
             segments = [(("prefix", len(sent) % 4), 8), (("own", len(sent)), max(tokens // 16 - 8, 0))]
-            request = Request(len(sent), max(tokens, 160), answer, answer, segments, due, adapter, sent=due)
+            request = EngineRequest(len(sent), max(tokens, 160), answer, answer, segments, due, adapter, sent=due)
             held.submit(request, due)
             sent.append(request)
             due += float(rng.exponential(1 / rate))
@@ -102,7 +102,7 @@ def test_little_s_law() -> None:
         now += 0.2
         while due < now:
             number += 1
-            held.submit(Request(number, 300, 100, 100, [], due, sent=due), due)
+            held.submit(EngineRequest(number, 300, 100, 100, [], due, sent=due), due)
             due += float(rng.exponential(1 / 4.0))
         held.advance(now)
         total += held.load
@@ -123,7 +123,7 @@ def test_a_small_cache_preempts_and_a_large_one_does_not() -> None:
 
 def test_a_client_that_leaves_is_in_no_engine_statistics() -> None:
     held, done = engine()
-    request = Request(1, 200, 500, 500, [], 0.0)
+    request = EngineRequest(1, 200, 500, 500, [], 0.0)
     held.submit(request, 0.0)
     held.abort(request, 2.0)
     held.advance(10.0)
@@ -137,7 +137,7 @@ def test_a_hung_engine_freezes() -> None:
     feed(held, 3.0, 20, 2)
     before = (held.stats.generation, len(held.running), sum(held.stats.http.values()))
     held.hung = True
-    held.submit(Request(9999, 100, 10, 10, [], held.now), held.now)
+    held.submit(EngineRequest(9999, 100, 10, 10, [], held.now), held.now)
     held.advance(60.0)
     assert (held.stats.generation, len(held.running), sum(held.stats.http.values())) == before
 
@@ -145,7 +145,7 @@ def test_a_hung_engine_freezes() -> None:
 def test_adapters_beyond_the_slots_are_deferred() -> None:
     held, _ = engine(loras=1)
     for number in range(6):
-        held.submit(Request(number, 100, 200, 200, [], 0.0, adapter=number), 0.0)
+        held.submit(EngineRequest(number, 100, 200, 200, [], 0.0, adapter=number), 0.0)
     held.advance(1.0)
     assert held.waiting_by_reason() == (0, 5)
     assert len({r.adapter for r in held.running.values()}) == 1

@@ -10,15 +10,15 @@ from inferdoc.simulate.batch import EngineConfig
 from inferdoc.simulate.engine import Engine
 from inferdoc.simulate.frontend import IMAGE, IMAGES_KEPT, FrontEnd, Grammars
 from inferdoc.simulate.hardware import Roofline, model, tier
-from inferdoc.simulate.request import Request
+from inferdoc.simulate.request import EngineRequest
 
 
-def request(number: int, prompt: int = 400, output: int = 20, **more: object) -> Request:
-    return Request(number, prompt, output, output, [(("own", number), prompt // 16)], 0.0, **more)  # type: ignore[arg-type]
+def request(number: int, prompt: int = 400, output: int = 20, **more: object) -> EngineRequest:
+    return EngineRequest(number, prompt, output, output, [(("own", number), prompt // 16)], 0.0, **more)  # type: ignore[arg-type]
 
 
-def engine(**flags: object) -> tuple[Engine, list[Request]]:
-    done: list[Request] = []
+def engine(**flags: object) -> tuple[Engine, list[EngineRequest]]:
+    done: list[EngineRequest] = []
     timing = Roofline(tier("h100-80"), model("llama-3.1-8b"))
     config = EngineConfig(2000, **flags)  # type: ignore[arg-type]
     return Engine(config, timing, np.random.default_rng(1), finished=lambda r, now: done.append(r)), done

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from inferdoc.simulate.fleet import Fleet
+from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.kube_page import kube_items
 from inferdoc.simulate.router_page import router_items
 from inferdoc.simulate.scenario_files import read_scenario
@@ -30,11 +30,13 @@ def chat(rate: float, more: str = "") -> str:
     return CHAT % {"rate": rate, "more": more}
 
 
-def fleet(traffic: str = chat(2.0), router: str = "", faults: str = "", pool: str = "") -> Fleet:
-    return Fleet(read_scenario(BASE % {"traffic": traffic, "router": router, "faults": faults, "pool": pool}, "small"))
+def fleet(traffic: str = chat(2.0), router: str = "", faults: str = "", pool: str = "") -> SimulatedFleet:
+    return SimulatedFleet(
+        read_scenario(BASE % {"traffic": traffic, "router": router, "faults": faults, "pool": pool}, "small")
+    )
 
 
-def totals(found: Fleet) -> tuple[int, dict[str, int]]:
+def totals(found: SimulatedFleet) -> tuple[int, dict[str, int]]:
     """Requests, and errors by code, over all classes."""
     errors: dict[str, int] = {}
     for stats in found.router.stats.classes.values():

@@ -8,11 +8,11 @@ import pytest
 from inferdoc.simulate.batch import EngineConfig
 from inferdoc.simulate.dcgm_page import Dcgm
 from inferdoc.simulate.engine import Engine
-from inferdoc.simulate.fleet import Fleet
+from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.gpus import BRAKE_CLOCK, HARDWARE_SLOWDOWN, HW_THERMAL, POWER_BRAKE, POWER_CAP, SW_THERMAL, Gpu
-from inferdoc.simulate.hardware import CARDS, Measured
+from inferdoc.simulate.hardware import CARDS, MeasuredTime
 from inferdoc.simulate.ranks import LockStep, rank_for
-from inferdoc.simulate.request import Request
+from inferdoc.simulate.request import EngineRequest
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scenario_files import read_scenario
 from inferdoc.simulate.vllm_page import vllm_items
@@ -78,8 +78,8 @@ warmup: 0
 """
 
 
-def fleet(model: str = "llama-3.1-8b", ranks: int = 1, fault: str = "") -> Fleet:
-    return Fleet(scenario(model, ranks, fault))
+def fleet(model: str = "llama-3.1-8b", ranks: int = 1, fault: str = "") -> SimulatedFleet:
+    return SimulatedFleet(scenario(model, ranks, fault))
 
 
 def scenario(model: str, ranks: int, fault: str) -> Scenario:
@@ -87,7 +87,7 @@ def scenario(model: str, ranks: int, fault: str) -> Scenario:
     return read_scenario(text, "test")
 
 
-def xids(held: Fleet, dcgm: Dcgm, now: float) -> list[tuple[str, float]]:
+def xids(held: SimulatedFleet, dcgm: Dcgm, now: float) -> list[tuple[str, float]]:
     items = list(dcgm.items([rank for pod in held.pods for rank in pod.ranks], now, "sim"))
     return [(dict(i.labels)["gpu"], i.values[0]) for i in items if i.name == "DCGM_FI_DEV_XID_ERRORS"]
 
@@ -136,7 +136,7 @@ def test_every_request_of_a_deployment_ends_on_one_of_its_ranks():
 
 def test_rank_for_prefers_few_waiting_over_few_running():
     ranks = fleet(ranks=2).pods[0].ranks
-    busy = [Request(i, 10, 5, 5, [], 0.0) for i in range(4)]
+    busy = [EngineRequest(i, 10, 5, 5, [], 0.0) for i in range(4)]
     ranks[0].engine.running = {r.id: r for r in busy[:3]}
     ranks[1].engine.waiting.append(busy[3])
     rng = np.random.default_rng(1)
@@ -172,8 +172,8 @@ def test_the_page_of_a_deployment_has_one_series_per_rank_and_no_process():
 def test_a_synchronous_rearrangement_stops_the_streams_at_its_interval():
     def slow_gaps(**flags: float) -> tuple[int, float]:
         config = EngineConfig(4000, **flags)  # type: ignore[arg-type]
-        held = Engine(config, Measured(0.01, 0.0, 1 / 8000), np.random.default_rng(1))
-        held.submit(Request(0, 100, 1001, 1001, [(("own", 0), 0)], 0.0), 0.0)
+        held = Engine(config, MeasuredTime(0.01, 0.0, 1 / 8000), np.random.default_rng(1))
+        held.submit(EngineRequest(0, 100, 1001, 1001, [(("own", 0), 0)], 0.0), 0.0)
         held.advance(60.0)
         gaps = held.stats.itl
         return sum(count for bound, count in zip(gaps.bounds, gaps.counts, strict=False) if bound > 0.2), gaps.sum

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from inferdoc.simulate.fleet import Fleet
+from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.offload import HostTier
 from inferdoc.simulate.scenario_files import read_scenario
 from inferdoc.simulate.speculation import expected
@@ -24,10 +24,12 @@ SPLIT = """
 """
 
 
-def fleet(pools: str, faults: str = "", rate: float = 3, count: int = 10, policy: str = "round-robin") -> Fleet:
+def fleet(
+    pools: str, faults: str = "", rate: float = 3, count: int = 10, policy: str = "round-robin"
+) -> SimulatedFleet:
     text = f"id: t\ntitle: t\nexpect: {{cause: null}}\npools:\n{pools}\nrouter: {{policy: {policy}}}\n"
     text += TRAFFIC.format(rate=rate, count=count) + (f"faults:\n  - {faults}\n" if faults else "")
-    return Fleet(read_scenario(text, "t"))
+    return SimulatedFleet(read_scenario(text, "t"))
 
 
 def pool(more: str = "") -> str:

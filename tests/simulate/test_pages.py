@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from inferdoc.collect import parse
-from inferdoc.simulate.fleet import Fleet
+from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.items import Item
 from inferdoc.simulate.live import Live, text_page
 from inferdoc.simulate.output import write_file, write_openmetrics, write_store
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scenario_files import adapted, load_scenario, read_scenario, scenarios
-from inferdoc.simulate.scrape import Scraper, simulate
+from inferdoc.simulate.scrape import FleetScraper, simulate
 from inferdoc.simulate.versions import at_version
 from inferdoc.store import Store, import_file
 
@@ -57,9 +57,9 @@ def small() -> Scenario:
 
 
 def items_of(scenario: Scenario, job: str, pod: str = "") -> list[Item]:
-    fleet = Fleet(scenario)
+    fleet = SimulatedFleet(scenario)
     fleet.run(60.0)
-    targets = Scraper(fleet).every_target()
+    targets = FleetScraper(fleet).every_target()
     target = next(t for t in targets if t.scraped.labels["job"] == job and pod in t.scraped.labels.get("pod", ""))
     return list(target.items(60.0))
 
@@ -119,9 +119,9 @@ def test_the_catalogue_knows_every_series() -> None:
     known = {name for exporter in load_catalogue().exporters.values() for name in exporter.metrics}
     for scenario in (SMALL, SPLIT):
         parsed = read_scenario(scenario, "s")
-        fleet = Fleet(parsed)
+        fleet = SimulatedFleet(parsed)
         fleet.run(60.0)
-        for target in Scraper(fleet).every_target():
+        for target in FleetScraper(fleet).every_target():
             for item in target.items(60.0):
                 assert item.name in known or item.name.startswith(("http_re", "process_", "python_")), item.name
 
@@ -203,7 +203,7 @@ def test_every_cause_has_a_scenario_and_every_scenario_can_be_read() -> None:
     assert any(i.startswith("control-") for i in listed)
     for name, scenario in listed.items():
         assert (scenario.expect.cause is None) == name.startswith("control-")
-        Fleet(scenario)
+        SimulatedFleet(scenario)
 
 
 def test_mistakes_in_a_scenario_are_one_clear_line() -> None:
@@ -219,7 +219,7 @@ def test_mistakes_in_a_scenario_are_one_clear_line() -> None:
             read_scenario(text, "mine.yaml")
         assert "\n" not in str(caught.value)
     with pytest.raises(InferdocError, match="no tier 'b900'"):
-        Fleet(read_scenario(SMALL.replace("h100-80", "b900"), "s"))
+        SimulatedFleet(read_scenario(SMALL.replace("h100-80", "b900"), "s"))
     with pytest.raises(InferdocError, match="no scenario 'nope'"):
         load_scenario("nope")
 

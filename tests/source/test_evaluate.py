@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferdoc.errors import InferdocError
-from inferdoc.source.evaluate import evaluate_blocks
+from inferdoc.source.evaluate import evaluate_tables
 from inferdoc.source.reads import Grid, Matcher, Read
+from inferdoc.source.tables import join
 from inferdoc.store.block import STALE, Block, absent
 from tests.source import reference
 
@@ -32,7 +33,7 @@ def at(end_s, *, rate_s=10, gauge_s=5, count=1, step_s=1):
 
 
 def value(blocks, read, grid, match=()):
-    result = evaluate_blocks(blocks, [read], grid, match)[read]
+    result = evaluate_tables(join(blocks), [read], grid, match)[read]
     return result.values[0, 0] if result.keys else None
 
 
@@ -88,7 +89,7 @@ def test_ordinary_nan_is_a_sample_and_a_gap_is_not():
 def test_sum_is_absent_only_where_no_series_of_the_group_has_a_value():
     samples = [block([0, 2, 4], [[1, 2, None], [None, 10, None]], names=["m", "m"], labels=[{"r": "a"}, {"r": "b"}])]
     grid = Grid(0, 2000, 4, 2000, 10_000, 1000)
-    result = evaluate_blocks(samples, [Read("m", "last", ("pod",))], grid)[Read("m", "last", ("pod",))]
+    result = evaluate_tables(join(samples), [Read("m", "last", ("pod",))], grid)[Read("m", "last", ("pod",))]
     assert result.keys == [("p0",)]
     np.testing.assert_array_equal(result.values, [[1, 12, math.nan, math.nan]])
 
@@ -96,7 +97,7 @@ def test_sum_is_absent_only_where_no_series_of_the_group_has_a_value():
 def test_groups_take_labels_of_target_and_series_and_absent_ones_are_empty():
     labels = [{"engine": "0", "pod": "own"}, {"engine": "1"}]
     read = Read("m", "last", ("pod", "engine", "nowhere"))
-    result = evaluate_blocks([block([0], [[1], [2]], names=["m", "m"], labels=labels)], [read], at(0))[read]
+    result = evaluate_tables(join([block([0], [[1], [2]], names=["m", "m"], labels=labels)]), [read], at(0))[read]
     assert result.keys == [("own", "0", ""), ("p0", "1", "")]
     assert result.values.tolist() == [[1], [2]]
 
@@ -135,13 +136,13 @@ def test_blocks_of_one_target_are_joined():
     assert value([early, late], Read("m1", "last", ()), at(8)) == 12
     other = block([0, 8], [[1, 1000]], target={"job": "vllm", "pod": "p1"})
     read = Read("m0", "last", ("pod",))
-    assert evaluate_blocks([early, other, late], [read], at(8))[read].keys == [("p0",), ("p1",)]
+    assert evaluate_tables(join([early, other, late]), [read], at(8))[read].keys == [("p0",), ("p1",)]
 
 
 def test_no_blocks_no_rows():
     read = Read("m0", "rate", ("pod",))
     for blocks in ([], [block([], [[]])]):
-        result = evaluate_blocks(blocks, [read], at(8, count=3))[read]
+        result = evaluate_tables(join(blocks), [read], at(8, count=3))[read]
         assert result.keys == []
         assert result.values.shape == (0, 3)
 
@@ -182,7 +183,7 @@ def recordings(draw):
 def test_every_function_agrees_with_the_yardstick(blocks, fn, agg, by, width, start, step):
     grid = Grid(start, step, 12, 2000, 4321, 3456)
     read = Read("a", fn, by, (), agg, width)
-    result = evaluate_blocks(blocks, [read], grid)[read]
+    result = evaluate_tables(join(blocks), [read], grid)[read]
     expected: dict[tuple[str, ...], list[list[float]]] = {}
     for one in blocks:
         for column in range(len(one.names)):

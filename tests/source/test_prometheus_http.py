@@ -11,7 +11,7 @@ from inferdoc.errors import ConfigError, SourceError
 from inferdoc.source import prometheus_http
 from inferdoc.source.open import open_source
 from inferdoc.source.prometheus_access import Access
-from inferdoc.source.prometheus_http import Client, Deadline
+from inferdoc.source.prometheus_http import Client, ReadDeadline
 from inferdoc.source.reads import Read
 from tests.source.fake_server import Answer, in_turn, matrix, refusal, serving, sleeper, vector
 from tests.source.reading import GOOD, GRID, READ, failure, read
@@ -231,7 +231,7 @@ def test_too_large_an_answer_is_not_kept():
     with serving(in_turn(Answer(200, b" " * 3_000_000))) as fake:
         client = Client(Access(fake.url), largest_answer=1 << 20)
         with pytest.raises(SourceError, match="more than 1 MiB"):
-            client.ask("query", {"query": "up"}, Deadline(5))
+            client.ask("query", {"query": "up"}, ReadDeadline(5))
 
 
 # ---- warnings ---------------------------------------------------------------------------------------------------

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
-from inferdoc.errors import SourceError
+from inferdoc.errors import InferdocError, SourceError
 from inferdoc.source import store_source
 from inferdoc.source.open import open_source
 from inferdoc.source.reads import Grid, Read
@@ -133,3 +134,14 @@ def test_repr_and_location(path):
     assert source.kind == "store"
     assert str(path) in repr(source)
     source.close()
+
+
+def test_moments_are_read_as_everywhere(store_of):
+    source = open_source(store=store_of("control-steady"))
+    latest = source.latest_ms() / 1000
+    stamp = datetime.fromtimestamp(latest - 60, UTC).isoformat()
+    frames = [source.read(["running"], begin, end) for begin, end in ((latest - 60, latest), (stamp, "latest"))]
+    first, second = (frame["running"].values for frame in frames)
+    assert first.size and np.array_equal(first, second, equal_nan=True)
+    with pytest.raises(InferdocError, match="start `noonish` is not a time"):
+        source.read(["running"], "noonish", latest)

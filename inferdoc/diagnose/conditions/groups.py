@@ -12,7 +12,8 @@ from inferdoc.diagnose.context import Outcome
 
 def combine(kind: str, outcomes: Sequence[Outcome]) -> Outcome:
     """One answer of several: unknown counts as unknown unless the others decide without it. The parts of `any` are
-    alternative observations of one thing, so one that can be made decides; those of `all` must overlap in time."""
+    alternative observations of one thing, so one that can be made decides; those of `all` must overlap in time;
+    `witnesses` are an `all` of those that are visible."""
     if kind == "not_":
         (one,) = outcomes
         return replace(one, holds=None if one.holds is None else not one.holds, first=None, last=None, parts=(one,))
@@ -32,6 +33,9 @@ def combine(kind: str, outcomes: Sequence[Outcome]) -> Outcome:
         if one.holds is False:
             return replace(one, parts=tuple(outcomes))
     unknown = [o for o in outcomes if o.holds is None]
+    holding = [o for o in outcomes if o.holds]
+    if kind == "witnesses" and unknown and holding:
+        return replace(combine("all", holding), missing=_missing(unknown), parts=tuple(outcomes))
     if unknown:
         return replace(unknown[0], missing=_missing(unknown), parts=tuple(outcomes))
     first = max((o.first for o in outcomes if o.first is not None), default=None)
@@ -76,7 +80,7 @@ def explain(kind: str, parts: Sequence[str]) -> str:
     """The members of a group in words, joined."""
     if kind == "not_":
         return f"not: {parts[0]}"
-    return (" and " if kind == "all" else " or ").join(parts)
+    return (" or " if kind == "any" else " and ").join(parts)
 
 
 def promql(kind: str, parts: Sequence[Said | None], barred: Sequence[Said | None] = ()) -> Said | None:
@@ -87,5 +91,5 @@ def promql(kind: str, parts: Sequence[Said | None], barred: Sequence[Said | None
     said = [part for part in parts if part is not None]
     if not said or kind == "not_" or (kind == "any" and barred):
         return None
-    told = reduce(lambda one, other: one.joined("and" if kind == "all" else "or", other), said)
+    told = reduce(lambda one, other: one.joined("or" if kind == "any" else "and", other), said)
     return reduce(lambda one, other: one.joined("unless", other), [part for part in barred if part is not None], told)

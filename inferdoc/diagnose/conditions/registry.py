@@ -39,7 +39,7 @@ SIMPLE = {
 PER_GPU = ("above", "below", "rises", "falls", "slope", "reaches")
 """Kinds that look at one series: on a signal of GPUs they are asked of every GPU of the pod, and one that says yes is
 enough."""
-GROUPS = ("all", "any", "not_", "k_of")
+GROUPS = ("all", "any", "witnesses", "not_", "k_of")
 
 
 def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from inferdoc.catalogue.recipe import Condition
 from inferdoc.diagnose.conditions.render import Rendering, number
 from inferdoc.diagnose.context import Context, Outcome, absent, quiet, rule_asked
@@ -29,13 +31,13 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     if context.split is None:
         found = context.excursion(signal, unit, rule)
     else:
-        found = against(series.values, context.split, rule, context.clock, series.counts)
+        found = against(_baseline(signal, context, unit, rule), context.split, rule, context.clock, series.counts)
     if found is not None and _within_one_bucket(found, series):
         found = None
     measure = context.signals[signal].unit
     title = context.signals[signal].title
     if found is None:
-        calm = quiet(series.values if context.split is None else series.values[: context.split])
+        calm = quiet(_baseline(signal, context, unit, rule)[: context.split])
         if context.split is not None and context.split < context.clock.calm_steps:
             return Outcome(None, f"{title}: no calm part to compare with", signal, unit.name, measure)
         moved = "rise" if rule.up else "fall"
@@ -57,6 +59,12 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     )
 
 
+def _baseline(signal: str, context: Context, unit: Unit, rule: Rule) -> np.ndarray:
+    values = context.baseline(signal, unit, rule)
+    assert values is not None
+    return values
+
+
 def _within_one_bucket(found: Excursion, series: Series) -> bool:
     """A quantile read off buckets must move by more than one bucket: inside two neighbours it is interpolation."""
     if series.bounds is None:
@@ -70,7 +78,7 @@ def _averaged(signal: str, series: Series, rule: Rule, context: Context, unit: U
     if context.split is None:
         return Outcome(None, f"{title}: no split to compare means at", signal, unit.name, measure)
     last = context.view.steps - 1 if context.last is None else context.last
-    moved = shift(series.values, context.split, last, context.clock)
+    moved = shift(_baseline(signal, context, unit, rule), context.split, last, context.clock)
     if moved is None:
         return Outcome(None, f"{title}: no calm part to compare with", signal, unit.name, measure)
     limit = (

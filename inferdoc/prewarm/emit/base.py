@@ -19,7 +19,7 @@ KUBECTL_IMAGE = "registry.k8s.io/kubectl:v1.33.4"
 
 
 @dataclass(frozen=True)
-class Options:
+class EmitOptions:
     """pool: which pool of the plan (None = the only one); name: of the object that is scaled (default: the pool's
     name); namespace; existing: the object as it stands in the cluster, where merging needs it; now: Unix seconds."""
 
@@ -52,7 +52,7 @@ def fresh(plan: PlanRow, now: float) -> None:
         )
 
 
-def chosen(plan: PlanRow, options: Options) -> PoolPlan:
+def chosen(plan: PlanRow, options: EmitOptions) -> PoolPlan:
     """The pool asked for; InferdocError when it is not there, or has no schedule."""
     rows = {row.name: row for row in plan.pools}
     if options.pool is None and len(rows) != 1:
@@ -92,7 +92,7 @@ def cron(minute_of_day: int, days: tuple[int, ...]) -> str:
 
 
 @dataclass(frozen=True)
-class Change:
+class FloorChange:
     """A change of the floor that recurs. days: 0 = Monday; minute: of the day; replicas: the floor from then on;
     gap: minutes until the next change of any kind, the least over the days."""
 
@@ -102,7 +102,7 @@ class Change:
     gap: int
 
 
-def changes(pool: PoolPlan) -> list[Change]:
+def changes(pool: PoolPlan) -> list[FloorChange]:
     """All changes of the weekly floor, those at the same clock time and level together."""
     floor = pool.floor
     at = [m for m in range(MINUTES) if floor[m] != floor[m - 1]]
@@ -112,7 +112,7 @@ def changes(pool: PoolPlan) -> list[Change]:
         day, clock = divmod(minute, MINUTES_PER_DAY)
         groups.setdefault((clock, int(floor[minute])), []).append((day, gap))
     return [
-        Change(tuple(day for day, _ in found), clock, level, min(gap for _, gap in found))
+        FloorChange(tuple(day for day, _ in found), clock, level, min(gap for _, gap in found))
         for (clock, level), found in sorted(groups.items())
     ]
 

@@ -9,8 +9,8 @@ from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.aim import Aim, aim_of
 from inferdoc.prewarm.emit.base import (
     MANAGER,
-    Change,
-    Options,
+    EmitOptions,
+    FloorChange,
     changes,
     chosen,
     cron,
@@ -26,14 +26,14 @@ from inferdoc.prewarm.plan import PlanRow, PoolPlan, PoolRow, pool_plan
 RUN_SECONDS = 120
 
 
-def cronjob(plan: PlanRow, options: Options) -> str:
+def cronjob(plan: PlanRow, options: EmitOptions) -> str:
     """One CronJob per change of the floor, each stating the level from then on (never a difference), so that repeated
     runs change nothing; a start that comes so late that the next change is due is given up."""
     return cronjob_for(plan, options, aim_of(options.kind or "HorizontalPodAutoscaler"))
 
 
 def cronjob_for(
-    plan: PlanRow, options: Options, aim: Aim, rows: list[PoolRow] | None = None, said: list[str] | None = None
+    plan: PlanRow, options: EmitOptions, aim: Aim, rows: list[PoolRow] | None = None, said: list[str] | None = None
 ) -> str:
     """`cronjob` for any aim; rows: stand-ins for the plan's pools (a floor in other units); said: further comments."""
     fresh(plan, options.now)
@@ -51,7 +51,7 @@ def cronjob_for(
     return to_yaml(objects, comments)
 
 
-def rights(pool: PoolPlan, options: Options, aim: Aim) -> list[dict[str, Any]]:
+def rights(pool: PoolPlan, options: EmitOptions, aim: Aim) -> list[dict[str, Any]]:
     """ServiceAccount, Role (get and patch on the one object) and RoleBinding."""
     name = short_name("inferdoc-prewarm", pool.row.name)
     meta = {"name": name, "namespace": options.namespace, "labels": labels(pool.row)}
@@ -74,7 +74,7 @@ def rights(pool: PoolPlan, options: Options, aim: Aim) -> list[dict[str, Any]]:
     ]
 
 
-def patch_command(plan: PlanRow, pool: PoolPlan, options: Options, aim: Aim, replicas: int) -> list[str]:
+def patch_command(plan: PlanRow, pool: PoolPlan, options: EmitOptions, aim: Aim, replicas: int) -> list[str]:
     """The kubectl words that set the floor. On a subresource only the number is sent: annotations live on the
     object."""
     patch = aim.patch(replicas, pool.row.maximum)
@@ -94,7 +94,7 @@ def patch_command(plan: PlanRow, pool: PoolPlan, options: Options, aim: Aim, rep
     ]
 
 
-def _job(plan: PlanRow, pool: PoolPlan, options: Options, aim: Aim, change: Change) -> dict[str, Any]:
+def _job(plan: PlanRow, pool: PoolPlan, options: EmitOptions, aim: Aim, change: FloorChange) -> dict[str, Any]:
     verb = "restore" if change.replicas == pool.row.base else "set"
     clock = f"{change.minute // 60:02d}{change.minute % 60:02d}"
     days = "d" + "".join(map(str, change.days))
@@ -108,7 +108,7 @@ def _job(plan: PlanRow, pool: PoolPlan, options: Options, aim: Aim, change: Chan
 
 
 def cron_object(
-    plan: PlanRow, pool: PoolPlan, options: Options, name: str, schedule: str, deadline: int, job: dict[str, Any]
+    plan: PlanRow, pool: PoolPlan, options: EmitOptions, name: str, schedule: str, deadline: int, job: dict[str, Any]
 ) -> dict[str, Any]:
     return {
         "apiVersion": "batch/v1",

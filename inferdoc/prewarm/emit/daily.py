@@ -6,7 +6,7 @@ from typing import Any
 
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.aim import aim_of
-from inferdoc.prewarm.emit.base import MANAGER, Options, cron, fresh, labels, short_name, to_yaml
+from inferdoc.prewarm.emit.base import MANAGER, EmitOptions, cron, fresh, labels, short_name, to_yaml
 from inferdoc.prewarm.emit.cronjob import cron_object, job_spec, rights
 from inferdoc.prewarm.plan import PlanRow, pool_plan
 
@@ -15,7 +15,7 @@ DEADLINE_SECONDS = 6 * 3600
 EVERY_DAY = (0, 1, 2, 3, 4, 5, 6)
 
 
-def daily(plan: PlanRow, options: Options) -> str:
+def daily(plan: PlanRow, options: EmitOptions) -> str:
     """A CronJob that each night plans anew from Prometheus into a shared volume, and one that applies the plan's floor
     every five minutes (level-based, so that a missed or repeated run changes nothing). The image must hold inferdoc and
     kubectl."""

@@ -9,14 +9,14 @@ from zoneinfo import ZoneInfo
 
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.calendar import zone_of
-from inferdoc.prewarm.emit.base import Change, Options, changes, chosen, cron, fresh, stamp_line
+from inferdoc.prewarm.emit.base import EmitOptions, FloorChange, changes, chosen, cron, fresh, stamp_line
 from inferdoc.prewarm.plan import PlanRow, PoolPlan
 from inferdoc.prewarm.week import DAYS, MINUTES, MINUTES_PER_DAY, jumps
 
 PROOF_DAYS = 400
 
 
-def command_words(pool: PoolPlan, options: Options) -> list[str]:
+def command_words(pool: PoolPlan, options: EmitOptions) -> list[str]:
     """The command that brings the floor to what the plan says now."""
     return [
         options.command,
@@ -36,7 +36,7 @@ def command_words(pool: PoolPlan, options: Options) -> list[str]:
     ]
 
 
-def crontab(plan: PlanRow, options: Options) -> str:
+def crontab(plan: PlanRow, options: EmitOptions) -> str:
     """Debian's cron knows no zones, so the plan's local times are written in the host's zone: in UTC (or any zone
     without clock changes) for each offset the plan's zone takes in the next 400 days; in the plan's own zone as they
     are. The command asks the plan what holds now, so the extra runs change nothing. Other host zones are refused."""
@@ -79,7 +79,7 @@ def _offsets(zone: ZoneInfo, begin: datetime) -> set[int]:
     return {_minutes(zone, begin), *[_minutes(zone, jump.at) for jump in jumps(zone, begin, PROOF_DAYS)]}
 
 
-def systemd(plan: PlanRow, options: Options) -> str:
+def systemd(plan: PlanRow, options: EmitOptions) -> str:
     """A service and its timer, one OnCalendar per change, in the plan's zone (systemd knows zones). Persistent= makes
     up for a missed start after a reboot, which is harmless because the command asks the plan what holds now."""
     fresh(plan, options.now)
@@ -117,7 +117,7 @@ def _quoted(word: str) -> str:
     return f'"{doubled}"' if " " in doubled else doubled
 
 
-def on_calendar(change: Change, zone: str) -> str:
+def on_calendar(change: FloorChange, zone: str) -> str:
     """`Mon,Tue *-*-* 07:30:00 Europe/Berlin`."""
     days = "" if len(change.days) == 7 else ",".join(DAYS[d].capitalize() for d in change.days) + " "
     return f"{days}*-*-* {change.minute // 60:02d}:{change.minute % 60:02d}:00 {zone}"

@@ -8,16 +8,16 @@ import re
 from typing import Any
 
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm.emit.base import Options, chosen, cron, fresh, labels, stamp_line, stamps, to_yaml
+from inferdoc.prewarm.emit.base import EmitOptions, chosen, cron, fresh, labels, stamp_line, stamps, to_yaml
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, hhmm
-from inferdoc.prewarm.week import DAYS, MINUTES, Window
+from inferdoc.prewarm.week import DAYS, MINUTES, WeekWindow
 
 PREFIX = "inferdoc-prewarm-"
 PAUSED = ("autoscaling.keda.sh/paused", "autoscaling.keda.sh/paused-replicas", "autoscaling.keda.sh/paused-scale-out")
 DEFAULT_MAX = 100
 
 
-def keda_cron(plan: PlanRow, options: Options) -> str:
+def keda_cron(plan: PlanRow, options: EmitOptions) -> str:
     """A ScaledObject with the plan's windows as cron triggers. With `existing` its other triggers and settings are kept
     and only the triggers of an earlier plan are replaced."""
     fresh(plan, options.now)
@@ -38,7 +38,7 @@ def keda_cron(plan: PlanRow, options: Options) -> str:
     return to_yaml([made], [stamp_line(plan), *comments])
 
 
-def trigger(window: Window, pool: PoolPlan) -> dict[str, Any]:
+def trigger(window: WeekWindow, pool: PoolPlan) -> dict[str, Any]:
     """A cron trigger. All metadata are strings; a start must be followed by its own end before the next start."""
     if not alternates(window):
         raise InferdocError(
@@ -59,14 +59,14 @@ def trigger(window: Window, pool: PoolPlan) -> dict[str, Any]:
     }
 
 
-def alternates(window: Window) -> bool:
+def alternates(window: WeekWindow) -> bool:
     """Whether the window's weekly starts and ends occur strictly in turn."""
     starts = sorted(day * 1440 + window.start for day in window.days)
     gaps = [(starts[(i + 1) % len(starts)] - start) % MINUTES or MINUTES for i, start in enumerate(starts)]
     return all(0 < window.length < gap for gap in gaps)
 
 
-def scaled_object(pool: PoolPlan, options: Options, triggers: list[dict[str, Any]]) -> dict[str, Any]:
+def scaled_object(pool: PoolPlan, options: EmitOptions, triggers: list[dict[str, Any]]) -> dict[str, Any]:
     """A ScaledObject of its own, for a workload that has none."""
     name = options.name or pool.row.name
     _need_triggers(pool, triggers)

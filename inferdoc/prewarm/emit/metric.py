@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm.emit.base import Options, chosen, fresh, stamps, to_yaml
+from inferdoc.prewarm.emit.base import EmitOptions, chosen, fresh, stamps, to_yaml
 from inferdoc.prewarm.emit.keda import PREFIX, merged, scaled_object
 from inferdoc.prewarm.plan import PlanRow, pool_plan
 
@@ -13,7 +13,7 @@ FLOOR = "inferdoc_prewarm_floor_replicas"
 UNTIL = "inferdoc_prewarm_valid_until_timestamp_seconds"
 
 
-def keda_prometheus(plan: PlanRow, options: Options) -> str:
+def keda_prometheus(plan: PlanRow, options: EmitOptions) -> str:
     """A ScaledObject with one prometheus trigger on the floor's metric. The query yields one element, or none when the
     plan is past its validity: with `ignoreNullValues` off that is an error and the fallback holds what is running,
     instead of an old forecast keeping capacity for ever or silence scaling in."""
@@ -47,7 +47,7 @@ def keda_prometheus(plan: PlanRow, options: Options) -> str:
     return to_yaml([made], comments)
 
 
-def textfile(plan: PlanRow, options: Options) -> str:
+def textfile(plan: PlanRow, options: EmitOptions) -> str:
     """The floor of this moment for a textfile collector, all pools of the plan."""
     fresh(plan, options.now)
     lines = [f"# HELP {FLOOR} Replicas that should be warm now.", f"# TYPE {FLOOR} gauge"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.aim import aim_of, look, put
-from inferdoc.prewarm.emit.base import MANAGER, Options, chosen, fresh, labels, stamp_line, stamps, to_yaml
+from inferdoc.prewarm.emit.base import MANAGER, EmitOptions, chosen, fresh, labels, stamp_line, stamps, to_yaml
 from inferdoc.prewarm.emit.cronjob import cronjob, cronjob_for
 from inferdoc.prewarm.emit.keda import merged_triggers, trigger
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, rescaled
@@ -22,7 +22,7 @@ def wrong_kind(existing: dict[str, Any], wanted: str) -> InferdocError:
     return InferdocError(f"--existing holds a {existing.get('kind', 'nameless thing')}, expected a {wanted}")
 
 
-def hpa(plan: PlanRow, options: Options) -> str:
+def hpa(plan: PlanRow, options: EmitOptions) -> str:
     """The floor of this moment as a server-side apply of `spec.minReplicas` alone, under a field manager of its own:
     the same moment applied twice changes nothing. `options.now` says which moment."""
     fresh(plan, options.now)
@@ -73,7 +73,7 @@ def refuse_hpa(existing: dict[str, Any], pool: PoolPlan) -> list[str]:
     return [advice] if kept else []
 
 
-def kserve(plan: PlanRow, options: Options) -> str:
+def kserve(plan: PlanRow, options: EmitOptions) -> str:
     """InferenceService: CronJobs that patch `spec.predictor.minReplicas`. LLMInferenceService (given as `existing`):
     the windows merged into its KEDA triggers, or CronJobs on `scaling.minReplicas` where WVA scales it."""
     existing = options.existing
@@ -103,7 +103,7 @@ def _refuse_inference_service(existing: dict[str, Any]) -> None:
         )
 
 
-def _llm_service(plan: PlanRow, options: Options, existing: dict[str, Any]) -> str:
+def _llm_service(plan: PlanRow, options: EmitOptions, existing: dict[str, Any]) -> str:
     fresh(plan, options.now)
     pool = chosen(plan, options)
     where = ("spec", "prefill", "scaling") if pool.row.role == "prefill" else ("spec", "scaling")
@@ -142,7 +142,7 @@ def _llm_service(plan: PlanRow, options: Options, existing: dict[str, Any]) -> s
     return to_yaml([made], [stamp_line(plan), said])
 
 
-def wva(plan: PlanRow, options: Options) -> str:
+def wva(plan: PlanRow, options: EmitOptions) -> str:
     """CronJobs on a VariantAutoscaling. `existing` may be the object or its CRD: an installation whose CRD has no
     minReplicas is refused, since the floor belongs on the HPA or ScaledObject there."""
     existing = options.existing
@@ -165,7 +165,7 @@ def wva(plan: PlanRow, options: Options) -> str:
     return cronjob(plan, replace(options, kind="VariantAutoscaling"))
 
 
-def lws(plan: PlanRow, options: Options) -> str:
+def lws(plan: PlanRow, options: EmitOptions) -> str:
     """CronJobs on a LeaderWorkerSet's scale: its replicas are groups, so the plan's replicas are divided by what one
     group serves (`per_group`), rounded up; the GPUs are said."""
     per_group = options.per_group

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm.emit.base import Options, fresh
+from inferdoc.prewarm.emit.base import EmitOptions, fresh
 from inferdoc.prewarm.emit.cronjob import cronjob
 from inferdoc.prewarm.emit.daily import daily
 from inferdoc.prewarm.emit.hosts import crontab, systemd
@@ -14,10 +14,10 @@ from inferdoc.prewarm.emit.metric import keda_prometheus, textfile
 from inferdoc.prewarm.emit.patches import hpa, kserve, lws, wva
 from inferdoc.prewarm.plan import PlanRow, to_json
 
-Emitter = Callable[[PlanRow, Options], str]
+Emitter = Callable[[PlanRow, EmitOptions], str]
 
 
-def as_json(plan: PlanRow, options: Options) -> str:
+def as_json(plan: PlanRow, options: EmitOptions) -> str:
     """The plan itself, after the check for staleness."""
     fresh(plan, options.now)
     return to_json(plan)
@@ -39,7 +39,7 @@ TARGETS: dict[str, Emitter] = {
 }
 
 
-def emit(plan: PlanRow, target: str, options: Options) -> str:
+def emit(plan: PlanRow, target: str, options: EmitOptions) -> str:
     """The plan as text for `target`."""
     if target not in TARGETS:
         raise InferdocError(f"target `{target}` is not known; choose one of {', '.join(sorted(TARGETS))}")

@@ -1,6 +1,6 @@
 """How each cause, and each kind of control, is drawn: the mechanism that changes and by how much."""
 
-from inferdoc.simulate.generator import Recipe
+from inferdoc.simulate.generator import Drawing
 from inferdoc.simulate.incidents import (
     autoscaling,
     cache,
@@ -18,7 +18,7 @@ from inferdoc.simulate.incidents import (
 from inferdoc.simulate.incidents.controls import CONTROLS
 from inferdoc.simulate.incidents.pairs import PAIRS
 
-CAUSES: dict[str, Recipe] = {
+CAUSES: dict[str, Drawing] = {
     **cache.CAUSES,
     **prefixes.CAUSES,
     **contexts.CAUSES,

@@ -6,7 +6,7 @@ import msgspec
 
 from inferdoc.simulate.capacity import pod_rate
 from inferdoc.simulate.controllers import ScalerSpec
-from inferdoc.simulate.generator import Draw, Recipe
+from inferdoc.simulate.generator import Draw, Drawing
 from inferdoc.simulate.scenario import Length
 
 replace = msgspec.structs.replace
@@ -81,7 +81,7 @@ def abort(d: Draw) -> None:
     d.hit = tuple(f"{pool.name}-{i}" for i in range(2 * pool.pods))
 
 
-CAUSES: dict[str, Recipe] = {
+CAUSES: dict[str, Drawing] = {
     "cold-start-lag": cold_start,
     "autoscaler-blind": blind,
     "autoscaler-oscillation": oscillation,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from inferdoc.simulate.capacity import pod_rate
-from inferdoc.simulate.generator import Draw, Recipe, kv_request_bytes
+from inferdoc.simulate.generator import Draw, Drawing, kv_request_bytes
 from inferdoc.simulate.scenario import Length, Prefixes, Stream
 
 replace = msgspec.structs.replace
@@ -101,7 +101,7 @@ def unstable(d: Draw) -> None:
     d.hit = d.names()
 
 
-CAUSES: dict[str, Recipe] = {
+CAUSES: dict[str, Drawing] = {
     "kv-capacity-bound": capacity_bound,
     "kv-preemption-thrash": thrash,
     "kv-handshake-failure": handshake,

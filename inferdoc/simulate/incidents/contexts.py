@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from inferdoc.simulate.generator import Draw, Recipe, kv_request_bytes, kv_tokens
+from inferdoc.simulate.generator import Draw, Drawing, kv_request_bytes, kv_tokens
 from inferdoc.simulate.incidents.prefixes import relaunch, warmed
 from inferdoc.simulate.pod import step_time
 from inferdoc.simulate.scenario import Length, Prefixes, Stream
@@ -107,7 +107,7 @@ def structured(d: Draw) -> None:
     d.hit = d.names()
 
 
-CAUSES: dict[str, Recipe] = {
+CAUSES: dict[str, Drawing] = {
     "kv-oversized-request": oversized,
     "kv-pool-shrunk": shrunk,
     "kv-offload-slow": offload,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from inferdoc.simulate.controllers import FlowSpec, ScalerSpec
-from inferdoc.simulate.generator import Draw, Recipe
+from inferdoc.simulate.generator import Draw, Drawing
 from inferdoc.simulate.scenario import Length, PoolSpec, Prefixes, Stream
 
 replace = msgspec.structs.replace
@@ -150,7 +150,7 @@ def warm_room(d: Draw) -> None:
     d.fault("xid", pods=[d.victim()], xid=13, at=0.0)
 
 
-CONTROLS: dict[str, Recipe] = {
+CONTROLS: dict[str, Drawing] = {
     "control-steady": steady,
     "control-unique": unique_prompts,
     "control-kv-full": full_cache,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from inferdoc.simulate.capacity import pod_rate
-from inferdoc.simulate.generator import Draw, Recipe
+from inferdoc.simulate.generator import Draw, Drawing
 from inferdoc.simulate.pod import step_time
 
 replace = msgspec.structs.replace
@@ -52,7 +52,7 @@ def corruption(d: Draw) -> None:
     d.hit = (victim,)
 
 
-CAUSES: dict[str, Recipe] = {
+CAUSES: dict[str, Drawing] = {
     "pd-ratio-imbalance": ratio,
     "kv-load-failure": failing_reads,
     "silent-output-corruption": corruption,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import msgspec
 
 from inferdoc.simulate.capacity import batch_at, pace, pod_rate
-from inferdoc.simulate.generator import Draw, Recipe, kv_tokens
+from inferdoc.simulate.generator import Draw, Drawing, kv_tokens
 from inferdoc.simulate.scenario import Length, Stream
 
 replace = msgspec.structs.replace
@@ -83,7 +83,7 @@ def endless_answers(d: Draw) -> None:
     d.hit, d.accepts = d.names(), (*LENGTHENED, "batch-cap-reached", "decode-batch-saturation")
 
 
-CAUSES: dict[str, Recipe] = {
+CAUSES: dict[str, Drawing] = {
     "prompt-growth": longer_prompts,
     "runaway-generation": endless_answers,
     "demand-beyond-capacity": demand,

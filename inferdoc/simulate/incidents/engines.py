@@ -6,7 +6,7 @@ from __future__ import annotations
 import msgspec
 
 from inferdoc.simulate.capacity import pod_rate
-from inferdoc.simulate.generator import Draw, Recipe, kv_tokens
+from inferdoc.simulate.generator import Draw, Drawing, kv_tokens
 from inferdoc.simulate.pod import step_time
 from inferdoc.simulate.scenario import Length, Stream
 
@@ -183,7 +183,7 @@ def crash_loop(d: Draw) -> None:
     d.hit, d.accepts = (victim,), ("engine-down",)
 
 
-CAUSES: dict[str, Recipe] = {
+CAUSES: dict[str, Drawing] = {
     "batch-cap-reached": batch_cap,
     "decode-batch-saturation": saturation,
     "decode-cudagraph-cliff": graph_cliff,

@@ -8,7 +8,7 @@ import msgspec
 
 from inferdoc.simulate.controllers import FlowSpec
 from inferdoc.simulate.gateway import CORE_PER_POLL, CORE_PER_REQUEST, CORE_PER_TOKEN
-from inferdoc.simulate.generator import Draw, Recipe
+from inferdoc.simulate.generator import Draw, Drawing
 from inferdoc.simulate.pod import step_time
 from inferdoc.simulate.router import REFRESH
 
@@ -89,7 +89,7 @@ def proxy_limit(d: Draw) -> None:
     d.hit, d.accepts = d.names(), ("client-retry-storm",)
 
 
-CAUSES: dict[str, Recipe] = {
+CAUSES: dict[str, Drawing] = {
     "routing-on-stale-load": stale_load,
     "flow-control-stall": stall,
     "priority-starvation": starvation,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from inferdoc.simulate.capacity import batch_at, pod_rate
-from inferdoc.simulate.generator import Draw, Recipe
+from inferdoc.simulate.generator import Draw, Drawing
 from inferdoc.simulate.incidents.prefixes import relaunch
 from inferdoc.simulate.scenario import Length, PoolSpec
 
@@ -165,7 +165,7 @@ def ranks(d: Draw) -> None:
     d.hit = (victim,)
 
 
-CAUSES: dict[str, Recipe] = {
+CAUSES: dict[str, Drawing] = {
     "ep-hot-expert": hot_expert,
     "blended-average-masking": masked,
     "dp-rank-imbalance": ranks,

@@ -6,10 +6,18 @@ from collections.abc import Callable
 
 import msgspec
 
-from inferdoc.simulate.generator import Draw, Recipe
+from inferdoc.simulate.generator import Draw, Drawing
+from inferdoc.simulate.pod import step_time
 from inferdoc.simulate.scenario import Prefixes
 
 replace = msgspec.structs.replace
+
+
+def cpu(d: Draw, pod: str) -> None:
+    """So few cores that preparing a step takes longer than the step."""
+    spec = d.pools[0]
+    step = step_time(spec).step(16, 16 * 800, 0, 0.0, 16).seconds
+    d.fault("cpu", pods=[pod], cpu=max(0.01, 1.3e-3 / (step * d.strong(1.5, 3.0))))
 
 
 TOGETHER: dict[str, Callable[[Draw, str], None]] = {
@@ -20,11 +28,12 @@ TOGETHER: dict[str, Callable[[Draw, str], None]] = {
         "drop-series", pods=[pod], families=["vllm:kv_cache_usage_perc"]
     ),
     "prefix-unstable-prompt": lambda d, pod: d.fault("traffic", unstable=True),
+    "cpu-starvation": cpu,
 }
 """Faults that can strike one fleet together, on different pods."""
 
 
-def two_at_once(first: str, second: str) -> Recipe:
+def two_at_once(first: str, second: str) -> Drawing:
     """Both faults, the second two minutes after the first."""
 
     def recipe(d: Draw) -> None:
@@ -41,4 +50,4 @@ def two_at_once(first: str, second: str) -> Recipe:
     return recipe
 
 
-PAIRS: dict[str, Recipe] = {f"{a}+{b}": two_at_once(a, b) for a in TOGETHER for b in TOGETHER if a != b}
+PAIRS: dict[str, Drawing] = {f"{a}+{b}": two_at_once(a, b) for a in TOGETHER for b in TOGETHER if a != b}

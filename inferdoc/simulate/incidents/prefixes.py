@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from inferdoc.simulate.generator import Draw, Recipe, kv_tokens
+from inferdoc.simulate.generator import Draw, Drawing, kv_tokens
 from inferdoc.simulate.scenario import Prefixes
 
 replace = msgspec.structs.replace
@@ -89,7 +89,7 @@ def divergence(d: Draw) -> None:
     d.hit = d.names()
 
 
-CAUSES: dict[str, Recipe] = {
+CAUSES: dict[str, Drawing] = {
     "prefix-locality-loss": locality,
     "prefix-cold-start": cold_start,
     "prefix-index-divergence": divergence,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from inferdoc.simulate.capacity import pod_rate
-from inferdoc.simulate.generator import Draw, Recipe
+from inferdoc.simulate.generator import Draw, Drawing
 from inferdoc.simulate.pod import step_time
 from inferdoc.simulate.scenario import Length, Stream
 
@@ -68,7 +68,7 @@ def speculation(d: Draw) -> None:
     d.hit = d.names()
 
 
-CAUSES: dict[str, Recipe] = {
+CAUSES: dict[str, Drawing] = {
     "cpu-starvation": cpu,
     "engine-down": down,
     "engine-hung": hung,

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from inferdoc.simulate.generator import Draw, Recipe
+from inferdoc.simulate.generator import Draw, Drawing
 from inferdoc.simulate.incidents.prefixes import relaunch
 from inferdoc.simulate.scenario import Prefixes
 
@@ -53,7 +53,7 @@ def drift(d: Draw) -> None:
     d.hit = ("vllm-old-0",)
 
 
-CAUSES: dict[str, Recipe] = {
+CAUSES: dict[str, Drawing] = {
     "config-drift": drift,
     "config-regression": regression,
     "multi-parameter-change": several,

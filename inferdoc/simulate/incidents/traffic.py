@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from inferdoc.simulate.generator import Draw, Recipe
+from inferdoc.simulate.generator import Draw, Drawing
 
 replace = msgspec.structs.replace
 
@@ -52,7 +52,7 @@ def artifact(d: Draw) -> None:
     d.hit = (victim,)
 
 
-CAUSES: dict[str, Recipe] = {
+CAUSES: dict[str, Drawing] = {
     "client-retry-storm": retry_storm,
     "metric-absent-or-renamed": absent,
     "routing-imbalance": imbalance,

@@ -1,0 +1,37 @@
+"""Which witnesses of a cause a recording does not have: allow-lists, absent exporters, older releases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from inferdoc.catalogue.aliases import Aliases
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.recipe import Recipe
+from inferdoc.diagnose.conditions import signals_of
+from inferdoc.diagnose.quantities import HURT, place
+from inferdoc.simulate.scrape import Scraped
+from inferdoc.source.plan import series_names
+
+
+def mechanism_signals(recipe: Recipe, support: bool = True) -> list[str]:
+    """What the symptoms (and the support) of a recipe look at, consequences left out."""
+    conditions = (*recipe.symptoms, *(recipe.support if support else ()), *recipe.proof)
+    names = [name for c in conditions for name in signals_of(c)]
+    return [name for name in dict.fromkeys(names) if place(name) != HURT]
+
+
+def absent_witnesses(cause: str, targets: Iterable[Scraped], catalogue: Catalogue) -> list[str]:
+    """The mechanism signals among a cause's symptoms of which the recording holds no series."""
+    recipe = catalogue.recipes.get(cause)
+    if recipe is None:
+        return []
+    layouts = {page.layout.digest: page.layout for target in targets for _, page in target.pages}
+    present = {series.name for layout in layouts.values() for series in layout.series}
+    aliases = Aliases(catalogue.exporters.values())
+    absent = []
+    for name in mechanism_signals(recipe, support=False):
+        if name in catalogue.signals:
+            needed = series_names([name], catalogue.signals, aliases)
+            if needed and not present & set(needed):
+                absent.append(name)
+    return absent

@@ -1,0 +1,180 @@
+"""One draw of the scoreboard: simulate it, look at it in time, late and much later, and hold the answers against what
+is true."""
+
+from __future__ import annotations
+
+import datetime
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from absent import absent_witnesses
+from looks import Look, ask, catalogue, look_of
+from scoreboard_harm import HARM, LOSS, PASSING, growth, hit
+from scoreboard_tables import Outcome
+
+from inferdoc.diagnose.model import Diagnosis, Finding
+from inferdoc.simulate.generator import Drawing, draw
+from inferdoc.simulate.incidents import CAUSES, CONTROLS, PAIRS
+from inferdoc.simulate.output import write_store
+from inferdoc.simulate.randomise import randomised
+from inferdoc.simulate.recording import Recording, record
+from inferdoc.simulate.scenario import Scenario
+from inferdoc.store import Store
+
+STEPS = (1, 2, 3, 4, 5, 6, 8, 10, 12)
+"""Minutes after the onset at which the walk asks again."""
+LATE = 180.0
+"""Seconds after the onset at which the late look of a plain draw begins."""
+GROUPS: dict[str, dict[str, Drawing]] = {"cause": CAUSES, "control": CONTROLS, "pair": PAIRS}
+UNEXPLAINED = "unexplained-anomaly"
+
+Task = tuple[str, str, int, bool, bool]
+"""Group, kind, seed; whether surroundings are drawn; whether the diagnosis is walked forward from the onset."""
+
+
+def run(task: Task) -> Outcome:
+    """Simulate one incident or control and look at it."""
+    group, kind, seed, plain, walk = task
+    drawings = GROUPS[group]
+    make = draw if plain else randomised
+    scenario = make(kind, seed, drawings, group == "control")
+    recording = record(scenario)
+    with tempfile.TemporaryDirectory(prefix="inferdoc-scoreboard-") as folder:
+        path = Path(folder) / "fleet.db"
+        with Store.open(path, "w") as store:
+            write_store(recording.targets, store)
+        return _Truth(scenario, recording, group, kind, path).outcome(walk)
+
+
+class _Truth:
+    """A scenario with its recording, and what is true about it. Moments in Unix seconds."""
+
+    def __init__(self, scenario: Scenario, recording: Recording, group: str, kind: str, path: Path) -> None:
+        self.scenario, self.recording, self.group, self.kind, self.path = scenario, recording, group, kind, path
+        self.end = scenario.start + scenario.duration
+        self.expect = scenario.expect
+        self.onset = None if self.expect.onset is None else scenario.start + self.expect.onset
+        drawn = scenario.surroundings
+        self.window = scenario.start + (drawn.window if drawn else 0.0)
+        self.slots = {name: life.slot for life in recording.lives for name in life.shown}
+        self.hit = hit(self.expect, recording, self.onset or self.window)
+        own = {life.slot for life in recording.lives if not life.bystander}
+        struck = self.hit if group == "cause" else own if group == "pair" else set()
+        self.healthy = [name for name, slot in self.slots.items() if slot not in struck]
+
+    def outcome(self, walk: bool) -> Outcome:
+        scenario, expect = self.scenario, self.expect
+        drawn = scenario.surroundings
+        answer = ask(self.path, self.window, self.end)
+        whole = look_of(answer, self.healthy if self.group == "cause" else ())
+        absent = absent_witnesses(expect.cause, self.recording.targets, catalogue()) if expect.cause else []
+        pool = scenario.pools[0]
+        outcome = Outcome(
+            self.kind,
+            scenario.seed,
+            expect.cause,
+            (*expect.accepts, *((UNEXPLAINED,) if absent else ())),
+            whole.found,
+            self._harmful(None),
+            (self.end - self.window) / 3600,
+            scenario.scrape,
+            whole.sure,
+            group=self.group,
+            not_visible=expect.not_visible is not None,
+            root=expect.root,
+            traffic=tuple(set_going(scenario)),
+            drivers=whole.drivers,
+            where=f"{pool.tier} {pool.model}, {sum(p.pods for p in scenario.pools)} pods, "
+            f"{scenario.title.split(', ')[-1]}",
+            whole=whole,
+            absent=absent,
+            traits=traits(scenario),
+            happened=[] if drawn is None else [*drawn.happened, *(b.happens for b in drawn.bystanders)],
+        )
+        if self.onset is not None:
+            late = self.onset + (drawn.late if drawn else LATE)
+            outcome.late, outcome.late_hurts = self._look(late), self._harmful(late)
+            if drawn is not None and drawn.old is not None:
+                outcome.old, outcome.old_hurts = (
+                    self._look(self.onset + drawn.old),
+                    self._harmful(self.onset + drawn.old),
+                )
+        if self.group == "cause":
+            self._measure(outcome, answer, walk)
+        return outcome
+
+    def _look(self, begin: float) -> Look:
+        return look_of(ask(self.path, begin, self.end), self.healthy if self.group == "cause" else ())
+
+    def _harmful(self, since: float | None) -> bool:
+        """Whether the fault hurts anybody, or does so after a moment."""
+        if self.onset is None:
+            return False
+        if self.kind in LOSS or (self.group == "pair" and since is None):
+            return True
+        bare = {life.bare for life in self.recording.lives if life.slot in self.hit}
+        if self.group == "pair":
+            bare = {life.bare for life in self.recording.lives if not life.bystander}
+        since_ms = None if since is None else 1000 * since
+        grown = growth(self.recording.bare, bare, 1000 * self.onset, self.kind in PASSING, since_ms)
+        return grown >= HARM
+
+    def _measure(self, outcome: Outcome, answer: Diagnosis, walk: bool) -> None:
+        """Scope and onset of the finding that names the cause, and when a diagnosis first does."""
+        wanted = naming(answer, outcome)
+        if wanted is None or self.onset is None:
+            return
+        named = {self.slots.get(pod, pod) for pod in wanted.scope.pods}
+        outcome.scope = len(named & self.hit) / max(len(named | self.hit), 1)
+        if wanted.onset:
+            moment = datetime.datetime.fromisoformat(wanted.onset.replace("Z", "+00:00")).timestamp()
+            outcome.onset_error = moment - self.onset
+        for minutes in STEPS if walk else ():
+            until = self.onset + 60 * minutes
+            if until >= self.end or naming(ask(self.path, self.window, until), outcome):
+                outcome.detected = float(minutes)
+                break
+
+
+def naming(answer: Diagnosis, label: Outcome) -> Finding | None:
+    """The finding that names the cause: its own, or an accepted one that has it as its change."""
+    own = next((f for f in answer.findings if f.id == label.cause), None)
+    behind = (f for f in answer.findings if f.id in label.expected and f.change and f.change.cause == label.cause)
+    return own or next(behind, None)
+
+
+def traits(scenario: Scenario) -> list[str]:
+    """What surrounds a draw, in words for a table."""
+    drawn = scenario.surroundings
+    if drawn is None:
+        return ["bare"]
+    exporters, release = scenario.exporters, scenario.pools[0].version
+    found = [f"scraped every {scenario.scrape:g} s", f"labels: {drawn.layout}", f"names: {drawn.naming}"]
+    found += [f"without {name}" for name in ("dcgm", "router", "kube", "cadvisor") if not getattr(exporters, name)]
+    found += ["exported labels"] if drawn.exported else []
+    found += [f"allow-list: {drawn.allow}"] if drawn.allow != "all" else []
+    found += ["families withheld"] if drawn.withheld else []
+    found += [f"vLLM {release}"] if release != "0.32" else []
+    found += [f"router {scenario.router.version}"] if scenario.router.version != "0.11" else []
+    found += ["other models beside"] if drawn.bystanders else []
+    found += ["window over 1 h"] if scenario.duration - drawn.window > 3600 else []
+    return [*found, *dict.fromkeys(drawn.happened)]
+
+
+def set_going(scenario: Scenario) -> Iterator[str]:
+    """The workload drivers that a scenario has, whatever its cause: a finding may name them as its change."""
+    usual = [stream for stream in scenario.traffic if stream.start <= 0]
+    more = [stream for stream in scenario.traffic if stream.start > 0]
+    onset = scenario.expect.onset or 0.0
+    faults = [fault for fault in scenario.faults if fault.kind == "traffic" and fault.at >= onset]
+    if more or any((f.rate or 1.0) > 1.0 for f in faults):
+        yield "demand-beyond-capacity"
+    if any((f.prompt or 1.0) > 1.0 for f in faults) or any(
+        late.prompt.mean() > first.prompt.mean() for late in more for first in usual
+    ):
+        yield "prompt-growth"
+    if any((f.output or 1.0) > 1.0 for f in faults) or any(
+        late.output.mean() > first.output.mean() for late in more for first in usual
+    ):
+        yield "runaway-generation"

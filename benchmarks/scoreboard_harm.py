@@ -1,0 +1,147 @@
+"""Whether a fault hurt anybody, and whom: by the pages of the simulation before names and families were taken away; no
+recipe is asked."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from functools import lru_cache
+
+import numpy as np
+
+from inferdoc.catalogue.load import load_catalogue
+from inferdoc.simulate.recording import Recording
+from inferdoc.simulate.scenario import Expect
+from inferdoc.simulate.scrape import Scraped
+
+HARM = 1.3  # growth of a mean latency below which a fault counts as harmless
+PASSING = frozenset({"prefix-cold-start", "cold-start-lag", "autoscaler-oscillation"})
+"""Causes whose harm passes by itself: a cache fills, replicas come."""
+MANY = 20
+"""Observations that a mean over two minutes needs to count."""
+LOSS = frozenset(
+    {
+        "client-retry-storm",
+        "engine-down",
+        "gpu-ecc-degradation",
+        "gpu-lost",
+        "engine-hung",
+        "engine-crash-loop",
+        "engine-oom",
+        "kv-handshake-failure",
+        "kv-lease-expiry",
+        "kv-load-failure",
+        "admission-shedding",
+        "no-ready-endpoints",
+        "flow-control-stall",
+        "router-overloaded",
+        "priority-starvation",
+        "gateway-timeout-mismatch",
+        "scale-down-abort",
+        "silent-output-corruption",
+        "metric-absent-or-renamed",
+        "telemetry-artifact",
+        "tool-parse-failure",
+    }
+)
+"""Causes whose harm is what they are: work or sight is lost, or waits outside the engines."""
+
+LATENCIES = {
+    "time_to_first_token": "ttft_mean",
+    "inter_token_latency": "itl_mean",
+    "e2e_request_latency": "e2e_mean",
+    "request_queue_time": "queue_time_mean",
+}
+"""Histograms of an engine, and the signals whose floors say which change of them can matter at all."""
+
+
+def growth(
+    targets: Iterable[Scraped],
+    pods: Collection[str],
+    onset_ms: float,
+    passes: bool = False,
+    since_ms: float | None = None,
+) -> float:
+    """The largest growth of a mean latency of the pods, from the calm part to what came a minute after the onset. Of
+    harm that passes also from the worst two minutes of the calm part to the worst two after the onset (of other harm
+    not: one healthy fleet in twelve has two minutes that are worse by half). since_ms: what came after it
+    instead. pods: names of the simulation, those of former pods too."""
+    later_from = onset_ms + 60_000 if since_ms is None else since_ms
+    calm: dict[str, list[np.ndarray]] = defaultdict(list)
+    later: dict[str, list[np.ndarray]] = defaultdict(list)
+    for target in targets:
+        if target.labels.get("pod") in pods and target.labels["job"] == "vllm":
+            for name, rows in grown(target).items():
+                calm[name].append(rows[rows[:, 0] < onset_ms])
+                later[name].append(rows[rows[:, 0] > later_from])
+    ratios = [1.0]
+    for name, signal in LATENCIES.items():
+        floor = _floor(signal)
+        for mean in (_mean, _worst) if passes else (_mean,):
+            was, became = mean(calm[name]), mean(later[name])
+            if became - was >= floor:
+                ratios.append(became / max(was, floor / 2))
+    return max(ratios)
+
+
+def grown(target: Scraped) -> dict[str, np.ndarray]:
+    """Per latency: float64[n, 3], ms of a page and what sum and count grew by since the one before."""
+    pages = [(t, p) for t, p in target.pages if len(p) > 5]
+    found: dict[str, np.ndarray] = {}
+    if len(pages) < 2:
+        return found
+    for name in LATENCIES:
+        rows = np.zeros((len(pages) - 1, 3))
+        rows[:, 0] = [t for t, _ in pages[1:]]
+        for place, series in enumerate(pages[-1][1].layout.series):
+            for column, ending in ((1, "sum"), (2, "count")):
+                if series.name == f"vllm:{name}_seconds_{ending}":
+                    seen = np.array([p.values[place] if place < len(p) else 0.0 for _, p in pages])
+                    steps = np.diff(seen)
+                    # A counter that fell was set back: what it shows now came since.
+                    rows[:, column] += np.where(steps < 0, seen[1:], steps)
+        found[name] = rows
+    return found
+
+
+def _mean(pods: list[np.ndarray]) -> float:
+    """Mean latency of all pods, s; NaN on too few observations."""
+    total = sum((rows[:, 1:].sum(axis=0) for rows in pods), np.zeros(2))
+    return float(total[0] / total[1]) if total[1] > 5 else float("nan")
+
+
+def _worst(pods: list[np.ndarray]) -> float:
+    """The largest mean latency of one pod over two minutes, s, on at least MANY observations; NaN without."""
+    worst = float("nan")
+    for rows in pods:
+        until = np.searchsorted(rows[:, 0], rows[:, 0] + 120_000, side="right")
+        sums = np.vstack((np.zeros(2), rows[:, 1:].cumsum(axis=0)))
+        over = sums[until] - sums[np.arange(len(rows))]
+        enough = over[:, 1] >= MANY
+        if enough.any():
+            worst = float(np.nanmax([worst, (over[enough, 0] / over[enough, 1]).max()]))
+    return worst
+
+
+@lru_cache(maxsize=8)
+def _floor(signal: str) -> float:
+    return load_catalogue().signals[signal].floor
+
+
+def hit(expect: Expect, recording: Recording, onset: float) -> set[str]:
+    """The slots of the pods that the fault hits; of a pool that it hits as a whole, all that served after the onset
+    (Unix s). Where the simulation decides which pod gets a popular prefix, the one that began most requests after
+    it."""
+    own = [life for life in recording.lives if not life.bystander and life.ended > onset]
+    if expect.pool is not None:
+        return {life.slot for life in own if life.pool == expect.pool}
+    if expect.pods or expect.cause is None:
+        return set(expect.pods)
+    slots = {life.bare: life.slot for life in own}
+    began: dict[str, float] = defaultdict(float)
+    for target in recording.bare:
+        slot = slots.get(target.labels.get("pod", ""))
+        rows = grown(target).get("time_to_first_token") if slot is not None else None
+        if slot is not None and rows is not None:
+            began[slot] += float(rows[rows[:, 0] > 1000 * onset, 2].sum())
+    return {max(began, key=lambda slot: began[slot])} if began else set()

@@ -1,0 +1,1 @@
+"""Standing states: what is wrong with a fleet without having changed, and what it costs."""

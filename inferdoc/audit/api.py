@@ -1,0 +1,126 @@
+"""`audit()`: from a source and a window to the standing states of a fleet."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from inferdoc import __version__
+from inferdoc.audit.check import refuse_unknown
+from inferdoc.audit.describe import cannot_tell, nowhere, pool_of, state_of, summarise
+from inferdoc.audit.judge import judge
+from inferdoc.audit.model import SCHEMA_ID, Audit, AuditTiming, AuditVerdict, AuditWindow
+from inferdoc.audit.quantities import QUANTITIES
+from inferdoc.audit.rank import rank
+from inferdoc.audit.watched import ENDS, GPU_SIGNAL, SETTINGS, WORK, Watched, settings_of
+from inferdoc.catalogue.aliases import Aliases
+from inferdoc.catalogue.load import Catalogue, load_catalogue
+from inferdoc.config import Config
+from inferdoc.diagnose.api import read_window
+from inferdoc.diagnose.cohort_signals import add_cohorts
+from inferdoc.diagnose.model import SourceInfo, stamp
+from inferdoc.diagnose.view import make_view
+from inferdoc.fleet.members import ENGINE_SIGNS, Assignment, Wanted, resolve
+from inferdoc.source.base import InfoSeries, Source
+from inferdoc.source.reads import Grid, Matcher
+from inferdoc.times import Moment
+
+ALWAYS_READ = (
+    *WORK,
+    *ENDS,
+    *ENGINE_SIGNS,
+    GPU_SIGNAL,
+    "sm_clock",
+    "output_len_mean",
+    "target_up",
+    "prompt_tokens_rate",
+    "prefill_seconds_per_token",
+    "preemption_rate",
+    "kv_capacity_tokens",
+    "spec_draft_length",
+    "router_prefix_hit_ratio",
+)
+"""Traffic, roles and tiers, and the inputs of the formulas of waste."""
+
+
+@dataclass
+class AuditOptions:
+    """What the user chose. match: label matchers for every selector; wanted: the part of the fleet."""
+
+    match: tuple[Matcher, ...] = ()
+    wanted: Wanted = field(default_factory=Wanted)
+    config: Config = field(default_factory=Config)
+    catalogue: Catalogue | None = None
+
+
+def audit(
+    source: Source,
+    since: Moment | None = None,
+    until: Moment = "latest",
+    from_: Moment | None = None,
+    options: AuditOptions | None = None,
+) -> Audit:
+    """The standing states of a fleet in a window of a source.
+
+    since: how long before `until` (a duration such as "24h"), from_: or when; until: a time, "now" or "latest". Raises
+    SourceError where the source cannot be read, CatalogueError where a state names what does not exist.
+    """
+    options = options or AuditOptions()
+    catalogue = options.catalogue or load_catalogue()
+    refuse_unknown(catalogue)
+    began = time.perf_counter()
+    plateaus = [(p.pod, p.tokens_per_second) for p in options.config.pods if p.tokens_per_second]
+    wanted = needed_signals(catalogue)
+    frame, _ = read_window(source, wanted, catalogue, since, from_, until, options.match, plateaus)
+    infos = _settings(source, catalogue, frame.grid, options.match) if frame.signals else []
+    read_done = time.perf_counter()
+    assignments = [Assignment(p.pod, p.role, p.tier) for p in options.config.pods]
+    fleet = resolve(frame, catalogue.tiers, assignments, options.wanted)
+    add_cohorts(frame, catalogue.signals, fleet)
+    view = make_view(frame, fleet, None, catalogue.signals)
+    watched = Watched(view, catalogue.signals, catalogue.tiers, settings_of(view, infos), options.config.pods)
+    verdicts = judge(watched, catalogue.standing)
+    states = [state_of(watched, options.config, catalogue.standing, entry) for entry in verdicts.standing]
+    states.sort(key=rank)
+    open_states = [state for state in states if state.accepted is None]
+    doubts = cannot_tell(watched, verdicts.doubts)
+    verdict: AuditVerdict = "standing" if open_states else "nothing" if verdicts.judged else "unknown"
+    return Audit(
+        schema_=SCHEMA_ID,
+        inferdoc_version=__version__,
+        window=AuditWindow(
+            stamp(frame.grid.start_ms / 1000), stamp(frame.grid.end_ms / 1000), view.step_seconds, len(watched.parts())
+        ),
+        source=SourceInfo(source.kind, source.location, list(source.warnings)),
+        verdict=verdict,
+        summary=summarise(verdict, open_states, len(fleet.members)),
+        states=open_states,
+        accepted=[state for state in states if state.accepted is not None],
+        cannot_tell=doubts,
+        not_applicable=nowhere(watched, verdicts),
+        pools=[pool_of(watched, pool) for pool in watched.pools],
+        timing=AuditTiming(
+            round(read_done - began, 4),
+            round(time.perf_counter() - read_done, 4),
+            source.cost.queries,
+            source.cost.samples,
+        ),
+    )
+
+
+def needed_signals(catalogue: Catalogue) -> list[str]:
+    """Every signal that a state, a quantity or a formula reads."""
+    names: dict[str, None] = dict.fromkeys(ALWAYS_READ)
+    for one in catalogue.standing.observations.values():
+        if one.signal is not None:
+            names[one.signal] = None
+        if one.quantity is not None:
+            quantity = QUANTITIES[one.quantity]
+            names |= dict.fromkeys((*quantity.inputs, *quantity.optional))
+    return [name for name in names if name in catalogue.signals]
+
+
+def _settings(source: Source, catalogue: Catalogue, grid: Grid, match: tuple[Matcher, ...]) -> list[InfoSeries]:
+    present = source.names(grid.start_ms, grid.end_ms)
+    aliases = Aliases(catalogue.exporters.values())
+    return [one for name in aliases.of(SETTINGS) if name in present for one in source.info(name, grid, match)]

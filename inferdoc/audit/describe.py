@@ -1,0 +1,220 @@
+"""Verdicts as parts of the document: states with numbers in their steps, what cannot be told, pools, words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from inferdoc.audit.check import NUMBER
+from inferdoc.audit.cost import total_gpus, wasted
+from inferdoc.audit.judge import Doubt, Standstill, Verdicts
+from inferdoc.audit.model import Advice, AuditVerdict, CannotTell, Observed, Place, PoolLooked, Reason, StandingState
+from inferdoc.audit.observe import percent
+from inferdoc.audit.quantities import QUANTITIES, peak_use
+from inferdoc.audit.watched import Watched
+from inferdoc.catalogue.standing import Standing, State
+from inferdoc.config import AcceptedSection, Config
+from inferdoc.diagnose.model import stamp
+from inferdoc.diagnose.words import figure
+from inferdoc.fleet.members import Pool
+
+MOST_NAMED = 3
+COUNTED = ("tokens", "requests", "replicas")
+"""Units that the sentence around a number names itself."""
+
+
+def state_of(watched: Watched, config: Config, standing: Standing, entry: Standstill) -> StandingState:
+    state, pool = entry.state, entry.pool
+    pods = list(dict.fromkeys(unit.member.pod for unit in entry.units))
+    everyone = {unit.member.pod for unit in watched.units(pool)}
+    observed = []
+    for reading in entry.readings:
+        one = standing.observations[reading.name]
+        entity = pool_name(pool) if state.scope == "pool" else entry.units[0].name
+        held = None if reading.held is None else round(reading.held, 3)
+        observed.append(
+            Observed(
+                reading.name,
+                reading.text,
+                one.because,
+                entity,
+                reading.value,
+                reading.limit,
+                reading.unit,
+                held,
+                one.limit,
+                one.source,
+            )
+        )
+    base = config.links.runbook_base
+    url = f"{base.rstrip('/')}/{state.runbook}" if base and state.runbook else None
+    return StandingState(
+        state.id,
+        state.title,
+        state.severity,
+        state.certainty,
+        Place(pool.cluster, pool.namespace, pool.model, pool.role, pool.tier, pods, len(everyone)),
+        observed,
+        state.costs,
+        wasted(watched, config.prices, entry),
+        [
+            Advice(*(_filled(text, watched, entry) for text in (step.do, step.why, step.cost, step.undo)))
+            for step in state.next_steps
+        ],
+        state.intended_when,
+        state.runbook,
+        url,
+        list(state.sources),
+        _accepted(config.audit.accepted, state, pods, watched),
+    )
+
+
+def _accepted(sections: Iterable[AcceptedSection], state: State, pods: Sequence[str], watched: Watched) -> str | None:
+    """Why the configuration calls it meant, where it does for all of the pods and its day has not passed."""
+    day = stamp(watched.view.frame.grid.end_ms / 1000)[:10]
+    for section in sections:
+        if section.state != state.id or (section.until is not None and section.until < day):
+            continue
+        if all(re.fullmatch(section.pod, pod) for pod in pods):
+            return section.reason + (f" (until {section.until})" if section.until else "")
+    return None
+
+
+def _filled(text: str, watched: Watched, entry: Standstill) -> str:
+    """The text with every {quantity} worked out on the first pod that shows the state, or its name in words."""
+
+    def worked_out(match: re.Match[str]) -> str:
+        quantity = QUANTITIES[match.group(1)]
+        of_unit, of_pool = quantity.of_unit, quantity.of_pool
+        amount = of_pool(watched, entry.pool) if of_pool else of_unit(watched, entry.units[0]) if of_unit else None
+        if amount is None:
+            return quantity.title.lower()
+        row = np.asarray(amount, dtype=np.float64)
+        seen = row[np.isfinite(row)]
+        if not seen.size:
+            return quantity.title.lower()
+        measure = "" if quantity.unit in COUNTED else quantity.unit
+        return figure(float(np.median(seen)), measure)
+
+    return NUMBER.sub(worked_out, text)
+
+
+def pool_name(pool: Pool) -> str:
+    """A pool in words: namespace/model, role and tier where they say something."""
+    words = ["/".join(part for part in (pool.namespace, pool.model) if part) or "pool"]
+    words += [pool.role] if pool.role != "both" else []
+    words += [pool.tier] if pool.tier != "unknown" else []
+    return ", ".join(words)
+
+
+def pool_of(watched: Watched, pool: Pool) -> PoolLooked:
+    units = watched.units(pool)
+    counts = [count for unit in units if (count := watched.requests(unit)) is not None]
+    use = peak_use(watched, pool)
+    known = all(watched.gpus(unit) is not None for unit in units)
+    return PoolLooked(
+        pool_name(pool),
+        len({unit.member.key for unit in units}),
+        sum(1 for unit in units if watched.quiet(unit)),
+        int(total_gpus(watched, units)) if known else None,
+        round(sum(counts), 1) if counts else None,
+        round(float(np.mean([watched.busy(unit).mean() for unit in units])), 3),
+        None if use is None else round(use, 3),
+    )
+
+
+def cannot_tell(watched: Watched, doubts: Iterable[Doubt]) -> list[CannotTell]:
+    """The doubts, one entry per state and reason. Where any pool lacks signals it says which, and what to switch on."""
+    groups: dict[tuple[State, Reason, str], list[Doubt]] = {}
+    for doubt in doubts:
+        missing = sorted({name for reading in doubt.readings for name in reading.missing})
+        reason: Reason = "window" if doubt.short else "missing" if missing else "traffic"
+        groups.setdefault((doubt.state, reason, ", ".join(missing)), []).append(doubt)
+    found = []
+    for (state, reason, _), members in groups.items():
+        missing = sorted({name for doubt in members for reading in doubt.readings for name in reading.missing})
+        found.append(
+            CannotTell(
+                state.id,
+                state.title,
+                reason,
+                sorted({pool_name(doubt.pool) for doubt in members}),
+                _doubt_words(watched, state, reason, members[0], missing),
+                missing if reason == "missing" else [],
+                _enable(watched, state, reason, missing),
+            )
+        )
+    return found
+
+
+def _doubt_words(watched: Watched, state: State, reason: Reason, doubt: Doubt, missing: Sequence[str]) -> str:
+    if reason == "window":
+        shown = "; ".join(reading.text for reading in doubt.readings[:2])
+        seen = f"which shows {duration(watched.seconds)} of the {state.horizon} needed"
+        return f"it looks so in this window, {seen}: {shown}"
+    if reason == "missing":
+        return f"not visible: {', '.join(missing)}"
+    return "too little traffic, or too short a window, to say how it works"
+
+
+def _enable(watched: Watched, state: State, reason: Reason, missing: Sequence[str]) -> str:
+    if reason == "window":
+        return f"inferdoc audit --since {state.horizon}"
+    if reason == "traffic":
+        return "a longer --since, or one that holds the busy hours"
+    ways = dict.fromkeys(_way(watched, name) for name in missing)
+    return "; ".join(ways)
+
+
+def _way(watched: Watched, name: str) -> str:
+    if name == "tier":
+        return "say the hardware: scrape dcgm-exporter, label the targets with tier, or name it under [[pods]]"
+    signal = watched.signals.get(name)
+    if signal is None:
+        return f"keep {name} in the scrape"
+    return signal.enable or f"nothing in the source supplies {name}"
+
+
+def duration(seconds: float) -> str:
+    """3600 as 1 h, 5400 as 90 min."""
+    if seconds >= 2 * 3600 or seconds % 3600 == 0:
+        return f"{seconds / 3600:.3g} h"
+    return f"{seconds / 60:.0f} min" if seconds >= 120 else f"{seconds:.0f} s"
+
+
+def nowhere(watched: Watched, verdicts: Verdicts) -> list[str]:
+    """States whose feature no pool uses."""
+    pools = set(watched.pools)
+    return sorted(name for name, where in verdicts.inapplicable.items() if where == pools)
+
+
+def summarise(verdict: AuditVerdict, states: Sequence[StandingState], pods: int) -> str:
+    """One sentence for a ticket."""
+    if verdict == "unknown":
+        return "Not enough data: no pool shows traffic over most of the window."
+    many = f"{pods} pod{'s' if pods != 1 else ''}"
+    if not states:
+        return f"No standing state on {many}."
+    priced = [state.wasted for state in states if state.wasted is not None]
+    first = states[0]
+    named = ", ".join(first.place.pods[:MOST_NAMED])
+    more = f" and {len(first.place.pods) - MOST_NAMED} more" if len(first.place.pods) > MOST_NAMED else ""
+    head = f"{len(states)} standing state{'s' if len(states) != 1 else ''} on {many}"
+    top = f"{first.title} ({named}{more}"
+    cost = f", {cost_words(first)})" if priced and first.wasted is not None else ")"
+    return f"{head}; first: {top}{cost}."
+
+
+def cost_words(state: StandingState) -> str:
+    """What a state costs, short: "up to 2.4 GPUs, 20 % of those looked at, 7.20 USD an hour"."""
+    cost = state.wasted
+    if cost is None:
+        return "no figure"
+    number = f"{cost.gpus:.2g}"
+    word = ("replica" if cost.assumed else "GPU") + ("" if number == "1" else "s")
+    parts = [f"{cost.bound or 'about'} {number} {word}", f"{percent(cost.share)} of the capacity looked at"]
+    if cost.money is not None:
+        parts.append(f"{cost.money:,.2f} {cost.currency} an hour")
+    return ", ".join(parts)

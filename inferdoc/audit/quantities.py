@@ -1,0 +1,257 @@
+"""Quantities that absolute observations compare with limits, each worked out from signals by a named function.
+
+A function answers float64[T], or a number, or None where an input is missing; `inputs` are the signals that must be
+there, so that an answer of "cannot tell" can name them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from inferdoc.audit.watched import Watched
+from inferdoc.diagnose.advice import DRAFT_COSTS
+from inferdoc.diagnose.formulas import expected_tokens
+from inferdoc.diagnose.view import Unit
+from inferdoc.fleet.members import UNKNOWN_TIER, Pool
+
+DRAFT_COST = DRAFT_COSTS[0]
+"""Time of a drafted token over that of a step of the target, at the cheap end: small draft heads."""
+MFU_PREFILL, MBU_DECODE = 0.57, 0.67
+"""Shares of the datasheet figures that whole steps reach on H100, BF16 (aiconfigurator 0.12, its sums of measured
+kernels): prefill of 2048 tokens, decode of 64 streams."""
+AFTER_SCALE_IN = "pool_busy"
+LEAST_REPLICAS = 2
+"""A pool keeps one replica more than it needs: what remains carries the load when one is lost."""
+
+Amount = np.ndarray | float | None
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """title and unit: as a report says them; inputs: signals that it needs; of: worked out per unit or per pool."""
+
+    title: str
+    unit: str
+    inputs: tuple[str, ...]
+    of_unit: Callable[[Watched, Unit], Amount] | None = None
+    of_pool: Callable[[Watched, Pool], Amount] | None = None
+    optional: tuple[str, ...] = ()
+
+
+def compute_bound_batch(watched: Watched, unit: Unit) -> float:
+    """Tokens in a step from which on arithmetic takes longer than reading the weights (2 bytes each, nominal figures
+    of the tier x the shares that steps reach); the cautious limit of the catalogue where the tier is unknown."""
+    tier = watched.tiers.tiers.get(unit.member.tier)
+    if tier is None or unit.member.tier == UNKNOWN_TIER:
+        return watched.number("spec_crossover_tokens")
+    nominal = tier.bf16_tflops.value * 1e12 / (tier.memory_gbps.value * 1e9)
+    return nominal * MBU_DECODE / MFU_PREFILL if nominal else watched.number("spec_crossover_tokens")
+
+
+def _speedup(watched: Watched, unit: Unit) -> Amount:
+    """Tokens per verification step over its time in steps without drafts: E / (r + k c). r: a step over k + 1 times the
+    tokens is longer only past the batch from which on arithmetic binds."""
+    tokens, draft = watched.values(unit, "spec_acceptance_length"), watched.values(unit, "spec_draft_length")
+    running = watched.values(unit, "running")
+    if tokens is None or draft is None or running is None:
+        return None
+    room = compute_bound_batch(watched, unit)
+    longer = np.maximum(running * (draft + 1) / room, 1.0) / np.maximum(running / room, 1.0)
+    return np.asarray(tokens / (longer + draft * DRAFT_COST))
+
+
+def best_draft(acceptance_length: float, draft: int) -> int:
+    """Drafted tokens at which speculation yields most, of 0 to the present number, in a batch that memory binds: from
+    the chance of a token that explains the accepted length, position by position alike."""
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if expected_tokens(middle, draft) < acceptance_length else (low, middle)
+    return max(range(draft + 1), key=lambda k: expected_tokens(high, k) / (1 + k * DRAFT_COST))
+
+
+def _best_draft(watched: Watched, unit: Unit) -> Amount:
+    tokens, draft = middle(watched, unit, "spec_acceptance_length"), middle(watched, unit, "spec_draft_length")
+    return None if tokens is None or draft is None else float(best_draft(tokens, max(1, round(draft))))
+
+
+def _prefill_busy(watched: Watched, unit: Unit) -> Amount:
+    """Computed prompt tokens/s x seconds per computed token. Prompts that share a step count twice, so it is at most
+    too high."""
+    rate, pace = watched.values(unit, "prefill_tokens_rate"), watched.values(unit, "prefill_seconds_per_token")
+    if rate is None:
+        return None
+    return np.zeros_like(rate) if pace is None else np.where(rate > 0, rate * np.nan_to_num(pace), 0.0)
+
+
+def _batch_share(watched: Watched, unit: Unit) -> Amount:
+    running = watched.values(unit, "running")
+    return None if running is None else np.asarray(running / compute_bound_batch(watched, unit))
+
+
+def _pool_use(watched: Watched, unit: Unit) -> Amount:
+    """Use of a replica: generated tokens over the plateau of a benchmark where the configuration has one. Else the
+    scarcest of three: KV cache, time spent on prefill, and the batch over half of that from which on arithmetic binds
+    (half: an ITL target binds before)."""
+    plateau = watched.values(unit, "fleet_utilisation")
+    if plateau is not None:
+        return plateau
+    cache, batch = watched.values(unit, "kv_usage_mean"), _batch_share(watched, unit)
+    prefill = _prefill_busy(watched, unit)
+    if cache is None or batch is None or prefill is None:
+        return None
+    return np.asarray(np.fmax(np.fmax(cache, prefill), batch / watched.number("batch_memory_bound")))
+
+
+def pool_mean(watched: Watched, pool: Pool, of: Callable[[Unit], Amount], busy: bool = False) -> np.ndarray | None:
+    """The mean over the units of a pool at every step, of their busy steps alone where asked; None without any."""
+    rows = []
+    for unit in watched.units(pool):
+        values = of(unit)
+        if values is not None:
+            row = np.broadcast_to(np.asarray(values, dtype=np.float64), (watched.view.steps,))
+            rows.append(np.where(watched.busy(unit), row, np.nan) if busy else row)
+    if not rows:
+        return None
+    stacked = np.vstack(rows)
+    count = np.isfinite(stacked).sum(axis=0)
+    return np.where(count > 0, np.nansum(stacked, axis=0) / np.maximum(count, 1), np.nan)
+
+
+def peak_use(watched: Watched, pool: Pool) -> float | None:
+    """Use of a pool at the busiest twentieth of the window."""
+    use = pool_mean(watched, pool, lambda unit: _pool_use(watched, unit))
+    return None if use is None or not np.isfinite(use).any() else float(np.nanquantile(use, 0.95))
+
+
+def _pods_to_spare(watched: Watched, pool: Pool) -> Amount:
+    """Replicas beyond those that carry the busiest twentieth of the window at 60 % use, and beyond two."""
+    use, pods = peak_use(watched, pool), len(watched.units(pool))
+    if use is None:
+        return None
+    return float(pods - max(LEAST_REPLICAS, int(np.ceil(pods * use / watched.number(AFTER_SCALE_IN)))))
+
+
+def serving(watched: Watched, pool: Pool) -> list[Unit]:
+    """The units of a pool that had traffic."""
+    return [unit for unit in watched.units(pool) if not watched.quiet(unit)]
+
+
+def _hits(watched: Watched, pool: Pool) -> list[float]:
+    found = (middle(watched, unit, "prefix_hit_ratio") for unit in serving(watched, pool))
+    return [value for value in found if value is not None]
+
+
+def _hits_times_pods(watched: Watched, pool: Pool) -> Amount:
+    hits = pool_mean(watched, pool, lambda unit: watched.values(unit, "prefix_hit_ratio"), busy=True)
+    return None if hits is None else hits * len(serving(watched, pool))
+
+
+def _hits_spread(watched: Watched, pool: Pool) -> Amount:
+    hits = _hits(watched, pool)
+    return (max(hits) - min(hits)) / max(float(np.mean(hits)), 1e-9) if hits else None
+
+
+def _whole_hits(watched: Watched, unit: Unit) -> Amount:
+    computed, prompts = watched.values(unit, "computed_tokens_p10"), watched.values(unit, "prompt_len_p10")
+    return None if computed is None or prompts is None else np.asarray(computed / np.maximum(prompts, 1.0))
+
+
+def _router_gap(watched: Watched, unit: Unit) -> Amount:
+    expected, hits = watched.values(unit, "router_prefix_hit_ratio"), watched.values(unit, "prefix_hit_ratio")
+    return None if expected is None or hits is None else np.asarray(expected - hits)
+
+
+def _running_flat(watched: Watched, unit: Unit) -> Amount:
+    running = watched.values(unit, "running")
+    seen = np.empty(0) if running is None else running[watched.busy(unit) & np.isfinite(running)]
+    if not len(seen):
+        return None
+    low, high = np.quantile(seen, [0.1, 0.9])
+    return float(low / high) if high else None
+
+
+def _running_room(watched: Watched, unit: Unit) -> Amount:
+    """Requests that fit the KV cache to 90 % at the context of the present ones, and half of the batch from which on
+    arithmetic binds: the fewer of both."""
+    running, usage = middle(watched, unit, "running"), middle(watched, unit, "kv_usage_mean")
+    if not running or not usage:
+        return None
+    room = watched.number("batch_memory_bound") * compute_bound_batch(watched, unit)
+    return float(np.floor(min(watched.number("kv_usage_high") * running / usage, max(room, running))))
+
+
+def _gpus_per_engine(watched: Watched, unit: Unit) -> Amount:
+    count = watched.gpus(unit)
+    return None if count is None else float(count)
+
+
+def _scrape_interval(watched: Watched, unit: Unit) -> Amount:
+    return watched.view.frame.grid.interval_ms / 1000
+
+
+def _pods_serving(watched: Watched, pool: Pool) -> Amount:
+    return float(len(serving(watched, pool)))
+
+
+def middle(watched: Watched, unit: Unit, signal: str) -> float | None:
+    """The median of a signal of a unit over its busy steps, or None."""
+    values = watched.values(unit, signal)
+    if values is None:
+        return None
+    seen = values[watched.busy(unit) & np.isfinite(values)]
+    return float(np.median(seen)) if len(seen) else None
+
+
+USE_INPUTS = ("kv_usage_mean", "running", "prefill_tokens_rate")
+USE_OPTIONAL = ("fleet_utilisation", "prefill_seconds_per_token")
+
+QUANTITIES: Mapping[str, Quantity] = {
+    "speculation_speedup": Quantity(
+        "Speed with drafts, of that without,",
+        "ratio",
+        ("spec_acceptance_length", "spec_draft_length", "running"),
+        _speedup,
+    ),
+    "best_draft": Quantity(
+        "Draft length that yields most", "tokens", ("spec_acceptance_length", "spec_draft_length"), _best_draft
+    ),
+    "prefill_busy": Quantity(
+        "Time spent on prefill", "ratio", ("prefill_tokens_rate",), _prefill_busy, optional=USE_OPTIONAL
+    ),
+    "batch_share": Quantity("Batch over that from which on arithmetic binds", "ratio", ("running",), _batch_share),
+    "pool_use": Quantity("Use of the pool", "ratio", USE_INPUTS, _pool_use, optional=USE_OPTIONAL),
+    "pods_to_spare": Quantity(
+        "Replicas beyond what the peak needs", "replicas", USE_INPUTS, of_pool=_pods_to_spare, optional=USE_OPTIONAL
+    ),
+    "pool_peak_use": Quantity(
+        "Use of the pool at its busiest twentieth", "ratio", USE_INPUTS, of_pool=peak_use, optional=USE_OPTIONAL
+    ),
+    "pods_serving": Quantity("Pods with traffic", "pods", (), of_pool=_pods_serving),
+    "hits_times_pods": Quantity(
+        "Prefix hits over chance (one in the number of pods)", "times", ("prefix_hit_ratio",), of_pool=_hits_times_pods
+    ),
+    "hits_spread": Quantity(
+        "Spread of the prefix hits over the pods", "ratio", ("prefix_hit_ratio",), of_pool=_hits_spread
+    ),
+    "whole_hits": Quantity(
+        "Tokens computed over tokens asked, both at the smallest tenth",
+        "ratio",
+        ("computed_tokens_p10", "prompt_len_p10"),
+        _whole_hits,
+    ),
+    "router_gap": Quantity(
+        "Prefix hits that the router expects, less those of the engine",
+        "ratio",
+        ("router_prefix_hit_ratio", "prefix_hit_ratio"),
+        _router_gap,
+    ),
+    "running_flat": Quantity("Evenness of the batch (p10 over p90)", "ratio", ("running",), _running_flat),
+    "running_room": Quantity("Requests that would fit", "requests", ("running", "kv_usage_mean"), _running_room),
+    "gpus_per_engine": Quantity("GPUs of one engine", "GPUs", ("gpu_util",), _gpus_per_engine),
+    "scrape_interval": Quantity("Time between two scrapes", "s", (), _scrape_interval),
+}
+"""By the names that observations.yaml and the steps of states use."""

@@ -1,0 +1,54 @@
+"""From what a user asked for to an audit and an exit code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inferdoc.audit.api import AuditOptions, audit
+from inferdoc.audit.model import Audit
+from inferdoc.audit.rank import SEVERITIES
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.config import Config
+from inferdoc.diagnose.model import Diagnosis
+from inferdoc.errors import ExitCode, InferdocError
+from inferdoc.fleet.members import Wanted
+from inferdoc.source.base import Source
+from inferdoc.source.reads import Matcher
+
+DEFAULT_SINCE = "24h"
+"""A day has a night: states are judged on both."""
+
+
+def audited(source: Source, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> Audit:
+    """Audit as asked. asked: the values of the command's options by name."""
+    chosen = AuditOptions(
+        match=tuple(_matcher(text) for text in asked.get("labels") or ()),
+        wanted=Wanted(*(asked.get(k) for k in ("model", "namespace", "tier", "role", "pod"))),
+        config=config,
+        catalogue=catalogue,
+    )
+    since = asked.get("since") or (None if asked.get("begin") else DEFAULT_SINCE)
+    return audit(source, since=since, from_=asked.get("begin"), until=asked.get("until") or "now", options=chosen)
+
+
+def audited_beside(
+    answer: Diagnosis, source: Source, config: Config, catalogue: Catalogue, asked: dict[str, Any]
+) -> Audit:
+    """The audit of the window that a diagnosis looked at."""
+    window = {"since": None, "begin": answer.window.from_, "until": answer.window.until}
+    return audited(source, config, catalogue, asked | window)
+
+
+def _matcher(text: str) -> Matcher:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise InferdocError(f"-l {text!r} is not LABEL=VALUE")
+    return name, "=", value
+
+
+def exit_code(answer: Audit, fail_on: str) -> int:
+    """0 nothing stands, 1 a state at or above the severity does, 3 not enough data."""
+    if answer.verdict == "unknown":
+        return ExitCode.UNKNOWN
+    limit = SEVERITIES.index(fail_on)
+    return ExitCode.FINDINGS if any(SEVERITIES.index(s.severity) >= limit for s in answer.states) else ExitCode.OK

@@ -1,0 +1,165 @@
+"""What a state costs, in GPUs: a named formula for each kind of waste (GPU-hours per hour of the window's load).
+
+Every function takes the units that show the state and answers GPUs, or None where an input is not visible. Where the
+number of GPUs of a pod is not known a pod counts as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from inferdoc.audit.quantities import DRAFT_COST, QUANTITIES, middle, pool_mean
+from inferdoc.audit.watched import Watched
+from inferdoc.diagnose.view import Unit
+
+REUSE_AT_MOST = "prefix_hit_rag"
+"""Hits that sticky routing is granted at most."""
+
+
+@dataclass(frozen=True)
+class Waste:
+    """formula: in words; of: GPUs wasted by the units of one pool."""
+
+    formula: str
+    of: Callable[[Watched, Sequence[Unit]], float | None]
+
+
+def weight(watched: Watched, unit: Unit) -> float:
+    """GPUs of a unit, or one."""
+    return float(watched.gpus(unit) or 1)
+
+
+def busy_share(watched: Watched, unit: Unit) -> float:
+    """Share of the window in which a unit is busy."""
+    return float(np.mean(watched.busy(unit)))
+
+
+def pace_of(watched: Watched, unit: Unit) -> float | None:
+    """Seconds per computed prompt token where nothing else held the prompt up: the lowest twentieth of the window."""
+    values = watched.values(unit, "prefill_seconds_per_token")
+    seen = np.empty(0) if values is None else values[np.isfinite(values) & (values > 0)]
+    return float(np.quantile(seen, 0.05)) if len(seen) else None
+
+
+def _sum(parts: Iterable[float | None]) -> float | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) if known else None
+
+
+def _surplus(watched: Watched, units: Sequence[Unit]) -> float | None:
+    of_pool = QUANTITIES["pods_to_spare"].of_pool
+    assert of_pool is not None
+    spare = of_pool(watched, units[0].member.pool)
+    return None if spare is None else float(np.max(spare)) * float(np.mean([weight(watched, u) for u in units]))
+
+
+def _unit_mean(watched: Watched, unit: Unit, name: str) -> float | None:
+    """The mean of a quantity of a unit over its busy steps."""
+    of_unit = QUANTITIES[name].of_unit
+    assert of_unit is not None
+    values = of_unit(watched, unit)
+    if values is None:
+        return None
+    row = np.broadcast_to(np.asarray(values, dtype=np.float64), (watched.view.steps,))
+    seen = row[watched.busy(unit) & np.isfinite(row)]
+    return float(np.mean(seen)) if len(seen) else None
+
+
+def _slowed_by_drafts(watched: Watched, units: Sequence[Unit]) -> float | None:
+    def of(unit: Unit) -> float | None:
+        speed = _unit_mean(watched, unit, "speculation_speedup")
+        return None if speed is None else weight(watched, unit) * busy_share(watched, unit) * max(0.0, 1.0 - speed)
+
+    return _sum(map(of, units))
+
+
+def _rejected_drafts(watched: Watched, units: Sequence[Unit]) -> float | None:
+    def of(unit: Unit) -> float | None:
+        draft, accepted = middle(watched, unit, "spec_draft_length"), middle(watched, unit, "spec_acceptance_rate")
+        if draft is None or accepted is None:
+            return None
+        drafting = draft * DRAFT_COST / (1.0 + draft * DRAFT_COST)
+        return weight(watched, unit) * busy_share(watched, unit) * drafting * (1.0 - accepted)
+
+    return _sum(map(of, units))
+
+
+def _recompute(watched: Watched, units: Sequence[Unit]) -> float | None:
+    def of(unit: Unit) -> float | None:
+        rate, pace = watched.values(unit, "preemption_rate"), pace_of(watched, unit)
+        capacity, usage = middle(watched, unit, "kv_capacity_tokens"), middle(watched, unit, "kv_usage_mean")
+        running = middle(watched, unit, "running")
+        if rate is None or pace is None or capacity is None or usage is None or not running:
+            return None
+        context = capacity * usage / running
+        return weight(watched, unit) * min(1.0, float(np.nanmean(rate)) * context * pace)
+
+    return _sum(map(of, units))
+
+
+def _misses(watched: Watched, units: Sequence[Unit], expected: float) -> float | None:
+    def of(unit: Unit) -> float | None:
+        pace = pace_of(watched, unit)
+        prompts = watched.values(unit, "prompt_tokens_rate")
+        hits = middle(watched, unit, "prefix_hit_ratio") or 0.0
+        if pace is None or prompts is None:
+            return None
+        saved = max(0.0, expected - hits) * float(np.nanmean(prompts)) * pace
+        return weight(watched, unit) * min(1.0, saved)
+
+    return _sum(map(of, units))
+
+
+def _misses_by_chance(watched: Watched, units: Sequence[Unit]) -> float | None:
+    hits = pool_mean(watched, units[0].member.pool, lambda u: watched.values(u, "prefix_hit_ratio"), busy=True)
+    if hits is None or not np.isfinite(hits).any():
+        return None
+    possible = min(float(np.nanmean(hits)) * len(units), watched.number(REUSE_AT_MOST))
+    return _misses(watched, units, possible)
+
+
+def _misses_of_router(watched: Watched, units: Sequence[Unit]) -> float | None:
+    expected = [value for u in units if (value := middle(watched, u, "router_prefix_hit_ratio")) is not None]
+    return _misses(watched, units, float(np.mean(expected))) if expected else None
+
+
+def _queue_for_nothing(watched: Watched, units: Sequence[Unit]) -> float | None:
+    def of(unit: Unit) -> float | None:
+        running, waiting = middle(watched, unit, "running"), middle(watched, unit, "waiting")
+        room = _unit_mean(watched, unit, "running_room")
+        if not running or waiting is None or room is None:
+            return None
+        more = min(waiting, max(0.0, room - running))
+        return weight(watched, unit) * busy_share(watched, unit) * more / (running + more)
+
+    return _sum(map(of, units))
+
+
+def _waiting_ranks(watched: Watched, units: Sequence[Unit]) -> float | None:
+    def of(unit: Unit) -> float | None:
+        balance = middle(watched, unit, "eplb_balancedness")
+        return None if balance is None else weight(watched, unit) * busy_share(watched, unit) * (1.0 - balance)
+
+    return _sum(map(of, units))
+
+
+WASTES: Mapping[str, Waste] = {
+    "surplus_replicas": Waste("replicas - those that carry the peak at 60 % use (at least 2), x GPUs", _surplus),
+    "slowed_by_drafts": Waste("GPUs x busy share x (1 - speed with drafts over speed without)", _slowed_by_drafts),
+    "rejected_drafts": Waste("GPUs x busy share x share of a step spent drafting x drafts rejected", _rejected_drafts),
+    "recompute": Waste("GPUs x preemptions/s x live context x prefill seconds per token", _recompute),
+    "misses_by_chance": Waste(
+        "GPUs x (hits x pods, at most 80 %, - hits) x prompt tokens/s x prefill seconds per token", _misses_by_chance
+    ),
+    "misses_of_router": Waste(
+        "GPUs x (hits the router expects - hits) x prompt tokens/s x prefill seconds per token", _misses_of_router
+    ),
+    "queue_for_nothing": Waste(
+        "GPUs x busy share x waiting requests that would fit / (running + those)", _queue_for_nothing
+    ),
+    "waiting_ranks": Waste("GPUs x busy share x (1 - mean over max load of the ranks)", _waiting_ranks),
+}
+"""By the names that states use."""

@@ -1,0 +1,60 @@
+"""`inferdoc audit`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from inferdoc.cli import options
+
+
+@click.command("audit", short_help="What is wrong without having changed, dearest first.")
+@options.source_options
+@click.option("--since", metavar="DURATION", help="How far back from --until: 1h, 24h, 7d (default 24h).")
+@click.option("--from", "begin", metavar="TIME", help="Where the window begins: RFC 3339 or Unix seconds.")
+@click.option(
+    "--until",
+    default="now",
+    show_default=True,
+    metavar="TIME",
+    help="Its end: a time, now, or latest (the newest sample).",
+)
+@click.option("-l", "--label", "labels", multiple=True, metavar="LABEL=VALUE", help="Only series with this label.")
+@click.option("--model", help="Only this served model.")
+@click.option("--namespace", help="Only this namespace.")
+@click.option("--tier", help="Only this hardware tier.")
+@click.option("--role", type=click.Choice(["prefill", "decode", "both"]), help="Only pods in this role.")
+@click.option("--pod", help="Only this pod.")
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json", "markdown", "html"]), default="text", show_default=True
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["warning", "info"]),
+    default="info",
+    help="Exit 1 only from this severity on (default: any state).",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Also reasons, formulas, sources, and what cannot be told and why.")
+def command(**asked: Any) -> int:
+    """Look for standing states: drafts that do not pay, hits at the level of chance, preemption all the time, idle
+    pools. They are judged by absolute limits on the busy part of the window and ranked by what they cost: money where
+    [prices] of the configuration names some, else GPUs or replicas.
+
+    Exit codes: 0 nothing stands, 1 a state at or above --fail-on, 2 usage, 3 unknown (not enough data), 4 the source
+    could not be read.
+    """
+    from inferdoc.audit.request import audited, exit_code
+    from inferdoc.report import render_audit
+
+    config = options.configuration()
+    source = options.source(config, asked)
+    catalogue = options.catalogue(config)
+    with options.working(f"reading {source.location}"):
+        answer = audited(source, config, catalogue, asked)
+    colour = click.get_current_context().color is not False and sys.stdout.isatty()
+    click.echo(render_audit(answer, asked["output"], verbose=asked["verbose"], colour=colour))
+    for warning in answer.source.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    return exit_code(answer, asked["fail_on"])

@@ -1,0 +1,89 @@
+"""The parts of the document that are not findings: verdict, summary, baseline, coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.diagnose.changes import gaps
+from inferdoc.diagnose.conditions import signals_of
+from inferdoc.diagnose.judge import Judgement
+from inferdoc.diagnose.model import Baseline, Coverage, Finding, NotJudged, VerdictWord, stamp
+from inferdoc.diagnose.view import View
+from inferdoc.source.base import Scrapes
+
+
+def baseline_of(view: View, judgement: Judgement) -> Baseline:
+    """What the window was compared with, for the first root; without a root, the history, or nothing but itself."""
+    grid = view.frame.grid
+    if view.lead is not None:
+        return Baseline(stamp(view.lead.start_ms / 1000), stamp(view.lead.end_ms / 1000), "chosen")
+    if not judgement.roots:
+        if not view.begin:
+            return Baseline(None, None, "none")
+        return Baseline(stamp(grid.start_ms / 1000), stamp(view.time_at(view.begin)), "history")
+    root = judgement.roots[0]
+    if root.best.from_start:
+        return Baseline(None, None, "none")
+    onset = view.time_at(root.onset)
+    inside = root.onset - view.begin
+    if view.begin > inside:
+        return Baseline(stamp(grid.start_ms / 1000), stamp(min(onset, view.time_at(view.begin))), "history")
+    return Baseline(stamp(view.time_at(view.begin)), stamp(onset), "calm-before")
+
+
+def verdict_of(findings: Sequence[Finding], judged: bool) -> VerdictWord:
+    """critical, degraded, healthy; unknown where nothing could be judged."""
+    if any(f.severity == "critical" for f in findings):
+        return "critical"
+    if findings:
+        return "degraded"
+    return "healthy" if judged else "unknown"
+
+
+def summarise(verdict: VerdictWord, findings: Sequence[Finding], pods: int) -> str:
+    """One sentence for a ticket."""
+    if verdict == "unknown":
+        return "Not enough data to judge: no engine shows both traffic and a latency or progress signal in the window."
+    if not findings:
+        return f"No cause found on {pods} pod{'s' if pods != 1 else ''}; nothing is judged harmful in the window."
+    first = findings[0]
+    pods_named = ", ".join(first.scope.pods[:3]) + (
+        f" and {len(first.scope.pods) - 3} more" if len(first.scope.pods) > 3 else ""
+    )
+    pods_named += "".join(f", all with {name} {value}" for name, value in list(first.scope.shared.items())[:1])
+    harm = next((e.statement for e in first.evidence if e.role == "harm"), "")
+    state = "since" if first.ongoing else "began"
+    ended = "" if first.ongoing else f", ended {first.ended}"
+    more = f" ({len(findings) - 1} more finding{'s' if len(findings) > 2 else ''})" if len(findings) > 1 else ""
+    near = "no harm yet, but " if first.imminent else ""
+    return f"{first.title} on {pods_named}, {state} {first.onset}{ended} ({first.certainty}): {near}{harm}.{more}"
+
+
+def coverage_of(view: View, scrapes: Sequence[Scrapes], wanted: Sequence[str]) -> Coverage:
+    """What was there to look at in the window."""
+    begin_ms = 1000 * view.time_at(view.begin) - view.frame.grid.interval_ms
+    inside = [_since(target, begin_ms) for target in scrapes]
+    inside = [target for target in inside if len(target.times_ms)]
+    present = [name for name in wanted if name in view.frame]
+    missing = [name for name in wanted if name not in view.frame]
+    pods, missed = len(view.fleet.members), gaps(inside, view.frame.grid.interval_ms)
+    return Coverage(pods, len(inside), present, missing, missed)
+
+
+def _since(target: Scrapes, begin_ms: float) -> Scrapes:
+    later = int(np.searchsorted(target.times_ms, begin_ms))
+    return Scrapes(target.labels, target.times_ms[later:], target.up[later:])
+
+
+def nothing_to_judge(catalogue: Catalogue) -> list[NotJudged]:
+    """Without any engine in the source nothing is judged: every cause with the signals it would need."""
+    causes = []
+    for recipe in catalogue.recipes.values():
+        missing = list(dict.fromkeys(name for c in recipe.symptoms for name in signals_of(c)))
+        ways = dict.fromkeys(catalogue.signals[n].enable for n in missing if catalogue.signals[n].enable)
+        enable = "; ".join(str(w) for w in ways) or "scrape the /metrics page of the vLLM API port"
+        causes.append(NotJudged(recipe.id, missing, enable))
+    return causes

@@ -1,0 +1,180 @@
+"""Who took over from whom: rollouts, restarts under a new name, scale-out and scale-in.
+
+A Deployment gives every new pod a new name, so a pod's own history ends with each rollout. The work goes on: a newborn
+takes the place of the pod that left its pool about then, and with it the history, the settings and the size of the
+cache that it is compared with.
+
+Names of pods: a Deployment's are `<deployment>-<hash of the pod template>-<5 characters>`, a StatefulSet's
+`<set>-<ordinal>`; the characters are those of Kubernetes' `rand.String` (k8s.io/apimachinery/pkg/util/rand: no vowels,
+no 0, 1, 3), the hash is up to ten of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from inferdoc.fleet.members import ENGINE_SIGNS, Fleet, Member
+from inferdoc.source.base import Scrapes
+from inferdoc.source.frame import Entity, SignalFrame
+
+Key = tuple[str, str, str]
+"""Cluster, namespace, pod."""
+
+REPLACED_SECONDS = 900.0
+"""A newborn takes the place of a pod that left at most this long before or after: large models load for ten minutes."""
+SETTLED_SCRAPES = 5
+"""What is there within so many scrapes of an end of the data was there before or will be after it."""
+TEMPLATE = re.compile(r"(?P<workload>.+)-(?P<template>[bcdf-hj-np-tv-z2456789]{6,10})-[bcdf-hj-np-tv-z2456789]{5}")
+ORDINAL = re.compile(r"(?P<workload>.+?)(?:-\d+)+")
+
+
+@dataclass(frozen=True)
+class Life:
+    """When a pod lived, in grid steps. first, last: when it was scraped, with success or not, or showed an engine;
+    born: the first step at which it showed an engine; came, went: whether its beginning and its end lie inside the
+    data."""
+
+    first: int
+    born: int
+    last: int
+    came: bool
+    went: bool
+
+
+@dataclass
+class Lineage:
+    """lives: of every pod; predecessor: newborn -> the member whose place it took; templates: pod -> hash of its pod
+    template, where its name or its owner tells."""
+
+    lives: Mapping[Key, Life] = field(default_factory=dict)
+    predecessor: Mapping[Key, Member] = field(default_factory=dict)
+    templates: Mapping[Key, str] = field(default_factory=dict)
+
+    def heir(self, key: Key) -> Key:
+        """The pod that has the place of this one now: itself where nobody took over."""
+        while key in self._successor:
+            key = self._successor[key]
+        return key
+
+    def __post_init__(self) -> None:
+        self._successor = {old.key: new for new, old in self.predecessor.items()}
+
+    def served(self, key: Key, step: int) -> bool:
+        """Whether a pod, or the one whose place it took, served at a step."""
+        life = self.lives.get(key)
+        if life is None or step > life.last:
+            return life is None
+        while key in self.predecessor:
+            key = self.predecessor[key].key
+        return self.lives[key].born <= step
+
+    def replaced(self, key: Key) -> bool:
+        """Whether another pod has its place now."""
+        return key in self._successor
+
+
+def workload(pod: str, owners: Mapping[str, str] | None = None) -> tuple[str, str]:
+    """(workload, pod template) as the owner of a pod or its name tells; the template is empty where none does."""
+    owner = (owners or {}).get(pod, "")
+    by_name = TEMPLATE.fullmatch(pod)
+    if owner:
+        name, dash, template = owner.rpartition("-")
+        return (name, template) if dash and by_name else (owner, "")
+    if by_name:
+        return by_name["workload"], by_name["template"]
+    ordinal = ORDINAL.fullmatch(pod)
+    return (ordinal["workload"] if ordinal else pod), ""
+
+
+def trace(
+    frame: SignalFrame, fleet: Fleet, scrapes: Sequence[Scrapes] = (), owners: Mapping[str, str] | None = None
+) -> Lineage:
+    """The lineage of the members of a fleet. owners: pod -> replica set, of kube-state-metrics, where it is scraped."""
+    grid = frame.grid
+    settled = max(1, SETTLED_SCRAPES * grid.interval_ms // grid.step_ms)
+    shown = _shown(frame, fleet)
+    scraped = _scraped(scrapes)
+    lives: dict[Key, Life] = {}
+    for member in fleet.members:
+        steps = np.flatnonzero(shown[member.key]) if member.key in shown else np.empty(0, dtype=np.int64)
+        ends = [int(step) for step in (*steps[:1], *steps[-1:])]
+        ends += [(ms - grid.start_ms) // grid.step_ms for ms in scraped.get(member.key, ())]
+        first, last = max(0, min(ends, default=0)), min(grid.count - 1, max(ends, default=0))
+        born = int(steps[0]) if len(steps) else grid.count
+        lives[member.key] = Life(first, born, last, first > settled, last < grid.count - 1 - settled)
+    described = {member.key: workload(member.pod, owners) for member in fleet.members}
+    templates = {key: template for key, (_, template) in described.items() if template}
+    return Lineage(lives, _places(fleet, lives, described, grid.step_ms / 1000), templates)
+
+
+def divide(fleet: Fleet, lineage: Lineage, begin: int) -> Fleet:
+    """The fleet of a window: its members live in it and have their place still, the others are former members. begin:
+    the grid step at which the window begins."""
+
+    def present(member: Member) -> bool:
+        return lineage.lives[member.key].last >= begin and not lineage.replaced(member.key)
+
+    return Fleet(
+        [member for member in fleet.members if present(member)],
+        [member for member in fleet.members if not present(member)],
+    )
+
+
+def _shown(frame: SignalFrame, fleet: Fleet) -> dict[Key, np.ndarray]:
+    """The steps at which each member shows an engine: bool[T]."""
+    shown: dict[Key, np.ndarray] = {}
+    members = fleet.by_key()
+    for name in ENGINE_SIGNS:
+        if name not in frame:
+            continue
+        there = np.isfinite(frame[name].values)
+        for entity, row in zip(frame[name].entities, there, strict=True):
+            if entity.member in members:
+                shown[entity.member] = shown[entity.member] | row if entity.member in shown else row
+    return shown
+
+
+def _scraped(scrapes: Iterable[Scrapes]) -> dict[Key, tuple[int, int]]:
+    """When each target was scraped for the first and for the last time, with success or not, milliseconds."""
+    ends: dict[Key, tuple[int, int]] = {}
+    for target in scrapes:
+        if len(target.times_ms):
+            key = Entity.of_labels(target.labels).member
+            begin, end = int(target.times_ms[0]), int(target.times_ms[-1])
+            first, last = ends.get(key, (begin, end))
+            ends[key] = min(first, begin), max(last, end)
+    return ends
+
+
+def _places(
+    fleet: Fleet, lives: Mapping[Key, Life], described: Mapping[Key, tuple[str, str]], step_seconds: float
+) -> dict[Key, Member]:
+    """Newborn -> the member whose place it took: of the same workload first, then of the same pool; who left first is
+    replaced first."""
+    reach = REPLACED_SECONDS / step_seconds
+    places: dict[Key, Member] = {}
+    by_born = sorted((m for m in fleet.members if lives[m.key].came), key=lambda m: (lives[m.key].first, m.pod))
+    for same_workload in (True, False):
+        for newborn in by_born:
+            if newborn.key in places:
+                continue
+            taken = {member.key for member in places.values()}
+            came, wanted = lives[newborn.key].first, described[newborn.key][0]
+            left = [
+                old
+                for old in fleet.members
+                if lives[old.key].went
+                and old.key not in taken
+                and old.pool.family == newborn.pool.family
+                and old.role == newborn.role
+                and lives[old.key].first < came
+                and abs(lives[old.key].last - came) <= reach
+                and (not same_workload or described[old.key][0] == wanted)
+            ]
+            if left:
+                places[newborn.key] = min(left, key=lambda m: (lives[m.key].last, m.pod))
+    return places

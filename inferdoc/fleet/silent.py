@@ -1,0 +1,38 @@
+"""Engines that show nothing: targets that were down for as long as anybody looked.
+
+Such a target has no series but `up`, so nothing says that it is an engine. Its job does, or the workload that its
+name tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from inferdoc.fleet.lineage import workload
+from inferdoc.fleet.members import Fleet, Member, Pool
+from inferdoc.source.base import Scrapes
+from inferdoc.source.frame import Entity
+
+
+def add_silent(fleet: Fleet, scrapes: Sequence[Scrapes]) -> None:
+    """Put the targets that never answered into the pool that they were to serve in: that of their workload, else that
+    of their job, where all engines of the job are one pool."""
+    members = fleet.by_key()
+    by_workload: dict[tuple[str, str, str], set[Pool]] = {}
+    by_job: dict[tuple[str, str, str], set[Pool]] = {}
+    silent: dict[tuple[str, str, str], tuple[Entity, str]] = {}
+    for target in scrapes:
+        entity, job = Entity.of_labels(target.labels), target.labels.get("job", "")
+        cluster, namespace, pod = entity.member
+        if entity.member in members:
+            pool = members[entity.member].pool
+            by_workload.setdefault((cluster, namespace, workload(pod)[0]), set()).add(pool)
+            by_job.setdefault((cluster, namespace, job), set()).add(pool)
+        elif len(target.up) and not (target.up >= 0.5).any():
+            silent[entity.member] = entity, job
+    for (cluster, namespace, pod), (entity, job) in sorted(silent.items()):
+        pools = by_workload.get((cluster, namespace, workload(pod)[0])) or by_job.get((cluster, namespace, job), set())
+        if len(pools) == 1:
+            why = (("role", "its workload"), ("tier", "its workload"))
+            instance, node = entity.get("instance"), entity.get("node")
+            fleet.members.append(Member(entity.member, instance, node, min(pools, key=str), why))

@@ -1,0 +1,159 @@
+"""An audit as one HTML file, and as a section of the report of a diagnosis: no network, no script, light and dark."""
+
+from __future__ import annotations
+
+from html import escape
+
+from inferdoc.audit.describe import cost_words
+from inferdoc.audit.model import Audit, CannotTell, PoolLooked, StandingState
+from inferdoc.audit.observe import percent
+from inferdoc.report.html_finding import MOST_PODS, link, pairs, table
+from inferdoc.report.html_style import style
+from inferdoc.report.html_timeline import day_and_clock
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+"""What the page may load: nothing. It also stops any script that data might try to smuggle in."""
+BADGES = {"nothing": "healthy", "standing": "warning", "unknown": "unknown"}
+
+
+def audit_html(answer: Audit) -> str:
+    """A whole HTML document. Times are in UTC."""
+    facts = pairs(
+        (
+            ("window", f"{day_and_clock(answer.window.from_)} to {day_and_clock(answer.window.until)} UTC"),
+            ("source", f"<code>{escape(answer.source.location)}</code>"),
+            ("warnings", "<br>".join(escape(w) for w in answer.source.warnings)),
+        )
+    )
+    badge = f'<span class="badge {BADGES[answer.verdict]}">{escape(answer.verdict)}</span>'
+    foot = (
+        f"<footer>inferdoc {escape(answer.inferdoc_version)}, {escape(answer.schema_)}; "
+        f"read in {answer.timing.read_seconds:.2f} s with {answer.timing.queries} queries, "
+        f"judged in {answer.timing.judge_seconds:.2f} s. All times UTC.</footer>"
+    )
+    body = f"<header><p>{badge}</p><h1>{escape(answer.summary)}</h1>{facts}</header>{parts(answer)}{foot}"
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta name="generator" content="inferdoc {escape(answer.inferdoc_version)}">'
+        f"<title>{escape(answer.summary)}</title><style>{style()}</style></head>\n"
+        f"<body><main>{body}</main></body></html>"
+    )
+
+
+def audit_section(answer: Audit) -> str:
+    """The section of the report of a diagnosis: the table of states, each opened on demand."""
+    opened = "".join(
+        f"<details><summary>{number}. {escape(state.title)}</summary>{_body(state)}</details>"
+        for number, state in enumerate(answer.states, start=1)
+    )
+    words = f"<p>{escape(answer.summary)}</p>" if not answer.states else ""
+    told = (
+        "<p class='soft'>Absolute limits, held over most of this window; <code>inferdoc audit --since 24h</code> "
+        "looks at a whole day.</p>"
+    )
+    return (
+        '<section aria-labelledby="standing"><h2 id="standing">Standing states: wrong without having changed</h2>'
+        f"{told}{words}{_ranking(answer, linked=False)}{opened}</section>"
+    )
+
+
+def parts(answer: Audit) -> str:
+    """The sections of the document."""
+    sections = [_ranking(answer, linked=True) if len(answer.states) > 1 else ""]
+    for number, state in enumerate(answer.states, start=1):
+        sections.append(
+            f'<section aria-labelledby="s{number}"><h2 id="s{number}">{number}. {escape(state.title)}</h2>'
+            f"{_body(state)}</section>"
+        )
+    if answer.accepted:
+        rows = "".join(
+            f"<tr><td><code>{escape(s.id)}</code></td><td>{_pods(s)}</td><td>{escape(s.accepted or '')}</td></tr>"
+            for s in answer.accepted
+        )
+        sections.append(_section("accepted", "Accepted by the configuration", table(("state", "pods", "reason"), rows)))
+    if answer.cannot_tell:
+        rows = "".join(map(_doubt, answer.cannot_tell))
+        heads = ("state", "pools", "why", "what to do")
+        sections.append(_section("doubts", "What cannot be told", table(heads, rows)))
+    pools = "".join(map(_pool, answer.pools))
+    columns = ("pool", "pods", "GPUs", "requests", "busy", "use at the peak")
+    sections.append(_section("looked", "What was looked at", table(columns, pools)))
+    return "\n".join(part for part in sections if part)
+
+
+def _section(name: str, title: str, inner: str) -> str:
+    return f'<section aria-labelledby="{name}"><h2 id="{name}">{escape(title)}</h2>{inner}</section>'
+
+
+def _ranking(answer: Audit, *, linked: bool) -> str:
+    if not answer.states:
+        return ""
+    rows = []
+    for number, state in enumerate(answer.states, start=1):
+        title = escape(state.title)
+        name = f'<a href="#s{number}">{title}</a>' if linked else title
+        badge = f'<span class="badge {state.severity}">{state.severity}</span>'
+        pods = f"{len(state.place.pods)} of {state.place.of_pods}"
+        rows.append(f"<tr><td>{name}</td><td>{badge}</td><td>{pods}</td><td>{escape(cost_words(state))}</td></tr>")
+    return table(("state, dearest first", "severity", "pods", "costs"), "".join(rows))
+
+
+def _body(state: StandingState) -> str:
+    place = state.place
+    words = (("model ", place.model), ("tier ", place.tier if place.tier != "unknown" else ""))
+    where = "".join(f", {word}{escape(value)}" for word, value in words if value)
+    facts = pairs(
+        (
+            ("costs", f"<strong>{escape(cost_words(state))}</strong>: {escape(state.costs)}"),
+            ("worked out as", "" if state.wasted is None else escape(state.wasted.formula)),
+            ("where", f"{len(place.pods)} of {place.of_pods}: {_pods(state)}{where}"),
+            ("meant if", escape(state.intended_when)),
+            (
+                "runbook",
+                ""
+                if state.runbook is None
+                else link(state.runbook_url, f"<code>inferdoc runbook {escape(state.runbook)}</code>"),
+            ),
+            ("source", escape("; ".join(state.sources))),
+        )
+    )
+    rows = "".join(
+        f"<tr><td>{escape(item.statement)}</td><td>{escape(item.because)}</td></tr>" for item in state.observed
+    )
+    steps = "".join(
+        f"<li><strong>{escape(step.do)}</strong>"
+        + pairs((("why", escape(step.why)), ("cost", escape(step.cost)), ("undo", escape(step.undo))))
+        + "</li>"
+        for step in state.next_steps
+    )
+    badges = (
+        f'<p><span class="badge {state.severity}">{state.severity}</span> '
+        f'<span class="badge">{state.certainty}</span> <code>{escape(state.id)}</code></p>'
+    )
+    shown = table(("observation", "because"), rows)
+    return f'{badges}{facts}<h3>What shows it</h3>{shown}<h3>Next steps</h3><ol class="steps">{steps}</ol>'
+
+
+def _doubt(doubt: CannotTell) -> str:
+    cells = (f"<code>{escape(doubt.id)}</code>", *map(escape, ("; ".join(doubt.pools), doubt.what, doubt.enable)))
+    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+
+
+def _pool(pool: PoolLooked) -> str:
+    cells = (
+        pool.name,
+        str(pool.pods),
+        "not known" if pool.gpus is None else str(pool.gpus),
+        "not known" if pool.requests is None else f"{pool.requests:,.0f}",
+        percent(pool.busy),
+        "not known" if pool.peak_use is None else percent(pool.peak_use),
+    )
+    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+
+
+def _pods(state: StandingState) -> str:
+    pods = state.place.pods
+    more = f" and {len(pods) - MOST_PODS} more" if len(pods) > MOST_PODS else ""
+    return ", ".join(f"<strong>{escape(pod)}</strong>" for pod in pods[:MOST_PODS]) + more

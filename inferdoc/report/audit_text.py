@@ -1,0 +1,126 @@
+"""An audit on a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterator
+
+import click
+
+from inferdoc.audit.describe import cost_words
+from inferdoc.audit.model import Audit, CannotTell, PoolLooked, StandingState
+from inferdoc.audit.observe import percent
+from inferdoc.diagnose.words import figure
+from inferdoc.report.text import COLOURS, clock
+
+WIDTH = 110
+SHORT_LIST = 4
+VERDICTS = {"nothing": "healthy", "standing": "warning", "unknown": "unknown"}
+HEADS = {"nothing": "NOTHING STANDS", "standing": "STANDING STATES", "unknown": "UNKNOWN"}
+
+
+def audit_text(answer: Audit, *, verbose: bool = False, colour: bool = False) -> str:
+    """Lines for a terminal, about 110 columns wide; colour only where asked."""
+
+    def paint(words: str, key: str, bold: bool = True) -> str:
+        return click.style(words, fg=COLOURS.get(key), bold=bold) if colour else words
+
+    span = f"{clock(answer.window.from_)} to {clock(answer.window.until)}"
+    lines = [f"{paint(HEADS[answer.verdict], VERDICTS[answer.verdict])}  {answer.source.location}  {span}"]
+    for number, state in enumerate(answer.states, start=1):
+        lines += ["", *_state(number, state, verbose, paint)]
+    if not answer.states:
+        lines += _wrap(answer.summary, "")
+    if answer.accepted:
+        lines += ["", "accepted by the configuration"]
+        for state in answer.accepted:
+            lines += _wrap(f"{state.id} on {_pods(state)}: {state.accepted}", "  ")
+    lines += _cannot_tell(answer.cannot_tell, verbose)
+    if answer.not_applicable and verbose:
+        lines += ["", *_wrap(f"not in use: {', '.join(answer.not_applicable)}", "")]
+    lines += ["", "looked at"]
+    for pool in answer.pools:
+        lines += _wrap(_pool(pool), "  ")
+    if not answer.pools:
+        lines.append("  no engine in the source")
+    if verbose:
+        took = f"read {answer.timing.read_seconds:.2f} s, judged {answer.timing.judge_seconds:.2f} s"
+        lines.append(f"{took}, {answer.timing.queries} queries, {answer.timing.samples:,} samples")
+    return "\n".join(lines)
+
+
+def _state(number: int, state: StandingState, verbose: bool, paint: Callable[..., str]) -> Iterator[str]:
+    yield from _wrap(paint(f"{number}. {state.title}", state.severity), "")
+    yield f"   {state.id}  {paint(state.severity, state.severity, False)}, {state.certainty}"
+    place = state.place
+    where = [f"{len(place.pods)} of {place.of_pods} pod{'' if place.of_pods == 1 else 's'}: {_pods(state)}"]
+    where += [f"model {place.model}"] if place.model else []
+    where += [f"role {place.role}"] if place.role != "both" else []
+    where += [f"tier {place.tier}"] if place.tier != "unknown" else []
+    yield from _wrap(", ".join(where), "   ")
+    yield from _wrap(f"{cost_words(state)}: {state.costs}", "   costs    ")
+    if verbose and state.wasted is not None:
+        yield from _wrap(f"worked out as {state.wasted.formula}", "            ")
+    for i, item in enumerate(state.observed):
+        said = f"{item.statement} ({item.because})" if verbose else item.statement
+        who = f" [{item.entity}]" if len(place.pods) > 1 and item.entity in place.pods else ""
+        yield from _wrap(f"{said}{who}", f"   {'shows' if i == 0 else '':<8} ")
+    yield from _wrap(state.intended_when, "   meant if ")
+    for i, step in enumerate(state.next_steps if verbose else state.next_steps[:2]):
+        yield from _wrap(f"{i + 1}) {step.do}", f"   {'do' if i == 0 else '':<8} ")
+        if verbose:
+            yield from _wrap(f"why: {step.why}. Cost: {step.cost}. Undo: {step.undo}.", "               ")
+    if state.runbook:
+        yield f"   runbook  {state.runbook_url or f'inferdoc runbook {state.runbook}'}"
+    if verbose:
+        yield from _wrap("; ".join(state.sources), "   source   ")
+
+
+def _cannot_tell(doubts: list[CannotTell], verbose: bool) -> Iterator[str]:
+    if not doubts:
+        return
+    yield ""
+    short = [doubt for doubt in doubts if doubt.reason == "window"]
+    for doubt in short if verbose else ():
+        yield from _wrap(f"cannot tell yet: {doubt.id} on {'; '.join(doubt.pools)}: {doubt.what}", "")
+    if short and not verbose:
+        early = ", ".join(doubt.id for doubt in short)
+        yield from _wrap(f"cannot tell yet: {early} (so in this window, which is too short to tell; -v)", "")
+    for way in dict.fromkeys(doubt.enable for doubt in short):
+        yield f"  {way}"
+    rest = [doubt for doubt in doubts if doubt.reason != "window"]
+    if not rest:
+        return
+    if not verbose:
+        names = dict.fromkeys(doubt.id for doubt in rest)
+        yield from _wrap(f"cannot tell: {', '.join(names)} (-v says what is missing)", "")
+        return
+    yield "cannot tell"
+    for doubt in rest:
+        yield from _wrap(f"{doubt.id} on {'; '.join(doubt.pools)}: {doubt.what}. {doubt.enable}", "  ")
+
+
+def _pool(pool: PoolLooked) -> str:
+    parts = [f"{pool.pods} pod{'' if pool.pods == 1 else 's'}"]
+    parts += [f"{pool.gpus} GPU{'' if pool.gpus == 1 else 's'}" if pool.gpus is not None else "GPUs not known"]
+    parts += [f"{pool.requests:,.0f} requests"] if pool.requests is not None else []
+    parts += [f"busy {percent(pool.busy)} of the window"]
+    parts += [f"use at the peak {figure(pool.peak_use, 'ratio')}"] if pool.peak_use is not None else []
+    parts += [f"{pool.quiet_pods} with too little traffic to judge"] if pool.quiet_pods else []
+    return f"{pool.name}: {', '.join(parts)}"
+
+
+def _pods(state: StandingState) -> str:
+    pods = state.place.pods
+    return ", ".join(pods[:SHORT_LIST]) + (f" and {len(pods) - SHORT_LIST} more" if len(pods) > SHORT_LIST else "")
+
+
+def _wrap(words: str, lead: str) -> list[str]:
+    return textwrap.wrap(
+        words,
+        WIDTH,
+        initial_indent=lead,
+        subsequent_indent=" " * len(lead),
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [lead.rstrip()]

@@ -1,1 +1,0 @@
-"""inferdoc.serve"""

@@ -1,0 +1,98 @@
+"""Who took over from whom, told from names, births and ends."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from inferdoc.fleet.lineage import divide, trace, workload
+from inferdoc.fleet.members import resolve
+from inferdoc.fleet.silent import add_silent
+from inferdoc.source.base import Scrapes
+from tests.diagnose.frames import START_MS, N, catalogue, frame_of
+
+OLD, NEW = "llama-6d4b75cb6d-h8pcq", "llama-7f9c4d5b8f-2xk9z"
+
+
+def alive(first: int, last: int) -> np.ndarray:
+    """float64[N]: 1 from step `first` to `last`, NaN elsewhere."""
+    row = np.full(N, np.nan)
+    row[first : last + 1] = 1.0
+    return row
+
+
+def lineage_of(lives: dict[str, tuple[int, int]], owners=None):
+    frame = frame_of({"running": {pod: alive(*life) for pod, life in lives.items()}})
+    fleet = resolve(frame, catalogue().tiers)
+    return trace(frame, fleet, owners=owners), fleet
+
+
+def places(lineage) -> dict[str, str]:
+    return {new[2]: old.pod for new, old in lineage.predecessor.items()}
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        (OLD, ("llama", "6d4b75cb6d")),
+        ("llama-70b-chat-6d4b75cb6d-h8pcq", ("llama-70b-chat", "6d4b75cb6d")),
+        ("vllm-0", ("vllm", "")),
+        ("lws-decode-0-1", ("lws-decode", "")),
+        ("10.0.0.7:8000", ("10.0.0.7:8000", "")),
+    ],
+)
+def test_a_name_tells_workload_and_template(pod, expected):
+    assert workload(pod) == expected
+
+
+def test_an_owner_tells_more_than_a_name():
+    assert workload("odd", {"odd": "llama"}) == ("llama", "")
+    assert workload(OLD, {OLD: "chat-6d4b75cb6d"}) == ("chat", "6d4b75cb6d")
+
+
+def test_a_newborn_takes_the_place_of_who_left():
+    lineage, fleet = lineage_of({OLD: (0, 40), NEW: (45, N - 1)})
+    assert places(lineage) == {NEW: OLD}
+    assert lineage.heir(("", "", OLD)) == ("", "", NEW)
+    divided = divide(fleet, lineage, 0)
+    assert [m.pod for m in divided.members] == [NEW] and [m.pod for m in divided.former] == [OLD]
+
+
+def test_a_surge_overlaps():
+    lineage, _ = lineage_of({OLD: (0, 50), NEW: (40, N - 1)})
+    assert places(lineage) == {NEW: OLD}
+
+
+def test_of_two_that_left_each_is_replaced_once():
+    lives = {"a-0": (0, 40), "a-1": (0, 60), "b-0": (42, N - 1), "b-1": (62, N - 1)}
+    assert places(lineage_of(lives)[0]) == {"b-0": "a-0", "b-1": "a-1"}
+
+
+def test_the_same_workload_comes_first():
+    other = "mixtral-5d4b75cb6d-zz8pc"
+    lives = {OLD: (0, 50), other: (0, 40), NEW: (45, N - 1)}
+    assert places(lineage_of(lives)[0]) == {NEW: OLD}
+
+
+def test_scaling_replaces_nobody():
+    out, _ = lineage_of({"a-0": (0, N - 1), "a-1": (45, N - 1)})
+    gone, fleet = lineage_of({"a-0": (0, N - 1), "a-1": (0, 40)})
+    assert places(out) == {} and places(gone) == {}
+    assert len(divide(fleet, gone, 0).members) == 2, "it lived in the window"
+    assert [m.pod for m in divide(fleet, gone, 60).former] == ["a-1"], "it was gone before the window began"
+
+
+def test_three_generations_are_one_line():
+    lineage, _ = lineage_of({"a": (0, 30), "b": (32, 60), "c": (62, N - 1)})
+    assert lineage.heir(("", "", "a")) == ("", "", "c")
+
+
+def scrapes_of(pod: str, up: float, job: str = "vllm") -> Scrapes:
+    return Scrapes({"pod": pod, "job": job}, START_MS + 2000 * np.arange(N), np.full(N, up))
+
+
+def test_a_target_that_was_down_all_along_belongs_to_its_pool():
+    _, fleet = lineage_of({"vllm-0": (0, N - 1)})
+    add_silent(fleet, [scrapes_of("vllm-0", 1.0), scrapes_of("vllm-1", 0.0), scrapes_of("node", 0.0, "node-exporter")])
+    assert [m.pod for m in fleet.members] == ["vllm-0", "vllm-1"]
+    assert fleet.members[1].pool == fleet.members[0].pool
