@@ -67,6 +67,12 @@ class SloSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     tier: str | None = None
 
 
+class RecipesSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """[recipes]: causes that are not looked for, by id."""
+
+    disabled: tuple[str, ...] = ()
+
+
 class TierPrice(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """[prices.tiers.ID]: money per GPU-hour."""
 
@@ -113,6 +119,7 @@ class Config(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     pods: tuple[PodSection, ...] = ()
     slo: tuple[SloSection, ...] = ()
     links: LinksSection = LinksSection()
+    recipes: RecipesSection = RecipesSection()
     prices: PricesSection = PricesSection()
     audit: AuditSection = AuditSection()
 

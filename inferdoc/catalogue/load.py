@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -10,20 +10,21 @@ from typing import Literal
 
 import msgspec
 
+from inferdoc.catalogue.check_observation import check_observation, read_limits
+from inferdoc.catalogue.check_recipe import Surroundings, check_action, check_recipe
 from inferdoc.catalogue.content import content_file, content_files, content_folders, overlay_paths
-from inferdoc.catalogue.document import decode, locate
+from inferdoc.catalogue.document import decode, locate, nearest
 from inferdoc.catalogue.flags import Flags
 from inferdoc.catalogue.observation import Dictionary, Observation, ObservationFile
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.catalogue.recipe_file import RecipeFile, resolved
 from inferdoc.catalogue.signal import Exporter, HealthRow, Marker, Signal, Tiers
 from inferdoc.catalogue.standing import Standing, load_standing
+from inferdoc.catalogue.steps import Action, ActionFile
 from inferdoc.catalogue.validate import (
     Problem,
     Spelling,
     check_exporter,
-    check_observation,
-    check_recipe,
     check_signals,
     check_tiers,
     spellings,
@@ -37,6 +38,7 @@ CHANGES = "changes.yaml"
 HEALTH = "health.yaml"
 FLAGS = "vllm-flags.yaml"
 OBSERVATIONS = "observations.yaml"
+STEPS = "steps.yaml"
 
 
 class SignalFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -66,6 +68,7 @@ class Catalogue:
     """
 
     overlays: tuple[Path, ...] = ()
+    disabled: tuple[str, ...] = ()
 
     @cached_property
     def exporters(self) -> dict[str, Exporter]:
@@ -102,18 +105,30 @@ class Catalogue:
 
     @cached_property
     def recipes(self) -> dict[str, Recipe]:
-        """The causes. Their observations and ids are checked here, so that a user's file fails early."""
+        """The causes that are looked for. All are checked here, so that a user's file fails early."""
         for name, (observation, path) in self._observations.items():
             _raise(path, check_observation(name, observation, self.signals, self.tiers, self.dictionary))
-        files = {name: file for name, (file, _) in self._recipes.items()}
+        around = self._surroundings()
         for file, path in self._recipes.values():
-            _raise(path, check_recipe(file, self.signals, self.tiers, self.dictionary, files))
-        return {name: resolved(file, self.dictionary, files) for name, file in files.items()}
+            _raise(path, check_recipe(file, around))
+        unknown = sorted(set(self.disabled) - around.files.keys())
+        for name in unknown:
+            raise CatalogueError(f'[recipes] disabled: no such cause "{name}"{nearest(name, around.files)}')
+        return {
+            name: resolved(file, self.dictionary, self.actions, around.files, self.tiers)
+            for name, file in around.files.items()
+            if name not in self.disabled
+        }
 
     @cached_property
     def dictionary(self) -> Dictionary:
         """The observations: of `observations.yaml`, shipped and of the overlays, and of the recipes themselves."""
         return Dictionary({name: observation for name, (observation, _) in self._observations.items()})
+
+    @property
+    def actions(self) -> dict[str, Action]:
+        """What can be done, by name."""
+        return {name: action for name, (action, _) in self._actions.items()}
 
     @cached_property
     def standing(self) -> Standing:
@@ -148,9 +163,13 @@ class Catalogue:
         found.append((content_file("collectors", FLAGS, self.overlays) or Path(FLAGS), flags))
         for name, (observation, path) in self._observations.items():
             found.append((path, check_observation(name, observation, self.signals, self.tiers, self.dictionary)))
-        files = {name: file for name, (file, _) in self._recipes.items()}
-        for file, path in self._recipes.values():
-            found.append((path, check_recipe(file, self.signals, self.tiers, self.dictionary, files)))
+        around = self._surroundings()
+        found += [(path, check_recipe(file, around)) for file, path in self._recipes.values()]
+        for name, (action, path) in self._actions.items():
+            found.append((path, list(check_action(action, ("steps", name), around))))
+        unread = sorted(self.tiers.thresholds.keys() - self._read_limits())
+        words = "nothing reads this limit; delete it, or name it in an observation"
+        found.append((self._tiers[1], [Problem(("thresholds", name), words) for name in unread]))
         return [_line(path, problem) for path, problems in found for problem in problems]
 
     def _marker_problems(self) -> list[Problem]:
@@ -158,8 +177,9 @@ class Catalogue:
         named = sorted({str(m.signal or m.info) for m in self.markers} - known)
         return [Problem(("markers",), f'"{name}" is no declared signal or metric') for name in named]
 
-    def check_recipe_file(self, path: Path) -> list[str]:
-        """What is wrong with a user's recipe file, one line per problem; it need not lie in an overlay yet."""
+    def check_recipe_file(self, path: Path, numbers: Collection[str] | None = None) -> list[str]:
+        """What is wrong with a user's recipe file, one line per problem; it need not lie in an overlay yet. numbers:
+        those that steps can work out."""
         try:
             file = load_recipe(path)
             own = {name: each for name, each in self._observations.items() if each[1] != self._path_of(file.id)}
@@ -174,8 +194,22 @@ class Catalogue:
             for name, observation in file.observations.items()
             for problem in check_observation(name, observation, self.signals, self.tiers, dictionary)
         ]
-        problems += check_recipe(file, self.signals, self.tiers, dictionary, files)
+        around = Surroundings(self.signals, self.tiers, dictionary, self.actions, files, self.flags, numbers)
+        problems += check_recipe(file, around)
         return [_line(path, problem) for problem in problems]
+
+    def recipe_file(self, cause: str) -> RecipeFile:
+        """A cause as its file has it: names, not yet the conditions that they stand for."""
+        return self._recipes[cause][0]
+
+    def _surroundings(self) -> Surroundings:
+        files = {name: file for name, (file, _) in self._recipes.items()}
+        return Surroundings(self.signals, self.tiers, self.dictionary, self.actions, files, self.flags)
+
+    def _read_limits(self) -> set[str]:
+        """The named limits that an observation or a recipe reads."""
+        shares = {file.pool_share for file, _ in self._recipes.values() if file.pool_share is not None}
+        return read_limits(self.dictionary) | shares | self.standing.limits
 
     def _path_of(self, recipe: str) -> Path | None:
         """The file of a cause, None for one that is not in the catalogue."""
@@ -224,18 +258,29 @@ class Catalogue:
         return found
 
     @cached_property
+    def _actions(self) -> dict[str, tuple[Action, Path]]:
+        """By name; a folder of one's own adds and replaces, as with observations."""
+        places = [folder / STEPS for folder in content_folders("diagnostics", self.overlays)]
+        read = [(path, decode(path, ActionFile).steps) for path in places if path.is_file()]
+        return {name: (action, path) for path, steps in read for name, action in steps.items()}
+
+    @cached_property
     def _recipes(self) -> dict[str, tuple[RecipeFile, Path]]:
         files = content_files("diagnostics", overlays=self.overlays)
-        return {path.stem: (load_recipe(path), path) for name, path in files.items() if name != OBSERVATIONS}
+        causes = [path for name, path in files.items() if name not in (OBSERVATIONS, STEPS)]
+        return {path.stem: (load_recipe(path), path) for path in causes}
 
 
-def load_catalogue(overlays: Iterable[str | Path] = (), *, strict: bool = False) -> Catalogue:
-    """The catalogue with the user's overlay folders, the same object for the same overlays.
+def load_catalogue(
+    overlays: Iterable[str | Path] = (), *, disabled: Iterable[str] = (), strict: bool = False
+) -> Catalogue:
+    """The catalogue with the user's overlay folders and without the causes that are disabled by id, the same object for
+    the same of both.
 
     Nothing is read yet; the parts load on first use. strict: read and cross-check everything now.
     Raises CatalogueError.
     """
-    catalogue = _catalogue(overlay_paths(overlays))
+    catalogue = _catalogue(overlay_paths(overlays), tuple(disabled))
     if strict:
         for problem in catalogue.problems():
             raise CatalogueError(problem)
@@ -251,8 +296,8 @@ def load_recipe(path: Path) -> RecipeFile:
 
 
 @lru_cache(maxsize=8)
-def _catalogue(overlays: tuple[Path, ...]) -> Catalogue:
-    return Catalogue(overlays)
+def _catalogue(overlays: tuple[Path, ...], disabled: tuple[str, ...]) -> Catalogue:
+    return Catalogue(overlays, disabled)
 
 
 def _claim(found: Mapping[str, tuple[object, Path]], name: str, path: Path, steps: tuple[str, ...], what: str) -> None:

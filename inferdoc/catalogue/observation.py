@@ -34,6 +34,7 @@ class Observation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, renam
     """A fact about a unit. Of one signal: exactly one kind with its number or named limit, as in `Condition`; or made
     of others by name: all, any, witnesses (of those that are visible, all), not.
 
+    outside: it is of what arrives, or of what somebody set, so that nothing in the fleet brings it about.
     says: the fact as a sentence, where the name does not read like one; it is said where the fact rules a cause out.
     because: why this number and no other. source: where the number stands, if it is not a choice of ours.
     """
@@ -60,6 +61,7 @@ class Observation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, renam
     any: tuple[Name, ...] | None = None
     witnesses: tuple[Name, ...] | None = None
     not_: Name | None = None
+    outside: bool = False
     says: str | None = None
     because: str | None = None
     source: str | None = None
@@ -74,7 +76,7 @@ class Observation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, renam
 PLAIN = tuple(
     field.name
     for field in structs.fields(Observation)
-    if field.name not in ("all", "any", "witnesses", "not_", "says", "because", "source")
+    if field.name not in ("all", "any", "witnesses", "not_", "outside", "says", "because", "source")
 )
 
 
@@ -121,6 +123,17 @@ class Dictionary:
         if name not in self.observations:
             yield at, f'no such observation "{name}"{nearest(name, self.observations)}'
 
+    def own_facts(self, name: Name) -> set[str]:
+        """The facts that a name asserts of the unit itself and that a cause may bring about: it and those that it is
+        made of, without what must not hold, what is asked of other units, and what comes from outside."""
+        if not isinstance(name, str):
+            return self.own_facts(name.observation) if name.observation and name.among == "own" else set()
+        observation = self.observations[name]
+        if observation.outside:
+            return set()
+        parts = () if observation.not_ is not None else observation.parts
+        return {name, *(fact for part in parts for fact in self.own_facts(part))}
+
     def circle(self, name: str, above: Collection[str] = ()) -> str | None:
         """The first observation under a name that is made of itself, or None."""
         if name in above:
@@ -152,5 +165,6 @@ def _among(condition: Condition, scope: Scope) -> Condition:
         all=None if condition.all is None else tuple(_among(part, scope) for part in condition.all),
         any=None if condition.any is None else tuple(_among(part, scope) for part in condition.any),
         witnesses=None if condition.witnesses is None else tuple(_among(part, scope) for part in condition.witnesses),
+        of=None if condition.of is None else tuple(_among(part, scope) for part in condition.of),
         not_=None if condition.not_ is None else _among(condition.not_, scope),
     )

@@ -40,6 +40,7 @@ CONDITION_KINDS = (
     "any",
     "witnesses",
     "not_",
+    "k_of",
 )
 """The fields of which a condition sets exactly one."""
 OF_EPISODES = ("slope", "reaches")
@@ -50,7 +51,7 @@ class Condition(
     msgspec.Struct, forbid_unknown_fields=True, frozen=True, dict=True, rename={"for_": "for", "not_": "not"}
 ):
     """One observation. Exactly one kind is set: above, below, rises, falls, slope, reaches, stalls, differs, follows,
-    turns, present, absent, all, any, witnesses, not.
+    turns, present, absent, all, any, witnesses, not, k_of (so many of those in `of`).
 
     above, below: a number in the signal's unit or the name of a threshold of tiers.yaml.
     rises: r, at least r times the calm; falls: r, at most r times the calm; by: and moved by at least this much.
@@ -85,6 +86,8 @@ class Condition(
     any: tuple[Condition, ...] | None = None
     witnesses: tuple[Condition, ...] | None = None
     not_: Condition | None = None
+    of: tuple[Condition, ...] | None = None
+    k_of: int | None = None
     by: float | None = None
     for_: str | None = None
     share_of: float | None = None
@@ -103,7 +106,7 @@ class Condition(
     def parts(self) -> tuple[Condition, ...]:
         """The members of a group; empty for a simple condition."""
         negated = () if self.not_ is None else (self.not_,)
-        return (*(self.all or ()), *(self.any or ()), *(self.witnesses or ()), *negated)
+        return (*(self.all or ()), *(self.any or ()), *(self.witnesses or ()), *(self.of or ()), *negated)
 
     @cached_property
     def needs_split(self) -> bool:
@@ -145,8 +148,8 @@ class Recipe(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     ended within the tier's cold start is a change, not a finding; catch_all: what it rests on (slower, with more
     running) is true of any slowdown, so it never leads a specific cause; proof: what makes it proven (where given,
     without it at most `likely`); unless: rules it out and says why; effects: causes folded under this root;
-    look_alikes: causes that must be told apart and reported as ruled out; rank: what metrics can show of it
-    (RANK_AT_MOST).
+    look_alikes: causes that must be told apart and reported as ruled out; more_specific_than: causes that this one is
+    a kind of; rank: what metrics can show of it (RANK_AT_MOST).
     """
 
     id: str
@@ -167,6 +170,7 @@ class Recipe(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     unless: tuple[Condition, ...] = ()
     effects: tuple[str, ...] = ()
     look_alikes: tuple[str, ...] = ()
+    more_specific_than: tuple[str, ...] = ()
     roles: tuple[Role, ...] = ()
     optional: tuple[str, ...] = ()
     stages: tuple[Stage, ...] = ()

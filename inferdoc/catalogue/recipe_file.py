@@ -23,15 +23,23 @@ from inferdoc.catalogue.recipe import (
     ScopeLevel,
     Severity,
     Stage,
-    Step,
     When,
 )
+from inferdoc.catalogue.signal import Tiers
+from inferdoc.catalogue.steps import Action, StepUse, step_of
 
 
 class Witnesses(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Several ways to see one thing: any_of, one of them is enough."""
+    """Several ways to see one thing. any_of: one of them is enough; k_of with `of`: so many of them."""
 
-    any_of: tuple[Name, ...]
+    any_of: tuple[Name, ...] = ()
+    k_of: int | None = None
+    of: tuple[Name, ...] = ()
+
+    @property
+    def names(self) -> tuple[Name, ...]:
+        """All of them."""
+        return (*self.any_of, *self.of)
 
 
 class Exclusion(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -58,15 +66,15 @@ class StageFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class RecipeFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`diagnostics/<id>.yaml`. needs: all hold on one unit, overlapping in time; witnesses: of every group enough are
     there; impact: at least one hurts users; supported_by: raises certainty; proven_by: where given, only with one of
-    these is it proven; excluded_by: rules it out; observations: facts of this cause alone, in a catalogue of one's own.
-    The other fields are those of `Recipe`."""
+    these is it proven; excluded_by: rules it out; pool_share: the named limit of `tiers.yaml` for the share of a pool;
+    observations: facts of this cause alone, in a catalogue of one's own. The other fields are those of `Recipe`."""
 
     id: str
     title: str
     phase: Phase
     scope: ScopeLevel
     severity: Severity
-    next_steps: tuple[Step, ...]
+    next_steps: tuple[str | StepUse, ...]
     sources: tuple[str, ...]
     needs: tuple[Name, ...] = ()
     witnesses: Witnesses | tuple[Witnesses, ...] = ()
@@ -80,10 +88,11 @@ class RecipeFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     critical_when: Name | None = None
     effects: tuple[str, ...] = ()
     look_alikes: tuple[str, ...] = ()
+    more_specific_than: tuple[str, ...] = ()
     roles: tuple[Role, ...] = ()
     optional: tuple[str, ...] = ()
     stages: tuple[StageFile, ...] = ()
-    pool_share: float | None = None
+    pool_share: str | None = None
     recovers: bool = False
     catch_all: bool = False
     alert: Alert | None = None
@@ -94,14 +103,20 @@ class RecipeFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         """The groups of witnesses, also where there is one."""
         return (self.witnesses,) if isinstance(self.witnesses, Witnesses) else self.witnesses
 
+    @property
+    def exclusions(self) -> tuple[Exclusion, ...]:
+        """What rules the cause out, also where the file gives no more than the name of an observation."""
+        return tuple(Exclusion(observation=each) if isinstance(each, str) else each for each in self.excluded_by)
+
     def names(self) -> Iterator[tuple[tuple[str | int, ...], Name]]:
         """Every observation that it names, with the place in the file."""
         for key in ("needs", "impact", "supported_by", "proven_by"):
             yield from (((key, index), name) for index, name in enumerate(getattr(self, key)))
         several = not isinstance(self.witnesses, Witnesses)
         for index, group in enumerate(self.witness_groups):
-            at: tuple[str | int, ...] = ("witnesses", index, "any_of") if several else ("witnesses", "any_of")
-            yield from (((*at, place), name) for place, name in enumerate(group.any_of))
+            at: tuple[str | int, ...] = ("witnesses", index) if several else ("witnesses",)
+            for key in ("any_of", "of"):
+                yield from (((*at, key, place), name) for place, name in enumerate(getattr(group, key)))
         for index, exclusion in enumerate(self.excluded_by):
             if isinstance(exclusion, str):
                 yield ("excluded_by", index), exclusion
@@ -115,12 +130,18 @@ class RecipeFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 SAME = tuple(
     {field.name for field in structs.fields(RecipeFile)}
-    & {field.name for field in structs.fields(Recipe)} - {"stages", "critical_when"}
+    & {field.name for field in structs.fields(Recipe)} - {"stages", "critical_when", "pool_share", "next_steps"}
 )
 
 
-def resolved(file: RecipeFile, dictionary: Dictionary, files: Mapping[str, RecipeFile]) -> Recipe:
-    """The recipe of a file: names replaced by the conditions that they stand for."""
+def resolved(
+    file: RecipeFile,
+    dictionary: Dictionary,
+    actions: Mapping[str, Action],
+    files: Mapping[str, RecipeFile],
+    tiers: Tiers,
+) -> Recipe:
+    """The recipe of a file: names replaced by the conditions, steps and numbers that they stand for."""
 
     def all_of(names: tuple[Name, ...]) -> tuple[Condition, ...]:
         return tuple(dictionary.condition(name) for name in names)
@@ -128,12 +149,14 @@ def resolved(file: RecipeFile, dictionary: Dictionary, files: Mapping[str, Recip
     same: dict[str, Any] = {name: getattr(file, name) for name in SAME}
     return Recipe(
         **same,
+        next_steps=tuple(step_of(use, actions) for use in file.next_steps),
         symptoms=_needed(file, dictionary),
         harm=all_of(file.impact),
         support=all_of(file.supported_by),
         proof=all_of(file.proven_by),
-        unless=tuple(_excluded(exclusion, dictionary, files) for exclusion in file.excluded_by),
+        unless=tuple(_excluded(exclusion, dictionary, files) for exclusion in file.exclusions),
         stages=tuple(Stage(stage.name, dictionary.condition(stage.when)) for stage in file.stages),
+        pool_share=None if file.pool_share is None else tiers.thresholds[file.pool_share].value,
         critical_when=None if file.critical_when is None else dictionary.condition(file.critical_when),
     )
 
@@ -141,14 +164,18 @@ def resolved(file: RecipeFile, dictionary: Dictionary, files: Mapping[str, Recip
 def _needed(file: RecipeFile, dictionary: Dictionary) -> tuple[Condition, ...]:
     """What must hold: the needs, and one condition a group of witnesses."""
     needs = tuple(dictionary.condition(name) for name in file.needs)
-    groups = (tuple(dictionary.condition(name) for name in group.any_of) for group in file.witness_groups)
-    return (*needs, *(group[0] if len(group) == 1 else Condition(any=group) for group in groups))
+    return (*needs, *(_witnessed(group, dictionary) for group in file.witness_groups))
 
 
-def _excluded(exclusion: str | Exclusion, dictionary: Dictionary, files: Mapping[str, RecipeFile]) -> Condition:
+def _witnessed(group: Witnesses, dictionary: Dictionary) -> Condition:
+    parts = tuple(dictionary.condition(name) for name in group.names)
+    if group.k_of is not None:
+        return Condition(of=parts, k_of=group.k_of)
+    return parts[0] if len(parts) == 1 else Condition(any=parts)
+
+
+def _excluded(exclusion: Exclusion, dictionary: Dictionary, files: Mapping[str, RecipeFile]) -> Condition:
     """What rules out, with the words for it."""
-    if isinstance(exclusion, str):
-        return structs.replace(dictionary.condition(exclusion), because=dictionary.says(exclusion))
     if exclusion.cause is None:
         name = str(exclusion.observation)
         held = dictionary.condition(name if exclusion.among == "own" else Use(name, among=exclusion.among))

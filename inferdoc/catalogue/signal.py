@@ -124,6 +124,7 @@ class Reading(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 class Signal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A normalised quantity. floor: the smallest change that can matter, in its unit (below it nothing `rises`);
+    top: the most it can be (1 for a share);
     harm: the direction that hurts; enable: what to switch on where it is absent; feature: it exists only where an
     optional feature is in use (adapters, speculation, a KV connector), so its absence rules out causes of that
     feature."""
@@ -138,6 +139,7 @@ class Signal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     feature: bool = False
     note: str | None = None
     source: str | None = None
+    top: float | None = None
 
 
 class Marker(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

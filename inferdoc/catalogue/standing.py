@@ -18,6 +18,8 @@ FOLDER = "standing"
 OBSERVATIONS = "observations.yaml"
 SUBJECTS = ("signal", "quantity", "setting", "tier")
 TIER_FIGURES = ("memory_gib", "memory_gbps", "bf16_tflops", "fp8_tflops", "link_gbps")
+RULES = ("standing_share", "standing_parts", "standing_least_parts", "standing_requests", "standing_busy")
+"""Limits that the audit itself reads: what it takes to stand, to be busy, to say anything."""
 QUANTILES = {"p01": 0.01, "p05": 0.05, "p95": 0.95, "p99": 0.99}
 
 StateSeverity = Literal["info", "warning"]
@@ -121,6 +123,12 @@ class Standing(msgspec.Struct, frozen=True):
 
     observations: dict[str, Absolute]
     states: dict[str, State]
+
+    @property
+    def limits(self) -> set[str]:
+        """The named limits of `tiers.yaml` that the audit and its observations read."""
+        named = (limit for one in self.observations.values() for limit in (one.above, one.below, one.share))
+        return {*RULES, *(limit for limit in named if isinstance(limit, str))}
 
     def problems(
         self, signals: Collection[str], limits: Collection[str], recipes: Collection[str], flags: Collection[str]

@@ -11,12 +11,8 @@ from dataclasses import dataclass
 
 from inferdoc.catalogue.document import Steps, dotted, nearest
 from inferdoc.catalogue.formula import FormulaError, names_in
-from inferdoc.catalogue.observation import PLAIN, Dictionary, Observation
-from inferdoc.catalogue.recipe import CONDITION_KINDS
-from inferdoc.catalogue.recipe_file import Exclusion, RecipeFile
 from inferdoc.catalogue.signal import Band, Exporter, Figure, Metric, Reading, Signal, Term, Tiers
 
-PLAIN_KINDS = tuple(kind for kind in CONDITION_KINDS if kind not in ("all", "any", "witnesses", "not_"))
 READING_KINDS = ("gauge", "rate", "increase", "change", "quantile", "mean", "formula", "info", "telemetry", "cohort")
 TERM_KINDS = ("gauge", "rate", "increase", "change", "signal")
 SUFFIXES = {"_bucket": ("histogram",), "_sum": ("histogram", "summary"), "_count": ("histogram", "summary")}
@@ -32,7 +28,6 @@ READS: dict[str, tuple[str, ...]] = {
 UNLISTED_LABELS = frozenset({"le", "quantile", "job", "instance", "pod", "namespace", "container", "cluster", "node"})
 REQUIRED_TIER = "unknown"
 
-_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+")
 
 
@@ -96,14 +91,14 @@ def _check_reading(
 ) -> Iterator[Problem]:
     kinds = [kind for kind in READING_KINDS if getattr(reading, kind) is not None]
     if len(kinds) != 1:
-        yield Problem(at, _exactly_one(READING_KINDS, kinds))
+        yield Problem(at, exactly_one(READING_KINDS, kinds))
         return
     kind = kinds[0]
     yield from _check_options(reading, kind, at)
     if kind == "formula":
         yield from _check_formula(reading, at, signals, known)
     elif kind == "cohort":
-        yield from _check_signal_name(reading.of or "", (*at, "of"), signals)
+        yield from check_signal_name(reading.of or "", (*at, "of"), signals)
     elif kind != "telemetry":
         yield from _check_name(kind, getattr(reading, kind), reading.match, at, known)
 
@@ -146,9 +141,9 @@ def _check_formula(
 def _check_term(term: Term, at: Steps, signals: Collection[str], known: Mapping[str, Spelling]) -> Iterator[Problem]:
     kinds = [kind for kind in TERM_KINDS if getattr(term, kind) is not None]
     if len(kinds) != 1:
-        yield Problem(at, _exactly_one(TERM_KINDS, kinds))
+        yield Problem(at, exactly_one(TERM_KINDS, kinds))
     elif kinds[0] == "signal":
-        yield from _check_signal_name(term.signal or "", (*at, "signal"), signals)
+        yield from check_signal_name(term.signal or "", (*at, "signal"), signals)
     else:
         yield from _check_name(kinds[0], getattr(term, kinds[0]), term.match, at, known)
 
@@ -196,12 +191,14 @@ def _reaches(start: str, name: str, signals: Mapping[str, Signal], seen: set[str
     return start in used or any(_reaches(start, other, signals, seen) for other in used)
 
 
-def _check_signal_name(name: str, at: Steps, signals: Collection[str]) -> Iterator[Problem]:
+def check_signal_name(name: str, at: Steps, signals: Collection[str]) -> Iterator[Problem]:
+    """A signal that is not declared."""
     if name not in signals:
         yield Problem(at, f'no such signal "{name}"{nearest(name, signals)}')
 
 
-def _exactly_one(kinds: Iterable[str], given: list[str]) -> str:
+def exactly_one(kinds: Iterable[str], given: list[str]) -> str:
+    """What is said where exactly one of several keys is needed."""
     return f"exactly one of {', '.join(kinds)} is needed; given: {', '.join(given) or 'none'}"
 
 
@@ -255,154 +252,14 @@ def check_tiers(tiers: Tiers, signals: Collection[str]) -> list[Problem]:
 
 def _check_bands(bands: Mapping[str, Band], at: Steps, signals: Collection[str]) -> Iterator[Problem]:
     for name, band in bands.items():
-        yield from _check_signal_name(band.signal, (*at, name, "signal"), signals)
+        yield from check_signal_name(band.signal, (*at, name, "signal"), signals)
         if band.low is not None and band.high is not None and band.low > band.high:
             yield Problem((*at, name, "low"), f"low {band.low:g} lies above high {band.high:g}")
         if all(limit is None for limit in (band.low, band.high, band.warn, band.bad)):
             yield Problem((*at, name), "a band needs at least one of low, high, warn, bad")
 
 
-# --- observations --------------------------------------------------------------------------------------------------
-
-
-def check_observation(
-    name: str, observation: Observation, signals: Collection[str], tiers: Tiers, dictionary: Dictionary
-) -> list[Problem]:
-    """One fact: exactly one kind, of a signal that exists, with a possible number; or made of facts that exist."""
-    at: Steps = ("observations", name)
-    if not _NAME.fullmatch(name):
-        return [Problem(at, "a name of small letters, digits and _, which reads like a fact: queue_grows")]
-    if observation.parts or observation.all is not None or observation.any is not None:
-        return list(_check_made_of(name, observation, at, dictionary))
-    return list(_check_plain(observation, at, signals, tiers))
-
-
-def _check_made_of(name: str, observation: Observation, at: Steps, dictionary: Dictionary) -> Iterator[Problem]:
-    given = [_spelled(key) for key in ("all", "any", "witnesses", "not_") if getattr(observation, key) is not None]
-    plain = [_spelled(key) for key in PLAIN if getattr(observation, key) not in (None, False)]
-    if len(given) != 1 or plain:
-        yield Problem(
-            at, f"exactly one of all, any, witnesses, not, and nothing of a signal; given: {', '.join(given + plain)}"
-        )
-        return
-    if not observation.parts:
-        yield Problem((*at, given[0]), "expected at least one observation")
-    for index, part in enumerate(observation.parts):
-        where = (*at, given[0]) if observation.not_ is not None else (*at, given[0], index)
-        yield from (Problem(steps, message) for steps, message in dictionary.problems(part, where))
-    if dictionary.circle(name) == name:
-        yield Problem(at, "an observation cannot be made of itself")
-
-
-# --- recipes -------------------------------------------------------------------------------------------------------
-
-
-def check_recipe(
-    recipe: RecipeFile,
-    signals: Collection[str],
-    tiers: Tiers,
-    dictionary: Dictionary,
-    files: Mapping[str, RecipeFile],
-) -> list[Problem]:
-    """One cause against the rest of the catalogue.
-
-    A cause has needs or witnesses, and impact unless it is about the telemetry itself (blindness hurts no user).
-    """
-    problems = []
-    if not recipe.needs and not recipe.witness_groups:
-        problems.append(Problem(("needs",), "a cause needs at least one observation"))
-    if not recipe.impact and recipe.kind != "telemetry":
-        problems.append(Problem(("impact",), "a cause needs at least one impact: what hurts nobody is no finding"))
-    for at, name in recipe.names():
-        problems += [Problem(steps, message) for steps, message in dictionary.problems(name, at)]
-    for index, exclusion in enumerate(recipe.excluded_by):
-        if not isinstance(exclusion, str):
-            problems += _check_exclusion(exclusion, ("excluded_by", index), recipe.id, files)
-    if recipe.pool_share is not None and not 0 < recipe.pool_share <= 1:
-        problems.append(
-            Problem(("pool_share",), f"a share of the pool: expected above 0 up to 1, got {recipe.pool_share:g}")
-        )
-    for index, signal in enumerate(recipe.optional):
-        problems += _check_signal_name(signal, ("optional", index), signals)
-    for key in ("effects", "look_alikes"):
-        problems += _check_ids(getattr(recipe, key), key, recipe.id, files)
-    if recipe.alert is not None:
-        for key, text in (("for", recipe.alert.for_), ("keep_firing_for", recipe.alert.keep_firing_for)):
-            problems += _check_duration(text, ("alert", key))
-    return problems
-
-
-def _check_exclusion(exclusion: Exclusion, at: Steps, own: str, files: Collection[str]) -> Iterator[Problem]:
-    if (exclusion.cause is None) == (exclusion.observation is None):
-        yield Problem(at, "expected either `cause` or `observation`")
-    elif exclusion.cause == own:
-        yield Problem((*at, "cause"), "a cause cannot rule itself out")
-    elif exclusion.cause is not None and exclusion.cause not in files:
-        yield Problem((*at, "cause"), f'no such cause "{exclusion.cause}"{nearest(exclusion.cause, files)}')
-
-
-def _check_ids(ids: tuple[str, ...], key: str, own: str, known: Collection[str]) -> Iterator[Problem]:
-    for index, name in enumerate(ids):
-        if name == own:
-            yield Problem((key, index), "a cause cannot name itself here")
-        elif name not in known:
-            yield Problem((key, index), f'no such cause "{name}"{nearest(name, known)}')
-
-
-def _check_plain(condition: Observation, at: Steps, signals: Collection[str], tiers: Tiers) -> Iterator[Problem]:
-    kinds = [kind for kind in PLAIN_KINDS if getattr(condition, kind) is not None]
-    if len(kinds) != 1:
-        yield Problem(at, _exactly_one([_spelled(field) for field in CONDITION_KINDS], kinds))
-        return
-    kind = kinds[0]
-    if condition.signal is None:
-        yield Problem(at, f"`{kind}` needs a signal")
-    else:
-        yield from _check_signal_name(condition.signal, (*at, "signal"), signals)
-    if kind in ("stalls", "follows"):
-        yield from _check_signal_name(getattr(condition, kind), (*at, kind), signals)
-    if kind in ("above", "below", "reaches"):
-        yield from _check_limit(getattr(condition, kind), (*at, kind), tiers)
-    yield from _check_numbers(condition, kind, at)
-    yield from _check_duration(condition.for_, (*at, "for"))
-    yield from _check_duration(condition.within, (*at, "within"))
-
-
-def _check_limit(limit: float | str, at: Steps, tiers: Tiers) -> Iterator[Problem]:
-    if isinstance(limit, str) and limit not in tiers.thresholds:
-        yield Problem(at, f'no threshold "{limit}" in tiers.yaml{nearest(limit, tiers.thresholds)}')
-
-
-def _check_numbers(condition: Observation, kind: str, at: Steps) -> Iterator[Problem]:
-    if condition.rises is not None and condition.rises < 1:
-        yield Problem((*at, "rises"), f"at least this many times the calm: expected 1 or more, got {condition.rises:g}")
-    if condition.falls is not None and not 0 <= condition.falls <= 1:
-        yield Problem((*at, "falls"), f"at most this share of the calm: expected 0 to 1, got {condition.falls:g}")
-    if condition.differs is not None and (condition.differs <= 0 or condition.differs == 1):
-        yield Problem(
-            (*at, "differs"), f"a factor from like pods: expected above 0 and not 1, got {condition.differs:g}"
-        )
-    if kind in ("present", "absent") and getattr(condition, kind) is False:
-        yield Problem((*at, kind), "only true says something; use the opposite kind")
-    if (kind == "reaches") != (condition.within is not None):
-        yield Problem((*at, "within"), "`within` goes with `reaches`, and `reaches` with `within`")
-    if condition.by is not None and kind not in ("rises", "falls", "differs"):
-        yield Problem((*at, "by"), "`by` goes with rises, falls, differs")
-    if condition.average and kind not in ("rises", "falls", "differs"):
-        yield Problem((*at, "average"), "`average` goes with rises, falls, differs")
-    if condition.share_of is not None and not 0 < condition.share_of <= 1:
-        yield Problem(
-            (*at, "share_of"), f"a share of the windows: expected above 0 up to 1, got {condition.share_of:g}"
-        )
-    if condition.share_of is not None and condition.for_ is not None:
-        yield Problem((*at, "share_of"), "either `for` in one piece or `share_of` the windows, not both")
-
-
-def _check_duration(text: str | None, at: Steps) -> Iterator[Problem]:
+def check_duration(text: str | None, at: Steps) -> Iterator[Problem]:
+    """What is no duration."""
     if text is not None and not _DURATION.fullmatch(text):
         yield Problem(at, f'expected a duration such as 90s, 15m or 1h, got "{text}"')
-
-
-def _spelled(field: str) -> str:
-    """A field of a condition as it stands in YAML."""
-    return field.removesuffix("_")

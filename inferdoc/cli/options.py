@@ -94,7 +94,7 @@ def catalogue(config: Config) -> Catalogue:
     """The catalogue with the user's overlays."""
     from inferdoc.catalogue.load import load_catalogue
 
-    return load_catalogue(overlays(config))
+    return load_catalogue(overlays(config), disabled=config.recipes.disabled)
 
 
 def source(config: Config, asked: dict[str, Any]) -> StoreSource | PrometheusSource:

@@ -35,14 +35,36 @@ def show(cause: str) -> None:
 
 
 @command.command("check")
-@click.argument("path", metavar="PATH", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-def check(path: Path) -> int:
-    """Check your own cause file: form, signals, thresholds, ids. Exit 1 where something is wrong."""
-    from inferdoc.report.recipes import problems
+@click.argument("path", metavar="[PATH]", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def check(path: Path | None) -> int:
+    """Check your own cause file, or the whole catalogue: names, numbers, limits, what is still to be filled in. Exit 1
+    where something is wrong."""
+    from inferdoc.report.new_cause import problems
 
-    found = problems(options.catalogue(options.configuration()), path)
+    catalogue = options.catalogue(options.configuration())
+    found = catalogue.problems() if path is None else problems(catalogue, path)
     for line in found:
         click.echo(line)
     if not found:
-        click.echo(f"{path}: good")
+        click.echo(f"{path or 'the catalogue'}: good")
     return 1 if found else 0
+
+
+@command.command("new")
+@click.argument("cause", metavar="ID")
+@click.option(
+    "--into",
+    metavar="DIR",
+    default=".",
+    type=click.Path(file_okay=False, path_type=Path),
+    show_default=True,
+    help="The catalogue folder to write into; name it with --catalogue afterwards.",
+)
+def new(cause: str, into: Path) -> None:
+    """Write the three files of a cause of your own, to be filled in: the cause, its page, its scenario."""
+    from inferdoc.report.new_cause import write_new
+
+    written = write_new(into, cause, options.catalogue(options.configuration()))
+    for path in written:
+        click.echo(f"wrote {path}")
+    click.echo(f"fill them in; inferdoc recipes check {written[0]} says what is missing")

@@ -144,13 +144,13 @@ def _during(condition: Condition, inside: Context, context: Context, unit: Unit,
 
 
 def _before(condition: Condition, inside: Context, unit: Unit) -> Outcome:
-    """A condition at the onset: it holds where it began before the episode, by more than two rate windows can blur, and
-    lasted until then. What began later is a consequence, and rules nothing out."""
+    """A condition at the onset: it holds where it began before the episode and lasted until it. What began later is a
+    consequence, and rules nothing out."""
     outcome = evaluate(condition, inside.at(None, inside.last), unit)
     if not outcome.holds or inside.split is None or outcome.first is None:
         return outcome
     blur = BLUR * inside.clock.window_steps
-    stood = outcome.first + blur < inside.split and (outcome.last is None or outcome.last + blur >= inside.split)
+    stood = outcome.first < inside.split and (outcome.last is None or outcome.last + blur >= inside.split)
     return outcome if stood else replace(outcome, holds=False, text=f"not before the onset: {outcome.text}")
 
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from inferdoc.catalogue.content import content_root
+from inferdoc.catalogue.editor_schema import update_schemas
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.errors import InferdocError
 from inferdoc.generate.alerts import build_alerts
@@ -16,11 +17,13 @@ from inferdoc.generate.runbook_sections import update_pages
 
 
 def generate(root: Path, *, check: bool = False) -> list[str]:
-    """Bring alerts/generated, dashboards/generated and the runbook pages under a root up to date; what differed."""
+    """Bring alerts/generated, dashboards/generated, the runbook pages and the schemas of diagnostics/ up to
+    date under a root; what differed."""
     catalogue, links = load_catalogue(), GeneratedLinks()
     changed, _ = build_alerts(catalogue, links, root / "alerts" / "generated", check=check)
     changed += build_boards(catalogue, links, root / "dashboards" / "generated", check=check)
-    return changed + update_pages(root / "runbooks", check, catalogue)
+    changed += update_pages(root / "runbooks", check, catalogue)
+    return changed + update_schemas(root / "diagnostics", catalogue, check=check)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -59,7 +59,8 @@ def _lines(recipe: Recipe, catalogue: Catalogue, rule: AlertRule | None, none_be
         yield "Not when one of these holds, for then it is something else:"
         yield ""
         for condition in recipe.unless:
-            yield from _wrapped(f"{_said(condition, catalogue)}: {condition.because}", "- ")
+            early = " (only where it was so before the cause began)" if condition.when == "before" else ""
+            yield from _wrapped(f"{_said(condition, catalogue)}: {condition.because}{early}", "- ")
     yield ""
     if rule is None:
         yield from _wrapped(f"No alert rule: {none_because}. `inferdoc diagnose` tells it.")

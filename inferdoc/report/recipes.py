@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from pathlib import Path
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Condition
@@ -37,7 +36,7 @@ def details(catalogue: Catalogue, cause: str) -> str:
         if conditions:
             lines += ["", title, *(f"  {explain(c)}" for c in conditions)]
     if recipe.unless:
-        lines += ["", "ruled out when", *(f"  {explain(c)}: {c.because}" for c in recipe.unless)]
+        lines += ["", "ruled out when", *(f"  {explain(c)}: {c.because}{_early(c)}" for c in recipe.unless)]
     if recipe.effects:
         lines += ["", f"effects      {', '.join(recipe.effects)}"]
     if recipe.look_alikes:
@@ -51,6 +50,6 @@ def details(catalogue: Catalogue, cause: str) -> str:
     return "\n".join(lines)
 
 
-def problems(catalogue: Catalogue, path: Path) -> list[str]:
-    """What is wrong with a user's cause file, one line each."""
-    return list(catalogue.check_recipe_file(path))
+def _early(condition: Condition) -> str:
+    """Said of what rules out only where it began before the cause."""
+    return " (only where it was so before)" if condition.when == "before" else ""

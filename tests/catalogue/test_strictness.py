@@ -148,6 +148,42 @@ BROKEN = {
         "{any: [line_grows], rises: 1.5}",
         "observations.tail_late: exactly one of all, any, not, and nothing of a signal; given: any, rises",
     ),
+    "excluded by its own effect": (
+        "sources:",
+        "effects: [kv-capacity-bound]\nexcluded_by: [kv_cache_full]\nsources:",
+        "kv_cache_full may be brought about by its own effect kv-capacity-bound; expected `when: before`",
+    ),
+    "excluded by an effect by name": (
+        "sources:",
+        "effects: [slow-gpu]\nexcluded_by: [{cause: slow-gpu}]\nsources:",
+        "excluded_by[0]: slow-gpu may be brought about by its own effect slow-gpu; expected `when: before`",
+    ),
+    "never met": (
+        "{signal: waiting, rises: 2.0, for: 30s}",
+        "{signal: kv_usage, above: 1.2}",
+        "observations.line_grows.above: never met: kv_usage is at most 1; expected less, got 1.2",
+    ),
+    "falls to more": ("rises: 2.0", "falls: 1.2", "at most this share of the calm: expected 0 to 1, got 1.2"),
+    "unknown flag": (
+        "    undo: Remove the replica.",
+        "    undo: Remove the replica.\n    flags: [--max-num-seq]",
+        "next_steps[0].flags[0]: --max-num-seq does not stand in collectors/vllm-flags.yaml",
+    ),
+    "unknown step": (
+        "next_steps:\n",
+        "next_steps:\n  - add_replica\n",
+        'next_steps[0]: no such step "add_replica" in steps.yaml (did you mean "add_replicas"?)',
+    ),
+    "a step with a cost of its own": (
+        "next_steps:\n",
+        "next_steps:\n  - {step: add_replicas, cost: none}\n",
+        "next_steps[0]: a step that is named has its cost in steps.yaml; only `why` may be given here",
+    ),
+    "a number for a share": (
+        "sources:",
+        "pool_share: 0.6\nsources:",
+        "pool_share: expected `str | null`, got `float`",
+    ),
     "other id": ("id: r", "id: s", 'r.yaml:1: id: expected "r" as the file is named, got "s"'),
     "alert duration": ("sources:", "alert: {for: soon}\nsources:", "alert.for: expected a duration"),
     "optional signal": ("sources:", "optional: [nothing]\nsources:", 'optional[0]: no such signal "nothing"'),
@@ -390,3 +426,47 @@ def test_broken_tiers(case: str, overlay: Path) -> None:
     assert old in text
     (overlay / "collectors" / "tiers.yaml").write_text(text.replace(old, new, 1), encoding="utf-8")
     assert any(expected in line for line in Catalogue((overlay,)).problems())
+
+
+def test_what_began_before_may_exclude_and_what_comes_from_outside_too(write: Write) -> None:
+    for exclusion in ("{observation: kv_cache_full, when: before}", "{observation: kv_cache_full, among: peers}"):
+        text = recipe("r", "sources:", f"effects: [kv-capacity-bound]\nexcluded_by: [{exclusion}]\nsources:")
+        assert Catalogue().check_recipe_file(write("diagnostics/r.yaml", text)) == []
+    text = recipe("r", "sources:", "effects: [prompt-growth]\nexcluded_by: [prompts_grew]\nsources:")
+    assert Catalogue().check_recipe_file(write("diagnostics/r.yaml", text)) == []
+
+
+def test_numbers_of_steps_are_those_that_can_be_worked_out(write: Write) -> None:
+    path = write("diagnostics/r.yaml", recipe("r", "do: Add a replica.", 'do: "Scale to {replica}"'))
+    (line,) = Catalogue().check_recipe_file(path, {"replicas", "safe_queue"})
+    assert line.endswith("no number {replica} can be worked out; there are: replicas, safe_queue")
+
+
+def test_a_limit_that_nothing_reads_is_told(overlay: Path, write: Write) -> None:
+    text = (Path(__file__).resolve().parents[2] / "collectors" / "tiers.yaml").read_text("utf-8")
+    write("collectors/tiers.yaml", text.replace("thresholds:", 'thresholds:\n  idle: {value: 1, source: "mine"}', 1))
+    (line,) = Catalogue((overlay,)).problems()
+    assert line.endswith("thresholds.idle: nothing reads this limit; delete it, or name it in an observation")
+
+
+def test_a_cause_that_excludes_stands_for_all_that_it_needs(write: Write, overlay: Path) -> None:
+    write("diagnostics/r.yaml", recipe("r", "sources:", "excluded_by: [{cause: kv-capacity-bound}]\nsources:"))
+    recipes = load_catalogue([overlay]).recipes
+    (rival,) = recipes["r"].unless
+    assert rival.all == recipes["kv-capacity-bound"].symptoms
+    assert str(rival.because).startswith("that is kv-capacity-bound: ")
+
+
+def test_so_many_of_several_witnesses(write: Write, overlay: Path) -> None:
+    write(
+        "diagnostics/r.yaml", recipe("r", "impact:", "witnesses: {k_of: 2, of: [down, gpu_lost, tokens_slow]}\nimpact:")
+    )
+    asked = load_catalogue([overlay]).recipes["r"].symptoms[-1]
+    assert asked.k_of == 2 and len(asked.parts) == 3
+
+
+def test_a_disabled_cause_is_not_looked_for() -> None:
+    assert "slow-gpu" not in load_catalogue(disabled=["slow-gpu"]).recipes
+    assert "slow-gpu" in load_catalogue().recipes
+    with pytest.raises(CatalogueError, match=r'no such cause "slow-gpus" \(did you mean "slow-gpu"\?\)'):
+        _ = load_catalogue(disabled=["slow-gpus"]).recipes

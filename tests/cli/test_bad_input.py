@@ -119,6 +119,41 @@ def test_an_overlay_that_is_wrong_stops_every_command_that_reads_it(tmp_path, st
         refused(call("--catalogue", folder, *words), 2, "my-cause.yaml", "waitin")
 
 
+def test_a_new_cause_is_three_files_and_the_check_says_what_is_missing(tmp_path):
+    done = call("recipes", "new", "my-cause", "--into", tmp_path)
+    assert done.code == 0, done.err
+    files = [tmp_path / folder / f"my-cause.{end}" for folder, end in (("diagnostics", "yaml"), ("runbooks", "md"))]
+    files.append(tmp_path / "incidents" / "my-cause.yaml")
+    assert all(path.is_file() for path in files)
+    missing = call("recipes", "check", files[0])
+    assert missing.code == 1
+    assert all(f"{path}:" in missing.out for path in files), "each of them still has gaps"
+    for path in files:
+        path.write_text(path.read_text("utf-8").replace("TODO", "done"), "utf-8")
+    assert call("recipes", "check", files[0]).out == f"{files[0]}: good\n"
+    files[1].unlink()
+    assert f"{files[1]}: is missing" in call("recipes", "check", files[0]).out
+    files[2].write_text(files[2].read_text("utf-8").replace("cause: my-cause", "cause: slow-gpu"), "utf-8")
+    assert 'expect.cause: expected "my-cause", got "slow-gpu"' in call("recipes", "check", files[0]).out
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("slow-gpu", "is declared in"), ("My Cause", "small letters and digits with hyphens")]
+)
+def test_a_new_cause_needs_a_name_of_its_own(tmp_path, name, said):
+    refused(call("recipes", "new", name, "--into", tmp_path), 2, said)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_there_is_not_written_over(tmp_path):
+    assert call("recipes", "new", "my-cause", "--into", tmp_path).code == 0
+    refused(call("recipes", "new", "my-cause", "--into", tmp_path), 2, "is there already; nothing was written")
+
+
+def test_the_whole_catalogue_can_be_checked():
+    assert call("recipes", "check").out == "the catalogue: good\n"
+
+
 def test_an_overlay_that_is_not_there(tmp_path):
     refused(call("--catalogue", tmp_path / "none", "recipes", "list"), 2, "none")
 

@@ -46,6 +46,21 @@ def combine(kind: str, outcomes: Sequence[Outcome]) -> Outcome:
     return replace(outcomes[0], text=text, first=first, last=last, parts=tuple(outcomes))
 
 
+def k_of(wanted: int, outcomes: Sequence[Outcome]) -> Outcome:
+    """The answer where at least so many hold: from when so many do; unknown where those that cannot be told decide."""
+    holding = [one for one in outcomes if one.holds]
+    if len(holding) >= wanted:
+        firsts = sorted(one.first or 0 for one in holding)
+        lasts = sorted((one.last for one in holding if one.last is not None), reverse=True)
+        text = "; ".join(one.text for one in holding)
+        last = lasts[wanted - 1] if len(lasts) >= wanted else None
+        return replace(holding[0], text=text, first=firsts[wanted - 1], last=last, parts=tuple(outcomes))
+    unknown = [one for one in outcomes if one.holds is None]
+    pick = next((one for one in outcomes if one.holds is False), outcomes[0])
+    told = len(holding) + len(unknown) < wanted
+    return replace(pick, holds=False if told else None, missing=_missing(unknown), parts=tuple(outcomes))
+
+
 def at_least_half(outcomes: Sequence[Outcome]) -> Outcome:
     """The answer of the first that holds where at least half of them do, else that of one that does not."""
     holding = [one for one in outcomes if one.holds]

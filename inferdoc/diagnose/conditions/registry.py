@@ -39,14 +39,15 @@ SIMPLE = {
 PER_GPU = ("above", "below", "rises", "falls", "slope", "reaches")
 """Kinds that look at one series: on a signal of GPUs they are asked of every GPU of the pod, and one that says yes is
 enough."""
-GROUPS = ("all", "any", "witnesses", "not_")
+GROUPS = ("all", "any", "witnesses", "not_", "k_of")
 
 
 def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     """Whether the condition holds for a unit, or for the units its `scope` names."""
     kind = condition.kind
     if kind in GROUPS:
-        return groups.combine(kind, [evaluate(part, context, unit) for part in condition.parts])
+        outcomes = [evaluate(part, context, unit) for part in condition.parts]
+        return groups.combine(kind, outcomes) if condition.k_of is None else groups.k_of(condition.k_of, outcomes)
     if condition.scope == "own":
         return _on(condition, context, unit)
     outcomes = _of_others(condition, context, unit)
@@ -87,7 +88,8 @@ def explain(condition: Condition) -> str:
     """The condition in words, without data."""
     kind = condition.kind
     if kind in GROUPS:
-        return groups.explain(kind, [explain(part) for part in condition.parts])
+        said = [explain(part) for part in condition.parts]
+        return groups.explain(kind, said) if condition.k_of is None else f"{condition.k_of} of: {', '.join(said)}"
     where = {
         "own": "",
         "pool": " on a pod of the pool",
@@ -106,6 +108,8 @@ def promql(condition: Condition, rendering: Rendering) -> Said | None:
     One on pods of a role, or of the pool, holds for the pool; one on peers counts those that meet it without the pod.
     """
     kind = condition.kind
+    if kind == "k_of":
+        return None
     if kind in GROUPS:
         parts = condition.parts
         held = [promql(part, rendering) for part in parts if part.not_ is None]

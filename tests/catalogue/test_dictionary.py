@@ -1,0 +1,60 @@
+"""The shipped dictionary: sound, read by somebody, and without numbers in the recipes; the schemas for editors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from inferdoc.catalogue.editor_schema import FILES, update_schemas
+from inferdoc.catalogue.load import load_catalogue
+from inferdoc.catalogue.observation import Name
+
+CATALOGUE = load_catalogue()
+FOLDER = Path(__file__).resolve().parents[2] / "diagnostics"
+PLACES = [CATALOGUE.origin["recipe", name] for name in CATALOGUE.recipes]
+DECIDES = "needs|witnesses|impact|supported_by|proven_by|excluded_by|stages|critical_when|pool_share"
+
+
+def named(name: Name) -> Iterator[str]:
+    """An observation and all that it is made of."""
+    plain = name if isinstance(name, str) else str(name.observation or name.not_)
+    yield plain
+    for part in CATALOGUE.dictionary.observations[plain].parts:
+        yield from named(part)
+
+
+def test_the_catalogue_is_sound():
+    assert CATALOGUE.problems() == []
+
+
+def test_every_observation_and_every_step_is_used():
+    files = [CATALOGUE.recipe_file(name) for name in CATALOGUE.recipes]
+    used = {fact for file in files for _, name in file.names() for fact in named(name)}
+    assert used == CATALOGUE.dictionary.observations.keys()
+    steps = {use if isinstance(use, str) else use.step for file in files for use in file.next_steps}
+    assert steps - {None} == CATALOGUE.actions.keys()
+
+
+def test_what_decides_stands_in_the_recipes_without_a_number():
+    for path in PLACES:
+        key = ""
+        for line in path.read_text("utf-8").splitlines():
+            key = line if re.match(r"[a-z_]+:", line) else key
+            if re.match(f"({DECIDES}):", key) and not line.lstrip().startswith("#"):
+                facts = re.sub(r'"[^"]*"', "", line)
+                assert not re.search(r"(?<![a-z_])\d", re.sub(r"k_of: \d+", "", facts)), f"{path.name}: {line}"
+
+
+def test_no_two_observations_say_the_same():
+    plain = [CATALOGUE.dictionary.condition(name) for name in CATALOGUE.dictionary.observations]
+    assert len(set(plain)) == len(plain)
+
+
+def test_the_recipes_are_short():
+    assert sum(len(path.read_text("utf-8").splitlines()) for path in PLACES) <= 1629, "half of what they once were"
+
+
+def test_the_schemas_for_editors_are_up_to_date():
+    assert sorted(FILES) == sorted(path.name for path in FOLDER.glob("*.schema.json"))
+    assert update_schemas(FOLDER, CATALOGUE, check=True) == [], "run python -m inferdoc.generate"
