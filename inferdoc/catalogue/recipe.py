@@ -146,7 +146,8 @@ class Recipe(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A cause as data. symptoms: all must hold on one entity, overlapping in time; harm: at least one; support raises
     certainty; pool_share: the cause holds only where at least this share of a pool shows it; recovers: an episode that
     ended within the tier's cold start is a change, not a finding; catch_all: what it rests on (slower, with more
-    running) is true of any slowdown, so it never leads a specific cause; proof: what makes it proven (where given,
+    running) is true of any slowdown, so it never leads a specific cause; limit: a capacity that more load reaches, so
+    that load which grew from outside is its cause; proof: what makes it proven (where given,
     without it at most `likely`); unless: rules it out and says why; effects: causes folded under this root;
     look_alikes: causes that must be told apart and reported as ruled out; more_specific_than: causes that this one is
     a kind of; rank: what metrics can show of it (RANK_AT_MOST).
@@ -177,6 +178,7 @@ class Recipe(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     pool_share: float | None = None
     recovers: bool = False
     catch_all: bool = False
+    limit: bool = False
     alert: Alert | None = None
 
     @property

@@ -95,6 +95,7 @@ class RecipeFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     pool_share: str | None = None
     recovers: bool = False
     catch_all: bool = False
+    limit: bool = False
     alert: Alert | None = None
     observations: dict[str, Observation] = {}
 

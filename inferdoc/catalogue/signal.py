@@ -14,7 +14,13 @@ WIDE: frozenset[Level] = frozenset({"router", "tenant", "namespace"})
 """Levels above the pod: a signal of theirs speaks for every pod of the namespace that serves the model."""
 Over = Literal["last", "max", "mean"]
 Telemetry = Literal[
-    "lost_signals", "duplicate_targets", "missing_scrapes", "lost_gpus", "tokens_per_gpu_hour", "fleet_utilisation"
+    "lost_signals",
+    "duplicate_targets",
+    "missing_scrapes",
+    "lost_gpus",
+    "tokens_per_gpu_hour",
+    "fleet_utilisation",
+    "process_restarts",
 ]
 """What is worked out from the frame, the scrapes or the configuration, not read."""
 

@@ -100,6 +100,12 @@ def fold(causes: Sequence[Cause], recipes: Mapping[str, Recipe], slack: int) -> 
         if cause.recipe.kind == "unexplained" and any(_covers(root, cause) for root in roots):
             continue
         outside = _local_host(roots, cause, ("local",)) if _comes_from_outside(cause) else None
+        if outside is not None and outside.recipe.limit and cause.onset <= outside.onset + slack:
+            for reached in [r for r in roots if r.recipe.limit and _touch(cause, r)]:
+                roots.remove(reached)
+                _adopt(cause, reached)
+            roots.append(cause)
+            continue
         if outside is not None:
             outside.drivers.append(cause)
             continue

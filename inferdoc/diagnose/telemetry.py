@@ -27,6 +27,7 @@ def add_telemetry(
         "duplicate_targets": lambda: _duplicates(frame),
         "missing_scrapes": lambda: _missing(frame, scrapes),
         "lost_gpus": lambda: _lost_gpus(frame),
+        "process_restarts": lambda: _restarts(frame),
         "tokens_per_gpu_hour": lambda: tokens_per_gpu_hour(frame),
         "fleet_utilisation": lambda: utilisation(frame, plateaus),
     }
@@ -91,6 +92,23 @@ def _lost_gpus(frame: SignalFrame) -> SignalMatrix | None:
         shown = np.where(nodes[node] > 0, lost, np.nan)
         pod = Entity.of(("cluster", "namespace", "pod"), (entity.get("cluster"), *owner))
         rows[pod] = rows[pod] + shown if pod in rows else shown
+    return SignalMatrix(list(rows), np.vstack([*rows.values()])) if rows else None
+
+
+STARTED, UP = "process_start_time", "target_up"
+
+
+def _restarts(frame: SignalFrame) -> SignalMatrix | None:
+    """How often the process of a target was started again since the data begin: by its start time, and where that is
+    not shown, by scrapes that succeed again after some failed."""
+    rows: dict[Entity, np.ndarray] = {}
+    for name, least in ((UP, 0.0), (STARTED, 1.0)):
+        for entity, row in zip(frame[name].entities, frame[name].values, strict=True) if name in frame else ():
+            steps = np.flatnonzero(np.isfinite(row))
+            if len(steps):
+                again = np.diff(row[steps], prepend=row[steps[0]]) > least
+                rows[entity] = np.full(len(row), np.nan)
+                rows[entity][steps] = np.cumsum(again)
     return SignalMatrix(list(rows), np.vstack([*rows.values()])) if rows else None
 
 
