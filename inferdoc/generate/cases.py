@@ -195,10 +195,15 @@ def _all_true(conditions: Iterable[Condition]) -> list[Want]:
     return [want for condition in conditions for want in _true_of(condition)]
 
 
+def _every(condition: Condition) -> tuple[Condition, ...]:
+    """The parts that must all hold: of `all`, and of `witnesses`, which are all visible to a rule."""
+    return condition.all or condition.witnesses or ()
+
+
 def _true_of(condition: Condition) -> list[Want]:
     """What makes a condition hold: all of `all`, the first of `any`."""
-    if condition.all is not None:
-        return _all_true(condition.all)
+    if every := _every(condition):
+        return _all_true(every)
     if condition.any is not None:
         return _true_of(condition.any[0])
     return [Want(condition, True)] if condition.not_ is None else _off(condition.not_)
@@ -208,7 +213,7 @@ def _off(condition: Condition) -> list[Want]:
     """What makes a condition fail, no matter by how much."""
     if condition.not_ is not None:
         return _true_of(condition.not_)
-    parts = condition.any or (condition.all or (condition,))[:1]
+    parts = condition.any or (_every(condition) or (condition,))[:1]
     return [Want(condition, False)] if parts == (condition,) else [want for part in parts for want in _off(part)]
 
 
@@ -219,9 +224,9 @@ def _short_of(condition: Condition, at: str | None = None) -> Iterator[tuple[str
     """
     if condition.not_ is not None:
         yield "not", _true_of(condition.not_)
-    elif condition.all is not None:
-        for number, part in enumerate(condition.all, 1):
-            rest = [want for other in condition.all if other is not part for want in _true_of(other)]
+    elif every := _every(condition):
+        for number, part in enumerate(every, 1):
+            rest = [want for other in every if other is not part for want in _true_of(other)]
             for label, short in _short_of(part, at):
                 yield f"{number}-{label}", [*rest, *short]
     elif condition.any is not None:

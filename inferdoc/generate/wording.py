@@ -22,7 +22,7 @@ def spoken(condition: Condition, catalogue: Catalogue, *, brief: bool = False) -
     """
     if condition.kind in GROUPS:
         parts = [spoken(part, catalogue, brief=brief) for part in condition.parts]
-        return f"not: {parts[0]}" if condition.not_ else (" and " if condition.all is not None else " or ").join(parts)
+        return f"not: {parts[0]}" if condition.not_ else (" or " if condition.any is not None else " and ").join(parts)
     if brief:
         condition = msgspec.structs.replace(condition, for_=None, share_of=None)
     unit = catalogue.signals[str(condition.signal)].unit

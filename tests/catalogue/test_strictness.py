@@ -146,7 +146,7 @@ BROKEN = {
     "made of others and a signal": (
         "{signal: ttft_p99, rises: 1.5}",
         "{any: [line_grows], rises: 1.5}",
-        "observations.tail_late: exactly one of all, any, not, and nothing of a signal; given: any, rises",
+        "observations.tail_late: exactly one of all, any, witnesses, not, and nothing of a signal; given: any, rises",
     ),
     "excluded by its own effect": (
         "sources:",

@@ -9,7 +9,7 @@ import pytest
 
 from inferdoc.catalogue.recipe import CONDITION_KINDS
 from inferdoc.diagnose.conditions import evaluate, explain, signals_of
-from inferdoc.diagnose.conditions.groups import combine
+from inferdoc.diagnose.conditions.groups import combine, k_of
 from inferdoc.diagnose.context import Outcome
 from tests.diagnose.frames import CALM, STEP_S, WINDOW, N, scene, step, unit_of, when, wobble
 
@@ -231,7 +231,7 @@ def test_every_kind_stands_in_a_table():
         for cases in (ABSOLUTE, RELATIVE, EPISODE, STALLS, FOLLOWS, TURNS, PRESENCE)
         for c in cases
     }
-    assert seen | {"differs", "all", "any", "witnesses", "not_"} == set(CONDITION_KINDS)
+    assert seen | {"differs", "all", "any", "witnesses", "not_", "k_of"} == set(CONDITION_KINDS)
 
 
 # ---- what an outcome says -------------------------------------------------------------------------------------------
@@ -434,6 +434,25 @@ def test_groups(kind, parts, holds):
     assert len(outcome.parts) == len(parts)
     if holds is None:
         assert outcome.missing == ("ghost",)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "parts", "holds"),
+    [
+        (2, (True, True, False), True),
+        (2, (True, None, True), True),
+        (2, (True, False, False), False),
+        (2, (True, None, False), None),  # the one that is not visible decides
+        (3, (True, None, False), False),
+    ],
+)
+def test_so_many_of_several(wanted, parts, holds):
+    assert k_of(wanted, [said(part) for part in parts]).holds is holds
+
+
+def test_so_many_of_several_hold_from_when_so_many_do():
+    outcome = k_of(2, [said(True, 10, 80), said(True, 30, 50), said(True, 20, 60)])
+    assert (outcome.first, outcome.last) == (20, 60)
 
 
 def test_all_holds_where_its_parts_overlap():
