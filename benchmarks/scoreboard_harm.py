@@ -54,7 +54,7 @@ OUTSIDE = frozenset(
         "gateway-timeout-mismatch",
     }
 )
-"""Of these, causes whose harm lies before the engines: without the router's page nobody can tell it from less traffic."""
+"""Of these, causes whose harm lies before the engines: without the router's page it looks like less traffic."""
 AT_ONCE = frozenset({"scale-down-abort"})
 """Of these, causes that lose work in one moment: who looks later finds harm only where latencies still show it."""
 
