@@ -10,7 +10,7 @@ from pathlib import Path
 
 from absent import absent_witnesses, right_without
 from looks import Look, ask, catalogue, look_of
-from scoreboard_harm import AT_ONCE, HARM, LOSS, PASSING, growth, hit
+from scoreboard_harm import AT_ONCE, HARM, LOSS, OUTSIDE, PASSING, growth, hit
 from scoreboard_tables import Outcome
 
 from inferdoc.diagnose.model import Diagnosis, Finding
@@ -116,6 +116,7 @@ class _Truth:
         if self.onset is None:
             return False
         lasts = self.kind in LOSS and not (since is not None and self.kind in AT_ONCE)
+        lasts &= self.scenario.exporters.router or self.kind not in OUTSIDE
         if lasts or (self.group == "pair" and since is None):
             return True
         bare = {life.bare for life in self.recording.lives if life.slot in self.hit}

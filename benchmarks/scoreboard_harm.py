@@ -45,6 +45,16 @@ LOSS = frozenset(
     }
 )
 """Causes whose harm is what they are: work or sight is lost, or waits outside the engines."""
+OUTSIDE = frozenset(
+    {
+        "no-ready-endpoints",
+        "flow-control-stall",
+        "router-overloaded",
+        "priority-starvation",
+        "gateway-timeout-mismatch",
+    }
+)
+"""Of these, causes whose harm lies before the engines: without the router's page it looks like less traffic."""
 AT_ONCE = frozenset({"scale-down-abort"})
 """Of these, causes that lose work in one moment: who looks later finds harm only where latencies still show it."""
 

@@ -44,7 +44,7 @@ def judge(task: tuple[Path, dict[str, Any]]) -> Outcome:
     return Outcome(
         label["expected"][0] if label.get("expected") else Path(label["file"]).name.split(".")[0],
         0,
-        None if control else (expected or ("",))[0],
+        None if control else _called(whole, expected),
         expected,
         whole.causes,
         hurts,
@@ -59,6 +59,11 @@ def judge(task: tuple[Path, dict[str, Any]]) -> Outcome:
         late_hurts=hurts and late is not None,
         source=folder.name,
     )
+
+
+def _called(whole: Look, expected: tuple[str, ...]) -> str:
+    """The cause of a recording: of several that its label accepts the one that came first, else the preferred one."""
+    return whole.causes[0] if whole.right(expected) else expected[0] if expected else ""
 
 
 def _latest(path: Path) -> float:

@@ -112,7 +112,7 @@ class Randomisation:
     late: Range = Range(60.0, 180.0, "s", "the page, and the person: how long after the onset the late look begins")
     old: Range = Range(420.0, 900.0, "s", "a fault that is older than the window (where the draw lasts that long)")
     long: Chance = Chance(0.05, "an incident of hours: somebody looks at half a day")
-    hours: Range = Range(0.4, 6.0, "h", "length of a control, and of a long incident", log=True)
+    hours: Range = Range(0.8, 6.0, "h", "length of a control, and of a long incident", log=True)
     age: Range = Range(3600.0, 30 * 86400.0, "s", "how long the first pods have run", log=True)
     bystanders: Choice = Choice((0, 1, 2), (5, 3, 2), "one to three models share a namespace", "other models")
     bystander_load: Range = Range(0.1, 0.35, "of what it sustains", "healthy")

@@ -42,7 +42,7 @@ DROPPABLE = (
     "llm_d_epp_request_ttft_seconds",
 )
 """Families that a user may have dropped: every one is a witness of some cause, none is the only sign of life."""
-MOST_REQUESTS = 8_000
+MOST_REQUESTS = 9_000
 """Requests of one draw: longer windows are for quiet fleets (the simulation grows with requests, the physics not)."""
 SCRAPES_AFTER, SCRAPES_BEFORE = 18, 12
 """Scrapes after and before the onset that a draw has at least, whatever its interval."""
