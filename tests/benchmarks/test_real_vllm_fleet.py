@@ -26,7 +26,7 @@ from benchmarks.real_vllm.fleet.page import FLEET_HEADING, RECORDED_HEADING, fle
 from benchmarks.real_vllm.fleet.pods import Pod
 from benchmarks.real_vllm.fleet.record import DROPPED
 from benchmarks.real_vllm.fleet.starts import Starts
-from benchmarks.real_vllm.fleet.traffic import Attempt, Clients, Load, Router
+from benchmarks.real_vllm.fleet.traffic import HUNG_UP, Attempt, Clients, Load, Router
 from inferdoc.catalogue.load import load_catalogue
 from tests.vllm_flags import serve_flags
 
@@ -138,7 +138,7 @@ def test_a_client_that_hangs_up_tries_again_at_once(tmp_path: Path) -> None:
         return clients.attempts
 
     attempts = asyncio.run(main())
-    assert [attempt.status for attempt in attempts] == [-1, -1, -1]
+    assert [attempt.status for attempt in attempts] == [HUNG_UP] * 3
     assert summary(attempts) == {"hung_up": 3}
 
 
