@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from benchmarks.real_vllm.fleet.live import play_fleets
-from benchmarks.real_vllm.fleet.page import HEADING, fleet_page
+from benchmarks.real_vllm.fleet.page import FLEET_HEADING, RECORDED_HEADING, fleet_page, recorded
 from benchmarks.real_vllm.page import machine, page
 from benchmarks.real_vllm.play import play, say
 from benchmarks.real_vllm.scenarios import SCENARIOS
@@ -39,9 +39,11 @@ PARTS = ("server", "fleet")
 
 def rewritten(document: str, parts: dict[str, str]) -> str:
     """The page with the parts of this run in the place of their older selves."""
-    server, heading, fleet = document.partition(HEADING)
-    whole = [parts.get("server", server.rstrip() + "\n"), parts.get("fleet", heading + fleet)]
-    return "\n".join(part for part in whole if part.strip())
+    before, _, recordings = document.partition(RECORDED_HEADING)
+    server, _, fleet = before.partition(FLEET_HEADING)
+    older = {"server": server, "fleet": fleet and FLEET_HEADING + fleet, "recorded": RECORDED_HEADING + recordings}
+    whole = [part.strip() for part in (older | parts).values() if part.strip()]
+    return "\n\n".join(whole) + "\n"
 
 
 def make_model(python: Path, model: Path) -> None:
@@ -53,7 +55,9 @@ def make_model(python: Path, model: Path) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", nargs="*", default=PARTS, choices=PARTS, help="the others stay as they are")
+    parser.add_argument(
+        "--parts", nargs="*", default=PARTS, choices=PARTS, help="which to run; the other stays as it is"
+    )
     parser.add_argument("--only", nargs="*", default=[], choices=[s.name for s in SCENARIOS], help="prints only")
     parser.add_argument("--work", type=Path, default=WORK, help="stores, logs and the model")
     parser.add_argument("--environment", type=Path, default=WORK / ".venv", help="where vLLM is installed")
@@ -74,11 +78,12 @@ def main() -> int:
         right = all(r.silent and r.named for r in runs)
     if "fleet" in args.parts and not args.only:
         fleets = play_fleets(args.environment, model, args.work / "fleet")
-        entries = json.loads((ROOT / "fixtures" / "fleets" / "labels.json").read_text("utf-8"))["recordings"]
-        parts["fleet"] = fleet_page(fleets, where, entries)
+        parts["fleet"] = fleet_page(fleets, where)
         right = right and all(r.silent and r.right for r in fleets)
     print("\n".join(parts.values()))
     if not args.only:
+        entries = json.loads((ROOT / "fixtures" / "fleets" / "labels.json").read_text("utf-8"))["recordings"]
+        parts["recorded"] = recorded(entries)
         before = args.out.read_text("utf-8") if args.out.is_file() else ""
         args.out.write_text(rewritten(before, parts), "utf-8")
     return 0 if right else 1

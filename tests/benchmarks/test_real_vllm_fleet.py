@@ -22,11 +22,11 @@ from benchmarks.real_vllm.fleet.harm import Yardstick, summary
 from benchmarks.real_vllm.fleet.incidents import CONTROLS, FAULTS, INCIDENTS
 from benchmarks.real_vllm.fleet.live import FleetRun
 from benchmarks.real_vllm.fleet.members import Members
-from benchmarks.real_vllm.fleet.page import HEADING, fleet_page
+from benchmarks.real_vllm.fleet.page import FLEET_HEADING, RECORDED_HEADING, fleet_page, recorded
 from benchmarks.real_vllm.fleet.pods import Pod
 from benchmarks.real_vllm.fleet.record import DROPPED
 from benchmarks.real_vllm.fleet.starts import Starts
-from benchmarks.real_vllm.fleet.traffic import Attempt, Clients, Load, Router
+from benchmarks.real_vllm.fleet.traffic import HUNG_UP, Attempt, Clients, Load, Router
 from inferdoc.catalogue.load import load_catalogue
 from tests.vllm_flags import serve_flags
 
@@ -138,7 +138,7 @@ def test_a_client_that_hangs_up_tries_again_at_once(tmp_path: Path) -> None:
         return clients.attempts
 
     attempts = asyncio.run(main())
-    assert [attempt.status for attempt in attempts] == [-1, -1, -1]
+    assert [attempt.status for attempt in attempts] == [HUNG_UP] * 3
     assert summary(attempts) == {"hung_up": 3}
 
 
@@ -247,13 +247,19 @@ def test_the_page_keeps_the_part_that_was_not_run() -> None:
         "cpu_wait_before": 0.05,
         "clients": {"before": {"ttft_p50": 0.1}, "after": {"failed": 3}, "hurt_before": 0.0, "hurt_after": 1.0},
     }
-    fleet = fleet_page([played("slow-replica", said("slow-gpu", "a")), played("engine-killed")], "here", [entry])
+    fleet = fleet_page([played("slow-replica", said("slow-gpu", "a")), played("engine-killed")], "here")
     assert "1 of 2 right" in fleet and fleet.count("| WRONG |") == 1
-    assert "| x | something | `slow-gpu` | 0% → 100% | 0.10 → no answer | 5% |" in fleet
-    whole = rewritten("# Server\n", {"fleet": fleet})
-    assert whole.startswith("# Server\n\n" + HEADING)
-    assert rewritten(whole, {"server": "# Other\n"}) == whole.replace("# Server", "# Other")
-    assert rewritten(whole, {"fleet": HEADING + "short\n"}) == "# Server\n\n" + HEADING + "short\n"
+    table = recorded([entry])
+    assert "| x | something | `slow-gpu` | 0% → 100% | 0.10 → no answer | 5% |" in table
+    whole = rewritten("# Server\n", {"fleet": fleet, "recorded": table})
+    assert [line for line in whole.splitlines() if line.startswith("#")] == [
+        "# Server",
+        FLEET_HEADING.strip(),
+        RECORDED_HEADING.strip(),
+    ]
+    assert rewritten(whole, {"server": "# Other\n", "recorded": table}) == whole.replace("# Server", "# Other")
+    short = rewritten(whole, {"fleet": FLEET_HEADING + "short\n", "recorded": table})
+    assert short == f"# Server\n\n{FLEET_HEADING}short\n\n{table}"
 
 
 def test_no_server_is_left_when_a_run_is_cancelled_twice(members: Members, monkeypatch: pytest.MonkeyPatch) -> None:

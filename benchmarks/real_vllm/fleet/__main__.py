@@ -51,6 +51,7 @@ async def one(incident: Incident, places: Places, out: Path) -> bool:
         say(f"{incident.name}: FAILED: {error}")
         return False
     entry = label(recording, file)
+    (places.work / incident.name / "attempts.json").write_text(json.dumps(recording.attempts), "utf-8")
     save(entry, out)
     size = (out / file).stat().st_size / 1000
     problem = hurt_as_meant(entry)

@@ -60,7 +60,7 @@ async def crash_loop(stage: Stage, deed: Deed) -> None:
 
 
 async def throttle(stage: Stage, deed: Deed) -> None:
-    """A CPU quota as the kernel enforces it: of every period, a part (all, front) runs only for its share. The
+    """As under a CPU quota: in every period, a part of the pod (all, front) runs only for its share. The
     accelerator does not share the quota: a step under way goes on."""
     chosen = _chosen(stage, deed)
     period, share, part = deed.values["period"], deed.values["share"], deed.values["part"]

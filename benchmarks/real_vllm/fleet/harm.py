@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.real_vllm.fleet.traffic import Attempt
+from benchmarks.real_vllm.fleet.traffic import HUNG_UP, NO_POD, Attempt
 
 BIN_SECONDS = 10.0
 HURT_SHARE = 0.15
@@ -61,7 +61,7 @@ class Yardstick:
 def summary(attempts: Sequence[Attempt]) -> dict[str, Any]:
     """Counts by outcome and latencies in seconds."""
     good = whole(attempts)
-    outcomes = {200: "answered", -1: "hung_up"}
+    outcomes = {200: "answered", HUNG_UP: "hung_up", NO_POD: "no_pod"}
     counts: dict[str, int] = {}
     for attempt in attempts:
         outcome = outcomes.get(attempt.status, "failed")

@@ -10,7 +10,8 @@ from benchmarks.real_vllm.page import finding
 if TYPE_CHECKING:
     from benchmarks.real_vllm.fleet.live import FleetRun
 
-HEADING = "## Fleets on simulated accelerators\n"
+FLEET_HEADING = "## Fleets on simulated accelerators\n"
+RECORDED_HEADING = "## Fleets, recorded\n"
 ABOUT = """\
 A model that fits two CPU cores is no fleet. So a second part plays fleets of two to four real vLLM servers whose
 accelerator is simulated: API server, scheduler, KV manager, prefix cache, LoRA and speculation logic and the metrics
@@ -21,11 +22,11 @@ random tokens of the length that was asked for. A pod at the usual load takes a 
 
 * **Pods** have names as a Deployment gives them. A rollout starts pods of a new replica set one by one, waits until
   each answers, takes an old one out of rotation, lets it finish, and ends it. Servers are forked from a process that
-  has imported vLLM, so a start takes a second and the ten that the accelerator "loads weights".
+  has imported vLLM, so a start costs a second of CPU, and the eight in which the accelerator "loads weights".
 * **Clients** send streams of exact lengths at Poisson times, with shared prefixes, adapters, time-outs and retries. A
   router (in turn, fewest in flight, prefix affinity) probes `/health` every 5 s and drops a pod after two failures.
-* **Deeds** are real: SIGKILL, SIGSTOP of the engine core, a CPU quota as the kernel enforces it, a rollout with other
-  flags, a slower accelerator, drafts that no longer hold, another routing policy, another load.
+* **Deeds**: SIGKILL, SIGSTOP of the engine core, processes stopped for a share of every 100 ms as under a CPU quota, a
+  rollout with other flags, a slower accelerator, drafts that no longer hold, another routing policy, another load.
 * **Labels** come from what was done and from what clients saw, never from a metrics page or a diagnosis. From 15 % of
   the attempts late or failed on, in two spans of 10 s in a row, clients count as hurt. Late is 1.5 times the 95th
   percentile of the baseline, for the first token or per token. A fault that hurts nobody is no recording; so is one
@@ -33,17 +34,13 @@ random tokens of the length that was asked for. A pod at the usual load takes a 
 
 [incidents.py](../benchmarks/real_vllm/fleet/incidents.py) holds all of them as data.
 
-### Played now
-
-`make real-vllm` plays three incidents: a pod apart from its peers, a release that is worse, one that is not.
+`make real-vllm` plays three of the incidents: a pod apart from its peers, a release that is worse, one that is not.
 The answers about the time before and about the whole recording are judged. The last column is the answer of one who
 looks a minute late (`--from` 60 s after the onset), and is not judged here.
 """
 
 
 RECORDED = """\
-### Recorded
-
 `fixtures/fleets` holds recordings of all incidents, made with `python -m benchmarks.real_vllm.fleet --side-by-side 3`:
 every page, scraped every 5 s. Interpreter and process metrics, sizes of HTTP bodies, estimates and `_created` series
 are left out. `labels.json` says what was done and when, which pods it hit, which causes may come first, and what
@@ -67,7 +64,7 @@ def _said(document: dict[str, Any] | None) -> str:
 def recorded(entries: Sequence[dict[str, Any]]) -> str:
     """One row for every recording. entries: those of labels.json."""
     head = ["recording", "what was done", "may come first", "clients hurt", "first token, median, s", "waiting"]
-    lines = [RECORDED, f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
+    lines = [RECORDED_HEADING, RECORDED, f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
     for entry in entries:
         clients = entry["clients"]
         parts = [clients["before"]] if entry["control"] else [clients["before"], clients["after"]]
@@ -85,10 +82,10 @@ def recorded(entries: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def fleet_page(runs: Sequence[FleetRun], where: str, entries: Sequence[dict[str, Any]]) -> str:
-    """One row for every incident played now, and one for every recording."""
+def fleet_page(runs: Sequence[FleetRun], where: str) -> str:
+    """One row for every incident played now."""
     head = ["fleet", "what was done", "clients hurt", "expected", "before", "whole recording", "", "a minute late"]
     good = sum(run.right and run.silent for run in runs)
-    lines = [HEADING, ABOUT, f"Run on {where}.", "", f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
-    lines += [*(row(run) for run in runs), "", f"{good} of {len(runs)} right.", ""]
-    return "\n".join(lines) + "\n" + recorded(entries)
+    lines = [FLEET_HEADING, ABOUT, f"Run on {where}.", "", f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
+    lines += [*(row(run) for run in runs), "", f"{good} of {len(runs)} right."]
+    return "\n".join(lines) + "\n"

@@ -7,6 +7,7 @@ import dataclasses
 import gzip
 import json
 import re
+import resource
 import subprocess
 import sys
 import time
@@ -87,8 +88,15 @@ def adapters(incident: Incident, folder: Path) -> list[str]:
     return ["--lora-modules", *words] if words else []
 
 
+def allow_connections() -> None:
+    """Every request under way holds a descriptor, and shells allow 1024: clients would fail where no server does."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 async def record(incident: Incident, places: Places) -> Recording:
     """Play an incident. Raises RuntimeError where a pod does not start or the collector ends; no process is left."""
+    allow_connections()
     folder = places.work / incident.name
     folder.mkdir(parents=True, exist_ok=True)
     store = folder / "store.db"

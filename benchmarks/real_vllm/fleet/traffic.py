@@ -52,9 +52,12 @@ class Load:
         return before[1]
 
 
+BROKEN, HUNG_UP, NO_POD = 0, -1, -2
+
+
 class Attempt(NamedTuple):
-    """begin, end: seconds of the recording; first: seconds to the first token; status: 200, another HTTP status, 0 for
-    a broken connection, -1 for a client that hung up."""
+    """begin, end: seconds of the recording; first: seconds to the first token; status: 200, another HTTP status, or
+    one of BROKEN (connection), HUNG_UP (client), NO_POD (in rotation)."""
 
     begin: float
     end: float
@@ -162,13 +165,13 @@ class Clients:
             status = await self._attempt(prefix, text, int(str(body["max_tokens"])), load.timeout)
             if status == 200:
                 return
-            if status != -1:
+            if status != HUNG_UP:
                 await asyncio.sleep(REFUSED_SECONDS)
 
     async def _attempt(self, prefix: int | None, text: bytes, tokens: int, timeout: float) -> int:
         pod = self._router.pick(self._pods, prefix)
         begin = time.monotonic()
-        status, first = 0, None
+        status, first = NO_POD, None
         if pod is not None:
             pod.in_flight += 1
             try:
@@ -176,9 +179,9 @@ class Clients:
                 status = answer.status
                 first = answer.first - begin if answer.first is not None else None
             except TimeoutError:
-                status = -1
+                status = HUNG_UP
             except (OSError, asyncio.IncompleteReadError, ValueError):
-                status = 0
+                status = BROKEN
             finally:
                 pod.in_flight -= 1
         ended = time.monotonic()
