@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from inferdoc.catalogue.calibration import Calibration
 from inferdoc.catalogue.check_observation import check_observation, read_limits
 from inferdoc.catalogue.check_recipe import Surroundings, check_action, check_recipe
 from inferdoc.catalogue.content import content_file, content_files, content_folders, overlay_paths
@@ -39,6 +40,7 @@ HEALTH = "health.yaml"
 FLAGS = "vllm-flags.yaml"
 OBSERVATIONS = "observations.yaml"
 STEPS = "steps.yaml"
+CALIBRATION = "calibration.yaml"
 
 
 class SignalFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -129,6 +131,12 @@ class Catalogue:
     def actions(self) -> dict[str, Action]:
         """What can be done, by name."""
         return {name: action for name, (action, _) in self._actions.items()}
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """How often findings were right, as measured; empty where it was not."""
+        path = content_file("diagnostics", CALIBRATION, self.overlays)
+        return Calibration() if path is None else decode(path, Calibration)
 
     @cached_property
     def standing(self) -> Standing:
@@ -267,7 +275,7 @@ class Catalogue:
     @cached_property
     def _recipes(self) -> dict[str, tuple[RecipeFile, Path]]:
         files = content_files("diagnostics", overlays=self.overlays)
-        causes = [path for name, path in files.items() if name not in (OBSERVATIONS, STEPS)]
+        causes = [path for name, path in files.items() if name not in (OBSERVATIONS, STEPS, CALIBRATION)]
         return {path.stem: (load_recipe(path), path) for path in causes}
 
 

@@ -215,7 +215,9 @@ def _answer(session: Session) -> Judged:
     events = of_window(events, context, [root.onset for root in judgement.roots], NEAR_DEPLOY_SECONDS)
     traits = traits_of(view, session.scrapes, catalogue.markers, session.infos)
     links, flags = session.options.links, catalogue.flags
-    maker = FindingMaker(context, judgement, catalogue.recipes, events, links, traits, flags, session.older_than)
+    maker = FindingMaker(
+        context, judgement, catalogue.recipes, events, links, traits, flags, session.older_than, catalogue.calibration
+    )
     roots = judgement.roots
     findings = [maker.make(root) for root in roots]
     units = [m.unit for m in roots[0].matches] if roots else view.units

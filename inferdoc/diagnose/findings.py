@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from inferdoc.catalogue.calibration import Calibration
 from inferdoc.catalogue.flags import Flags
 from inferdoc.catalogue.recipe import Recipe, Step
 from inferdoc.diagnose.advice import fill
@@ -14,16 +15,19 @@ from inferdoc.diagnose.changes import workload_events
 from inferdoc.diagnose.cohorts import Traits, shared
 from inferdoc.diagnose.conditions.render import Rendering
 from inferdoc.diagnose.context import Context, Outcome
+from inferdoc.diagnose.differential import MOST_CANDIDATES, Candidate, decisive, opinions, shares
 from inferdoc.diagnose.events import ORDER, Event
 from inferdoc.diagnose.fold import WIDE_SCOPES, Cause, score
 from inferdoc.diagnose.judge import Judgement, ongoing
 from inferdoc.diagnose.match import Evidence, Match
 from inferdoc.diagnose.model import (
     Change,
+    DecidedBy,
     EvidenceItem,
     Finding,
     NextStep,
     NotJudged,
+    Rival,
     RuledOut,
     Scope,
     StageBegan,
@@ -38,6 +42,8 @@ MIN_NEAR_SECONDS = 60.0
 NEAR_DEPLOY_SECONDS = 600.0
 """Settings, versions and replicas rarely change: ten minutes (two windows of five minutes) before an onset is near."""
 MAX_EVIDENCE = 12
+MOST_SAID = 3
+"""Sentences for and against a candidate."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,9 @@ class FindingMaker:
         traits: Traits | None = None,
         flags: Flags | None = None,
         older_than: str | None = None,
+        calibration: Calibration | None = None,
     ) -> None:
+        self.calibration = calibration
         self.flags, self.older_than = flags or Flags(), older_than
         self.traits = traits or {}
         self.context, self.judgement, self.recipes, self.events, self.links = context, judgement, recipes, events, links
@@ -85,6 +93,9 @@ class FindingMaker:
         recipe, view = cause.recipe, self.context.view
         going = ongoing(cause.last, self.context)
         match = cause.best
+        graded = [] if recipe.kind in ("unexplained", "telemetry") else opinions(self.context, cause, self.recipes)
+        agrees = not graded or graded[0].recipe.id == recipe.id
+        certainty = match.certainty if agrees else "possible"
         began = [StageBegan(r.number, r.name, self._at(r.first)) for r in match.stages]
         stage = (
             StageReached(began[-1].index, len(recipe.stages), began[-1].name, began[-1].began, began) if began else None
@@ -93,7 +104,7 @@ class FindingMaker:
             id=recipe.id,
             title=recipe.title,
             severity=cause.severity,
-            certainty=match.certainty,
+            certainty=certainty,
             score=round(score(cause), 3),
             phase=recipe.phase,
             scope=self._scope(cause),
@@ -111,7 +122,37 @@ class FindingMaker:
             runbook_url=self.links.runbook(recipe.id),
             dashboard_url=self.links.dashboard(cause),
             imminent=all(m.imminent for m in cause.matches),
+            probability=None if self.calibration is None else self.calibration.probability(certainty, agrees),
+            differential=self._differential(graded, cause),
         )
+
+    def _differential(self, graded: Sequence[Candidate], cause: Cause) -> list[Rival]:
+        """The next candidates, with what would decide between each and the finding."""
+        own = next((candidate for candidate in graded if candidate.recipe is cause.recipe), None)
+        if own is None:
+            return []
+        rivals = [(share, c) for share, c in zip(shares(graded), graded, strict=True) if c is not own]
+        return [
+            Rival(
+                candidate.recipe.id,
+                round(share, 3),
+                candidate.speaks_for[:MOST_SAID],
+                candidate.speaks_against[:MOST_SAID],
+                candidate.not_seen,
+                self._decided_by(decisive(candidate, own, self.context, cause.best.unit), cause.best.unit.member.pod),
+            )
+            for share, candidate in rivals[:MOST_CANDIDATES]
+        ]
+
+    def _decided_by(self, signal: str | None, pod: str) -> DecidedBy | None:
+        """The observation that is not visible, and the query that shows it once it is switched on."""
+        if signal is None:
+            return None
+        known = self.context.signals[signal]
+        way = known.enable or "no exporter in the source shows it"
+        query = Rendering(self.context.signals, self.context.tiers, extra=(("pod", "=", pod),)).signal(signal)
+        command = "inferdoc doctor" if query is None else f"promtool query instant http://PROMETHEUS '{query}'"
+        return DecidedBy(f"{known.title}: {way}", command)
 
     def _at(self, step: int | None) -> str | None:
         return None if step is None else stamp(self.context.view.time_at(step))

@@ -130,8 +130,27 @@ class NextStep(msgspec.Struct):
     command: str | None
 
 
+class DecidedBy(msgspec.Struct):
+    """The one observation that would decide between a finding and a candidate, and the command that gets it."""
+
+    observation: str
+    command: str
+
+
+class Rival(msgspec.Struct):
+    """Another cause that the observations might speak for. probability: its share of the odds, 0..1."""
+
+    id: str
+    probability: float
+    speaks_for: list[str]
+    speaks_against: list[str]
+    not_seen: list[str]
+    decided_by: DecidedBy | None
+
+
 class Finding(msgspec.Struct):
-    """One root. imminent: nothing hurts yet; the harm is extrapolated, and its evidence says when."""
+    """One root. imminent: nothing hurts yet; the harm is extrapolated, and its evidence says when. probability: how
+    often findings like this one were right on fleets that no rule was made on; differential: the next candidates."""
 
     id: str
     title: str
@@ -154,6 +173,8 @@ class Finding(msgspec.Struct):
     runbook_url: str | None
     dashboard_url: str | None
     imminent: bool = False
+    probability: float | None = None
+    differential: list[Rival] = []
 
 
 class NotJudged(msgspec.Struct):

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import click
 
-from inferdoc.diagnose.model import Diagnosis, Finding, PhaseSplit, StageReached
+from inferdoc.diagnose.model import Diagnosis, Finding, PhaseSplit, Rival, StageReached
 from inferdoc.diagnose.words import figure
 
 WIDTH = 110
@@ -21,6 +21,20 @@ COLOURS = {
     "unknown": "magenta",
 }
 SHORT_LIST = 4
+WORTH_NAMING = 0.1
+"""A candidate with less than a tenth of the odds is shown with -v only."""
+REFERENCES = {
+    "calm-before": "the part of the window before the change",
+    "history": "the history before the window",
+    "stored": "a stored baseline",
+    "same-hour-yesterday": "the same hour yesterday",
+    "last-week": "the same hour a week ago",
+    "predecessors": "the pods that were replaced",
+    "peers": "peers of the same pool",
+    "absolute": "limits: objectives, bands, physics",
+    "chosen": "the baseline that was chosen",
+    "none": "nothing: there is no earlier data",
+}
 BASIC = 8
 """How many of the missing signals an answer of "unknown" names; the judge asks for the basic ones first."""
 
@@ -47,7 +61,8 @@ def text(answer: Diagnosis, *, verbose: bool = False, colour: bool = False) -> s
     coverage = answer.coverage
     seen = f"{_count(coverage.pods, 'pod')}, {_count(coverage.targets, 'target')}"
     signals = f"{len(coverage.signals_present)} signals ({len(coverage.signals_absent)} not visible)"
-    lines += ["", f"looked at {seen}, {signals}, {_count(len(coverage.gaps), 'gap')} in the scrapes"]
+    lines += ["", *_compared(answer)]
+    lines += [f"looked at {seen}, {signals}, {_count(len(coverage.gaps), 'gap')} in the scrapes"]
     if verbose:
         timing = answer.timing
         took = f"read {timing.read_seconds:.2f} s, judged {timing.judge_seconds:.2f} s"
@@ -61,7 +76,7 @@ def _finding(number: int, finding: Finding, verbose: bool, paint: Callable[..., 
     when = f"since {clock(finding.onset)} (± {figure(finding.onset_uncertainty_seconds, 's')})"
     if finding.ended:
         when = f"from {clock(finding.onset)} to {clock(finding.ended)}"
-    yield f"   {finding.id}  {paint(finding.severity, finding.severity, False)}, {finding.certainty}, {when}"
+    yield f"   {finding.id}  {paint(finding.severity, finding.severity, False)}, {_sure(finding)}, {when}"
     scope = finding.scope
     pods = ", ".join(scope.pods[:SHORT_LIST]) + (
         f" and {len(scope.pods) - SHORT_LIST} more" if len(scope.pods) > SHORT_LIST else ""
@@ -92,8 +107,11 @@ def _finding(number: int, finding: Finding, verbose: bool, paint: Callable[..., 
         yield from _wrap(f"{finding.change.detail} ({finding.change.kind}, {clock(finding.change.at)})", "   changed  ")
     if finding.effects:
         yield f"   effects  {', '.join(finding.effects)}"
-    for i, rival in enumerate(finding.ruled_out if verbose else finding.ruled_out[:2]):
-        yield from _wrap(f"{rival.id}: {rival.because}", f"   {'not' if i == 0 else '':<8} ")
+    for i, rival in enumerate(finding.differential if verbose else finding.differential[:1]):
+        if verbose or rival.probability >= WORTH_NAMING:
+            yield from _rival(rival, "or" if i == 0 else "")
+    for i, excluded in enumerate(finding.ruled_out if verbose else finding.ruled_out[:2]):
+        yield from _wrap(f"{excluded.id}: {excluded.because}", f"   {'not' if i == 0 else '':<8} ")
     for i, step in enumerate(finding.next_steps if verbose else finding.next_steps[:3]):
         yield from _wrap(f"{i + 1}) {step.do}", f"   {'do' if i == 0 else '':<8} ")
         if verbose:
@@ -101,6 +119,24 @@ def _finding(number: int, finding: Finding, verbose: bool, paint: Callable[..., 
             if step.command:
                 yield f"               $ {step.command}"
     yield f"   runbook  {finding.runbook_url or f'inferdoc runbook {finding.runbook}'}"
+
+
+def _sure(finding: Finding) -> str:
+    """The certainty, and how often findings like it were right."""
+    return finding.certainty if finding.probability is None else f"{finding.certainty} ({finding.probability:.0%})"
+
+
+def _rival(rival: Rival, word: str) -> Iterator[str]:
+    """Another cause that the observations might speak for, and what would decide."""
+    words = f"{rival.id} ({rival.probability:.0%} of the odds)"
+    if rival.speaks_for:
+        words += f"; for it: {rival.speaks_for[0]}"
+    if rival.speaks_against:
+        words += f"; against it: {rival.speaks_against[0]}"
+    yield from _wrap(words, f"   {word:<8} ")
+    if rival.decided_by:
+        yield from _wrap(f"would decide: {rival.decided_by.observation}", "            ")
+        yield f"            $ {rival.decided_by.command}"
 
 
 def _stage(stage: StageReached) -> Iterator[str]:
@@ -145,6 +181,13 @@ def _not_judged(answer: Diagnosis, verbose: bool) -> Iterator[str]:
     yield "not judged"
     for item in answer.not_judged:
         yield from _wrap(f"{item.id}: no {', '.join(item.missing)}. {item.enable}", "  ")
+
+
+def _compared(answer: Diagnosis) -> list[str]:
+    """What the window was compared with."""
+    baseline = answer.window.baseline
+    span = f", {clock(baseline.from_)} to {clock(baseline.until)}" if baseline.from_ and baseline.until else ""
+    return _wrap(f"compared with {REFERENCES[baseline.kind]}{span}", "")
 
 
 def _span(answer: Diagnosis) -> str:
