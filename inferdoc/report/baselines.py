@@ -46,7 +46,7 @@ def list_text(rows: Sequence[Listed], folder: Path) -> str:
     """One line for each baseline and pool."""
     if not rows:
         return f"No baseline is stored in {folder}. inferdoc baseline save makes one."
-    lines = [("name", "from", "until", *POOL_HEADINGS, "engines")]
+    lines: list[tuple[str, ...]] = [("name", "from", "until", *POOL_HEADINGS, "engines")]
     for row in rows:
         if row.header is None:
             lines.append((row.name, f"cannot be read: {row.problem}"))
@@ -60,25 +60,24 @@ def list_text(rows: Sequence[Listed], folder: Path) -> str:
 
 def list_json(rows: Sequence[Listed]) -> str:
     """The same as JSON."""
-    return _json(
-        [{"name": r.name, "problem": r.problem or None, **(_head(r.header) if r.header else {})} for r in rows]
-    )
+    heads = [_head(row.header) if row.header else {} for row in rows]
+    return _json([{"name": r.name, "problem": r.problem or None, **head} for r, head in zip(rows, heads, strict=True)])
 
 
 def text(stored: StoredBaseline, catalogue: Catalogue) -> str:
     """One baseline: span, source, and per pool the medians of what users waited for."""
     head = stored.header
-    lines = [(*POOL_HEADINGS, *SHOWN)]
+    lines: list[tuple[str, ...]] = [(*POOL_HEADINGS, *SHOWN)]
     for pool in head.pools:
         medians = _medians(stored, pool)
         values = [figure(medians[name], catalogue.signals[name].unit) if name in medians else "-" for name in SHOWN]
         lines.append((*_pool(pool), *values))
+    kept = f"{head.count} steps of {figure(head.step_ms / 1000, 's')}, {len(stored.signals)} signals"
     return "\n".join(
         (
             f"{stored.name}  {stamp(head.start_ms / 1000)} to {stamp(head.grid.end_ms / 1000)}",
             f"  read from {head.source} by inferdoc {head.inferdoc_version}",
-            f"  {head.count} steps of {figure(head.step_ms / 1000, 's')}, {len(stored.signals)} signals, "
-            f"scraped every {figure(head.interval_ms / 1000, 's')}, {_release(head)}",
+            f"  {kept}, scraped every {figure(head.interval_ms / 1000, 's')}, {_release(head)}",
             "",
             _table(lines),
             "",
