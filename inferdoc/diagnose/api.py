@@ -10,6 +10,7 @@ from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.diagnose import phases
 from inferdoc.diagnose.answer import baseline_of, coverage_of, nothing_to_judge, summarise, verdict_of
+from inferdoc.diagnose.breaches import UNEXPLAINED
 from inferdoc.diagnose.changes import find_events, of_window
 from inferdoc.diagnose.cohort_signals import add_cohorts
 from inferdoc.diagnose.cohorts import traits_of
@@ -107,23 +108,31 @@ def diagnose(
     lead: Lead | None = ("chosen", options.baseline) if isinstance(options.baseline, tuple) else options.baseline
     session, read_seconds = _read(source, catalogue, options, window, lead)
     answer = _answer(session)
-    for again in [] if lead is not None or answer.findings else _lower_rungs(session):
+    for again in [] if lead is not None or _explained(answer) else _lower_rungs(session, answer):
         later, more_seconds = _read(source, catalogue, options, window, again)
         read_seconds += more_seconds
-        answer = _answer(later)
+        by_rung = _answer(later)
+        answer = by_rung if by_rung.findings or not answer.findings else answer
         if answer.findings:
             break
+    answer.source.warnings = list(source.warnings)
     judge_seconds = round(time.perf_counter() - began - read_seconds, 4)
     answer.timing = Timing(round(read_seconds, 4), judge_seconds, source.cost.queries, source.cost.samples)
     return answer
 
 
-def _lower_rungs(session: Session) -> Iterator[Lead]:
-    """What else a window without a finding can be held against, nearest first; each is looked for when it is asked."""
+def _explained(answer: Diagnosis) -> bool:
+    """Whether there is a finding that names a cause."""
+    return any(finding.id != UNEXPLAINED for finding in answer.findings)
+
+
+def _lower_rungs(session: Session, answer: Diagnosis) -> Iterator[Lead]:
+    """What else a window without a known cause can be held against, nearest first; each is looked for when it is asked.
+    Harm that shows without a past is held against a stored baseline alone: that it is harm needs no better times."""
     stored = fitting(session)
     if stored is not None:
         yield stored
-    rung = better_times(session) if session.context.view.units else None
+    rung = better_times(session) if session.context.view.units and not answer.findings else None
     if rung is not None:
         yield rung.kind, (rung.grid.start_ms, rung.grid.end_ms)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -111,19 +110,18 @@ def write(path: Path, header: Header, signals: dict[str, SignalMatrix]) -> None:
     packed = {name: _Rows([e.labels for e in m.entities], _bytes(m.values), _counts(m)) for name, m in signals.items()}
     body = zlib.compress(msgspec.msgpack.encode(packed))
     described = msgspec.json.encode(msgspec.structs.replace(header, crc=zlib.crc32(body)))
+    part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as part:
-            try:
-                part.write(b"\n".join((FORMAT, described, body)))
-                part.flush()
-                os.fsync(part.fileno())
-                Path(part.name).replace(path)
-            except BaseException:
-                Path(part.name).unlink(missing_ok=True)
-                raise
+        with part.open("wb") as file:
+            file.write(b"\n".join((FORMAT, described, body)))
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
     except OSError as error:
         raise InferdocError(f"{path}: the baseline cannot be written: {error.strerror}") from None
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def read_header(path: Path) -> Header:
