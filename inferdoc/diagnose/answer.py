@@ -48,8 +48,8 @@ def summarise(verdict: VerdictWord, findings: Sequence[Finding], pods: int, ask_
     """One sentence for a ticket. ask_again: when there will be enough to compare with."""
     if verdict == "unknown" and ask_again is not None:
         return (
-            f"Too few scrapes to compare with: ask again at {ask_again}, or name a baseline (--baseline TIME..TIME or NAME) "
-            "or an objective ([[slo]] in inferdoc.toml)."
+            f"Too few scrapes to compare with: ask again at {ask_again}, or name a baseline "
+            "(--baseline TIME..TIME or NAME) or an objective ([[slo]] in inferdoc.toml)."
         )
     if verdict == "unknown":
         return "Not enough data to judge: no engine shows both traffic and a latency or progress signal in the window."
