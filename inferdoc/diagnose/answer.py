@@ -19,7 +19,8 @@ def baseline_of(view: View, judgement: Judgement) -> Baseline:
     """What the window was compared with, for the first root; without a root, the history, or nothing but itself."""
     grid = view.frame.grid
     if view.lead is not None:
-        return Baseline(stamp(view.lead.start_ms / 1000), stamp(view.lead.end_ms / 1000), view.lead_kind)
+        begin, end = stamp(view.lead.start_ms / 1000), stamp(view.lead.end_ms / 1000)
+        return Baseline(begin, end, view.lead_kind, view.lead_name)
     if not judgement.roots:
         if not view.begin:
             return Baseline(None, None, "none")

@@ -166,7 +166,9 @@ def _read(
         frame.prepend(read_signals(source, wanted, baseline, catalogue.signals, aliases, options.match))
     infos = _read_infos(source, frame.grid, catalogue, present, options.match)
     seconds = time.perf_counter() - began
-    return _session(source, catalogue, options, frame, scrapes, infos, present, baseline, kind), seconds
+    session = _session(source, catalogue, options, frame, scrapes, infos, present, baseline, kind)
+    session.context.view.lead_name = lead.name if isinstance(lead, StoredBaseline) else None
+    return session, seconds
 
 
 def _read_infos(

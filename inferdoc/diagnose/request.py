@@ -9,7 +9,7 @@ from inferdoc.config import Config, baselines_folder
 from inferdoc.diagnose.api import Options, diagnose
 from inferdoc.diagnose.findings import Links
 from inferdoc.diagnose.model import Diagnosis
-from inferdoc.diagnose.stored import StoredBaseline, named
+from inferdoc.diagnose.stored import StoredBaseline, named, place, which_stored
 from inferdoc.errors import ExitCode, InferdocError
 from inferdoc.fleet.members import Assignment, Wanted
 from inferdoc.source.base import Source
@@ -55,7 +55,12 @@ def _baseline(text: str | None, source: Source, config: Config) -> tuple[int, in
         return None
     begin, dots, end = text.partition("..")
     if not dots or "/" in text:
-        return named(baselines_folder(config), text)
+        folder = baselines_folder(config)
+        if not place(folder, text).is_file():
+            raise InferdocError(
+                f"--baseline {text!r} is neither TIME..TIME nor a stored baseline: {which_stored(folder)}"
+            )
+        return named(folder, text)
     latest = source.latest_ms()
     stretch = moment_ms(begin, latest, what="--baseline"), moment_ms(end, latest, what="--baseline")
     if stretch[0] >= stretch[1]:

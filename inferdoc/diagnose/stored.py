@@ -147,7 +147,7 @@ def named(folder: Path, name: str) -> StoredBaseline:
     """A baseline of the folder by its name, or by its path. Raises InferdocError where there is none."""
     path = place(folder, name)
     if not path.is_file():
-        raise InferdocError(f"{path}: no stored baseline; {_others(folder)}")
+        raise InferdocError(f"{path}: no such baseline; {which_stored(folder)}")
     return read(path, name)
 
 
@@ -171,9 +171,10 @@ def _release(older_than: str | None) -> str:
     return "vLLM of a newer release" if older_than is None else f"vLLM before {older_than}"
 
 
-def _others(folder: Path) -> str:
+def which_stored(folder: Path) -> str:
+    """The names of the baselines of a folder, for the end of an error."""
     names = stored_names(folder)
-    return f"stored are {', '.join(names)}" if names else "inferdoc baseline save makes one"
+    return f"there are {', '.join(names)}" if names else "none is stored (inferdoc baseline save)"
 
 
 def _parts(path: Path, whole: bool) -> tuple[Header, bytes]:

@@ -48,6 +48,11 @@ def text(answer: Diagnosis, *, verbose: bool = False, colour: bool = False) -> s
     seen = f"{_count(coverage.pods, 'pod')}, {_count(coverage.targets, 'target')}"
     signals = f"{len(coverage.signals_present)} signals ({len(coverage.signals_absent)} not visible)"
     lines += ["", f"looked at {seen}, {signals}, {_count(len(coverage.gaps), 'gap')} in the scrapes"]
+    baseline = answer.window.baseline
+    if baseline.name and baseline.from_ and baseline.until:
+        lines.append(
+            f"compared with stored baseline {baseline.name}: {clock(baseline.from_)} to {clock(baseline.until)}"
+        )
     if verbose:
         timing = answer.timing
         took = f"read {timing.read_seconds:.2f} s, judged {timing.judge_seconds:.2f} s"

@@ -191,6 +191,7 @@ def test_a_window_without_history_is_told_with_a_stored_baseline_only(late, fold
     assert LABEL.expected[0] not in [f.id for f in without.findings]
     assert [f.id for f in told.findings] == list(LABEL.expected)
     assert told.window.baseline.kind == "stored" and told.source.warnings == []
+    assert told.findings[0].certainty != "proven", "what happened between the two is not known"
     assert {e.reference for e in told.findings[0].evidence if e.role == "symptom"} == {"stored"}
 
 
@@ -225,6 +226,8 @@ def test_on_the_command_line_by_itself_by_name_and_by_path(late, kept):
         document = json.loads(call(*words(late, *more)).out)
         assert document["window"]["baseline"]["kind"] == "stored", more
         assert document["findings"][0]["id"] == LABEL.expected[0], more
+    text = call("diagnose", "--store", late, "--from", str(AFTER), "--until", "latest").out
+    assert "compared with stored baseline default: " in text
     refused(call(*words(late, "--baseline", "noon")), 2, "noon", "default")
 
 
