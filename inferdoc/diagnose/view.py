@@ -54,8 +54,9 @@ class Series:
 @dataclass
 class View:
     """frame: the signals; fleet: who is who; units: what is judged; lead: the grid of a baseline from elsewhere, whose
-    values stand before those of the frame; lead_kind: which rung that is; lead_name: of a stored one; wide: signals above the pod, with whether
-    more of them is better; lineage: whose history a pod has. `get` answers None where the unit lacks a signal."""
+    values stand before those of the frame; lead_kind: which rung that is; lead_name: of a stored one; wide: signals
+    above the pod, with whether more of them is better; lineage: whose history a pod has. `get` answers None where the
+    unit lacks a signal."""
 
     frame: SignalFrame
     fleet: Fleet
