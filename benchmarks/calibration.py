@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
-
 from labels import LEAST_SECONDS, Label, read_labels
+
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.diagnose.api import Options, diagnose
 from inferdoc.diagnose.model import Diagnosis

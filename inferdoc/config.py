@@ -110,6 +110,12 @@ class LinksSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     dashboard_base: str | None = None
 
 
+class BaselinesSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """[baselines]: where `inferdoc baseline save` keeps them; None: the user's data folder."""
+
+    folder: str | None = None
+
+
 class Config(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Everything that can be configured. origin: the file it came from, or None."""
 
@@ -122,6 +128,7 @@ class Config(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     recipes: RecipesSection = RecipesSection()
     prices: PricesSection = PricesSection()
     audit: AuditSection = AuditSection()
+    baselines: BaselinesSection = BaselinesSection()
 
 
 def load_config(path: str | Path | None = None, environment: Mapping[str, str] | None = None) -> Config:
@@ -152,6 +159,13 @@ def default_store() -> Path:
     return Path(user_data_dir("inferdoc")) / "fleet.db"
 
 
+def baselines_folder(config: Config) -> Path:
+    """Where stored baselines lie: of the configuration, else in the user's data folder."""
+    from platformdirs import user_data_dir
+
+    return Path(config.baselines.folder or Path(user_data_dir("inferdoc")) / "baselines")
+
+
 def _read(path: Path) -> Config:
     try:
         text = path.read_text("utf-8")
@@ -168,7 +182,8 @@ def _read(path: Path) -> Config:
 
 
 def _with_environment(config: Config, environment: Mapping[str, str]) -> Config:
-    """INFERDOC_PROMETHEUS_URL and INFERDOC_STORE name the source; one of them drops the other from the file."""
+    """INFERDOC_PROMETHEUS_URL and INFERDOC_STORE name the source; one of them drops the other from the file.
+    INFERDOC_BASELINES names the folder of stored baselines."""
     changes: dict[str, Any] = {}
     url, store = environment.get("INFERDOC_PROMETHEUS_URL"), environment.get("INFERDOC_STORE")
     if url:
@@ -177,6 +192,8 @@ def _with_environment(config: Config, environment: Mapping[str, str]) -> Config:
         changes |= {"store": store, "prometheus": None}
     if environment.get("INFERDOC_BEARER_TOKEN_FILE"):
         changes["bearer_token_file"] = environment["INFERDOC_BEARER_TOKEN_FILE"]
-    return (
-        msgspec.structs.replace(config, source=msgspec.structs.replace(config.source, **changes)) if changes else config
-    )
+    if changes:
+        config = msgspec.structs.replace(config, source=msgspec.structs.replace(config.source, **changes))
+    if environment.get("INFERDOC_BASELINES"):
+        config = msgspec.structs.replace(config, baselines=BaselinesSection(environment["INFERDOC_BASELINES"]))
+    return config

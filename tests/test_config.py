@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from inferdoc.config import Config, load_config
+from inferdoc.config import Config, baselines_folder, load_config
 from inferdoc.errors import ConfigError
 from tests.cli.command import alone, call
 
@@ -51,6 +51,13 @@ def test_a_flag_comes_before_the_environment(store_of, monkeypatch):
     monkeypatch.setenv("INFERDOC_PROMETHEUS_URL", "http://127.0.0.1:9")
     assert call("diagnose", "--store", store_of("control-steady"), "--until", "latest").code == 0
     assert call("diagnose", "--timeout", "1s").code == 4
+
+
+def test_the_environment_names_the_folder_of_baselines(write, tmp_path):
+    path = write("a.toml", '[baselines]\nfolder = "file"\n')
+    assert baselines_folder(load_config(path, {})).name == "file"
+    assert baselines_folder(load_config(path, {"INFERDOC_BASELINES": "env"})).name == "env"
+    assert baselines_folder(Config()).is_relative_to(tmp_path / "home"), "the user's data folder"
 
 
 def test_the_environment_names_the_source(store_of, monkeypatch):

@@ -20,6 +20,7 @@ COMMANDS = {
     "doctor": "inferdoc.cli.doctor",
     "signals": "inferdoc.cli.signals",
     "audit": "inferdoc.cli.audit",
+    "baseline": "inferdoc.cli.baseline",
     "recipes": "inferdoc.cli.recipes",
     "runbook": "inferdoc.cli.runbook",
     "alerts": "inferdoc.cli.alerts",

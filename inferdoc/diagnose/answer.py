@@ -19,7 +19,8 @@ def baseline_of(view: View, judgement: Judgement) -> Baseline:
     """What the window was compared with, for the first root; without a root, the history, or nothing but itself."""
     grid = view.frame.grid
     if view.lead is not None:
-        return Baseline(stamp(view.lead.start_ms / 1000), stamp(view.lead.end_ms / 1000), view.lead_kind)
+        begin, end = stamp(view.lead.start_ms / 1000), stamp(view.lead.end_ms / 1000)
+        return Baseline(begin, end, view.lead_kind, view.lead_name)
     if not judgement.roots:
         if not view.begin:
             return Baseline(None, None, "none")
@@ -48,8 +49,8 @@ def summarise(verdict: VerdictWord, findings: Sequence[Finding], pods: int, ask_
     """One sentence for a ticket. ask_again: when there will be enough to compare with."""
     if verdict == "unknown" and ask_again is not None:
         return (
-            f"Too few scrapes to compare with: ask again at {ask_again}, or name a baseline (--baseline TIME..TIME) "
-            "or an objective ([[slo]] in inferdoc.toml)."
+            f"Too few scrapes to compare with: ask again at {ask_again}, or name a baseline "
+            "(--baseline TIME..TIME or NAME) or an objective ([[slo]] in inferdoc.toml)."
         )
     if verdict == "unknown":
         return "Not enough data to judge: no engine shows both traffic and a latency or progress signal in the window."

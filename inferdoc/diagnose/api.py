@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.diagnose import phases
 from inferdoc.diagnose.answer import baseline_of, coverage_of, nothing_to_judge, summarise, verdict_of
+from inferdoc.diagnose.breaches import UNEXPLAINED
 from inferdoc.diagnose.changes import find_events, of_window
 from inferdoc.diagnose.cohort_signals import add_cohorts
 from inferdoc.diagnose.cohorts import traits_of
@@ -27,6 +28,8 @@ from inferdoc.diagnose.model import BaselineKind, Change, Diagnosis, SourceInfo,
 from inferdoc.diagnose.reading import read_window
 from inferdoc.diagnose.rhythm import take_out_rhythm
 from inferdoc.diagnose.session import Options, Session
+from inferdoc.diagnose.stored import StoredBaseline
+from inferdoc.diagnose.stored_lead import check, fitting, lead_of
 from inferdoc.diagnose.vanished import end_vanished
 from inferdoc.diagnose.view import View, make_view
 from inferdoc.fleet.lineage import divide, trace
@@ -70,8 +73,8 @@ CONTEXT_SIGNALS = (
 TIER_SIGNALS = ("gpu_util", "sm_clock")
 
 
-Lead = tuple[BaselineKind, tuple[int, int]]
-"""A baseline from elsewhere: its rung, and its stretch in milliseconds."""
+Lead = tuple[BaselineKind, tuple[int, int]] | StoredBaseline
+"""A baseline from elsewhere: a stretch of the source (its rung; from, until in milliseconds), or a stored one."""
 
 
 class Judged(Diagnosis, dict=True):
@@ -102,18 +105,36 @@ def diagnose(
     catalogue = options.catalogue or load_catalogue()
     window = (since, from_, until)
     began = time.perf_counter()
-    lead: Lead | None = None if options.baseline is None else ("chosen", options.baseline)
+    lead: Lead | None = ("chosen", options.baseline) if isinstance(options.baseline, tuple) else options.baseline
     session, read_seconds = _read(source, catalogue, options, window, lead)
     answer = _answer(session)
-    rung = None if lead is not None or answer.findings or not session.context.view.units else better_times(session)
-    if rung is not None:
-        again = rung.kind, (rung.grid.start_ms, rung.grid.end_ms)
-        session, more_seconds = _read(source, catalogue, options, window, again)
+    for again in [] if lead is not None or _explained(answer) else _lower_rungs(session, answer):
+        later, more_seconds = _read(source, catalogue, options, window, again)
         read_seconds += more_seconds
-        answer = _answer(session)
+        by_rung = _answer(later)
+        answer = by_rung if by_rung.findings or not answer.findings else answer
+        if answer.findings:
+            break
+    answer.source.warnings = list(source.warnings)
     judge_seconds = round(time.perf_counter() - began - read_seconds, 4)
     answer.timing = Timing(round(read_seconds, 4), judge_seconds, source.cost.queries, source.cost.samples)
     return answer
+
+
+def _explained(answer: Diagnosis) -> bool:
+    """Whether there is a finding that names a cause."""
+    return any(finding.id != UNEXPLAINED for finding in answer.findings)
+
+
+def _lower_rungs(session: Session, answer: Diagnosis) -> Iterator[Lead]:
+    """What else a window without a known cause can be held against, nearest first; each is looked for when it is asked.
+    Harm that shows without a past is held against a stored baseline alone: that it is harm needs no better times."""
+    stored = fitting(session)
+    if stored is not None:
+        yield stored
+    rung = better_times(session) if session.context.view.units and not answer.findings else None
+    if rung is not None:
+        yield rung.kind, (rung.grid.start_ms, rung.grid.end_ms)
 
 
 def _read(
@@ -123,23 +144,31 @@ def _read(
     window: tuple[Moment | None, Moment | None, Moment],
     lead: Lead | None,
 ) -> tuple[Session, float]:
-    """Read a window with its history, or with a baseline from elsewhere (its rung, and its stretch in milliseconds) in
-    the place of the history. Returns the seconds that it took as well."""
+    """Read a window with its history, or with a baseline from elsewhere in the place of the history. Returns the
+    seconds that it took as well. Raises InferdocError where a stored baseline is of another fleet."""
     began = time.perf_counter()
     wanted = needed_signals(catalogue)
     frame, scrapes = read_window(source, wanted, catalogue, *window, options.match, history=lead is None)
-    baseline = None
-    if lead is not None:
-        begin, end = lead[1]
+    present = source.names(frame.grid.start_ms, frame.grid.end_ms)
+    baseline: Grid | None = None
+    kind: BaselineKind = "none"
+    if isinstance(lead, StoredBaseline):
+        everyone = resolve(frame, catalogue.tiers, options.assignments).members
+        check(lead, filter(options.wanted.keeps, everyone), catalogue.flags.older_than(present))
+        earlier = lead_of(lead, frame, everyone)
+        baseline, kind = earlier.grid, "stored"
+        frame.prepend(earlier)
+    elif lead is not None:
+        kind, (begin, end) = lead
         count = max(1, (end - begin) // frame.grid.step_ms + 1)
         baseline = replace(frame.grid, start_ms=begin, count=count)
         aliases = Aliases(catalogue.exporters.values())
         frame.prepend(read_signals(source, wanted, baseline, catalogue.signals, aliases, options.match))
-    present = source.names(frame.grid.start_ms, frame.grid.end_ms)
     infos = _read_infos(source, frame.grid, catalogue, present, options.match)
     seconds = time.perf_counter() - began
-    kind: BaselineKind = "none" if lead is None else lead[0]
-    return _session(source, catalogue, options, frame, scrapes, infos, present, baseline, kind), seconds
+    session = _session(source, catalogue, options, frame, scrapes, infos, present, baseline, kind)
+    session.context.view.lead_name = lead.name if isinstance(lead, StoredBaseline) else None
+    return session, seconds
 
 
 def _read_infos(

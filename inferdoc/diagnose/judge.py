@@ -121,11 +121,13 @@ def short_of_steps(context: Context) -> int:
     """How many more steps there must be before a window can be called healthy: 0 where enough were compared. Healthy is
     a statement: what users wait for must have been seen for as long as a baseline and a deviation take, or be held
     against an objective or a chosen baseline."""
-    need = context.clock.least_calm + context.clock.out_steps
-    if context.view.lead is not None or any(context.limits(unit) for unit in context.view.units):
+    begin, need = context.view.lead_steps, context.clock.out_steps
+    if context.view.lead is None:
+        need += context.clock.least_calm
+    if any(context.limits(unit) for unit in context.view.units):
         return 0
     seen = (context.view.get(unit, name) for unit in context.view.units for name in (*PROGRESS, *LATENCY))
-    longest = max((int(np.isfinite(series.values).sum()) for series in seen if series is not None), default=0)
+    longest = max((int(np.isfinite(series.values[begin:]).sum()) for series in seen if series is not None), default=0)
     return max(0, need - longest)
 
 

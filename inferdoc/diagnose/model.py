@@ -32,11 +32,12 @@ def stamp(seconds: float) -> str:
 
 
 class Baseline(msgspec.Struct, rename={"from_": "from"}):
-    """The part of the data that the window is compared with."""
+    """The part of the data that the window is compared with. name: of a stored baseline."""
 
     from_: str | None
     until: str | None
     kind: BaselineKind
+    name: str | None = None
 
 
 class Window(msgspec.Struct, rename={"from_": "from"}):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.config import Config
+from inferdoc.config import Config, baselines_folder
 from inferdoc.diagnose.api import Options, diagnose
 from inferdoc.diagnose.findings import Links
 from inferdoc.diagnose.model import Diagnosis
+from inferdoc.diagnose.stored import StoredBaseline, named, place, which_stored
 from inferdoc.errors import ExitCode, InferdocError
 from inferdoc.fleet.members import Assignment, Wanted
 from inferdoc.source.base import Source
@@ -20,17 +21,25 @@ SEVERITIES = ("info", "warning", "critical")
 
 def diagnosis(source: Source, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> Diagnosis:
     """Diagnose as asked. asked: the values of the command's options by name."""
-    chosen = Options(
+    return diagnose(source, **window_of(asked), options=options_of(source, config, catalogue, asked))
+
+
+def window_of(asked: dict[str, Any]) -> dict[str, Any]:
+    """The window as `diagnose` and `read_window` take it."""
+    return {"since": asked.get("since"), "from_": asked.get("begin"), "until": asked.get("until") or "now"}
+
+
+def options_of(source: Source, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> Options:
+    """What was chosen by options and by the configuration."""
+    return Options(
         match=tuple(_matcher(text) for text in asked.get("labels") or ()),
         wanted=Wanted(*(asked.get(k) for k in ("model", "namespace", "tier", "role", "pod"))),
         assignments=[Assignment(p.pod, p.role, p.tier) for p in config.pods],
-        baseline=_baseline(asked.get("baseline"), source),
+        baseline=_baseline(asked.get("baseline"), source, config),
+        stored=baselines_folder(config),
         links=Links(config.links.runbook_base, config.links.dashboard_base),
         slo=config.slo,
         catalogue=catalogue,
-    )
-    return diagnose(
-        source, since=asked.get("since"), from_=asked.get("begin"), until=asked.get("until") or "now", options=chosen
     )
 
 
@@ -41,12 +50,17 @@ def _matcher(text: str) -> Matcher:
     return name, "=", value
 
 
-def _baseline(text: str | None, source: Source) -> tuple[int, int] | None:
+def _baseline(text: str | None, source: Source, config: Config) -> tuple[int, int] | StoredBaseline | None:
     if text is None:
         return None
     begin, dots, end = text.partition("..")
-    if not dots:
-        raise InferdocError(f"--baseline {text!r} is not TIME..TIME")
+    if not dots or "/" in text:
+        folder = baselines_folder(config)
+        if not place(folder, text).is_file():
+            raise InferdocError(
+                f"--baseline {text!r} is neither TIME..TIME nor a stored baseline: {which_stored(folder)}"
+            )
+        return named(folder, text)
     latest = source.latest_ms()
     stretch = moment_ms(begin, latest, what="--baseline"), moment_ms(end, latest, what="--baseline")
     if stretch[0] >= stretch[1]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import SloSection
 from inferdoc.diagnose.context import Context
 from inferdoc.diagnose.findings import Links
+from inferdoc.diagnose.stored import StoredBaseline
 from inferdoc.fleet.lineage import Lineage
 from inferdoc.fleet.members import Assignment, Wanted
 from inferdoc.source.assemble import read_signals
@@ -22,12 +24,14 @@ from inferdoc.source.reads import Grid, Matcher
 @dataclass
 class Options:
     """What the user chose. match: label matchers for every selector; wanted: the part of the fleet; baseline: (from,
-    until) in milliseconds; slo: limits per model and tier."""
+    until) in milliseconds, or a stored one; stored: the folder of the baselines that a window without history is held
+    against (None: none is); slo: limits per model and tier."""
 
     match: tuple[Matcher, ...] = ()
     wanted: Wanted = field(default_factory=Wanted)
     assignments: Sequence[Assignment] = ()
-    baseline: tuple[int, int] | None = None
+    baseline: tuple[int, int] | StoredBaseline | None = None
+    stored: Path | None = None
     slo: tuple[SloSection, ...] = ()
     links: Links = field(default_factory=Links)
     catalogue: Catalogue | None = None

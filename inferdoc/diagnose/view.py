@@ -54,14 +54,16 @@ class Series:
 @dataclass
 class View:
     """frame: the signals; fleet: who is who; units: what is judged; lead: the grid of a baseline from elsewhere, whose
-    values stand before those of the frame; lead_kind: which rung that is; wide: signals above the pod, with whether
-    more of them is better; lineage: whose history a pod has. `get` answers None where the unit lacks a signal."""
+    values stand before those of the frame; lead_kind: which rung that is; lead_name: of a stored one; wide: signals
+    above the pod, with whether more of them is better; lineage: whose history a pod has. `get` answers None where the
+    unit lacks a signal."""
 
     frame: SignalFrame
     fleet: Fleet
     units: list[Unit] = field(default_factory=list)
     lead: Grid | None = None
     lead_kind: BaselineKind = "chosen"
+    lead_name: str | None = None
     wide: Mapping[str, bool] = field(default_factory=dict)
     lineage: Lineage = field(default_factory=Lineage)
     _rows: dict[str, dict[Unit, Series | None]] = field(default_factory=dict)

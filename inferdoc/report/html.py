@@ -49,7 +49,7 @@ def _head(answer: Diagnosis) -> str:
     baseline = "nothing to compare with: only absolute limits and SLOs were judged"
     if window.baseline.from_ and window.baseline.until:
         stretch = f"{day_and_clock(window.baseline.from_)} to {day_and_clock(window.baseline.until)} UTC"
-        baseline = f"{window.baseline.kind}: {stretch}"
+        baseline = " ".join(filter(None, (window.baseline.kind, window.baseline.name))) + f": {stretch}"
     elif not answer.findings:
         baseline = ""
     verdict = f'<span class="badge verdict {answer.verdict}">{answer.verdict}</span>'

@@ -187,7 +187,8 @@ def _compared(answer: Diagnosis) -> list[str]:
     """What the window was compared with."""
     baseline = answer.window.baseline
     span = f", {clock(baseline.from_)} to {clock(baseline.until)}" if baseline.from_ and baseline.until else ""
-    return _wrap(f"compared with {REFERENCES[baseline.kind]}{span}", "")
+    name = f" {baseline.name}" if baseline.name else ""
+    return _wrap(f"compared with {REFERENCES[baseline.kind]}{name}{span}", "")
 
 
 def _span(answer: Diagnosis) -> str:

@@ -82,7 +82,7 @@ OWN = frozenset(["pod", "instance", "node", "exported_pod", "Hostname", "hostnam
 """Labels that tell one pod or device from its peers."""
 
 
-class _Earlier:
+class Earlier:
     """The rows of an earlier frame by entity, or by what pods of one pool share."""
 
     def __init__(self, entities: list[Entity], values: np.ndarray) -> None:
@@ -139,11 +139,11 @@ class SignalFrame:
         for name, matrix in self.signals.items():
             before = earlier.signals.get(name) or SignalMatrix([], np.empty((0, earlier.grid.count)))
             gap = np.full(earlier.grid.count, np.nan)
-            rows = _Earlier(before.entities, before.values)
+            rows = Earlier(before.entities, before.values)
             matrix.values = np.hstack([np.vstack([rows.of(e, gap) for e in matrix.entities]), matrix.values])
             if matrix.counts is not None:
                 seen = ([], before.values[:0]) if before.counts is None else (before.entities, before.counts)
-                counts = _Earlier(*seen)
+                counts = Earlier(*seen)
                 matrix.counts = np.hstack([np.vstack([counts.of(e, gap) for e in matrix.entities]), matrix.counts])
 
     def to_pandas(self) -> pd.DataFrame:

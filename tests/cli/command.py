@@ -42,7 +42,8 @@ def refused(done: Done, code: int, *words: str) -> None:
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No configuration of whoever runs the tests: an empty folder, empty user folders, no variables."""
-    for name in ("INFERDOC_PROMETHEUS_URL", "INFERDOC_STORE", "INFERDOC_BEARER_TOKEN_FILE", "NO_COLOR"):
+    variables = ("PROMETHEUS_URL", "STORE", "BEARER_TOKEN_FILE", "BASELINES")
+    for name in (*(f"INFERDOC_{variable}" for variable in variables), "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
     for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
         monkeypatch.setenv(name, str(tmp_path / "home"))

@@ -21,6 +21,7 @@ COMMANDS = (
     "export",
     "doctor",
     "signals",
+    "baseline",
     "recipes",
     "runbook",
     "alerts",

@@ -1,0 +1,73 @@
+"""`inferdoc baseline save | show`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from inferdoc.cli import options
+
+
+@click.group(
+    "baseline",
+    short_help="Keep what is normal, to hold a window without history against it.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+def command() -> None:
+    """Stored baselines. `diagnose` uses one by itself where the source holds nothing before the window, and by name
+    with --baseline NAME. It must be of the same pools (model, role, tier) and vLLM release."""
+
+
+@command.command("save", short_help="Keep a stretch in which all was well.")
+@options.source_options
+@click.option("--name", default="default", show_default=True, help="What it is called.")
+@click.option("--file", metavar="PATH", help="Write it there instead of the folder of baselines.")
+@click.option("--since", metavar="DURATION", help="How far back from --until: 15m, 1h, 2d (default 1h).")
+@click.option("--from", "begin", metavar="TIME", help="Where the stretch begins: RFC 3339 or Unix seconds.")
+@click.option(
+    "--until",
+    default="now",
+    show_default=True,
+    metavar="TIME",
+    help="Its end: a time, now, or latest (the newest sample).",
+)
+@click.option("-l", "--label", "labels", multiple=True, metavar="LABEL=VALUE", help="Only series with this label.")
+@click.option("--force", is_flag=True, help="Save it even where a diagnosis does not call it healthy.")
+def save(**asked: Any) -> int:
+    """Read the signals of a stretch and keep them. The stretch is diagnosed first.
+
+    Exit codes: 0 saved, 1 the stretch is an incident, 2 usage, 3 not enough data to tell, 4 the source could not be
+    read.
+    """
+    from inferdoc.diagnose import save as baseline
+
+    config = options.configuration()
+    source = options.source(config, asked)
+    with options.working(f"reading {source.location}"):
+        path, header = baseline.save(source, config, options.catalogue(config), asked)
+    click.echo(f"{path}: {baseline.described(header)}")
+    for warning in source.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    return 0
+
+
+@command.command("show", short_help="The stored baselines, or one of them.")
+@click.argument("name", required=False)
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def show(name: str | None, output: str) -> int:
+    """List the stored baselines; with a NAME (or a path) its span, its pools, and the medians of what users waited
+    for."""
+    from inferdoc.config import baselines_folder
+    from inferdoc.diagnose.stored import named
+    from inferdoc.report import baselines
+
+    config = options.configuration()
+    folder = baselines_folder(config)
+    if name is None:
+        rows = baselines.listed(folder)
+        click.echo(baselines.list_json(rows) if output == "json" else baselines.list_text(rows, folder))
+        return 0
+    stored = named(folder, name)
+    click.echo(baselines.as_json(stored) if output == "json" else baselines.text(stored, options.catalogue(config)))
+    return 0
