@@ -18,8 +18,15 @@ FOLDER = "standing"
 OBSERVATIONS = "observations.yaml"
 SUBJECTS = ("signal", "quantity", "setting", "tier")
 TIER_FIGURES = ("memory_gib", "memory_gbps", "bf16_tflops", "fp8_tflops", "link_gbps")
-RULES = ("standing_share", "standing_parts", "standing_least_parts", "standing_requests", "standing_busy")
-"""Limits that the audit itself reads: what it takes to stand, to be busy, to say anything."""
+RULES = (
+    "standing_share",
+    "standing_parts",
+    "standing_least_parts",
+    "standing_requests",
+    "standing_busy",
+    "prefix_hit_rag",
+)
+"""Limits that the audit itself reads: what it takes to stand, to be busy, to say anything; what reuse can reach."""
 QUANTILES = {"p01": 0.01, "p05": 0.05, "p95": 0.95, "p99": 0.99}
 
 StateSeverity = Literal["info", "warning"]

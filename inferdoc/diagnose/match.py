@@ -131,14 +131,15 @@ def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
 
 def _during(condition: Condition, inside: Context, context: Context, unit: Unit, reach: int | None = None) -> Outcome:
     """A condition in an episode. A move that began before the episode is no move against the calm that it spoils, so a
-    plain rise or fall is also looked for from its own calm on; reach: steps by which it may precede the episode."""
+    rise or fall is also looked for from its own baseline on; reach: steps by which it may precede the episode."""
     outcome = evaluate(condition, inside, unit)
-    moves = condition.rises is not None or condition.falls is not None
-    if outcome.holds is not False or not moves or condition.average:
+    if outcome.holds is not False or condition.needs_split or not _moves(condition):
         return outcome
     earlier = evaluate(condition, context, unit)
     if earlier.first is None or earlier.last is None or inside.split is None or inside.last is None:
         return outcome
+    if reach is None and condition.parts:  # a group rests on levels as well: those of long ago are not of this episode
+        reach = context.clock.least_calm
     near = reach is None or earlier.first >= inside.split - reach
     return earlier if near and earlier.first <= inside.last and earlier.last >= inside.split else outcome
 
@@ -152,6 +153,11 @@ def _before(condition: Condition, inside: Context, unit: Unit) -> Outcome:
     blur = BLUR * inside.clock.window_steps
     stood = outcome.first < inside.split and (outcome.last is None or outcome.last + blur >= inside.split)
     return outcome if stood else replace(outcome, holds=False, text=f"not before the onset: {outcome.text}")
+
+
+def _moves(condition: Condition) -> bool:
+    """Whether it is a rise or a fall, or rests on one."""
+    return condition.rises is not None or condition.falls is not None or any(_moves(part) for part in condition.parts)
 
 
 def _with_slo(harm: tuple[Condition, ...], limits: dict[str, float]) -> list[Condition]:
