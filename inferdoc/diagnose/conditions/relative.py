@@ -10,7 +10,7 @@ from inferdoc.catalogue.recipe import Condition
 from inferdoc.diagnose.conditions.render import Rendering, number
 from inferdoc.diagnose.context import Context, Outcome, absent, quiet, rule_asked
 from inferdoc.diagnose.excursion import STANDARD_ERRORS, Excursion, Rule, against, shift
-from inferdoc.diagnose.view import Series, Unit
+from inferdoc.diagnose.view import Trace, Unit
 from inferdoc.diagnose.words import figure
 
 
@@ -68,7 +68,7 @@ def _baseline(signal: str, context: Context, unit: Unit, rule: Rule) -> np.ndarr
     return values
 
 
-def _within_one_bucket(found: Excursion, series: Series) -> bool:
+def _within_one_bucket(found: Excursion, series: Trace) -> bool:
     """A quantile read off buckets must move by more than one bucket: inside two neighbours it is interpolation."""
     if series.bounds is None:
         return False
@@ -76,7 +76,7 @@ def _within_one_bucket(found: Excursion, series: Series) -> bool:
     return abs(now - before) < 2
 
 
-def _averaged(signal: str, series: Series, rule: Rule, context: Context, unit: Unit) -> Outcome:
+def _averaged(signal: str, series: Trace, rule: Rule, context: Context, unit: Unit) -> Outcome:
     measure, title = context.signals[signal].unit, context.signals[signal].title
     if context.split is None:
         return Outcome(None, f"{title}: no split to compare means at", signal, unit.name, measure)
