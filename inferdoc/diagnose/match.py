@@ -96,7 +96,7 @@ def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
     harm = [_during(c, inside, context, unit, reach) for c in _with_slo(recipe.harm, inside.limits(unit))]
     hurts = [o for o in harm if o.holds and not _hurts_after(o, inside)]
     if not hurts:
-        return Verdict(recipe, unit, against=f"no harm: {harm[0].text}")
+        return Verdict(recipe, unit, against=f"no impact: {harm[0].text}")
     if immaterial(hurts, inside, unit):
         return Verdict(recipe, unit, against=f"no user feels it: {hurts[0].text}, and no mean moves")
     doubts = [f"cannot see {', '.join(o.missing)}" for o in (*symptoms, *more) if o.missing and _doubtful(o, context)]

@@ -41,10 +41,10 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     if found is None:
         calm = quiet(_baseline(signal, context, unit, rule)[: context.split])
         if context.split is not None and context.split < context.clock.calm_steps:
-            return Outcome(None, f"{title}: no calm part to compare with", signal, unit.name, measure)
+            return Outcome(None, f"{title}: no baseline to compare with", signal, unit.name, measure)
         moved = "rise" if rule.up else "fall"
         return Outcome(
-            False, f"{title} does not {moved} (calm {figure(calm, measure)})", signal, unit.name, measure, baseline=calm
+            False, f"{title} does not {moved} (baseline {figure(calm, measure)})", signal, unit.name, measure, baseline=calm
         )
     moved = "rose" if rule.up else "fell"
     return Outcome(
@@ -83,7 +83,7 @@ def _averaged(signal: str, series: Trace, rule: Rule, context: Context, unit: Un
     last = context.view.steps - 1 if context.last is None else context.last
     moved = shift(_baseline(signal, context, unit, rule), context.split, last, context.clock)
     if moved is None:
-        return Outcome(None, f"{title}: no calm part to compare with", signal, unit.name, measure)
+        return Outcome(None, f"{title}: no baseline to compare with", signal, unit.name, measure)
     limit = (
         max(moved.before * rule.ratio, moved.before + rule.by)
         if rule.up
@@ -100,9 +100,9 @@ def _averaged(signal: str, series: Trace, rule: Rule, context: Context, unit: Un
 def explain(condition: Condition) -> str:
     """The condition in words."""
     if condition.rises is not None:
-        words = f"`{condition.signal}` rises to {condition.rises:g} times its calm"
+        words = f"`{condition.signal}` rises to {condition.rises:g} times its baseline"
     else:
-        words = f"`{condition.signal}` falls to {condition.falls:g} times its calm"
+        words = f"`{condition.signal}` falls to {condition.falls:g} times its baseline"
     if condition.by:
         words += f" and by at least {condition.by:g}"
     return words + (" on average" if condition.average else "")
