@@ -24,7 +24,7 @@ WATCH_SECONDS = 30.0
     metavar="TIME",
     help="Its end: a time, now, or latest (the newest sample).",
 )
-@click.option("--baseline", metavar="TIME..TIME", help="Compare with this stretch instead of the time before the onset.")
+@click.option("--baseline", metavar="TIME..TIME", help="Compare with this stretch, not with what was before the onset.")
 @click.option("-l", "--label", "labels", multiple=True, metavar="LABEL=VALUE", help="Only series with this label.")
 @click.option("--model", help="Only this served model.")
 @click.option("--namespace", help="Only this namespace.")

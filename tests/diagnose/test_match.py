@@ -42,7 +42,7 @@ def test_symptoms_and_harm_make_a_match():
 def test_no_harm_no_finding():
     found = verdict(recipe(symptoms=[SYMPTOM], harm=[HARM]), load=JUMP, latency=np.full(N, 0.1))
     assert found.match is None
-    assert found.against.startswith("no harm: ")
+    assert found.against.startswith("no impact: ")
 
 
 def test_a_change_for_the_better_is_no_harm():

@@ -44,7 +44,12 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
             return Outcome(None, f"{title}: no baseline to compare with", signal, unit.name, measure)
         moved = "rise" if rule.up else "fall"
         return Outcome(
-            False, f"{title} does not {moved} (baseline {figure(calm, measure)})", signal, unit.name, measure, baseline=calm
+            False,
+            f"{title} does not {moved} (baseline {figure(calm, measure)})",
+            signal,
+            unit.name,
+            measure,
+            baseline=calm,
         )
     moved = "rose" if rule.up else "fell"
     return Outcome(
