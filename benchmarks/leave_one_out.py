@@ -129,7 +129,7 @@ TITLES = (
     "nobody hurt, spoke",
     "unexplained",
     "accepted",
-    "its effect or driver",
+    "its effect or load change",
     "another cause",
 )
 
@@ -152,24 +152,24 @@ def table(answers: list[Answer]) -> list[str]:
 ABOUT = """# A cause it has never heard of
 
 When users are hurt and no recipe fits, a diagnosis says `unexplained-anomaly` and names the signals that behave most
-unlike their calm. They stand as `support` in its evidence, each with its calm, its value now and since when; mechanisms
-come before latencies and throughput, which say that users are hurt, not why.
+unlike their baseline. They stand as `support` in its evidence, each with its baseline, its value now and since when;
+mechanisms come before latencies and throughput, which say that users are hurt, not why.
 
-To turn them into a recipe: put the signals that moved first as `symptoms` (`rises`, `falls`, `above`), keep the harm,
+To turn them into a recipe: put the signals that moved first as `symptoms` (`rises`, `falls`, `above`), keep the impact,
 look at a healthy week for what else does the same (`unless`), then `inferdoc recipes check PATH` and
 `inferdoc --catalogue DIR diagnose`.
 
 What counts as harm: a latency that grew while the traffic did not, at the pods or at the router; requests that fail,
 are refused, given up, spoilt or computed for nothing, at either; no progress with work present; a pod that is gone.
-Harm at a pod is told of that pod; harm that shows above the pods alone, of the pods behind that router.
+Impact at a pod is told of that pod; impact that shows above the pods alone, of the pods behind that router.
 
 How the signals are found: every signal of the catalogue, also those that no recipe asks for, is measured in robust
-sigmas of its own calm, beyond what its like moved, and beside like pods and like GPUs. An isolation forest learns the
-calm of the pool, with the same hours of yesterday and of a week ago where the source goes back so far; a signal counts
-by its distance and by how odd the forest finds a calm moment with this one signal as it is now. Of the views of one
-quantity one is named; each step from a mechanism towards the user (load, time, what users feel) halves what a signal
-counts. What differs among the GPUs of one pod is a mechanism, whatever it measures. The seed is fixed: the same data
-give the same ranking.
+sigmas of its own baseline, beyond what its peers moved, and beside its peers and peer GPUs. An isolation forest learns
+the baseline of the pool, with the same hours of yesterday and of a week ago where the source goes back so far; a
+signal counts by its distance and by how odd the forest finds a baseline moment with this one signal as it is now. Of
+the views of one quantity one is named; each step from a mechanism towards the user (load, time, what users feel)
+halves what a signal counts. What differs among the GPUs of one pod is a mechanism, whatever it measures. The seed is
+fixed: the same data give the same ranking.
 
 ## Measured
 
@@ -177,9 +177,9 @@ Each cause's recipe taken out of the catalogue, then incidents of that cause jud
 (`python benchmarks/leave_one_out.py`). *Hurt*: a latency grew by a factor of 1.3, or requests were lost, or a pod stood
 still (`benchmarks/user_harm.py`, no recipe asked); a fault that touches the scrapes alone hurts nobody. *Unexplained*:
 the finding surfaces. *Accepted*: a recipe that is left and that the label of the incident accepts. *Its effect or
-driver*: a recipe that is left, and that the catalogue says the one taken out brings about, directly or through others,
-or that brings it about. *Another cause*: a wrong answer. *Own in three*: of the unexplained, those where one of the
-three most unusual signals is a mechanism signal of the recipe that was taken out, by name.
+load change*: a recipe that is left, and that the catalogue says the one taken out brings about, directly or through
+others, or that brings it about. *Another cause*: a wrong answer. *Own in three*: of the unexplained, those where one
+of the three most unusual signals is a mechanism signal of the recipe that was taken out, by name.
 """
 
 

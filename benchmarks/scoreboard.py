@@ -65,14 +65,14 @@ QUICK = 3
 
 ABOUT = f"""
 An incident counts where its fault hurts: a mean latency of the pods it hits grows by a factor of {HARM} or more
-(and by more than the signal's floor), over the time after the onset, for harm that passes by itself over its worst
-two minutes against the worst two of the calm, or work or sight is lost. Each has a label: what may come first, the
+(and by more than the signal's floor), over the time after the onset, for impact that passes by itself over its worst
+two minutes against the worst two of the baseline, or work or sight is lost. Each has a label: what may come first, the
 preferred one first. Top-1: the first finding is one of these (as with the labels of the recordings); preferred
-first: it is the preferred one, and the cause is named. A driver of the workload (longer prompts, endless answers,
-more demand) is the root only where nothing local explains the harm; where the draw makes a limit of the engine
-bind, the label prefers that limit, with the driver as its change. Recall: the cause is named, as a finding or as
+first: it is the preferred one, and the cause is named. A change of the load (longer prompts, endless answers,
+more demand) is the root only where nothing local explains the impact; where the draw makes a limit of the engine
+bind, the label prefers that limit, with the load change as its change. Recall: the cause is named, as a finding or as
 the change of one that the label accepts. Precision: of the findings with this id the share that the label accepts,
-and of the drivers behind findings the share that the scenario did set going, over incidents and controls together.
+and of the load changes behind findings the share that the scenario did set going, over incidents and controls together.
 Scope: pods named and pods hit, intersection over union. Onset error: absolute, median, against the moment at which
 the mechanism changed (a cache takes minutes to fill, so some symptoms come later). Detected: minutes after the
 onset at which the diagnosis of the data so far first names the cause. Spoke on harmless: any finding on a fault

@@ -250,7 +250,7 @@ def missed_list(incidents: Sequence[Outcome]) -> list[str]:
     lines = []
     for o in visible(incidents):
         if not o.first_right or not o.named():
-            behind = [f" (driver `{d}`)" if d else "" for d in o.drivers]
+            behind = [f" (load change `{d}`)" if d else "" for d in o.drivers]
             called = ", ".join(f"`{i}`{d}" for i, d in zip(o.found, behind, strict=True)) or "nothing found"
             lines.append(f"- `{o.kind}` seed {o.seed} ({o.where}): {called}")
     return [*(lines or ["- none"]), ""]

@@ -13,8 +13,6 @@ from scoreboard_tables import Outcome, share, table, visible
 
 CERTAIN = ("proven", "likely", "possible")
 BINS = tuple(i / 10 for i in range(11))
-SURE_ENOUGH = 20
-"""Findings below which a share is shown with its count rather than trusted."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from inferdoc.audit.observe import Reading, observe
+from inferdoc.audit.observe import ObservedUnit, observe
 from inferdoc.audit.watched import Watched
 from inferdoc.catalogue.standing import Standing, State
 from inferdoc.diagnose.view import Unit
@@ -20,7 +20,7 @@ class Standstill:
     state: State
     pool: Pool
     units: tuple[Unit, ...]
-    readings: tuple[Reading, ...]
+    readings: tuple[ObservedUnit, ...]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Doubt:
 
     state: State
     pool: Pool
-    readings: tuple[Reading, ...]
+    readings: tuple[ObservedUnit, ...]
     short: bool = False
 
 
@@ -49,7 +49,7 @@ class Answer:
     """One state on one unit or pool: holds, or None with what is in doubt."""
 
     holds: bool | None
-    readings: tuple[Reading, ...]
+    readings: tuple[ObservedUnit, ...]
 
 
 def judge(watched: Watched, standing: Standing) -> Verdicts:
@@ -57,7 +57,7 @@ def judge(watched: Watched, standing: Standing) -> Verdicts:
     found = Verdicts()
     for pool in watched.pools:
         units = watched.units(pool)
-        cache: dict[tuple[str, Unit | None], Reading] = {}
+        cache: dict[tuple[str, Unit | None], ObservedUnit] = {}
         for state in standing.states.values():
             if not state.roles or pool.role in state.roles:
                 _judge_pool(watched, standing, state, pool, units, found, cache)
@@ -81,9 +81,9 @@ def _judge_pool(
     pool: Pool,
     units: Sequence[Unit],
     found: Verdicts,
-    cache: dict[tuple[str, Unit | None], Reading],
+    cache: dict[tuple[str, Unit | None], ObservedUnit],
 ) -> None:
-    def read(name: str, unit: Unit | None) -> Reading:
+    def read(name: str, unit: Unit | None) -> ObservedUnit:
         if (name, unit) not in cache:
             group = list(units) if unit is None else [unit]
             at = pool if unit is None else None
@@ -111,7 +111,7 @@ def _judge_pool(
         found.doubts.append(Doubt(state, pool, doubtful))
 
 
-def _answer(state: State, readings: Mapping[str, Reading]) -> Answer:
+def _answer(state: State, readings: Mapping[str, ObservedUnit]) -> Answer:
     """All of `needs`, one of `any_of`, none of `unless`; what cannot be told decides only where nothing else does."""
     needs = [readings[name] for name in state.needs]
     alternatives = [readings[name] for name in state.any_of]
@@ -138,7 +138,7 @@ def _clarity(answer: Answer) -> tuple[float, float]:
     return 0.0, 0.0
 
 
-def _long_enough(watched: Watched, state: State, readings: Mapping[str, Reading]) -> bool:
+def _long_enough(watched: Watched, state: State, readings: Mapping[str, ObservedUnit]) -> bool:
     """Whether the window is as long as the state asks for, but for one step at either end."""
     if watched.seconds + 2 * watched.view.step_seconds >= state.horizon_seconds:
         return True

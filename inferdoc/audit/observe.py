@@ -26,7 +26,7 @@ QUANTILE_WORDS = {
 
 
 @dataclass(frozen=True)
-class Reading:
+class ObservedUnit:
     """holds: None where it cannot be told; value, limit in `unit`; held: share of the window; missing: signals;
     quiet: too little traffic to tell; text: in words."""
 
@@ -43,7 +43,7 @@ class Reading:
     inapplicable: bool = False
 
 
-def observe(name: str, one: Absolute, watched: Watched, units: Sequence[Unit], pool: Pool | None) -> Reading:
+def observe(name: str, one: Absolute, watched: Watched, units: Sequence[Unit], pool: Pool | None) -> ObservedUnit:
     """The observation on a unit, or with `pool` on the mean over the units of a pool."""
     unit = units[0]
     if one.setting is not None:
@@ -51,20 +51,20 @@ def observe(name: str, one: Absolute, watched: Watched, units: Sequence[Unit], p
     if one.tier is not None:
         return _tier(name, one, watched, unit)
     if not one.always and all(watched.quiet(each) for each in units):
-        return Reading(name, None, "too little traffic", one.subject, quiet=True)
+        return ObservedUnit(name, None, "too little traffic", one.subject, quiet=True)
     title, measure, missing = _named(one, watched, units)
     values = _amount(one, watched, unit, pool)
     if values is None:
         optional = all(watched.signals[s].feature for s in missing if s in watched.signals) and bool(missing)
         said = f"{title}: not visible"
-        return Reading(name, None, said, one.subject, missing=missing, inapplicable=optional)
+        return ObservedUnit(name, None, said, one.subject, missing=missing, inapplicable=optional)
     limit = watched.number(str(one.limit), unit.member.tier)
     mask = np.ones(watched.view.steps, dtype=bool)
     if not one.always:
         mask = np.logical_or.reduce([watched.busy(each) for each in units])
     if not isinstance(values, np.ndarray):
         holds = values > limit if one.above else values < limit
-        return Reading(
+        return ObservedUnit(
             name,
             holds,
             _words(title, one, values, limit, measure, None, holds),
@@ -85,7 +85,7 @@ def _over_time(
     values: np.ndarray,
     limit: float,
     mask: np.ndarray,
-) -> Reading:
+) -> ObservedUnit:
     seen = np.where(mask & np.isfinite(values), values, np.nan)
     means = []
     for part in watched.parts():
@@ -95,7 +95,7 @@ def _over_time(
             means.append(float(np.nanmean(within)))
     if len(means) < watched.number("standing_least_parts"):
         said = f"{title}: too little of the window shows it"
-        return Reading(name, None, said, one.subject, quiet=True)
+        return ObservedUnit(name, None, said, one.subject, quiet=True)
     parts = np.array(means)
     held = float(np.mean(parts > limit if one.above else parts < limit))
     if one.at is not None:
@@ -105,7 +105,7 @@ def _over_time(
         value = float(np.median(parts))
         holds = held >= watched.number(one.share or "standing_share")
     words = _words(title, one, value, limit, measure, held, holds)
-    return Reading(name, holds, words, one.subject, value, limit, measure, held)
+    return ObservedUnit(name, holds, words, one.subject, value, limit, measure, held)
 
 
 def _amount(one: Absolute, watched: Watched, unit: Unit, pool: Pool | None) -> Amount:
@@ -155,13 +155,13 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def _setting(name: str, one: Absolute, watched: Watched, units: Sequence[Unit]) -> Reading:
+def _setting(name: str, one: Absolute, watched: Watched, units: Sequence[Unit]) -> ObservedUnit:
     """A setting counts where every unit shows it and it stood over most of the window."""
     label = str(one.setting)
     shown = [(watched.settings.get(unit) or {}).get(label) for unit in units]
     known = [entry for entry in shown if entry is not None]
     if len(known) < len(shown) or not known:
-        return Reading(name, None, f"{label}: not visible", label, missing=(f"{SETTINGS}{{{label}}}",))
+        return ObservedUnit(name, None, f"{label}: not visible", label, missing=(f"{SETTINGS}{{{label}}}",))
     value = known[0][0]
     if one.matches is not None:
         holds = all(re.fullmatch(one.matches, each) is not None for each, _ in known)
@@ -170,23 +170,23 @@ def _setting(name: str, one: Absolute, watched: Watched, units: Sequence[Unit]) 
         try:
             amount = float(value)
         except ValueError:
-            return Reading(name, False, f"{label} is {value}", label)
+            return ObservedUnit(name, False, f"{label} is {value}", label)
         limit = watched.number(str(one.limit))
         holds = amount > limit if one.above else amount < limit
         said = f"{label} is {amount:g}, {'above' if one.above else 'below'} {limit:g}"
     holds = holds and min(share for _, share in known) >= watched.number("standing_share")
-    return Reading(name, holds, said, label, amount, limit)
+    return ObservedUnit(name, holds, said, label, amount, limit)
 
 
-def _tier(name: str, one: Absolute, watched: Watched, unit: Unit) -> Reading:
+def _tier(name: str, one: Absolute, watched: Watched, unit: Unit) -> ObservedUnit:
     tier = watched.tiers.tiers.get(unit.member.tier)
     if tier is None or unit.member.tier == UNKNOWN_TIER:
-        return Reading(name, None, "the hardware tier is not known", "tier", missing=("tier",))
+        return ObservedUnit(name, None, "the hardware tier is not known", "tier", missing=("tier",))
     found = getattr(tier, str(one.tier))
     value, limit = (0.0 if found is None else float(found.value)), watched.number(str(one.limit))
     holds = value > limit if one.above else value < limit
     said = f"{tier.title}: {TIER_WORDS[str(one.tier)]} {f'{value:g}' if value else 'none'}"
-    return Reading(name, holds, said, "tier", value, limit)
+    return ObservedUnit(name, holds, said, "tier", value, limit)
 
 
 TIER_WORDS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from inferdoc.catalogue.signal import Exporter
 
@@ -33,7 +33,3 @@ class Aliases:
     def known(self, name: str) -> bool:
         """Whether an exporter declares the name."""
         return name in self._names
-
-    def as_mapping(self) -> Mapping[str, tuple[str, ...]]:
-        """Every declared name with its spellings, newest first."""
-        return self._names

@@ -92,12 +92,12 @@ def _check_limit(
 
 def _check_factor(observation: Observation, kind: str, at: Steps) -> Iterator[Problem]:
     if observation.rises is not None and observation.rises < 1:
-        message = f"at least this many times the calm: expected 1 or more, got {observation.rises:g}"
+        message = f"at least this many times the baseline: expected 1 or more, got {observation.rises:g}"
         yield Problem((*at, "rises"), message)
     if observation.falls is not None and not 0 <= observation.falls <= 1:
-        yield Problem((*at, "falls"), f"at most this share of the calm: expected 0 to 1, got {observation.falls:g}")
+        yield Problem((*at, "falls"), f"at most this share of the baseline: expected 0 to 1, got {observation.falls:g}")
     if observation.differs is not None and (observation.differs <= 0 or observation.differs == 1):
-        message = f"a factor from like pods: expected above 0 and not 1, got {observation.differs:g}"
+        message = f"a factor from peers: expected above 0 and not 1, got {observation.differs:g}"
         yield Problem((*at, "differs"), message)
     if kind in ("present", "absent") and getattr(observation, kind) is False:
         yield Problem((*at, kind), "only true says something; use the opposite kind")

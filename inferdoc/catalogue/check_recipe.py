@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class CatalogueNames:
     """What a recipe may name. numbers: those that steps can work out, None where nobody asks."""
 
     signals: Collection[str]
@@ -31,7 +31,7 @@ class Surroundings:
     numbers: Collection[str] | None = None
 
 
-def check_recipe(recipe: RecipeFile, around: Surroundings) -> list[Problem]:
+def check_recipe(recipe: RecipeFile, around: CatalogueNames) -> list[Problem]:
     """One cause. It has needs or witnesses, and impact unless it is about the telemetry itself (blindness hurts no
     user); every name is declared; what rules it out is not what it brings about."""
     problems = []
@@ -59,7 +59,7 @@ def check_recipe(recipe: RecipeFile, around: Surroundings) -> list[Problem]:
     return problems
 
 
-def _check_exclusion(exclusion: Exclusion, at: Steps, recipe: RecipeFile, around: Surroundings) -> Iterator[Problem]:
+def _check_exclusion(exclusion: Exclusion, at: Steps, recipe: RecipeFile, around: CatalogueNames) -> Iterator[Problem]:
     if (exclusion.cause is None) == (exclusion.observation is None):
         yield Problem(at, "expected either `cause` or `observation`")
         return
@@ -75,7 +75,7 @@ def _check_exclusion(exclusion: Exclusion, at: Steps, recipe: RecipeFile, around
         yield Problem(at, f"{what} may be brought about by its own effect {effect}; expected `when: before`")
 
 
-def _brought_about(exclusion: Exclusion, recipe: RecipeFile, around: Surroundings) -> str | None:
+def _brought_about(exclusion: Exclusion, recipe: RecipeFile, around: CatalogueNames) -> str | None:
     """The effect of a cause that shows what is to rule it out on the same unit, or None. What must not hold, and what
     is asked of other units, is brought about by none."""
     if exclusion.cause is not None:
@@ -96,7 +96,7 @@ def _signs(file: RecipeFile, dictionary: Dictionary) -> set[str]:
     return {fact for name in names for fact in dictionary.own_facts(name)}
 
 
-def check_action(action: Action | Step, at: Steps, around: Surroundings) -> Iterator[Problem]:
+def check_action(action: Action | Step, at: Steps, around: CatalogueNames) -> Iterator[Problem]:
     """Flags that a release of vLLM has, and numbers that can be worked out."""
     for index, flag in enumerate(action.flags):
         if flag not in around.flags.flags:
@@ -111,7 +111,7 @@ def check_action(action: Action | Step, at: Steps, around: Surroundings) -> Iter
                 yield Problem((*at, key), f"no number {{{number}}} can be worked out; there are: {allowed}")
 
 
-def _check_step(use: str | StepUse, at: Steps, around: Surroundings) -> Iterator[Problem]:
+def _check_step(use: str | StepUse, at: Steps, around: CatalogueNames) -> Iterator[Problem]:
     problems = [Problem(steps, message) for steps, message in step_problems(use, at, around.actions)]
     yield from problems or check_action(step_of(use, around.actions), at, around)
 

@@ -12,7 +12,7 @@ import msgspec
 
 from inferdoc.catalogue.calibration import Calibration
 from inferdoc.catalogue.check_observation import check_observation, read_limits
-from inferdoc.catalogue.check_recipe import Surroundings, check_action, check_recipe
+from inferdoc.catalogue.check_recipe import CatalogueNames, check_action, check_recipe
 from inferdoc.catalogue.content import content_file, content_files, content_folders, overlay_paths
 from inferdoc.catalogue.document import decode, locate, nearest
 from inferdoc.catalogue.flags import Flags
@@ -202,17 +202,13 @@ class Catalogue:
             for name, observation in file.observations.items()
             for problem in check_observation(name, observation, self.signals, self.tiers, dictionary)
         ]
-        around = Surroundings(self.signals, self.tiers, dictionary, self.actions, files, self.flags, numbers)
+        around = CatalogueNames(self.signals, self.tiers, dictionary, self.actions, files, self.flags, numbers)
         problems += check_recipe(file, around)
         return [_line(path, problem) for problem in problems]
 
-    def recipe_file(self, cause: str) -> RecipeFile:
-        """A cause as its file has it: names, not yet the conditions that they stand for."""
-        return self._recipes[cause][0]
-
-    def _surroundings(self) -> Surroundings:
+    def _surroundings(self) -> CatalogueNames:
         files = {name: file for name, (file, _) in self._recipes.items()}
-        return Surroundings(self.signals, self.tiers, self.dictionary, self.actions, files, self.flags)
+        return CatalogueNames(self.signals, self.tiers, self.dictionary, self.actions, files, self.flags)
 
     def _read_limits(self) -> set[str]:
         """The named limits that an observation or a recipe reads."""

@@ -150,7 +150,7 @@ class Recipe(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     that load which grew from outside is its cause; proof: what makes it proven (where given,
     without it at most `likely`); unless: rules it out and says why; effects: causes folded under this root;
     look_alikes: causes that must be told apart and reported as ruled out; more_specific_than: causes that this one is
-    a kind of; rank: what metrics can show of it (RANK_AT_MOST).
+    a kind of, put under it where both hold; rank: what metrics can show of it (RANK_AT_MOST).
     """
 
     id: str

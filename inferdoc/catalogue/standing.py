@@ -119,7 +119,7 @@ class State(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         return length_of(self.horizon, "horizon") if self.horizon else 0.0
 
 
-class ObservationFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class StandingObservationFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`observations.yaml`: each absolute observation once, by name."""
 
     observations: dict[str, Absolute]
@@ -202,7 +202,7 @@ def load_standing(overlays: tuple[Path, ...] = ()) -> Standing:
     Raises CatalogueError."""
     files = content_files("diagnostics", f"{FOLDER}/*.yaml", overlays)
     path = files.pop(OBSERVATIONS, None)
-    observations: Mapping[str, Absolute] = {} if path is None else decode(path, ObservationFile).observations
+    observations: Mapping[str, Absolute] = {} if path is None else decode(path, StandingObservationFile).observations
     states = {}
     for file in files.values():
         state = decode(file, State)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from urllib.parse import urlsplit, urlunsplit
 
 from inferdoc.collect.discovery import Target, make_target, targets_from_file_sd
-from inferdoc.collect.scrape import Answer, ScrapeOptions, Scraper
+from inferdoc.collect.scrape import Arrival, ScrapeOptions, Scraper
 from inferdoc.errors import ConfigError
 
 REFRESH_SECONDS = 60.0
@@ -81,7 +81,7 @@ class HttpDiscovery:
             kept = f"; its last {len(self._found)} good targets stay" if self._found else ""
             self._problem = f"{self._name}: {error}{kept}"
 
-    def _read(self, answer: Answer) -> list[Target]:
+    def _read(self, answer: Arrival) -> list[Target]:
         kind = answer.content_type.partition(";")[0].strip().lower()
         if kind != ACCEPT:
             raise ConfigError(f"sends {kind[:40] or 'no Content-Type'}, not {ACCEPT}: is this an http_sd endpoint?")

@@ -84,7 +84,7 @@ class _ScrapeError(Exception):
 
 
 @dataclass
-class Answer:
+class Arrival:
     """What has arrived so far: `size` bytes in `blocks`, after decompression."""
 
     content_type: str = ""
@@ -144,12 +144,12 @@ class Scraper:
             self.forget(target)
         return ScrapeResult(target, timestamp_ms, page, error, time.perf_counter() - begin)
 
-    def fetch(self, target: Target, timeout: float | None = None, accept: str = ACCEPT) -> tuple[Answer, str | None]:
+    def fetch(self, target: Target, timeout: float | None = None, accept: str = ACCEPT) -> tuple[Arrival, str | None]:
         """Fetch a page without reading it: what arrived, and why it failed (one line without secrets) or None.
 
         Time limit, size limit, credentials and certificates are those of scraping. Nothing is raised.
         """
-        answer = Answer()
+        answer = Arrival()
         seconds = self.options.timeout if timeout is None else timeout
         error: str | None = None
         with self._watch.within(seconds) as deadline:
@@ -194,7 +194,7 @@ class Scraper:
             return options.username, _read_secret(options.password_file, "password file")
         return options.username, options.password or ""
 
-    def _fetch(self, target: Target, deadline: Deadline, answer: Answer, accept: str) -> None:
+    def _fetch(self, target: Target, deadline: Deadline, answer: Arrival, accept: str) -> None:
         session, url, headers, basic = self._session(target), target.url, self._headers(accept), self._basic()
         options = self.options
         for _ in range(_MAX_REDIRECTS + 1):
@@ -214,7 +214,7 @@ class Scraper:
                 url = answer.redirected_to = _redirect(url, response.headers["location"])
         raise _ScrapeError(f"redirects more than {_MAX_REDIRECTS} times: is this behind a login?")
 
-    def _receive(self, response: requests.Response, answer: Answer) -> None:
+    def _receive(self, response: requests.Response, answer: Arrival) -> None:
         if response.status_code != 200:
             raise _ScrapeError(_status_text(response))
         limit = self.options.body_limit
@@ -271,7 +271,7 @@ def _decompressed(blocks: Iterator[bytes]) -> Iterator[bytes]:
         raise _ScrapeError(f"compressed body is cut after {received} bytes")
 
 
-def _read(answer: Answer, error: str | None) -> tuple[Page | None, str | None]:
+def _read(answer: Arrival, error: str | None) -> tuple[Page | None, str | None]:
     """The page, as far as it arrived, and the error: that of fetching before that of parsing."""
     body = b"".join(answer.blocks)
     if error is not None and not body:

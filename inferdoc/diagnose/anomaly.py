@@ -231,13 +231,13 @@ def _outcome(context: Context, one: Moved, episode: Episode) -> Outcome:
         calm, now = one.gpu.usual, one.gpu.own
         text = (
             f"Unusual: {signal.title} is {figure(now, signal.unit)} against {figure(calm, signal.unit)} of the other "
-            f"GPUs of the pod ({_far(one)} sigmas of their calm difference)"
+            f"GPUs of the pod ({_far(one)} sigmas of their baseline difference)"
         )
     else:
         word = "rose" if now > calm else "fell" if now < calm else "swings around"
         text = (
             f"Unusual: {signal.title} {word} from {figure(calm, signal.unit)} to {figure(now, signal.unit)} "
-            f"({_far(one)} sigmas of its calm)"
+            f"({_far(one)} sigmas of its baseline)"
         )
     # A ratio of 1 is any rise beyond the swing of the calm, one just below it any fall.
     rule = Rule(1.0 if one.now > one.calm else 1.0 - 1e-9, by=signal.floor, share=0.3)

@@ -65,7 +65,7 @@ def summarise(verdict: VerdictWord, findings: Sequence[Finding], pods: int, ask_
     state = "since" if first.ongoing else "began"
     ended = "" if first.ongoing else f", ended {first.ended}"
     more = f" ({len(findings) - 1} more finding{'s' if len(findings) > 2 else ''})" if len(findings) > 1 else ""
-    near = "no harm yet, but " if first.imminent else ""
+    near = "no impact yet, but " if first.imminent else ""
     return f"{first.title} on {pods_named}, {state} {first.onset}{ended} ({first.certainty}): {near}{harm}.{more}"
 
 

@@ -122,7 +122,7 @@ def fold(causes: Sequence[Cause], recipes: Mapping[str, Recipe], slack: int) -> 
                 roots.remove(child)
                 _adopt(cause, child)
         roots.append(cause)
-    for cause in [r for r in roots if r.recipe.catch_all]:
+    for cause in list(roots):
         specific = next((r for r in roots if _is_case_of(r, cause, slack)), None)
         if specific is not None:
             roots.remove(cause)
@@ -130,13 +130,16 @@ def fold(causes: Sequence[Cause], recipes: Mapping[str, Recipe], slack: int) -> 
     return sorted(roots, key=lambda c: (-score(c), c.onset))
 
 
-def _is_case_of(specific: Cause, catch_all: Cause, slack: int) -> bool:
-    """Whether a specific cause covers what a catch-all names: it began no later, on at least half of its pods."""
+def _is_case_of(specific: Cause, general: Cause, slack: int) -> bool:
+    """Whether a cause covers what a catch-all, or one that it says it is a kind of, names: it began no later, on at
+    least half of its pods."""
+    if not general.recipe.catch_all and general.recipe.id not in specific.recipe.more_specific_than:
+        return False
     if specific.recipe.catch_all or specific.recipe.kind in ("driver", "unexplained", "telemetry"):
         return False
-    if not _same_family(specific, catch_all) or specific.onset > catch_all.onset + slack:
+    if not _same_family(specific, general) or specific.onset > general.onset + slack:
         return False
-    return _holds_on_most(specific, catch_all) and _lasts_with(specific, catch_all, slack)
+    return _holds_on_most(specific, general) and _lasts_with(specific, general, slack)
 
 
 def _covers(root: Cause, unexplained: Cause) -> bool:

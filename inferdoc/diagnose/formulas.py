@@ -28,11 +28,6 @@ def safe_concurrency(capacity_tokens: float, live_context_tokens: float) -> floa
     return KV_TARGET * capacity_tokens / live_context_tokens
 
 
-def tokens_per_step(acceptance: float, draft_length: float) -> float:
-    """Tokens per verification step: 1 + accepted per draft (accepted share x draft length)."""
-    return 1.0 + acceptance * draft_length
-
-
 def expected_tokens(chance: float, draft_length: int) -> float:
     """Tokens per verification step where each drafted token is accepted with this chance, independent of the others:
     (1 - a^(k+1)) / (1 - a) (Leviathan, Kalman, Matias: Fast inference from transformers via speculative decoding)."""

@@ -73,7 +73,6 @@ class Verdict:
     against: str = ""
     missing: tuple[str, ...] = ()
     applies: bool = True
-    had_symptoms: bool = False
 
 
 def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
@@ -97,16 +96,16 @@ def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
     harm = [_during(c, inside, context, unit, reach) for c in _with_slo(recipe.harm, inside.limits(unit))]
     hurts = [o for o in harm if o.holds and not _hurts_after(o, inside)]
     if not hurts:
-        return Verdict(recipe, unit, against=f"no harm: {harm[0].text}", had_symptoms=True)
+        return Verdict(recipe, unit, against=f"no impact: {harm[0].text}")
     if immaterial(hurts, inside, unit):
-        return Verdict(recipe, unit, against=f"no user feels it: {hurts[0].text}, and no mean moves", had_symptoms=True)
+        return Verdict(recipe, unit, against=f"no user feels it: {hurts[0].text}, and no mean moves")
     doubts = [f"cannot see {', '.join(o.missing)}" for o in (*symptoms, *more) if o.missing and _doubtful(o, context)]
     for condition in recipe.unless:
         past = condition.when == "before"
         outcome = _before(condition, inside, unit) if past else _during(condition, inside, context, unit)
         if outcome.holds:
             reason = f"{condition.because or 'ruled out'}: {outcome.text}"
-            return Verdict(recipe, unit, against=reason, had_symptoms=True)
+            return Verdict(recipe, unit, against=reason)
         if outcome.holds is None and not outcome.missing:
             doubts.append(f"cannot tell: {outcome.text}")
         elif outcome.holds is None and _doubtful(outcome, context):
@@ -126,7 +125,7 @@ def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
     match.certainty = _certainty(recipe, match, bool(proof), inside, hurt_before)
     match.stages = _stages(recipe, inside, unit)
     match.critical = recipe.critical_when is not None and bool(evaluate(recipe.critical_when, inside, unit).holds)
-    return Verdict(recipe, unit, match, had_symptoms=True)
+    return Verdict(recipe, unit, match)
 
 
 def _during(condition: Condition, inside: Context, context: Context, unit: Unit, reach: int | None = None) -> Outcome:

@@ -42,7 +42,7 @@ class Unit:
 
 
 @dataclass
-class Series:
+class Trace:
     """One signal of one unit: values float64[T]; counts float64[T] observations per window or None; bounds of its
     buckets or None."""
 
@@ -66,7 +66,7 @@ class View:
     lead_name: str | None = None
     wide: Mapping[str, bool] = field(default_factory=dict)
     lineage: Lineage = field(default_factory=Lineage)
-    _rows: dict[str, dict[Unit, Series | None]] = field(default_factory=dict)
+    _rows: dict[str, dict[Unit, Trace | None]] = field(default_factory=dict)
     _index: dict[str, dict[tuple[tuple[str, str, str], str], int]] = field(default_factory=dict)
     _gpus: dict[str, dict[str, dict[str, np.ndarray]]] = field(default_factory=dict)
     _stacks: dict[str, tuple[list[Unit], np.ndarray]] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class View:
             return float(self.lead.start_ms + self.lead.step_ms * index) / 1000
         return float(grid.start_ms + grid.step_ms * step) / 1000
 
-    def get(self, unit: Unit, signal: str) -> Series | None:
+    def get(self, unit: Unit, signal: str) -> Trace | None:
         """The series of a signal of a unit, or None."""
         rows = self._rows.get(signal)
         if rows is None:
@@ -131,7 +131,7 @@ class View:
             self._stacks[signal] = (list(rows), values)
         return self._stacks[signal]
 
-    def _find(self, unit: Unit, signal: str) -> Series | None:
+    def _find(self, unit: Unit, signal: str) -> Trace | None:
         series = self._series(unit, signal)
         life = self.lineage.lives.get(unit.member.key)
         if (
@@ -144,12 +144,12 @@ class View:
             return series
         values = series.values.copy()  # a pod that loads its model for the first time is not down: it was never up
         values[self.lead_steps : self.lead_steps + life.born] = np.nan
-        return Series(values) if np.isfinite(values).any() else None
+        return Trace(values) if np.isfinite(values).any() else None
 
-    def _series(self, unit: Unit, signal: str) -> Series | None:
+    def _series(self, unit: Unit, signal: str) -> Trace | None:
         if unit.gpu:
             row_of_gpu = self.gpus(unit, signal).get(unit.gpu)
-            return None if row_of_gpu is None or not np.isfinite(row_of_gpu).any() else Series(row_of_gpu)
+            return None if row_of_gpu is None or not np.isfinite(row_of_gpu).any() else Trace(row_of_gpu)
         matrix = self.frame.signals.get(signal)
         if matrix is None:
             return None
@@ -167,13 +167,13 @@ class View:
 
     def _own(
         self, matrix: SignalMatrix, index: Mapping[tuple[tuple[str, str, str], str], int], key: Key, engine: str
-    ) -> Series | None:
+    ) -> Trace | None:
         row = index.get((key, engine))
         if row is None:
             row = index.get((key, ""))
         if row is None or not np.isfinite(matrix.values[row]).any():
             return None
-        return Series(matrix.values[row], None if matrix.counts is None else matrix.counts[row], matrix.bounds)
+        return Trace(matrix.values[row], None if matrix.counts is None else matrix.counts[row], matrix.bounds)
 
     def gpus(self, unit: Unit, signal: str) -> dict[str, np.ndarray]:
         """The GPUs of a unit's pod: name -> values. Joined by the workload labels of the GPU exporter."""
@@ -239,7 +239,7 @@ class View:
         return self._groups[wanted, role]
 
 
-def _continued(before: Series | None, own: Series | None, born: int) -> Series | None:
+def _continued(before: Trace | None, own: Trace | None, born: int) -> Trace | None:
     """The series of a pod, with that of its predecessor up to the step at which its engine was born. A pod that is
     loading its model answers no scrape and is not down."""
     if before is None or own is None:
@@ -249,7 +249,7 @@ def _continued(before: Series | None, own: Series | None, born: int) -> Series |
     counts = own.counts
     if counts is not None and before.counts is not None:
         counts = np.where(earlier, before.counts, counts)
-    return Series(np.where(earlier, before.values, own.values), counts, own.bounds)
+    return Trace(np.where(earlier, before.values, own.values), counts, own.bounds)
 
 
 def _by_owner(matrix: SignalMatrix | None) -> dict[str, dict[str, np.ndarray]]:
@@ -281,13 +281,13 @@ def _near(entity: Entity, member: Member) -> bool:
     return entity.get("cluster") == member.key[0] and namespace in ("", member.key[1])
 
 
-def _worst(matrix: SignalMatrix, rows: list[int], more_is_better: bool) -> Series | None:
+def _worst(matrix: SignalMatrix, rows: list[int], more_is_better: bool) -> Trace | None:
     """One series of several rows (two routers, several tenants): the worst of each step."""
     if not rows or not np.isfinite(matrix.values[rows]).any():
         return None
     choose = np.fmin if more_is_better else np.fmax
     counts = None if matrix.counts is None else np.fmax.reduce(matrix.counts[rows], axis=0)
-    return Series(choose.reduce(matrix.values[rows], axis=0), counts, matrix.bounds)
+    return Trace(choose.reduce(matrix.values[rows], axis=0), counts, matrix.bounds)
 
 
 def make_view(

@@ -97,7 +97,7 @@ def trace(
     grid = frame.grid
     settled = max(1, SETTLED_SCRAPES * grid.interval_ms // grid.step_ms)
     shown = _shown(frame, fleet)
-    scraped = _scraped(scrapes)
+    scraped = scraped_spans(scrapes)
     lives: dict[Key, Life] = {}
     for member in fleet.members:
         steps = np.flatnonzero(shown[member.key]) if member.key in shown else np.empty(0, dtype=np.int64)
@@ -138,7 +138,7 @@ def _shown(frame: SignalFrame, fleet: Fleet) -> dict[Key, np.ndarray]:
     return shown
 
 
-def _scraped(scrapes: Iterable[Scrapes]) -> dict[Key, tuple[int, int]]:
+def scraped_spans(scrapes: Iterable[Scrapes]) -> dict[Key, tuple[int, int]]:
     """When each target was scraped for the first and for the last time, with success or not, milliseconds."""
     ends: dict[Key, tuple[int, int]] = {}
     for target in scrapes:

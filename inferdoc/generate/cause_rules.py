@@ -84,7 +84,7 @@ def expression(recipe: Recipe, rendering: Recorded) -> Said | str:
     harm = harm_beyond_symptoms(recipe)
     hurts = [said for said in (promql(condition, rendering) for condition in harm) if said is not None]
     if harm and not hurts:
-        return "no rule can say its harm"
+        return "no rule can say its impact"
     if hurts:
         clauses.append(reduce(lambda one, other: one.joined("or", other), hurts))
     told = reduce(lambda one, other: one.joined("and", other), clauses)
@@ -161,7 +161,7 @@ def _sentences(
     yield f"Seen: {_joined((spoken(c, catalogue, brief=True) for c in recipe.symptoms), '; ')}."
     harm = [c for c in harm_beyond_symptoms(recipe) if promql(c, rendering) is not None]
     if harm:
-        yield f"Harm: {_joined((spoken(c, catalogue, brief=True) for c in harm), ', or ')}."
+        yield f"Impact: {_joined((spoken(c, catalogue, brief=True) for c in harm), ', or ')}."
     yield f"Next: inferdoc diagnose --since 30m{' -l pod={{ $labels.pod }}' if 'pod' in by else ''}"
 
 

@@ -51,9 +51,9 @@ def _lines(recipe: Recipe, catalogue: Catalogue, rule: AlertRule | None, none_be
     yield from _listed(f"All of these, on {where}:", recipe.symptoms, catalogue)
     yield ""
     if set(recipe.harm) & set(recipe.symptoms):
-        yield "One of them is the harm itself."
+        yield "One of them is the impact itself."
     else:
-        yield from _listed("And at least one of these harms:", recipe.harm, catalogue)
+        yield from _listed("And at least one of these, the impact:", recipe.harm, catalogue)
     if recipe.unless:
         yield ""
         yield "Not when one of these holds, for then it is something else:"

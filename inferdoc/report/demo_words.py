@@ -65,8 +65,8 @@ def how_to_read(answer: Diagnosis) -> list[str]:
     ]
     if answer.findings:
         lines += [
-            "  1. 2. ...    one root cause each, the one that explains most harm first; effects stand under their root",
-            "  harm         what users feel; without harm there is no finding",
+            "  1. 2. ...    one root cause each, that of most impact first; effects stand under their root",
+            "  impact       what users feel; without impact there is no finding",
             "  symptom      the mechanism, with the limit it crossed; all symptoms of a cause must hold",
             "  not          look-alikes that were ruled out, and the observation that did it",
             "  do           next steps, the least costly first; -v adds why, cost, undo and the command",
@@ -79,7 +79,7 @@ def next_commands(played: Played) -> list[str]:
     fault, scenario = played.fault, played.scenario.id
     commands = [
         (f"inferdoc runbook {fault}", "the page: confirm, act, undo"),
-        (f"inferdoc recipes show {fault}", "the rule: symptoms, harm, what rules it out"),
+        (f"inferdoc recipes show {fault}", "the rule: symptoms, impact, what rules it out"),
         (f"inferdoc demo{_named(scenario)} -o html > demo.html", "the same answer with its curves, for the ticket"),
         (f"inferdoc simulate --scenario {scenario} --store fleet.db", "keep the fleet, then:"),
         ("inferdoc diagnose --store fleet.db --since 1h --until latest -v", "all evidence"),

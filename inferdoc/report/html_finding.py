@@ -14,13 +14,13 @@ from inferdoc.report.html_timeline import day_and_clock, key
 
 MOST_PODS = 60
 ROLES = ("harm", "symptom", "support")
-ROLE_WORDS = {"harm": "harm", "symptom": "symptom of the cause", "support": "supports it"}
+ROLE_WORDS = {"harm": "impact", "symptom": "symptom of the cause", "support": "supports it"}
 LEGEND = (
     ('<path class="cause" d="M1 6H25"/>', "the pod, rank or GPU of this observation"),
     ('<path class="other" d="M1 6H25"/>', "other pods of this cause"),
-    ('<path class="peer" d="M1 6H25"/>', "like pods or GPUs (many: their middle and 10th to 90th percentile)"),
+    ('<path class="peer" d="M1 6H25"/>', "peers: pods or GPUs (many: their middle and 10th to 90th percentile)"),
     ('<path class="calm" d="M0 6H26"/>', "baseline"),
-    ('<rect class="band" width="26" height="12"/>', "calm band: 5th to 95th percentile before the onset"),
+    ('<rect class="band" width="26" height="12"/>', "baseline band: 5th to 95th percentile before the onset"),
     ('<path class="limit" d="M0 6H26"/>', "threshold, shaded beyond it"),
     ('<path class="mark-harm" d="M13 0l-6 11h12z"/>', "this observation begins"),
 )
@@ -122,7 +122,7 @@ def _figure(
 ) -> str:
     lines = lines_of(view, item, finding)
     facts = [
-        ("like members" if against_peers(item) else "before", item.baseline),
+        ("peers" if against_peers(item) else "before", item.baseline),
         ("now", item.observed),
         ("threshold", threshold_of(item)),
     ]

@@ -52,13 +52,13 @@ def describe(item: EvidenceItem, finding: Finding, lines: Lines | None) -> str:
     parts = [f"Course of {item.signal} on {item.entity}: lowest {lowest}, highest {highest}, last {last}."]
     if lines.calm is not None:
         low, high = (figure(v, item.unit) for v in lines.calm)
-        parts.append(f"Calm band before the onset {low} to {high}.")
+        parts.append(f"Baseline band before the onset {low} to {high}.")
     limit = threshold_of(item)
     if limit is not None:
         parts.append(f"Threshold {figure(limit, item.unit)}.")
     parts.append(f"Onset of the finding at {finding.onset}.")
     if lines.others or lines.peers:
-        parts.append(f"Beside it {len(lines.others)} more of the cause and {len(lines.peers)} like members.")
+        parts.append(f"Beside it {len(lines.others)} more of the cause and {len(lines.peers)} peers.")
     return " ".join(parts)
 
 

@@ -18,10 +18,10 @@ MOST_ROWS = 60
 LABEL_LETTERS = 30
 LEGEND = (
     ('<path class="onset" d="M13 0V12"/>', "onset of a finding"),
-    ('<path class="mark-harm" d="M13 0l-6 11h12z"/>', "harm begins"),
+    ('<path class="mark-harm" d="M13 0l-6 11h12z"/>', "impact begins"),
     ('<path class="mark-stage" d="M13 0l-6 11h12z"/>', "stage reached"),
     ('<path class="mark-change" d="M13 0l6 6l-6 6l-6-6z"/>', "something changed"),
-    ('<rect class="band" width="26" height="12"/>', "calm part compared with"),
+    ('<rect class="band" width="26" height="12"/>', "baseline"),
     ('<rect class="gap" width="26" height="12"/>', "no scrapes"),
 )
 
@@ -51,7 +51,7 @@ def _rows(answer: Diagnosis) -> Iterator[TimelineRow]:
         yield TimelineRow(finding.onset, "onset", where, f"{finding.id}: {finding.title}")
         for item in finding.evidence:
             if item.role == "harm" and item.since is not None:
-                yield TimelineRow(item.since, "harm begins", item.entity, item.statement)
+                yield TimelineRow(item.since, "impact begins", item.entity, item.statement)
         for stage in finding.stage.reached if finding.stage is not None else []:
             if stage.began is not None:
                 yield TimelineRow(stage.began, "stage", where, f"{finding.id}: stage {stage.index}, {stage.name}")
@@ -86,7 +86,7 @@ def _drawing(answer: Diagnosis) -> str:
     baseline = answer.window.baseline
     if baseline.from_ and baseline.until and seconds(baseline.until) > x.low:
         begin, end = x(seconds(baseline.from_)), x(seconds(baseline.until))
-        parts.append(_box("band", begin, TOP, end - begin, LANE * lanes, "calm part that the window is compared with"))
+        parts.append(_box("band", begin, TOP, end - begin, LANE * lanes, "baseline that the window is compared with"))
     top = TOP
     if answer.changes:
         parts.append(_label(top, "changes"))
@@ -130,7 +130,7 @@ def _lane(finding: Finding, x: Scale, top: float) -> Iterator[str]:
     line = top + LANE / 2 + 4 if room else top + 7
     yield f'<text class="at-onset" x="{number(at)}" y="{number(line)}" text-anchor="{anchor}">{label}</text>'
     for since in dict.fromkeys(e.since for e in finding.evidence if e.role == "harm" and e.since is not None):
-        yield _triangle("mark-harm", x(seconds(since)), top, f"harm begins {clock(since)}")
+        yield _triangle("mark-harm", x(seconds(since)), top, f"impact begins {clock(since)}")
     for stage in finding.stage.reached if finding.stage is not None else []:
         if stage.began is not None:
             yield _triangle("mark-stage", x(seconds(stage.began)), top, f"stage: {stage.name}")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from inferdoc.diagnose.model import Diagnosis, Finding
 from inferdoc.diagnose.words import figure
+from inferdoc.report.roles import role_word
 
 
 def markdown(answer: Diagnosis) -> str:
@@ -47,7 +48,7 @@ def _finding(finding: Finding) -> Iterator[str]:
     yield "| evidence | entity | observation |"
     yield "| --- | --- | --- |"
     for item in finding.evidence:
-        yield f"| {item.role} | {item.entity} | {_cell(item.statement)} |"
+        yield f"| {role_word(item.role)} | {item.entity} | {_cell(item.statement)} |"
     yield ""
     if finding.change:
         yield f"Changed: {finding.change.detail} ({finding.change.kind}, {finding.change.at})."

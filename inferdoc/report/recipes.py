@@ -28,7 +28,7 @@ def details(catalogue: Catalogue, cause: str) -> str:
     ]
     sections: tuple[tuple[str, tuple[Condition, ...]], ...] = (
         ("symptoms (all)", recipe.symptoms),
-        ("harm (one)", recipe.harm),
+        ("impact (one)", recipe.harm),
         ("support", recipe.support),
         ("proof", recipe.proof),
     )

@@ -10,6 +10,7 @@ import click
 
 from inferdoc.diagnose.model import Diagnosis, Finding, PhaseSplit, Rival, StageReached
 from inferdoc.diagnose.words import figure
+from inferdoc.report.roles import HARM, role_word
 
 WIDTH = 110
 COLOURS = {
@@ -89,11 +90,11 @@ def _finding(number: int, finding: Finding, verbose: bool, paint: Callable[..., 
         f"role {scope.role}" if scope.role != "both" else "",
         f"tier {scope.tier}" if scope.tier != "unknown" else "",
     ]
-    where += [f"all with {name} {value}, which no like pod has" for name, value in scope.shared.items()]
+    where += [f"all with {name} {value}, which no peer has" for name, value in scope.shared.items()]
     yield from _wrap(", ".join(part for part in where if part), "   ")
     if finding.stage:
         yield from _stage(finding.stage)
-    for role in ("harm", "symptom", "support"):
+    for role in (HARM, "symptom", "support"):
         items = [e for e in finding.evidence if e.role == role]
         if not items or (role == "support" and not verbose):
             continue
@@ -101,7 +102,7 @@ def _finding(number: int, finding: Finding, verbose: bool, paint: Callable[..., 
         for i, item in enumerate(shown):
             since = f"  since {clock(item.since)}" if item.since and verbose else ""
             who = f" [{item.entity}]" if len(scope.pods) > 1 or item.entity not in scope.pods else ""
-            word = "near" if role == "harm" and finding.imminent else role
+            word = "near" if role == HARM and finding.imminent else role_word(role)
             yield from _wrap(f"{item.statement}{who}{since}", f"   {word if i == 0 else '':<8} ")
     if finding.change:
         yield from _wrap(f"{finding.change.detail} ({finding.change.kind}, {clock(finding.change.at)})", "   changed  ")

@@ -18,15 +18,13 @@ import numpy as np
 
 from inferdoc.simulate.blocks import BlockPool
 from inferdoc.simulate.hardware import StepTime
-from inferdoc.simulate.request import EngineRequest, State
+from inferdoc.simulate.request import EngineRequest, RequestState
 from inferdoc.simulate.speculation import expected
 from inferdoc.simulate.stats import EngineStats
 
 HICCUPS = 0.02
 """Pauses of the process per second (garbage collection, co-tenants), 20 to 80 ms each (own choice: healthy tails
 wander)."""
-JITTER = 0.04
-"""Spread of step times around the model (standard deviation of the logarithm; own choice)."""
 
 CALLS = 0.7
 """Share of the answers to requests with tools that call one (own choice: agents call more than they talk)."""
@@ -117,7 +115,7 @@ class Batch(ABC):
     def _prune(self) -> None:
         """Forget the ends of streams that were preempted or left."""
         ends = self._ends
-        while ends and (ends[0][2].state != State.DECODE or ends[0][0] != ends[0][2].end):
+        while ends and (ends[0][2].state != RequestState.DECODE or ends[0][0] != ends[0][2].end):
             heapq.heappop(ends)
 
     def _collect(self) -> None:
@@ -125,7 +123,7 @@ class Batch(ABC):
         ends = self._ends
         while ends and ends[0][0] <= self._clock:
             end, _, request = heapq.heappop(ends)
-            if request.state == State.DECODE and end == request.end:
+            if request.state == RequestState.DECODE and end == request.end:
                 request.last = self.now
                 self.stats.generation -= self._clock - end
                 self._finish(request)
@@ -293,7 +291,7 @@ class Batch(ABC):
         if request.base >= request.output:
             self._finish(request)
             return booked
-        request.state = State.DECODE
+        request.state = RequestState.DECODE
         request.clock0 = self._clock
         context = request.prompt + request.base
         extra = self.pool.blocks(context) - self.pool.blocks(context - 1)
@@ -315,7 +313,7 @@ class Batch(ABC):
 
     def _finish(self, request: EngineRequest) -> None:
         self._stop(request)
-        request.state = State.DONE
+        request.state = RequestState.DONE
         self._dirty = True
         self._measure(request)
         self._ended(request)
@@ -366,7 +364,7 @@ class Batch(ABC):
         """Take a request out of the batch. Its blocks stay with it."""
         del self.running[request.id]
         self.prefilling.pop(request.id, None)
-        if request.state == State.DECODE:
+        if request.state == RequestState.DECODE:
             context = request.context(self._clock)
             began = context - (self._clock - request.clock0)
             self._crossing[(request.clock0 - began) % self.config.block_size] -= 1
@@ -385,7 +383,7 @@ class Batch(ABC):
     def _preempt(self) -> None:
         victim = next(reversed(self.running.values()))
         self._stop(victim)
-        victim.state = State.WAITING
+        victim.state = RequestState.WAITING
         victim.preemptions += 1
         self.stats.preemptions += 1
         self.pool.release(victim.held, self.now)

@@ -13,7 +13,7 @@ from inferdoc.simulate.frontend import FrontEnd, Grammars
 from inferdoc.simulate.hardware import StepTime
 from inferdoc.simulate.link import POST, POST_PER_DESCRIPTOR, Link
 from inferdoc.simulate.offload import HostTier
-from inferdoc.simulate.request import EngineRequest, State
+from inferdoc.simulate.request import EngineRequest, RequestState
 from inferdoc.simulate.scheduler import Scheduler
 
 ARRIVE, ABORT, LEASE, FREED, FAIL, COMPILED = range(6)
@@ -80,7 +80,7 @@ class Engine(Scheduler):
         self.front.rejected += 1
         self.stats.answered(0.001, request.prompt, "5xx")
         request.failed = True
-        request.state = State.DONE
+        request.state = RequestState.DONE
         if self._finished is not None:
             self._finished(request, now)
 
@@ -185,7 +185,7 @@ class Engine(Scheduler):
             else:
                 self._queue(request)
             return
-        request.state = State.REMOTE
+        request.state = RequestState.REMOTE
         if self.side_channel:
             request.handoff.known = True
             self.remote.append(request)
@@ -196,7 +196,7 @@ class Engine(Scheduler):
                 self._push(self._handshake_ends, FAIL, request)
 
     def _queue(self, request: EngineRequest) -> None:
-        request.state = State.WAITING
+        request.state = RequestState.WAITING
         self.waiting.append(request)
         self._dirty = True
 
@@ -206,7 +206,7 @@ class Engine(Scheduler):
         if ready <= self.now:
             self._queue(request)
             return
-        request.state = State.GRAMMAR
+        request.state = RequestState.GRAMMAR
         self._compiling[request.id] = request
         self._push(ready, COMPILED, request)
 
@@ -225,7 +225,7 @@ class Engine(Scheduler):
         the uptime of the host and its inference time is the uptime."""
         uptime = self.now + 4300.0
         request.failed = True
-        request.state = State.DONE
+        request.state = RequestState.DONE
         stats = self.stats
         stats.success["error"] += 1
         stats.queue.observe(-uptime)
@@ -245,7 +245,7 @@ class Engine(Scheduler):
             return
         reader = handoff.reader
         alive = reader.engine is not None and not reader.engine.hung and not reader.left and not reader.failed
-        if handoff.known and alive and reader.state != State.DONE:
+        if handoff.known and alive and reader.state != RequestState.DONE:
             self._push(self.now + self.config.lease * 2 / 3, LEASE, request)
             return
         handoff.expired = True
@@ -262,19 +262,19 @@ class Engine(Scheduler):
     def _abort(self, request: EngineRequest) -> None:
         """Leaves no trace in the engine's statistics; the HTTP layer counts it as answered."""
         state = request.state
-        if state in (State.DONE, State.PINNED):
+        if state in (RequestState.DONE, RequestState.PINNED):
             return
         request.left = True
-        if state == State.WAITING:
+        if state == RequestState.WAITING:
             self.waiting.remove(request)
-        elif state == State.GRAMMAR:
+        elif state == RequestState.GRAMMAR:
             del self._compiling[request.id]
-        elif state == State.REMOTE:
+        elif state == RequestState.REMOTE:
             self._drop_remote(request)
-        elif state in (State.PREFILL, State.DECODE):
+        elif state in (RequestState.PREFILL, RequestState.DECODE):
             self._stop(request)
             self.pool.release(request.held, self.now)
-        request.state = State.DONE
+        request.state = RequestState.DONE
         self._dirty = True
         self.stats.answered(self.now - request.sent, request.prompt)
         if self._finished is not None:
@@ -323,7 +323,7 @@ class Engine(Scheduler):
         self.stats.post.observe((POST + POST_PER_DESCRIPTOR * descriptors) * self._jitter(), workers)
         self.stats.xfer_bytes.observe(size / workers, workers)
         self.stats.descriptors.observe(descriptors, workers)
-        request.state = State.WAITING
+        request.state = RequestState.WAITING
         # vLLM tries requests it had passed over first, so a loaded one is never stuck behind others.
         self.waiting.appendleft(request)
         self._dirty = True
@@ -332,7 +332,6 @@ class Engine(Scheduler):
         """The prefill engine need not keep the KV of a request any longer."""
         handoff = request.handoff
         assert handoff is not None
-        handoff.released = True
         handoff.source.free_later(handoff.request, self.now)
 
     def _read_failed(self, request: EngineRequest) -> None:
@@ -342,7 +341,7 @@ class Engine(Scheduler):
         request.external = request.hits = 0
         self._dirty = True
         if self.config.on_failed_read == "recompute":
-            request.state = State.WAITING
+            request.state = RequestState.WAITING
             self.waiting.appendleft(request)
         else:
             self._fail(request)
@@ -364,7 +363,7 @@ class Engine(Scheduler):
             return False
         request.held, request.hits = admitted
         request.external = min(found, most) * self.config.block_size - request.hits
-        request.state = State.REMOTE
+        request.state = RequestState.REMOTE
         self._loading[request.id] = request
         host.link.start(request, request.external * self.config.kv_bytes, self.now)
         return True
@@ -374,7 +373,7 @@ class Engine(Scheduler):
             del self._loading[request.id]
             host.stats.load_bytes += size
             host.stats.load_seconds += seconds
-            request.state = State.WAITING
+            request.state = RequestState.WAITING
             self.waiting.appendleft(request)
             self._dirty = True
         host.link.settle(self.now)
@@ -382,7 +381,7 @@ class Engine(Scheduler):
     def _ended(self, request: EngineRequest) -> None:
         """The blocks go back, or wait for their reader."""
         if request.handoff is not None and request.handoff.request is request:
-            request.state = State.PINNED
+            request.state = RequestState.PINNED
             self.pinned[request.id] = request
             self._push(self.now + self.config.lease, LEASE, request)
             if self._prefilled is not None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from inferdoc.simulate.capacity import sustainable
 from inferdoc.simulate.generator import MACHINES, Drawing, draw
-from inferdoc.simulate.randomisation import RANDOMISATION, Randomisation
+from inferdoc.simulate.randomisation import RANDOMISATION, Chance, Choice, Randomisation, Range
 from inferdoc.simulate.scenario import FaultSpec, Scenario, Stream
 from inferdoc.simulate.surroundings import Bystander, Surroundings
 
@@ -114,22 +114,22 @@ class _Draw:
         )
         return replace(self.scenario, surroundings=surroundings)
 
-    def _yes(self, name: str) -> bool:
-        return bool(getattr(self.ranges, name).draw(self.rng))
+    def _yes(self, chance: Chance) -> bool:
+        return chance.draw(self.rng)
 
-    def _one(self, name: str) -> Any:
-        return getattr(self.ranges, name).draw(self.rng)
+    def _one(self, drawn: Range | Choice) -> Any:
+        return drawn.draw(self.rng)
 
     # ---- time ---------------------------------------------------------------------------------------------------
 
     def _stretch(self) -> None:
         """History before the window, and scrapes enough on both sides of the onset."""
         s = self.scenario
-        lead = self._one("lead")
+        lead = self._one(self.ranges.lead)
         after = SCRAPES_AFTER * s.scrape
         rate = sum(stream.rate for stream in s.traffic)
         onset = s.expect.onset
-        hours, long = self._one("hours"), self._yes("long")
+        hours, long = self._one(self.ranges.hours), self._yes(self.ranges.long)
         room = min(3600.0 * hours, MOST_REQUESTS / max(rate, 0.1)) - s.duration
         if onset is None:
             self.scenario = delayed(s, round(lead, 3), round(max(0.0, room - lead), 3))
@@ -148,16 +148,16 @@ class _Draw:
     def _telemetry(self) -> None:
         """Exporters and releases."""
         s, r = self.scenario, self.ranges
-        release, router = self._one("release"), self._one("router_release")
+        release, router = self._one(self.ranges.release), self._one(self.ranges.router_release)
         needs_kube = s.exporters.kube
-        kube = self._yes("kube")
+        kube = self._yes(self.ranges.kube)
         profiling = r.profiling.draw(self.rng) or s.exporters.dcgm_profiling
         exporters = replace(
             s.exporters,
-            dcgm=self._yes("dcgm"),
+            dcgm=self._yes(self.ranges.dcgm),
             dcgm_profiling=profiling,
-            router=self._yes("router"),
-            cadvisor=self._yes("cadvisor"),
+            router=self._yes(self.ranges.router),
+            cadvisor=self._yes(self.ranges.cadvisor),
             kube=kube or needs_kube,
             kube_lineage=kube,
         )
@@ -168,22 +168,22 @@ class _Draw:
 
     def _scraped(self) -> Surroundings:
         """Noise, labels and names."""
-        count = int(self._one("withheld"))
+        count = int(self._one(self.ranges.withheld))
         names = self.rng.choice(DROPPABLE, size=count, replace=False).tolist() if count else []
         return Surroundings(
             seed=int(self.rng.integers(1 << 31)),
-            jitter=round(self._one("jitter"), 3),
-            lost=round(self._one("lost"), 4),
-            refused=round(self._one("refused"), 3),
-            layout=self._one("layout"),
-            naming=self._one("naming"),
-            base=self._one("base"),
-            roles_named=self._yes("roles_named"),
-            exported=self._yes("exported"),
-            job=self._one("job"),
-            allow=self._one("allow"),
+            jitter=round(self._one(self.ranges.jitter), 3),
+            lost=round(self._one(self.ranges.lost), 4),
+            refused=round(self._one(self.ranges.refused), 3),
+            layout=self._one(self.ranges.layout),
+            naming=self._one(self.ranges.naming),
+            base=self._one(self.ranges.base),
+            roles_named=self._yes(self.ranges.roles_named),
+            exported=self._yes(self.ranges.exported),
+            job=self._one(self.ranges.job),
+            allow=self._one(self.ranges.allow),
             withheld=tuple(sorted(names)),
-            age=round(self._one("age"), 1),
+            age=round(self._one(self.ranges.age), 1),
         )
 
     # ---- traffic ------------------------------------------------------------------------------------------------
@@ -191,9 +191,13 @@ class _Draw:
     def _clients(self) -> None:
         """Conversations, bursts and the hours of the day, where a stream has no course of its own."""
         s = self.scenario
-        talks, shape = self._yes("conversations"), self._one("shape")
-        turns, think = self._one("turns"), self._one("think")
-        burst, wave, phase = self._one("burst"), self._one("wave"), float(self.rng.uniform(0, 86400.0))
+        talks, shape = self._yes(self.ranges.conversations), self._one(self.ranges.shape)
+        turns, think = self._one(self.ranges.turns), self._one(self.ranges.think)
+        burst, wave, phase = (
+            self._one(self.ranges.burst),
+            self._one(self.ranges.wave),
+            float(self.rng.uniform(0, 86400.0)),
+        )
         changed = any(f.kind == "traffic" for f in s.faults) or any(t.start > 0 for t in s.traffic)
         quiet = self.load <= QUIET
         streams = []
@@ -228,10 +232,14 @@ class _Draw:
         """The fault comes with a rollout: what a restart would have changed a rollout changes; before any other fault
         every pod is replaced, and the fault strikes as the last of the new ones begins to serve."""
         s = self.scenario
-        if not self._yes("trigger"):
+        if not self._yes(self.ranges.trigger):
             return
         onset = s.expect.onset or 0.0
-        cold, surge, early = self._one("cold_start"), float(self._one("surge")), self._yes("early")
+        cold, surge, early = (
+            self._one(self.ranges.cold_start),
+            float(self._one(self.ranges.surge)),
+            self._yes(self.ranges.early),
+        )
         flagged = [f for f in s.faults if f.kind == "restart" and f.flags and f.until is None]
         if flagged:
             faults = tuple(self._as_rollout(f, surge, early) if f in flagged else f for f in s.faults)
@@ -257,7 +265,7 @@ class _Draw:
     def _innocent(self, surroundings: Surroundings) -> float | None:
         """Something that hurts nobody, before the fault or anywhere in a control. Answers when labels change."""
         s = self.scenario
-        if not self._yes("innocent"):
+        if not self._yes(self.ranges.innocent):
             return None
         onset = s.expect.onset
         last = (onset - 240.0) if onset is not None else s.duration - 240.0
@@ -283,22 +291,25 @@ class _Draw:
 
     def _event(self, what: str, at: float) -> FaultSpec:
         pool = self.scenario.pools[0]
-        cold, surge = self._one("cold_start"), float(self._one("surge"))
+        cold, surge = self._one(self.ranges.cold_start), float(self._one(self.ranges.surge))
         if what == "rollout":
-            return FaultSpec("rollout", at, after=cold, seconds=120.0, surge=surge, early=self._yes("early"))
+            return FaultSpec("rollout", at, after=cold, seconds=120.0, surge=surge, early=self._yes(self.ranges.early))
         if what == "grow":
-            return FaultSpec("grow", at, pods=(f"{pool.name}-0",), after=cold, early=self._yes("early"))
+            return FaultSpec("grow", at, pods=(f"{pool.name}-0",), after=cold, early=self._yes(self.ranges.early))
         if what == "restart":
             return FaultSpec("restart", at, pods=(f"{pool.name}-{pool.pods - 1}",), after=cold)
         return FaultSpec("traffic", at, until=at + 60.0, rate=min(1.6, 0.8 / max(self.load, 0.1)))
 
     def _bystanders(self) -> list[Bystander]:
         bystanders = []
-        for _ in range(int(self._one("bystanders"))):
+        for _ in range(int(self._one(self.ranges.bystanders))):
             tier, model, gpus = MACHINES[int(self.rng.integers(len(MACHINES)))]
             what = ("nothing", "nothing", "rollout", "grow", "burst")[int(self.rng.integers(5))]
             at = round(float(self.rng.uniform(0.1, 0.9)) * self.scenario.duration, 3)
-            load, router = round(self._one("bystander_load"), 3), self.scenario.exporters.router and self._yes("router")
+            load, router = (
+                round(self._one(self.ranges.bystander_load), 3),
+                self.scenario.exporters.router and self._yes(self.ranges.router),
+            )
             pods = int(self.rng.integers(1, 4))
             bystanders.append(Bystander(tier, model, gpus, pods, load, router, cast(Any, what), at))
         return bystanders

@@ -17,7 +17,7 @@ HEALTHY_NAMES = ("embedder", "reranker", "guard", "summarizer")
 
 
 @dataclass(frozen=True)
-class Life:
+class RecordedPod:
     """One pod from its first page to its last. bare: its name in the simulation; slot: that of the pod which it, or
     those before it, replaced; shown: the names under which a reader may find it, the pod's before the address; born,
     ended: Unix seconds; bystander: it belongs to another model of the namespace."""
@@ -38,9 +38,9 @@ class Recording:
 
     targets: list[Scraped]
     bare: list[Scraped]
-    lives: list[Life]
+    lives: list[RecordedPod]
 
-    def slots(self, pods: tuple[str, ...], onset: float) -> list[Life]:
+    def slots(self, pods: tuple[str, ...], onset: float) -> list[RecordedPod]:
         """The lives after the onset (Unix seconds) of the pods that a scenario names."""
         return [life for life in self.lives if life.slot in pods and not life.bystander and life.ended >= onset]
 
@@ -75,7 +75,7 @@ def _relabelling(scraper: FleetScraper, surroundings: Surroundings, network: int
     )
 
 
-def _lives(scraper: FleetScraper, relabelling: Relabelling | None, bystander: bool = False) -> list[Life]:
+def _lives(scraper: FleetScraper, relabelling: Relabelling | None, bystander: bool = False) -> list[RecordedPod]:
     fleet = scraper.fleet
     slots = {new: old for old, new in fleet.successors.items()}
 
@@ -91,5 +91,5 @@ def _lives(scraper: FleetScraper, relabelling: Relabelling | None, bystander: bo
             bare = target.labels["pod"]
             shown = (bare, target.labels["instance"]) if relabelling is None else relabelling.shown(target)
             born, ended = target.pages[0][0] / 1000, target.pages[-1][0] / 1000
-            lives.append(Life(bare, slot(bare), pools[bare], shown, born, ended, bystander))
+            lives.append(RecordedPod(bare, slot(bare), pools[bare], shown, born, ended, bystander))
     return lives

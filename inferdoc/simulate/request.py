@@ -9,7 +9,7 @@ from typing import Protocol
 from inferdoc.simulate.blocks import HeldBlocks, Key
 
 
-class State(IntEnum):
+class RequestState(IntEnum):
     """Where a request stands. REMOTE: waits for its KV from another engine; PINNED: done, its KV waits to be read;
     GRAMMAR: waits for the grammar of its schema."""
 
@@ -44,7 +44,6 @@ class Handoff:
     request: EngineRequest
     reader: EngineRequest
     known: bool = False
-    released: bool = False
     expired: bool = False
 
 
@@ -78,7 +77,7 @@ class EngineRequest:
     base: int = 0
     clock0: int = 0
     preemptions: int = 0
-    state: State = State.NEW
+    state: RequestState = RequestState.NEW
     held: HeldBlocks = field(default_factory=HeldBlocks)
     handoff: Handoff | None = None
     engine: KvKeeper | None = None

@@ -11,7 +11,7 @@ import numpy as np
 
 from inferdoc.simulate.batch import Batch, EngineConfig
 from inferdoc.simulate.hardware import StepTime
-from inferdoc.simulate.request import EngineRequest, State
+from inferdoc.simulate.request import EngineRequest, RequestState
 
 
 class Scheduler(Batch):
@@ -110,7 +110,7 @@ class Scheduler(Batch):
                 request.hits = hits
         if request.scheduled < 0:
             self._first_scheduled(request)
-        request.state = State.PREFILL
+        request.state = RequestState.PREFILL
         self.running[request.id] = request
         self.prefilling[request.id] = request
         return True

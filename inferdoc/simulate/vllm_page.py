@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from inferdoc.collect.samples import Labels
 from inferdoc.simulate.items import Item, counter, gauge, histogram, labels, summary
 from inferdoc.simulate.pod import Pod
-from inferdoc.simulate.request import State
+from inferdoc.simulate.request import RequestState
 from inferdoc.simulate.stats import REASONS, together
 
 HANDLER = "/v1/completions"
@@ -180,7 +180,7 @@ def _adapters(pod: Pod) -> Iterator[Item]:
     """Both lists name the adapters whose requests have had a token; every combination ever seen stays on the page,
     and the value is the time of its last sighting."""
     held = pod.engine
-    at_work = sorted({r.adapter for r in held.running.values() if r.adapter >= 0 and r.state == State.DECODE})
+    at_work = sorted({r.adapter for r in held.running.values() if r.adapter >= 0 and r.state == RequestState.DECODE})
     names = ",".join(f"adapter-{a}" for a in at_work)
     held.seen_adapters.pop(names, None)
     held.seen_adapters[names] = held.now

@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from inferdoc.catalogue.document import decode
 from inferdoc.catalogue.editor_schema import FILES, update_schemas
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.catalogue.observation import Name
+from inferdoc.catalogue.recipe_file import RecipeFile
 
 CATALOGUE = load_catalogue()
 FOLDER = Path(__file__).resolve().parents[2] / "diagnostics"
@@ -29,7 +31,7 @@ def test_the_catalogue_is_sound():
 
 
 def test_every_observation_and_every_step_is_used():
-    files = [CATALOGUE.recipe_file(name) for name in CATALOGUE.recipes]
+    files = [decode(path, RecipeFile) for path in PLACES]
     used = {fact for file in files for _, name in file.names() for fact in named(name)}
     assert used == CATALOGUE.dictionary.observations.keys()
     steps = {use if isinstance(use, str) else use.step for file in files for use in file.next_steps}

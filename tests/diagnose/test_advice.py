@@ -15,7 +15,6 @@ from inferdoc.diagnose.formulas import (
     expected_tokens,
     safe_concurrency,
     safe_queue_depth,
-    tokens_per_step,
     transfer_seconds,
 )
 from inferdoc.diagnose.match import Match
@@ -37,7 +36,6 @@ def told(text, from_start=False, pods=("p0",), **rows):
 def test_the_formulas():
     assert safe_queue_depth(2.0, 10.0) == pytest.approx(17.0), "Little's law, 85 %"
     assert safe_concurrency(100_000, 1000) == pytest.approx(90.0)
-    assert tokens_per_step(0.75, 4) == pytest.approx(4.0)
 
 
 def test_the_queue_that_is_still_answered_in_time():

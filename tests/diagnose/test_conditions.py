@@ -488,7 +488,7 @@ def test_every_kind_is_explained_in_words():
         for _, kind, rows, _ in cases:
             words = explain(when(about(kind, rows), **kind))
             assert words.startswith(f"`{about(kind, rows)}` ") and "None" not in words
-    assert explain(when("load", above=1, scope="peers")).endswith(" on a like pod")
+    assert explain(when("load", above=1, scope="peers")).endswith(" on a peer")
 
 
 def test_outcomes_are_the_same_when_asked_twice():

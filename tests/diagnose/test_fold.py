@@ -169,6 +169,13 @@ def test_a_limit_on_one_pod_explains_no_queue_on_three():
     assert len(fold([cause_of(FULL), wide], CROWDED, SLACK)) == 2
 
 
+def test_what_a_cause_is_a_kind_of_goes_under_it():
+    special = cause_of(recipe("special", more_specific_than=("c",)))
+    assert folded(cause_of(C), special) == [("special", ["c"], [])]
+    later = cause_of(recipe("special", more_specific_than=("c",)), onset=60)
+    assert folded(cause_of(C), later) == [("c", [], []), ("special", [], [])], "it does not explain what was there"
+
+
 def test_hardware_before_what_it_causes():
     assert folded(cause_of(A), cause_of(HARDWARE)) == [("hardware", ["a"], [])]
 

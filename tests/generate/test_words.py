@@ -51,7 +51,7 @@ def test_an_unknown_template_is_refused():
         (Condition(signal="target_up", below=0.5, for_="20s"), "Scrape succeeded: no"),
         (
             Condition(signal="ttft_mean", rises=1.5, by=0.1),
-            "Time to first token, mean rises to 1.5 times its calm and by at least 100 ms",
+            "Time to first token, mean rises to 1.5 times its baseline and by at least 100 ms",
         ),
         (
             Condition(any=(Condition(signal="running", above=3), Condition(signal="waiting", above=2))),

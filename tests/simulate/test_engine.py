@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from inferdoc.simulate.batch import EngineConfig
 from inferdoc.simulate.engine import Engine
 from inferdoc.simulate.hardware import MeasuredTime, Roofline, model, tier
-from inferdoc.simulate.request import EngineRequest, State
+from inferdoc.simulate.request import EngineRequest, RequestState
 
 
 def engine(blocks: int = 4000, **flags: object) -> tuple[Engine, list[EngineRequest]]:
@@ -127,7 +127,7 @@ def test_a_client_that_leaves_is_in_no_engine_statistics() -> None:
     held.submit(request, 0.0)
     held.abort(request, 2.0)
     held.advance(10.0)
-    assert request.state == State.DONE and request.left and done == [request]
+    assert request.state == RequestState.DONE and request.left and done == [request]
     assert sum(held.stats.success.values()) == 0 and held.stats.e2e.count == 0
     assert held.stats.http == {"2xx": 1} and held.stats.ttft.count == 1 and held.pool.used == 0
 

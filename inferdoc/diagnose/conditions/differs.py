@@ -29,7 +29,7 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     usual = context.usual(signal, unit)
     title, measure = context.signals[signal].title, context.signals[signal].unit
     if usual is None:
-        return Outcome(None, f"{title}: no like pod to compare with", signal, unit.name, measure)
+        return Outcome(None, f"{title}: no peer to compare with", signal, unit.name, measure)
     if condition.average:
         return _on_average(condition, context, unit.name, series.values, usual)
     return _odd(condition, context, unit.name, series.values, usual)
@@ -67,7 +67,7 @@ def _odd(condition: Condition, context: Context, entity: str, own: np.ndarray, u
         )
     ratio = np.where(np.isfinite(own) & np.isfinite(usual), ratio, np.nan)
     if not np.isfinite(ratio).any():
-        return Outcome(None, f"{title}: never seen together with a like member", signal, entity, measure)
+        return Outcome(None, f"{title}: never seen together with a peer", signal, entity, measure)
     away = np.abs(own - usual) > floor
     with np.errstate(invalid="ignore"):
         mask = np.isfinite(ratio) & away & ((ratio >= factor) if factor >= 1 else (ratio <= factor))
@@ -124,7 +124,7 @@ def _on_average(condition: Condition, context: Context, entity: str, own: np.nda
 def explain(condition: Condition) -> str:
     """The condition in words."""
     side = "at least" if (condition.differs or 1.0) >= 1 else "at most"
-    return f"`{condition.signal}` {side} {condition.differs:g} times that of like members"
+    return f"`{condition.signal}` {side} {condition.differs:g} times that of its peers"
 
 
 AVERAGED = "15m"

@@ -93,8 +93,8 @@ def explain(condition: Condition) -> str:
     where = {
         "own": "",
         "pool": " on a pod of the pool",
-        "peers": " on a like pod",
-        "most": " on most like pods",
+        "peers": " on a peer",
+        "most": " on most peers",
         "prefill": " on a prefill pod",
         "decode": " on a decode pod",
     }

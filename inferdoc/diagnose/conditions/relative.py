@@ -10,7 +10,7 @@ from inferdoc.catalogue.recipe import Condition
 from inferdoc.diagnose.conditions.render import Rendering, number
 from inferdoc.diagnose.context import Context, Outcome, absent, quiet, rule_asked
 from inferdoc.diagnose.excursion import STANDARD_ERRORS, Excursion, Rule, against, shift
-from inferdoc.diagnose.view import Series, Unit
+from inferdoc.diagnose.view import Trace, Unit
 from inferdoc.diagnose.words import figure
 
 
@@ -41,10 +41,15 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     if found is None:
         calm = quiet(_baseline(signal, context, unit, rule)[: context.split])
         if context.split is not None and context.split < context.clock.calm_steps:
-            return Outcome(None, f"{title}: no calm part to compare with", signal, unit.name, measure)
+            return Outcome(None, f"{title}: no baseline to compare with", signal, unit.name, measure)
         moved = "rise" if rule.up else "fall"
         return Outcome(
-            False, f"{title} does not {moved} (calm {figure(calm, measure)})", signal, unit.name, measure, baseline=calm
+            False,
+            f"{title} does not {moved} (baseline {figure(calm, measure)})",
+            signal,
+            unit.name,
+            measure,
+            baseline=calm,
         )
     moved = "rose" if rule.up else "fell"
     return Outcome(
@@ -68,7 +73,7 @@ def _baseline(signal: str, context: Context, unit: Unit, rule: Rule) -> np.ndarr
     return values
 
 
-def _within_one_bucket(found: Excursion, series: Series) -> bool:
+def _within_one_bucket(found: Excursion, series: Trace) -> bool:
     """A quantile read off buckets must move by more than one bucket: inside two neighbours it is interpolation."""
     if series.bounds is None:
         return False
@@ -76,14 +81,14 @@ def _within_one_bucket(found: Excursion, series: Series) -> bool:
     return abs(now - before) < 2
 
 
-def _averaged(signal: str, series: Series, rule: Rule, context: Context, unit: Unit) -> Outcome:
+def _averaged(signal: str, series: Trace, rule: Rule, context: Context, unit: Unit) -> Outcome:
     measure, title = context.signals[signal].unit, context.signals[signal].title
     if context.split is None:
         return Outcome(None, f"{title}: no split to compare means at", signal, unit.name, measure)
     last = context.view.steps - 1 if context.last is None else context.last
     moved = shift(_baseline(signal, context, unit, rule), context.split, last, context.clock)
     if moved is None:
-        return Outcome(None, f"{title}: no calm part to compare with", signal, unit.name, measure)
+        return Outcome(None, f"{title}: no baseline to compare with", signal, unit.name, measure)
     limit = (
         max(moved.before * rule.ratio, moved.before + rule.by)
         if rule.up
@@ -100,9 +105,9 @@ def _averaged(signal: str, series: Series, rule: Rule, context: Context, unit: U
 def explain(condition: Condition) -> str:
     """The condition in words."""
     if condition.rises is not None:
-        words = f"`{condition.signal}` rises to {condition.rises:g} times its calm"
+        words = f"`{condition.signal}` rises to {condition.rises:g} times its baseline"
     else:
-        words = f"`{condition.signal}` falls to {condition.falls:g} times its calm"
+        words = f"`{condition.signal}` falls to {condition.falls:g} times its baseline"
     if condition.by:
         words += f" and by at least {condition.by:g}"
     return words + (" on average" if condition.average else "")
