@@ -3,9 +3,9 @@
     python benchmarks/calibration.py FOLDER...            prints the table
     python benchmarks/calibration.py --write FOLDER...    writes what `probability` says, and docs/calibration.md
 
-Every recording is judged as a whole and begun late (60 and 180 s after the onset, the earlier data still in the source).
-A finding is right where it is the first and names a cause that the label accepts. Give folders that no rule was made on:
-what is counted on recordings that rules were made on says nothing of the next incident.
+Every recording is judged as a whole and begun late (60 and 180 s after the onset, the earlier data still in the
+source). A finding is right where it is the first and names a cause that the label accepts. Give folders that no rule
+was made on: what is counted on recordings that rules were made on says nothing of the next incident.
 """
 
 from __future__ import annotations
@@ -98,10 +98,10 @@ def main() -> None:
         head = "# How often findings are right: written by benchmarks/calibration.py, read for `probability`.\n"
         (ROOT / "diagnostics/calibration.yaml").write_text(head + yaml.safe_dump(document, sort_keys=False), "utf-8")
         page = (
-            "# Calibration\n\nHow often the first finding named an accepted cause, by its certainty; each recording judged as a"
-            f" whole and begun {', '.join(f'{s:g} s' for s in LATE_SECONDS)} after the onset.\n\n{shown}\n\n"
-            "`python benchmarks/calibration.py --write FOLDER...` reproduces it. `probability` in the JSON is the share of the\n"
-            "last row, by certainty and by whether the second opinion agreed (docs/glossary.md).\n"
+            "# Calibration\n\nHow often the first finding named an accepted cause, by its certainty; each recording judged "
+            f"as a whole and begun {', '.join(f'{s:g} s' for s in LATE_SECONDS)} after the onset.\n\n{shown}\n\n"
+            "`python benchmarks/calibration.py --write FOLDER...` reproduces it. `probability` in the JSON is the share "
+            "of the\nlast row, by certainty and by whether the second opinion agreed (docs/glossary.md).\n"
         )
         (ROOT / "docs/calibration.md").write_text(page, "utf-8")
 
