@@ -98,10 +98,10 @@ def main() -> None:
         head = "# How often findings are right: written by benchmarks/calibration.py, read for `probability`.\n"
         (ROOT / "diagnostics/calibration.yaml").write_text(head + yaml.safe_dump(document, sort_keys=False), "utf-8")
         page = (
-            "# Calibration\n\nHow often the first finding named an accepted cause, by its certainty; each recording judged "
-            f"as a whole and begun {', '.join(f'{s:g} s' for s in LATE_SECONDS)} after the onset.\n\n{shown}\n\n"
-            "`python benchmarks/calibration.py --write FOLDER...` reproduces it. `probability` in the JSON is the share "
-            "of the\nlast row, by certainty and by whether the second opinion agreed (docs/glossary.md).\n"
+            "# Calibration\n\nHow often the first finding named an accepted cause, by its certainty; each recording "
+            f"judged as a whole and begun {', '.join(f'{s:g} s' for s in LATE_SECONDS)} after the onset.\n\n{shown}\n\n"
+            "`python benchmarks/calibration.py --write FOLDER...` reproduces it. `probability` in the JSON is the "
+            "share of the\nlast row, by certainty and by whether the second opinion agreed (docs/glossary.md).\n"
         )
         (ROOT / "docs/calibration.md").write_text(page, "utf-8")
 
