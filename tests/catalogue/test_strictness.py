@@ -88,7 +88,7 @@ BROKEN = {
     "rises below one": (
         "rises: 2.0",
         "rises: 0.5",
-        "observations.line_grows.rises: at least this many times the calm: expected 1 or more",
+        "observations.line_grows.rises: at least this many times the baseline: expected 1 or more",
     ),
     "by with above": (
         "rises: 2.0",
@@ -163,7 +163,7 @@ BROKEN = {
         "{signal: kv_usage, above: 1.2}",
         "observations.line_grows.above: never met: kv_usage is at most 1; expected less, got 1.2",
     ),
-    "falls to more": ("rises: 2.0", "falls: 1.2", "at most this share of the calm: expected 0 to 1, got 1.2"),
+    "falls to more": ("rises: 2.0", "falls: 1.2", "at most this share of the baseline: expected 0 to 1, got 1.2"),
     "unknown flag": (
         "    undo: Remove the replica.",
         "    undo: Remove the replica.\n    flags: [--max-num-seq]",
