@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Recipe
-from inferdoc.diagnose.conditions import signals_of
-from inferdoc.diagnose.quantities import HURT, place
+from inferdoc.judging.conditions import signals_of
+from inferdoc.judging.quantities import HURT, place
 from inferdoc.simulate.scrape import Scraped
 from inferdoc.source.plan import series_names
 

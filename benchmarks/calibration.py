@@ -20,8 +20,8 @@ import yaml
 from labels import LEAST_SECONDS, Label, read_labels
 
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.diagnose.api import Options, diagnose
-from inferdoc.diagnose.model import Diagnosis
+from inferdoc.judging.api import Options, diagnose
+from inferdoc.judging.model import Diagnosis
 from inferdoc.source.open import open_source
 from inferdoc.store.importer import import_file
 from inferdoc.store.store import Store
@@ -98,11 +98,11 @@ def main() -> None:
         head = "# How often findings are right: written by benchmarks/calibration.py, read for `probability`.\n"
         (ROOT / "diagnostics/calibration.yaml").write_text(head + yaml.safe_dump(document, sort_keys=False), "utf-8")
         page = (
-            "# Calibration\n\nHow often the first finding named an accepted cause, by its certainty; each recording judged\n"
-            f"as a whole and begun {', '.join(f'{s:g} s' for s in LATE_SECONDS)} after the onset.\n\n{shown}\n\n"
-            "`python benchmarks/calibration.py --write FOLDER...` reproduces it. `probability` in the JSON is the share\n"
-            "of the last row, by certainty and by whether the second opinion agreed.\n\n"
-            "**Rules were mended while looking at these recordings**, so the figures are the best case. What to expect\n"
+            "# Calibration\n\nHow often the first finding named an accepted cause, by its certainty; each recording\n"
+            f"judged as a whole and begun {', '.join(f'{s:g} s' for s in LATE_SECONDS)} after the onset.\n\n{shown}\n\n"
+            "`python benchmarks/calibration.py --write FOLDER...` reproduces it. `probability` in the JSON is the\n"
+            "share of the last row, by certainty and by whether the second opinion agreed.\n\n"
+            "**Rules were mended while looking at these recordings**: the figures are the best case. What to expect\n"
             "of an incident nobody has seen is in docs/scoreboard.md, on seeds that were not looked at.\n"
         )
         (ROOT / "docs/calibration.md").write_text(page, "utf-8")

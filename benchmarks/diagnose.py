@@ -35,7 +35,7 @@ def measure(kind: str, place: str) -> dict[str, float]:
     """One diagnosis in this process: seconds of wall, CPU, judging and bare reads, queries, samples, peak megabytes."""
     from inferdoc import diagnose, open_source
     from inferdoc.catalogue.load import load_catalogue
-    from inferdoc.diagnose.api import needed_signals, read_window
+    from inferdoc.judging.api import needed_signals, read_window
     from inferdoc.source.prometheus import PrometheusSource
 
     load_catalogue().recipes  # noqa: B018  (loaded before the clock starts)
@@ -80,7 +80,7 @@ def asked_for(store: Path) -> set[str]:
     """The series names that a diagnosis asks a source for."""
     from inferdoc import open_source
     from inferdoc.catalogue.load import load_catalogue
-    from inferdoc.diagnose.api import needed_signals, read_window
+    from inferdoc.judging.api import needed_signals, read_window
 
     source = open_source(store=store)
     names = {"up"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from inferdoc.diagnose.model import Diagnosis
+from inferdoc.judging.model import Diagnosis
 
 TOLERANCE_SECONDS = 20.0
 LEAST_SECONDS = 20.0

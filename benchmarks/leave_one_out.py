@@ -25,8 +25,8 @@ from user_harm import lost_work
 
 from inferdoc import diagnose, open_source
 from inferdoc.catalogue.load import Catalogue, load_catalogue
-from inferdoc.diagnose.api import Options
-from inferdoc.diagnose.fold import reach
+from inferdoc.judging.api import Options
+from inferdoc.judging.fold import reach
 from inferdoc.simulate.generator import draw
 from inferdoc.simulate.incidents import CAUSES
 from inferdoc.simulate.output import write_store

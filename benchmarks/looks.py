@@ -10,8 +10,8 @@ from pathlib import Path
 
 from inferdoc import diagnose, open_source
 from inferdoc.catalogue.load import Catalogue, load_catalogue
-from inferdoc.diagnose.api import Options
-from inferdoc.diagnose.model import Diagnosis
+from inferdoc.judging.api import Options
+from inferdoc.judging.model import Diagnosis
 
 OVERLAY = "INFERDOC_SCOREBOARD_CATALOGUE"
 

@@ -14,7 +14,7 @@ from labels import Label, judge_cut, judge_late, judge_silent, judge_whole, leav
 
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.collect.openmetrics_file import SampleColumns, read_openmetrics
-from inferdoc.diagnose.model import Diagnosis
+from inferdoc.judging.model import Diagnosis
 from inferdoc.times import length_of
 
 SEED = 16

@@ -32,7 +32,7 @@ from rich.console import Console
 from rich.progress import track
 
 from inferdoc import diagnose, open_source
-from inferdoc.diagnose.model import Diagnosis
+from inferdoc.judging.model import Diagnosis
 from inferdoc.store import Store
 from inferdoc.store.importer import import_columns
 

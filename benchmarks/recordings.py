@@ -17,7 +17,7 @@ from pathlib import Path
 from labels import Label, judge_whole, read_labels, unix
 
 from inferdoc import diagnose, open_source
-from inferdoc.diagnose.model import Diagnosis
+from inferdoc.judging.model import Diagnosis
 from inferdoc.store import Store, import_file
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -13,7 +13,7 @@ from looks import Look, ask, catalogue, look_of
 from scoreboard_harm import AT_ONCE, HARM, LOSS, OUTSIDE, PASSING, growth, hit
 from scoreboard_tables import Outcome
 
-from inferdoc.diagnose.model import Diagnosis, Finding
+from inferdoc.judging.model import Diagnosis, Finding
 from inferdoc.simulate.generator import Drawing, draw
 from inferdoc.simulate.incidents import CAUSES, CONTROLS, PAIRS
 from inferdoc.simulate.output import write_store

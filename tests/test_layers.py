@@ -24,7 +24,7 @@ LAYERS = (
     ("cli",),
     ("report",),
     ("audit",),
-    ("diagnose", "prewarm", "generate", "simulate"),
+    ("judging", "prewarm", "generate", "simulate"),
     ("forecast",),
     ("fleet",),
     ("source",),
@@ -37,7 +37,7 @@ LAYERS = (
 )
 DEPTH = {part: depth for depth, parts in enumerate(LAYERS) for part in parts}
 ALLOWED = {
-    ("generate", "diagnose"),  # the condition kinds know how they read as PromQL
+    ("generate", "judging"),  # the condition kinds know how they read as PromQL
     ("store", "collect"),  # the store keeps pages as the parser lays them out
 }
 HEAVY = {
@@ -56,7 +56,7 @@ HEAVY = {
 
 
 def part_of(module: str) -> str:
-    """inferdoc.diagnose.conditions.levels -> diagnose."""
+    """inferdoc.judging.conditions.levels -> judging."""
     return module.split(".")[1] if "." in module else ""
 
 

@@ -16,11 +16,11 @@ from inferdoc.audit.watched import ENDS, GPU_SIGNAL, SETTINGS, WORK, Watched, se
 from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.config import Config
-from inferdoc.diagnose.api import read_window
-from inferdoc.diagnose.cohort_signals import add_cohorts
-from inferdoc.diagnose.model import SourceInfo, stamp
-from inferdoc.diagnose.view import make_view
 from inferdoc.fleet.members import ENGINE_SIGNS, Assignment, Wanted, resolve
+from inferdoc.judging.api import read_window
+from inferdoc.judging.cohort_signals import add_cohorts
+from inferdoc.judging.model import SourceInfo, stamp
+from inferdoc.judging.view import make_view
 from inferdoc.source.base import InfoSeries, Source
 from inferdoc.source.reads import Grid, Matcher
 from inferdoc.times import Moment

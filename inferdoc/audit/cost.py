@@ -9,7 +9,7 @@ from inferdoc.audit.model import Wasted
 from inferdoc.audit.waste import WASTES, weight
 from inferdoc.audit.watched import Watched
 from inferdoc.config import PricesSection
-from inferdoc.diagnose.view import Unit
+from inferdoc.judging.view import Unit
 
 LEAST_GPUS = 0.005
 """Less is no figure: half a GPU in a hundred."""

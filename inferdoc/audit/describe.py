@@ -16,9 +16,9 @@ from inferdoc.audit.quantities import QUANTITIES, peak_use
 from inferdoc.audit.watched import Watched
 from inferdoc.catalogue.standing import Standing, State
 from inferdoc.config import AcceptedSection, Config
-from inferdoc.diagnose.model import stamp
-from inferdoc.diagnose.words import figure
 from inferdoc.fleet.members import Pool
+from inferdoc.judging.model import stamp
+from inferdoc.judging.words import figure
 
 MOST_NAMED = 3
 COUNTED = ("tokens", "requests", "replicas")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from inferdoc.audit.observe import ObservedUnit, observe
 from inferdoc.audit.watched import Watched
 from inferdoc.catalogue.standing import Standing, State
-from inferdoc.diagnose.view import Unit
 from inferdoc.fleet.members import Pool
+from inferdoc.judging.view import Unit
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from inferdoc.diagnose.model import SourceInfo
+from inferdoc.judging.model import SourceInfo
 
 SCHEMA_ID = "inferdoc.audit/v1"
 AuditVerdict = Literal["nothing", "standing", "unknown"]

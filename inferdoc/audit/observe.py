@@ -11,9 +11,9 @@ import numpy as np
 from inferdoc.audit.quantities import QUANTITIES, Amount, pool_mean
 from inferdoc.audit.watched import SETTINGS, Watched
 from inferdoc.catalogue.standing import QUANTILES, Absolute
-from inferdoc.diagnose.view import Unit
-from inferdoc.diagnose.words import figure
 from inferdoc.fleet.members import UNKNOWN_TIER, Pool
+from inferdoc.judging.view import Unit
+from inferdoc.judging.words import figure
 
 LEAST_OF_PART = 0.25
 """A part counts where so much of it is busy and visible."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferdoc.audit.watched import Watched
-from inferdoc.diagnose.advice import DRAFT_COSTS
-from inferdoc.diagnose.formulas import expected_tokens
-from inferdoc.diagnose.view import Unit
 from inferdoc.fleet.members import UNKNOWN_TIER, Pool
+from inferdoc.judging.advice import DRAFT_COSTS
+from inferdoc.judging.formulas import expected_tokens
+from inferdoc.judging.view import Unit
 
 DRAFT_COST = DRAFT_COSTS[0]
 """Time of a drafted token over that of a step of the target, at the cheap end: small draft heads."""

@@ -9,9 +9,9 @@ from inferdoc.audit.model import Audit
 from inferdoc.audit.rank import SEVERITIES
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
-from inferdoc.diagnose.model import Diagnosis
 from inferdoc.errors import ExitCode, InferdocError
 from inferdoc.fleet.members import Wanted
+from inferdoc.judging.model import Diagnosis
 from inferdoc.source.base import Source
 from inferdoc.source.reads import Matcher
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from inferdoc.audit.quantities import DRAFT_COST, QUANTITIES, middle, pool_mean
 from inferdoc.audit.watched import Watched
-from inferdoc.diagnose.view import Unit
+from inferdoc.judging.view import Unit
 
 REUSE_AT_MOST = "prefix_hit_rag"
 """Hits that sticky routing is granted at most."""

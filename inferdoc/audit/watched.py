@@ -9,8 +9,8 @@ import numpy as np
 
 from inferdoc.catalogue.signal import Signal, Tiers
 from inferdoc.config import PodSection
-from inferdoc.diagnose.view import Unit, View
 from inferdoc.fleet.members import UNKNOWN_TIER, Pool
+from inferdoc.judging.view import Unit, View
 from inferdoc.source.base import InfoSeries
 from inferdoc.source.frame import Entity
 

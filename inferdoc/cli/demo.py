@@ -10,7 +10,7 @@ from inferdoc.cli import options
 from inferdoc.cli.progress import Progress
 
 if TYPE_CHECKING:
-    from inferdoc.diagnose.model import Diagnosis
+    from inferdoc.judging.model import Diagnosis
 
 
 @click.command("demo", short_help="Strike a simulated fleet with a fault and diagnose it.")

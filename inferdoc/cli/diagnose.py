@@ -55,7 +55,7 @@ def command(**asked: Any) -> int:
     source could not be read.
     """
     from inferdoc.audit.request import audited_beside
-    from inferdoc.diagnose.request import diagnosis, exit_code
+    from inferdoc.judging.request import diagnosis, exit_code
     from inferdoc.report import render
 
     config = options.configuration()

@@ -13,10 +13,10 @@ from inferdoc.catalogue.content import content_files
 from inferdoc.catalogue.document import decode, locate, nearest
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Band, Level, Signal
-from inferdoc.diagnose.conditions.render import ENGINE_SIGN, Rendering
 from inferdoc.errors import CatalogueError
 from inferdoc.generate.cause_rules import leaves
 from inferdoc.generate.links import GeneratedLinks
+from inferdoc.judging.conditions.render import ENGINE_SIGN, Rendering
 from inferdoc.source.reads import Matcher, selector
 
 Viz = Literal["timeseries", "stat"]

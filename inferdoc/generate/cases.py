@@ -9,13 +9,13 @@ import msgspec
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Condition, Recipe
-from inferdoc.diagnose.conditions import promql, signals_of
 from inferdoc.errors import InferdocError
 from inferdoc.generate import limits
 from inferdoc.generate.cause_rules import harm_beyond_symptoms, leaves, sayable
 from inferdoc.generate.recorded import FEWEST_EVENTS, Recorded, recorded
 from inferdoc.generate.wanted import Want, build, thinned
 from inferdoc.generate.world import World
+from inferdoc.judging.conditions import promql, signals_of
 
 RELATIVE = ("rises", "falls")
 POOL_SIZE = 3

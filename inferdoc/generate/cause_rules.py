@@ -8,12 +8,12 @@ from functools import reduce
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Alert, Condition, Recipe
-from inferdoc.diagnose.conditions import promql
-from inferdoc.diagnose.conditions.registry import GROUPS
-from inferdoc.diagnose.conditions.render import LIKE, Said, clause, number
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.recorded import Recorded
 from inferdoc.generate.wording import spoken
+from inferdoc.judging.conditions import promql
+from inferdoc.judging.conditions.registry import GROUPS
+from inferdoc.judging.conditions.render import LIKE, Said, clause, number
 from inferdoc.source.reads import Matcher
 
 COMPONENT = "inferdoc"

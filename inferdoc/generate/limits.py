@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Condition
-from inferdoc.diagnose.conditions.render import FENCE, MIN_OBSERVATIONS
 from inferdoc.generate.recorded import FEWEST_EVENTS
+from inferdoc.judging.conditions.render import FENCE, MIN_OBSERVATIONS
 
 
 @dataclass(frozen=True)

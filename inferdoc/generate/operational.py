@@ -12,12 +12,12 @@ import msgspec
 from inferdoc.catalogue.content import content_file
 from inferdoc.catalogue.document import decode
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.diagnose.conditions.render import SEEN
 from inferdoc.errors import CatalogueError
 from inferdoc.generate.cause_rules import COMPONENT, AlertRule
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.recorded import SEEN_EXPR, SEEN_RECORD, Records
 from inferdoc.generate.templating import expand
+from inferdoc.judging.conditions.render import SEEN
 
 NAME = re.compile(r"\b(?:vllm:[a-z0-9_:]+|[a-z]+:inferdoc_\w+:\w+)")
 PARTS = ("_bucket", "_sum", "_count")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Reading
-from inferdoc.diagnose.conditions.render import FENCE, LIKE, MIN_OBSERVATIONS, SEEN, Rendering, number
+from inferdoc.judging.conditions.render import FENCE, LIKE, MIN_OBSERVATIONS, SEEN, Rendering, number
 from inferdoc.source.reads import selector
 
 FEWEST_EVENTS = 3

@@ -7,11 +7,11 @@ from typing import Any
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Condition, Recipe
-from inferdoc.diagnose.conditions.render import BY_IN_RULES
 from inferdoc.generate.cases import POOL_SIZE, Case, cases
 from inferdoc.generate.cause_rules import COMPONENT, AlertRule, first_leaf, leaves
 from inferdoc.generate.series import MODEL, FaultSpan, identity, lines
 from inferdoc.generate.templating import expand
+from inferdoc.judging.conditions.render import BY_IN_RULES
 from inferdoc.times import length_of
 
 CALM_MINUTES = 190

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.catalogue.recipe import Condition, Recipe
-from inferdoc.diagnose.conditions import explain
 from inferdoc.errors import InferdocError
 from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pack import build_rules
 from inferdoc.generate.wording import spoken
+from inferdoc.judging.conditions import explain
 
 BEGIN = "<!-- fires-when: generated from diagnostics/{id}.yaml -->"
 END = "<!-- /fires-when -->"

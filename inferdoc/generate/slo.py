@@ -11,11 +11,11 @@ import msgspec
 
 from inferdoc.catalogue.content import content_file
 from inferdoc.catalogue.document import decode, locate
-from inferdoc.diagnose.conditions.render import number
 from inferdoc.errors import CatalogueError
 from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.recorded import INTERVAL
+from inferdoc.judging.conditions.render import number
 from inferdoc.source.plan import matchers
 from inferdoc.source.reads import selector
 from inferdoc.times import length_of

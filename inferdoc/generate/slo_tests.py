@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from inferdoc.diagnose.conditions.render import number
 from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.slo import FAST, SLOW, Slo, SloFile
+from inferdoc.judging.conditions.render import number
 from inferdoc.source.plan import matchers
 
 EVALUATED_MINUTES = 2

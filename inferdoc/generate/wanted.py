@@ -9,11 +9,11 @@ from itertools import islice, permutations
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Condition
 from inferdoc.catalogue.signal import Signal
-from inferdoc.diagnose.conditions.render import MIN_OBSERVATIONS
 from inferdoc.generate import limits
 from inferdoc.generate.limits import Course
 from inferdoc.generate.recorded import FEWEST_EVENTS
 from inferdoc.generate.world import PHASES, WINDOW_SECONDS, Key, World
+from inferdoc.judging.conditions.render import MIN_OBSERVATIONS
 
 MARGIN = 0.04
 """A case lies this share beyond or short of the limit it is about: near enough that a changed limit shows."""

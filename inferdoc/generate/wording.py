@@ -8,9 +8,9 @@ import msgspec
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Condition
-from inferdoc.diagnose.conditions import explain
-from inferdoc.diagnose.conditions.registry import GROUPS
-from inferdoc.diagnose.words import figure
+from inferdoc.judging.conditions import explain
+from inferdoc.judging.conditions.registry import GROUPS
+from inferdoc.judging.words import figure
 
 IN_CODE = re.compile(r"`([^`]+)`")
 

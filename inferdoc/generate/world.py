@@ -13,8 +13,8 @@ from typing import Literal
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Reading
-from inferdoc.diagnose.conditions.render import ENGINE_SIGN, Rendering
 from inferdoc.errors import InferdocError
+from inferdoc.judging.conditions.render import ENGINE_SIGN, Rendering
 from inferdoc.source import formula
 from inferdoc.source.matching import matches
 from inferdoc.source.plan import Operand, buckets, operand, sum_over_count

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from inferdoc.audit.model import Audit
-    from inferdoc.diagnose.model import Diagnosis
+    from inferdoc.judging.model import Diagnosis
 
 
 def render(

@@ -10,7 +10,7 @@ import click
 from inferdoc.audit.describe import cost_words
 from inferdoc.audit.model import Audit, CannotTell, PoolLooked, StandingState
 from inferdoc.audit.observe import percent
-from inferdoc.diagnose.words import figure
+from inferdoc.judging.words import figure
 from inferdoc.report.text import COLOURS, clock
 
 WIDTH = 110

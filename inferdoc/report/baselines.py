@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.diagnose.model import stamp
-from inferdoc.diagnose.stored import Header, StoredBaseline, StoredPool, place, read_header, stored_names
-from inferdoc.diagnose.words import figure
 from inferdoc.errors import InferdocError
+from inferdoc.judging.model import stamp
+from inferdoc.judging.stored import Header, StoredBaseline, StoredPool, place, read_header, stored_names
+from inferdoc.judging.words import figure
 
 SHOWN = ("ttft_mean", "ttft_p99", "itl_mean", "e2e_mean", "request_rate")
 """What users wait for, and how much there was to do."""

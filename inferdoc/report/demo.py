@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.diagnose.api import Options, diagnose
-from inferdoc.diagnose.model import Diagnosis
 from inferdoc.errors import InferdocError
+from inferdoc.judging.api import Options, diagnose
+from inferdoc.judging.model import Diagnosis
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scenario_files import load_scenario, scenario_files, scenarios
 

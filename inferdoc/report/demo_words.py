@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from inferdoc.diagnose.model import Diagnosis, stamp
-from inferdoc.diagnose.words import figure
+from inferdoc.judging.model import Diagnosis, stamp
+from inferdoc.judging.words import figure
 from inferdoc.report.demo import FIRST, Played
 from inferdoc.report.text import clock
 from inferdoc.simulate.scenario import Scenario

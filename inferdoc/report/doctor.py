@@ -6,10 +6,10 @@ import time
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
-from inferdoc.diagnose.api import needed_signals, read_window
-from inferdoc.diagnose.conditions import signals_of
-from inferdoc.diagnose.words import figure
 from inferdoc.fleet.members import Assignment, Fleet, resolve
+from inferdoc.judging.api import needed_signals, read_window
+from inferdoc.judging.conditions import signals_of
+from inferdoc.judging.words import figure
 from inferdoc.source.base import Scrapes, Source
 from inferdoc.source.frame import SignalFrame
 from inferdoc.times import Moment

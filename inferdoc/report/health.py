@@ -12,7 +12,7 @@ import numpy as np
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import HealthRow
 from inferdoc.config import Config
-from inferdoc.diagnose.words import figure
+from inferdoc.judging.words import figure
 from inferdoc.report.signals import Row, limits, readings
 from inferdoc.source.base import Source
 from inferdoc.times import Moment

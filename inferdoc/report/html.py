@@ -5,10 +5,10 @@ from __future__ import annotations
 from html import escape
 
 from inferdoc.audit.model import Audit
-from inferdoc.diagnose.api import Judged
-from inferdoc.diagnose.model import Coverage, Diagnosis, PhaseSplit
-from inferdoc.diagnose.view import View
-from inferdoc.diagnose.words import figure
+from inferdoc.judging.api import Judged
+from inferdoc.judging.model import Coverage, Diagnosis, PhaseSplit
+from inferdoc.judging.view import View
+from inferdoc.judging.words import figure
 from inferdoc.report.audit_html import audit_section
 from inferdoc.report.html_finding import merged, pairs, section, table
 from inferdoc.report.html_plot import Detail

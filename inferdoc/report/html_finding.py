@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from inferdoc.diagnose.model import EvidenceItem, Finding, Scope
-from inferdoc.diagnose.view import View
-from inferdoc.diagnose.words import figure
+from inferdoc.judging.model import EvidenceItem, Finding, Scope
+from inferdoc.judging.view import View
+from inferdoc.judging.words import figure
 from inferdoc.report.html_plot import Detail, clock, plot
 from inferdoc.report.html_series import against_peers, lines_of, threshold_of
 from inferdoc.report.html_timeline import day_and_clock, key

@@ -7,8 +7,8 @@ from html import escape
 
 import numpy as np
 
-from inferdoc.diagnose.model import EvidenceItem, Finding
-from inferdoc.diagnose.words import figure
+from inferdoc.judging.model import EvidenceItem, Finding
+from inferdoc.judging.words import figure
 from inferdoc.report.html_scale import Scale, area, number, path, time_ticks, value_ticks
 from inferdoc.report.html_series import Lines, seconds, threshold_of
 

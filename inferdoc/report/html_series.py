@@ -8,8 +8,8 @@ from datetime import datetime
 
 import numpy as np
 
-from inferdoc.diagnose.model import EvidenceItem, Finding
-from inferdoc.diagnose.view import Unit, View
+from inferdoc.judging.model import EvidenceItem, Finding
+from inferdoc.judging.view import Unit, View
 
 MIN_CALM = 5
 """Fewer calm values than this make no band."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from html import escape
 
-from inferdoc.diagnose.model import Diagnosis, Finding
+from inferdoc.judging.model import Diagnosis, Finding
 from inferdoc.report.html_plot import clock
 from inferdoc.report.html_scale import Scale, number, time_ticks
 from inferdoc.report.html_series import seconds

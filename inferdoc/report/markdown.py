@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from inferdoc.diagnose.model import Diagnosis, Finding
-from inferdoc.diagnose.words import figure
+from inferdoc.judging.model import Diagnosis, Finding
+from inferdoc.judging.words import figure
 from inferdoc.report.roles import role_word
 
 

@@ -8,8 +8,8 @@ from typing import get_args
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Phase, ScopeLevel, Severity
-from inferdoc.diagnose.advice import NUMBERS
 from inferdoc.errors import InferdocError
+from inferdoc.judging.advice import NUMBERS
 from inferdoc.simulate.scenario_files import load_scenario
 
 OPEN = "TODO"

@@ -6,8 +6,8 @@ import difflib
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Condition
-from inferdoc.diagnose.conditions import explain
 from inferdoc.errors import InferdocError
+from inferdoc.judging.conditions import explain
 
 
 def listing(catalogue: Catalogue) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 
 from inferdoc.catalogue.content import PACKAGE
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.diagnose.api import Options, diagnose
-from inferdoc.diagnose.model import Diagnosis
 from inferdoc.errors import InferdocError
+from inferdoc.judging.api import Options, diagnose
+from inferdoc.judging.model import Diagnosis
 
 
 def recordings() -> Path:

@@ -11,11 +11,11 @@ import numpy as np
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import WIDE, Band, Level
 from inferdoc.config import Config
-from inferdoc.diagnose.api import read_window
-from inferdoc.diagnose.words import figure
-from inferdoc.diagnose.yields import GPU_SIGNALS
 from inferdoc.errors import SourceError
 from inferdoc.fleet.members import Assignment, Fleet, Member, resolve
+from inferdoc.judging.api import read_window
+from inferdoc.judging.words import figure
+from inferdoc.judging.yields import GPU_SIGNALS
 from inferdoc.source.base import Source
 from inferdoc.source.frame import Entity, SignalFrame
 from inferdoc.times import Moment

@@ -8,8 +8,8 @@ from datetime import datetime
 
 import click
 
-from inferdoc.diagnose.model import Diagnosis, Finding, PhaseSplit, Rival, StageReached
-from inferdoc.diagnose.words import figure
+from inferdoc.judging.model import Diagnosis, Finding, PhaseSplit, Rival, StageReached
+from inferdoc.judging.words import figure
 from inferdoc.report.roles import HARM, role_word
 
 WIDTH = 110

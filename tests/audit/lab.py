@@ -9,11 +9,11 @@ import numpy as np
 from inferdoc.audit.judge import Verdicts, judge
 from inferdoc.audit.watched import Watched
 from inferdoc.config import PodSection
-from inferdoc.diagnose.view import make_view
 from inferdoc.fleet.members import resolve
+from inferdoc.judging.view import make_view
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from inferdoc.source.reads import Grid
-from tests.diagnose.frames import catalogue
+from tests.judging.frames import catalogue
 
 START_MS = 1_700_000_000_000
 BUSY = {"running": 20.0, "request_rate": 2.0, "generation_tokens_rate": 400.0, "prompt_tokens_rate": 2000.0}

@@ -18,7 +18,7 @@ from benchmarks.labels import (
     unix,
 )
 from inferdoc import diagnose, open_source
-from inferdoc.diagnose.model import Diagnosis
+from inferdoc.judging.model import Diagnosis
 
 
 @pytest.fixture(scope="module")

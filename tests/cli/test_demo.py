@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from inferdoc.diagnose.model import SCHEMA_ID
+from inferdoc.judging.model import SCHEMA_ID
 from inferdoc.simulate.scenario_files import folder, scenarios
 from tests.cli.command import call, refused
-from tests.diagnose.frames import catalogue
+from tests.judging.frames import catalogue
 
 SMALL = """\
 id: {id}

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from tests.cli.command import call, refused
-from tests.diagnose.frames import catalogue
-from tests.diagnose.made import Engine, gpu, recorded, stored
+from tests.judging.frames import catalogue
+from tests.judging.made import Engine, gpu, recorded, stored
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from inferdoc.diagnose.model import Finding
+from inferdoc.judging.model import Finding
 from tests.conftest import RECORDINGS
 
 ONSET_TOLERANCE_S = 20.0

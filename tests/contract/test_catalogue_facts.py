@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.diagnose.conditions import signals_of
+from inferdoc.judging.conditions import signals_of
 
 FACTS = yaml.safe_load((Path(__file__).parent / "catalogue_facts.yaml").read_text("utf-8"))
 CATALOGUE = load_catalogue()

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.diagnose.conditions import signals_of
-from inferdoc.diagnose.conditions.render import Rendering
+from inferdoc.judging.conditions import signals_of
+from inferdoc.judging.conditions.render import Rendering
 from inferdoc.simulate.scenario_files import load_scenario
 from tests.vllm_flags import serve_flags
 

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from inferdoc import __version__, diagnose, open_source
-from inferdoc.diagnose.model import json_schema
+from inferdoc.judging.model import json_schema
 from tests.cli.command import call
 from tests.conftest import ROOT
 from tests.contract.labels import LABELS
@@ -115,7 +115,7 @@ def document(request, store_of):
 
 def test_the_committed_schema_is_that_of_the_code():
     assert json.loads(SCHEMA_FILE.read_text("utf-8")) == json_schema(), (
-        "the document changed: write json_schema() of inferdoc.diagnose.model to docs/diagnosis.schema.json"
+        "the document changed: write json_schema() of inferdoc.judging.model to docs/diagnosis.schema.json"
     )
 
 

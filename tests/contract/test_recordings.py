@@ -8,7 +8,7 @@ import pytest
 
 from inferdoc import diagnose, open_source
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.diagnose.model import Diagnosis
+from inferdoc.judging.model import Diagnosis
 from tests.cli.command import call
 from tests.conftest import recording_names
 from tests.contract.labels import LABELS, Label, seconds

@@ -9,7 +9,7 @@ from inferdoc.fleet.lineage import divide, trace, workload
 from inferdoc.fleet.members import resolve
 from inferdoc.fleet.silent import add_silent
 from inferdoc.source.base import Scrapes
-from tests.diagnose.frames import START_MS, N, catalogue, frame_of
+from tests.judging.frames import START_MS, N, catalogue, frame_of
 
 OLD, NEW = "llama-6d4b75cb6d-h8pcq", "llama-7f9c4d5b8f-2xk9z"
 

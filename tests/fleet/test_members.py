@@ -8,7 +8,7 @@ import pytest
 from inferdoc.fleet.members import Assignment, Wanted, resolve, tier_of_model
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from inferdoc.source.reads import Grid
-from tests.diagnose.frames import catalogue
+from tests.judging.frames import catalogue
 
 N = 30
 TIERS = catalogue().tiers

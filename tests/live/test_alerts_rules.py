@@ -11,9 +11,9 @@ import pytest
 import requests
 import yaml
 
-from inferdoc.diagnose.conditions.render import SEEN
 from inferdoc.generate.pack import RECORDING, RULES
 from inferdoc.generate.recorded import SEEN_RECORD
+from inferdoc.judging.conditions.render import SEEN
 from inferdoc.source.open import open_source
 from tests import prometheus_server
 from tests.conftest import ROOT

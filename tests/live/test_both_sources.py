@@ -7,7 +7,7 @@ import json
 import pytest
 
 from inferdoc import diagnose, open_source
-from inferdoc.diagnose.model import Diagnosis
+from inferdoc.judging.model import Diagnosis
 from tests.cli.command import alone, call, refused
 from tests.conftest import recording_names
 from tests.contract.labels import LABELS, seconds

@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 from inferdoc.cli.diagnose import command
-from inferdoc.diagnose.api import Judged, diagnose
-from inferdoc.diagnose.model import Diagnosis, EvidenceItem
+from inferdoc.judging.api import Judged, diagnose
+from inferdoc.judging.model import Diagnosis, EvidenceItem
 from inferdoc.report import render
 from inferdoc.report.html_finding import merged
 from inferdoc.report.html_plot import Detail

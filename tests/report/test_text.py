@@ -9,7 +9,7 @@ import click
 import pytest
 
 from inferdoc import diagnose, open_source
-from inferdoc.diagnose.words import figure
+from inferdoc.judging.words import figure
 from inferdoc.report import render
 from tests.contract.labels import LABELS
 

@@ -1,0 +1,1 @@
+"""Judging: references, conditions, recipes, roots and effects, and the answer."""

@@ -1,0 +1,96 @@
+"""The parts of the document that are not findings: verdict, summary, baseline, coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.judging.changes import gaps
+from inferdoc.judging.conditions import signals_of
+from inferdoc.judging.judge import Judgement
+from inferdoc.judging.model import Baseline, Coverage, Finding, NotJudged, VerdictWord, stamp
+from inferdoc.judging.view import View
+from inferdoc.source.base import Scrapes
+
+
+def baseline_of(view: View, judgement: Judgement) -> Baseline:
+    """What the window was compared with, for the first root; without a root, the history, or nothing but itself."""
+    grid = view.frame.grid
+    if view.lead is not None:
+        begin, end = stamp(view.lead.start_ms / 1000), stamp(view.lead.end_ms / 1000)
+        return Baseline(begin, end, view.lead_kind, view.lead_name)
+    if not judgement.roots:
+        if not view.begin:
+            return Baseline(None, None, "none")
+        return Baseline(stamp(grid.start_ms / 1000), stamp(view.time_at(view.begin)), "history")
+    root = judgement.roots[0]
+    if root.best.from_start:
+        by_peers = any(e.outcome.reference == "peers" for e in root.best.evidence if e.role != "support")
+        return Baseline(None, None, "peers" if by_peers else "absolute")
+    onset = view.time_at(root.onset)
+    inside = root.onset - view.begin
+    if view.begin > inside:
+        return Baseline(stamp(grid.start_ms / 1000), stamp(min(onset, view.time_at(view.begin))), "history")
+    return Baseline(stamp(view.time_at(view.begin)), stamp(onset), "calm-before")
+
+
+def verdict_of(findings: Sequence[Finding], judged: bool) -> VerdictWord:
+    """critical, degraded, healthy; unknown where nothing could be judged."""
+    if any(f.severity == "critical" for f in findings):
+        return "critical"
+    if findings:
+        return "degraded"
+    return "healthy" if judged else "unknown"
+
+
+def summarise(verdict: VerdictWord, findings: Sequence[Finding], pods: int, ask_again: str | None = None) -> str:
+    """One sentence for a ticket. ask_again: when there will be enough to compare with."""
+    if verdict == "unknown" and ask_again is not None:
+        return (
+            f"Too few scrapes to compare with: ask again at {ask_again}, or name a baseline "
+            "(--baseline TIME..TIME or NAME) or an objective ([[slo]] in inferdoc.toml)."
+        )
+    if verdict == "unknown":
+        return "Not enough data to judge: no engine shows both traffic and a latency or progress signal in the window."
+    if not findings:
+        return f"No cause found on {pods} pod{'s' if pods != 1 else ''}; nothing is judged harmful in the window."
+    first = findings[0]
+    pods_named = ", ".join(first.scope.pods[:3]) + (
+        f" and {len(first.scope.pods) - 3} more" if len(first.scope.pods) > 3 else ""
+    )
+    pods_named += "".join(f", all with {name} {value}" for name, value in list(first.scope.shared.items())[:1])
+    harm = next((e.statement for e in first.evidence if e.role == "harm"), "")
+    state = "since" if first.ongoing else "began"
+    ended = "" if first.ongoing else f", ended {first.ended}"
+    more = f" ({len(findings) - 1} more finding{'s' if len(findings) > 2 else ''})" if len(findings) > 1 else ""
+    near = "no impact yet, but " if first.imminent else ""
+    return f"{first.title} on {pods_named}, {state} {first.onset}{ended} ({first.certainty}): {near}{harm}.{more}"
+
+
+def coverage_of(view: View, scrapes: Sequence[Scrapes], wanted: Sequence[str]) -> Coverage:
+    """What was there to look at in the window."""
+    begin_ms = 1000 * view.time_at(view.begin) - view.frame.grid.interval_ms
+    inside = [_since(target, begin_ms) for target in scrapes]
+    inside = [target for target in inside if len(target.times_ms)]
+    present = [name for name in wanted if name in view.frame]
+    missing = [name for name in wanted if name not in view.frame]
+    pods, missed = len(view.fleet.members), gaps(inside, view.frame.grid.interval_ms)
+    return Coverage(pods, len(inside), present, missing, missed)
+
+
+def _since(target: Scrapes, begin_ms: float) -> Scrapes:
+    later = int(np.searchsorted(target.times_ms, begin_ms))
+    return Scrapes(target.labels, target.times_ms[later:], target.up[later:])
+
+
+def nothing_to_judge(catalogue: Catalogue) -> list[NotJudged]:
+    """Without any engine in the source nothing is judged: every cause with the signals it would need."""
+    causes = []
+    for recipe in catalogue.recipes.values():
+        missing = list(dict.fromkeys(name for c in recipe.symptoms for name in signals_of(c)))
+        ways = dict.fromkeys(catalogue.signals[n].enable for n in missing if catalogue.signals[n].enable)
+        enable = "; ".join(str(w) for w in ways) or "scrape the /metrics page of the vLLM API port"
+        causes.append(NotJudged(recipe.id, missing, enable))
+    return causes

@@ -1,0 +1,99 @@
+"""What changed in the window: restarts, rollouts, settings, outages that ended, workload. Reported even when not the
+cause."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from inferdoc.catalogue.signal import Marker
+from inferdoc.judging.context import Context
+from inferdoc.judging.events import Event, clustered
+from inferdoc.judging.excursion import STANDARD_ERRORS, shift
+from inferdoc.judging.markers import marker_events, moves
+from inferdoc.judging.model import Gap, stamp
+from inferdoc.judging.replicas import replica_events
+from inferdoc.judging.view import Unit
+from inferdoc.judging.words import figure
+from inferdoc.source.base import InfoSeries, Scrapes
+from inferdoc.source.frame import Entity
+
+WORKLOAD = ("arrival_rate", "prompt_tokens_per_request", "output_len_mean", "prompt_len_mean")
+"""Signals of the traffic; a shift of their mean by half is named."""
+WORKLOAD_RATIO = 1.5
+GAP_FACTOR = 3.0
+"""A target is gone from the picture when this many scrapes in a row are missing."""
+
+
+def find_events(
+    context: Context,
+    scrapes: Sequence[Scrapes],
+    markers: Sequence[Marker] = (),
+    infos: Mapping[str, Sequence[InfoSeries]] | None = None,
+) -> list[Event]:
+    """Everything that changed, oldest first."""
+    events: list[Event] = list(marker_events(context, markers, infos or {}))
+    for unit in context.view.units:
+        events += _restarts(context, unit)
+    for target in scrapes:
+        events += _outages(context, target)
+    return clustered([*events, *replica_events(context, scrapes)])
+
+
+def of_window(events: Sequence[Event], context: Context, onsets: Sequence[int], near_seconds: float) -> list[Event]:
+    """The events of the window, and those of its history that are near an onset."""
+    earliest = context.view.time_at(context.view.begin)
+    earliest = min([earliest, *(context.view.time_at(onset) - near_seconds for onset in onsets)])
+    return [event for event in events if event.at >= earliest]
+
+
+def _restarts(context: Context, unit: Unit) -> list[Event]:
+    return [
+        Event(now, "restart", unit.member.pod, f"process started at {stamp(now)}", unit)
+        for _, before, now in moves(context, unit, "process_start_time")
+        if now - before > 1.0
+    ]
+
+
+def _outages(context: Context, target: Scrapes) -> list[Event]:
+    """Stretches of `up` = 0 that ended inside the window."""
+    down = target.up < 0.5
+    if not down.any() or down.all():
+        return []
+    name = Entity.of(("pod", "instance"), (target.labels.get("pod", ""), target.labels.get("instance", ""))).pod
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], down, [False])).astype(np.int8)))
+    found = []
+    for begin, end in zip(edges[::2], edges[1::2], strict=True):
+        if begin > 0 and end < len(down):
+            lasted = (target.times_ms[end] - target.times_ms[begin]) / 1000
+            at = float(target.times_ms[begin]) / 1000
+            found.append(Event(at, "outage", name, f"not answering for {figure(lasted, 's')}, then back"))
+    return found
+
+
+def workload_events(context: Context, unit: Unit, split: int, last: int) -> list[Event]:
+    """How the traffic of a unit differs before and after a split."""
+    found = []
+    for name in WORKLOAD:
+        series = context.view.get(unit, name)
+        moved = None if series is None else shift(series.values, split, last, context.clock)
+        if moved is None or abs(moved.errors) < STANDARD_ERRORS or moved.before <= 0:
+            continue
+        ratio = moved.after / moved.before
+        if ratio >= WORKLOAD_RATIO or ratio <= 1 / WORKLOAD_RATIO:
+            signal = context.signals[name]
+            detail = f"{signal.title.lower()} {figure(moved.before, signal.unit)} -> {figure(moved.after, signal.unit)}"
+            found.append(Event(context.view.time_at(split), "workload", unit.name, detail, unit))
+    return found
+
+
+def gaps(scrapes: Sequence[Scrapes], interval_ms: int) -> list[Gap]:
+    """Where scrapes of a target are missing or failed."""
+    found = []
+    for target in scrapes:
+        name = target.labels.get("pod") or target.labels.get("instance") or "?"
+        good = target.times_ms[target.up >= 0.5]
+        for i in np.flatnonzero(np.diff(good) > GAP_FACTOR * interval_ms):
+            found.append(Gap(name, stamp(float(good[i]) / 1000), stamp(float(good[i + 1]) / 1000)))
+    return found

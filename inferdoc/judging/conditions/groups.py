@@ -1,0 +1,95 @@
+"""all, any, not: how the answers of several conditions combine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+
+from inferdoc.judging.conditions.render import Said
+from inferdoc.judging.context import Outcome
+
+
+def combine(kind: str, outcomes: Sequence[Outcome]) -> Outcome:
+    """One answer of several: unknown counts as unknown unless the others decide without it. The parts of `any` are
+    alternative observations of one thing, so one that can be made decides; those of `all` must overlap in time;
+    `witnesses` are an `all` of those that are visible."""
+    if kind == "not_":
+        (one,) = outcomes
+        return replace(one, holds=None if one.holds is None else not one.holds, first=None, last=None, parts=(one,))
+    if kind == "any":
+        for one in outcomes:
+            if one.holds:
+                return replace(one, parts=tuple(outcomes))
+        unknown = [o for o in outcomes if o.holds is None]
+        pick = next((o for o in outcomes if o.holds is False), outcomes[0])
+        return replace(
+            pick,
+            holds=None if len(unknown) == len(outcomes) else False,
+            missing=_missing(unknown),
+            parts=tuple(outcomes),
+        )
+    for one in outcomes:
+        if one.holds is False:
+            return replace(one, parts=tuple(outcomes))
+    unknown = [o for o in outcomes if o.holds is None]
+    holding = [o for o in outcomes if o.holds]
+    if kind == "witnesses" and unknown and holding:
+        return replace(combine("all", holding), missing=_missing(unknown), parts=tuple(outcomes))
+    if unknown:
+        return replace(unknown[0], missing=_missing(unknown), parts=tuple(outcomes))
+    first = max((o.first for o in outcomes if o.first is not None), default=None)
+    last = min((o.last for o in outcomes if o.last is not None), default=None)
+    text = "; ".join(o.text for o in outcomes)
+    if first is not None and last is not None and first > last:
+        return replace(outcomes[0], holds=False, text=f"not at the same time: {text}", parts=tuple(outcomes))
+    return replace(outcomes[0], text=text, first=first, last=last, parts=tuple(outcomes))
+
+
+def k_of(wanted: int, outcomes: Sequence[Outcome]) -> Outcome:
+    """The answer where at least so many hold: from when so many do; unknown where those that cannot be told decide."""
+    holding = [one for one in outcomes if one.holds]
+    if len(holding) >= wanted:
+        firsts = sorted(one.first or 0 for one in holding)
+        lasts = sorted((one.last for one in holding if one.last is not None), reverse=True)
+        text = "; ".join(one.text for one in holding)
+        last = lasts[wanted - 1] if len(lasts) >= wanted else None
+        return replace(holding[0], text=text, first=firsts[wanted - 1], last=last, parts=tuple(outcomes))
+    unknown = [one for one in outcomes if one.holds is None]
+    pick = next((one for one in outcomes if one.holds is False), outcomes[0])
+    told = len(holding) + len(unknown) < wanted
+    return replace(pick, holds=False if told else None, missing=_missing(unknown), parts=tuple(outcomes))
+
+
+def at_least_half(outcomes: Sequence[Outcome]) -> Outcome:
+    """The answer of the first that holds where at least half of them do, else that of one that does not."""
+    holding = [one for one in outcomes if one.holds]
+    if 2 * len(holding) >= len(outcomes):
+        return replace(holding[0], parts=tuple(outcomes))
+    unknown = [one for one in outcomes if one.holds is None]
+    known = 2 * len(unknown) < len(outcomes)
+    pick = next((one for one in outcomes if not one.holds), outcomes[0])
+    return replace(pick, holds=False if known else None, missing=_missing(unknown), parts=tuple(outcomes))
+
+
+def _missing(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for o in outcomes for name in o.missing))
+
+
+def explain(kind: str, parts: Sequence[str]) -> str:
+    """The members of a group in words, joined."""
+    if kind == "not_":
+        return f"not: {parts[0]}"
+    return (" or " if kind == "any" else " and ").join(parts)
+
+
+def promql(kind: str, parts: Sequence[Said | None], barred: Sequence[Said | None] = ()) -> Said | None:
+    """`all` leaves out what PromQL cannot say (the rule is then a little wider); `any` needs one.
+
+    barred: what must not hold beside the parts of an `all`; alone, or in an `any`, no rule can say it.
+    """
+    said = [part for part in parts if part is not None]
+    if not said or kind == "not_" or (kind == "any" and barred):
+        return None
+    told = reduce(lambda one, other: one.joined("or" if kind == "any" else "and", other), said)
+    return reduce(lambda one, other: one.joined("unless", other), [part for part in barred if part is not None], told)

@@ -1,0 +1,58 @@
+"""reaches: extrapolated in a straight line, the signal meets a limit within a time (imminent harm)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from inferdoc.catalogue.recipe import Condition
+from inferdoc.judging.conditions.render import Rendering
+from inferdoc.judging.conditions.slope import TREND, trend
+from inferdoc.judging.context import Context, Outcome, absent
+from inferdoc.judging.view import Unit
+from inferdoc.judging.words import figure
+from inferdoc.times import length_of
+
+
+def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
+    """Whether the straight line through the episode meets the limit in time."""
+    signal = str(condition.signal)
+    series = context.view.get(unit, signal)
+    if series is None:
+        return absent(signal, unit)
+    limit, name = context.number(condition.reaches if condition.reaches is not None else 0.0, unit)
+    within = length_of(condition.within or "10m")
+    start = context.split or 0
+    found = trend(series.values[start:], context.view.step_seconds)
+    measure, title = context.signals[signal].unit, context.signals[signal].title
+    if found is None:
+        return Outcome(None, f"{title}: too short to extrapolate", signal, unit.name, measure)
+    slope, early, late = found
+    now = float(series.values[np.isfinite(series.values)][-1])
+    away = (limit - now) / slope if slope else np.inf
+    beyond = (now >= limit) if slope >= 0 else (now <= limit)
+    moving = abs(late - early) > context.signals[signal].floor
+    holds = moving and not beyond and 0 <= away <= within
+    text = f"{title} at {figure(now, measure)} " + (
+        f"meets {figure(limit, measure)}{f' ({name})' if name else ''} in {figure(float(away), 's')}"
+        if holds
+        else f"does not meet {figure(limit, measure)} soon"
+    )
+    outcome = Outcome(
+        holds, text, signal, unit.name, measure, baseline=early, observed=now, threshold=limit, ahead=True
+    )
+    return outcome.during(start, context.view.steps - 1)
+
+
+def explain(condition: Condition) -> str:
+    """The condition in words."""
+    return f"`{condition.signal}` on course to meet {condition.reaches} within {condition.within or '10m'}"
+
+
+def promql(condition: Condition, rendering: Rendering) -> str | None:
+    """From below the limit upwards: the direction in which signals that fill up meet it."""
+    name = str(condition.signal)
+    now, over = rendering.signal(name), rendering.over(name, TREND)
+    if now is None or over is None or condition.reaches is None:
+        return None
+    limit, ahead = rendering.threshold(condition.reaches), int(length_of(condition.within or "10m"))
+    return f"predict_linear({over}, {ahead}) >= {limit}\nand {now} < {limit}"

@@ -1,0 +1,171 @@
+"""What a condition is evaluated in, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from inferdoc.catalogue.recipe import Condition
+from inferdoc.catalogue.signal import Signal, Tiers
+from inferdoc.config import SloSection
+from inferdoc.fleet.members import Pool
+from inferdoc.judging.excursion import DEFAULT_SHARE, Clock, Excursion, Rule, find, resting, without_past
+from inferdoc.judging.model import BaselineKind
+from inferdoc.judging.order import median, medians_of_others
+from inferdoc.judging.view import Unit, View
+from inferdoc.times import length_of
+
+MOST_TOGETHER = 64
+"""Groups of outcomes kept at once: of 512 units each a quarter of a megabyte."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """holds: True, False, or None where it cannot be told (a missing signal, no calm to compare with).
+
+    first, last: steps between which it holds (None for what has no beginning, such as a flag that is present);
+    baseline, observed, threshold in `unit`; text: the observation in words; missing: signals that are absent;
+    from_start: it held from the first step, so its beginning is unknown; ahead: it is extrapolated, not there yet;
+    reference: what it was compared with.
+    """
+
+    holds: bool | None
+    text: str
+    signal: str = ""
+    entity: str = ""
+    unit: str = ""
+    first: int | None = None
+    last: int | None = None
+    baseline: float | None = None
+    observed: float | None = None
+    threshold: float | None = None
+    missing: tuple[str, ...] = ()
+    from_start: bool = False
+    parts: tuple[Outcome, ...] = ()
+    ahead: bool = False
+    reference: BaselineKind = "absolute"
+
+    def about(self, entity: str) -> Outcome:
+        """The same, said of another entity."""
+        return replace(self, entity=entity)
+
+    def during(self, first: int, last: int) -> Outcome:
+        """The same, between two steps where it holds; what does not hold has no beginning."""
+        return replace(self, first=first, last=last) if self.holds else self
+
+
+@dataclass
+class Context:
+    """view: the series; signals, tiers: the catalogue; split: the step before which all is calm (None: each condition
+    finds its own); last: the last step of the episode that is looked at."""
+
+    view: View
+    signals: Mapping[str, Signal]
+    tiers: Tiers
+    clock: Clock
+    split: int | None = None
+    last: int | None = None
+    slo: tuple[SloSection, ...] = ()
+    _found: dict[tuple[str, Rule], dict[Unit, Excursion | None]] = field(default_factory=dict)
+    _past: dict[tuple[str, Rule], dict[Unit, np.ndarray]] = field(default_factory=dict)
+    _usual: dict[tuple[str, Pool], dict[Unit, np.ndarray]] = field(default_factory=dict)
+    _together: dict[tuple[object, ...], list[Outcome]] = field(default_factory=dict)
+
+    def at(self, split: int | None, last: int | None) -> Context:
+        """The same context with a split chosen; what was found before is shared."""
+        return replace(self, split=split, last=last)
+
+    def number(self, value: float | str, unit: Unit) -> tuple[float, str]:
+        """A threshold in figures and where it stands: a number, or a named threshold of the unit's tier."""
+        if not isinstance(value, str):
+            return float(value), ""
+        tier = self.tiers.tiers.get(unit.member.tier)
+        figure = tier.thresholds.get(value) if tier else None
+        figure = figure or self.tiers.thresholds[value]
+        return figure.value, value
+
+    def rung(self, unit: Unit, split: int) -> BaselineKind:
+        """What a comparison of a unit before and after a step compares with."""
+        view = self.view
+        if view.lead is not None:
+            return view.lead_kind
+        life, key = view.lineage.lives.get(unit.member.key), unit.member.key
+        if key in view.lineage.predecessor and life is not None and 2 * life.born > split:
+            return "predecessors"
+        return "history" if view.begin > split - view.begin else "calm-before"
+
+    def limits(self, unit: Unit) -> dict[str, float]:
+        """The SLO limits in force for a unit: signal id -> limit; entries that name model or tier win."""
+        found: dict[str, float] = {}
+        for section in sorted(self.slo, key=lambda s: (s.model is not None) + (s.tier is not None)):
+            if section.model in (None, unit.member.pool.model) and section.tier in (None, unit.member.tier):
+                found |= section.limits
+        return found
+
+    def excursion(self, signal: str, unit: Unit, rule: Rule) -> Excursion | None:
+        """The earliest sustained excursion of a unit's signal, found once."""
+        found = self._found.get((signal, rule))
+        if found is None:
+            units, values = self.view.stack(signal)
+            found = self._found[signal, rule] = {}
+            if units:
+                found |= dict.fromkeys([units[i] for i in np.flatnonzero(resting(values, rule, self.clock))])
+        if unit not in found:
+            series = self.view.get(unit, signal)
+            past = self.baseline(signal, unit, rule)
+            counts = None if series is None else series.counts
+            found[unit] = None if past is None else find(past, rule, self.clock, counts)
+        return found[unit]
+
+    def baseline(self, signal: str, unit: Unit, rule: Rule) -> np.ndarray | None:
+        """The series of a unit without the incidents of its history that were over before the window: float64[T]."""
+        series = self.view.get(unit, signal)
+        if series is None or self.clock.begin <= self.clock.lead:
+            return None if series is None else series.values
+        known = self._past.setdefault((signal, rule), {})
+        if unit not in known:
+            known[unit] = without_past(series.values, rule, self.clock)
+        return known[unit]
+
+    def usual(self, signal: str, unit: Unit) -> np.ndarray | None:
+        """What its like show beside a unit, at every step the median: float64[T]; None without any like it."""
+        known = self._usual.get((signal, unit.member.pool))
+        if known is None:
+            rows = {u: s.values for u in self.view.like(unit) if (s := self.view.get(u, signal)) is not None}
+            known = self._usual[signal, unit.member.pool] = {}
+            if len(rows) > 1:
+                known |= zip(rows, medians_of_others(np.vstack(list(rows.values()))), strict=True)
+        return known.get(unit)
+
+    def together(self, condition: Condition, group: Sequence[Unit], judge: Judge) -> list[Outcome]:
+        """The outcome of a condition on every unit of a group (a list that the view keeps), worked out once for all who
+        ask with the same split."""
+        key = (id(group), condition, self.split, self.last)
+        if key not in self._together:
+            if len(self._together) >= MOST_TOGETHER:
+                self._together.clear()
+            self._together[key] = [judge(condition, self, unit) for unit in group]
+        return self._together[key]
+
+
+Judge = Callable[[Condition, Context, Unit], Outcome]
+"""Evaluates one kind of condition on one unit."""
+
+
+def absent(signal: str, unit: Unit) -> Outcome:
+    """The answer where the signal does not exist for the unit."""
+    return Outcome(None, f"{signal} is not visible", signal, unit.name, missing=(signal,))
+
+
+def rule_asked(condition: Condition, ratio: float, by: float = 0.0) -> Rule:
+    """A rule with the `share_of` and `for` of a condition."""
+    hold_seconds = length_of(condition.for_) if condition.for_ else None
+    return Rule(ratio, by=by, share=condition.share_of or DEFAULT_SHARE, hold_seconds=hold_seconds)
+
+
+def quiet(values: np.ndarray) -> float | None:
+    """The median of the finite values, or None."""
+    finite = values[np.isfinite(values)]
+    return median(finite) if len(finite) else None

@@ -1,0 +1,127 @@
+"""A second opinion beside the logic: which other cause the same observations speak for, and what would decide.
+
+The logic of the recipes says yes or no. A graded look at the same observations says how near the others come: every
+sign of a cause that shows adds the logarithm of how much more often it shows under that cause than otherwise, every
+sign that does not show takes away. How often a sign shows otherwise is measured where the finding is not: on the other
+units of the same window. Bayes' rule with independent signs (D. J. Spiegelhalter, R. P. Knill-Jones, "Statistical and
+knowledge-based approaches to clinical decision-support systems", J. R. Statist. Soc. A 147, 1984).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from inferdoc.catalogue.recipe import Condition, Recipe
+from inferdoc.judging.conditions import evaluate, signals_of
+from inferdoc.judging.context import Context
+from inferdoc.judging.fold import Cause
+from inferdoc.judging.view import Unit
+
+SHOWN_UNDER_ITS_CAUSE = 0.9
+"""How often a sign shows where its cause is at work: recipes ask for every need, so nearly always (own choice)."""
+PRIOR_SHOWN, PRIOR_UNITS = 1.0, 5.0
+"""Before any other unit was looked at, a sign shows by chance in one of five (own choice)."""
+RULED_OUT = math.log(0.1)
+"""What an exclusion that holds takes away (own choice: it is wrong once in ten times)."""
+MOST_OTHERS = 6
+MOST_CANDIDATES = 3
+
+
+@dataclass
+class Candidate:
+    """A cause that the observations of a finding might also speak for. log_odds: the sum of its signs; speaks_for,
+    speaks_against: sentences; not_seen: signals of its signs and exclusions that are not visible."""
+
+    recipe: Recipe
+    log_odds: float = 0.0
+    speaks_for: list[str] = field(default_factory=list)
+    speaks_against: list[str] = field(default_factory=list)
+    not_seen: list[str] = field(default_factory=list)
+
+
+def opinions(context: Context, cause: Cause, recipes: Mapping[str, Recipe]) -> list[Candidate]:
+    """The cause and its rivals as graded from the observations on the unit that shows it best, likeliest first."""
+    match = cause.best
+    inside = context.at(match.onset, match.last)
+    others = _others(context, cause)
+    graded = [_graded(recipe, inside, match.unit, others) for recipe in _rivals(cause, recipes)]
+    own = _graded(cause.recipe, inside, match.unit, others)
+    return sorted([own, *graded], key=lambda candidate: -candidate.log_odds)
+
+
+def _rivals(cause: Cause, recipes: Mapping[str, Recipe]) -> list[Recipe]:
+    """Look-alikes of a cause, in either direction, that are neither folded under it nor impossible for its role."""
+    inside = {cause.recipe.id, *(c.recipe.id for c in (*cause.effects, *cause.drivers))}
+    role = cause.best.unit.member.role
+    return [
+        recipe
+        for recipe in recipes.values()
+        if recipe.id not in inside
+        and (recipe.id in cause.recipe.look_alikes or cause.recipe.id in recipe.look_alikes)
+        and recipe.kind not in ("unexplained", "telemetry")
+        and (not recipe.roles or role in recipe.roles)
+    ]
+
+
+def _others(context: Context, cause: Cause) -> list[Unit]:
+    """Units that the cause does not name, evenly taken from the fleet."""
+    rest = [unit for unit in context.view.units if unit.member.key not in cause.pods]
+    return rest[:: max(1, -(-len(rest) // MOST_OTHERS))]
+
+
+def _graded(recipe: Recipe, inside: Context, unit: Unit, others: list[Unit]) -> Candidate:
+    candidate = Candidate(recipe)
+    for sign in _signs(recipe):
+        outcome = evaluate(sign, inside, unit)
+        if outcome.holds is None:
+            candidate.not_seen += [name for name in outcome.missing if name not in candidate.not_seen]
+            continue
+        shown = sum(bool(evaluate(sign, inside, other).holds) for other in others)
+        chance = (shown + PRIOR_SHOWN) / (len(others) + PRIOR_UNITS)
+        if outcome.holds:
+            candidate.log_odds += math.log(SHOWN_UNDER_ITS_CAUSE / chance)
+            candidate.speaks_for.append(outcome.text)
+        else:
+            candidate.log_odds += math.log((1 - SHOWN_UNDER_ITS_CAUSE) / (1 - chance))
+            candidate.speaks_against.append(outcome.text)
+    for exclusion in recipe.unless:
+        outcome = evaluate(exclusion, inside, unit)
+        if outcome.holds and exclusion.when != "before":
+            candidate.log_odds += RULED_OUT
+            candidate.speaks_against.append(f"{exclusion.because or 'ruled out'}: {outcome.text}")
+        elif outcome.holds is None:
+            candidate.not_seen += [name for name in outcome.missing if name not in candidate.not_seen]
+    return candidate
+
+
+def _signs(recipe: Recipe) -> Iterable[Condition]:
+    """What must show: every need, and of the impact any."""
+    yield from recipe.symptoms
+    if len(recipe.harm) > 1:
+        yield Condition(any=recipe.harm)
+    else:
+        yield from recipe.harm
+
+
+def shares(candidates: Sequence[Candidate]) -> list[float]:
+    """How the odds divide between the candidates: each 0..1, together 1."""
+    top = max(candidate.log_odds for candidate in candidates)
+    weights = [math.exp(candidate.log_odds - top) for candidate in candidates]
+    return [weight / sum(weights) for weight in weights]
+
+
+def decisive(candidate: Candidate, own: Candidate, context: Context, unit: Unit) -> str | None:
+    """The signal whose sight would tell a candidate from the finding, of those that are not visible on the unit: what
+    the finding's certainty lacks first, then what proves either, then what a sign of either rests on. Signals of
+    features that are off decide nothing."""
+    wanted = [*own.recipe.optional]
+    wanted += [name for recipe in (candidate.recipe, own.recipe) for c in recipe.proof for name in signals_of(c)]
+    wanted += [*candidate.not_seen, *own.not_seen]
+    for name in dict.fromkeys(wanted):
+        signal = context.signals.get(name)
+        shown = context.view.get(unit, name) is not None or context.view.gpus(unit, name)
+        if signal is not None and not shown and (name in own.recipe.optional or not signal.feature):
+            return name
+    return None

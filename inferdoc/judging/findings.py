@@ -1,0 +1,308 @@
+"""From roots to the findings of the document: scope, evidence with queries, look-alikes ruled out, next steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from inferdoc.catalogue.calibration import Calibration
+from inferdoc.catalogue.flags import Flags
+from inferdoc.catalogue.recipe import Recipe, Step
+from inferdoc.judging.advice import fill
+from inferdoc.judging.changes import workload_events
+from inferdoc.judging.cohorts import Traits, shared
+from inferdoc.judging.conditions.render import Rendering
+from inferdoc.judging.context import Context, Outcome
+from inferdoc.judging.differential import MOST_CANDIDATES, Candidate, decisive, opinions, shares
+from inferdoc.judging.events import ORDER, Event
+from inferdoc.judging.fold import WIDE_SCOPES, Cause, score
+from inferdoc.judging.judge import Judgement, ongoing
+from inferdoc.judging.match import Evidence, Match
+from inferdoc.judging.model import (
+    Change,
+    DecidedBy,
+    EvidenceItem,
+    Finding,
+    NextStep,
+    NotJudged,
+    Rival,
+    RuledOut,
+    Scope,
+    StageBegan,
+    StageReached,
+    stamp,
+)
+from inferdoc.source.reads import Matcher
+
+NEAR_WINDOWS = 2
+"""A change is near an onset when it precedes it by at most this many rate windows (and at least a minute)."""
+MIN_NEAR_SECONDS = 60.0
+NEAR_DEPLOY_SECONDS = 600.0
+"""Settings, versions and replicas rarely change: ten minutes (two windows of five minutes) before an onset is near."""
+MAX_EVIDENCE = 12
+MOST_SAID = 3
+"""Sentences for and against a candidate."""
+
+
+@dataclass(frozen=True)
+class Links:
+    """runbook_base, dashboard_base: URL prefixes from the configuration, or None."""
+
+    runbook_base: str | None = None
+    dashboard_base: str | None = None
+
+    def runbook(self, recipe_id: str) -> str | None:
+        """The address of a cause's page, or None."""
+        return None if self.runbook_base is None else f"{self.runbook_base.rstrip('/')}/{recipe_id}"
+
+    def dashboard(self, cause: Cause) -> str | None:
+        """The address of the fleet dashboard for a cause's pool, or None."""
+        if self.dashboard_base is None:
+            return None
+        return (
+            f"{self.dashboard_base.rstrip('/')}?var-namespace={cause.pool.namespace}&var-model_name={cause.pool.model}"
+        )
+
+
+class FindingMaker:
+    """Builds findings from roots. events: everything that changed in the window; older_than: the vLLM release that the
+    engines are older than, where their pages show it."""
+
+    def __init__(
+        self,
+        context: Context,
+        judgement: Judgement,
+        recipes: Mapping[str, Recipe],
+        events: Sequence[Event],
+        links: Links,
+        traits: Traits | None = None,
+        flags: Flags | None = None,
+        older_than: str | None = None,
+        calibration: Calibration | None = None,
+    ) -> None:
+        self.calibration = calibration
+        self.flags, self.older_than = flags or Flags(), older_than
+        self.traits = traits or {}
+        self.context, self.judgement, self.recipes, self.events, self.links = context, judgement, recipes, events, links
+        self.rendering = Rendering(context.signals, context.tiers)
+
+    def make(self, cause: Cause) -> Finding:
+        """The finding of one root."""
+        recipe, view = cause.recipe, self.context.view
+        going = ongoing(cause.last, self.context)
+        match = cause.best
+        graded = [] if recipe.kind in ("unexplained", "telemetry") else opinions(self.context, cause, self.recipes)
+        agrees = not graded or graded[0].recipe.id == recipe.id
+        certainty = match.certainty if agrees else "possible"
+        began = [StageBegan(r.number, r.name, self._at(r.first)) for r in match.stages]
+        stage = (
+            StageReached(began[-1].index, len(recipe.stages), began[-1].name, began[-1].began, began) if began else None
+        )
+        return Finding(
+            id=recipe.id,
+            title=recipe.title,
+            severity=cause.severity,
+            certainty=certainty,
+            score=round(score(cause), 3),
+            phase=recipe.phase,
+            scope=self._scope(cause),
+            onset=stamp(view.time_at(cause.onset)),
+            onset_uncertainty_seconds=self._uncertainty(cause),
+            ongoing=going,
+            ended=None if going else stamp(view.time_at(cause.last)),
+            evidence=self._evidence(cause),
+            stage=stage,
+            effects=list(dict.fromkeys(child.recipe.id for child in cause.effects)),
+            change=self._change(cause),
+            ruled_out=self._ruled_out(cause),
+            next_steps=[self._step(step, match) for step in recipe.next_steps],
+            runbook=recipe.id,
+            runbook_url=self.links.runbook(recipe.id),
+            dashboard_url=self.links.dashboard(cause),
+            imminent=all(m.imminent for m in cause.matches),
+            probability=None if self.calibration is None else self.calibration.probability(certainty, agrees),
+            differential=self._differential(graded, cause),
+        )
+
+    def _differential(self, graded: Sequence[Candidate], cause: Cause) -> list[Rival]:
+        """The next candidates, with what would decide between each and the finding."""
+        own = next((candidate for candidate in graded if candidate.recipe is cause.recipe), None)
+        if own is None:
+            return []
+        rivals = [(share, c) for share, c in zip(shares(graded), graded, strict=True) if c is not own]
+        return [
+            Rival(
+                candidate.recipe.id,
+                round(share, 3),
+                candidate.speaks_for[:MOST_SAID],
+                candidate.speaks_against[:MOST_SAID],
+                candidate.not_seen,
+                self._decided_by(decisive(candidate, own, self.context, cause.best.unit), cause.best.unit.member.pod),
+            )
+            for share, candidate in rivals[:MOST_CANDIDATES]
+        ]
+
+    def _decided_by(self, signal: str | None, pod: str) -> DecidedBy | None:
+        """The observation that is not visible, and the query that shows it once it is switched on."""
+        if signal is None:
+            return None
+        known = self.context.signals[signal]
+        way = known.enable or "no exporter in the source shows it"
+        query = Rendering(self.context.signals, self.context.tiers, extra=(("pod", "=", pod),)).signal(signal)
+        command = "inferdoc doctor" if query is None else f"promtool query instant http://PROMETHEUS '{query}'"
+        return DecidedBy(f"{known.title}: {way}", command)
+
+    def _at(self, step: int | None) -> str | None:
+        return None if step is None else stamp(self.context.view.time_at(step))
+
+    def _step(self, step: Step, match: Match) -> NextStep:
+        """A step with its numbers; a flag that the engines are too old for is marked with the release that has it."""
+        do = fill(step.do, self.context, match)
+        if self.older_than is not None:
+            came = self.flags.too_new(step.flags, self.older_than)
+            for flag, release in came.items():
+                do += f" ({flag} needs vLLM {release} or later; these pages are of a release before {self.older_than})"
+        return NextStep(do, fill(step.why, self.context, match), step.cost, step.undo, step.command)
+
+    def _scope(self, cause: Cause) -> Scope:
+        there = self._there(cause)
+        pods = list(dict.fromkeys(m.unit.member.pod for m in there))
+        of_pods = sum(1 for member in self.context.view.fleet.members if member.pool == cause.pool)
+        pool = cause.pool
+        hit = [m.unit for m in there]
+        like = [unit for unit in self.context.view.units if unit.member.pool == pool]
+        common = shared(self.traits, hit, like)
+        return Scope(cause.recipe.scope, pool.model, pool.role, pool.tier, pool.namespace, pods, of_pods, common)
+
+    def _there(self, cause: Cause) -> list[Match]:
+        """The matches on pods that were there when it began: signals of a pool speak for pods that had gone before.
+        A gauge is read for a while after its last sample, and an onset is known to a scrape."""
+        if cause.recipe.scope not in WIDE_SCOPES:
+            return cause.matches
+        seen = [(m, self.context.view.get(m.unit, "target_up")) for m in cause.matches]
+        grid = self.context.view.frame.grid
+        after = cause.onset + (grid.gauge_ms - grid.interval_ms) // grid.step_ms
+        there = [m for m, up in seen if up is None or (np.nan_to_num(up.values[after:]) > 0).any()]
+        return there or cause.matches
+
+    def _uncertainty(self, cause: Cause) -> float:
+        """One scrape where a gauge tells; a rate window more where the onset was read off a rate."""
+        if cause.best.from_start:
+            return float(self.context.view.step_seconds * (cause.last - cause.onset))
+        return self.context.clock.scrape_seconds + self.context.view.frame.grid.rate_ms / 1000
+
+    def _evidence(self, cause: Cause) -> list[EvidenceItem]:
+        items: dict[tuple[str, str, str], EvidenceItem] = {}
+        for match in sorted(cause.matches, key=lambda m: m.onset):
+            for piece in match.evidence:
+                for outcome in _leaves(piece):
+                    key = (piece.role, outcome.signal, outcome.entity)
+                    if outcome.holds and key not in items:
+                        items[key] = self._item(piece, outcome, match.unit.member.pod)
+        for child in cause.effects:
+            for piece in child.best.evidence:
+                if piece.role == "harm":
+                    key = (piece.role, piece.outcome.signal, piece.outcome.entity)
+                    items.setdefault(key, self._item(piece, piece.outcome, child.best.unit.member.pod))
+        ranked = sorted(items.values(), key=lambda item: ("harm", "symptom", "support").index(item.role))
+        if cause.recipe.kind == "unexplained":  # what is unusual is all there is to go by: harm must not crowd it out
+            unusual = [item for item in ranked if item.role == "support"]
+            told = [item for item in ranked if item.role != "support"]
+            return [*told[: MAX_EVIDENCE - len(unusual)], *unusual]
+        return ranked[:MAX_EVIDENCE]
+
+    def _item(self, piece: Evidence, outcome: Outcome, pod: str) -> EvidenceItem:
+        query = None
+        if outcome.signal in self.context.signals:
+            extra: tuple[Matcher, ...] = (("pod", "=", pod),)
+            query = Rendering(self.context.signals, self.context.tiers, extra=extra).signal(outcome.signal)
+        since = None if outcome.first is None or outcome.from_start else stamp(self.context.view.time_at(outcome.first))
+        return EvidenceItem(
+            outcome.signal,
+            outcome.text,
+            piece.role,
+            outcome.entity,
+            _plain(outcome.baseline),
+            _plain(outcome.observed),
+            _plain(outcome.threshold),
+            outcome.unit,
+            since,
+            query,
+            outcome.reference,
+        )
+
+    def _change(self, cause: Cause) -> Change | None:
+        """What changed just before the onset: an event of these pods, a workload driver, or a shift of the traffic."""
+        at = self.context.view.time_at(cause.onset)
+        for event in reversed(self.events):
+            if (
+                self._concerns(event, cause)
+                and at - self._near(event) <= event.at <= at + self.context.clock.scrape_seconds
+            ):
+                return Change(stamp(event.at), event.kind, event.entity, event.detail)
+        for driver in _upstream(cause.drivers):
+            detail = f"{driver.recipe.title}: {driver.best.evidence[0].outcome.text}"
+            began = stamp(self.context.view.time_at(driver.onset))
+            return Change(began, "workload", driver.best.unit.name, detail, driver.recipe.id)
+        if cause.best.from_start:
+            return None
+        for match in cause.matches:
+            for event in workload_events(self.context, match.unit, match.onset, match.last):
+                return Change(stamp(event.at), event.kind, event.entity, event.detail)
+        return None
+
+    def _near(self, event: Event) -> float:
+        """How long before an onset a change is still near it, seconds."""
+        near = max(MIN_NEAR_SECONDS, NEAR_WINDOWS * self.context.view.frame.grid.rate_ms / 1000)
+        return near if event.kind == "restart" else max(near, NEAR_DEPLOY_SECONDS)
+
+    def _concerns(self, event: Event, cause: Cause) -> bool:
+        """Whether a change is one of the pods of a cause, or of their pool where pods came or went."""
+        if event.unit is None:
+            return False
+        if event.kind in ("replicas", "rollout"):
+            return event.unit.member.pool == cause.pool
+        return event.kind in ORDER and event.unit.member.key in cause.pods
+
+    def _ruled_out(self, cause: Cause) -> list[RuledOut]:
+        """The look-alikes of a root, each with the observation that speaks against it."""
+        explained = {cause.recipe.id, *(c.recipe.id for c in cause.effects), *(c.recipe.id for c in cause.drivers)}
+        found = []
+        for name in cause.recipe.look_alikes:
+            verdict = self.judgement.verdicts.get(name, {}).get(cause.best.unit)
+            if name in explained or verdict is None or verdict.match is not None or verdict.missing:
+                continue
+            found.append(RuledOut(name, verdict.against))
+        return found
+
+    def not_judged(self) -> list[NotJudged]:
+        """Causes that no unit could be judged on, with the missing signals and how to switch them on."""
+        found = []
+        for name, by_unit in self.judgement.verdicts.items():
+            applying = [v for v in by_unit.values() if v.applies]
+            missing = list(dict.fromkeys(signal for v in applying for signal in v.missing))
+            if applying and missing and all(v.missing for v in applying):
+                ways = dict.fromkeys(self.context.signals[s].enable for s in missing if self.context.signals[s].enable)
+                found.append(
+                    NotJudged(name, missing, "; ".join(str(w) for w in ways) or "no exporter in the source supplies it")
+                )
+        return found
+
+
+def _upstream(drivers: Sequence[Cause]) -> list[Cause]:
+    """Drivers with those last that another of them brings about: longer prompts before the queue that they make."""
+    brought = {effect for driver in drivers for effect in driver.recipe.effects}
+    return sorted(drivers, key=lambda driver: driver.recipe.id in brought)
+
+
+def _leaves(piece: Evidence) -> list[Outcome]:
+    """The simple outcomes inside a group, or the outcome itself."""
+    parts = [p for p in piece.outcome.parts if p.holds]
+    return list(parts) or [piece.outcome]
+
+
+def _plain(value: float | None) -> float | None:
+    """JSON has no infinity and no NaN."""
+    return None if value is None or value != value or abs(value) == float("inf") else float(value)

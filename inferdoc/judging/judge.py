@@ -1,0 +1,141 @@
+"""Every recipe on every unit, then roots, effects, look-alikes that were ruled out, and what could not be judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from msgspec import structs
+
+from inferdoc.catalogue.recipe import Recipe
+from inferdoc.catalogue.signal import WIDE
+from inferdoc.fleet.members import Pool
+from inferdoc.judging.breaches import breaches
+from inferdoc.judging.context import Context
+from inferdoc.judging.fold import Cause, fold, group
+from inferdoc.judging.match import Match, Verdict, judge_recipe
+from inferdoc.judging.view import Unit
+
+PROGRESS = ("generation_tokens_rate", "prompt_tokens_rate", "step_rate", "request_rate")
+LATENCY = ("ttft_mean", "itl_mean", "e2e_mean", "ttft_p99", "itl_p99", "e2e_p99", "tpot_request_mean")
+SLOWER = (*LATENCY, "router_ttft_mean")
+"""Harm that is over once it is over."""
+
+
+Family = tuple[str, str, str]
+
+
+@dataclass
+class Judgement:
+    """roots: best first; verdicts by recipe id and unit."""
+
+    roots: list[Cause]
+    verdicts: dict[str, dict[Unit, Verdict]] = field(default_factory=dict)
+
+
+def judge(context: Context, recipes: Mapping[str, Recipe]) -> Judgement:
+    """Judge all recipes on all units of a view."""
+    verdicts: dict[str, dict[Unit, Verdict]] = {
+        recipe.id: {unit: _judge(_ways(recipe), context, unit) for unit in context.view.units}
+        for recipe in recipes.values()
+    }
+    matches = [v.match for by_unit in verdicts.values() for v in by_unit.values() if v.match is not None]
+    odd = {m.unit for m in matches if m.recipe.kind == "unexplained"}
+    matches += [match for match in breaches(context, recipes) if match.unit not in odd]
+    lasting = [match for match in matches if match.last >= context.view.begin and not _recovered(match, context)]
+    causes = group(_nearest(lasting, context), lambda pool, step: _serving(context, pool, step))
+    return Judgement(fold(causes, recipes, context.clock.window_steps), verdicts)
+
+
+def _serving(context: Context, pool: Pool, step: int) -> int:
+    """How many pods of a pool served at a step: who is born later, or has left, has no part in what happened then."""
+    view = context.view
+    members = [member.key for member in view.fleet.members if member.pool == pool]
+    return sum(view.lineage.served(key, step - view.lead_steps) for key in members) or len(members)
+
+
+def _ways(recipe: Recipe) -> list[Recipe]:
+    """The recipe; harm without a known cause once for every kind of harm that it begins with. Which kind it is decides
+    where the calm ends, and of several kinds the first to show does."""
+    first = recipe.symptoms[0]
+    if recipe.kind != "unexplained" or first.any is None:
+        return [recipe]
+    return [structs.replace(recipe, symptoms=(one, *recipe.symptoms[1:])) for one in first.any]
+
+
+def _judge(ways: list[Recipe], context: Context, unit: Unit) -> Verdict:
+    """The verdict of the way that begins first, where one holds that is more than a restart."""
+    verdicts = [judge_recipe(way, context, unit) for way in ways]
+    held = [v for v in verdicts if v.match is not None]
+    lasting = [v for v in held if v.match is not None and not _recovered(v.match, context)]
+    return min(lasting or held or verdicts[:1], key=lambda v: v.match.onset if v.match is not None else 0)
+
+
+def _nearest(matches: list[Match], context: Context) -> list[Match]:
+    """Harm without a known cause that shows above the pods (at a router) speaks for every pod of a model. Where some of
+    them are hurt themselves, they are the place of it; else the pool that the router sends to first."""
+    odd = [m for m in matches if m.recipe.kind == "unexplained"]
+    for match in odd:
+        match.above = all(_is_wide(e.outcome.signal, context) for e in match.evidence if e.role == "harm")
+    hurt = {m.unit.member.pool.family for m in odd if not m.above}
+    first = {m.unit.member.pool.family: m.unit.member.pool for m in reversed(odd) if m.above}
+    return [m for m in matches if not m.above or _is_place(m.unit.member.pool, hurt, first)]
+
+
+def _is_place(pool: Pool, hurt: set[Family], first: Mapping[Family, Pool]) -> bool:
+    return pool.family not in hurt and first[pool.family] == pool
+
+
+def _is_wide(signal: str, context: Context) -> bool:
+    known = context.signals.get(signal)
+    return known is not None and known.level in WIDE
+
+
+def _recovered(match: Match, context: Context) -> bool:
+    """An outage that ended within the cold-start time of its tier, and after which the pod was scraped with success, is
+    a restart, not an incident; nor is one a stretch of some minutes in which answers were slower and none was lost."""
+    if not match.recipe.recovers or ongoing(match.last, context):
+        return False
+    up = context.view.get(match.unit, "target_up")
+    if up is None or not (np.nan_to_num(up.values[match.last + 1 :]) > 0).any():
+        return False
+    slower = all(e.outcome.signal in SLOWER for e in match.evidence if e.role == "harm")
+    if not slower and not (up.values[match.onset : match.last + 1] < 0.5).any():  # work was lost otherwise
+        return False
+    tier = context.tiers.tiers.get(match.unit.member.tier) or context.tiers.tiers["unknown"]
+    return (match.last - match.onset) * context.view.step_seconds <= tier.cold_start_s.value
+
+
+def ongoing(last: int, context: Context) -> bool:
+    """Whether an episode that was last seen at this step still lasts: the calm since is shorter than an excursion."""
+    return context.view.steps - 1 - last < max(context.clock.out_steps, 2 * context.clock.window_steps)
+
+
+def can_judge(context: Context) -> bool:
+    """Some unit has both traffic and one latency or progress signal in the window (else the verdict is unknown)."""
+    return any(_busy(context, unit) and _readable(context, unit) for unit in context.view.units)
+
+
+def short_of_steps(context: Context) -> int:
+    """How many more steps there must be before a window can be called healthy: 0 where enough were compared. Healthy is
+    a statement: what users wait for must have been seen for as long as a baseline and a deviation take, or be held
+    against an objective or a chosen baseline."""
+    begin, need = context.view.lead_steps, context.clock.out_steps
+    if context.view.lead is None:
+        need += context.clock.least_calm
+    if any(context.limits(unit) for unit in context.view.units):
+        return 0
+    seen = (context.view.get(unit, name) for unit in context.view.units for name in (*PROGRESS, *LATENCY))
+    longest = max((int(np.isfinite(series.values[begin:]).sum()) for series in seen if series is not None), default=0)
+    return max(0, need - longest)
+
+
+def _busy(context: Context, unit: Unit) -> bool:
+    begin = context.view.begin
+    seen = (context.view.get(unit, name) for name in ("running", "waiting", *PROGRESS))
+    return any(series is not None and bool((np.nan_to_num(series.values[begin:]) > 0).any()) for series in seen)
+
+
+def _readable(context: Context, unit: Unit) -> bool:
+    return any(context.view.get(unit, name) is not None for name in (*PROGRESS, *LATENCY))

@@ -1,0 +1,261 @@
+"""One recipe on one unit: do its symptoms hold together, is there harm, is it ruled out, how sure is it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from inferdoc.catalogue.recipe import CERTAINTIES, Certainty, Condition, Recipe
+from inferdoc.judging.conditions import evaluate
+from inferdoc.judging.context import Context, Outcome
+from inferdoc.judging.impact import immaterial
+from inferdoc.judging.view import Unit
+
+EvidenceRole = Literal["symptom", "harm", "support"]
+BLUR = 2
+"""Rate windows by which the beginnings of two signals can be mistaken against each other."""
+UNFOLDS = ("local", "driver")
+"""Kinds of causes whose first minute looks like another's: what is full, late or longer shows one after the other."""
+SLO_SHARE = 0.3
+"""An SLO is broken when this share of the windows of the episode is beyond it."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """An outcome, and what it counts as."""
+
+    role: EvidenceRole
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A stage of a cause: its number from 1, its name, and the step it began at (None: not known)."""
+
+    number: int
+    name: str
+    first: int | None
+
+
+@dataclass
+class Match:
+    """A recipe that holds on a unit. onset, last: grid steps; stands: the step from which on all of its symptoms hold;
+    from_start: it held from the first step of the window; above: all of its harm shows above the pods, at their
+    router."""
+
+    recipe: Recipe
+    unit: Unit
+    onset: int
+    last: int
+    from_start: bool
+    evidence: list[Evidence]
+    certainty: Certainty
+    doubts: list[str] = field(default_factory=list)
+    stages: list[Reached] = field(default_factory=list)
+    critical: bool = False
+    above: bool = False
+    stands: int = 0
+
+    @property
+    def imminent(self) -> bool:
+        """No harm is there yet: all of it is extrapolated."""
+        return all(e.outcome.ahead for e in self.evidence if e.role == "harm")
+
+
+@dataclass
+class Verdict:
+    """match, or the observation that speaks against the recipe; missing: signals without which it cannot be judged."""
+
+    recipe: Recipe
+    unit: Unit
+    match: Match | None = None
+    against: str = ""
+    missing: tuple[str, ...] = ()
+    applies: bool = True
+
+
+def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
+    """Evaluate a recipe on a unit."""
+    if recipe.roles and unit.member.role not in recipe.roles:
+        return Verdict(recipe, unit, applies=False, against=f"{unit.name} serves as {unit.member.role}")
+    early = [c for c in recipe.symptoms if not c.needs_split]
+    symptoms, stopped = _hold(early, context, unit)
+    if stopped is not None:
+        return _stopped(recipe, unit, stopped)
+    onset, last, from_start = _episode(symptoms, context, [o for c, o in zip(early, symptoms, strict=True) if c.leads])
+    if last < onset or _brief(symptoms, last, context):
+        return Verdict(recipe, unit, against="its symptoms do not overlap in time")
+    inside = context.at(onset, last)
+    more, stopped = _hold((c for c in recipe.symptoms if c.needs_split), inside, unit)
+    if stopped is not None:
+        return _stopped(recipe, unit, stopped)
+    if any(o.first is not None and o.first > last for o in more):
+        return Verdict(recipe, unit, against="its symptoms do not overlap in time")
+    reach = context.clock.least_calm
+    harm = [_during(c, inside, context, unit, reach) for c in _with_slo(recipe.harm, inside.limits(unit))]
+    hurts = [o for o in harm if o.holds and not _hurts_after(o, inside)]
+    if not hurts:
+        return Verdict(recipe, unit, against=f"no impact: {harm[0].text}")
+    if immaterial(hurts, inside, unit):
+        return Verdict(recipe, unit, against=f"no user feels it: {hurts[0].text}, and no mean moves")
+    doubts = [f"cannot see {', '.join(o.missing)}" for o in (*symptoms, *more) if o.missing and _doubtful(o, context)]
+    for condition in recipe.unless:
+        past = condition.when == "before"
+        outcome = _before(condition, inside, unit) if past else _during(condition, inside, context, unit)
+        if outcome.holds:
+            reason = f"{condition.because or 'ruled out'}: {outcome.text}"
+            return Verdict(recipe, unit, against=reason)
+        if outcome.holds is None and not outcome.missing:
+            doubts.append(f"cannot tell: {outcome.text}")
+        elif outcome.holds is None and _doubtful(outcome, context):
+            doubts.append(f"cannot see {', '.join(outcome.missing)}")
+    if recipe.kind in UNFOLDS and context.view.steps - onset < context.clock.least_calm:
+        seen = (context.view.steps - onset) * context.view.step_seconds
+        doubts.append(f"too early: seen for {seen:g} s")
+    support = [o for o in (evaluate(c, inside, unit) for c in recipe.support) if o.holds]
+    evidence = [Evidence("symptom", o) for o in (*symptoms, *more)]
+    evidence += [Evidence("harm", o) for o in hurts] + [Evidence("support", o) for o in support]
+    proof = [o for o in (evaluate(c, inside, unit) for c in recipe.proof) if o.holds]
+    evidence += [Evidence("support", o) for o in proof]
+    match = Match(recipe, unit, onset, last, from_start, evidence, "likely", doubts)
+    match.stands = max((o.first for o in (*symptoms, *more) if o.first is not None), default=onset)
+    provable = recipe.most_certain == "proven" and not doubts and not from_start
+    hurt_before = provable and _hurt_before(recipe, context.at(None, last), unit, onset)
+    match.certainty = _certainty(recipe, match, bool(proof), inside, hurt_before)
+    match.stages = _stages(recipe, inside, unit)
+    match.critical = recipe.critical_when is not None and bool(evaluate(recipe.critical_when, inside, unit).holds)
+    return Verdict(recipe, unit, match)
+
+
+def _during(condition: Condition, inside: Context, context: Context, unit: Unit, reach: int | None = None) -> Outcome:
+    """A condition in an episode. A move that began before the episode is no move against the calm that it spoils, so a
+    rise or fall is also looked for from its own baseline on; reach: steps by which it may precede the episode."""
+    outcome = evaluate(condition, inside, unit)
+    if outcome.holds is not False or condition.needs_split or not _moves(condition):
+        return outcome
+    earlier = evaluate(condition, context, unit)
+    if earlier.first is None or earlier.last is None or inside.split is None or inside.last is None:
+        return outcome
+    if reach is None and condition.parts:  # a group rests on levels as well: those of long ago are not of this episode
+        reach = context.clock.least_calm
+    near = reach is None or earlier.first >= inside.split - reach
+    return earlier if near and earlier.first <= inside.last and earlier.last >= inside.split else outcome
+
+
+def _before(condition: Condition, inside: Context, unit: Unit) -> Outcome:
+    """A condition at the onset: it holds where it began before the episode and lasted until it. What began later is a
+    consequence, and rules nothing out."""
+    outcome = evaluate(condition, inside.at(None, inside.last), unit)
+    if not outcome.holds or inside.split is None or outcome.first is None:
+        return outcome
+    blur = BLUR * inside.clock.window_steps
+    stood = outcome.first < inside.split and (outcome.last is None or outcome.last + blur >= inside.split)
+    return outcome if stood else replace(outcome, holds=False, text=f"not before the onset: {outcome.text}")
+
+
+def _moves(condition: Condition) -> bool:
+    """Whether it is a rise or a fall, or rests on one."""
+    return condition.rises is not None or condition.falls is not None or any(_moves(part) for part in condition.parts)
+
+
+def _with_slo(harm: tuple[Condition, ...], limits: dict[str, float]) -> list[Condition]:
+    """A configured SLO replaces the relative test of the signals it speaks of (ttft_p99 stands for ttft_mean too)."""
+    by_family = {signal.split("_")[0]: (signal, limit) for signal, limit in limits.items()}
+    kept: list[Condition] = []
+    for condition in harm:
+        known = by_family.get(str(condition.signal).split("_")[0]) if condition.rises is not None else None
+        kept.append(condition if known is None else Condition(signal=known[0], above=known[1], share_of=SLO_SHARE))
+    return list(dict.fromkeys(kept))
+
+
+def _doubtful(outcome: Outcome, context: Context) -> bool:
+    """A rival that cannot be looked at is a doubt, unless its signal belongs to a feature that is off."""
+    return any(not context.signals[name].feature for name in outcome.missing)
+
+
+def _hold(conditions: Iterable[Condition], context: Context, unit: Unit) -> tuple[list[Outcome], Outcome | None]:
+    """The outcomes up to the first that does not hold, and that one."""
+    outcomes: list[Outcome] = []
+    for condition in conditions:
+        outcome = evaluate(condition, context, unit)
+        if not outcome.holds:
+            return outcomes, outcome
+        outcomes.append(outcome)
+    return outcomes, None
+
+
+def _stopped(recipe: Recipe, unit: Unit, outcome: Outcome) -> Verdict:
+    missing = outcome.missing if outcome.holds is None else ()
+    return Verdict(recipe, unit, against=outcome.text, missing=missing)
+
+
+def _episode(symptoms: list[Outcome], context: Context, leading: list[Outcome]) -> tuple[int, int, bool]:
+    """Onset (the first symptom to leave its calm), end, and whether nothing shows when it began. What comes before the
+    symptoms that lead, by more than two rate windows can blur, is not of this episode."""
+    known = [o for o in symptoms if o.first is not None]
+    begins = [o.first for o in known if o.first is not None and not o.from_start]
+    last = min((o.last for o in symptoms if o.last is not None), default=context.view.steps - 1)
+    latest = max((o.first for o in known if o.first is not None), default=0)
+    if latest > last:
+        return latest, last, False
+    led = min((o.first for o in leading if o.first is not None and not o.from_start), default=None)
+    if led is not None:
+        begins = [begin for begin in begins if led - begin <= 2 * context.clock.window_steps]
+    if begins:
+        return min(begins), last, False
+    return min((o.first for o in known if o.first is not None), default=0), last, True
+
+
+def _brief(symptoms: list[Outcome], last: int, context: Context) -> bool:
+    """Whether the symptoms hold together for less than an excursion lasts, though the window goes on."""
+    together = last + 1 - max((o.first for o in symptoms if o.first is not None), default=0)
+    return together < context.clock.out_steps and last + 1 < context.view.steps
+
+
+def _hurt_before(recipe: Recipe, context: Context, unit: Unit, onset: int) -> bool:
+    """Whether every harm that shows began before the mechanism did, by more than two rate windows can blur."""
+    begins = [
+        outcome.first
+        for outcome in (evaluate(c, context, unit) for c in recipe.harm if not c.needs_split)
+        if outcome.holds and outcome.first is not None and not outcome.from_start
+    ]
+    return bool(begins) and max(begins) + BLUR * context.clock.window_steps < onset
+
+
+def _hurts_after(harm: Outcome, context: Context) -> bool:
+    """Whether a harm began only when the episode was over, by more than two rate windows can blur."""
+    return (
+        harm.first is not None
+        and context.last is not None
+        and harm.first > context.last + BLUR * context.clock.window_steps
+    )
+
+
+def _certainty(recipe: Recipe, match: Match, proved: bool, context: Context, hurt_before: bool) -> Certainty:
+    """proven: every rival was looked at, the mechanism came before the harm, and (where the recipe asks for it) the
+    proof is there. A stored baseline cannot show what changed between it and the window. possible: the recipe can say
+    no more, or an optional signal is absent."""
+    level = 2
+    if match.doubts or match.from_start or hurt_before or _by_stored(context):
+        level = 1
+    if recipe.support and not any(e.role == "support" for e in match.evidence):
+        level = min(level, 1)
+    if recipe.proof and not proved:
+        level = min(level, 1)
+    if any(
+        context.view.get(match.unit, name) is None and not context.view.gpus(match.unit, name)
+        for name in recipe.optional
+    ):
+        level = 0
+    return CERTAINTIES[min(level, CERTAINTIES.index(recipe.most_certain))]
+
+
+def _by_stored(context: Context) -> bool:
+    return context.view.lead is not None and context.view.lead_kind == "stored"
+
+
+def _stages(recipe: Recipe, context: Context, unit: Unit) -> list[Reached]:
+    """The stages whose condition holds, in their order."""
+    outcomes = [(number, stage, evaluate(stage.when, context, unit)) for number, stage in enumerate(recipe.stages, 1)]
+    return [Reached(number, stage.name, outcome.first) for number, stage, outcome in outcomes if outcome.holds]

@@ -1,0 +1,95 @@
+"""What a diagnosis reads: the window that was asked for, and the history before it to compare it with.
+
+Whoever looks late asks for a window that begins after the trouble did. What was normal stands before it, in the same
+source, so the history is read along with the window, on one grid and in one batch: `frame.begin` says where the window
+begins on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from inferdoc.catalogue.aliases import Aliases
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.errors import SourceError
+from inferdoc.judging import telemetry
+from inferdoc.source.assemble import read_signals
+from inferdoc.source.base import Scrapes, Source
+from inferdoc.source.frame import SignalFrame
+from inferdoc.source.grid import LOOK_MS, make_grid, scrape_interval_ms
+from inferdoc.source.plan import series_names
+from inferdoc.source.reads import Grid, Matcher
+from inferdoc.times import Moment, resolve_window
+
+LEAST_HISTORY_MS = 30 * 60_000
+"""A short window is compared with half an hour before it."""
+MOST_HISTORY_MS = 6 * 3_600_000
+"""A longer window holds most of what it is compared with itself."""
+
+
+def history_ms(window_ms: int) -> int:
+    """How far before a window its history reaches: as long as the window, within limits."""
+    return min(max(window_ms, LEAST_HISTORY_MS), max(MOST_HISTORY_MS - window_ms, LEAST_HISTORY_MS))
+
+
+def read_window(
+    source: Source,
+    wanted: Sequence[str],
+    catalogue: Catalogue,
+    since: Moment | None,
+    from_: Moment | None,
+    until: Moment,
+    match: tuple[Matcher, ...] = (),
+    plateaus: Sequence[tuple[str, float]] = (),
+    history: bool = False,
+) -> tuple[SignalFrame, list[Scrapes]]:
+    """The signals of a window, and every scrape in it; with `history` also of the stretch before it, as far as the
+    source goes back. A window longer than the data is clipped to the data. plateaus: of a benchmark, by pod
+    (`add_telemetry`)."""
+    latest = source.latest_ms()
+    aliases = Aliases(catalogue.exporters.values())
+    markers = [alias for m in catalogue.markers if m.info is not None for alias in aliases.of(m.info)]
+    source.expect(series_names(wanted, catalogue.signals, aliases).union(markers))
+    from_ms, until_ms = resolve_window(since, from_, until, latest)
+    if latest is None:
+        return SignalFrame(make_grid(from_ms, until_ms, scrape_interval_ms([]))), []
+    for lead_ms in _leads(until_ms - from_ms) if history else [0]:
+        try:
+            scrapes = source.scrapes(from_ms - lead_ms, until_ms)
+            grid, begin = _grid(scrapes, from_ms, until_ms, lead_ms, until == "latest")
+            frame = read_signals(source, wanted, grid, catalogue.signals, aliases, match)
+        except SourceError as error:
+            if lead_ms == 0:
+                raise
+            source.warnings.append(f"{error}; reading less of the history before the window")
+            continue
+        break
+    frame.begin = begin
+    telemetry.add_telemetry(frame, catalogue.signals, scrapes, plateaus)
+    return frame, scrapes
+
+
+def _leads(window_ms: int) -> list[int]:
+    """Lengths of history to try: a server may refuse the longer range, or be too slow for it."""
+    longest = history_ms(window_ms)
+    return [longest, *([LEAST_HISTORY_MS] if longest > LEAST_HISTORY_MS else []), 0]
+
+
+def _grid(scrapes: Sequence[Scrapes], from_ms: int, until_ms: int, lead_ms: int, to_newest: bool) -> tuple[Grid, int]:
+    """The grid over history and window, and the step at which the window begins. The step follows from the window."""
+    newest = max((int(s.times_ms[-1]) for s in scrapes if len(s.times_ms)), default=None)
+    oldest = min((int(s.times_ms[0]) for s in scrapes if len(s.times_ms)), default=from_ms)
+    interval = scrape_interval_ms(_recent(scrapes))
+    window = make_grid(max(from_ms, oldest), until_ms, interval, newest if to_newest else None)
+    begin = max(0, (window.start_ms - max(from_ms - lead_ms, oldest)) // window.step_ms)
+    return replace(window, start_ms=window.start_ms - begin * window.step_ms, count=window.count + begin), begin
+
+
+def _recent(scrapes: Iterable[Scrapes]) -> list[Scrapes]:
+    newest = max((int(s.times_ms[-1]) for s in scrapes if len(s.times_ms)), default=0)
+    kept = []
+    for target in scrapes:
+        late = target.times_ms >= newest - LOOK_MS
+        kept.append(Scrapes(target.labels, target.times_ms[late], target.up[late]))
+    return kept

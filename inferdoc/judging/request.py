@@ -1,0 +1,76 @@
+"""From what a user asked for to a diagnosis and an exit code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.config import Config, baselines_folder
+from inferdoc.errors import ExitCode, InferdocError
+from inferdoc.fleet.members import Assignment, Wanted
+from inferdoc.judging.api import Options, diagnose
+from inferdoc.judging.findings import Links
+from inferdoc.judging.model import Diagnosis
+from inferdoc.judging.stored import StoredBaseline, named, place, which_stored
+from inferdoc.source.base import Source
+from inferdoc.source.reads import Matcher
+from inferdoc.times import moment_ms
+
+SEVERITIES = ("info", "warning", "critical")
+
+
+def diagnosis(source: Source, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> Diagnosis:
+    """Diagnose as asked. asked: the values of the command's options by name."""
+    return diagnose(source, **window_of(asked), options=options_of(source, config, catalogue, asked))
+
+
+def window_of(asked: dict[str, Any]) -> dict[str, Any]:
+    """The window as `diagnose` and `read_window` take it."""
+    return {"since": asked.get("since"), "from_": asked.get("begin"), "until": asked.get("until") or "now"}
+
+
+def options_of(source: Source, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> Options:
+    """What was chosen by options and by the configuration."""
+    return Options(
+        match=tuple(_matcher(text) for text in asked.get("labels") or ()),
+        wanted=Wanted(*(asked.get(k) for k in ("model", "namespace", "tier", "role", "pod"))),
+        assignments=[Assignment(p.pod, p.role, p.tier) for p in config.pods],
+        baseline=_baseline(asked.get("baseline"), source, config),
+        stored=baselines_folder(config),
+        links=Links(config.links.runbook_base, config.links.dashboard_base),
+        slo=config.slo,
+        catalogue=catalogue,
+    )
+
+
+def _matcher(text: str) -> Matcher:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise InferdocError(f"-l {text!r} is not LABEL=VALUE")
+    return name, "=", value
+
+
+def _baseline(text: str | None, source: Source, config: Config) -> tuple[int, int] | StoredBaseline | None:
+    if text is None:
+        return None
+    begin, dots, end = text.partition("..")
+    if not dots or "/" in text:
+        folder = baselines_folder(config)
+        if not place(folder, text).is_file():
+            raise InferdocError(
+                f"--baseline {text!r} is neither TIME..TIME nor a stored baseline: {which_stored(folder)}"
+            )
+        return named(folder, text)
+    latest = source.latest_ms()
+    stretch = moment_ms(begin, latest, what="--baseline"), moment_ms(end, latest, what="--baseline")
+    if stretch[0] >= stretch[1]:
+        raise InferdocError("--baseline is empty: its beginning is not before its end")
+    return stretch
+
+
+def exit_code(answer: Diagnosis, fail_on: str) -> int:
+    """0 healthy, 1 a finding at or above the severity, 3 unknown."""
+    if answer.verdict == "unknown":
+        return ExitCode.UNKNOWN
+    limit = SEVERITIES.index(fail_on)
+    return ExitCode.FINDINGS if any(SEVERITIES.index(f.severity) >= limit for f in answer.findings) else ExitCode.OK

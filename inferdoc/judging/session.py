@@ -1,0 +1,64 @@
+"""One diagnosis under way: what was asked, what was read, who is who."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from inferdoc.catalogue.aliases import Aliases
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.config import SloSection
+from inferdoc.fleet.lineage import Lineage
+from inferdoc.fleet.members import Assignment, Wanted
+from inferdoc.judging.context import Context
+from inferdoc.judging.findings import Links
+from inferdoc.judging.stored import StoredBaseline
+from inferdoc.source.assemble import read_signals
+from inferdoc.source.base import InfoSeries, Scrapes, Source
+from inferdoc.source.frame import SignalFrame
+from inferdoc.source.reads import Grid, Matcher
+
+
+@dataclass
+class Options:
+    """What the user chose. match: label matchers for every selector; wanted: the part of the fleet; baseline: (from,
+    until) in milliseconds, or a stored one; stored: the folder of the baselines that a window without history is held
+    against (None: none is); slo: limits per model and tier."""
+
+    match: tuple[Matcher, ...] = ()
+    wanted: Wanted = field(default_factory=Wanted)
+    assignments: Sequence[Assignment] = ()
+    baseline: tuple[int, int] | StoredBaseline | None = None
+    stored: Path | None = None
+    slo: tuple[SloSection, ...] = ()
+    links: Links = field(default_factory=Links)
+    catalogue: Catalogue | None = None
+
+
+@dataclass
+class Session:
+    """source, catalogue, options: what was asked; frame: the signals of history and window; scrapes: when targets were
+    scraped; infos: the info metrics that tell of changes, by current name; older_than: the vLLM release that the
+    engines are older than, where their pages show it; lineage: which pod took over from which; context: where
+    conditions are evaluated."""
+
+    source: Source
+    catalogue: Catalogue
+    options: Options
+    frame: SignalFrame
+    scrapes: Sequence[Scrapes]
+    infos: dict[str, list[InfoSeries]]
+    older_than: str | None
+    lineage: Lineage
+    context: Context
+
+    @cached_property
+    def aliases(self) -> Aliases:
+        """Older names of metrics."""
+        return Aliases(self.catalogue.exporters.values())
+
+    def read(self, signals: Sequence[str], grid: Grid) -> SignalFrame:
+        """More signals, or other times, of the same part of the fleet."""
+        return read_signals(self.source, signals, grid, self.catalogue.signals, self.aliases, self.options.match)

@@ -1,0 +1,163 @@
+"""Signals about the telemetry itself: what vanished, what is scraped twice, which scrapes are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from inferdoc.catalogue.signal import Signal
+from inferdoc.judging.yields import tokens_per_gpu_hour, utilisation
+from inferdoc.source.base import Scrapes
+from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
+
+TARGET_LABELS = ("cluster", "namespace", "pod", "instance", "job")
+
+
+def add_telemetry(
+    frame: SignalFrame,
+    signals: Mapping[str, Signal],
+    scrapes: Sequence[Scrapes],
+    plateaus: Sequence[tuple[str, float]] = (),
+) -> None:
+    """Put the derived signals into the frame. One row per target, float64[times]. plateaus: (regular expression of
+    pods, generated tokens/s of one of them at the plateau of a benchmark)."""
+    makers = {
+        "lost_signals": lambda: _lost(frame, signals),
+        "duplicate_targets": lambda: _duplicates(frame),
+        "missing_scrapes": lambda: _missing(frame, scrapes),
+        "lost_gpus": lambda: _lost_gpus(frame),
+        "process_restarts": lambda: _restarts(frame),
+        "tokens_per_gpu_hour": lambda: tokens_per_gpu_hour(frame),
+        "fleet_utilisation": lambda: utilisation(frame, plateaus),
+    }
+    for name, signal in signals.items():
+        for reading in signal.readings:
+            if reading.telemetry is not None:
+                matrix = makers[reading.telemetry]()
+                if matrix is not None:
+                    frame.signals[name] = matrix
+
+
+def _steady(signal: Signal) -> bool:
+    """Signals whose series stand on every page of their exporter: single gauges and counters without label match."""
+    return (
+        any((r.gauge or r.rate) and not r.match and not r.formula for r in signal.readings) and signal.level == "engine"
+    )
+
+
+def _lost(frame: SignalFrame, signals: Mapping[str, Signal]) -> SignalMatrix | None:
+    """How many steady signals of an engine are gone while its target still answers and others are still there."""
+    rows: dict[Entity, list[np.ndarray]] = {}
+    for name, signal in signals.items():
+        if name in frame and _steady(signal):
+            for entity, row in zip(frame[name].entities, frame[name].values, strict=True):
+                rows.setdefault(entity, []).append(np.isfinite(row))
+    if not rows:
+        return None
+    settle = max(1, frame.grid.rate_ms // frame.grid.step_ms)
+    entities, values = [], []
+    for entity, masks in rows.items():
+        seen = np.vstack(masks)
+        known = np.cumsum(seen, axis=1) > settle
+        lost = _long_runs(known & ~seen, 2 * settle).sum(axis=0).astype(np.float64)
+        lost[~seen.any(axis=0)] = np.nan
+        entities.append(entity)
+        values.append(lost)
+    return SignalMatrix(entities, np.vstack(values))
+
+
+def _lost_gpus(frame: SignalFrame) -> SignalMatrix | None:
+    """How many GPUs of a pod their exporter shows no more while it still shows others of the same node. A GPU whose pod
+    is gone stays visible, without its pod, and is not lost."""
+    if "gpu_util" not in frame:
+        return None
+    matrix = frame["gpu_util"]
+    devices: dict[tuple[str, str], tuple[Entity, np.ndarray]] = {}
+    nodes: dict[str, np.ndarray] = {}
+    for entity, row in zip(matrix.entities, matrix.values, strict=True):
+        node = entity.get("Hostname") or entity.get("hostname") or entity.get("instance")
+        seen, key = np.isfinite(row), (node, entity.get("UUID") or entity.get("gpu"))
+        shown_as, known = devices.get(key, (entity, np.zeros(len(row), dtype=bool)))
+        devices[key] = (shown_as if _owner(shown_as) else entity, known | seen)
+        nodes[node] = nodes.get(node, np.zeros(len(row), dtype=np.int64)) + seen
+    settle = max(1, frame.grid.rate_ms // frame.grid.step_ms)
+    rows: dict[Entity, np.ndarray] = {}
+    for (node, _), (entity, seen) in devices.items():
+        owner = _owner(entity)
+        if owner is None:
+            continue
+        gone = (np.cumsum(seen) > settle) & ~seen & (nodes[node] > 0)
+        lost = _long_runs(gone[np.newaxis], settle)[0].astype(np.float64)
+        shown = np.where(nodes[node] > 0, lost, np.nan)
+        pod = Entity.of(("cluster", "namespace", "pod"), (entity.get("cluster"), *owner))
+        rows[pod] = rows[pod] + shown if pod in rows else shown
+    return SignalMatrix(list(rows), np.vstack([*rows.values()])) if rows else None
+
+
+STARTED, UP = "process_start_time", "target_up"
+
+
+def _restarts(frame: SignalFrame) -> SignalMatrix | None:
+    """How often the process of a target was started again since the data begin: by its start time, and where that is
+    not shown, by scrapes that succeed again after some failed."""
+    rows: dict[Entity, np.ndarray] = {}
+    for name, least in ((UP, 0.0), (STARTED, 1.0)):
+        for entity, row in zip(frame[name].entities, frame[name].values, strict=True) if name in frame else ():
+            steps = np.flatnonzero(np.isfinite(row))
+            if len(steps):
+                again = np.diff(row[steps], prepend=row[steps[0]]) > least
+                rows[entity] = np.full(len(row), np.nan)
+                rows[entity][steps] = np.cumsum(again)
+    return SignalMatrix(list(rows), np.vstack([*rows.values()])) if rows else None
+
+
+def _owner(entity: Entity) -> tuple[str, str] | None:
+    """Namespace and pod that use a GPU, None where the exporter names none."""
+    pod = entity.get("exported_pod") or entity.get("pod")
+    return (entity.get("exported_namespace") or entity.get("namespace"), pod) if pod else None
+
+
+def _long_runs(mask: np.ndarray, longer_than: int) -> np.ndarray:
+    """The steps of a bool[rows, T] that lie in a run of more than so many, from its first step on."""
+    kept = np.zeros_like(mask)
+    for row, marks in enumerate(mask):
+        edges = np.flatnonzero(np.diff(np.concatenate(([False], marks, [False])).astype(np.int8)))
+        for begin, end in zip(edges[::2], edges[1::2], strict=True):
+            kept[row, begin:end] = end - begin > longer_than
+    return kept
+
+
+def _duplicates(frame: SignalFrame) -> SignalMatrix | None:
+    """How many other instances show the same engine of the same pod at the same time."""
+    if "running" not in frame:
+        return None
+    groups: dict[tuple[tuple[str, str, str], str, str], list[int]] = {}
+    matrix = frame["running"]
+    for index, entity in enumerate(matrix.entities):
+        if entity.get("pod"):
+            groups.setdefault((entity.member, entity.engine, entity.get("model_name")), []).append(index)
+    entities, values = [], []
+    for indices in groups.values():
+        present = np.isfinite(matrix.values[indices]).sum(axis=0).astype(np.float64)
+        entities.append(matrix.entities[indices[0]])
+        values.append(np.where(present > 0, present - 1, np.nan))
+    return SignalMatrix(entities, np.vstack(values)) if entities else None
+
+
+def _missing(frame: SignalFrame, scrapes: Sequence[Scrapes]) -> SignalMatrix | None:
+    """One minus scrapes seen over scrapes expected in a rate window, from the first to the last scrape of a target."""
+    grid = frame.grid
+    expected = grid.rate_ms / grid.interval_ms
+    entities, values = [], []
+    for target in scrapes:
+        times = np.sort(target.times_ms)
+        if len(times) < 2:
+            continue
+        steps = grid.times_ms
+        seen = np.searchsorted(times, steps, "right") - np.searchsorted(times, steps - grid.rate_ms, "right")
+        share = np.clip(1.0 - seen / expected, 0.0, 1.0)
+        inside = (steps - grid.rate_ms >= times[0]) & (steps <= times[-1] + grid.interval_ms)
+        entities.append(Entity.of(TARGET_LABELS, tuple(target.labels.get(n, "") for n in TARGET_LABELS)))
+        values.append(np.where(inside, share, np.nan))
+    return SignalMatrix(entities, np.vstack(values)) if entities else None

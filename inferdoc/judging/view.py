@@ -1,0 +1,311 @@
+"""The frame seen by the judge: one row per engine of a pod, whatever labels the series of a signal carry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from inferdoc.catalogue.signal import WIDE, Signal
+from inferdoc.fleet.lineage import Key, Lineage
+from inferdoc.fleet.members import Fleet, Member, Pool, gpu_owner
+from inferdoc.judging.model import BaselineKind
+from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
+from inferdoc.source.reads import Grid
+
+UP = "target_up"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One engine (DP rank) of one pod: the finest thing a cause is judged on. gpu: one GPU of its pod, where a single
+    condition is looked at GPU by GPU."""
+
+    member: Member
+    engine: str
+    gpu: str = ""
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.member.key, self.engine, self.gpu))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def name(self) -> str:
+        """The pod, the engine where it is not the first, and the GPU where one is meant."""
+        name = self.member.pod if self.engine in ("", "0") else f"{self.member.pod} engine={self.engine}"
+        return f"{name} {self.gpu}" if self.gpu else name
+
+
+@dataclass
+class Trace:
+    """One signal of one unit: values float64[T]; counts float64[T] observations per window or None; bounds of its
+    buckets or None."""
+
+    values: np.ndarray
+    counts: np.ndarray | None = None
+    bounds: np.ndarray | None = None
+
+
+@dataclass
+class View:
+    """frame: the signals; fleet: who is who; units: what is judged; lead: the grid of a baseline from elsewhere, whose
+    values stand before those of the frame; lead_kind: which rung that is; lead_name: of a stored one; wide: signals
+    above the pod, with whether more of them is better; lineage: whose history a pod has. `get` answers None where the
+    unit lacks a signal."""
+
+    frame: SignalFrame
+    fleet: Fleet
+    units: list[Unit] = field(default_factory=list)
+    lead: Grid | None = None
+    lead_kind: BaselineKind = "chosen"
+    lead_name: str | None = None
+    wide: Mapping[str, bool] = field(default_factory=dict)
+    lineage: Lineage = field(default_factory=Lineage)
+    _rows: dict[str, dict[Unit, Trace | None]] = field(default_factory=dict)
+    _index: dict[str, dict[tuple[tuple[str, str, str], str], int]] = field(default_factory=dict)
+    _gpus: dict[str, dict[str, dict[str, np.ndarray]]] = field(default_factory=dict)
+    _stacks: dict[str, tuple[list[Unit], np.ndarray]] = field(default_factory=dict)
+    _groups: dict[Pool | tuple[object, ...], list[Unit]] = field(default_factory=dict)
+    _places: dict[Unit, int] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> int:
+        """Steps of all series: those of the grid and those of a baseline before it."""
+        return self.frame.grid.count + self.lead_steps
+
+    @property
+    def lead_steps(self) -> int:
+        """Steps of the chosen baseline."""
+        return 0 if self.lead is None else self.lead.count
+
+    @property
+    def begin(self) -> int:
+        """The step at which the window begins: what lies before it is history, or a chosen baseline."""
+        return self.lead_steps + self.frame.begin
+
+    @property
+    def step_seconds(self) -> float:
+        """Seconds between two steps."""
+        return self.frame.grid.step_ms / 1000
+
+    @property
+    def window_steps(self) -> int:
+        """Grid steps per rate window: neighbours closer than this share samples."""
+        return max(1, round(self.frame.grid.rate_ms / self.frame.grid.step_ms))
+
+    def time_at(self, index: int) -> float:
+        """Seconds since the epoch of a step."""
+        grid, step = self.frame.grid, index - self.lead_steps
+        if step < 0 and self.lead is not None:
+            return float(self.lead.start_ms + self.lead.step_ms * index) / 1000
+        return float(grid.start_ms + grid.step_ms * step) / 1000
+
+    def get(self, unit: Unit, signal: str) -> Trace | None:
+        """The series of a signal of a unit, or None."""
+        rows = self._rows.get(signal)
+        if rows is None:
+            rows = self._rows[signal] = {}
+        try:
+            return rows[unit]
+        except KeyError:
+            found = rows[unit] = self._find(unit, signal)
+            return found
+
+    def add(self, signals: Mapping[str, SignalMatrix]) -> None:
+        """Put signals into the frame that were not there."""
+        self.frame.signals |= signals
+        for kept in (self._rows, self._index, self._stacks, self._gpus):
+            for name in signals:
+                kept.pop(name, None)
+
+    def stack(self, signal: str) -> tuple[list[Unit], np.ndarray]:
+        """The units that have a signal, and its values: float64[units, T]."""
+        if signal not in self._stacks:
+            rows = {unit: s.values for unit in self.units if (s := self.get(unit, signal)) is not None}
+            values = np.vstack(list(rows.values())) if rows else np.empty((0, self.steps))
+            self._stacks[signal] = (list(rows), values)
+        return self._stacks[signal]
+
+    def _find(self, unit: Unit, signal: str) -> Trace | None:
+        series = self._series(unit, signal)
+        life = self.lineage.lives.get(unit.member.key)
+        if (
+            signal != UP
+            or series is None
+            or life is None
+            or not life.came
+            or unit.member.key in self.lineage.predecessor
+        ):
+            return series
+        values = series.values.copy()  # a pod that loads its model for the first time is not down: it was never up
+        values[self.lead_steps : self.lead_steps + life.born] = np.nan
+        return Trace(values) if np.isfinite(values).any() else None
+
+    def _series(self, unit: Unit, signal: str) -> Trace | None:
+        if unit.gpu:
+            row_of_gpu = self.gpus(unit, signal).get(unit.gpu)
+            return None if row_of_gpu is None or not np.isfinite(row_of_gpu).any() else Trace(row_of_gpu)
+        matrix = self.frame.signals.get(signal)
+        if matrix is None:
+            return None
+        if signal in self.wide:
+            return _worst(matrix, self._serving(matrix, unit.member), self.wide[signal])
+        if signal not in self._index:
+            self._index[signal] = _by_member(matrix)
+        index = self._index[signal]
+        own = self._own(matrix, index, unit.member.key, unit.engine)
+        key = unit.member.key
+        while key in self.lineage.predecessor:
+            born, key = self.lineage.lives[key].born, self.lineage.predecessor[key].key
+            own = _continued(self._own(matrix, index, key, unit.engine), own, born)
+        return own
+
+    def _own(
+        self, matrix: SignalMatrix, index: Mapping[tuple[tuple[str, str, str], str], int], key: Key, engine: str
+    ) -> Trace | None:
+        row = index.get((key, engine))
+        if row is None:
+            row = index.get((key, ""))
+        if row is None or not np.isfinite(matrix.values[row]).any():
+            return None
+        return Trace(matrix.values[row], None if matrix.counts is None else matrix.counts[row], matrix.bounds)
+
+    def gpus(self, unit: Unit, signal: str) -> dict[str, np.ndarray]:
+        """The GPUs of a unit's pod: name -> values. Joined by the workload labels of the GPU exporter."""
+        if signal not in self._gpus:
+            self._gpus[signal] = _by_owner(self.frame.signals.get(signal))
+        return self._gpus[signal].get(unit.member.pod, {})
+
+    def tenants(self, unit: Unit, signal: str) -> dict[str, np.ndarray]:
+        """The classes of requests at the routers of a unit: name -> values; two routers are two rows of one class."""
+        matrix = self.frame.signals.get(signal)
+        found: dict[str, np.ndarray] = {}
+        for row in [] if matrix is None else self._serving(matrix, unit.member):
+            assert matrix is not None
+            entity = matrix.entities[row]
+            name = f"tenant {entity.get('fairness_id') or 'default'} priority {entity.get('priority') or '0'}"
+            known = found.get(name)
+            found[name] = matrix.values[row] if known is None else np.fmax(known, matrix.values[row])
+        return found
+
+    @cached_property
+    def _routed(self) -> dict[Key, set[str]]:
+        """The models that each router names on any of its rows."""
+        routed: dict[Key, set[str]] = {}
+        for signal in self.wide:
+            for entity in self.frame.signals[signal].entities if signal in self.frame else ():
+                routed.setdefault(entity.member, set()).update(_models(entity))
+        return routed
+
+    def _serving(self, matrix: SignalMatrix, member: Member) -> list[int]:
+        """Rows of what stands above a pod: of its namespace and, where the row or its router names models, of its own.
+        A router may know the model by an alias: a row counts where none of its models is another pool's."""
+        near = [row for row, entity in enumerate(matrix.entities) if _near(entity, member)]
+        models = {row: _models(matrix.entities[row]) or self._routed.get(matrix.entities[row].member) for row in near}
+        own = [row for row in near if member.pool.model in (models[row] or {member.pool.model})]
+        if own:
+            return own
+        others = {m.pool.model for m in self.fleet.everyone if m.key[:2] == member.key[:2]}
+        return [row for row in near if not others & (models[row] or set())]
+
+    def like(self, unit: Unit) -> list[Unit]:
+        """All units of its pool, the unit among them: same model, role, tier."""
+        pool = unit.member.pool
+        if pool not in self._groups:
+            self._groups[pool] = [other for other in self.units if other.member.pool == pool]
+            self._places |= {other: place for place, other in enumerate(self._groups[pool])}
+        return self._groups[pool]
+
+    def place(self, unit: Unit) -> int:
+        """Where a unit stands among its like."""
+        self.like(unit)
+        return self._places[unit]
+
+    def peers(self, unit: Unit) -> list[Unit]:
+        """The other units of the same pool: same model, role, tier."""
+        return [other for other in self.like(unit) if other is not unit]
+
+    def siblings(self, unit: Unit, role: str) -> list[Unit]:
+        """Units of another role that serve the same model in the same namespace."""
+        wanted = unit.member.pool.family
+        if (wanted, role) not in self._groups:
+            units = [u for u in self.units if u.member.role == role and u.member.pool.family == wanted]
+            self._groups[wanted, role] = units
+        return self._groups[wanted, role]
+
+
+def _continued(before: Trace | None, own: Trace | None, born: int) -> Trace | None:
+    """The series of a pod, with that of its predecessor up to the step at which its engine was born. A pod that is
+    loading its model answers no scrape and is not down."""
+    if before is None or own is None:
+        return before if own is None else own
+    earlier = np.isfinite(before.values)
+    earlier[born:] = False
+    counts = own.counts
+    if counts is not None and before.counts is not None:
+        counts = np.where(earlier, before.counts, counts)
+    return Trace(np.where(earlier, before.values, own.values), counts, own.bounds)
+
+
+def _by_owner(matrix: SignalMatrix | None) -> dict[str, dict[str, np.ndarray]]:
+    """GPUs by the pod that uses them: pod -> {name: values}."""
+    found: dict[str, dict[str, np.ndarray]] = {}
+    if matrix is not None:
+        for entity, row in zip(matrix.entities, matrix.values, strict=True):
+            found.setdefault(gpu_owner(entity), {})[f"gpu {entity.get('gpu') or entity.get('UUID')}"] = row
+    return found
+
+
+def _by_member(matrix: SignalMatrix) -> dict[tuple[tuple[str, str, str], str], int]:
+    found: dict[tuple[tuple[str, str, str], str], int] = {}
+    for row, entity in enumerate(matrix.entities):
+        key = (entity.member, entity.engine)
+        known = found.get(key)
+        if known is None or np.isfinite(matrix.values[row]).sum() > np.isfinite(matrix.values[known]).sum():
+            found[key] = row
+    return found
+
+
+def _models(entity: Entity) -> set[str]:
+    """The models that a row of a router names."""
+    return {entity.get(label) for label in ("model_name", "target_model_name")} - {""}
+
+
+def _near(entity: Entity, member: Member) -> bool:
+    namespace = entity.get("exported_namespace") or entity.get("namespace")
+    return entity.get("cluster") == member.key[0] and namespace in ("", member.key[1])
+
+
+def _worst(matrix: SignalMatrix, rows: list[int], more_is_better: bool) -> Trace | None:
+    """One series of several rows (two routers, several tenants): the worst of each step."""
+    if not rows or not np.isfinite(matrix.values[rows]).any():
+        return None
+    choose = np.fmin if more_is_better else np.fmax
+    counts = None if matrix.counts is None else np.fmax.reduce(matrix.counts[rows], axis=0)
+    return Trace(choose.reduce(matrix.values[rows], axis=0), counts, matrix.bounds)
+
+
+def make_view(
+    frame: SignalFrame,
+    fleet: Fleet,
+    lead: Grid | None = None,
+    signals: Mapping[str, Signal] | None = None,
+    lineage: Lineage | None = None,
+) -> View:
+    """A view with one unit per engine seen on a pod (pods without an engine label have one unit)."""
+    engines: dict[tuple[str, str, str], set[str]] = {m.key: set() for m in fleet.members}
+    for matrix in frame.signals.values():
+        for entity in matrix.entities:
+            if entity.engine and entity.member in engines and entity.get("model_name"):
+                engines[entity.member].add(entity.engine)
+    wide = {name: s.harm == "down" for name, s in (signals or {}).items() if s.level in WIDE}
+    view = View(frame, fleet, lead=lead, wide=wide, lineage=lineage or Lineage())
+    for member in fleet.members:
+        for engine in sorted(engines[member.key]) or [""]:
+            view.units.append(Unit(member, engine))
+    return view

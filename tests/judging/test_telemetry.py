@@ -1,0 +1,141 @@
+"""What the scrapes themselves tell: signals that vanished, targets scraped twice, scrapes that are missing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from inferdoc.judging.telemetry import add_telemetry
+from inferdoc.source.base import Scrapes
+from inferdoc.source.frame import Entity, SignalMatrix
+from tests.judging.frames import START_MS, STEP_S, WINDOW, N, catalogue, frame_of
+
+SIGNALS = catalogue().signals
+ONES = np.ones(N)
+GONE = np.where(np.arange(N) < 45, 1.0, np.nan)
+
+
+def scraped(labels, times_s, up=1.0):
+    return Scrapes(
+        labels, np.array([START_MS + round(1000 * t) for t in times_s], dtype=np.int64), np.full(len(times_s), up)
+    )
+
+
+def derived(name, rows, scrapes=()):
+    frame = frame_of(rows)
+    add_telemetry(frame, SIGNALS, scrapes)
+    return frame.signals.get(name)
+
+
+# ---- lost signals ---------------------------------------------------------------------------------------------------
+
+
+def lost(**rows):
+    matrix = derived("lost_signals", {name: {"p0/0": values} for name, values in rows.items()})
+    return None if matrix is None else matrix.values[0]
+
+
+def test_a_signal_that_vanishes_while_others_stay_is_lost():
+    found = lost(running=ONES, waiting=ONES, kv_usage=GONE)
+    assert (found[:45] == 0).all()
+    assert (found[45:] == 1).all(), "from the first scrape on that lacks it"
+
+
+def test_several_are_counted():
+    assert lost(running=ONES, waiting=GONE, kv_usage=GONE, kv_usage_mean=GONE)[-1] == 3
+
+
+def test_a_target_that_is_gone_altogether_lost_nothing():
+    found = lost(running=GONE, waiting=GONE, kv_usage=GONE)
+    assert np.nansum(found) == 0 and np.isnan(found[-1])
+
+
+def test_a_signal_that_comes_back_after_two_windows_was_not_lost():
+    for length, lost_steps in ((2 * WINDOW, 0), (2 * WINDOW + 1, 2 * WINDOW + 1)):
+        hole = ONES.copy()
+        hole[40 : 40 + length] = np.nan
+        assert np.nansum(lost(running=ONES, waiting=ONES, kv_usage=hole)) == lost_steps
+
+
+def test_a_gap_of_a_scrape_or_two_is_no_loss():
+    holes = ONES.copy()
+    holes[[30, 31, 50, 70]] = np.nan
+    assert np.nansum(lost(running=ONES, waiting=ONES, kv_usage=holes)) == 0
+
+
+def test_what_was_never_there_is_not_lost():
+    assert np.nansum(lost(running=ONES, kv_usage=np.full(N, np.nan))) == 0
+
+
+def test_ratios_and_quantiles_come_and_go_with_the_traffic():
+    """Without requests there is no mean and no hit ratio: nothing is wrong with the telemetry."""
+    assert np.nansum(lost(running=ONES, ttft_mean=GONE, prefix_hit_ratio=GONE, ttft_p99=GONE)) == 0
+
+
+# ---- duplicates -----------------------------------------------------------------------------------------------------
+
+
+def running_on(*instances, since=0, **common):
+    rows, entities = [], []
+    for number, instance in enumerate(instances):
+        labels = {"pod": "p0", "model_name": "m", "instance": instance, **common}
+        entities.append(Entity.of(tuple(labels), tuple(labels.values())))
+        rows.append(np.where(np.arange(N) >= (since if number else 0), 1.0, np.nan))
+    frame = frame_of({"running": {"other": ONES}})
+    frame.signals["running"] = SignalMatrix(entities, np.vstack(rows))
+    add_telemetry(frame, SIGNALS, [])
+    return frame.signals["duplicate_targets"].values[0]
+
+
+def test_one_engine_under_two_addresses_is_a_duplicate():
+    assert (running_on("10.0.0.1:8000", "10.0.0.1:9000") == 1).all()
+    found = running_on("10.0.0.1:8000", "10.0.0.1:9000", since=40)
+    assert (found[:40] == 0).all() and (found[40:] == 1).all()
+    assert (running_on("a:1", "a:2", "a:3") == 2).all()
+
+
+def test_one_address_is_none():
+    assert (running_on("10.0.0.1:8000") == 0).all()
+
+
+def test_engines_and_models_of_one_pod_are_no_duplicates():
+    engines = {"running": {"p0/0": ONES, "p0/1": ONES}}
+    assert np.nansum(derived("duplicate_targets", engines).values) == 0
+
+
+# ---- missing scrapes ------------------------------------------------------------------------------------------------
+
+EVERY = list(np.arange(0, N * STEP_S, STEP_S))
+
+
+def missing(times_s):
+    matrix = derived("missing_scrapes", {"running": {"p0": ONES}}, [scraped({"pod": "p0", "instance": "a:1"}, times_s)])
+    return None if matrix is None else matrix.values[0]
+
+
+def test_steady_scrapes_are_all_there():
+    found = missing(EVERY)
+    assert np.nanmax(found) < 0.25, "at most one of a window, which its edge cuts off"
+
+
+def test_a_hole_is_missing():
+    found = missing([t for t in EVERY if not 80 <= t < 120])
+    assert found[59] == 1.0 and found[35] < 0.25 and found[-1] < 0.25
+
+
+def test_every_third_scrape_lost_is_a_third():
+    found = missing([t for i, t in enumerate(EVERY) if i % 3])
+    assert 0.2 <= np.nanmedian(found) <= 0.5
+
+
+def test_before_the_first_scrape_nothing_is_expected():
+    found = missing([t for t in EVERY if t >= 60])
+    assert np.isnan(found[:30]).all() and np.nanmax(found) < 0.25
+
+
+def test_a_target_scraped_once_tells_nothing():
+    assert missing([4.0]) is None
+
+
+def test_jitter_is_not_a_missing_scrape():
+    random = np.random.default_rng(2)
+    assert np.nanmax(missing([t + random.uniform(0, 0.4) for t in EVERY])) <= 0.4
