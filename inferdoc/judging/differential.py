@@ -23,8 +23,11 @@ SHOWN_UNDER_ITS_CAUSE = 0.9
 """How often a sign shows where its cause is at work: recipes ask for every need, so nearly always (own choice)."""
 PRIOR_SHOWN, PRIOR_UNITS = 1.0, 5.0
 """Before any other unit was looked at, a sign shows by chance in one of five (own choice)."""
-RULED_OUT = math.log(0.1)
-"""What an exclusion that holds takes away (own choice: it is wrong once in ten times)."""
+RULED_OUT = math.log(0.02)
+"""What an exclusion that holds takes away: it is the test that tells two look-alikes apart (own choice: wrong once in
+fifty times)."""
+MUCH_LIKELIER = math.log(3.0)
+"""Another cause contradicts a finding where its odds are three times as high; less is a draw (own choice)."""
 MOST_OTHERS = 6
 MOST_CANDIDATES = 3
 
@@ -103,6 +106,12 @@ def _signs(recipe: Recipe) -> Iterable[Condition]:
         yield Condition(any=recipe.harm)
     else:
         yield from recipe.harm
+
+
+def contradicted(candidates: Sequence[Candidate], own: Recipe) -> bool:
+    """Whether another cause is much likelier than the finding's by the graded look."""
+    odds = next((c.log_odds for c in candidates if c.recipe is own), math.inf)
+    return bool(candidates) and candidates[0].log_odds - odds > MUCH_LIKELIER
 
 
 def shares(candidates: Sequence[Candidate]) -> list[float]:

@@ -15,7 +15,7 @@ from inferdoc.judging.changes import workload_events
 from inferdoc.judging.cohorts import Traits, shared
 from inferdoc.judging.conditions.render import Rendering
 from inferdoc.judging.context import Context, Outcome
-from inferdoc.judging.differential import MOST_CANDIDATES, Candidate, decisive, opinions, shares
+from inferdoc.judging.differential import MOST_CANDIDATES, Candidate, contradicted, decisive, opinions, shares
 from inferdoc.judging.events import ORDER, Event
 from inferdoc.judging.fold import WIDE_SCOPES, Cause, score
 from inferdoc.judging.judge import Judgement, ongoing
@@ -94,7 +94,7 @@ class FindingMaker:
         going = ongoing(cause.last, self.context)
         match = cause.best
         graded = [] if recipe.kind in ("unexplained", "telemetry") else opinions(self.context, cause, self.recipes)
-        agrees = not graded or graded[0].recipe.id == recipe.id
+        agrees = not contradicted(graded, recipe)
         certainty = match.certainty if agrees else "possible"
         began = [StageBegan(r.number, r.name, self._at(r.first)) for r in match.stages]
         stage = (

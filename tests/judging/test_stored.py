@@ -227,7 +227,7 @@ def test_on_the_command_line_by_itself_by_name_and_by_path(late, kept):
         assert document["window"]["baseline"]["kind"] == "stored", more
         assert document["findings"][0]["id"] == LABEL.expected[0], more
     text = call("diagnose", "--store", late, "--from", str(AFTER), "--until", "latest").out
-    assert "compared with stored baseline default: " in text
+    assert "compared with a stored baseline default, " in text
     refused(call(*words(late, "--baseline", "noon")), 2, "noon", "default")
 
 
