@@ -33,10 +33,17 @@ def audited(source: Source, config: Config, catalogue: Catalogue, asked: dict[st
 
 def audited_beside(
     answer: Diagnosis, source: Source, config: Config, catalogue: Catalogue, asked: dict[str, Any]
-) -> Audit:
-    """The audit of the window that a diagnosis looked at."""
+) -> Audit | None:
+    """The audit of the window that a diagnosis looked at; None where there was nothing to judge, or where the source
+    cannot be read a second time, which is a warning and takes nothing from the diagnosis."""
+    if answer.verdict == "unknown":
+        return None
     window = {"since": None, "begin": answer.window.from_, "until": answer.window.until}
-    return audited(source, config, catalogue, asked | window)
+    try:
+        return audited(source, config, catalogue, asked | window)
+    except InferdocError as error:
+        answer.source.warnings.append(f"standing states were not looked at: {error}")
+        return None
 
 
 def _matcher(text: str) -> Matcher:

@@ -14,6 +14,7 @@ from inferdoc.report.html_finding import merged, pairs, section, table
 from inferdoc.report.html_plot import Detail
 from inferdoc.report.html_style import style
 from inferdoc.report.html_timeline import day_and_clock, timeline
+from inferdoc.report.references import compared_with
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """What the page may load: nothing. It also stops any script that data might try to smuggle in."""
@@ -46,12 +47,7 @@ def html(answer: Diagnosis, standing: Audit | None = None) -> str:
 
 def _head(answer: Diagnosis) -> str:
     window = answer.window
-    baseline = "nothing to compare with: only absolute limits and SLOs were judged"
-    if window.baseline.from_ and window.baseline.until:
-        stretch = f"{day_and_clock(window.baseline.from_)} to {day_and_clock(window.baseline.until)} UTC"
-        baseline = " ".join(filter(None, (window.baseline.kind, window.baseline.name))) + f": {stretch}"
-    elif not answer.findings:
-        baseline = ""
+    baseline = compared_with(window.baseline, lambda moment: f"{day_and_clock(moment)} UTC")
     verdict = f'<span class="badge verdict {answer.verdict}">{answer.verdict}</span>'
     facts = pairs(
         (

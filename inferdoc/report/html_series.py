@@ -108,4 +108,4 @@ def threshold_of(item: EvidenceItem) -> float | None:
 
 def against_peers(item: EvidenceItem) -> bool:
     """Whether the baseline of the item is that of like members and not of its own past."""
-    return "of its peers" in item.statement
+    return item.reference == "peers"

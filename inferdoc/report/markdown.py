@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from inferdoc.judging.model import Diagnosis, Finding
 from inferdoc.judging.words import figure
+from inferdoc.report.references import compared_with
 from inferdoc.report.roles import role_word
 
 
@@ -13,6 +14,7 @@ def markdown(answer: Diagnosis) -> str:
     """GitHub-flavoured Markdown; times in UTC."""
     lines = [f"# {answer.verdict.capitalize()}", "", answer.summary, ""]
     lines += [f"Window {answer.window.from_} to {answer.window.until}, source `{answer.source.location}`.", ""]
+    lines += [f"Compared with {compared_with(answer.window.baseline, str)}.", ""]
     for finding in answer.findings:
         lines += _finding(finding)
     if answer.phases:

@@ -10,6 +10,7 @@ import click
 
 from inferdoc.judging.model import Diagnosis, Finding, PhaseSplit, Rival, StageReached
 from inferdoc.judging.words import figure
+from inferdoc.report.references import compared_with
 from inferdoc.report.roles import HARM, role_word
 
 WIDTH = 110
@@ -24,18 +25,6 @@ COLOURS = {
 SHORT_LIST = 4
 WORTH_NAMING = 0.1
 """A candidate with less than a tenth of the odds is shown with -v only."""
-REFERENCES = {
-    "calm-before": "the part of the window before the change",
-    "history": "the history before the window",
-    "stored": "a stored baseline",
-    "same-hour-yesterday": "the same hour yesterday",
-    "last-week": "the same hour a week ago",
-    "predecessors": "the pods that were replaced",
-    "peers": "peers of the same pool",
-    "absolute": "limits: objectives, bands, physics",
-    "chosen": "the baseline that was chosen",
-    "none": "nothing: there is no earlier data",
-}
 BASIC = 8
 """How many of the missing signals an answer of "unknown" names; the judge asks for the basic ones first."""
 
@@ -62,7 +51,7 @@ def text(answer: Diagnosis, *, verbose: bool = False, colour: bool = False) -> s
     coverage = answer.coverage
     seen = f"{_count(coverage.pods, 'pod')}, {_count(coverage.targets, 'target')}"
     signals = f"{len(coverage.signals_present)} signals ({len(coverage.signals_absent)} not visible)"
-    lines += ["", *_compared(answer)]
+    lines += ["", *_wrap(f"compared with {compared_with(answer.window.baseline, clock)}", "")]
     lines += [f"looked at {seen}, {signals}, {_count(len(coverage.gaps), 'gap')} in the scrapes"]
     if verbose:
         timing = answer.timing
@@ -182,14 +171,6 @@ def _not_judged(answer: Diagnosis, verbose: bool) -> Iterator[str]:
     yield "not judged"
     for item in answer.not_judged:
         yield from _wrap(f"{item.id}: no {', '.join(item.missing)}. {item.enable}", "  ")
-
-
-def _compared(answer: Diagnosis) -> list[str]:
-    """What the window was compared with."""
-    baseline = answer.window.baseline
-    span = f", {clock(baseline.from_)} to {clock(baseline.until)}" if baseline.from_ and baseline.until else ""
-    name = f" {baseline.name}" if baseline.name else ""
-    return _wrap(f"compared with {REFERENCES[baseline.kind]}{name}{span}", "")
 
 
 def _span(answer: Diagnosis) -> str:
