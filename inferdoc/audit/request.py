@@ -12,8 +12,8 @@ from inferdoc.config import Config
 from inferdoc.errors import ExitCode, InferdocError
 from inferdoc.fleet.members import Wanted
 from inferdoc.judging.model import Diagnosis
+from inferdoc.judging.request import matcher
 from inferdoc.source.base import Source
-from inferdoc.source.reads import Matcher
 
 DEFAULT_SINCE = "24h"
 """A day has a night: states are judged on both."""
@@ -22,7 +22,7 @@ DEFAULT_SINCE = "24h"
 def audited(source: Source, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> Audit:
     """Audit as asked. asked: the values of the command's options by name."""
     chosen = AuditOptions(
-        match=tuple(_matcher(text) for text in asked.get("labels") or ()),
+        match=tuple(matcher(text) for text in asked.get("labels") or ()),
         wanted=Wanted(*(asked.get(k) for k in ("model", "namespace", "tier", "role", "pod"))),
         config=config,
         catalogue=catalogue,
@@ -44,13 +44,6 @@ def audited_beside(
     except InferdocError as error:
         answer.source.warnings.append(f"standing states were not looked at: {error}")
         return None
-
-
-def _matcher(text: str) -> Matcher:
-    name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier():
-        raise InferdocError(f"-l {text!r} is not LABEL=VALUE")
-    return name, "=", value
 
 
 def exit_code(answer: Audit, fail_on: str) -> int:

@@ -28,7 +28,8 @@ REPLACED_SECONDS = 900.0
 """A newborn takes the place of a pod that left at most this long before or after: large models load for ten minutes."""
 SETTLED_SCRAPES = 5
 """What is there within so many scrapes of an end of the data was there before or will be after it."""
-TEMPLATE = re.compile(r"(?P<workload>.+)-(?P<template>[bcdf-hj-np-tv-z2456789]{6,10})-[bcdf-hj-np-tv-z2456789]{5}")
+REPLICA_SET = re.compile(r"(?P<workload>.+)-(?P<template>[bcdf-hj-np-tv-z2456789]{6,10})")
+REPLICA_SET_POD = re.compile(REPLICA_SET.pattern + "-[bcdf-hj-np-tv-z2456789]{5}")
 ORDINAL = re.compile(r"(?P<workload>.+?)(?:-\d+)+")
 
 
@@ -80,10 +81,10 @@ class Lineage:
 def workload(pod: str, owners: Mapping[str, str] | None = None) -> tuple[str, str]:
     """(workload, pod template) as the owner of a pod or its name tells; the template is empty where none does."""
     owner = (owners or {}).get(pod, "")
-    by_name = TEMPLATE.fullmatch(pod)
+    by_name = REPLICA_SET_POD.fullmatch(pod)
     if owner:
-        name, dash, template = owner.rpartition("-")
-        return (name, template) if dash and by_name else (owner, "")
+        replica_set = REPLICA_SET.fullmatch(owner)
+        return (replica_set["workload"], replica_set["template"]) if replica_set else (owner, "")
     if by_name:
         return by_name["workload"], by_name["template"]
     ordinal = ORDINAL.fullmatch(pod)

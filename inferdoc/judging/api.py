@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from inferdoc.catalogue.aliases import Aliases
@@ -165,8 +165,9 @@ def _read(
         aliases = Aliases(catalogue.exporters.values())
         frame.prepend(read_signals(source, wanted, baseline, catalogue.signals, aliases, options.match))
     infos = _read_infos(source, frame.grid, catalogue, present, options.match)
+    owners = _owners(source, frame.grid, present)
     seconds = time.perf_counter() - began
-    session = _session(source, catalogue, options, frame, scrapes, infos, present, baseline, kind)
+    session = _session(source, catalogue, options, frame, scrapes, infos, present, owners, baseline, kind)
     session.context.view.lead_name = lead.name if isinstance(lead, StoredBaseline) else None
     return session, seconds
 
@@ -181,6 +182,16 @@ def _read_infos(
         name: [one for alias in aliases.of(name) if alias in present for one in source.info(alias, grid, match)]
         for name in names
     }
+
+
+OWNER = "kube_pod_owner"
+
+
+def _owners(source: Source, grid: Grid, present: Collection[str]) -> dict[str, str]:
+    """Pod -> who made it, where kube-state-metrics is scraped; without honoured labels the pod is an exported one."""
+    series = source.info(OWNER, grid) if OWNER in present else []
+    labels = [one.labels for one in series if one.labels.get("owner_name")]
+    return {each.get("exported_pod") or each.get("pod", ""): each["owner_name"] for each in labels}
 
 
 def needed_signals(catalogue: Catalogue) -> list[str]:
@@ -212,13 +223,14 @@ def _session(
     scrapes: list[Scrapes],
     infos: dict[str, list[InfoSeries]],
     present: Collection[str],
+    owners: Mapping[str, str],
     lead: Grid | None,
     lead_kind: BaselineKind,
 ) -> Session:
     """Who is who, and where conditions are evaluated."""
     everyone = resolve(frame, catalogue.tiers, options.assignments, options.wanted)
     add_silent(everyone, scrapes)
-    lineage = trace(frame, everyone, scrapes)
+    lineage = trace(frame, everyone, scrapes, owners)
     fleet = divide(everyone, lineage, frame.begin)
     end_vanished(frame, catalogue.signals, scrapes)
     compare_settings(frame, catalogue.signals, infos, lineage)

@@ -32,7 +32,7 @@ def window_of(asked: dict[str, Any]) -> dict[str, Any]:
 def options_of(source: Source, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> Options:
     """What was chosen by options and by the configuration."""
     return Options(
-        match=tuple(_matcher(text) for text in asked.get("labels") or ()),
+        match=tuple(matcher(text) for text in asked.get("labels") or ()),
         wanted=Wanted(*(asked.get(k) for k in ("model", "namespace", "tier", "role", "pod"))),
         assignments=[Assignment(p.pod, p.role, p.tier) for p in config.pods],
         baseline=_baseline(asked.get("baseline"), source, config),
@@ -43,7 +43,8 @@ def options_of(source: Source, config: Config, catalogue: Catalogue, asked: dict
     )
 
 
-def _matcher(text: str) -> Matcher:
+def matcher(text: str) -> Matcher:
+    """`-l LABEL=VALUE` as a matcher; InferdocError where it is none."""
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise InferdocError(f"-l {text!r} is not LABEL=VALUE")

@@ -96,3 +96,10 @@ def test_a_target_that_was_down_all_along_belongs_to_its_pool():
     add_silent(fleet, [scrapes_of("vllm-0", 1.0), scrapes_of("vllm-1", 0.0), scrapes_of("node", 0.0, "node-exporter")])
     assert [m.pod for m in fleet.members] == ["vllm-0", "vllm-1"]
     assert fleet.members[1].pool == fleet.members[0].pool
+
+
+def test_owners_of_the_cluster_come_before_names():
+    lives = {"a": (0, 40), "b": (0, 42), "c": (45, N - 1)}
+    owners = {"a": "chat-6d4b75cb6d", "b": "embed-6d4b75cb6d", "c": "embed-7f9c4d5b8f"}
+    assert places(lineage_of(lives)[0]) == {"c": "a"}, "who left first, where nothing tells more"
+    assert places(lineage_of(lives, owners)[0]) == {"c": "b"}
