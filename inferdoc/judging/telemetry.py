@@ -36,7 +36,18 @@ def add_telemetry(
             if reading.telemetry is not None:
                 matrix = makers[reading.telemetry]()
                 if matrix is not None:
-                    frame.signals[name] = matrix
+                    frame.signals[name] = _beside(frame.signals.get(name), matrix)
+
+
+def _beside(read: SignalMatrix | None, derived: SignalMatrix) -> SignalMatrix:
+    """What an exporter shows, and what is derived for the pods that it does not show."""
+    if read is None:
+        return derived
+    shown = {entity.member for entity in read.entities}
+    rest = [row for row, entity in enumerate(derived.entities) if entity.member not in shown]
+    return SignalMatrix(
+        [*read.entities, *(derived.entities[r] for r in rest)], np.vstack([read.values, derived.values[rest]])
+    )
 
 
 def _steady(signal: Signal) -> bool:
