@@ -1,8 +1,8 @@
 """How often findings were right: what `probability` says.
 
-The counts stand in `calibration.yaml`, as measured by `benchmarks/calibration.py` on recordings of fleets that other
-people simulated and of real engines. A finding's probability is the share that was right among those of the same
-certainty with which the second opinion agreed, or did not; few counts pull it towards one half (Laplace's rule).
+The counts stand in `diagnostics/calibration.yaml`, written by `benchmarks/calibration.py` from a scoreboard on seeds
+that nobody looked at while rules were made. A finding's probability is the share that was right among first findings of
+the same certainty; few counts pull it towards one half (Laplace's rule of succession).
 """
 
 from __future__ import annotations
@@ -13,22 +13,21 @@ from inferdoc.catalogue.recipe import Certainty
 
 
 class Bin(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """certainty, agrees: which findings; right, of: how many of them named an accepted cause."""
+    """right, of: how many first findings of a certainty named an accepted cause."""
 
     certainty: Certainty
-    agrees: bool
     right: int
     of: int
 
 
 class Calibration(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """`diagnostics/calibration.yaml`: bins, and the sources they were counted on."""
+    """`diagnostics/calibration.yaml`: the counts, and what they were counted on."""
 
     bins: tuple[Bin, ...] = ()
-    sources: tuple[str, ...] = ()
+    counted_on: str = ""
 
-    def probability(self, certainty: Certainty, agrees: bool) -> float:
-        """0..1: how often a finding like this one is right."""
-        right = sum(b.right for b in self.bins if (b.certainty, b.agrees) == (certainty, agrees))
-        of = sum(b.of for b in self.bins if (b.certainty, b.agrees) == (certainty, agrees))
+    def probability(self, certainty: Certainty) -> float:
+        """0..1: how often a finding of this certainty is right."""
+        right = sum(each.right for each in self.bins if each.certainty == certainty)
+        of = sum(each.of for each in self.bins if each.certainty == certainty)
         return round((right + 1) / (of + 2), 2)

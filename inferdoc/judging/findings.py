@@ -122,7 +122,7 @@ class FindingMaker:
             runbook_url=self.links.runbook(recipe.id),
             dashboard_url=self.links.dashboard(cause),
             imminent=all(m.imminent for m in cause.matches),
-            probability=None if self.calibration is None else self.calibration.probability(certainty, agrees),
+            probability=None if self.calibration is None else self.calibration.probability(certainty),
             differential=self._differential(graded, cause),
         )
 

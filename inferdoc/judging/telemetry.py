@@ -106,6 +106,8 @@ def _lost_gpus(frame: SignalFrame) -> SignalMatrix | None:
     return SignalMatrix(list(rows), np.vstack([*rows.values()])) if rows else None
 
 
+RESTART_SCRAPES = 3
+"""An engine loads its model for longer than three scrapes; a network that drops a scrape or two is no restart."""
 STARTED, UP = "process_start_time", "target_up"
 
 
@@ -113,14 +115,22 @@ def _restarts(frame: SignalFrame) -> SignalMatrix | None:
     """How often the process of a target was started again since the data begin: by its start time, and where that is
     not shown, by scrapes that succeed again after some failed."""
     rows: dict[Entity, np.ndarray] = {}
-    for name, least in ((UP, 0.0), (STARTED, 1.0)):
+    for name in (UP, STARTED):
         for entity, row in zip(frame[name].entities, frame[name].values, strict=True) if name in frame else ():
             steps = np.flatnonzero(np.isfinite(row))
             if len(steps):
-                again = np.diff(row[steps], prepend=row[steps[0]]) > least
+                known = row[steps]
+                again = _came_back(known) if name == UP else np.diff(known, prepend=known[0]) > 1.0
                 rows[entity] = np.full(len(row), np.nan)
                 rows[entity][steps] = np.cumsum(again)
     return SignalMatrix(list(rows), np.vstack([*rows.values()])) if rows else None
+
+
+def _came_back(up: np.ndarray) -> np.ndarray:
+    """bool[n]: where scrapes succeed again after more failed than a lost scrape or two explain."""
+    failed = np.concatenate(([0], np.cumsum(up < 0.5)))
+    before = failed[:-1] - failed[np.maximum(np.arange(len(up)) - RESTART_SCRAPES, 0)]
+    return (up >= 0.5) & (before >= RESTART_SCRAPES)
 
 
 def _owner(entity: Entity) -> tuple[str, str] | None:

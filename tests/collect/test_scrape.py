@@ -317,7 +317,7 @@ def test_the_series_of_the_scrape_itself(server: PageServer, scraper: Scraper) -
     assert good.layout.types["up"] == "gauge"
     assert page_to_store(scrape(server, scraper)).layout is good.layout
 
-    bad = page_to_store(ScrapeResult(Target("u", {}), 1, None, "connection refused", 0.25, 0))
+    bad = page_to_store(ScrapeResult(Target("u", {}), 1, None, "connection refused", 0.25))
     assert bad.layout.series == (
         Series("up", ()),
         Series("scrape_duration_seconds", ()),

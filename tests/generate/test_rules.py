@@ -127,7 +127,7 @@ def test_clauses_of_unlike_levels_are_joined_on_what_both_have(rules):
 def test_a_cause_of_pools_counts_its_members(rules):
     expr = next(rule["expr"] for rule in rules if rule["alert"] == "InferdocDemandBeyondCapacity")
     assert expr.startswith("count by (cluster, namespace, model_name, role, tier) (")
-    assert ">= 0.7 * count by (cluster, namespace, model_name, role, tier) (" in expr
+    assert ">= 0.6 * count by (cluster, namespace, model_name, role, tier) (" in expr
 
 
 def test_links_follow_the_configuration(catalogue):
