@@ -57,7 +57,8 @@ def main() -> None:
     rows = "\n".join(f"| {b['certainty']} | {b['right']} of {b['of']} | {b['right'] / b['of']:.2f} |" for b in bins)
     page = (
         f"# Calibration\n\nHow often the first finding named an accepted cause, by its certainty, on {on},\n"
-        "looked at in time, 60 to 180 s late, and when the fault was long there. `probability` in the JSON is this share.\n\n"
+        "looked at in time, 60 to 180 s late, and when the fault was long there. `probability` in the JSON is this\n"
+        "share.\n\n"
         f"| certainty | right | share |\n| --- | --- | --- |\n{rows}\n\n"
         "`python benchmarks/scoreboard.py --seed N --json FILE`, then `python benchmarks/calibration.py FILE`.\n"
         "[scoreboard.md](scoreboard.md) has the same by source, and a reliability table.\n"
