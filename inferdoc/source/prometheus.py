@@ -42,7 +42,7 @@ RAW_PIECE_MS = 3_600_000
 SHORTEST_RAW_MS = 60_000
 MANY_TARGETS = 300
 """A server with more targets than this scrapes many that have nothing to do with inference."""
-LATEST_RANGES = ("1h", "1d", "30d")
+LATEST_RANGES = ("1h", "1d", "30d", "180d")
 MARKERS = ("vllm:num_requests_running", "vllm_num_requests_running", "DCGM_FI_DEV_GPU_UTIL")
 """Gauges by which an inference fleet is recognised where `up` does not tell."""
 
