@@ -132,7 +132,7 @@ def _shown(frame: SignalFrame, fleet: Fleet) -> dict[Key, np.ndarray]:
     for name in ENGINE_SIGNS:
         if name not in frame:
             continue
-        there = np.isfinite(frame[name].values)
+        there = np.isfinite(frame[name].values[:, -frame.grid.count :])  # without a baseline put in front
         for entity, row in zip(frame[name].entities, there, strict=True):
             if entity.member in members:
                 shown[entity.member] = shown[entity.member] | row if entity.member in shown else row

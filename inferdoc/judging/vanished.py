@@ -29,7 +29,7 @@ def end_vanished(frame: SignalFrame, signals: Mapping[str, Signal], scrapes: Seq
         if name not in frame or signal.level not in WIDE or not any(r.rate or r.increase for r in signal.readings):
             continue
         for row, entity in enumerate(frame[name].entities):
-            values = frame[name].values[row]
+            values = frame[name].values[row, -grid.count :]  # without a baseline put in front
             steps = np.flatnonzero(np.isfinite(values))
             answered = (newest.get(entity.member, 0) - grid.start_ms) // grid.step_ms
             if len(steps) and min(answered, grid.count - 1) - int(steps[-1]) >= settled:

@@ -161,7 +161,7 @@ class View:
         own = self._own(matrix, index, unit.member.key, unit.engine)
         key = unit.member.key
         while key in self.lineage.predecessor:
-            born, key = self.lineage.lives[key].born, self.lineage.predecessor[key].key
+            born, key = self.lead_steps + self.lineage.lives[key].born, self.lineage.predecessor[key].key
             own = _continued(self._own(matrix, index, key, unit.engine), own, born)
         return own
 

@@ -54,3 +54,18 @@ def test_a_newborn_goes_on_where_its_predecessor_ended():
     (unit,) = view.units
     assert unit.name == "b-0"
     np.testing.assert_array_equal(view.get(unit, "load").values, [5.0] * 40 + [10.0] * (N - 40))
+
+
+def test_a_newborn_goes_on_where_its_predecessor_ended_behind_a_chosen_baseline():
+    """The steps of a life are those of the window; the values have a baseline in front."""
+    old, new = np.full(N, np.nan), np.full(N, np.nan)
+    old[:45], new[40:] = 1.0, 2.0
+    frame = frame_of({"running": {"a-0": old, "b-0": new}, "load": {"a-0": old * 5, "b-0": new * 5}})
+    earlier = frame_of({name: {"a-0": np.full(30, 7.0)} for name in ("running", "load")})
+    frame.prepend(earlier)
+    everyone = resolve(frame, catalogue().tiers)
+    lineage = trace(frame, everyone)
+    view = make_view(frame, divide(everyone, lineage, 0), earlier.grid, lineage=lineage)
+    (unit,) = view.units
+    assert lineage.lives[unit.member.key].born == 40
+    np.testing.assert_array_equal(view.get(unit, "load").values, [7.0] * 30 + [5.0] * 40 + [10.0] * (N - 40))
