@@ -14,19 +14,8 @@ from inferdoc.cli import options
 @options.source_options
 @click.option("--since", metavar="DURATION", help="How far back from --until: 1h, 24h, 7d (default 24h).")
 @click.option("--from", "begin", metavar="TIME", help="Where the window begins: RFC 3339 or Unix seconds.")
-@click.option(
-    "--until",
-    default="now",
-    show_default=True,
-    metavar="TIME",
-    help="Its end: a time, now, or latest (the newest sample).",
-)
-@click.option("-l", "--label", "labels", multiple=True, metavar="LABEL=VALUE", help="Only series with this label.")
-@click.option("--model", help="Only this served model.")
-@click.option("--namespace", help="Only this namespace.")
-@click.option("--tier", help="Only this hardware tier.")
-@click.option("--role", type=click.Choice(["prefill", "decode", "both"]), help="Only pods in this role.")
-@click.option("--pod", help="Only this pod.")
+@options.window_end
+@options.part_of_fleet
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json", "markdown", "html"]), default="text", show_default=True
 )

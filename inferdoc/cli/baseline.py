@@ -25,13 +25,7 @@ def command() -> None:
 @click.option("--file", metavar="PATH", help="Write it there instead of the folder of baselines.")
 @click.option("--since", metavar="DURATION", help="How far back from --until: 15m, 1h, 2d (default 1h).")
 @click.option("--from", "begin", metavar="TIME", help="Where the stretch begins: RFC 3339 or Unix seconds.")
-@click.option(
-    "--until",
-    default="now",
-    show_default=True,
-    metavar="TIME",
-    help="Its end: a time, now, or latest (the newest sample).",
-)
+@options.window_end
 @click.option("-l", "--label", "labels", multiple=True, metavar="LABEL=VALUE", help="Only series with this label.")
 @click.option("--force", is_flag=True, help="Save it even where a diagnosis does not call it healthy.")
 def save(**asked: Any) -> int:

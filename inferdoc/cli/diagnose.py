@@ -17,24 +17,13 @@ WATCH_SECONDS = 30.0
 @options.source_options
 @click.option("--since", metavar="DURATION", help="How far back from --until: 90s, 15m, 1h, 2d (default 1h).")
 @click.option("--from", "begin", metavar="TIME", help="Where the window begins: RFC 3339 or Unix seconds.")
-@click.option(
-    "--until",
-    default="now",
-    show_default=True,
-    metavar="TIME",
-    help="Its end: a time, now, or latest (the newest sample).",
-)
+@options.window_end
 @click.option(
     "--baseline",
     metavar="TIME..TIME|NAME",
     help="Compare with this stretch, or with a stored baseline, instead of the history before the window.",
 )
-@click.option("-l", "--label", "labels", multiple=True, metavar="LABEL=VALUE", help="Only series with this label.")
-@click.option("--model", help="Only this served model.")
-@click.option("--namespace", help="Only this namespace.")
-@click.option("--tier", help="Only this hardware tier.")
-@click.option("--role", type=click.Choice(["prefill", "decode", "both"]), help="Only pods in this role.")
-@click.option("--pod", help="Only this pod.")
+@options.part_of_fleet
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json", "markdown", "html"]), default="text", show_default=True
 )

@@ -37,9 +37,32 @@ SOURCE_OPTIONS = (
 )
 
 
+FLEET_OPTIONS = (
+    click.option("-l", "--label", "labels", multiple=True, metavar="LABEL=VALUE", help="Only series with this label."),
+    click.option("--model", help="Only this served model."),
+    click.option("--namespace", help="Only this namespace."),
+    click.option("--tier", help="Only this hardware tier."),
+    click.option("--role", type=click.Choice(["prefill", "decode", "both"]), help="Only pods in this role."),
+    click.option("--pod", help="Only this pod."),
+)
+
+
 def source_options(function: Decorated) -> Decorated:
     """--prometheus, --store and how to authenticate."""
     for option in reversed(SOURCE_OPTIONS):
+        function = option(function)
+    return function
+
+
+def window_end(function: Decorated) -> Decorated:
+    """--until, for the commands that look at a stretch."""
+    words = "Its end: a time, now, or latest (the newest sample)."
+    return click.option("--until", default="now", show_default=True, metavar="TIME", help=words)(function)
+
+
+def part_of_fleet(function: Decorated) -> Decorated:
+    """-l, --model, --namespace, --tier, --role, --pod: which part of the fleet."""
+    for option in reversed(FLEET_OPTIONS):
         function = option(function)
     return function
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterator
 
 import click
@@ -12,8 +11,8 @@ from inferdoc.audit.model import Audit, CannotTell, PoolLooked, StandingState
 from inferdoc.audit.observe import percent
 from inferdoc.judging.words import figure
 from inferdoc.report.text import COLOURS, clock
+from inferdoc.report.wrapping import wrap
 
-WIDTH = 110
 SHORT_LIST = 4
 VERDICTS = {"nothing": "healthy", "standing": "warning", "unknown": "unknown"}
 HEADS = {"nothing": "NOTHING STANDS", "standing": "STANDING STATES", "unknown": "UNKNOWN"}
@@ -30,17 +29,17 @@ def audit_text(answer: Audit, *, verbose: bool = False, colour: bool = False) ->
     for number, state in enumerate(answer.states, start=1):
         lines += ["", *_state(number, state, verbose, paint)]
     if not answer.states:
-        lines += _wrap(answer.summary, "")
+        lines += wrap(answer.summary, "")
     if answer.accepted:
         lines += ["", "accepted by the configuration"]
         for state in answer.accepted:
-            lines += _wrap(f"{state.id} on {_pods(state)}: {state.accepted}", "  ")
+            lines += wrap(f"{state.id} on {_pods(state)}: {state.accepted}", "  ")
     lines += _cannot_tell(answer.cannot_tell, verbose)
     if answer.not_applicable and verbose:
-        lines += ["", *_wrap(f"not in use: {', '.join(answer.not_applicable)}", "")]
+        lines += ["", *wrap(f"not in use: {', '.join(answer.not_applicable)}", "")]
     lines += ["", "looked at"]
     for pool in answer.pools:
-        lines += _wrap(_pool(pool), "  ")
+        lines += wrap(_pool(pool), "  ")
     if not answer.pools:
         lines.append("  no engine in the source")
     if verbose:
@@ -50,30 +49,30 @@ def audit_text(answer: Audit, *, verbose: bool = False, colour: bool = False) ->
 
 
 def _state(number: int, state: StandingState, verbose: bool, paint: Callable[..., str]) -> Iterator[str]:
-    yield from _wrap(paint(f"{number}. {state.title}", state.severity), "")
+    yield from wrap(paint(f"{number}. {state.title}", state.severity), "")
     yield f"   {state.id}  {paint(state.severity, state.severity, False)}, {state.certainty}"
     place = state.place
     where = [f"{len(place.pods)} of {place.of_pods} pod{'' if place.of_pods == 1 else 's'}: {_pods(state)}"]
     where += [f"model {place.model}"] if place.model else []
     where += [f"role {place.role}"] if place.role != "both" else []
     where += [f"tier {place.tier}"] if place.tier != "unknown" else []
-    yield from _wrap(", ".join(where), "   ")
-    yield from _wrap(f"{cost_words(state)}: {state.costs}", "   costs    ")
+    yield from wrap(", ".join(where), "   ")
+    yield from wrap(f"{cost_words(state)}: {state.costs}", "   costs    ")
     if verbose and state.wasted is not None:
-        yield from _wrap(f"worked out as {state.wasted.formula}", "            ")
+        yield from wrap(f"worked out as {state.wasted.formula}", "            ")
     for i, item in enumerate(state.observed):
         said = f"{item.statement} ({item.because})" if verbose else item.statement
         who = f" [{item.entity}]" if len(place.pods) > 1 and item.entity in place.pods else ""
-        yield from _wrap(f"{said}{who}", f"   {'shows' if i == 0 else '':<8} ")
-    yield from _wrap(state.intended_when, "   meant if ")
+        yield from wrap(f"{said}{who}", f"   {'shows' if i == 0 else '':<8} ")
+    yield from wrap(state.intended_when, "   meant if ")
     for i, step in enumerate(state.next_steps if verbose else state.next_steps[:2]):
-        yield from _wrap(f"{i + 1}) {step.do}", f"   {'do' if i == 0 else '':<8} ")
+        yield from wrap(f"{i + 1}) {step.do}", f"   {'do' if i == 0 else '':<8} ")
         if verbose:
-            yield from _wrap(f"why: {step.why}. Cost: {step.cost}. Undo: {step.undo}.", "               ")
+            yield from wrap(f"why: {step.why}. Cost: {step.cost}. Undo: {step.undo}.", "               ")
     if state.runbook:
         yield f"   runbook  {state.runbook_url or f'inferdoc runbook {state.runbook}'}"
     if verbose:
-        yield from _wrap("; ".join(state.sources), "   source   ")
+        yield from wrap("; ".join(state.sources), "   source   ")
 
 
 def _cannot_tell(doubts: list[CannotTell], verbose: bool) -> Iterator[str]:
@@ -82,10 +81,10 @@ def _cannot_tell(doubts: list[CannotTell], verbose: bool) -> Iterator[str]:
     yield ""
     short = [doubt for doubt in doubts if doubt.reason == "window"]
     for doubt in short if verbose else ():
-        yield from _wrap(f"cannot tell yet: {doubt.id} on {'; '.join(doubt.pools)}: {doubt.what}", "")
+        yield from wrap(f"cannot tell yet: {doubt.id} on {'; '.join(doubt.pools)}: {doubt.what}", "")
     if short and not verbose:
         early = ", ".join(doubt.id for doubt in short)
-        yield from _wrap(f"cannot tell yet: {early} (so in this window, which is too short to tell; -v)", "")
+        yield from wrap(f"cannot tell yet: {early} (so in this window, which is too short to tell; -v)", "")
     for way in dict.fromkeys(doubt.enable for doubt in short):
         yield f"  {way}"
     rest = [doubt for doubt in doubts if doubt.reason != "window"]
@@ -93,11 +92,11 @@ def _cannot_tell(doubts: list[CannotTell], verbose: bool) -> Iterator[str]:
         return
     if not verbose:
         names = dict.fromkeys(doubt.id for doubt in rest)
-        yield from _wrap(f"cannot tell: {', '.join(names)} (-v says what is missing)", "")
+        yield from wrap(f"cannot tell: {', '.join(names)} (-v says what is missing)", "")
         return
     yield "cannot tell"
     for doubt in rest:
-        yield from _wrap(f"{doubt.id} on {'; '.join(doubt.pools)}: {doubt.what}. {doubt.enable}", "  ")
+        yield from wrap(f"{doubt.id} on {'; '.join(doubt.pools)}: {doubt.what}. {doubt.enable}", "  ")
 
 
 def _pool(pool: PoolLooked) -> str:
@@ -113,14 +112,3 @@ def _pool(pool: PoolLooked) -> str:
 def _pods(state: StandingState) -> str:
     pods = state.place.pods
     return ", ".join(pods[:SHORT_LIST]) + (f" and {len(pods) - SHORT_LIST} more" if len(pods) > SHORT_LIST else "")
-
-
-def _wrap(words: str, lead: str) -> list[str]:
-    return textwrap.wrap(
-        words,
-        WIDTH,
-        initial_indent=lead,
-        subsequent_indent=" " * len(lead),
-        break_long_words=False,
-        break_on_hyphens=False,
-    ) or [lead.rstrip()]

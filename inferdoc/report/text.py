@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
@@ -12,8 +11,8 @@ from inferdoc.judging.model import Diagnosis, Finding, PhaseSplit, Rival, StageR
 from inferdoc.judging.words import figure
 from inferdoc.report.references import compared_with
 from inferdoc.report.roles import HARM, role_word
+from inferdoc.report.wrapping import wrap
 
-WIDTH = 110
 COLOURS = {
     "critical": "red",
     "warning": "yellow",
@@ -39,7 +38,7 @@ def text(answer: Diagnosis, *, verbose: bool = False, colour: bool = False) -> s
     for number, finding in enumerate(answer.findings, start=1):
         lines += ["", *_finding(number, finding, verbose, paint)]
     if not answer.findings:
-        lines += _wrap(answer.summary, "")
+        lines += wrap(answer.summary, "")
     split = _phases(answer.phases)
     if split:
         lines += ["", f"time per request  {split}"]
@@ -51,7 +50,7 @@ def text(answer: Diagnosis, *, verbose: bool = False, colour: bool = False) -> s
     coverage = answer.coverage
     seen = f"{_count(coverage.pods, 'pod')}, {_count(coverage.targets, 'target')}"
     signals = f"{len(coverage.signals_present)} signals ({len(coverage.signals_absent)} not visible)"
-    lines += ["", *_wrap(f"compared with {compared_with(answer.window.baseline, clock)}", "")]
+    lines += ["", *wrap(f"compared with {compared_with(answer.window.baseline, clock)}", "")]
     lines += [f"looked at {seen}, {signals}, {_count(len(coverage.gaps), 'gap')} in the scrapes"]
     if verbose:
         timing = answer.timing
@@ -80,7 +79,7 @@ def _finding(number: int, finding: Finding, verbose: bool, paint: Callable[..., 
         f"tier {scope.tier}" if scope.tier != "unknown" else "",
     ]
     where += [f"all with {name} {value}, which no peer has" for name, value in scope.shared.items()]
-    yield from _wrap(", ".join(part for part in where if part), "   ")
+    yield from wrap(", ".join(part for part in where if part), "   ")
     if finding.stage:
         yield from _stage(finding.stage)
     for role in (HARM, "symptom", "support"):
@@ -92,20 +91,20 @@ def _finding(number: int, finding: Finding, verbose: bool, paint: Callable[..., 
             since = f"  since {clock(item.since)}" if item.since and verbose else ""
             who = f" [{item.entity}]" if len(scope.pods) > 1 or item.entity not in scope.pods else ""
             word = "near" if role == HARM and finding.imminent else role_word(role)
-            yield from _wrap(f"{item.statement}{who}{since}", f"   {word if i == 0 else '':<8} ")
+            yield from wrap(f"{item.statement}{who}{since}", f"   {word if i == 0 else '':<8} ")
     if finding.change:
-        yield from _wrap(f"{finding.change.detail} ({finding.change.kind}, {clock(finding.change.at)})", "   changed  ")
+        yield from wrap(f"{finding.change.detail} ({finding.change.kind}, {clock(finding.change.at)})", "   changed  ")
     if finding.effects:
         yield f"   effects  {', '.join(finding.effects)}"
     for i, rival in enumerate(finding.differential if verbose else finding.differential[:1]):
         if verbose or rival.probability >= WORTH_NAMING:
             yield from _rival(rival, "or" if i == 0 else "")
     for i, excluded in enumerate(finding.ruled_out if verbose else finding.ruled_out[:2]):
-        yield from _wrap(f"{excluded.id}: {excluded.because}", f"   {'not' if i == 0 else '':<8} ")
+        yield from wrap(f"{excluded.id}: {excluded.because}", f"   {'not' if i == 0 else '':<8} ")
     for i, step in enumerate(finding.next_steps if verbose else finding.next_steps[:3]):
-        yield from _wrap(f"{i + 1}) {step.do}", f"   {'do' if i == 0 else '':<8} ")
+        yield from wrap(f"{i + 1}) {step.do}", f"   {'do' if i == 0 else '':<8} ")
         if verbose:
-            yield from _wrap(f"why: {step.why}. Cost: {step.cost}. Undo: {step.undo}.", "               ")
+            yield from wrap(f"why: {step.why}. Cost: {step.cost}. Undo: {step.undo}.", "               ")
             if step.command:
                 yield f"               $ {step.command}"
     yield f"   runbook  {finding.runbook_url or f'inferdoc runbook {finding.runbook}'}"
@@ -123,29 +122,18 @@ def _rival(rival: Rival, word: str) -> Iterator[str]:
         words += f"; for it: {rival.speaks_for[0]}"
     if rival.speaks_against:
         words += f"; against it: {rival.speaks_against[0]}"
-    yield from _wrap(words, f"   {word:<8} ")
+    yield from wrap(words, f"   {word:<8} ")
     if rival.decided_by:
-        yield from _wrap(f"would decide: {rival.decided_by.observation}", "            ")
+        yield from wrap(f"would decide: {rival.decided_by.observation}", "            ")
         yield f"            $ {rival.decided_by.command}"
 
 
 def _stage(stage: StageReached) -> Iterator[str]:
     """The stage it is in, and when each that shows began."""
-    yield from _wrap(f"{stage.index} of {stage.of}: {stage.name}", "   stage    ")
+    yield from wrap(f"{stage.index} of {stage.of}: {stage.name}", "   stage    ")
     if len(stage.reached) > 1:
         began = [f"{s.index} at {clock(s.began)[11:19]}" for s in stage.reached if s.began]
-        yield from _wrap(f"stages began: {', '.join(began)}", "            ")
-
-
-def _wrap(words: str, lead: str) -> list[str]:
-    return textwrap.wrap(
-        words,
-        WIDTH,
-        initial_indent=lead,
-        subsequent_indent=" " * len(lead),
-        break_long_words=False,
-        break_on_hyphens=False,
-    ) or [lead.rstrip()]
+        yield from wrap(f"stages began: {', '.join(began)}", "            ")
 
 
 def _phases(phases: list[PhaseSplit]) -> str:
@@ -163,14 +151,14 @@ def _not_judged(answer: Diagnosis, verbose: bool) -> Iterator[str]:
         return
     yield ""
     if answer.verdict == "unknown":
-        yield from _wrap(f"missing: {', '.join(answer.coverage.signals_absent[:BASIC])} and others", "")
+        yield from wrap(f"missing: {', '.join(answer.coverage.signals_absent[:BASIC])} and others", "")
         yield "switch on: scrape the /metrics page of the vLLM API port; `inferdoc doctor` says what this source shows"
     if not verbose:
-        yield from _wrap(f"not judged: {', '.join(n.id for n in answer.not_judged)} (-v says what to switch on)", "")
+        yield from wrap(f"not judged: {', '.join(n.id for n in answer.not_judged)} (-v says what to switch on)", "")
         return
     yield "not judged"
     for item in answer.not_judged:
-        yield from _wrap(f"{item.id}: no {', '.join(item.missing)}. {item.enable}", "  ")
+        yield from wrap(f"{item.id}: no {', '.join(item.missing)}. {item.enable}", "  ")
 
 
 def _span(answer: Diagnosis) -> str:
