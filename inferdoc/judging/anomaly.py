@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from inferdoc.catalogue.signal import WIDE, Signal
+from inferdoc.judging.clock import Rule
 from inferdoc.judging.context import Context, Outcome
 from inferdoc.judging.distances import (
     FARTHEST,
@@ -30,7 +31,7 @@ from inferdoc.judging.distances import (
     typical,
     units_apart,
 )
-from inferdoc.judging.excursion import Rule, against
+from inferdoc.judging.excursion import against
 from inferdoc.judging.fold import Cause
 from inferdoc.judging.order import median
 from inferdoc.judging.quantities import LOAD, MECHANISM, place, precedence, quantity

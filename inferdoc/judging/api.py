@@ -15,13 +15,13 @@ from inferdoc.judging import phases
 from inferdoc.judging.answer import baseline_of, coverage_of, nothing_to_judge, summarise, verdict_of
 from inferdoc.judging.breaches import UNEXPLAINED
 from inferdoc.judging.changes import find_events, of_window
+from inferdoc.judging.clock import Clock
 from inferdoc.judging.cohort_signals import add_cohorts
 from inferdoc.judging.cohorts import traits_of
 from inferdoc.judging.conditions import signals_of
 from inferdoc.judging.context import Context
 from inferdoc.judging.cycles import no_cycle_search
 from inferdoc.judging.events import Event
-from inferdoc.judging.excursion import Clock
 from inferdoc.judging.findings import NEAR_DEPLOY_SECONDS, FindingMaker
 from inferdoc.judging.inherit import compare_settings
 from inferdoc.judging.judge import LATENCY, PROGRESS, Judgement, can_judge, judge, short_of_steps

@@ -10,10 +10,10 @@ import numpy as np
 from inferdoc.catalogue.signal import Marker
 from inferdoc.judging.context import Context
 from inferdoc.judging.events import Event, clustered
-from inferdoc.judging.excursion import STANDARD_ERRORS, shift
 from inferdoc.judging.markers import marker_events, moves
 from inferdoc.judging.model import Gap, stamp
 from inferdoc.judging.replicas import replica_events
+from inferdoc.judging.shift import STANDARD_ERRORS, shift
 from inferdoc.judging.view import Unit
 from inferdoc.judging.words import figure
 from inferdoc.source.base import InfoSeries, Scrapes

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,7 +12,8 @@ from inferdoc.catalogue.recipe import Condition
 from inferdoc.catalogue.signal import Signal, Tiers
 from inferdoc.config import SloSection
 from inferdoc.fleet.members import Pool
-from inferdoc.judging.excursion import DEFAULT_SHARE, Clock, Excursion, Rule, find, resting, without_past
+from inferdoc.judging.clock import DEFAULT_SHARE, Clock, Rule
+from inferdoc.judging.excursion import Excursion, find_rows, without_past
 from inferdoc.judging.model import BaselineKind
 from inferdoc.judging.order import median, medians_of_others
 from inferdoc.judging.view import Unit, View
@@ -19,6 +21,8 @@ from inferdoc.times import length_of
 
 MOST_TOGETHER = 64
 """Groups of outcomes kept at once: of 512 units each a quarter of a megabyte."""
+MOST_TOLD = 100_000
+"""Outcomes kept at once: some 50 MB."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,7 @@ class Context:
     _past: dict[tuple[str, Rule], dict[Unit, np.ndarray]] = field(default_factory=dict)
     _usual: dict[tuple[str, Pool], dict[Unit, np.ndarray]] = field(default_factory=dict)
     _together: dict[tuple[object, ...], list[Outcome]] = field(default_factory=dict)
+    _told: dict[tuple[object, ...], Outcome] = field(default_factory=dict)
 
     def at(self, split: int | None, last: int | None) -> Context:
         """The same context with a split chosen; what was found before is shared."""
@@ -104,29 +109,49 @@ class Context:
                 found |= section.limits
         return found
 
-    def excursion(self, signal: str, unit: Unit, rule: Rule) -> Excursion | None:
-        """The earliest sustained excursion of a unit's signal, found once."""
+    def excursions(self, signal: str, units: Sequence[Unit], rule: Rule) -> list[Excursion | None]:
+        """The earliest sustained excursion of the signal of some units; looked for in all units of the view at once."""
         found = self._found.get((signal, rule))
         if found is None:
-            units, values = self.view.stack(signal)
-            found = self._found[signal, rule] = {}
-            if units:
-                found |= dict.fromkeys([units[i] for i in np.flatnonzero(resting(values, rule, self.clock))])
-        if unit not in found:
-            series = self.view.get(unit, signal)
-            past = self.baseline(signal, unit, rule)
-            counts = None if series is None else series.counts
-            found[unit] = None if past is None else find(past, rule, self.clock, counts)
-        return found[unit]
+            found = self._found[signal, rule] = self._search(signal, self.view.stack(signal)[0], rule)
+        rest = [unit for unit in units if unit not in found]
+        if rest:
+            found |= self._search(signal, rest, rule)
+        return [found[unit] for unit in units]
 
-    def baseline(self, signal: str, unit: Unit, rule: Rule) -> np.ndarray | None:
-        """The series of a unit without the incidents of its history that were over before the window: float64[T]."""
-        series = self.view.get(unit, signal)
-        if series is None or self.clock.begin <= self.clock.lead:
-            return None if series is None else series.values
-        known = self._past.setdefault((signal, rule), {})
+    def _search(self, signal: str, units: Sequence[Unit], rule: Rule) -> dict[Unit, Excursion | None]:
+        seen = [unit for unit in units if self.view.get(unit, signal) is not None]
+        if not seen:
+            return dict.fromkeys(units)
+        values = np.vstack([self.baseline(signal, unit, rule) for unit in seen])
+        excursions = find_rows(values, rule, self.clock, self.counts(signal, seen))
+        return dict.fromkeys(units) | {unit: excursions[row] for row, unit in enumerate(seen)}
+
+    def counts(self, signal: str, units: Sequence[Unit]) -> np.ndarray | None:
+        """The observations per window of units that have a signal: float64[units, T], NaN where a unit has no counts;
+        None where none has."""
+        rows = [trace.counts if (trace := self.view.get(unit, signal)) is not None else None for unit in units]
+        if all(row is None for row in rows):
+            return None
+        nothing = np.full(self.view.steps, np.nan)
+        return np.vstack([nothing if row is None else row for row in rows])
+
+    def baseline(self, signal: str, unit: Unit, rule: Rule) -> np.ndarray:
+        """The series of a unit that has a signal, without the incidents of its history that were over before the
+        window: float64[T]."""
+        if self.clock.begin <= self.clock.lead:
+            trace = self.view.get(unit, signal)
+            assert trace is not None
+            return trace.values
+        known = self._past.get((signal, rule))
+        if known is None:
+            units, values = self.view.stack(signal)
+            rows = without_past(values, rule, self.clock)
+            known = self._past[signal, rule] = dict(zip(units, rows, strict=True))
         if unit not in known:
-            known[unit] = without_past(series.values, rule, self.clock)
+            trace = self.view.get(unit, signal)
+            assert trace is not None
+            known[unit] = without_past(trace.values[np.newaxis], rule, self.clock)[0]
         return known[unit]
 
     def usual(self, signal: str, unit: Unit) -> np.ndarray | None:
@@ -148,6 +173,24 @@ class Context:
                 self._together.clear()
             self._together[key] = [judge(condition, self, unit) for unit in group]
         return self._together[key]
+
+    def told(self, key: tuple[object, ...]) -> Outcome | None:
+        """An outcome that was worked out before, for many units at once; None where it was not."""
+        return self._told.get(key)
+
+    def tell(self, outcomes: Iterable[tuple[tuple[object, ...], Outcome]]) -> None:
+        """Keep outcomes for those who ask next."""
+        if len(self._told) >= MOST_TOLD:
+            self._told.clear()
+        self._told.update(outcomes)
+
+
+class Ask(NamedTuple):
+    """A unit, and the split and last step of the episode that it is looked at in (as in `Context`)."""
+
+    unit: Unit
+    split: int | None = None
+    last: int | None = None
 
 
 Judge = Callable[[Condition, Context, Unit], Outcome]

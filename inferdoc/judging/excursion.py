@@ -1,119 +1,119 @@
-"""When a series left its calm, and whether it stayed out.
+"""When a series left its calm, and whether it stayed out: of many series at once.
 
 Calm data swing (a p99 over ten seconds moved fivefold in recordings of healthy engines), so a level is "outside" only
 when it is beyond a ratio of the calm median, beyond three robust sigmas of the calm part's own windows and beyond the
 calm extreme. Because the calm extreme counts, an excursion can only begin at a new record: the search looks at the
-record points alone, which keeps it linear in practice. What a series does while it warms up (caches are empty when a
-window begins with its pods) is no part of its calm.
+record points alone, one of each row at a time. What a series does while it warms up (caches are empty when a window
+begins with its pods) is no part of its calm.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
 
-from inferdoc.judging.order import median, percentiles, row_percentile
+from inferdoc.judging.clock import Clock, Rule
+from inferdoc.judging.order import row_medians, row_percentile
+from inferdoc.judging.stretches import NONE, Counts, beginnings, sustained
 
 SIGMAS = 3.0
-STANDARD_ERRORS = 2.0
-MIN_CALM_SECONDS, MIN_CALM_SCRAPES = 45.0, 15
-MIN_OUT_SECONDS, MIN_OUT_SCRAPES = 20.0, 5
 MIN_OBSERVATIONS = 20
-DEFAULT_SHARE = 0.5
 IQR_TO_SIGMA = 1.349
 """Interquartile range of a normal distribution in sigmas."""
 WARM_UP = 0.25
 """Most of a calm that its beginning may take: a series that is beyond the ratio for longer swings."""
 LOWEST = 0.05
 """Where even the extreme is not the ratio away from this quantile, nothing can be outside any calm part."""
-
-
-@dataclass(frozen=True)
-class Rule:
-    """ratio: > 1 rises, < 1 falls; by: at least this far from the calm median; share: of the windows between the first
-    and the last outside one that must be outside; hold_seconds: in one piece instead, where set."""
-
-    ratio: float
-    by: float = 0.0
-    share: float = DEFAULT_SHARE
-    hold_seconds: float | None = None
-
-    @property
-    def up(self) -> bool:
-        """Whether it looks for a rise."""
-        return self.ratio >= 1.0
-
-
-@dataclass(frozen=True)
-class Clock:
-    """step_seconds: grid step; scrape_seconds: scrape interval; window_steps: steps per rate window; lead: steps of a
-    chosen baseline, which is calm as a whole; begin: the step at which the window begins, after its history."""
-
-    step_seconds: float
-    scrape_seconds: float
-    window_steps: int
-    lead: int = 0
-    begin: int = 0
-
-    def steps(self, seconds: float, scrapes: int) -> int:
-        """The number of steps that spans both at least `seconds` and at least `scrapes` scrapes."""
-        return max(1, int(np.ceil(max(seconds, scrapes * self.scrape_seconds) / self.step_seconds)))
-
-    @cached_property
-    def calm_steps(self) -> int:
-        """Steps that must be calm before an excursion can be told from the calm: a chosen baseline is, as a whole."""
-        return max(self.lead, self.least_calm)
-
-    @cached_property
-    def least_calm(self) -> int:
-        """Steps that any calm must have."""
-        return self.steps(MIN_CALM_SECONDS, MIN_CALM_SCRAPES)
-
-    @cached_property
-    def out_steps(self) -> int:
-        """Steps that must be outside before it is more than a spike."""
-        return self.steps(MIN_OUT_SECONDS, MIN_OUT_SCRAPES)
+LEAST_FINITE = 3
+"""Values of a calm part that a median takes at the least."""
 
 
 @dataclass(frozen=True)
 class Excursion:
     """start, last: first and last outside step; calm: median of the calm part; band: the limit that was crossed;
-    observed: median of the outside windows; mask: bool[T] outside."""
+    observed: median of the outside windows."""
 
     start: int
     last: int
     calm: float
     band: float
     observed: float
+
+
+@dataclass
+class Excursions:
+    """Those of many rows. start, last: int64[R], NONE where there is none; calm, band, observed: float64[R]; mask:
+    bool[R, T] outside."""
+
+    start: np.ndarray
+    last: np.ndarray
+    calm: np.ndarray
+    band: np.ndarray
+    observed: np.ndarray
     mask: np.ndarray
 
-    def begun_at(self, step: int, values: np.ndarray) -> Excursion:
-        """The same of a series, without what lies before a step."""
-        mask = self.mask.copy()
-        mask[:step] = False
-        return replace(self, start=step, mask=mask, observed=median(values[mask]))
+    @classmethod
+    def nothing(cls, rows: int, steps: int) -> Excursions:
+        """None in any row."""
+        calm, band, observed = (np.full(rows, np.nan) for _ in range(3))
+        mask = np.zeros((rows, steps), dtype=bool)
+        return cls(np.full(rows, NONE), np.full(rows, NONE), calm, band, observed, mask)
+
+    def put(self, rows: np.ndarray, others: Excursions) -> None:
+        """Take over those of others, in their order, at these rows."""
+        for name in ("start", "last", "calm", "band", "observed", "mask"):
+            getattr(self, name)[rows] = getattr(others, name)
+
+    def of(self, rows: np.ndarray) -> Excursions:
+        """Those of some rows."""
+        return Excursions(
+            self.start[rows], self.last[rows], self.calm[rows], self.band[rows], self.observed[rows], self.mask[rows]
+        )
+
+    def begun_at(self, steps: np.ndarray, values: np.ndarray) -> Excursions:
+        """The same of float64[R, T], without what lies before a step of each row."""
+        mask = self.mask & (np.arange(values.shape[1]) >= steps[:, np.newaxis])
+        return Excursions(steps, self.last, self.calm, self.band, row_medians(values, mask), mask)
+
+    def __getitem__(self, row: int) -> Excursion | None:
+        if self.start[row] == NONE:
+            return None
+        start, last = int(self.start[row]), int(self.last[row])
+        return Excursion(start, last, float(self.calm[row]), float(self.band[row]), float(self.observed[row]))
 
 
-def calm_band(calm: np.ndarray, rule: Rule) -> tuple[float, float]:
-    """(median, limit) of the finite calm values under a rule."""
-    ranked = np.sort(calm)
-    low, middle, high = percentiles(ranked, (0.25, 0.5, 0.75))
+def bands(values: np.ndarray, calm: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
+    """(median, limit), float64[R] each, of the calm values of each row under a rule. values: float64[R, T]; calm:
+    bool[R, T], in each row some. A short beginning that was itself beyond the ratio and came back is left out: the
+    first requests after a start miss every cache."""
+    counts = calm.sum(axis=1)
+    ranked = _ranked(values, calm)
+    middle = row_percentile(ranked, counts, 0.5)
+    far, near = middle * rule.ratio, middle + (rule.by if rule.up else -rule.by)
+    limit = (np.maximum(far, near) if rule.up else np.minimum(far, near))[:, np.newaxis]
+    with np.errstate(invalid="ignore"):
+        stays = calm & ~(values > limit if rule.up else values < limit)
+    began = stays.argmax(axis=1)
+    early = Counts(calm).between(np.zeros_like(began), began)
+    warm = np.flatnonzero((early > 0) & (early <= WARM_UP * counts) & stays.any(axis=1))
+    if len(warm):
+        kept = calm[warm] & (np.arange(values.shape[1]) >= began[warm, np.newaxis])
+        counts[warm] = kept.sum(axis=1)
+        ranked[warm] = _ranked(values[warm], kept)
+    low, middle, high = (row_percentile(ranked, counts, share) for share in (0.25, 0.5, 0.75))
     spread = SIGMAS * (high - low) / IQR_TO_SIGMA
     if rule.up:
-        return middle, max(middle * rule.ratio, middle + spread, middle + rule.by, float(ranked[-1]))
-    return middle, min(middle * rule.ratio, middle - spread, middle - rule.by, float(ranked[0]))
+        extreme = np.take_along_axis(ranked, (counts - 1)[:, np.newaxis], axis=1)[:, 0]
+        limits = (middle * rule.ratio, middle + spread, middle + rule.by, extreme)
+        return middle, np.maximum.reduce(limits)
+    limits = (middle * rule.ratio, middle - spread, middle - rule.by, ranked[:, 0])
+    return middle, np.minimum.reduce(limits)
 
 
-def warmed(calm: np.ndarray, rule: Rule) -> np.ndarray:
-    """Finite calm values without a short beginning that was itself beyond the ratio and came back: the first requests
-    after a start miss every cache."""
-    middle = median(calm)
-    limit = max(middle * rule.ratio, middle + rule.by) if rule.up else min(middle * rule.ratio, middle - rule.by)
-    beyond = calm > limit if rule.up else calm < limit
-    began = int(np.argmin(beyond))
-    return calm[began:] if began <= WARM_UP * len(calm) else calm
+def _ranked(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """The values of a mask in ascending order, NaN at the end: float64[R, T]."""
+    return np.sort(np.where(mask, values, np.nan), axis=1)
 
 
 LONGEST_PAST = 1 / 3
@@ -123,76 +123,96 @@ FEW_EPISODES = 2
 
 
 def without_past(values: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:
-    """A series without the incidents of its history that were over before the window began: they are neither of the
-    window nor a baseline. values: float64[T]; the same, or a copy with NaN in their place."""
-    history = values[clock.lead : clock.begin]
+    """Series without the incidents of their history that were over before the window began: they are neither of the
+    window nor a baseline. values: float64[R, T]; the same, or a copy with NaN in their place."""
+    history = values[:, clock.lead : clock.begin]
     finite = np.isfinite(history)
-    if finite.sum() < clock.least_calm:
-        return values
-    low, middle, high = percentiles(np.sort(history[finite]), (0.25, 0.5, 0.75))
+    counts = finite.sum(axis=1)
+    ranked = _ranked(history, finite)
+    low, middle, high = (row_percentile(ranked, counts, share)[:, np.newaxis] for share in (0.25, 0.5, 0.75))
     spread = SIGMAS * (high - low) / IQR_TO_SIGMA
     with np.errstate(invalid="ignore"):
         if rule.up:
-            out = history > max(middle * rule.ratio, middle + spread, middle + rule.by)
+            out = history > np.maximum.reduce((middle * rule.ratio, middle + spread, middle + rule.by))
         else:
-            out = history < min(middle * rule.ratio, middle - spread, middle - rule.by)
-    steps = np.flatnonzero(out)
-    if not len(steps):
-        return values
-    groups = np.split(steps, np.flatnonzero(np.diff(steps) > clock.least_calm) + 1)
-    over = [g for g in groups if len(history) - 1 - g[-1] > clock.out_steps + clock.window_steps]
-    if len(groups) > FEW_EPISODES or sum(g[-1] - g[0] + 1 for g in over) > LONGEST_PAST * len(history):
-        return values
-    kept = values.copy()
-    for group in over:
-        kept[clock.lead + group[0] : clock.lead + group[-1] + 1] = np.nan
+            out = history < np.minimum.reduce((middle * rule.ratio, middle - spread, middle - rule.by))
+    kept = values
+    for row in np.flatnonzero(out.any(axis=1) & (counts >= clock.least_calm)):
+        for first, last in _over(np.flatnonzero(out[row]), history.shape[1], clock):
+            kept = values.copy() if kept is values else kept
+            kept[row, clock.lead + first : clock.lead + last + 1] = np.nan
     return kept
 
 
-def find(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None = None) -> Excursion | None:
-    """The earliest sustained excursion of a series, or None. values, counts: float64[T]; NaN are gaps."""
+def _over(steps: np.ndarray, length: int, clock: Clock) -> list[tuple[int, int]]:
+    """First and last step of each incident of a history that was over before its end; none where they are so many or
+    so long that they are how the series is. steps: int64[n], outside."""
+    groups = np.split(steps, np.flatnonzero(np.diff(steps) > clock.least_calm) + 1)
+    over = [(int(g[0]), int(g[-1])) for g in groups if length - 1 - g[-1] > clock.out_steps + clock.window_steps]
+    if len(groups) > FEW_EPISODES or sum(last - first + 1 for first, last in over) > LONGEST_PAST * length:
+        return []
+    return over
+
+
+def find_rows(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None = None) -> Excursions:
+    """The earliest sustained excursion of each row. values, counts: float64[R, T]; NaN are gaps; of counts a row of NaN
+    has none."""
+    rows, steps = values.shape
+    found = Excursions.nothing(rows, steps)
+    if not rows or not steps:
+        return found
     finite = np.isfinite(values)
-    if finite.sum() < clock.out_steps:
-        return None
+    candidates = _records(values, finite, rule, clock)
+    candidates[resting(values, rule, clock)] = False
+    late = Excursions.nothing(rows, steps)
+    pending = np.flatnonzero(candidates.any(axis=1))
+    while len(pending):
+        at = candidates[pending].argmax(axis=1)
+        candidates[pending, at] = False
+        some = None if counts is None else counts[pending]
+        left = against_rows(values[pending], at, rule, clock, some)
+        here = np.flatnonzero(left.start == at)
+        if len(here):
+            left, there = left.of(here), pending[here]
+            begins = beginnings(left.mask, finite[there], left.start, left.last, clock.out_steps, rule.share)
+            settled = begins == left.start
+            found.put(there[settled], left.of(settled))
+            candidates[there[settled]] = False
+            # What begins there may stand out from all that lies before it: then it is found, and with a longer calm.
+            moved = ~settled
+            candidates[there[moved]] &= np.arange(steps) >= begins[moved, np.newaxis]
+            first = moved & (late.start[there] == NONE)
+            late.put(there[first], left.of(first).begun_at(begins[first], values[there[first]]))
+        pending = pending[candidates[pending].any(axis=1)]
+    missing = np.flatnonzero((found.start == NONE) & (late.start != NONE))
+    found.put(missing, late.of(missing))
+    return found
+
+
+def find(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None = None) -> Excursion | None:
+    """The earliest sustained excursion of one series, or None. values, counts: float64[T]; NaN are gaps."""
+    return find_rows(values[np.newaxis], rule, clock, None if counts is None else counts[np.newaxis])[0]
+
+
+def _records(values: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:
+    """bool[R, T]: where an excursion may begin: a value beyond all before it, once there is a calm. A record of the
+    first windows may be a warm-up (`bands`), so what follows need not beat it to be looked at."""
+    steps = values.shape[1]
     signed = np.where(finite, values if rule.up else -values, -np.inf)
-    first = int(np.argmax(finite))
-    # A record of the first windows may be a warm-up (`warmed`), so what follows need not beat it to be looked at.
-    early = min(first + clock.least_calm, len(values)) - 1
-    record = np.full(len(values), -np.inf)
-    record[early:] = np.maximum.accumulate(signed[early:])
-    earliest = max(clock.lead, first + clock.least_calm)
-    if earliest >= len(values):
-        return None
-    if not _can_leave(np.sort(values[finite]), rule):
-        return None
-    candidates = np.flatnonzero(finite[earliest:] & (signed[earliest:] > record[earliest - 1 : -1])) + earliest
-    late = None
-    for start in candidates:
-        found = against(values, int(start), rule, clock, counts) if start >= earliest else None
-        if found is None or found.start != start:
-            continue
-        begins = _where_it_begins(found.mask, finite, found.start, found.last, clock.out_steps, rule.share)
-        if begins == start:
-            return found
-        # What begins there may stand out from all that lies before it: then it is found, and with a longer calm.
-        late, earliest = late or found.begun_at(begins, values), begins
-    return late
-
-
-def _can_leave(ranked: np.ndarray, rule: Rule) -> bool:
-    """A cheap refusal: the extreme is not even the ratio away from the lowest values of the whole."""
-    if rule.up:
-        (usual,) = percentiles(ranked, (LOWEST,))
-        return float(ranked[-1]) > max(usual * rule.ratio, usual + rule.by)
-    (usual,) = percentiles(ranked, (1 - LOWEST,))
-    return float(ranked[0]) < min(usual * rule.ratio, usual - rule.by)
+    columns, first = np.arange(steps), finite.argmax(axis=1)[:, np.newaxis]
+    early = np.minimum(first + clock.least_calm, steps) - 1
+    record = np.maximum.accumulate(np.where(columns >= early, signed, -np.inf), axis=1)
+    beyond = np.zeros_like(finite)
+    beyond[:, 1:] = finite[:, 1:] & (signed[:, 1:] > record[:, :-1])
+    return np.asarray(beyond & (columns >= np.maximum(clock.lead, first + clock.least_calm)))
 
 
 def resting(values: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:
-    """bool[rows]: in which rows of float64[rows, T] `find` has nothing to find, by its cheap refusals alone."""
+    """bool[R]: in which rows of float64[R, T] nothing can be found, cheaply: the extreme is not even the ratio away
+    from the lowest values of the whole."""
     finite = np.isfinite(values)
     counts = finite.sum(axis=1)
-    ranked = np.sort(np.where(finite, values, np.nan), axis=1)
+    ranked = _ranked(values, finite)
     usual = row_percentile(ranked, counts, LOWEST if rule.up else 1 - LOWEST)
     last = np.maximum(counts - 1, 0)[:, np.newaxis]
     with np.errstate(invalid="ignore"):
@@ -204,121 +224,41 @@ def resting(values: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:
     return np.asarray((counts < clock.out_steps) | ~leaves)
 
 
+def against_rows(
+    values: np.ndarray, splits: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None = None
+) -> Excursions:
+    """The excursion of each row after a given split, judged against the calm before it; none where it is not sustained
+    or the calm is too short to compare with. values, counts: float64[R, T]; splits: int64[R]."""
+    rows, steps = values.shape
+    answer = Excursions.nothing(rows, steps)
+    finite, columns = np.isfinite(values), np.arange(steps)
+    calm = finite & (columns < splits[:, np.newaxis])
+    least = max(LEAST_FINITE, clock.calm_steps // 4)
+    compared = np.flatnonzero((calm.sum(axis=1) >= least) & (splits >= clock.calm_steps))
+    if not len(compared):
+        return answer
+    own = values[compared]
+    calm_only = slice(None, int(splits[compared].max()))
+    middle, band = bands(own[:, calm_only], calm[compared, calm_only], rule)
+    after = finite[compared] & (columns >= splits[compared, np.newaxis])
+    with np.errstate(invalid="ignore"):
+        out = after & (own > band[:, np.newaxis] if rule.up else own < band[:, np.newaxis])
+    starts, lasts = sustained(out, after, rule, clock)
+    mask = out & (columns >= starts[:, np.newaxis]) & (columns <= lasts[:, np.newaxis])
+    left = starts != NONE
+    if counts is not None:
+        told = np.isfinite(counts[compared]).any(axis=1)
+        events = np.where(mask, np.nan_to_num(counts[compared]), 0.0).sum(axis=1)
+        left &= ~told | (events / clock.window_steps >= MIN_OBSERVATIONS)
+    mask, kept = mask[left], compared[left]
+    observed = row_medians(own[left], mask)
+    answer.put(kept, Excursions(starts[left], lasts[left], middle[left], band[left], observed, mask))
+    return answer
+
+
 def against(
     values: np.ndarray, split: int, rule: Rule, clock: Clock, counts: np.ndarray | None = None
 ) -> Excursion | None:
-    """The excursion after a given split, judged against the calm before it; None where it is not sustained or the calm
-    is too short to compare with."""
-    before = values[:split]
-    calm = before[np.isfinite(before)]
-    if len(calm) < max(3, clock.calm_steps // 4) or split < clock.calm_steps:
-        return None
-    middle, band = calm_band(warmed(calm, rule), rule)
-    after = values[split:]
-    with np.errstate(invalid="ignore"):
-        out = np.isfinite(after) & ((after > band) if rule.up else (after < band))
-    if not out.any():
-        return None
-    start, last = _sustained(out, np.isfinite(after), rule, clock)
-    if start is None or last is None:
-        return None
-    if counts is not None:
-        inside = counts[split:][start : last + 1][out[start : last + 1]]
-        if np.nansum(inside) / clock.window_steps < MIN_OBSERVATIONS:
-            return None
-    mask = np.zeros(len(values), dtype=bool)
-    mask[split:] = out
-    mask[: split + start] = False
-    mask[split + last + 1 :] = False
-    return Excursion(split + start, split + last, middle, band, median(values[mask]), mask)
-
-
-def _sustained(out: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -> tuple[int | None, int | None]:
-    """First and last outside step of the first stretch that stays out: long enough, and outside often enough."""
-    indices = np.flatnonzero(out)
-    while len(indices):
-        start = int(indices[0])
-        need = clock.out_steps
-        if rule.hold_seconds is not None:
-            need = max(need, min(int(np.ceil(rule.hold_seconds / clock.step_seconds)), (len(out) - start) // 2))
-        tried = indices
-        while len(tried) and tried[-1] - start + 1 >= need:
-            last = int(tried[-1])
-            outside = int(out[start : last + 1].sum())
-            seen = int(finite[start : last + 1].sum())
-            if (
-                outside >= rule.share * seen
-                and outside >= min(need, seen)
-                and _dense(out, finite, start, need, rule.share)
-            ):
-                return start, last
-            tried = tried[: _before_longest_gap(tried)]
-        indices = indices[max(1, len(tried)) :]
-    return None, None
-
-
-def _where_it_begins(out: np.ndarray, finite: np.ndarray, start: int, last: int, need: int, share: float) -> int:
-    """The first step of an episode without what only happened before it: a beginning that is outside less often than
-    the share that is asked for, or less than half as often as the later half, is none of it."""
-    later_half = slice((start + last + 1) // 2, last + 1)
-    share = max(share, out[later_half].sum() / max(1, finite[later_half].sum()) / 2)
-    stretch = slice(start, last + 1)
-    balance = np.round(np.cumsum(out[stretch] - share * finite[stretch]), 9)
-    low = int(np.argmin(balance))
-    later = np.flatnonzero(out[start + low + 1 : last + 1])
-    return start if balance[low] >= 0 or len(later) < need else start + low + 1 + int(later[0])
-
-
-def _dense(out: np.ndarray, finite: np.ndarray, start: int, need: int, share: float) -> bool:
-    """Whether the beginning itself is outside often enough: a lone spike long before an episode does not begin it."""
-    stretch = slice(start, start + need)
-    return bool(out[stretch].sum() >= share * finite[stretch].sum())
-
-
-def _before_longest_gap(indices: np.ndarray) -> int:
-    """How many of the outside steps lie before the longest calm stretch among them: where an episode ended."""
-    gaps = np.diff(indices)
-    return int(np.argmax(gaps)) + 1 if len(gaps) and gaps.max() > 1 else 0
-
-
-def held(mask: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -> tuple[int, int] | None:
-    """(first, last) step of an absolute condition that holds long or often enough, or None."""
-    if not mask.any():
-        return None
-    start, last = _sustained(mask, finite, rule, clock)
-    if start is None or last is None:
-        return None
-    return _where_it_begins(mask, finite, start, last, clock.out_steps, rule.share), last
-
-
-@dataclass(frozen=True)
-class Shift:
-    """Means before and after a split, and how many standard errors lie between them."""
-
-    before: float
-    after: float
-    errors: float
-
-
-LEAST_BLOCKS = 3
-"""Windows of calm that a mean and its error need."""
-
-
-def shift(values: np.ndarray, split: int, last: int, clock: Clock) -> Shift | None:
-    """Compare the means of the calm part and of (split, last], in blocks of one rate window (neighbouring steps share
-    samples). For quantities that arrive in ones and twos, whose windows swing more than their mean. The first window of
-    a series is left out where enough others are there: a rate that reaches back before the first scrape is low."""
-    step = clock.window_steps
-    ends_before = np.arange(split - 1, -1, -step)
-    born = int(np.argmax(np.isfinite(values)))
-    grown = ends_before[ends_before >= born + step]
-    ends_before = grown if len(grown) >= LEAST_BLOCKS else ends_before
-    ends_after = np.arange(last, split + step - 1, -step) if last - split >= step else np.array([last])
-    calm, now = values[ends_before], values[ends_after]
-    calm, now = calm[np.isfinite(calm)], now[np.isfinite(now)]
-    if len(calm) < LEAST_BLOCKS or len(now) < 2:
-        return None
-    variance = calm.var(ddof=1) / len(calm) + now.var(ddof=1) / len(now)
-    difference = float(now.mean() - calm.mean())
-    errors = difference / float(np.sqrt(variance)) if variance > 0 else float(np.sign(difference)) * np.inf
-    return Shift(float(calm.mean()), float(now.mean()), errors if difference else 0.0)
+    """The same of one series. values, counts: float64[T]."""
+    some = None if counts is None else counts[np.newaxis]
+    return against_rows(values[np.newaxis], np.array([split]), rule, clock, some)[0]

@@ -37,8 +37,7 @@ class Judgement:
 def judge(context: Context, recipes: Mapping[str, Recipe]) -> Judgement:
     """Judge all recipes on all units of a view."""
     verdicts: dict[str, dict[Unit, Verdict]] = {
-        recipe.id: {unit: _judge(_ways(recipe), context, unit) for unit in context.view.units}
-        for recipe in recipes.values()
+        recipe.id: _judge(_ways(recipe), context) for recipe in recipes.values()
     }
     matches = [v.match for by_unit in verdicts.values() for v in by_unit.values() if v.match is not None]
     odd = {m.unit for m in matches if m.recipe.kind == "unexplained"}
@@ -64,9 +63,13 @@ def _ways(recipe: Recipe) -> list[Recipe]:
     return [structs.replace(recipe, symptoms=(one, *recipe.symptoms[1:])) for one in first.any]
 
 
-def _judge(ways: list[Recipe], context: Context, unit: Unit) -> Verdict:
-    """The verdict of the way that begins first, where one holds that is more than a restart."""
-    verdicts = [judge_recipe(way, context, unit) for way in ways]
+def _judge(ways: list[Recipe], context: Context) -> dict[Unit, Verdict]:
+    """On every unit the verdict of the way that begins first, where one holds that is more than a restart."""
+    of_ways = [judge_recipe(way, context, context.view.units) for way in ways]
+    return {unit: _first([verdicts[unit] for verdicts in of_ways], context) for unit in context.view.units}
+
+
+def _first(verdicts: list[Verdict], context: Context) -> Verdict:
     held = [v for v in verdicts if v.match is not None]
     lasting = [v for v in held if v.match is not None and not _recovered(v.match, context)]
     return min(lasting or held or verdicts[:1], key=lambda v: v.match.onset if v.match is not None else 0)

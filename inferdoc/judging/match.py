@@ -1,15 +1,15 @@
-"""One recipe on one unit: do its symptoms hold together, is there harm, is it ruled out, how sure is it."""
+"""One recipe on the units: do its symptoms hold together, is there harm, is it ruled out, how sure is it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from inferdoc.catalogue.recipe import CERTAINTIES, Certainty, Condition, Recipe
-from inferdoc.judging.conditions import evaluate
-from inferdoc.judging.context import Context, Outcome
-from inferdoc.judging.impact import immaterial
+from inferdoc.judging.conditions import evaluate, prepare
+from inferdoc.judging.context import Ask, Context, Outcome
+from inferdoc.judging.impact import FELT, immaterial
 from inferdoc.judging.view import Unit
 
 EvidenceRole = Literal["symptom", "harm", "support"]
@@ -75,52 +75,141 @@ class Verdict:
     applies: bool = True
 
 
-def judge_recipe(recipe: Recipe, context: Context, unit: Unit) -> Verdict:
-    """Evaluate a recipe on a unit."""
-    if recipe.roles and unit.member.role not in recipe.roles:
-        return Verdict(recipe, unit, applies=False, against=f"{unit.name} serves as {unit.member.role}")
-    early = [c for c in recipe.symptoms if not c.needs_split]
-    symptoms, stopped = _hold(early, context, unit)
-    if stopped is not None:
-        return _stopped(recipe, unit, stopped)
-    onset, last, from_start = _episode(symptoms, context, [o for c, o in zip(early, symptoms, strict=True) if c.leads])
-    if last < onset or _brief(symptoms, last, context):
-        return Verdict(recipe, unit, against="its symptoms do not overlap in time")
-    inside = context.at(onset, last)
-    more, stopped = _hold((c for c in recipe.symptoms if c.needs_split), inside, unit)
-    if stopped is not None:
-        return _stopped(recipe, unit, stopped)
-    if any(o.first is not None and o.first > last for o in more):
-        return Verdict(recipe, unit, against="its symptoms do not overlap in time")
-    reach = context.clock.least_calm
-    harm = [_during(c, inside, context, unit, reach) for c in _with_slo(recipe.harm, inside.limits(unit))]
-    hurts = [o for o in harm if o.holds and not _hurts_after(o, inside)]
-    if not hurts:
-        return Verdict(recipe, unit, against=f"no impact: {harm[0].text}")
-    if immaterial(hurts, inside, unit):
-        return Verdict(recipe, unit, against=f"no user feels it: {hurts[0].text}, and no mean moves")
-    doubts = [f"cannot see {', '.join(o.missing)}" for o in (*symptoms, *more) if o.missing and _doubtful(o, context)]
+@dataclass
+class _Episode:
+    """Where the symptoms of a recipe hold together on a unit, and what shows in it. inside: its context."""
+
+    unit: Unit
+    inside: Context
+    symptoms: list[Outcome]
+    onset: int
+    last: int
+    from_start: bool
+    harm: list[Outcome] = field(default_factory=list)
+
+    @property
+    def ask(self) -> Ask:
+        return Ask(self.unit, self.onset, self.last)
+
+
+def judge_recipe(recipe: Recipe, context: Context, units: Sequence[Unit]) -> dict[Unit, Verdict]:
+    """Evaluate a recipe on units: whoever comes as far as a question is asked it together."""
+    verdicts: dict[Unit, Verdict] = {}
+    episodes = _begun(recipe, context, units, verdicts)
+    episodes = _went_on(recipe, context, episodes, verdicts)
+    episodes = _hurting(recipe, context, episodes, verdicts)
+    prepare(recipe.unless, context, _inside_and_whole(episodes))
+    doubts = {e.unit: _doubts(recipe, context, e, verdicts) for e in episodes}
+    episodes = [episode for episode in episodes if episode.unit not in verdicts]
+    prepare((*recipe.support, *recipe.proof), context, [episode.ask for episode in episodes])
+    for episode in episodes:
+        verdicts[episode.unit] = _matched(recipe, context, episode, doubts[episode.unit])
+    return verdicts
+
+
+def _begun(recipe: Recipe, context: Context, units: Sequence[Unit], verdicts: dict[Unit, Verdict]) -> list[_Episode]:
+    """The units on which the symptoms that find an episode hold together."""
+    early = [condition for condition in recipe.symptoms if not condition.needs_split]
+    held: dict[Unit, list[Outcome]] = {}
+    for unit in units:
+        if recipe.roles and unit.member.role not in recipe.roles:
+            against = f"{unit.name} serves as {unit.member.role}"
+            verdicts[unit] = Verdict(recipe, unit, applies=False, against=against)
+        else:
+            held[unit] = []
+    for condition in early:
+        going = [unit for unit in held if unit not in verdicts]
+        prepare([condition], context, [Ask(unit, context.split, context.last) for unit in going])
+        for unit in going:
+            outcome = evaluate(condition, context, unit)
+            if outcome.holds:
+                held[unit].append(outcome)
+            else:
+                verdicts[unit] = _stopped(recipe, unit, outcome)
+    episodes = []
+    for unit, symptoms in held.items():
+        if unit in verdicts:
+            continue
+        leading = [o for c, o in zip(early, symptoms, strict=True) if c.leads]
+        onset, last, from_start = _episode(symptoms, context, leading)
+        if last < onset or _brief(symptoms, last, context):
+            verdicts[unit] = Verdict(recipe, unit, against="its symptoms do not overlap in time")
+        else:
+            episodes.append(_Episode(unit, context.at(onset, last), symptoms, onset, last, from_start))
+    return episodes
+
+
+def _went_on(
+    recipe: Recipe, context: Context, episodes: list[_Episode], verdicts: dict[Unit, Verdict]
+) -> list[_Episode]:
+    """Those whose episode shows the symptoms that look at it, too."""
+    later = [condition for condition in recipe.symptoms if condition.needs_split]
+    prepare(later, context, [episode.ask for episode in episodes])
+    for episode in episodes:
+        more, stopped = _hold(later, episode.inside, episode.unit)
+        if stopped is not None:
+            verdicts[episode.unit] = _stopped(recipe, episode.unit, stopped)
+        elif any(o.first is not None and o.first > episode.last for o in more):
+            verdicts[episode.unit] = Verdict(recipe, episode.unit, against="its symptoms do not overlap in time")
+        episode.symptoms += more
+    return [episode for episode in episodes if episode.unit not in verdicts]
+
+
+def _hurting(
+    recipe: Recipe, context: Context, episodes: list[_Episode], verdicts: dict[Unit, Verdict]
+) -> list[_Episode]:
+    """Those in whose episode users are hurt."""
+    prepare((*recipe.harm, *FELT), context, _inside_and_whole(episodes))
+    for episode in episodes:
+        unit, inside = episode.unit, episode.inside
+        asked = _with_slo(recipe.harm, inside.limits(unit))
+        harm = [_during(c, inside, context, unit, context.clock.least_calm) for c in asked]
+        episode.harm = [o for o in harm if o.holds and not _hurts_after(o, inside)]
+        if not episode.harm:
+            verdicts[unit] = Verdict(recipe, unit, against=f"no impact: {harm[0].text}")
+        elif immaterial(episode.harm, inside, unit):
+            text = f"no user feels it: {episode.harm[0].text}, and no mean moves"
+            verdicts[unit] = Verdict(recipe, unit, against=text)
+    return [episode for episode in episodes if episode.unit not in verdicts]
+
+
+def _inside_and_whole(episodes: Iterable[_Episode]) -> list[Ask]:
+    """In the episodes, and from the beginning of what is seen: a move may have begun before (`_during`, `_before`)."""
+    return [ask for episode in episodes for ask in (episode.ask, Ask(episode.unit))]
+
+
+def _doubts(recipe: Recipe, context: Context, episode: _Episode, verdicts: dict[Unit, Verdict]) -> list[str]:
+    """What cannot be looked at, or was not looked at for long enough; a rival that holds is a verdict."""
+    unit, inside = episode.unit, episode.inside
+    doubts = [f"cannot see {', '.join(o.missing)}" for o in episode.symptoms if o.missing and _doubtful(o, context)]
     for condition in recipe.unless:
         past = condition.when == "before"
         outcome = _before(condition, inside, unit) if past else _during(condition, inside, context, unit)
         if outcome.holds:
             reason = f"{condition.because or 'ruled out'}: {outcome.text}"
-            return Verdict(recipe, unit, against=reason)
+            verdicts[unit] = Verdict(recipe, unit, against=reason)
+            return doubts
         if outcome.holds is None and not outcome.missing:
             doubts.append(f"cannot tell: {outcome.text}")
         elif outcome.holds is None and _doubtful(outcome, context):
             doubts.append(f"cannot see {', '.join(outcome.missing)}")
-    if recipe.kind in UNFOLDS and context.view.steps - onset < context.clock.least_calm:
-        seen = (context.view.steps - onset) * context.view.step_seconds
+    if recipe.kind in UNFOLDS and context.view.steps - episode.onset < context.clock.least_calm:
+        seen = (context.view.steps - episode.onset) * context.view.step_seconds
         doubts.append(f"too early: seen for {seen:g} s")
+    return doubts
+
+
+def _matched(recipe: Recipe, context: Context, episode: _Episode, doubts: list[str]) -> Verdict:
+    """The match, and how sure it is."""
+    unit, inside, onset, last = episode.unit, episode.inside, episode.onset, episode.last
     support = [o for o in (evaluate(c, inside, unit) for c in recipe.support) if o.holds]
-    evidence = [Evidence("symptom", o) for o in (*symptoms, *more)]
-    evidence += [Evidence("harm", o) for o in hurts] + [Evidence("support", o) for o in support]
+    evidence = [Evidence("symptom", o) for o in episode.symptoms]
+    evidence += [Evidence("harm", o) for o in episode.harm] + [Evidence("support", o) for o in support]
     proof = [o for o in (evaluate(c, inside, unit) for c in recipe.proof) if o.holds]
     evidence += [Evidence("support", o) for o in proof]
-    match = Match(recipe, unit, onset, last, from_start, evidence, "likely", doubts)
-    match.stands = max((o.first for o in (*symptoms, *more) if o.first is not None), default=onset)
-    provable = recipe.most_certain == "proven" and not doubts and not from_start
+    match = Match(recipe, unit, onset, last, episode.from_start, evidence, "likely", doubts)
+    match.stands = max((o.first for o in episode.symptoms if o.first is not None), default=onset)
+    provable = recipe.most_certain == "proven" and not doubts and not episode.from_start
     hurt_before = provable and _hurt_before(recipe, context.at(None, last), unit, onset)
     match.certainty = _certainty(recipe, match, bool(proof), inside, hurt_before)
     match.stages = _stages(recipe, inside, unit)

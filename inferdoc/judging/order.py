@@ -47,6 +47,12 @@ def row_percentile(ranked: np.ndarray, counts: np.ndarray, share: float) -> np.n
     return np.where(counts > 0, found, np.nan)
 
 
+def row_medians(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """float64[n]: of every row of float64[n, T] the median of the values of a mask bool[n, T]; NaN for none."""
+    ranked = np.sort(np.where(mask, values, np.nan), axis=1)
+    return row_percentile(ranked, mask.sum(axis=1), 0.5)
+
+
 def medians_of_others(rows: np.ndarray) -> np.ndarray:
     """For every row, at every step, the median of the other rows: float64[n, T] -> float64[n, T], NaN where none of
     the others has a finite value. Sorting once takes the place of n medians."""

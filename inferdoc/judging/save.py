@@ -13,7 +13,7 @@ from inferdoc.config import Config, baselines_folder
 from inferdoc.errors import ExitCode, InferdocError
 from inferdoc.fleet.members import Fleet, Pool, resolve
 from inferdoc.judging.api import diagnose, needed_signals
-from inferdoc.judging.excursion import Clock
+from inferdoc.judging.clock import Clock
 from inferdoc.judging.model import Diagnosis, stamp
 from inferdoc.judging.reading import read_window
 from inferdoc.judging.request import options_of, window_of

@@ -10,7 +10,7 @@ import numpy as np
 
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Member, Pool
-from inferdoc.judging.excursion import Clock
+from inferdoc.judging.clock import Clock
 from inferdoc.judging.session import Session
 from inferdoc.judging.stored import StoredBaseline, mismatch, place, read, read_header, stored_names
 from inferdoc.source.frame import Earlier, Entity, SignalFrame, SignalMatrix

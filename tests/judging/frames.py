@@ -12,8 +12,8 @@ from inferdoc.catalogue.recipe import Condition, Recipe, Step
 from inferdoc.catalogue.signal import Signal
 from inferdoc.config import SloSection
 from inferdoc.fleet.members import resolve
+from inferdoc.judging.clock import Clock
 from inferdoc.judging.context import Context
-from inferdoc.judging.excursion import Clock
 from inferdoc.judging.view import Unit, make_view
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from inferdoc.source.reads import Grid

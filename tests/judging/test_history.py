@@ -6,7 +6,8 @@ import numpy as np
 
 from inferdoc.fleet.lineage import divide, trace
 from inferdoc.fleet.members import resolve
-from inferdoc.judging.excursion import Clock, Rule, find, without_past
+from inferdoc.judging.clock import Clock, Rule
+from inferdoc.judging.excursion import find, without_past
 from inferdoc.judging.view import make_view
 from tests.judging.frames import STEP_S, WINDOW, N, catalogue, frame_of
 
@@ -24,7 +25,7 @@ def test_an_incident_of_the_past_is_neither_a_finding_nor_a_baseline():
     values = steady()
     values[100:140] = 40.0
     values[330:] = 25.0
-    kept = without_past(values, RISE, CLOCK)
+    kept = without_past(values[np.newaxis], RISE, CLOCK)[0]
     assert np.isnan(kept[100:140]).all() and np.isfinite(kept[:100]).all()
     deviation = find(kept, RISE, CLOCK)
     assert deviation is not None and deviation.start == 330
@@ -34,14 +35,14 @@ def test_an_incident_of_the_past_is_neither_a_finding_nor_a_baseline():
 def test_what_goes_on_into_the_window_stays():
     values = steady()
     values[280:] = 25.0
-    np.testing.assert_array_equal(without_past(values, RISE, CLOCK), values)
+    np.testing.assert_array_equal(without_past(values[np.newaxis], RISE, CLOCK)[0], values)
 
 
 def test_what_a_history_shows_again_and_again_is_how_the_series_is():
     values = steady()
     for begin in range(20, 280, 40):
         values[begin : begin + 8] = 40.0
-    np.testing.assert_array_equal(without_past(values, RISE, CLOCK), values)
+    np.testing.assert_array_equal(without_past(values[np.newaxis], RISE, CLOCK)[0], values)
 
 
 def test_a_newborn_goes_on_where_its_predecessor_ended():

@@ -19,7 +19,8 @@ SUPPORT, PROOF = when("queue", rises=2), when("moving", rises=2)
 
 def verdict(cause, who="p0", labels=None, slo=(), **rows):
     context = scene({name: {"p0": values} for name, values in rows.items()}, labels, slo=slo)
-    return judge_recipe(cause, context, unit_of(context, who))
+    unit = unit_of(context, who)
+    return judge_recipe(cause, context, [unit])[unit]
 
 
 def certainty(cause, **rows):

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from inferdoc.judging.excursion import Clock, Rule, find, resting
+from inferdoc.judging.clock import Clock, Rule
+from inferdoc.judging.excursion import find, resting
 from inferdoc.judging.order import median, medians_of_others, percentiles, row_percentile
 
 RNG = np.random.default_rng(3)

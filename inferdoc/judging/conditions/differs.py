@@ -8,10 +8,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from inferdoc.catalogue.recipe import Condition
+from inferdoc.judging.clock import Rule
 from inferdoc.judging.conditions.render import Rendering, number
 from inferdoc.judging.context import Context, Outcome, absent, quiet, rule_asked
-from inferdoc.judging.excursion import STANDARD_ERRORS, Rule, find, held
+from inferdoc.judging.excursion import find
 from inferdoc.judging.order import medians_of_others
+from inferdoc.judging.shift import STANDARD_ERRORS
+from inferdoc.judging.stretches import NONE, held
 from inferdoc.judging.view import Unit
 from inferdoc.judging.words import figure
 
@@ -76,7 +79,8 @@ def _odd(condition: Condition, context: Context, entity: str, own: np.ndarray, u
         mask[: context.split] = False
         finite[: context.split] = False
     rule = rule_asked(condition, factor)
-    stretch = held(mask, finite, rule, context.clock)
+    starts, lasts = held(mask[np.newaxis], finite[np.newaxis], rule, context.clock)
+    stretch = None if starts[0] == NONE else (int(starts[0]), int(lasts[0]))
     looked_at = mask if stretch else finite
     own_now, usual_now = quiet(own[looked_at]), quiet(usual[looked_at])
     if stretch is None:

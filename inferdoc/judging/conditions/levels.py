@@ -2,58 +2,99 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 
 from inferdoc.catalogue.recipe import Condition
 from inferdoc.judging.conditions.render import Rendering
-from inferdoc.judging.context import Context, Outcome, absent, rule_asked
-from inferdoc.judging.excursion import held
+from inferdoc.judging.context import Ask, Context, Outcome, absent, rule_asked
+from inferdoc.judging.excursion import LEAST_FINITE
+from inferdoc.judging.order import row_medians
+from inferdoc.judging.stretches import NONE, held
 from inferdoc.judging.view import Unit
 from inferdoc.judging.words import figure
 
 
 def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     """Whether the signal lies beyond the limit for long enough or often enough."""
+    return evaluate_rows(condition, context, [Ask(unit, context.split, context.last)])[0]
+
+
+def evaluate_rows(condition: Condition, context: Context, asks: Sequence[Ask]) -> list[Outcome]:
+    """The same of many units at once."""
     signal = str(condition.signal)
-    series = context.view.get(unit, signal)
-    if series is None:
-        return absent(signal, unit)
+    series = [context.view.get(ask.unit, signal) for ask in asks]
+    there = [(ask, one.values) for ask, one in zip(asks, series, strict=True) if one is not None]
+    outcomes = iter(_beyond(condition, context, there) if there else ())
+    return [absent(signal, ask.unit) if one is None else next(outcomes) for ask, one in zip(asks, series, strict=True)]
+
+
+def _beyond(condition: Condition, context: Context, asked: Sequence[tuple[Ask, np.ndarray]]) -> list[Outcome]:
     up = condition.above is not None
-    limit, name = context.number(condition.above if condition.above is not None else condition.below or 0.0, unit)
-    finite = np.isfinite(series.values)
+    asks, values = [ask for ask, _ in asked], np.vstack([row for _, row in asked])
+    wanted = condition.above if condition.above is not None else condition.below or 0.0
+    limits = [context.number(wanted, ask.unit) for ask in asks]
+    limit = np.array([figure for figure, _ in limits])[:, np.newaxis]
+    splits = np.array([ask.split or 0 for ask in asks])[:, np.newaxis]
+    known = np.isfinite(values)
+    finite = known & (np.arange(values.shape[1]) >= splits)
     with np.errstate(invalid="ignore"):
-        mask = finite & ((series.values > limit) if up else (series.values < limit))
-    if context.split is not None:
-        mask[: context.split] = False
-        finite = finite.copy()
-        finite[: context.split] = False
-    stretch = held(mask, finite, rule_asked(condition, 2.0), context.clock)
+        mask = finite & ((values > limit) if up else (values < limit))
+    starts, lasts = held(mask, finite, rule_asked(condition, 2.0), context.clock)
+    columns, begins = np.arange(values.shape[1]), starts[:, np.newaxis]
+    holds = starts != NONE
+    inside = mask & (columns >= begins) & (columns <= lasts[:, np.newaxis])
+    before = known & (columns < begins)
+    observed = _medians(values, inside, holds)
+    calm = _medians(values, before, holds & (before.sum(axis=1) >= LEAST_FINITE))
+    farthest = np.where(finite, values, -np.inf if up else np.inf)
+    extremes = farthest.max(axis=1) if up else farthest.min(axis=1)
+    outcomes = []
+    for row, (ask, (threshold, name)) in enumerate(zip(asks, limits, strict=True)):
+        extreme = float(extremes[row]) if np.isfinite(extremes[row]) else None
+        if not holds[row]:
+            outcomes.append(_stays(condition, context, ask.unit, extreme, threshold, name))
+            continue
+        start = int(starts[row])
+        usual = None if np.isnan(calm[row]) else float(calm[row])
+        one = _lies(condition, context, ask.unit, usual, float(observed[row]), threshold, name)
+        outcomes.append(replace(one, first=start, last=int(lasts[row]), from_start=start < context.clock.calm_steps))
+    return outcomes
+
+
+def _medians(values: np.ndarray, mask: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """float64[R]: of the values of a mask, in some of the rows; NaN in the others."""
+    answer = np.full(len(values), np.nan)
+    if rows.any():
+        answer[rows] = row_medians(values[rows], mask[rows])
+    return answer
+
+
+def _wanted(limit: float, name: str, measure: str) -> str:
+    return f"{figure(limit, measure)}{f' ({name})' if name else ''}"
+
+
+def _stays(
+    condition: Condition, context: Context, unit: Unit, extreme: float | None, limit: float, name: str
+) -> Outcome:
+    signal = str(condition.signal)
     title, measure = context.signals[signal].title, context.signals[signal].unit
-    wanted = f"{figure(limit, measure)}{f' ({name})' if name else ''}"
-    if stretch is None:
-        seen = series.values[finite]
-        extreme = float(seen.max() if up else seen.min()) if len(seen) else None
-        side, farthest = ("at or below", "highest") if up else ("at or above", "lowest")
-        text = f"{title} stays {side} {wanted} ({farthest} {figure(extreme, measure)})"
-        return Outcome(False, text, signal, unit.name, measure, observed=extreme, threshold=limit)
-    first, last = stretch
-    inside = series.values[first : last + 1][mask[first : last + 1]]
-    before = series.values[:first][np.isfinite(series.values[:first])]
-    calm = float(np.median(before)) if len(before) >= 3 else None
-    observed = float(np.median(inside))
-    return Outcome(
-        True,
-        f"{title} is {'above' if up else 'below'} {wanted}: {figure(observed, measure)}",
-        signal,
-        unit.name,
-        measure,
-        first=first,
-        last=last,
-        baseline=calm,
-        observed=observed,
-        threshold=limit,
-        from_start=first < context.clock.calm_steps,
-    )
+    up = condition.above is not None
+    side, farthest = ("at or below", "highest") if up else ("at or above", "lowest")
+    text = f"{title} stays {side} {_wanted(limit, name, measure)} ({farthest} {figure(extreme, measure)})"
+    return Outcome(False, text, signal, unit.name, measure, observed=extreme, threshold=limit)
+
+
+def _lies(
+    condition: Condition, context: Context, unit: Unit, calm: float | None, observed: float, limit: float, name: str
+) -> Outcome:
+    signal = str(condition.signal)
+    title, measure = context.signals[signal].title, context.signals[signal].unit
+    side = "above" if condition.above is not None else "below"
+    text = f"{title} is {side} {_wanted(limit, name, measure)}: {figure(observed, measure)}"
+    return Outcome(True, text, signal, unit.name, measure, baseline=calm, observed=observed, threshold=limit)
 
 
 def explain(condition: Condition) -> str:

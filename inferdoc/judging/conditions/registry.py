@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from inferdoc.catalogue.recipe import Condition
@@ -19,7 +19,7 @@ from inferdoc.judging.conditions import (
     turns,
 )
 from inferdoc.judging.conditions.render import JOIN, LIKE, POOL, Rendering, Said, clause
-from inferdoc.judging.context import Context, Outcome
+from inferdoc.judging.context import Ask, Context, Outcome
 from inferdoc.judging.view import Unit
 
 SIMPLE = {
@@ -39,6 +39,10 @@ SIMPLE = {
 PER_GPU = ("above", "below", "rises", "falls", "slope", "reaches")
 """Kinds that look at one series: on a signal of GPUs they are asked of every GPU of the pod, and one that says yes is
 enough."""
+AT_ONCE = (levels, relative)
+"""Kinds that look at many units at once."""
+AT_ONCE_ROWS = 1024
+"""Rows of one look: some megabytes for each step of the arithmetic, so that they stay in the cache."""
 GROUPS = ("all", "any", "witnesses", "not_", "k_of")
 
 
@@ -58,12 +62,69 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     return groups.combine("any", outcomes)
 
 
+def prepare(conditions: Iterable[Condition], context: Context, asks: Iterable[Ask]) -> None:
+    """Work the conditions out for many units at once, as far as their kinds can: `evaluate` then finds the outcomes.
+    What others than the unit show is worked out for all of its like, at the split of the unit."""
+    asks = list(dict.fromkeys(asks))
+    for leaf in dict.fromkeys(leaf for condition in conditions for leaf in leaves(condition)):
+        judge = SIMPLE[leaf.kind]
+        if judge not in AT_ONCE:
+            continue
+        parts = (part for ask in _looked_at(leaf, context, asks) for part in _parts(leaf, context, ask))
+        wanted = {_key(leaf, part): part for part in parts}
+        rest = [(key, ask) for key, ask in wanted.items() if context.told(key) is None]
+        for begin in range(0, len(rest), AT_ONCE_ROWS):
+            keys, some = zip(*rest[begin : begin + AT_ONCE_ROWS], strict=True)
+            context.tell(zip(keys, judge.evaluate_rows(leaf, context, some), strict=True))
+
+
+def leaves(condition: Condition) -> Iterator[Condition]:
+    """The simple conditions that one is made of."""
+    if not condition.parts:
+        yield condition
+    for part in condition.parts:
+        yield from leaves(part)
+
+
+def _looked_at(condition: Condition, context: Context, asks: Sequence[Ask]) -> Iterable[Ask]:
+    """Whose series a condition on some units rests on, and at which splits."""
+    if condition.scope == "own":
+        return asks
+    groups = {(id(group := _others(condition, context, ask.unit)), ask.split, ask.last): group for ask in asks}
+    return [Ask(unit, split, last) for (_, split, last), group in groups.items() for unit in group]
+
+
+def _others(condition: Condition, context: Context, unit: Unit) -> list[Unit]:
+    """The units that a scope looks at, as seen from a unit: a list that the view keeps."""
+    if condition.scope in ("prefill", "decode"):
+        return context.view.siblings(unit, condition.scope)
+    return context.view.like(unit)
+
+
+def _parts(condition: Condition, context: Context, ask: Ask) -> list[Ask]:
+    """The unit, or the GPUs of its pod where the signal is theirs."""
+    gpus = _gpus(condition, context, ask.unit)
+    return [ask._replace(unit=replace(ask.unit, gpu=name)) for name in gpus] if gpus else [ask]
+
+
+def _gpus(condition: Condition, context: Context, unit: Unit) -> Mapping[str, object]:
+    signal = str(condition.signal)
+    if context.signals[signal].level != "gpu" or condition.kind not in PER_GPU:
+        return {}
+    return context.view.gpus(unit, signal)
+
+
+def _key(condition: Condition, ask: Ask) -> tuple[object, ...]:
+    """What an outcome depends on. The last step of an episode counts for means alone."""
+    return (condition, ask.unit, ask.split, ask.last if condition.average else None)
+
+
 def _of_others(condition: Condition, context: Context, unit: Unit) -> list[Outcome]:
     """The outcomes on the units that the scope names, as seen from a unit."""
+    group = _others(condition, context, unit)
+    outcomes = context.together(condition, group, _on)
     if condition.scope in ("prefill", "decode"):
-        return context.together(condition, context.view.siblings(unit, condition.scope), _on)
-    like = context.view.like(unit)
-    outcomes = context.together(condition, like, _on)
+        return outcomes
     place = context.view.place(unit)
     others = outcomes[:place] + outcomes[place + 1 :]
     return [outcomes[place], *others] if condition.scope == "pool" else others
@@ -71,17 +132,21 @@ def _of_others(condition: Condition, context: Context, unit: Unit) -> list[Outco
 
 def _on(condition: Condition, context: Context, unit: Unit) -> Outcome:
     """A simple condition on one unit: on its series, or on those of its GPUs (then on the first that shows it)."""
-    kind, signal = condition.kind, str(condition.signal)
-    judge = SIMPLE[kind].evaluate
-    gpus = context.view.gpus(unit, signal) if context.signals[signal].level == "gpu" and kind in PER_GPU else {}
+    gpus = _gpus(condition, context, unit)
     if not gpus:
-        outcome: Outcome = judge(condition, context, unit)
-        return outcome
-    outcomes: list[Outcome] = [judge(condition, context, replace(unit, gpu=name)) for name in gpus]
+        return _simple(condition, context, unit)
+    outcomes = [_simple(condition, context, replace(unit, gpu=name)) for name in gpus]
     holding = [o for o in outcomes if o.holds]
     if holding:
         return min(holding, key=lambda found: (found.first is None, found.first or 0))
     return groups.combine("any", outcomes)
+
+
+def _simple(condition: Condition, context: Context, unit: Unit) -> Outcome:
+    """One series: the outcome that was prepared, or one worked out now."""
+    told = context.told(_key(condition, Ask(unit, context.split, context.last)))
+    outcome: Outcome = told or SIMPLE[condition.kind].evaluate(condition, context, unit)
+    return outcome
 
 
 def explain(condition: Condition) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 
 from inferdoc.catalogue.recipe import Condition
+from inferdoc.judging.clock import Rule
 from inferdoc.judging.conditions.render import Rendering, number
-from inferdoc.judging.context import Context, Outcome, absent, quiet, rule_asked
-from inferdoc.judging.excursion import STANDARD_ERRORS, Excursion, Rule, against, shift
+from inferdoc.judging.context import Ask, Context, Outcome, absent, quiet, rule_asked
+from inferdoc.judging.excursion import Excursion, against_rows
+from inferdoc.judging.shift import STANDARD_ERRORS, Shift, shifts
 from inferdoc.judging.view import Trace, Unit
 from inferdoc.judging.words import figure
 
@@ -23,25 +25,52 @@ def rule_of(condition: Condition, context: Context) -> Rule:
 
 def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     """Whether the signal left its calm, upwards or downwards, by the factor."""
-    signal = str(condition.signal)
-    series = context.view.get(unit, signal)
-    if series is None:
-        return absent(signal, unit)
-    rule = rule_of(condition, context)
-    if condition.average:
-        return _averaged(signal, series, rule, context, unit)
-    if context.split is None:
-        found = context.excursion(signal, unit, rule)
-    else:
-        found = against(_baseline(signal, context, unit, rule), context.split, rule, context.clock, series.counts)
+    return evaluate_rows(condition, context, [Ask(unit, context.split, context.last)])[0]
+
+
+def evaluate_rows(condition: Condition, context: Context, asks: Sequence[Ask]) -> list[Outcome]:
+    """The same of many units at once."""
+    signal, rule = str(condition.signal), rule_of(condition, context)
+    outcomes: dict[Ask, Outcome] = {}
+    whole, split = list[Ask](), list[Ask]()
+    for ask in dict.fromkeys(asks):
+        if context.view.get(ask.unit, signal) is None:
+            outcomes[ask] = absent(signal, ask.unit)
+        elif ask.split is not None:
+            split.append(ask)
+        elif condition.average:
+            title, measure = context.signals[signal].title, context.signals[signal].unit
+            outcomes[ask] = Outcome(None, f"{title}: no split to compare means at", signal, ask.unit.name, measure)
+        else:
+            whole.append(ask)
+    if whole:
+        left = context.excursions(signal, [ask.unit for ask in whole], rule)
+        outcomes |= {ask: _moved(signal, context, ask, rule, one) for ask, one in zip(whole, left, strict=True)}
+    if split:
+        values = np.vstack([context.baseline(signal, ask.unit, rule) for ask in split])
+        splits = np.array([ask.split for ask in split])
+        if condition.average:
+            lasts = np.array([context.view.steps - 1 if ask.last is None else ask.last for ask in split])
+            means = zip(split, shifts(values, splits, lasts, context.clock), strict=True)
+            outcomes |= {ask: _averaged(signal, context, ask, rule, moved) for ask, moved in means}
+        else:
+            counts = context.counts(signal, [ask.unit for ask in split])
+            rows = against_rows(values, splits, rule, context.clock, counts)
+            outcomes |= {ask: _moved(signal, context, ask, rule, rows[row]) for row, ask in enumerate(split)}
+    return [outcomes[ask] for ask in asks]
+
+
+def _moved(signal: str, context: Context, ask: Ask, rule: Rule, found: Excursion | None) -> Outcome:
+    series, unit = context.view.get(ask.unit, signal), ask.unit
+    assert series is not None
     if found is not None and _within_one_bucket(found, series):
         found = None
     measure = context.signals[signal].unit
     title = context.signals[signal].title
     if found is None:
-        calm = quiet(_baseline(signal, context, unit, rule)[: context.split])
-        if context.split is not None and context.split < context.clock.calm_steps:
+        if ask.split is not None and ask.split < context.clock.calm_steps:
             return Outcome(None, f"{title}: no baseline to compare with", signal, unit.name, measure)
+        calm = quiet(context.baseline(signal, unit, rule)[: ask.split])
         moved = "rise" if rule.up else "fall"
         return Outcome(
             False,
@@ -67,12 +96,6 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     )
 
 
-def _baseline(signal: str, context: Context, unit: Unit, rule: Rule) -> np.ndarray:
-    values = context.baseline(signal, unit, rule)
-    assert values is not None
-    return values
-
-
 def _within_one_bucket(found: Excursion, series: Trace) -> bool:
     """A quantile read off buckets must move by more than one bucket: inside two neighbours it is interpolation."""
     if series.bounds is None:
@@ -81,14 +104,10 @@ def _within_one_bucket(found: Excursion, series: Trace) -> bool:
     return abs(now - before) < 2
 
 
-def _averaged(signal: str, series: Trace, rule: Rule, context: Context, unit: Unit) -> Outcome:
+def _averaged(signal: str, context: Context, ask: Ask, rule: Rule, moved: Shift | None) -> Outcome:
     measure, title = context.signals[signal].unit, context.signals[signal].title
-    if context.split is None:
-        return Outcome(None, f"{title}: no split to compare means at", signal, unit.name, measure)
-    last = context.view.steps - 1 if context.last is None else context.last
-    moved = shift(_baseline(signal, context, unit, rule), context.split, last, context.clock)
-    if moved is None:
-        return Outcome(None, f"{title}: no baseline to compare with", signal, unit.name, measure)
+    if moved is None or ask.split is None:
+        return Outcome(None, f"{title}: no baseline to compare with", signal, ask.unit.name, measure)
     limit = (
         max(moved.before * rule.ratio, moved.before + rule.by)
         if rule.up
@@ -97,9 +116,19 @@ def _averaged(signal: str, series: Trace, rule: Rule, context: Context, unit: Un
     beyond = moved.after >= limit if rule.up else moved.after <= limit
     holds = beyond and abs(moved.errors) >= STANDARD_ERRORS
     text = f"{title} goes from {figure(moved.before, measure)} to {figure(moved.after, measure)} on average"
-    before, after = moved.before, moved.after
-    outcome = Outcome(holds, text, signal, unit.name, measure, baseline=before, observed=after, threshold=limit)
-    return replace(outcome.during(context.split, last), reference=context.rung(unit, context.split))
+    return Outcome(
+        holds,
+        text,
+        signal,
+        ask.unit.name,
+        measure,
+        first=ask.split if holds else None,
+        last=(context.view.steps - 1 if ask.last is None else ask.last) if holds else None,
+        baseline=moved.before,
+        observed=moved.after,
+        threshold=limit,
+        reference=context.rung(ask.unit, ask.split),
+    )
 
 
 def explain(condition: Condition) -> str:

@@ -32,7 +32,7 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     begin = last - length + 1
     # The rate is 0 only once the last progress has left the window: the stall began a window earlier.
     earlier = context.clock.window_steps - 1
-    longest = _longest_pause(stuck[:begin], moved[:begin])
+    longest = _longest_run(stuck[:begin])
     need = max(context.clock.steps(0, MIN_SCRAPES), LONGEST_GAP_FACTOR * longest)
     if not moved[:begin].any() or length + earlier < need or length < 2:
         text = f"{title} moves while there is work"
@@ -66,15 +66,10 @@ def _run_ending_at(mask: np.ndarray, last: int) -> int:
     return last - (int(before[-1]) if len(before) else -1)
 
 
-def _longest_pause(stuck: np.ndarray, moved: np.ndarray) -> int:
-    """The longest run of steps stuck with work between two steps that moved."""
-    longest = run = 0
-    for step_stuck, step_moved in zip(stuck, moved, strict=True):
-        run = run + 1 if step_stuck else 0
-        if step_moved:
-            run = 0
-        longest = max(longest, run)
-    return longest
+def _longest_run(mask: np.ndarray) -> int:
+    """Length of the longest run of True."""
+    breaks = np.flatnonzero(np.concatenate(([True], ~mask, [True])))
+    return int(np.diff(breaks).max()) - 1
 
 
 def explain(condition: Condition) -> str:

@@ -1,0 +1,59 @@
+"""How long is long enough: the steps of a grid in scrapes and rate windows, and what a deviation must be like."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+MIN_CALM_SECONDS, MIN_CALM_SCRAPES = 45.0, 15
+MIN_OUT_SECONDS, MIN_OUT_SCRAPES = 20.0, 5
+DEFAULT_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class Rule:
+    """ratio: > 1 rises, < 1 falls; by: at least this far from the calm median; share: of the windows between the first
+    and the last outside one that must be outside; hold_seconds: in one piece instead, where set."""
+
+    ratio: float
+    by: float = 0.0
+    share: float = DEFAULT_SHARE
+    hold_seconds: float | None = None
+
+    @property
+    def up(self) -> bool:
+        """Whether it looks for a rise."""
+        return self.ratio >= 1.0
+
+
+@dataclass(frozen=True)
+class Clock:
+    """step_seconds: grid step; scrape_seconds: scrape interval; window_steps: steps per rate window; lead: steps of a
+    chosen baseline, which is calm as a whole; begin: the step at which the window begins, after its history."""
+
+    step_seconds: float
+    scrape_seconds: float
+    window_steps: int
+    lead: int = 0
+    begin: int = 0
+
+    def steps(self, seconds: float, scrapes: int) -> int:
+        """The number of steps that spans both at least `seconds` and at least `scrapes` scrapes."""
+        return max(1, int(np.ceil(max(seconds, scrapes * self.scrape_seconds) / self.step_seconds)))
+
+    @cached_property
+    def calm_steps(self) -> int:
+        """Steps that must be calm before an excursion can be told from the calm: a chosen baseline is, as a whole."""
+        return max(self.lead, self.least_calm)
+
+    @cached_property
+    def least_calm(self) -> int:
+        """Steps that any calm must have."""
+        return self.steps(MIN_CALM_SECONDS, MIN_CALM_SCRAPES)
+
+    @cached_property
+    def out_steps(self) -> int:
+        """Steps that must be outside before it is more than a spike."""
+        return self.steps(MIN_OUT_SECONDS, MIN_OUT_SCRAPES)

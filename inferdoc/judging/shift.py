@@ -1,0 +1,72 @@
+"""Means before and after a change: for quantities that arrive in ones and twos, whose windows swing more than they."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from inferdoc.judging.clock import Clock
+
+STANDARD_ERRORS = 2.0
+LEAST_BLOCKS = 3
+"""Windows of calm that a mean and its error need."""
+
+
+@dataclass(frozen=True)
+class Shift:
+    """Means before and after a split, and how many standard errors lie between them."""
+
+    before: float
+    after: float
+    errors: float
+
+
+def shifts(values: np.ndarray, splits: np.ndarray, lasts: np.ndarray, clock: Clock) -> list[Shift | None]:
+    """Compare the means of the calm part and of (split, last] of each row, in blocks of one rate window (neighbouring
+    steps share samples). The first window of a series is left out where enough others are there: a rate that reaches
+    back before the first scrape is low. values: float64[R, T]; splits, lasts: int64[R]."""
+    step = clock.window_steps
+    before = _back_from(splits - 1, np.zeros_like(splits), step)
+    born = np.isfinite(values).argmax(axis=1)[:, np.newaxis]
+    grown = np.where(before >= born + step, before, -1)
+    enough = (grown >= 0).sum(axis=1) >= LEAST_BLOCKS
+    before = np.where(enough[:, np.newaxis], grown, before)
+    short = lasts - splits < step
+    after = _back_from(lasts, np.where(short, lasts, splits + step), step)
+    calm, calm_mean, calm_error = _means(values, before)
+    now, now_mean, now_error = _means(values, after)
+    difference = now_mean - calm_mean
+    with np.errstate(divide="ignore", invalid="ignore"):
+        variance = calm_error + now_error
+        errors = np.where(variance > 0, difference / np.sqrt(variance), np.sign(difference) * np.inf)
+    errors = np.where(difference == 0, 0.0, errors)
+    told = (calm >= LEAST_BLOCKS) & (now >= 2)
+    return [
+        Shift(float(calm_mean[i]), float(now_mean[i]), float(errors[i])) if told[i] else None
+        for i in range(len(values))
+    ]
+
+
+def shift(values: np.ndarray, split: int, last: int, clock: Clock) -> Shift | None:
+    """The same of one series float64[T]."""
+    return shifts(values[np.newaxis], np.array([split]), np.array([last]), clock)[0]
+
+
+def _back_from(lasts: np.ndarray, least: np.ndarray, step: int) -> np.ndarray:
+    """int64[R, K]: last, last - step, ... down to the least of each row; -1 beyond it."""
+    most = int(max(0, (lasts - least).max(initial=0)) // step + 1)
+    places = lasts[:, np.newaxis] - step * np.arange(most)
+    return np.where(places >= least[:, np.newaxis], places, -1)
+
+
+def _means(values: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Count, mean and squared standard error of the finite values at some places of each row: [R] each."""
+    taken = np.where(places >= 0, np.take_along_axis(values, np.maximum(places, 0), axis=1), np.nan)
+    finite = np.isfinite(taken)
+    count = finite.sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.where(finite, taken, 0.0).sum(axis=1) / count
+        squares = (np.where(finite, taken - mean[:, np.newaxis], 0.0) ** 2).sum(axis=1)
+        error = squares / (count - 1) / count
+    return count, mean, error

@@ -1,0 +1,133 @@
+"""The first stretch of a series that stays outside: long enough, and outside often enough. Many rows at once.
+
+Most rows answer at the first look, from the first outside step to the last: that look is arithmetic on running counts.
+The others are looked at one by one, shortened at their longest gap until a stretch is dense enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from inferdoc.judging.clock import Clock, Rule
+
+NONE = -1
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many steps of a mask lie in a stretch. mask: bool[R, T]."""
+
+    mask: np.ndarray
+
+    @cached_property
+    def _running(self) -> np.ndarray:
+        """int32[R, T + 1]: how many lie before a step."""
+        counts = np.zeros((len(self.mask), self.mask.shape[1] + 1), dtype=np.int32)
+        np.cumsum(self.mask, axis=1, out=counts[:, 1:])
+        return counts
+
+    def between(self, first: np.ndarray, stop: np.ndarray) -> np.ndarray:
+        """int32[R]: of each row in [first, stop), cut at its ends."""
+        rows, steps = np.arange(len(self.mask)), self.mask.shape[1]
+        before = self._running[rows, np.clip(first, 0, steps)]
+        return np.asarray(self._running[rows, np.clip(stop, 0, steps)] - before)
+
+    @property
+    def running(self) -> np.ndarray:
+        """int32[R, T]: how many lie before a step or at it."""
+        return self._running[:, 1:]
+
+
+def sustained(out: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
+    """First and last outside step, int64[R] each, of the first stretch of each row that stays outside; NONE where there
+    is none. out, finite: bool[R, T]; a step before which a row is not looked at is in neither."""
+    rows, steps = out.shape
+    starts, lasts = np.full(rows, NONE), np.full(rows, NONE)
+    if not steps:
+        return starts, lasts
+    outside, seen = Counts(out), Counts(finite)
+    first = out.argmax(axis=1)
+    last = steps - 1 - out[:, ::-1].argmax(axis=1)
+    need = needed_steps(first, steps, rule, clock)
+    inside_seen, inside_out = seen.between(first, last + 1), outside.between(first, last + 1)
+    long_enough = (last - first + 1 >= need) & out.any(axis=1)
+    often = (inside_out >= rule.share * inside_seen) & (inside_out >= np.minimum(need, inside_seen))
+    dense = outside.between(first, first + need) >= rule.share * seen.between(first, first + need)
+    at_once = long_enough & often & dense
+    starts[at_once], lasts[at_once] = first[at_once], last[at_once]
+    # A row that is outside for fewer steps in all than any stretch must have, without a gap, needs no second look.
+    hopeless = (inside_out < clock.out_steps) & (inside_seen == last - first + 1)
+    for row in np.flatnonzero(long_enough & ~at_once & ~hopeless):
+        starts[row], lasts[row] = _first_dense(out[row], finite[row], rule, clock)
+    return starts, lasts
+
+
+def needed_steps(start: np.ndarray, steps: int, rule: Rule, clock: Clock) -> np.ndarray:
+    """int64[R]: how long a stretch that begins at a step must be; what is asked for in one piece may be cut to half of
+    what is left of the window."""
+    need = np.full(len(start), clock.out_steps)
+    if rule.hold_seconds is not None:
+        asked = int(np.ceil(rule.hold_seconds / clock.step_seconds))
+        need = np.maximum(need, np.minimum(asked, (steps - start) // 2))
+    return need
+
+
+def _first_dense(out: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -> tuple[int, int]:
+    """The same of one row, at leisure."""
+    outside, seen = np.cumsum(out), np.cumsum(finite)
+    indices = np.flatnonzero(out)
+    while len(indices):
+        start = int(indices[0])
+        need = int(needed_steps(np.array([start]), len(out), rule, clock)[0])
+        beginning = min(start + need, len(out)) - 1
+        before_out, before_seen = int(outside[start]) - 1, int(seen[start]) - int(finite[start])
+        dense = outside[beginning] - before_out >= rule.share * (seen[beginning] - before_seen)
+        tried = indices
+        while len(tried) and tried[-1] - start + 1 >= need:
+            last = int(tried[-1])
+            inside_out, inside_seen = int(outside[last]) - before_out, int(seen[last]) - before_seen
+            if dense and inside_out >= rule.share * inside_seen and inside_out >= min(need, inside_seen):
+                return start, last
+            tried = tried[: _before_longest_gap(tried)]
+        indices = indices[max(1, len(tried)) :]
+    return NONE, NONE
+
+
+def _before_longest_gap(indices: np.ndarray) -> int:
+    """How many of the outside steps lie before the longest calm stretch among them: where an episode ended."""
+    gaps = np.diff(indices)
+    return int(np.argmax(gaps)) + 1 if len(gaps) and gaps.max() > 1 else 0
+
+
+def beginnings(
+    out: np.ndarray, finite: np.ndarray, starts: np.ndarray, lasts: np.ndarray, need: int, share: float
+) -> np.ndarray:
+    """int64[R]: the first step of each episode [start, last] without what only happened before it: a beginning that is
+    outside less often than the share that is asked for, or less than half as often as the later half, is none of it."""
+    rows, steps = np.arange(len(out)), out.shape[1]
+    outside, seen = Counts(out), Counts(finite)
+    middle = (starts + lasts + 1) // 2
+    later_half = outside.between(middle, lasts + 1) / np.maximum(1, seen.between(middle, lasts + 1))
+    shares = np.maximum(share, later_half / 2)
+    zero = np.zeros_like(starts)
+    ahead = (outside.between(zero, starts) - shares * seen.between(zero, starts))[:, np.newaxis]
+    balance = np.round(outside.running - shares[:, np.newaxis] * seen.running - ahead, 9)
+    columns = np.arange(steps)
+    inside = (columns >= starts[:, np.newaxis]) & (columns <= lasts[:, np.newaxis])
+    low = np.where(inside, balance, np.inf).argmin(axis=1)
+    later = inside & out & (columns > low[:, np.newaxis])
+    moved = (balance[rows, low] < 0) & (later.sum(axis=1) >= need)
+    return np.where(moved, later.argmax(axis=1), starts)
+
+
+def held(mask: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
+    """First and last step, int64[R] each, of an absolute condition that holds long or often enough; NONE where it does
+    not. mask, finite: bool[R, T]."""
+    starts, lasts = sustained(mask, finite, rule, clock)
+    rows = np.flatnonzero(starts != NONE)
+    if len(rows):
+        starts[rows] = beginnings(mask[rows], finite[rows], starts[rows], lasts[rows], clock.out_steps, rule.share)
+    return starts, lasts
