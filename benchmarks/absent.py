@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Recipe
-from inferdoc.judging.conditions import signals_of
 from inferdoc.judging.quantities import HURT, place
 from inferdoc.simulate.scrape import Scraped
 from inferdoc.source.plan import series_names
@@ -33,7 +32,7 @@ def right_without(cause: str) -> tuple[str, ...]:
 def mechanism_signals(recipe: Recipe, support: bool = True) -> list[str]:
     """What the symptoms (and the support) of a recipe look at, consequences left out."""
     conditions = (*recipe.symptoms, *(recipe.support if support else ()), *recipe.proof)
-    names = [name for c in conditions for name in signals_of(c)]
+    names = [name for c in conditions for name in c.signals]
     return [name for name in dict.fromkeys(names) if place(name) != HURT]
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
+from inferdoc.catalogue.kinds import GROUPS, KINDS, LIMITS, OTHER_SIGNALS, SIGNAL
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.catalogue.observation import ObservationFile
+from inferdoc.catalogue.observation import ABOUT, Observation, ObservationFile
 from inferdoc.catalogue.recipe_file import RecipeFile
 from inferdoc.catalogue.steps import ActionFile
 
@@ -37,6 +38,8 @@ def editor_schema(name: str, catalogue: Catalogue) -> dict[str, Any]:
         for key, schema in definition.get("properties", {}).items():
             if key in OFFERED:
                 _offer(schema, OFFERED[key])
+    if Observation.__name__ in document["$defs"]:
+        _by_kind(document["$defs"][Observation.__name__])
     for kind, names in known.items():
         document["$defs"][f"{kind} name"] = {"anyOf": [{"enum": names}, {"type": "string"}]}
     return document
@@ -44,13 +47,40 @@ def editor_schema(name: str, catalogue: Catalogue) -> dict[str, Any]:
 
 OFFERED = {
     **dict.fromkeys(("needs", "any_of", "of", "impact", "supported_by", "proven_by", "excluded_by"), "observation"),
-    **dict.fromkeys(("observation", "not", "critical_when", "all", "any"), "observation"),
+    **dict.fromkeys(("observation", "critical_when", *GROUPS), "observation"),
     **dict.fromkeys(("cause", "effects", "look_alikes", "more_specific_than"), "cause"),
     **dict.fromkeys(("step", "next_steps"), "step"),
-    **dict.fromkeys(("signal", "stalls", "follows"), "signal"),
-    **dict.fromkeys(("above", "below", "reaches", "pool_share"), "limit"),
+    **dict.fromkeys((SIGNAL, *OTHER_SIGNALS), "signal"),
+    **dict.fromkeys((*LIMITS, "pool_share"), "limit"),
 }
 """Which names a key takes."""
+
+
+def _by_kind(observation: dict[str, Any]) -> None:
+    """Of the schema of an observation, one for every kind: with the keys that this kind reads, and no others."""
+    keys = {key: _given(schema) for key, schema in observation.pop("properties").items()}
+    del observation["required"], observation["additionalProperties"]
+    kinds = {key: (SIGNAL, key, *kind.options) for key, kind in KINDS.items()} | {key: (key,) for key in GROUPS}
+    needed = {
+        key: [SIGNAL, key, *(o for o, field in kind.options.items() if field.required)] for key, kind in KINDS.items()
+    }
+    observation["oneOf"] = [
+        {
+            "title": kind,
+            "type": "object",
+            "properties": {key: keys[key] for key in (*read, *ABOUT)},
+            "required": needed.get(kind, [kind]),
+            "additionalProperties": False,
+        }
+        for kind, read in kinds.items()
+    ]
+    del observation["type"]
+
+
+def _given(schema: dict[str, Any]) -> dict[str, Any]:
+    """What a key takes where it is given."""
+    types = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
+    return types[0] if len(types) == 1 else {"anyOf": types} if types else {"type": schema["type"]}
 
 
 def _offer(schema: Any, kind: str) -> None:

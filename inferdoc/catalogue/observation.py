@@ -7,12 +7,14 @@ observation too. `Dictionary` turns names into the conditions that the judge eva
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 import msgspec
 from msgspec import structs
 
+from inferdoc.catalogue.conditions import Condition, Not, OfSignal, Scope
 from inferdoc.catalogue.document import Steps, nearest
-from inferdoc.catalogue.recipe import Condition, Scope
+from inferdoc.catalogue.kinds import GROUPS, KINDS, OPTIONS, SEVERAL, SIGNAL, fact_of
 
 
 class Use(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True, rename={"not_": "not"}):
@@ -30,54 +32,55 @@ Name = str | Use
 """An observation by its name, or by its name and more."""
 
 
-class Observation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename={"for_": "for", "not_": "not"}):
-    """A fact about a unit. Of one signal: exactly one kind with its number or named limit, as in `Condition`; or made
-    of others by name: all, any, witnesses (of those that are visible, all), not.
+_Keys = msgspec.defstruct(
+    "Kind",
+    [
+        (SIGNAL, str | None, None),
+        *((key, kind.value_type | None, None) for key, kind in KINDS.items()),
+        *((key, option | None, None) for key, option in OPTIONS.items()),
+        *((key, tuple[Name, ...] | None, None) for key in SEVERAL),
+        (Not.word, Name | None, None),
+    ],
+    frozen=True,
+    forbid_unknown_fields=True,
+)
+"""The keys of all kinds, each optional: which of them go together says the kind."""
+
+
+class Observation(_Keys):  # type: ignore[misc, valid-type]  # its fields are known when this module is loaded
+    """A fact about a unit. Of one signal: exactly one kind with its number or named limit (`kinds.KINDS`); or made of
+    others by name: all, any, witnesses (of those that are visible, all), not.
 
     outside: it is of what arrives, or of what somebody set, so that nothing in the fleet brings it about.
     says: the fact as a sentence, where the name does not read like one; it is said where the fact rules a cause out.
     because: why this number and no other. source: where the number stands, if it is not a choice of ours.
     """
 
-    signal: str | None = None
-    above: float | str | None = None
-    below: float | str | None = None
-    rises: float | None = None
-    falls: float | None = None
-    slope: float | None = None
-    reaches: float | str | None = None
-    within: str | None = None
-    stalls: str | None = None
-    differs: float | None = None
-    follows: str | None = None
-    turns: int | None = None
-    present: bool | None = None
-    absent: bool | None = None
-    by: float | None = None
-    for_: str | None = None
-    share_of: float | None = None
-    average: bool = False
-    all: tuple[Name, ...] | None = None
-    any: tuple[Name, ...] | None = None
-    witnesses: tuple[Name, ...] | None = None
-    not_: Name | None = None
     outside: bool = False
     says: str | None = None
     because: str | None = None
     source: str | None = None
 
     @property
+    def given(self) -> dict[str, Any]:
+        """What is set of the keys of its kind, as in YAML."""
+        keys = {key: getattr(self, key) for key in _Keys.__struct_fields__}
+        return {key: value for key, value in keys.items() if value is not None}
+
+    @property
+    def group(self) -> str | None:
+        """The key that makes it of others; None where it is of a signal."""
+        return next((key for key in GROUPS if getattr(self, key) is not None), None)
+
+    @property
     def parts(self) -> tuple[Name, ...]:
         """The observations that it is made of; empty for one of a signal."""
-        negated = () if self.not_ is None else (self.not_,)
-        return (*(self.all or ()), *(self.any or ()), *(self.witnesses or ()), *negated)
+        names = () if self.group is None else getattr(self, self.group)
+        return names if isinstance(names, tuple) else (names,)
 
 
-PLAIN = tuple(
-    field.name
-    for field in structs.fields(Observation)
-    if field.name not in ("all", "any", "witnesses", "not_", "outside", "says", "because", "source")
-)
+ABOUT = tuple(field for field in Observation.__struct_fields__ if field not in _Keys.__struct_fields__)
+"""The keys of an observation of any kind, which are not of the fact but about it."""
 
 
 class ObservationFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -102,7 +105,7 @@ class Dictionary:
         held = self.condition(str(name.observation or name.not_))
         held = _among(held, name.among)
         if name.not_ is not None:
-            held = Condition(not_=held)
+            held = Not(held)
         return structs.replace(held, leads=True) if name.leads else held
 
     def says(self, name: Name) -> str:
@@ -131,7 +134,7 @@ class Dictionary:
         observation = self.observations[name]
         if observation.outside:
             return set()
-        parts = () if observation.not_ is not None else observation.parts
+        parts = () if observation.group == Not.word else observation.parts
         return {name, *(fact for part in parts for fact in self.own_facts(part))}
 
     def circle(self, name: str, above: Collection[str] = ()) -> str | None:
@@ -144,27 +147,18 @@ class Dictionary:
         return next((round_ for part in names if (round_ := self.circle(part, (*above, name)))), None)
 
     def _built(self, observation: Observation) -> Condition:
-        if not observation.parts:
-            return Condition(**{key: getattr(observation, key) for key in PLAIN})
-        if observation.not_ is not None:
-            return Condition(not_=self.condition(observation.not_))
+        if observation.group is None:
+            return fact_of(observation.given)
         parts = tuple(self.condition(part) for part in observation.parts)
-        if observation.witnesses is not None:
-            return Condition(witnesses=parts)
-        return Condition(any=parts) if observation.all is None else Condition(all=parts)
+        return Not(*parts) if observation.group == Not.word else SEVERAL[observation.group](parts)
 
 
 def _among(condition: Condition, scope: Scope) -> Condition:
     """The same fact of other units; of one made of others, each part of them."""
     if scope == "own":
         return condition
-    if not condition.parts:
+    if isinstance(condition, OfSignal):
         return structs.replace(condition, scope=scope) if condition.scope == "own" else condition
-    return structs.replace(
-        condition,
-        all=None if condition.all is None else tuple(_among(part, scope) for part in condition.all),
-        any=None if condition.any is None else tuple(_among(part, scope) for part in condition.any),
-        witnesses=None if condition.witnesses is None else tuple(_among(part, scope) for part in condition.witnesses),
-        of=None if condition.of is None else tuple(_among(part, scope) for part in condition.of),
-        not_=None if condition.not_ is None else _among(condition.not_, scope),
-    )
+    if isinstance(condition, Not):
+        return structs.replace(condition, part=_among(condition.part, scope))
+    return structs.replace(condition, parts=tuple(_among(part, scope) for part in condition.parts))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Literal
 
 import msgspec
+
+from inferdoc.catalogue.conditions import Condition
 
 Phase = Literal["gateway", "frontend", "queue", "prefill", "transfer", "decode", "hardware", "process", "telemetry"]
 Severity = Literal["critical", "warning", "info"]
@@ -19,99 +20,6 @@ RANK_AT_MOST: dict[str, Certainty] = {"P": "proven", "P+": "proven", "L": "likel
 that it is possible, since logs or other tools decide."""
 Kind = Literal["local", "driver", "hardware", "process", "telemetry", "unexplained"]
 Role = Literal["prefill", "decode", "both"]
-When = Literal["any", "before"]
-Scope = Literal["own", "pool", "peers", "most", "prefill", "decode"]
-
-
-CONDITION_KINDS = (
-    "above",
-    "below",
-    "rises",
-    "falls",
-    "slope",
-    "reaches",
-    "stalls",
-    "differs",
-    "follows",
-    "turns",
-    "present",
-    "absent",
-    "all",
-    "any",
-    "witnesses",
-    "not_",
-    "k_of",
-)
-"""The fields of which a condition sets exactly one."""
-OF_EPISODES = ("slope", "reaches")
-"""Kinds that look at the episode, and so come after the conditions that find its beginning."""
-
-
-class Condition(
-    msgspec.Struct, forbid_unknown_fields=True, frozen=True, dict=True, rename={"for_": "for", "not_": "not"}
-):
-    """One observation. Exactly one kind is set: above, below, rises, falls, slope, reaches, stalls, differs, follows,
-    turns, present, absent, all, any, witnesses, not, k_of (so many of those in `of`).
-
-    above, below: a number in the signal's unit or the name of a threshold of tiers.yaml.
-    rises: r, at least r times the calm; falls: r, at most r times the calm; by: and moved by at least this much.
-    slope: growth per second over the excursion, at least this. reaches: this limit within `within`, extrapolated.
-    stalls: no progress of the signal while the named signal shows work. differs: at least this factor from like pods.
-    follows: moves with another signal (rank correlation >= 0.6 at a lag of at most one window). turns: changes its
-    direction at least so often within an hour.
-    for: how long in one piece; share_of: instead, in this share of the windows; average: compare the means before and
-    after instead (rates that arrive in ones and twos). scope: whose series, where not the entity's own
-    (pool, peers, prefill, decode: on any of them; most: on at least half of the peers).
-    witnesses: of those that are visible all hold, and one is. because: said when it rules out. when: of what rules
-    out, `before` counts only what began before the mechanism did, so that a consequence does not rule out its cause.
-    leads: of the symptoms, the one that brings the others about: the episode begins with it, whatever the others did
-    before.
-    """
-
-    signal: str | None = None
-    above: float | str | None = None
-    below: float | str | None = None
-    rises: float | None = None
-    falls: float | None = None
-    slope: float | None = None
-    reaches: float | str | None = None
-    within: str | None = None
-    stalls: str | None = None
-    differs: float | None = None
-    follows: str | None = None
-    turns: int | None = None
-    present: bool | None = None
-    absent: bool | None = None
-    all: tuple[Condition, ...] | None = None
-    any: tuple[Condition, ...] | None = None
-    witnesses: tuple[Condition, ...] | None = None
-    not_: Condition | None = None
-    of: tuple[Condition, ...] | None = None
-    k_of: int | None = None
-    by: float | None = None
-    for_: str | None = None
-    share_of: float | None = None
-    average: bool = False
-    scope: Scope = "own"
-    because: str | None = None
-    when: When = "any"
-    leads: bool = False
-
-    @cached_property
-    def kind(self) -> str:
-        """The one kind it sets; `differs` beside `above`/`below` does not occur (the catalogue checks it)."""
-        return next(kind for kind in CONDITION_KINDS if getattr(self, kind) is not None)
-
-    @cached_property
-    def parts(self) -> tuple[Condition, ...]:
-        """The members of a group; empty for a simple condition."""
-        negated = () if self.not_ is None else (self.not_,)
-        return (*(self.all or ()), *(self.any or ()), *(self.witnesses or ()), *(self.of or ()), *negated)
-
-    @cached_property
-    def needs_split(self) -> bool:
-        """Whether it looks at the episode, itself or in one of its parts."""
-        return self.average or self.kind in OF_EPISODES or bool([part for part in self.parts if part.needs_split])
 
 
 class Step(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

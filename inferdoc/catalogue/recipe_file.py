@@ -9,21 +9,19 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
+from inferdoc.catalogue.conditions import AllOf, AnyOf, Condition, KOf, Scope, When
 from inferdoc.catalogue.observation import Dictionary, Name, Observation, Use
 from inferdoc.catalogue.recipe import (
     Alert,
     Certainty,
-    Condition,
     Kind,
     Phase,
     Rank,
     Recipe,
     Role,
-    Scope,
     ScopeLevel,
     Severity,
     Stage,
-    When,
 )
 from inferdoc.catalogue.signal import Tiers
 from inferdoc.catalogue.steps import Action, StepUse, step_of
@@ -171,8 +169,8 @@ def _needed(file: RecipeFile, dictionary: Dictionary) -> tuple[Condition, ...]:
 def _witnessed(group: Witnesses, dictionary: Dictionary) -> Condition:
     parts = tuple(dictionary.condition(name) for name in group.names)
     if group.k_of is not None:
-        return Condition(of=parts, k_of=group.k_of)
-    return parts[0] if len(parts) == 1 else Condition(any=parts)
+        return KOf(parts, group.k_of)
+    return parts[0] if len(parts) == 1 else AnyOf(parts)
 
 
 def _excluded(exclusion: Exclusion, dictionary: Dictionary, files: Mapping[str, RecipeFile]) -> Condition:
@@ -183,6 +181,6 @@ def _excluded(exclusion: Exclusion, dictionary: Dictionary, files: Mapping[str, 
         return structs.replace(held, because=exclusion.because or dictionary.says(name), when=exclusion.when)
     rival = files[exclusion.cause]
     needed = _needed(rival, dictionary)
-    held = needed[0] if len(needed) == 1 else Condition(all=needed)
+    held = needed[0] if len(needed) == 1 else AllOf(needed)
     because = exclusion.because or f"that is {rival.id}: {rival.title[:1].lower()}{rival.title[1:]}"
     return structs.replace(held, because=because, when=exclusion.when)

@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from inferdoc.catalogue.conditions import AllOf, AnyOf, Condition, Fact, KOf, Move, Not, Odd, OfParts, Stall, Witnesses
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.catalogue.recipe import Condition, Recipe
+from inferdoc.catalogue.recipe import Recipe
 from inferdoc.errors import InferdocError
 from inferdoc.generate import limits
 from inferdoc.generate.cause_rules import harm_beyond_symptoms, leaves, sayable
 from inferdoc.generate.recorded import FEWEST_EVENTS, Recorded, recorded
 from inferdoc.generate.wanted import Want, build, thinned
 from inferdoc.generate.world import World
-from inferdoc.judging.conditions import promql, signals_of
+from inferdoc.judging.conditions import promql
 
-RELATIVE = ("rises", "falls")
 POOL_SIZE = 3
 
 
@@ -34,7 +34,7 @@ class Case:
     young: bool = False
     role: str | None = None
     gone: bool = False
-    shown: Condition | None = None
+    shown: Fact | None = None
 
 
 def cases(recipe: Recipe, catalogue: Catalogue) -> list[Case]:
@@ -53,10 +53,10 @@ class _Maker:
         symptoms = tuple(_said(condition, rendering) for condition in recipe.symptoms)
         self.recipe, self.catalogue = msgspec.structs.replace(recipe, symptoms=symptoms), catalogue
         self.harm = [c for c in harm_beyond_symptoms(recipe) if promql(c, rendering) is not None]
-        own = [c for c in recipe.unless if c.scope == "own" and sayable(c, rendering)]
-        self.unless = [c for c in own if all(leaf.scope == "own" for leaf in leaves(c))]
+        own = [c for c in recipe.unless if all(leaf.scope == "own" for leaf in leaves(c))]
+        self.unless = [c for c in own if sayable(c, rendering)]
         said = [*symptoms, *self.harm, *self.unless]
-        self.signals = list(dict.fromkeys(name for c in said for name in signals_of(c)))
+        self.signals = list(dict.fromkeys(name for c in said for name in c.signals))
         self.role = next((role for role in recipe.roles if role != "both"), None)
         self.affected = POOL_SIZE if recipe.pool_share else 1
 
@@ -70,9 +70,9 @@ class _Maker:
                 none = [want for c in self.harm for want in next(_short_of(c, at))[1]]
                 wants = [*_all_true(self.recipe.symptoms), *self.not_ruled_out(), *none]
                 yield from self.made(f"no-harm-{at}", wants, False)
-        stuck = [c for c in self.recipe.symptoms if c.stalls]
+        stuck = [c for c in self.recipe.symptoms if isinstance(c, Stall)]
         if stuck:
-            busy = [c for c in held if not c.stalls]
+            busy = [c for c in held if not isinstance(c, Stall)]
             idle = [Want(condition, False, "work") for condition in stuck]
             yield from self.made("idle", [*_all_true(busy), *self.not_ruled_out(), *idle], False)
         yield from self.few()
@@ -85,13 +85,13 @@ class _Maker:
     def few(self) -> Iterator[Case]:
         """A share well above its limit, of so few events that it is chance, and of a few more."""
         for condition in (*self.recipe.symptoms, *self.harm):
-            if not limits.needs_events(condition, self.catalogue):
+            if isinstance(condition, OfParts) or not limits.needs_events(condition, self.catalogue):
                 continue
             held = (*self.recipe.symptoms, *([condition] if condition in self.harm else self.harm[:1]))
             wants = self.wants(*held)
             for name, events in (("too-few-events", FEWEST_EVENTS - 1), ("few-events", FEWEST_EVENTS + 1)):
                 world = build(self.catalogue, self.signals, wants)
-                if world is not None and thinned(world, str(condition.signal), events, wants):
+                if world is not None and thinned(world, condition.signal, events, wants):
                     yield Case(name, world, events > FEWEST_EVENTS, self.affected, role=self.role)
 
     def firing(self) -> Iterator[Case]:
@@ -107,8 +107,9 @@ class _Maker:
             least = self.made(f"fires-by-harm-{number}", [_at(want, "by") for want in wants], True)
             yield from least or self.made(f"fires-by-harm-{number}", [_at(want) for want in wants], True)
         for number, symptom in enumerate(symptoms, 1):
-            for choice, other in enumerate((symptom.any or ())[1:], 2):
-                off = [want for part in symptom.any or () if part is not other for want in _off(part)]
+            several = symptom.any or ()
+            for choice, other in enumerate(several[1:], 2):
+                off = [want for part in several if part is not other for want in _off(part)]
                 rest = self.wants(*(c for c in held if c is not symptom))
                 wants = [*(_at(want) for want in (*_true_of(other), *rest)), *off]
                 for case in self.made(f"fires-by-symptom-{number}-{choice}", wants, True):
@@ -125,7 +126,7 @@ class _Maker:
             rest = self.wants(*(c for c in held if c is not symptom))
             for label, short in _short_of(symptom):
                 name, wants = f"short-of-symptom-{number}-{label}", [*rest, *short]
-                yield from self.made(name, wants, False) if symptom.differs is None else self.alike(name, wants)
+                yield from self.made(name, wants, False) if not isinstance(symptom, Odd) else self.alike(name, wants)
 
     def of_sick(self, world: World) -> Iterator[Case]:
         """The faulty state where it must not count: in the other role, without history, on one pod of a pool, gone."""
@@ -167,18 +168,18 @@ class _Maker:
 
         def needs(condition: Condition) -> bool:
             parts = list(leaves(condition))
-            relative = [part.kind in RELATIVE for part in parts]
-            return all(relative) if condition.any is not None else any(relative)
+            relative = [isinstance(part, Move) for part in parts]
+            return all(relative) if isinstance(condition, AnyOf) else any(relative)
 
         return any(needs(c) for c in self.recipe.symptoms) or bool(self.harm and all(needs(c) for c in self.harm))
 
 
 def _said(condition: Condition, rendering: Recorded) -> Condition:
     """A condition without the alternatives that its rule leaves out, because PromQL cannot say them."""
-    if condition.any is None:
+    if not isinstance(condition, AnyOf):
         return condition
-    kept = tuple(part for part in condition.any if promql(part, rendering) is not None)
-    return msgspec.structs.replace(condition, any=kept)
+    kept = tuple(part for part in condition.parts if promql(part, rendering) is not None)
+    return msgspec.structs.replace(condition, parts=kept)
 
 
 def _at(want: Want, limit: str | None = None) -> Want:
@@ -195,43 +196,44 @@ def _all_true(conditions: Iterable[Condition]) -> list[Want]:
     return [want for condition in conditions for want in _true_of(condition)]
 
 
-def _every(condition: Condition) -> tuple[Condition, ...]:
-    """The parts that must all hold: of `all`, and of `witnesses`, which are all visible to a rule."""
-    return condition.all or condition.witnesses or ()
-
-
 def _true_of(condition: Condition) -> list[Want]:
     """What makes a condition hold: all of `all`, the first of `any`."""
-    if every := _every(condition):
-        return _all_true(every)
-    if condition.any is not None:
-        return _true_of(condition.any[0])
-    return [Want(condition, True)] if condition.not_ is None else _off(condition.not_)
+    match condition:
+        case Not():
+            return _off(condition.part)
+        case AnyOf():
+            return _true_of(condition.parts[0])
+        case OfParts():
+            return _all_true(condition.parts)
+    return [Want(condition, True)]
 
 
 def _off(condition: Condition) -> list[Want]:
     """What makes a condition fail, no matter by how much."""
-    if condition.not_ is not None:
-        return _true_of(condition.not_)
-    parts = condition.any or (_every(condition) or (condition,))[:1]
-    return [Want(condition, False)] if parts == (condition,) else [want for part in parts for want in _off(part)]
+    if isinstance(condition, Not):
+        return _true_of(condition.part)
+    if not isinstance(condition, OfParts):
+        return [Want(condition, False)]
+    parts = condition.parts if isinstance(condition, AnyOf | KOf) else condition.parts[:1]
+    return [want for part in parts for want in _off(part)]
 
 
 def _short_of(condition: Condition, at: str | None = None) -> Iterator[tuple[str, list[Want]]]:
-    """Ways in which a condition is just not met, each with a label: one of `all` short, every one of `any`.
+    """Ways in which a condition is just not met, each with a label: one of `all` short, every one of `any`. All
+    witnesses are visible to a rule.
 
     at: the limit to be missed, where the condition has it.
     """
-    if condition.not_ is not None:
-        yield "not", _true_of(condition.not_)
-    elif every := _every(condition):
-        for number, part in enumerate(every, 1):
-            rest = [want for other in every if other is not part for want in _true_of(other)]
+    if isinstance(condition, Not):
+        yield "not", _true_of(condition.part)
+    elif isinstance(condition, AllOf | Witnesses):
+        for number, part in enumerate(condition.parts, 1):
+            rest = [want for other in condition.parts if other is not part for want in _true_of(other)]
             for label, short in _short_of(part, at):
                 yield f"{number}-{label}", [*rest, *short]
-    elif condition.any is not None:
-        for wanted in [at] if at else _limits_of(condition.any):
-            yield str(wanted), [want for part in condition.any for want in next(_short_of(part, wanted))[1]]
+    elif isinstance(condition, AnyOf | KOf):
+        for wanted in [at] if at else _limits_of(condition.parts):
+            yield str(wanted), [want for part in condition.parts for want in next(_short_of(part, wanted))[1]]
     else:
         known = limits.names(condition)
         for wanted in [at] if at in known else known:

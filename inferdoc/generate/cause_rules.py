@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 
+from inferdoc.catalogue.conditions import Condition, Fact, OfParts, Presence, Reaches, Slope, Stall
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.catalogue.recipe import Alert, Condition, Recipe
+from inferdoc.catalogue.recipe import Alert, Recipe
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.recorded import Recorded
 from inferdoc.generate.wording import spoken
 from inferdoc.judging.conditions import promql
-from inferdoc.judging.conditions.registry import GROUPS
 from inferdoc.judging.conditions.render import LIKE, Said, clause, number
 from inferdoc.source.reads import Matcher
 
@@ -78,7 +78,7 @@ def expression(recipe: Recipe, rendering: Recorded) -> Said | str:
     symptoms = [promql(c, of_role if c is recipe.symptoms[0] else rendering) for c in recipe.symptoms]
     unsaid = [c for c, said in zip(recipe.symptoms, symptoms, strict=True) if said is None]
     if unsaid:
-        names = ", ".join(sorted({leaf.signal or "" for c in unsaid for leaf in leaves(c)}))
+        names = ", ".join(sorted({leaf.signal for c in unsaid for leaf in leaves(c)}))
         return f"no rule can say what it needs of {names}"
     clauses = [said for said in symptoms if said is not None]
     harm = harm_beyond_symptoms(recipe)
@@ -99,9 +99,9 @@ def harm_beyond_symptoms(recipe: Recipe) -> tuple[Condition, ...]:
     return () if set(recipe.harm) & set(recipe.symptoms) else recipe.harm
 
 
-def leaves(condition: Condition) -> Iterator[Condition]:
-    """The simple conditions inside a condition."""
-    if condition.kind not in GROUPS:
+def leaves(condition: Condition) -> Iterator[Fact]:
+    """The facts inside a condition."""
+    if not isinstance(condition, OfParts):
         yield condition
     for part in condition.parts:
         yield from leaves(part)
@@ -113,7 +113,7 @@ def sayable(condition: Condition, rendering: Recorded) -> bool:
     return all(promql(leaf, rendering) is not None for leaf in parts)
 
 
-def first_leaf(recipe: Recipe) -> Condition:
+def first_leaf(recipe: Recipe) -> Fact:
     """The observation whose series the alert carries."""
     return next(leaves(recipe.symptoms[0]))
 
@@ -130,11 +130,11 @@ def _roles(recipe: Recipe) -> tuple[Matcher, ...]:
 def _of_pool(told: Said, recipe: Recipe, rendering: Recorded) -> Said:
     """The cause of a pool: enough of its members show it."""
     leaf = first_leaf(recipe)
-    like = LIKE[rendering.level(str(leaf.signal))]
+    like = LIKE[rendering.level(leaf.signal)]
     labels = ", ".join(like)
     text = (
         f"count by ({labels}) {clause(told.text)}\n"
-        f">= {number(recipe.pool_share or 0.0)} * count by ({labels}) ({rendering.signal(str(leaf.signal))})"
+        f">= {number(recipe.pool_share or 0.0)} * count by ({labels}) ({rendering.signal(leaf.signal)})"
     )
     return Said(text, like)
 
@@ -174,9 +174,9 @@ def _value(recipe: Recipe, catalogue: Catalogue) -> str | None:
     if recipe.pool_share is not None:
         return "{{ $value | humanize }} engines of the pool show it."
     leaf = first_leaf(recipe)
-    signal = catalogue.signals[str(leaf.signal)]
+    signal = catalogue.signals[leaf.signal]
     several = {c.signal for c in leaves(recipe.symptoms[0])}
-    if leaf.kind in ("present", "stalls", "slope", "reaches") or signal.unit == "bool" or len(several) > 1:
+    if isinstance(leaf, Presence | Stall | Slope | Reaches) or signal.unit == "bool" or len(several) > 1:
         return None
     form = {"ratio": "humanizePercentage", "s": "humanizeDuration"}.get(signal.unit, "humanize")
     unit = {"ratio": "", "s": "", "1/s": "/s"}.get(signal.unit, f" {signal.unit}")

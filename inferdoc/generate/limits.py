@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from inferdoc.catalogue.conditions import Compared, Fact, Level, Move, Odd, Reaches, Slope, Stall
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.catalogue.recipe import Condition
 from inferdoc.generate.recorded import FEWEST_EVENTS
 from inferdoc.judging.conditions.render import FENCE, MIN_OBSERVATIONS
 
@@ -21,34 +21,41 @@ class Course:
     swing: float | None = None
 
 
-def names(condition: Condition) -> tuple[str, ...]:
+def names(condition: Fact) -> tuple[str, ...]:
     """Which limits a condition has: all must be met for it to hold."""
-    kind = condition.kind
-    if kind in ("rises", "falls"):
-        return ("factor", "by") if condition.average else ("factor", "by", "swing")
-    return {"differs": ("factor", "by"), "stalls": ("limit", "work")}.get(kind, ("limit",))
+    if isinstance(condition, Compared):
+        return ("factor", "by", "swing") if isinstance(condition, Move) and not condition.average else ("factor", "by")
+    return ("limit", "work") if isinstance(condition, Stall) else ("limit",)
 
 
-def met(condition: Condition, course: Course, value: float, work: float, catalogue: Catalogue) -> dict[str, bool]:
+def met(condition: Fact, course: Course, value: float, work: float, catalogue: Catalogue) -> dict[str, bool]:
     """Which limits of a simple condition are met at a value of the faulty course; work: what `stalls` looks at."""
-    calm, kind = course.calm, condition.kind
-    by, limit = least_move(condition, catalogue), limit_of(condition, catalogue) or 0.0
-    if kind == "above":
-        return {"limit": value > limit}
-    if kind == "below":
-        return {"limit": value < limit}
-    if kind == "slope":
-        return {"limit": course.ramp > float(condition.slope or 0.0)}
-    if kind == "stalls":
-        return {"limit": value == 0, "work": work > 0}
-    factor = float(condition.rises or condition.falls or condition.differs or 1.0)
-    up = condition.rises is not None or (condition.differs is not None and factor >= 1)
+    match condition:
+        case Level():
+            limit = limit_of(condition, catalogue) or 0.0
+            return {"limit": value > limit if condition.up else value < limit}
+        case Slope():
+            return {"limit": course.ramp > condition.per_second}
+        case Stall():
+            return {"limit": value == 0, "work": work > 0}
+    calm, by = course.calm, least_move(condition, catalogue)
+    factor, up = factor_of(condition)
     found = {"factor": value > factor * calm if up else value < factor * calm}
     found["by"] = value > calm + by if up else value < calm - by
-    if kind != "differs" and not condition.average:
+    if not (isinstance(condition, Compared) and condition.average) and not isinstance(condition, Odd):
         edge = swing_edge(course, up)
         found["swing"] = value > edge if up else value < edge
     return found
+
+
+def factor_of(condition: Fact) -> tuple[float, bool]:
+    """The factor of a comparison, and whether it asks for more. What compares with nothing counts as any fall."""
+    match condition:
+        case Move():
+            return condition.ratio, condition.up
+        case Odd():
+            return condition.factor, condition.factor >= 1
+    return 1.0, False
 
 
 def swing_edge(course: Course, up: bool) -> float:
@@ -63,35 +70,33 @@ def swing_for(calm: float, edge: float) -> float:
     return (edge + FENCE * calm) / (1 + FENCE)
 
 
-def needs_events(condition: Condition, catalogue: Catalogue) -> bool:
+def needs_events(condition: Fact, catalogue: Catalogue) -> bool:
     """Whether a rule asks how many events a share rests on: where the fewest it looks at could exceed it by chance."""
-    if condition.above is None or catalogue.signals[str(condition.signal)].unit != "ratio":
+    if not (isinstance(condition, Level) and condition.up) or catalogue.signals[condition.signal].unit != "ratio":
         return False
     return float(limit_of(condition, catalogue) or 0.0) * MIN_OBSERVATIONS < FEWEST_EVENTS
 
 
-def edges(condition: Condition, calm: float, catalogue: Catalogue) -> list[float]:
+def edges(condition: Fact, calm: float, catalogue: Catalogue) -> list[float]:
     """Values at which a condition begins or ceases to hold."""
-    limit, by = limit_of(condition, catalogue), least_move(condition, catalogue)
+    limit = limit_of(condition, catalogue)
     if limit is not None:
         return [limit]
-    if condition.rises is not None:
-        return [condition.rises * calm, calm + by]
-    if condition.falls is not None:
-        return [condition.falls * calm, calm - by]
-    if condition.differs is not None:
-        return [condition.differs * calm, calm + by if condition.differs >= 1 else calm - by]
-    return []
+    if not isinstance(condition, Move | Odd):
+        return []
+    (factor, up), by = factor_of(condition), least_move(condition, catalogue)
+    return [factor * calm, calm + by if up else calm - by]
 
 
-def limit_of(condition: Condition, catalogue: Catalogue) -> float | None:
+def limit_of(condition: Fact, catalogue: Catalogue) -> float | None:
     """The absolute limit of a condition in figures."""
-    for value in (condition.above, condition.below, condition.reaches):
-        if value is not None:
-            return catalogue.tiers.thresholds[value].value if isinstance(value, str) else value
-    return None
+    if not isinstance(condition, Level | Reaches):
+        return None
+    limit = condition.limit
+    return catalogue.tiers.thresholds[limit].value if isinstance(limit, str) else limit
 
 
-def least_move(condition: Condition, catalogue: Catalogue) -> float:
+def least_move(condition: Fact, catalogue: Catalogue) -> float:
     """By how much a relative condition must move at least."""
-    return max(condition.by or 0.0, catalogue.signals[str(condition.signal)].floor)
+    by = condition.by if isinstance(condition, Compared) else None
+    return max(by or 0.0, catalogue.signals[condition.signal].floor)

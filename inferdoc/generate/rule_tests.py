@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
+from inferdoc.catalogue.conditions import Compared, Fact, Odd, Presence, Slope
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.catalogue.recipe import Condition, Recipe
+from inferdoc.catalogue.recipe import Recipe
 from inferdoc.generate.cases import POOL_SIZE, Case, cases
 from inferdoc.generate.cause_rules import COMPONENT, AlertRule, first_leaf, leaves
 from inferdoc.generate.series import MODEL, FaultSpan, identity, lines
@@ -29,11 +30,11 @@ def cause_test(
     """The test file of one cause's rule: every case in a namespace of its own, all in one run."""
     found = cases(recipe, catalogue)
     conditions = [leaf for c in (*recipe.symptoms, *recipe.harm, *recipe.unless) for leaf in leaves(c)]
-    slow = any(leaf.average or leaf.slope is not None for leaf in conditions)
+    slow = any(isinstance(leaf, Slope) or (isinstance(leaf, Compared) and leaf.average) for leaf in conditions)
     waits = EVALUATED_MINUTES * ceil(length_of(rule.for_) / 60 / EVALUATED_MINUTES)
     faulty = WINDOW_MINUTES + (SLOW_MINUTES if slow else 0) + waits + SPARE_MINUTES
     span = FaultSpan(CALM_MINUTES, faulty + 2)
-    pool = bool(recipe.pool_share) or any(leaf.differs is not None for leaf in conditions)
+    pool = bool(recipe.pool_share) or any(isinstance(leaf, Odd) for leaf in conditions)
     series = [line for case in found for line in lines(case, pool, span)]
     at = f"{CALM_MINUTES + faulty}m"
     test: dict[str, Any] = {"interval": "1m", "input_series": series}
@@ -55,7 +56,7 @@ def cause_test(
 
 def _steady(recipe: Recipe, firing: list[Case]) -> bool:
     """Whether the number in the annotations stands still: the mean of a ramp depends on the server's window edges."""
-    shown = str(first_leaf(recipe).signal)
+    shown = first_leaf(recipe).signal
     return not any(case.world.raw[lever].ramp for case in firing for lever in case.world.levers(shown))
 
 
@@ -77,7 +78,7 @@ def _identities(firing: list[Case], recipe: Recipe, rule: AlertRule, catalogue: 
 
 def _labels(case: Case, recipe: Recipe, rule: AlertRule, catalogue: Catalogue) -> dict[str, str]:
     """The labels the alert carries: those of the first observation's series that the rule keeps."""
-    signal = str((case.shown or first_leaf(recipe)).signal)
+    signal = (case.shown or first_leaf(recipe)).signal
     metric = next(case.world.levers(signal))[0]
     kept = rule.by if recipe.pool_share else BY_IN_RULES[catalogue.signals[signal].level]
     series = {**identity(metric, case, "p0"), "model_name": MODEL}
@@ -85,5 +86,5 @@ def _labels(case: Case, recipe: Recipe, rule: AlertRule, catalogue: Catalogue) -
     return {**{name: series[name] for name in kept if name in series}, **fixed}
 
 
-def _value(case: Case, leaf: Condition) -> float:
-    return 1.0 if leaf.kind == "present" else case.world.value(str(leaf.signal), "fault")
+def _value(case: Case, leaf: Fact) -> float:
+    return 1.0 if isinstance(leaf, Presence) else case.world.value(leaf.signal, "fault")

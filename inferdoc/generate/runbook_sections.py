@@ -6,8 +6,9 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from inferdoc.catalogue.conditions import Condition
 from inferdoc.catalogue.load import Catalogue, load_catalogue
-from inferdoc.catalogue.recipe import Condition, Recipe
+from inferdoc.catalogue.recipe import Recipe
 from inferdoc.errors import InferdocError
 from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.links import GeneratedLinks

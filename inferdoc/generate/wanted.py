@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, permutations
 
+from inferdoc.catalogue.conditions import Fact, Level, Presence, Slope, Stall
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.catalogue.recipe import Condition
 from inferdoc.catalogue.signal import Signal
 from inferdoc.generate import limits
 from inferdoc.generate.limits import Course
@@ -31,7 +31,7 @@ class Want:
     met or, where the condition is not to hold, the only one missed; near: the signal is brought close to its limit even
     if it is well off already."""
 
-    condition: Condition
+    condition: Fact
     holds: bool
     at: str | None = None
     near: bool = False
@@ -54,13 +54,13 @@ class Want:
 def build(catalogue: Catalogue, signals: Sequence[str], wants: Sequence[Want]) -> World | None:
     """A world with these signals in which every want is met; None where no course of the raw series gives it."""
     by_signal: dict[str, list[Want]] = {}
-    gone = {str(w.condition.signal) for w in wants if w.condition.present and not w.holds}
+    gone = {w.condition.signal for w in wants if isinstance(w.condition, Presence) and not w.holds}
     for want in wants:
-        if want.condition.present:
+        if isinstance(want.condition, Presence):
             continue
-        by_signal.setdefault(str(want.condition.signal), []).append(want)
-        if want.condition.stalls:
-            by_signal.setdefault(want.condition.stalls, [])
+        for name in want.condition.signals:
+            by_signal.setdefault(name, [])
+        by_signal[want.condition.signal].append(want)
     free = _Attempt(catalogue, by_signal, news=False)
     if any(next(free.courses(name), None) is None for name, group in by_signal.items() if group):
         return None
@@ -89,7 +89,7 @@ def thinned(world: World, signal: str, events: float, wants: Sequence[Want]) -> 
     found = world.events(signal, "fault") or 0.0
     by_signal: dict[str, list[Want]] = {}
     for want in wants:
-        by_signal.setdefault(str(want.condition.signal), []).append(want)
+        by_signal.setdefault(want.condition.signal, []).append(want)
     rest = {name: group for name, group in by_signal.items() if name != signal}
     attempt = _Attempt(world.catalogue, rest, news=False)
     return found >= MIN_OBSERVATIONS and all(attempt.met(world, name) for name in rest)
@@ -112,7 +112,8 @@ class _Attempt:
         for name in gone:
             for key in list(world.levers(name)):
                 world.raw.pop(key, None)
-        idle = {str(w.condition.stalls) for group in self.wants.values() for w in group if w.at == "work"}
+        asked = (w for group in self.wants.values() for w in group if w.at == "work")
+        idle = {w.condition.work for w in asked if isinstance(w.condition, Stall)}
         for name in sorted(idle):
             for phase in PHASES:
                 world.move(name, phase, 0.0, next(world.levers(name)))
@@ -161,8 +162,8 @@ class _Attempt:
             swing = world.value(name, "swing")
             calm = world.value(name, "calm")
             course = Course(calm, world.value(name, "fault"), raw.ramp, None if swing == calm else swing)
-            work = [world.value(w.condition.stalls, "fault") if w.condition.stalls else 0.0 for w in wants]
-            if self.catalogue.signals[name].unit == "ratio" and any(w.condition.above and w.holds for w in wants):
+            work = [world.value(c.work, "fault") if isinstance(c, Stall) else 0.0 for c in (w.condition for w in wants)]
+            if self.catalogue.signals[name].unit == "ratio" and any(_above(w.condition) and w.holds for w in wants):
                 events = world.events(name, "fault")
                 if events is not None and events * course.fault < FEWEST_EVENTS * (1 + MARGIN):
                     return False
@@ -173,7 +174,11 @@ class _Attempt:
     def courses(self, name: str) -> Iterator[Course]:
         """Courses of one signal that meet what is wanted of it, the plainest first."""
         signal, wants = self.catalogue.signals[name], self.wants[name]
-        slopes = [w.condition.slope * (1 + MARGIN if w.holds else 1 - MARGIN) for w in wants if w.condition.slope]
+        slopes = [
+            w.condition.per_second * (1 + MARGIN if w.holds else 1 - MARGIN)
+            for w in wants
+            if isinstance(w.condition, Slope)
+        ]
         swings = any(w.at == "swing" and not w.holds for w in wants)
         work = 0.0 if any(w.at == "work" for w in wants) else 1.0
         for calm in _calms(self.catalogue, signal, wants):
@@ -190,7 +195,7 @@ class _Attempt:
         ends = (course.fault, course.fault + course.ramp * RAMP_SECONDS)
         met = [limits.met(want.condition, course, value, work, self.catalogue) for value in ends]
         before = limits.met(want.condition, course, course.calm, work, self.catalogue)
-        absolute = want.condition.kind in ("above", "below")
+        absolute = isinstance(want.condition, Level)
         stale = self.news and want.holds and absolute and all(before.values())
         return not stale and all(want.suits(each) for each in met)
 
@@ -203,7 +208,7 @@ def _calms(catalogue: Catalogue, signal: Signal, wants: list[Want]) -> Iterator[
         plain = 1.0 if signal.harm == "down" else 0.0
     found = [limits.limit_of(w.condition, catalogue) for w in wants]
     given = [limit for limit in found if limit is not None]
-    below = any(w.condition.below is not None for w in wants)
+    below = any(isinstance(w.condition, Level) and not w.condition.up for w in wants)
     for limit in given:
         yield from ((_tidy(limit * 1.5), _tidy(limit * 1.1)) if below else (_tidy(limit * 0.5), _tidy(limit * 0.94)))
     yield plain
@@ -218,7 +223,7 @@ def _faults(catalogue: Catalogue, signal: Signal, wants: list[Want], calm: float
     found = [_tidy(edge * (1 + side * MARGIN)) for edge in edges for side in (1, -1)]
     found += [1.0] if 0.0 in edges else []
     found += [calm, 0.0, *(_tidy(edge * far) for edge in edges for far in (10, 100))]
-    found += [0.01] if any(w.condition.stalls for w in wants) else []
+    found += [0.01] if any(isinstance(w.condition, Stall) for w in wants) else []
     yield from (value for value in found if 0 <= value <= top)
 
 
@@ -226,6 +231,10 @@ def _edges(want: Want, calm: float, catalogue: Catalogue) -> list[float]:
     """The limits of a condition in figures, first the one that is to decide."""
     found = limits.edges(want.condition, calm, catalogue)
     return found[::-1] if want.at == "by" else found
+
+
+def _above(condition: Fact) -> bool:
+    return isinstance(condition, Level) and condition.up
 
 
 def _tidy(value: float) -> float:

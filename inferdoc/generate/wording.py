@@ -6,10 +6,9 @@ import re
 
 import msgspec
 
+from inferdoc.catalogue.conditions import AnyOf, Compared, Condition, Lasting, Level, Not, OfParts, Reaches
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.catalogue.recipe import Condition
 from inferdoc.judging.conditions import explain
-from inferdoc.judging.conditions.registry import GROUPS
 from inferdoc.judging.words import figure
 
 IN_CODE = re.compile(r"`([^`]+)`")
@@ -20,20 +19,20 @@ def spoken(condition: Condition, catalogue: Catalogue, *, brief: bool = False) -
 
     brief: without how long or how often, which a rule with its windows and its `for` says in its own way.
     """
-    if condition.kind in GROUPS:
+    if isinstance(condition, OfParts):
         parts = [spoken(part, catalogue, brief=brief) for part in condition.parts]
-        return f"not: {parts[0]}" if condition.not_ else (" or " if condition.any is not None else " and ").join(parts)
-    if brief:
+        between = " or " if isinstance(condition, AnyOf) else " and "
+        return f"not: {parts[0]}" if isinstance(condition, Not) else between.join(parts)
+    if brief and isinstance(condition, Lasting):
         condition = msgspec.structs.replace(condition, for_=None, share_of=None)
-    unit = catalogue.signals[str(condition.signal)].unit
-    if unit == "bool" and (condition.above is not None or condition.below is not None):
-        return f"{_title(str(condition.signal), catalogue)}: {'no' if condition.above is None else 'yes'}"
+    unit = catalogue.signals[condition.signal].unit
+    if unit == "bool" and isinstance(condition, Level):
+        return f"{_title(condition.signal, catalogue)}: {'yes' if condition.up else 'no'}"
     text = explain(condition)
-    for limit in (condition.above, condition.below, condition.reaches):
-        if limit is not None:
-            said = _limit(limit, unit, catalogue, brief)
-            text = re.sub(rf"(?<=[a-z`] ){re.escape(str(limit))}(?![\w.])", said, text, count=1)
-    if condition.by:
+    if isinstance(condition, Level | Reaches):
+        said = _limit(condition.limit, unit, catalogue, brief)
+        text = re.sub(rf"(?<=[a-z`] ){re.escape(str(condition.limit))}(?![\w.])", said, text, count=1)
+    if isinstance(condition, Compared) and condition.by:
         text = text.replace(f"by at least {condition.by:g}", f"by at least {figure(condition.by, unit)}")
     return IN_CODE.sub(lambda found: _title(found.group(1), catalogue), text)
 

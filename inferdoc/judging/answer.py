@@ -8,7 +8,6 @@ import numpy as np
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.judging.changes import gaps
-from inferdoc.judging.conditions import signals_of
 from inferdoc.judging.judge import Judgement
 from inferdoc.judging.model import Baseline, Coverage, Finding, NotJudged, VerdictWord, stamp
 from inferdoc.judging.view import View
@@ -89,7 +88,7 @@ def nothing_to_judge(catalogue: Catalogue) -> list[NotJudged]:
     """Without any engine in the source nothing is judged: every cause with the signals it would need."""
     causes = []
     for recipe in catalogue.recipes.values():
-        missing = list(dict.fromkeys(name for c in recipe.symptoms for name in signals_of(c)))
+        missing = list(dict.fromkeys(name for c in recipe.symptoms for name in c.signals))
         ways = dict.fromkeys(catalogue.signals[n].enable for n in missing if catalogue.signals[n].enable)
         enable = "; ".join(str(w) for w in ways) or "scrape the /metrics page of the vLLM API port"
         causes.append(NotJudged(recipe.id, missing, enable))

@@ -18,7 +18,6 @@ from inferdoc.judging.changes import find_events, of_window
 from inferdoc.judging.clock import Clock
 from inferdoc.judging.cohort_signals import add_cohorts
 from inferdoc.judging.cohorts import traits_of
-from inferdoc.judging.conditions import signals_of
 from inferdoc.judging.context import Context
 from inferdoc.judging.cycles import no_cycle_search
 from inferdoc.judging.events import Event
@@ -210,7 +209,7 @@ def needed_signals(catalogue: Catalogue) -> list[str]:
             *(s.when for s in recipe.stages),
         )
         for condition in (*parts, *((recipe.critical_when,) if recipe.critical_when else ())):
-            names.update(dict.fromkeys(signals_of(condition)))
+            names.update(dict.fromkeys(condition.signals))
         names.update(dict.fromkeys(recipe.optional))
     return list(names)
 

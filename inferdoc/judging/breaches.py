@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from inferdoc.catalogue.recipe import Condition, Recipe
+from inferdoc.catalogue.conditions import Level
+from inferdoc.catalogue.recipe import Recipe
 from inferdoc.judging.conditions import evaluate
 from inferdoc.judging.context import Context, Outcome
-from inferdoc.judging.match import SLO_SHARE, Evidence, Match
+from inferdoc.judging.match import Evidence, Match, objective
 from inferdoc.judging.view import Unit
 
 UNEXPLAINED = "unexplained-anomaly"
@@ -21,8 +22,8 @@ QUEUE_SHARE = 0.5
 """A queue that holds more than this of the time to the first token is what users wait for (judging: physics)."""
 NO_USER_WAITS_SECONDS = 10.0
 """Nielsen, "Response times: the three important limits": ten seconds keep a user's attention, no longer."""
-WAITS = Condition(signal="ttft_mean", above=NO_USER_WAITS_SECONDS, share_of=0.7)
-QUEUES = Condition(signal="queue_time_mean", above=QUEUE_SHARE * NO_USER_WAITS_SECONDS, share_of=0.7)
+WAITS = Level(signal="ttft_mean", limit=NO_USER_WAITS_SECONDS, up=True, share_of=0.7)
+QUEUES = Level(signal="queue_time_mean", limit=QUEUE_SHARE * NO_USER_WAITS_SECONDS, up=True, share_of=0.7)
 
 
 def breaches(context: Context, recipes: Mapping[str, Recipe]) -> list[Match]:
@@ -38,7 +39,7 @@ def breaches(context: Context, recipes: Mapping[str, Recipe]) -> list[Match]:
 
 def _broken(window: Context, unit: Unit) -> list[Outcome]:
     limits = window.limits(unit)
-    asked = [Condition(signal=name, above=limit, share_of=SLO_SHARE) for name, limit in limits.items()]
+    asked = [objective(name, limit) for name, limit in limits.items()]
     outcomes = [evaluate(condition, window, unit) for condition in asked if condition.signal in window.signals]
     broken = [
         replace(one, text=f"{one.text}: the objective is {one.threshold:g}", missing=())

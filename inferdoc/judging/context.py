@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from inferdoc.catalogue.recipe import Condition
+from inferdoc.catalogue.conditions import Fact, Lasting
 from inferdoc.catalogue.signal import Signal, Tiers
 from inferdoc.config import SloSection
 from inferdoc.fleet.members import Pool
@@ -164,7 +164,7 @@ class Context:
                 known |= zip(rows, medians_of_others(np.vstack(list(rows.values()))), strict=True)
         return known.get(unit)
 
-    def together(self, condition: Condition, group: Sequence[Unit], judge: Judge) -> list[Outcome]:
+    def together(self, condition: Fact, group: Sequence[Unit], judge: Judge) -> list[Outcome]:
         """The outcome of a condition on every unit of a group (a list that the view keeps), worked out once for all who
         ask with the same split."""
         key = (id(group), condition, self.split, self.last)
@@ -193,7 +193,7 @@ class Ask(NamedTuple):
     last: int | None = None
 
 
-Judge = Callable[[Condition, Context, Unit], Outcome]
+Judge = Callable[[Fact, Context, Unit], Outcome]
 """Evaluates one kind of condition on one unit."""
 
 
@@ -202,7 +202,7 @@ def absent(signal: str, unit: Unit) -> Outcome:
     return Outcome(None, f"{signal} is not visible", signal, unit.name, missing=(signal,))
 
 
-def rule_asked(condition: Condition, ratio: float, by: float = 0.0) -> Rule:
+def rule_asked(condition: Lasting, ratio: float, by: float = 0.0) -> Rule:
     """A rule with the `share_of` and `for` of a condition."""
     hold_seconds = length_of(condition.for_) if condition.for_ else None
     return Rule(ratio, by=by, share=condition.share_of or DEFAULT_SHARE, hold_seconds=hold_seconds)

@@ -13,8 +13,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from inferdoc.catalogue.recipe import Condition, Recipe
-from inferdoc.judging.conditions import evaluate, signals_of
+from inferdoc.catalogue.conditions import AnyOf, Condition
+from inferdoc.catalogue.recipe import Recipe
+from inferdoc.judging.conditions import evaluate
 from inferdoc.judging.context import Context
 from inferdoc.judging.fold import Cause
 from inferdoc.judging.view import Unit
@@ -103,7 +104,7 @@ def _signs(recipe: Recipe) -> Iterable[Condition]:
     """What must show: every need, and of the impact any."""
     yield from recipe.symptoms
     if len(recipe.harm) > 1:
-        yield Condition(any=recipe.harm)
+        yield AnyOf(recipe.harm)
     else:
         yield from recipe.harm
 
@@ -126,7 +127,7 @@ def decisive(candidate: Candidate, own: Candidate, context: Context, unit: Unit)
     the finding's certainty lacks first, then what proves either, then what a sign of either rests on. Signals of
     features that are off decide nothing."""
     wanted = [*own.recipe.optional]
-    wanted += [name for recipe in (candidate.recipe, own.recipe) for c in recipe.proof for name in signals_of(c)]
+    wanted += [name for recipe in (candidate.recipe, own.recipe) for c in recipe.proof for name in c.signals]
     wanted += [*candidate.not_seen, *own.not_seen]
     for name in dict.fromkeys(wanted):
         signal = context.signals.get(name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from inferdoc.catalogue.recipe import Condition
+from inferdoc.catalogue.conditions import Move
 from inferdoc.judging.conditions import evaluate
 from inferdoc.judging.context import Context, Outcome
 from inferdoc.judging.view import Unit
@@ -20,10 +20,10 @@ PARTS = ("prefill_time_mean", "queue_time_mean")
 SEEN_PAUSE_SECONDS = 0.25
 """A stream that pauses for so long at every hundredth token stutters for the eye (own choice)."""
 FELT = (
-    Condition(signal="ttft_mean", rises=1.5, average=True),
-    Condition(signal="itl_mean", rises=1.3, average=True),
-    Condition(signal="tpot_request_mean", rises=1.3, average=True),
-    Condition(signal="e2e_mean", rises=1.3, average=True),
+    Move(signal="ttft_mean", ratio=1.5, up=True, average=True),
+    Move(signal="itl_mean", ratio=1.3, up=True, average=True),
+    Move(signal="tpot_request_mean", ratio=1.3, up=True, average=True),
+    Move(signal="e2e_mean", ratio=1.3, up=True, average=True),
 )
 """What users wait for, and by how much its mean must grow to be felt: as much as the recipes ask of it."""
 

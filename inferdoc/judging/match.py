@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from inferdoc.catalogue.recipe import CERTAINTIES, Certainty, Condition, Recipe
+from inferdoc.catalogue.conditions import Condition, Level, Move
+from inferdoc.catalogue.recipe import CERTAINTIES, Certainty, Recipe
 from inferdoc.judging.conditions import evaluate, prepare
 from inferdoc.judging.context import Ask, Context, Outcome
 from inferdoc.judging.impact import FELT, immaterial
@@ -245,7 +246,7 @@ def _before(condition: Condition, inside: Context, unit: Unit) -> Outcome:
 
 def _moves(condition: Condition) -> bool:
     """Whether it is a rise or a fall, or rests on one."""
-    return condition.rises is not None or condition.falls is not None or any(_moves(part) for part in condition.parts)
+    return isinstance(condition, Move) or any(_moves(part) for part in condition.parts)
 
 
 def _with_slo(harm: tuple[Condition, ...], limits: dict[str, float]) -> list[Condition]:
@@ -253,9 +254,15 @@ def _with_slo(harm: tuple[Condition, ...], limits: dict[str, float]) -> list[Con
     by_family = {signal.split("_")[0]: (signal, limit) for signal, limit in limits.items()}
     kept: list[Condition] = []
     for condition in harm:
-        known = by_family.get(str(condition.signal).split("_")[0]) if condition.rises is not None else None
-        kept.append(condition if known is None else Condition(signal=known[0], above=known[1], share_of=SLO_SHARE))
+        rises = isinstance(condition, Move) and condition.up
+        known = by_family.get(condition.signals[0].split("_")[0]) if rises else None
+        kept.append(condition if known is None else objective(*known))
     return list(dict.fromkeys(kept))
+
+
+def objective(signal: str, limit: float) -> Level:
+    """What a broken SLO is."""
+    return Level(signal=signal, limit=limit, up=True, share_of=SLO_SHARE)
 
 
 def _doubtful(outcome: Outcome, context: Context) -> bool:

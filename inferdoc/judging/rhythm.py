@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from inferdoc.catalogue.recipe import Condition
+from inferdoc.catalogue.conditions import Condition, Fact, Move, Not, OfParts, Stall
 from inferdoc.judging.context import Context, Outcome, quiet
 from inferdoc.judging.events import Event
 from inferdoc.judging.fold import Cause
@@ -29,8 +29,6 @@ LONGEST_MS = DAY_MS // 2
 """A longer window holds a good part of the rhythm itself."""
 MOST_OF_IT = 0.7
 """At least so much of a change stood there then as well."""
-RELATIVE = ("rises", "falls")
-"""A queue that grows without end is none of these: it hurts on every day."""
 KINDS = ("driver", "unexplained")
 """What the traffic brings, and what nobody can name. A slow link or a lost cache is an incident however often it
 comes."""
@@ -84,20 +82,20 @@ def _on_change_alone(root: Cause, context: Context) -> bool:
     return bool(found) and all(_relative(one, [c for c in asked if c.signal == one.signal]) for one in found)
 
 
-def _simple(condition: Condition) -> Iterator[Condition]:
-    """The simple conditions of one that must hold; what must not hold is left out."""
-    if condition.not_ is None:
-        parts = condition.parts
-        for part in parts:
+def _simple(condition: Condition) -> Iterator[Fact]:
+    """The facts of a condition that must hold; what must not hold is left out."""
+    if not isinstance(condition, OfParts):
+        yield condition
+    elif not isinstance(condition, Not):
+        for part in condition.parts:
             yield from _simple(part)
-        if not parts:
-            yield condition
 
 
-def _relative(one: Outcome, asked: Sequence[Condition]) -> bool:
-    """Whether an observation is one of change: so is every condition on its signal, but for a standstill (0)."""
-    kinds = {c.kind if c.scope == "own" else c.scope for c in asked} - ({"stalls"} if one.observed else set())
-    return bool(kinds) and kinds <= set(RELATIVE)
+def _relative(one: Outcome, asked: Sequence[Fact]) -> bool:
+    """Whether an observation is one of change: so is every condition on its signal, but for a standstill (0). A queue
+    that grows without end is none: it hurts on every day."""
+    told = [c for c in asked if not (one.observed and isinstance(c, Stall) and c.scope == "own")]
+    return bool(told) and all(isinstance(c, Move) and c.scope == "own" for c in told)
 
 
 def _observations(root: Cause) -> list[Outcome]:

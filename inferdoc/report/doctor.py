@@ -8,7 +8,6 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
 from inferdoc.fleet.members import Assignment, Fleet, resolve
 from inferdoc.judging.api import needed_signals, read_window
-from inferdoc.judging.conditions import signals_of
 from inferdoc.judging.words import figure
 from inferdoc.source.base import Scrapes, Source
 from inferdoc.source.frame import SignalFrame
@@ -67,7 +66,7 @@ def _missing(frame: SignalFrame, catalogue: Catalogue, wanted: list[str]) -> lis
     lines = [f"signals     {len(wanted) - len(absent)} of {len(wanted)} visible"]
     for name in absent:
         signal = catalogue.signals[name]
-        users = [r.id for r in catalogue.recipes.values() if any(name in signals_of(c) for c in r.symptoms)]
+        users = [r.id for r in catalogue.recipes.values() if any(name in c.signals for c in r.symptoms)]
         if users or signal.enable:
             need = f" (needed by {', '.join(users)})" if users else ""
             lines.append(f"  absent    {name}{need}: {signal.enable or 'no exporter in the source supplies it'}")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 
+from inferdoc.catalogue.conditions import Condition
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.catalogue.recipe import Condition
 from inferdoc.errors import InferdocError
 from inferdoc.judging.conditions import explain
 

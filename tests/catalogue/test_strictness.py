@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from inferdoc.catalogue.conditions import AllOf, KOf
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.errors import CatalogueError
 from tests.catalogue.conftest import Write, recipe
@@ -453,7 +454,7 @@ def test_a_cause_that_excludes_stands_for_all_that_it_needs(write: Write, overla
     write("diagnostics/r.yaml", recipe("r", "sources:", "excluded_by: [{cause: kv-capacity-bound}]\nsources:"))
     recipes = load_catalogue([overlay]).recipes
     (rival,) = recipes["r"].unless
-    assert rival.all == recipes["kv-capacity-bound"].symptoms
+    assert isinstance(rival, AllOf) and rival.parts == recipes["kv-capacity-bound"].symptoms
     assert str(rival.because).startswith("that is kv-capacity-bound: ")
 
 
@@ -462,7 +463,7 @@ def test_so_many_of_several_witnesses(write: Write, overlay: Path) -> None:
         "diagnostics/r.yaml", recipe("r", "impact:", "witnesses: {k_of: 2, of: [down, gpu_lost, tokens_slow]}\nimpact:")
     )
     asked = load_catalogue([overlay]).recipes["r"].symptoms[-1]
-    assert asked.k_of == 2 and len(asked.parts) == 3
+    assert isinstance(asked, KOf) and asked.k == 2 and len(asked.parts) == 3
 
 
 def test_a_disabled_cause_is_not_looked_for() -> None:

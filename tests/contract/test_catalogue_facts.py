@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.judging.conditions import signals_of
 
 FACTS = yaml.safe_load((Path(__file__).parent / "catalogue_facts.yaml").read_text("utf-8"))
 CATALOGUE = load_catalogue()
@@ -22,7 +21,7 @@ SHIPPED = sorted(CATALOGUE.recipes)
 
 def read_by(*groups) -> set[str]:
     """Signals that some conditions of a recipe read."""
-    return {name for conditions in groups for condition in conditions for name in signals_of(condition)}
+    return {name for conditions in groups for condition in conditions for name in condition.signals}
 
 
 def signals(metrics: str) -> set[str]:

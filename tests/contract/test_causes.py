@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.judging.conditions import signals_of
 from inferdoc.judging.conditions.render import Rendering
 from inferdoc.simulate.scenario_files import load_scenario
 from tests.vllm_flags import serve_flags
@@ -28,14 +27,14 @@ def conditions(recipe):
 
 def query(condition, rendering):
     """The PromQL of every signal that a condition names, those that only the judge derives left out."""
-    return {name: text for name in signals_of(condition) if (text := rendering.signal(name)) is not None}
+    return {name: text for name in condition.signals if (text := rendering.signal(name)) is not None}
 
 
 @pytest.mark.parametrize("name", CAUSES)
 def test_a_cause_names_a_harm_that_is_a_condition_on_a_signal(name):
     recipe = CATALOGUE.recipes[name]
     assert recipe.harm, "no harm, no finding"
-    assert all(signals_of(condition) for condition in recipe.harm)
+    assert all(condition.signals for condition in recipe.harm)
 
 
 @pytest.mark.parametrize("name", CAUSES)

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from inferdoc.catalogue.recipe import Condition
+from inferdoc.catalogue.conditions import AnyOf, Level, Move, Not
 from inferdoc.errors import InferdocError
 from inferdoc.generate.__main__ import generate, main
 from inferdoc.generate.runbook_sections import update_pages
@@ -15,6 +15,7 @@ from inferdoc.generate.wording import spoken
 from tests.generate.conftest import ROOT
 
 PAGES = ROOT / "runbooks"
+RUNNING = Level(signal="running", limit=3, up=True)
 
 
 @pytest.mark.parametrize(
@@ -45,19 +46,19 @@ def test_an_unknown_template_is_refused():
     ("condition", "said"),
     [
         (
-            Condition(signal="kv_usage", above="kv_usage_high", share_of=0.5),
+            Level(signal="kv_usage", limit="kv_usage_high", up=True, share_of=0.5),
             "KV cache in use by live requests above 90 % (kv_usage_high) in 50% of the windows",
         ),
-        (Condition(signal="target_up", below=0.5, for_="20s"), "Scrape succeeded: no"),
+        (Level(signal="target_up", limit=0.5, up=False, for_="20s"), "Scrape succeeded: no"),
         (
-            Condition(signal="ttft_mean", rises=1.5, by=0.1),
+            Move(signal="ttft_mean", ratio=1.5, up=True, by=0.1),
             "Time to first token, mean rises to 1.5 times its baseline and by at least 100 ms",
         ),
         (
-            Condition(any=(Condition(signal="running", above=3), Condition(signal="waiting", above=2))),
+            AnyOf((RUNNING, Level(signal="waiting", limit=2, up=True))),
             "Requests running above 3 requests or Requests waiting above 2 requests",
         ),
-        (Condition(not_=Condition(signal="running", above=3)), "not: Requests running above 3 requests"),
+        (Not(RUNNING), "not: Requests running above 3 requests"),
     ],
 )
 def test_conditions_in_words(catalogue, condition, said):
@@ -65,7 +66,7 @@ def test_conditions_in_words(catalogue, condition, said):
 
 
 def test_the_brief_form_leaves_out_how_long_and_by_which_name(catalogue):
-    condition = Condition(signal="kv_usage", above="kv_usage_high", share_of=0.5)
+    condition = Level(signal="kv_usage", limit="kv_usage_high", up=True, share_of=0.5)
     assert spoken(condition, catalogue, brief=True) == "KV cache in use by live requests above 90 %"
 
 

@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 import numpy as np
+from msgspec import structs
 
+from inferdoc.catalogue.conditions import Fact
+from inferdoc.catalogue.kinds import fact_of, in_yaml
 from inferdoc.catalogue.load import Catalogue, load_catalogue
-from inferdoc.catalogue.recipe import Condition, Recipe, Step
+from inferdoc.catalogue.recipe import Recipe, Step
 from inferdoc.catalogue.signal import Signal
 from inferdoc.config import SloSection
 from inferdoc.fleet.members import resolve
@@ -101,9 +104,13 @@ def unit_of(context: Context, name: str = "p0") -> Unit:
     return found
 
 
-def when(signal: str | None = None, **kind) -> Condition:
-    """A condition as it stands in YAML; `for_` and `not_` for the words that Python keeps for itself."""
-    return Condition(signal=signal, **kind)
+def when(signal: str, **words) -> Fact:
+    """A fact as its keys stand in YAML (`for_` for the word that Python keeps for itself), and what belongs to its use:
+    scope, because, when, leads."""
+    use = {word: words.pop(word) for word in ("scope", "because", "when", "leads") if word in words}
+    return structs.replace(
+        fact_of({"signal": signal, **{in_yaml(word): value for word, value in words.items()}}), **use
+    )
 
 
 def recipe(name: str = "cause", symptoms=(), harm=(), **more) -> Recipe:

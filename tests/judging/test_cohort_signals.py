@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from inferdoc.catalogue.recipe import Condition
 from inferdoc.catalogue.signal import Reading
 from inferdoc.fleet.members import Fleet, Member, Pool
 from inferdoc.judging.cohort_signals import add_cohorts
@@ -16,7 +15,7 @@ from inferdoc.judging.view import make_view
 from inferdoc.source.assemble import _label_value, _label_values
 from inferdoc.source.base import InfoSeries
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
-from tests.judging.frames import CLOCK, SIGNALS, N, catalogue, declared, grid
+from tests.judging.frames import CLOCK, SIGNALS, N, catalogue, declared, grid, when
 
 T = 4
 
@@ -108,7 +107,7 @@ def test_one_gpu_of_a_pod_is_enough_and_is_named():
     frame = gpu_frame({("p", "0"): np.full(N, 50.0), ("p", "1"): hot, ("q", "2"): np.full(N, 50.0)})
     view = make_view(frame, who)
     context = Context(view, SIGNALS, catalogue().tiers, CLOCK)
-    for condition in (Condition(signal="heat", above=80), Condition(signal="heat", rises=1.5)):
+    for condition in (when("heat", above=80), when("heat", rises=1.5)):
         yes, no = (evaluate(condition, context, unit) for unit in view.units)
         assert yes.holds and yes.entity == "p gpu 1" and yes.first == 40
         assert no.holds is False

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.catalogue.recipe import Condition, Stage
+from inferdoc.catalogue.conditions import AnyOf
+from inferdoc.catalogue.recipe import Stage
 from inferdoc.config import SloSection
 from inferdoc.judging.judge import can_judge, judge, ongoing
 from inferdoc.judging.match import judge_recipe
@@ -317,8 +318,8 @@ def test_a_symptom_that_begins_after_the_episode_is_none_of_it():
     """The first symptom is over when the second, which is looked at from its onset on, begins."""
     load = np.full(N, 10.0)
     load[CALM : CALM + 15] = 30.0
-    late = when("latency", above=0.3, average=False)
-    cause = recipe(symptoms=[SYMPTOM, Condition(any=(late, when("load", falls=0.5, average=True)))], harm=[SYMPTOM])
+    late = when("latency", above=0.3)
+    cause = recipe(symptoms=[SYMPTOM, AnyOf((late, when("load", falls=0.5, average=True)))], harm=[SYMPTOM])
     assert verdict(cause, load=load, latency=step(0.1, 0.4, at=CALM + 20)).match is None
     assert verdict(cause, load=load, latency=step(0.1, 0.4, at=CALM + 5)).match is not None
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from inferdoc.judging.conditions.registry import evaluate, explain, prepare, promql, signals_of
+from inferdoc.judging.conditions.registry import evaluate, explain, prepare, promql
 
-__all__ = ["evaluate", "explain", "prepare", "promql", "signals_of"]
+__all__ = ["evaluate", "explain", "prepare", "promql"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from inferdoc.catalogue.recipe import Condition
+from inferdoc.catalogue.conditions import Odd
 from inferdoc.judging.clock import Rule
 from inferdoc.judging.conditions.render import Rendering, number
 from inferdoc.judging.context import Context, Outcome, absent, quiet, rule_asked
@@ -19,9 +19,9 @@ from inferdoc.judging.view import Unit
 from inferdoc.judging.words import figure
 
 
-def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
+def evaluate(condition: Odd, context: Context, unit: Unit) -> Outcome:
     """Whether a unit, or one GPU of its pod, stands off its like members by the factor."""
-    signal = str(condition.signal)
+    signal = condition.signal
     level = context.signals[signal].level
     if level in ("gpu", "tenant"):
         parts = context.view.gpus(unit, signal) if level == "gpu" else context.view.tenants(unit, signal)
@@ -38,9 +38,9 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     return _odd(condition, context, unit.name, series.values, usual)
 
 
-def _among_parts(condition: Condition, context: Context, unit: Unit, parts: Mapping[str, np.ndarray]) -> Outcome:
+def _among_parts(condition: Odd, context: Context, unit: Unit, parts: Mapping[str, np.ndarray]) -> Outcome:
     """The first of the GPUs of a pod, or of the classes of requests at its router, that stands off the others."""
-    signal = str(condition.signal)
+    signal = condition.signal
     title, measure = context.signals[signal].title, context.signals[signal].unit
     if not parts:
         return absent(signal, unit)
@@ -59,9 +59,9 @@ def _among_parts(condition: Condition, context: Context, unit: Unit, parts: Mapp
     return best
 
 
-def _odd(condition: Condition, context: Context, entity: str, own: np.ndarray, usual: np.ndarray) -> Outcome:
+def _odd(condition: Odd, context: Context, entity: str, own: np.ndarray, usual: np.ndarray) -> Outcome:
     """Whether one row stands off the median of the others, `usual`, by the factor, and did not before."""
-    signal, factor = str(condition.signal), float(condition.differs or 1.0)
+    signal, factor = condition.signal, condition.factor
     title, measure = context.signals[signal].title, context.signals[signal].unit
     floor = context.signals[signal].floor
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -104,9 +104,9 @@ def _odd(condition: Condition, context: Context, entity: str, own: np.ndarray, u
     )
 
 
-def _on_average(condition: Condition, context: Context, entity: str, own: np.ndarray, usual: np.ndarray) -> Outcome:
+def _on_average(condition: Odd, context: Context, entity: str, own: np.ndarray, usual: np.ndarray) -> Outcome:
     """Whether the mean over the episode stands off the peers' by the factor and by two standard errors."""
-    signal, factor = str(condition.signal), float(condition.differs or 1.0)
+    signal, factor = condition.signal, condition.factor
     title, measure = context.signals[signal].title, context.signals[signal].unit
     start, stop = context.split or 0, context.view.steps if context.last is None else context.last + 1
     both = np.flatnonzero(np.isfinite(own) & np.isfinite(usual))
@@ -125,19 +125,19 @@ def _on_average(condition: Condition, context: Context, entity: str, own: np.nda
     )
 
 
-def explain(condition: Condition) -> str:
+def explain(condition: Odd) -> str:
     """The condition in words."""
-    side = "at least" if (condition.differs or 1.0) >= 1 else "at most"
-    return f"`{condition.signal}` {side} {condition.differs:g} times that of its peers"
+    side = "at least" if condition.factor >= 1 else "at most"
+    return f"`{condition.signal}` {side} {condition.factor:g} times that of its peers"
 
 
 AVERAGED = "15m"
 
 
-def promql(condition: Condition, rendering: Rendering) -> str | None:
+def promql(condition: Odd, rendering: Rendering) -> str | None:
     """Against the mean of the like members, the member itself left out. Classes of requests come and go with their
     clients, so no rule compares them."""
-    name, factor = str(condition.signal), float(condition.differs or 1.0)
+    name, factor = condition.signal, condition.factor
     if rendering.level(name) == "tenant":
         return None
     now, like = rendering.signal(name), rendering.peers(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from inferdoc.catalogue.recipe import Condition
+from inferdoc.catalogue.conditions import Follow
 from inferdoc.judging.conditions.render import Rendering
 from inferdoc.judging.context import Context, Outcome, absent
 from inferdoc.judging.view import Unit
@@ -26,9 +26,9 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     return np.asarray((np.cumsum(counts) - (counts + 1) / 2)[place])
 
 
-def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
+def evaluate(condition: Follow, context: Context, unit: Unit) -> Outcome:
     """Whether the signal ranks with the other one, at the best lag of up to a window."""
-    signal, leader = str(condition.signal), str(condition.follows)
+    signal, leader = condition.signal, condition.leader
     own, other = context.view.get(unit, signal), context.view.get(unit, leader)
     if own is None:
         return absent(signal, unit)
@@ -50,11 +50,11 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     return Outcome(holds, text, signal, unit.name, "", observed=best, threshold=CORRELATION)
 
 
-def explain(condition: Condition) -> str:
+def explain(condition: Follow) -> str:
     """The condition in words."""
-    return f"`{condition.signal}` moves with `{condition.follows}`"
+    return f"`{condition.signal}` moves with `{condition.leader}`"
 
 
-def promql(condition: Condition, rendering: Rendering) -> str | None:
+def promql(condition: Follow, rendering: Rendering) -> str | None:
     """PromQL has no ranks."""
     return None

@@ -14,7 +14,7 @@ def combine(kind: str, outcomes: Sequence[Outcome]) -> Outcome:
     """One answer of several: unknown counts as unknown unless the others decide without it. The parts of `any` are
     alternative observations of one thing, so one that can be made decides; those of `all` must overlap in time;
     `witnesses` are an `all` of those that are visible."""
-    if kind == "not_":
+    if kind == "not":
         (one,) = outcomes
         return replace(one, holds=None if one.holds is None else not one.holds, first=None, last=None, parts=(one,))
     if kind == "any":
@@ -78,7 +78,7 @@ def _missing(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
 
 def explain(kind: str, parts: Sequence[str]) -> str:
     """The members of a group in words, joined."""
-    if kind == "not_":
+    if kind == "not":
         return f"not: {parts[0]}"
     return (" or " if kind == "any" else " and ").join(parts)
 
@@ -89,7 +89,7 @@ def promql(kind: str, parts: Sequence[Said | None], barred: Sequence[Said | None
     barred: what must not hold beside the parts of an `all`; alone, or in an `any`, no rule can say it.
     """
     said = [part for part in parts if part is not None]
-    if not said or kind == "not_" or (kind == "any" and barred):
+    if not said or kind == "not" or (kind == "any" and barred):
         return None
     told = reduce(lambda one, other: one.joined("or" if kind == "any" else "and", other), said)
     return reduce(lambda one, other: one.joined("unless", other), [part for part in barred if part is not None], told)

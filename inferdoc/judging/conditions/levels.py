@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from inferdoc.catalogue.recipe import Condition
+from inferdoc.catalogue.conditions import Level
 from inferdoc.judging.conditions.render import Rendering
 from inferdoc.judging.context import Ask, Context, Outcome, absent, rule_asked
 from inferdoc.judging.excursion import LEAST_FINITE
@@ -17,25 +17,24 @@ from inferdoc.judging.view import Unit
 from inferdoc.judging.words import figure
 
 
-def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
+def evaluate(condition: Level, context: Context, unit: Unit) -> Outcome:
     """Whether the signal lies beyond the limit for long enough or often enough."""
     return evaluate_rows(condition, context, [Ask(unit, context.split, context.last)])[0]
 
 
-def evaluate_rows(condition: Condition, context: Context, asks: Sequence[Ask]) -> list[Outcome]:
+def evaluate_rows(condition: Level, context: Context, asks: Sequence[Ask]) -> list[Outcome]:
     """The same of many units at once."""
-    signal = str(condition.signal)
+    signal = condition.signal
     series = [context.view.get(ask.unit, signal) for ask in asks]
     there = [(ask, one.values) for ask, one in zip(asks, series, strict=True) if one is not None]
     outcomes = iter(_beyond(condition, context, there) if there else ())
     return [absent(signal, ask.unit) if one is None else next(outcomes) for ask, one in zip(asks, series, strict=True)]
 
 
-def _beyond(condition: Condition, context: Context, asked: Sequence[tuple[Ask, np.ndarray]]) -> list[Outcome]:
-    up = condition.above is not None
+def _beyond(condition: Level, context: Context, asked: Sequence[tuple[Ask, np.ndarray]]) -> list[Outcome]:
+    up = condition.up
     asks, values = [ask for ask, _ in asked], np.vstack([row for _, row in asked])
-    wanted = condition.above if condition.above is not None else condition.below or 0.0
-    limits = [context.number(wanted, ask.unit) for ask in asks]
+    limits = [context.number(condition.limit, ask.unit) for ask in asks]
     limit = np.array([figure for figure, _ in limits])[:, np.newaxis]
     splits = np.array([ask.split or 0 for ask in asks])[:, np.newaxis]
     known = np.isfinite(values)
@@ -76,43 +75,38 @@ def _wanted(limit: float, name: str, measure: str) -> str:
     return f"{figure(limit, measure)}{f' ({name})' if name else ''}"
 
 
-def _stays(
-    condition: Condition, context: Context, unit: Unit, extreme: float | None, limit: float, name: str
-) -> Outcome:
-    signal = str(condition.signal)
+def _stays(condition: Level, context: Context, unit: Unit, extreme: float | None, limit: float, name: str) -> Outcome:
+    signal = condition.signal
     title, measure = context.signals[signal].title, context.signals[signal].unit
-    up = condition.above is not None
-    side, farthest = ("at or below", "highest") if up else ("at or above", "lowest")
+    side, farthest = ("at or below", "highest") if condition.up else ("at or above", "lowest")
     text = f"{title} stays {side} {_wanted(limit, name, measure)} ({farthest} {figure(extreme, measure)})"
     return Outcome(False, text, signal, unit.name, measure, observed=extreme, threshold=limit)
 
 
 def _lies(
-    condition: Condition, context: Context, unit: Unit, calm: float | None, observed: float, limit: float, name: str
+    condition: Level, context: Context, unit: Unit, calm: float | None, observed: float, limit: float, name: str
 ) -> Outcome:
-    signal = str(condition.signal)
+    signal = condition.signal
     title, measure = context.signals[signal].title, context.signals[signal].unit
-    side = "above" if condition.above is not None else "below"
+    side = "above" if condition.up else "below"
     text = f"{title} is {side} {_wanted(limit, name, measure)}: {figure(observed, measure)}"
     return Outcome(True, text, signal, unit.name, measure, baseline=calm, observed=observed, threshold=limit)
 
 
-def explain(condition: Condition) -> str:
+def explain(condition: Level) -> str:
     """The condition in words."""
-    side, limit = ("above", condition.above) if condition.above is not None else ("below", condition.below)
+    side = "above" if condition.up else "below"
     held_for = f" for {condition.for_}" if condition.for_ else ""
     often = f" in {condition.share_of:.0%} of the windows" if condition.share_of else ""
-    return f"`{condition.signal}` {side} {limit}{held_for}{often}"
+    return f"`{condition.signal}` {side} {condition.limit}{held_for}{often}"
 
 
-def promql(condition: Condition, rendering: Rendering) -> str | None:
+def promql(condition: Level, rendering: Rendering) -> str | None:
     """The signal against the limit, with as much traffic as makes it mean something."""
-    name = str(condition.signal)
-    now = rendering.signal(name)
+    now, limit = rendering.signal(condition.signal), rendering.threshold(condition.limit)
     if now is None:
         return None
-    if condition.above is None:
-        return f"{now} < {rendering.threshold(condition.below or 0.0)}"
-    limit = rendering.threshold(condition.above)
-    few = rendering.few(name, float(limit))
+    if not condition.up:
+        return f"{now} < {limit}"
+    few = rendering.few(condition.signal, float(limit))
     return f"{now} > {limit}" if few is None else f"{now} > {limit}\nand {few}"

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from inferdoc.catalogue.recipe import Condition
+from inferdoc.catalogue.conditions import Presence
 from inferdoc.judging.conditions.render import Rendering
 from inferdoc.judging.context import Context, Outcome
 from inferdoc.judging.view import Unit
 
 
-def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
+def evaluate(condition: Presence, context: Context, unit: Unit) -> Outcome:
     """Whether the signal is there, or is not, as asked."""
-    signal = str(condition.signal)
+    signal, wanted = condition.signal, condition.there
     there = context.view.get(unit, signal) is not None
-    wanted = bool(condition.present) if condition.present is not None else not condition.absent
     title = context.signals[signal].title
     return Outcome(
         there == wanted,
@@ -24,14 +23,11 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     )
 
 
-def explain(condition: Condition) -> str:
+def explain(condition: Presence) -> str:
     """The condition in words."""
-    wanted = bool(condition.present) if condition.present is not None else not condition.absent
-    return f"`{condition.signal}` is {'visible' if wanted else 'not visible'}"
+    return f"`{condition.signal}` is {'visible' if condition.there else 'not visible'}"
 
 
-def promql(condition: Condition, rendering: Rendering) -> str | None:
+def promql(condition: Presence, rendering: Rendering) -> str | None:
     """What is absent cannot be told from an entity that is absent altogether."""
-    if condition.absent or condition.present is False:
-        return None
-    return rendering.present(str(condition.signal))
+    return rendering.present(condition.signal) if condition.there else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from inferdoc.catalogue.recipe import Condition
+from inferdoc.catalogue.conditions import Reaches
 from inferdoc.judging.conditions.render import Rendering
 from inferdoc.judging.conditions.slope import TREND, trend
 from inferdoc.judging.context import Context, Outcome, absent
@@ -13,14 +13,14 @@ from inferdoc.judging.words import figure
 from inferdoc.times import length_of
 
 
-def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
+def evaluate(condition: Reaches, context: Context, unit: Unit) -> Outcome:
     """Whether the straight line through the episode meets the limit in time."""
-    signal = str(condition.signal)
+    signal = condition.signal
     series = context.view.get(unit, signal)
     if series is None:
         return absent(signal, unit)
-    limit, name = context.number(condition.reaches if condition.reaches is not None else 0.0, unit)
-    within = length_of(condition.within or "10m")
+    limit, name = context.number(condition.limit, unit)
+    within = length_of(condition.within)
     start = context.split or 0
     found = trend(series.values[start:], context.view.step_seconds)
     measure, title = context.signals[signal].unit, context.signals[signal].title
@@ -43,16 +43,16 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     return outcome.during(start, context.view.steps - 1)
 
 
-def explain(condition: Condition) -> str:
+def explain(condition: Reaches) -> str:
     """The condition in words."""
-    return f"`{condition.signal}` on course to meet {condition.reaches} within {condition.within or '10m'}"
+    return f"`{condition.signal}` on course to meet {condition.limit} within {condition.within}"
 
 
-def promql(condition: Condition, rendering: Rendering) -> str | None:
+def promql(condition: Reaches, rendering: Rendering) -> str | None:
     """From below the limit upwards: the direction in which signals that fill up meet it."""
-    name = str(condition.signal)
+    name = condition.signal
     now, over = rendering.signal(name), rendering.over(name, TREND)
-    if now is None or over is None or condition.reaches is None:
+    if now is None or over is None:
         return None
-    limit, ahead = rendering.threshold(condition.reaches), int(length_of(condition.within or "10m"))
+    limit, ahead = rendering.threshold(condition.limit), int(length_of(condition.within))
     return f"predict_linear({over}, {ahead}) >= {limit}\nand {now} < {limit}"

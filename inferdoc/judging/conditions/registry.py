@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, Protocol, TypeVar
 
-from inferdoc.catalogue.recipe import Condition
+from inferdoc.catalogue.conditions import (
+    Condition,
+    Fact,
+    Follow,
+    KOf,
+    Level,
+    Move,
+    Not,
+    Odd,
+    OfParts,
+    OfSignal,
+    Presence,
+    Reaches,
+    Slope,
+    Stall,
+    Turns,
+)
 from inferdoc.judging.conditions import (
     differs,
     follows,
@@ -22,41 +39,64 @@ from inferdoc.judging.conditions.render import JOIN, LIKE, POOL, Rendering, Said
 from inferdoc.judging.context import Ask, Context, Outcome
 from inferdoc.judging.view import Unit
 
-SIMPLE = {
-    "above": levels,
-    "below": levels,
-    "rises": relative,
-    "falls": relative,
-    "slope": slope,
-    "reaches": reaches,
-    "stalls": stalls,
-    "differs": differs,
-    "follows": follows,
-    "turns": turns,
-    "present": presence,
-    "absent": presence,
-}
-PER_GPU = ("above", "below", "rises", "falls", "slope", "reaches")
+Asking = TypeVar("Asking", bound=OfSignal, contravariant=True)
+Kind = TypeVar("Kind", bound=OfSignal)
+
+
+class Answering(Protocol[Asking]):
+    """What the module of a kind of fact has."""
+
+    def evaluate(self, condition: Asking, context: Context, unit: Unit, /) -> Outcome: ...
+
+    def explain(self, condition: Asking, /) -> str: ...
+
+    def promql(self, condition: Asking, rendering: Rendering, /) -> str | None: ...
+
+
+def _by(kind: type[Kind], module: Answering[Kind]) -> tuple[type[OfSignal], Answering[Any]]:
+    """A kind and its module, which must take that kind."""
+    return kind, module
+
+
+SIMPLE: Mapping[type[OfSignal], Answering[Any]] = dict(
+    (
+        _by(Level, levels),
+        _by(Move, relative),
+        _by(Slope, slope),
+        _by(Reaches, reaches),
+        _by(Stall, stalls),
+        _by(Odd, differs),
+        _by(Follow, follows),
+        _by(Turns, turns),
+        _by(Presence, presence),
+    )
+)
+PER_GPU = (Level, Move, Slope, Reaches)
 """Kinds that look at one series: on a signal of GPUs they are asked of every GPU of the pod, and one that says yes is
 enough."""
-AT_ONCE = (levels, relative)
+AT_ONCE: Mapping[type[OfSignal], Callable[[Any, Context, Sequence[Ask]], list[Outcome]]] = {
+    Level: levels.evaluate_rows,
+    Move: relative.evaluate_rows,
+}
 """Kinds that look at many units at once."""
 AT_ONCE_ROWS = 1024
 """Rows of one look: some megabytes for each step of the arithmetic, so that they stay in the cache."""
-GROUPS = ("all", "any", "witnesses", "not_", "k_of")
 
 
 def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     """Whether the condition holds for a unit, or for the units its `scope` names."""
-    kind = condition.kind
-    if kind in GROUPS:
+    if isinstance(condition, OfParts):
         outcomes = [evaluate(part, context, unit) for part in condition.parts]
-        return groups.combine(kind, outcomes) if condition.k_of is None else groups.k_of(condition.k_of, outcomes)
+        return (
+            groups.k_of(condition.k, outcomes)
+            if isinstance(condition, KOf)
+            else groups.combine(condition.word, outcomes)
+        )
     if condition.scope == "own":
         return _on(condition, context, unit)
     outcomes = _of_others(condition, context, unit)
     if not outcomes:
-        return Outcome(None, f"no {condition.scope} units to look at", str(condition.signal))
+        return Outcome(None, f"no {condition.scope} units to look at", condition.signal)
     if condition.scope == "most":
         return groups.at_least_half(outcomes)
     return groups.combine("any", outcomes)
@@ -67,26 +107,27 @@ def prepare(conditions: Iterable[Condition], context: Context, asks: Iterable[As
     What others than the unit show is worked out for all of its like, at the split of the unit."""
     asks = list(dict.fromkeys(asks))
     for leaf in dict.fromkeys(leaf for condition in conditions for leaf in leaves(condition)):
-        judge = SIMPLE[leaf.kind]
-        if judge not in AT_ONCE:
+        judge = AT_ONCE.get(type(leaf))
+        if judge is None:
             continue
         parts = (part for ask in _looked_at(leaf, context, asks) for part in _parts(leaf, context, ask))
         wanted = {_key(leaf, part): part for part in parts}
         rest = [(key, ask) for key, ask in wanted.items() if context.told(key) is None]
         for begin in range(0, len(rest), AT_ONCE_ROWS):
             keys, some = zip(*rest[begin : begin + AT_ONCE_ROWS], strict=True)
-            context.tell(zip(keys, judge.evaluate_rows(leaf, context, some), strict=True))
+            context.tell(zip(keys, judge(leaf, context, some), strict=True))
 
 
-def leaves(condition: Condition) -> Iterator[Condition]:
-    """The simple conditions that one is made of."""
-    if not condition.parts:
+def leaves(condition: Condition) -> Iterator[Fact]:
+    """The facts that a condition is made of."""
+    if not isinstance(condition, OfParts):
         yield condition
+        return
     for part in condition.parts:
         yield from leaves(part)
 
 
-def _looked_at(condition: Condition, context: Context, asks: Sequence[Ask]) -> Iterable[Ask]:
+def _looked_at(condition: Fact, context: Context, asks: Sequence[Ask]) -> Iterable[Ask]:
     """Whose series a condition on some units rests on, and at which splits."""
     if condition.scope == "own":
         return asks
@@ -94,32 +135,31 @@ def _looked_at(condition: Condition, context: Context, asks: Sequence[Ask]) -> I
     return [Ask(unit, split, last) for (_, split, last), group in groups.items() for unit in group]
 
 
-def _others(condition: Condition, context: Context, unit: Unit) -> list[Unit]:
+def _others(condition: Fact, context: Context, unit: Unit) -> list[Unit]:
     """The units that a scope looks at, as seen from a unit: a list that the view keeps."""
     if condition.scope in ("prefill", "decode"):
         return context.view.siblings(unit, condition.scope)
     return context.view.like(unit)
 
 
-def _parts(condition: Condition, context: Context, ask: Ask) -> list[Ask]:
+def _parts(condition: Fact, context: Context, ask: Ask) -> list[Ask]:
     """The unit, or the GPUs of its pod where the signal is theirs."""
     gpus = _gpus(condition, context, ask.unit)
     return [ask._replace(unit=replace(ask.unit, gpu=name)) for name in gpus] if gpus else [ask]
 
 
-def _gpus(condition: Condition, context: Context, unit: Unit) -> Mapping[str, object]:
-    signal = str(condition.signal)
-    if context.signals[signal].level != "gpu" or condition.kind not in PER_GPU:
+def _gpus(condition: Fact, context: Context, unit: Unit) -> Mapping[str, object]:
+    if context.signals[condition.signal].level != "gpu" or not isinstance(condition, PER_GPU):
         return {}
-    return context.view.gpus(unit, signal)
+    return context.view.gpus(unit, condition.signal)
 
 
-def _key(condition: Condition, ask: Ask) -> tuple[object, ...]:
+def _key(condition: Fact, ask: Ask) -> tuple[object, ...]:
     """What an outcome depends on. The last step of an episode counts for means alone."""
-    return (condition, ask.unit, ask.split, ask.last if condition.average else None)
+    return (condition, ask.unit, ask.split, ask.last if isinstance(condition, Move) and condition.average else None)
 
 
-def _of_others(condition: Condition, context: Context, unit: Unit) -> list[Outcome]:
+def _of_others(condition: Fact, context: Context, unit: Unit) -> list[Outcome]:
     """The outcomes on the units that the scope names, as seen from a unit."""
     group = _others(condition, context, unit)
     outcomes = context.together(condition, group, _on)
@@ -130,7 +170,7 @@ def _of_others(condition: Condition, context: Context, unit: Unit) -> list[Outco
     return [outcomes[place], *others] if condition.scope == "pool" else others
 
 
-def _on(condition: Condition, context: Context, unit: Unit) -> Outcome:
+def _on(condition: Fact, context: Context, unit: Unit) -> Outcome:
     """A simple condition on one unit: on its series, or on those of its GPUs (then on the first that shows it)."""
     gpus = _gpus(condition, context, unit)
     if not gpus:
@@ -142,19 +182,21 @@ def _on(condition: Condition, context: Context, unit: Unit) -> Outcome:
     return groups.combine("any", outcomes)
 
 
-def _simple(condition: Condition, context: Context, unit: Unit) -> Outcome:
+def _simple(condition: Fact, context: Context, unit: Unit) -> Outcome:
     """One series: the outcome that was prepared, or one worked out now."""
     told = context.told(_key(condition, Ask(unit, context.split, context.last)))
-    outcome: Outcome = told or SIMPLE[condition.kind].evaluate(condition, context, unit)
-    return outcome
+    return told or SIMPLE[type(condition)].evaluate(condition, context, unit)
 
 
 def explain(condition: Condition) -> str:
     """The condition in words, without data."""
-    kind = condition.kind
-    if kind in GROUPS:
+    if isinstance(condition, OfParts):
         said = [explain(part) for part in condition.parts]
-        return groups.explain(kind, said) if condition.k_of is None else f"{condition.k_of} of: {', '.join(said)}"
+        return (
+            f"{condition.k} of: {', '.join(said)}"
+            if isinstance(condition, KOf)
+            else groups.explain(condition.word, said)
+        )
     where = {
         "own": "",
         "pool": " on a pod of the pool",
@@ -163,8 +205,7 @@ def explain(condition: Condition) -> str:
         "prefill": " on a prefill pod",
         "decode": " on a decode pod",
     }
-    text: str = SIMPLE[kind].explain(condition)
-    return text + where[condition.scope]
+    return SIMPLE[type(condition)].explain(condition) + where[condition.scope]
 
 
 def promql(condition: Condition, rendering: Rendering) -> Said | None:
@@ -172,35 +213,24 @@ def promql(condition: Condition, rendering: Rendering) -> Said | None:
 
     One on pods of a role, or of the pool, holds for the pool; one on peers counts those that meet it without the pod.
     """
-    kind = condition.kind
-    if kind == "k_of":
+    if isinstance(condition, KOf):
         return None
-    if kind in GROUPS:
-        parts = condition.parts
-        held = [promql(part, rendering) for part in parts if part.not_ is None]
-        barred = [promql(part.not_, rendering) for part in parts if part.not_ is not None]
-        return groups.promql(kind, held, barred)
-    level = rendering.level(str(condition.signal))
+    if isinstance(condition, OfParts):
+        held = [promql(part, rendering) for part in condition.parts if not isinstance(part, Not)]
+        barred = [promql(part.part, rendering) for part in condition.parts if isinstance(part, Not)]
+        return groups.promql(condition.word, held, barred)
+    said, level = SIMPLE[type(condition)].promql, rendering.level(condition.signal)
     pool = tuple(label for label in LIKE[level] if label not in POOL)
     if condition.scope in ("prefill", "decode"):
-        text = SIMPLE[kind].promql(condition, rendering.for_role(condition.scope))
+        text = said(condition, rendering.for_role(condition.scope))
         return None if text is None else Said(f"count by ({', '.join(pool)}) {clause(text)} > 0", pool)
-    text = SIMPLE[kind].promql(condition, rendering)
+    text = said(condition, rendering)
     if text is None or condition.scope == "own":
         return None if text is None else Said(text, JOIN[level])
-    like, now = ", ".join(LIKE[level]), rendering.signal(str(condition.signal))
+    like, now = ", ".join(LIKE[level]), rendering.signal(condition.signal)
     those = f"count by ({like}) {clause(text)}"
     if condition.scope == "pool":
         return Said(f"{those} > 0", LIKE[level])
     others = f"{those}\n- on ({like}) group_right () (0 * {clause(text)} + 1 or 0 * {now})"
     most = f">= on ({like}) group_left () (0.5 * (count by ({like}) ({now}) - 1) > 0)"
     return Said(f"{others}\n{'> 0' if condition.scope == 'peers' else most}", JOIN[level])
-
-
-def signals_of(condition: Condition) -> Iterator[str]:
-    """Every signal a condition reads."""
-    for name in (condition.signal, condition.stalls, condition.follows):
-        if name:
-            yield name
-    for part in condition.parts:
-        yield from signals_of(part)

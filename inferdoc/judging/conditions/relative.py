@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from inferdoc.catalogue.recipe import Condition
+from inferdoc.catalogue.conditions import Move
 from inferdoc.judging.clock import Rule
 from inferdoc.judging.conditions.render import Rendering, number
 from inferdoc.judging.context import Ask, Context, Outcome, absent, quiet, rule_asked
@@ -16,21 +16,20 @@ from inferdoc.judging.view import Trace, Unit
 from inferdoc.judging.words import figure
 
 
-def rule_of(condition: Condition, context: Context) -> Rule:
+def rule_of(condition: Move, context: Context) -> Rule:
     """The rule a rises or falls condition asks for; the signal's floor is the least it must move."""
-    ratio = condition.rises if condition.rises is not None else condition.falls
-    floor = context.signals[str(condition.signal)].floor
-    return rule_asked(condition, float(ratio or 1.0), by=max(condition.by or 0.0, floor))
+    floor = context.signals[condition.signal].floor
+    return rule_asked(condition, condition.ratio, by=max(condition.by or 0.0, floor))
 
 
-def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
+def evaluate(condition: Move, context: Context, unit: Unit) -> Outcome:
     """Whether the signal left its calm, upwards or downwards, by the factor."""
     return evaluate_rows(condition, context, [Ask(unit, context.split, context.last)])[0]
 
 
-def evaluate_rows(condition: Condition, context: Context, asks: Sequence[Ask]) -> list[Outcome]:
+def evaluate_rows(condition: Move, context: Context, asks: Sequence[Ask]) -> list[Outcome]:
     """The same of many units at once."""
-    signal, rule = str(condition.signal), rule_of(condition, context)
+    signal, rule = condition.signal, rule_of(condition, context)
     outcomes: dict[Ask, Outcome] = {}
     whole, split = list[Ask](), list[Ask]()
     for ask in dict.fromkeys(asks):
@@ -131,12 +130,9 @@ def _averaged(signal: str, context: Context, ask: Ask, rule: Rule, moved: Shift 
     )
 
 
-def explain(condition: Condition) -> str:
+def explain(condition: Move) -> str:
     """The condition in words."""
-    if condition.rises is not None:
-        words = f"`{condition.signal}` rises to {condition.rises:g} times its baseline"
-    else:
-        words = f"`{condition.signal}` falls to {condition.falls:g} times its baseline"
+    words = f"`{condition.signal}` {'rises' if condition.up else 'falls'} to {condition.ratio:g} times its baseline"
     if condition.by:
         words += f" and by at least {condition.by:g}"
     return words + (" on average" if condition.average else "")
@@ -145,9 +141,9 @@ def explain(condition: Condition) -> str:
 AVERAGED = "15m"
 
 
-def promql(condition: Condition, rendering: Rendering) -> str | None:
+def promql(condition: Move, rendering: Rendering) -> str | None:
     """Against the median of the history: by the factor, by the floor and, except for means, beyond its swing."""
-    name, up = str(condition.signal), condition.rises is not None
+    name, up = condition.signal, condition.up
     over, usual = rendering.over(name, AVERAGED), rendering.usual(name)
     now = f"avg_over_time({over})" if condition.average else rendering.signal(name)
     edge = None if condition.average else rendering.edge(name, up)
@@ -155,7 +151,7 @@ def promql(condition: Condition, rendering: Rendering) -> str | None:
         return None
     side, sign = (">", "+") if up else ("<", "-")
     by = max(condition.by or 0.0, rendering.signals[name].floor)
-    lines = [f"{now} {side} {number(condition.rises or condition.falls or 0.0)} * {usual}"]
+    lines = [f"{now} {side} {number(condition.ratio)} * {usual}"]
     lines += [f"{now} {side} {usual} {sign} {number(by)}"] if by else []
     lines += [f"{now} {side} {edge}"] if edge else []
     return "\nand ".join(lines)

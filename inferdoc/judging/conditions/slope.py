@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from inferdoc.catalogue.recipe import Condition
+from inferdoc.catalogue.conditions import Slope
 from inferdoc.judging.conditions.render import Rendering, number
 from inferdoc.judging.context import Context, Outcome, absent
 from inferdoc.judging.view import Unit
@@ -31,9 +31,9 @@ def trend(values: np.ndarray, step_seconds: float) -> tuple[float, float, float]
     return float(np.polyfit(times, seen, 1)[0]), float(np.median(seen[:third])), float(np.median(seen[-third:]))
 
 
-def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
+def evaluate(condition: Slope, context: Context, unit: Unit) -> Outcome:
     """Whether the signal moves by at least the slope (its unit per second) over the episode."""
-    signal = str(condition.signal)
+    signal, wanted = condition.signal, condition.per_second
     series = context.view.get(unit, signal)
     if series is None:
         return absent(signal, unit)
@@ -41,7 +41,6 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     stop = context.view.steps if context.last is None else context.last + 1
     found = trend(series.values[start:stop], context.view.step_seconds)
     measure, title = context.signals[signal].unit, context.signals[signal].title
-    wanted = float(condition.slope or 0.0)
     if found is None:
         return Outcome(None, f"{title}: too short for a trend", signal, unit.name, measure)
     slope, early, late = found
@@ -53,15 +52,15 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     return outcome.during(start, stop - 1)
 
 
-def explain(condition: Condition) -> str:
+def explain(condition: Slope) -> str:
     """The condition in words."""
-    return f"`{condition.signal}` keeps moving by at least {condition.slope:g} a second"
+    return f"`{condition.signal}` keeps moving by at least {condition.per_second:g} a second"
 
 
-def promql(condition: Condition, rendering: Rendering) -> str | None:
+def promql(condition: Slope, rendering: Rendering) -> str | None:
     """The fitted slope against the wanted one."""
-    over = rendering.over(str(condition.signal), TREND)
+    over = rendering.over(condition.signal, TREND)
     if over is None:
         return None
-    side = ">" if (condition.slope or 0.0) >= 0 else "<"
-    return f"deriv({over}) {side} {number(condition.slope or 0.0)}"
+    side = ">" if condition.per_second >= 0 else "<"
+    return f"deriv({over}) {side} {number(condition.per_second)}"

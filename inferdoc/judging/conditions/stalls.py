@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from inferdoc.catalogue.recipe import Condition
+from inferdoc.catalogue.conditions import Stall
 from inferdoc.judging.conditions.render import JOIN, Rendering, Said
 from inferdoc.judging.context import Context, Outcome, absent, quiet
 from inferdoc.judging.view import Unit
@@ -15,9 +15,9 @@ LONGEST_GAP_FACTOR = 10
 """A stall must be ten times the longest pause that the engine showed while it was well."""
 
 
-def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
+def evaluate(condition: Stall, context: Context, unit: Unit) -> Outcome:
     """Whether progress has stood at 0, with work waiting, up to the newest value."""
-    progress_name, work_name = str(condition.signal), str(condition.stalls)
+    progress_name, work_name = condition.signal, condition.work
     progress, work = context.view.get(unit, progress_name), context.view.get(unit, work_name)
     for name, series in ((progress_name, progress), (work_name, work)):
         if series is None:
@@ -72,15 +72,15 @@ def _longest_run(mask: np.ndarray) -> int:
     return int(np.diff(breaks).max()) - 1
 
 
-def explain(condition: Condition) -> str:
+def explain(condition: Stall) -> str:
     """The condition in words."""
-    return f"`{condition.signal}` stands at 0 while `{condition.stalls}` is above 0"
+    return f"`{condition.signal}` stands at 0 while `{condition.work}` is above 0"
 
 
-def promql(condition: Condition, rendering: Rendering) -> str | None:
+def promql(condition: Stall, rendering: Rendering) -> str | None:
     """No progress now, and work now."""
-    progress, work = rendering.signal(str(condition.signal)), rendering.signal(str(condition.stalls))
+    progress, work = rendering.signal(condition.signal), rendering.signal(condition.work)
     if progress is None or work is None:
         return None
-    first, second = JOIN[rendering.level(str(condition.signal))], JOIN[rendering.level(str(condition.stalls))]
+    first, second = JOIN[rendering.level(condition.signal)], JOIN[rendering.level(condition.work)]
     return Said(f"{progress} == 0", first).joined("and", Said(f"{work} > 0", second)).text

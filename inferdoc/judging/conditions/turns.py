@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from inferdoc.catalogue.recipe import Condition
+from inferdoc.catalogue.conditions import Turns
 from inferdoc.judging.conditions.render import Rendering
 from inferdoc.judging.context import Context, Outcome, absent
 from inferdoc.judging.view import Unit
@@ -49,10 +49,10 @@ def _rhythm_from(values: np.ndarray, turns: list[int], floor: float) -> int:
     return began
 
 
-def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
+def evaluate(condition: Turns, context: Context, unit: Unit) -> Outcome:
     """Whether the direction changes at least so many times within an hour. The episode begins with the first swing of
     the rhythm."""
-    signal, wanted = str(condition.signal), int(condition.turns or 1)
+    signal, wanted = condition.signal, condition.times
     series = context.view.get(unit, signal)
     if series is None:
         return absent(signal, unit)
@@ -74,11 +74,11 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     return Outcome(False, text, signal, unit.name, measure, observed=float(len(turns)), threshold=float(wanted))
 
 
-def explain(condition: Condition) -> str:
+def explain(condition: Turns) -> str:
     """The condition in words."""
-    return f"`{condition.signal}` changes its direction at least {condition.turns} times within an hour"
+    return f"`{condition.signal}` changes its direction at least {condition.times} times within an hour"
 
 
-def promql(condition: Condition, rendering: Rendering) -> str | None:
+def promql(condition: Turns, rendering: Rendering) -> str | None:
     """PromQL counts changes, not turns: a ramp in steps would look the same."""
     return None
