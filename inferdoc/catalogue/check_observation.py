@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from inferdoc.catalogue.conditions import Fact, Lasting, Level, Move, Odd, Reaches
+from inferdoc.catalogue.conditions import Fact, Lasting, Level, Move, Odd, Reaches, Turns
 from inferdoc.catalogue.document import Steps, nearest
 from inferdoc.catalogue.kinds import GROUPS, KINDS, LIMITS, OPTIONS, SIGNAL, fact_of, kinds_with
 from inferdoc.catalogue.observation import Dictionary, Observation
@@ -84,6 +84,8 @@ def _check_fact(kind: str, fact: Fact, at: Steps, signals: Mapping[str, Signal],
             yield Problem((*at, kind), f"at most this share of the baseline: expected 0 to 1, got {fact.ratio:g}")
         case Odd() if fact.factor <= 0 or fact.factor == 1:
             yield Problem((*at, kind), f"a factor from peers: expected above 0 and not 1, got {fact.factor:g}")
+        case Turns() if fact.times < 1:
+            yield Problem((*at, kind), f"expected 1 or more, got {fact.times}")
     if isinstance(fact, Lasting):
         yield from _check_lasting(fact, at)
     if isinstance(fact, Reaches):

@@ -57,24 +57,24 @@ OFFERED = {
 
 
 def _by_kind(observation: dict[str, Any]) -> None:
-    """Of the schema of an observation, one for every kind: with the keys that this kind reads, and no others."""
-    keys = {key: _given(schema) for key, schema in observation.pop("properties").items()}
-    del observation["required"], observation["additionalProperties"]
-    kinds = {key: (SIGNAL, key, *kind.options) for key, kind in KINDS.items()} | {key: (key,) for key in GROUPS}
-    needed = {
-        key: [SIGNAL, key, *(o for o, field in kind.options.items() if field.required)] for key, kind in KINDS.items()
-    }
+    """Make of the schema of an observation one for every kind: the keys that this kind reads, and no others."""
+    takes = {key: _given(schema) for key, schema in observation.pop("properties").items()}
+    takes |= {key: {"const": True} for key, kind in KINDS.items() if kind.value is None}
+    keys = {key: {key: True} for key in GROUPS}
+    for key, kind in KINDS.items():
+        keys[key] = {SIGNAL: True, key: True} | {option: field.required for option, field in kind.options.items()}
+    for word in ("type", "required", "additionalProperties"):
+        del observation[word]
     observation["oneOf"] = [
         {
             "title": kind,
             "type": "object",
-            "properties": {key: keys[key] for key in (*read, *ABOUT)},
-            "required": needed.get(kind, [kind]),
+            "properties": {key: takes[key] for key in (*own, *ABOUT)},
+            "required": [key for key, needed in own.items() if needed],
             "additionalProperties": False,
         }
-        for kind, read in kinds.items()
+        for kind, own in keys.items()
     ]
-    del observation["type"]
 
 
 def _given(schema: dict[str, Any]) -> dict[str, Any]:

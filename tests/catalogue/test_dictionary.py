@@ -6,8 +6,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from inferdoc.catalogue.document import decode
-from inferdoc.catalogue.editor_schema import FILES, update_schemas
+import jsonschema
+import pytest
+from msgspec import structs
+
+from inferdoc.catalogue.conditions import AllOf, AnyOf, Level, Move, Not, Presence
+from inferdoc.catalogue.document import decode, read_yaml
+from inferdoc.catalogue.editor_schema import FILES, editor_schema, update_schemas
+from inferdoc.catalogue.kinds import fact_of
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.catalogue.observation import Name
 from inferdoc.catalogue.recipe_file import RecipeFile
@@ -15,6 +21,7 @@ from inferdoc.catalogue.recipe_file import RecipeFile
 CATALOGUE = load_catalogue()
 FOLDER = Path(__file__).resolve().parents[2] / "diagnostics"
 PLACES = [CATALOGUE.origin["recipe", name] for name in CATALOGUE.recipes]
+OBSERVATIONS = editor_schema("observations.schema.json", CATALOGUE)
 DECIDES = "needs|witnesses|impact|supported_by|proven_by|excluded_by|stages|critical_when|pool_share"
 
 
@@ -60,3 +67,40 @@ def test_the_recipes_are_short():
 def test_the_schemas_for_editors_are_up_to_date():
     assert sorted(FILES) == sorted(path.name for path in FOLDER.glob("*.schema.json"))
     assert update_schemas(FOLDER, CATALOGUE, check=True) == [], "run python -m inferdoc.generate"
+
+
+def test_the_schema_takes_the_dictionary_as_it_is():
+    jsonschema.validate(read_yaml(FOLDER / "observations.yaml"), OBSERVATIONS)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"signal": "waiting"},
+        {"signal": "waiting", "above": 3, "rises": 2},
+        {"signal": "waiting", "above": 3, "within": "1m"},
+        {"signal": "waiting", "reaches": 3},
+        {"above": 3},
+        {"signal": "waiting", "present": False},
+        {"any": ["queue_grows"], "signal": "waiting"},
+    ],
+)
+def test_the_schema_takes_only_the_keys_of_one_kind(wrong):
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"observations": {"it": wrong}}, OBSERVATIONS)
+
+
+def test_a_condition_is_as_its_keys_say():
+    fact = fact_of({"signal": "waiting", "falls": 0.5, "for": "20s", "by": 3.0})
+    assert fact == Move(signal="waiting", ratio=0.5, up=False, for_="20s", by=3.0)
+    assert hash(fact) == hash(Move(signal="waiting", ratio=0.5, up=False, for_="20s", by=3.0))
+    assert fact not in {Move(signal="waiting", ratio=0.5, up=True, for_="20s", by=3.0)}
+    assert fact_of({"signal": "waiting", "stalls": "load"}) != fact_of({"signal": "waiting", "follows": "load"})
+
+
+def test_what_a_group_needs_is_worked_out_once():
+    late = Move(signal="ttft_mean", ratio=1.5, up=True, average=True)
+    group = AllOf((Level(signal="waiting", limit=3, up=True), AnyOf((Not(late), Presence(signal="up", there=True)))))
+    assert group.needs_split and group.needs_split is vars(group)["needs_split"]
+    assert group.signals == ("waiting", "ttft_mean", "up") and group.signals is group.signals
+    assert not Not(structs.replace(late, average=False)).needs_split

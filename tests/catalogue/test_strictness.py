@@ -190,6 +190,32 @@ BROKEN = {
     "optional signal": ("sources:", "optional: [nothing]\nsources:", 'optional[0]: no such signal "nothing"'),
     "stalls on nothing": ("rises: 2.0", "stalls: nothing", 'observations.line_grows.stalls: no such signal "nothing"'),
     "average with above": ("rises: 2.0", "above: 2, average: true", "`average` goes with rises, falls"),
+    "within beside above": (
+        "rises: 2.0",
+        "above: 2, within: 1m",
+        "observations.line_grows.within: `within` goes with reaches",
+    ),
+    "for beside slope": (
+        "rises: 2.0",
+        "slope: 0.1",
+        "line_grows.for: `for` goes with above, below, rises, falls, differs",
+    ),
+    "share_of beside stalls": (
+        "rises: 2.0, for: 30s",
+        "stalls: running, share_of: 0.5",
+        "r.yaml:7: observations.line_grows.share_of: `share_of` goes with above, below, rises, falls, differs",
+    ),
+    "never turns": ("rises: 2.0, for: 30s", "turns: 0", "observations.line_grows.turns: expected 1 or more, got 0"),
+    "a signal beside not": (
+        "{signal: ttft_p99, rises: 1.5}",
+        "{not: line_grows, signal: ttft_p99}",
+        "exactly one of all, any, witnesses, not, and nothing of a signal; given: not, signal",
+    ),
+    "witnesses of nothing": (
+        "{signal: ttft_p99, rises: 1.5}",
+        "{witnesses: []}",
+        "observations.tail_late.witnesses: expected at least one observation",
+    ),
 }
 
 
