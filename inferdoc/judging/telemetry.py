@@ -167,7 +167,8 @@ def _duplicates(frame: SignalFrame) -> SignalMatrix | None:
 
 
 def _missing(frame: SignalFrame, scrapes: Sequence[Scrapes]) -> SignalMatrix | None:
-    """One minus scrapes seen over scrapes expected in a rate window, from the first to the last scrape of a target."""
+    """One minus scrapes seen over scrapes expected in a rate window, from the first to the last scrape of a target. What
+    all targets miss at once is the absence of the server that scrapes, or another interval, and none of theirs."""
     grid = frame.grid
     expected = grid.rate_ms / grid.interval_ms
     entities, values = [], []
@@ -181,4 +182,11 @@ def _missing(frame: SignalFrame, scrapes: Sequence[Scrapes]) -> SignalMatrix | N
         inside = (steps - grid.rate_ms >= times[0]) & (steps <= times[-1] + grid.interval_ms)
         entities.append(Entity.of(TARGET_LABELS, tuple(target.labels.get(n, "") for n in TARGET_LABELS)))
         values.append(np.where(inside, share, np.nan))
-    return SignalMatrix(entities, np.vstack(values)) if entities else None
+    return SignalMatrix(entities, _beyond_all(np.vstack(values))) if entities else None
+
+
+def _beyond_all(shares: np.ndarray) -> np.ndarray:
+    """float64[targets, T] without what every target shows; a target alone keeps its own."""
+    several = np.isfinite(shares).sum(axis=0) > 1
+    common = np.fmin.reduce(shares, axis=0)
+    return shares - np.where(several, common, 0.0)

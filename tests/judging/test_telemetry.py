@@ -122,6 +122,16 @@ def test_a_hole_is_missing():
     assert found[59] == 1.0 and found[35] < 0.25 and found[-1] < 0.25
 
 
+def test_what_all_targets_miss_is_the_absence_of_the_server():
+    holes = [t for t in EVERY if not 80 <= t < 120]
+    targets = [scraped({"pod": pod, "instance": f"{pod}:1"}, holes) for pod in ("p0", "p1", "p2")]
+    pages = {"running": {pod: ONES for pod in ("p0", "p1", "p2")}}
+    assert np.nanmax(derived("missing_scrapes", pages, targets).values) == 0
+    targets[1] = scraped({"pod": "p1", "instance": "p1:1"}, [t for t in holes if not 30 <= t < 70])
+    own = derived("missing_scrapes", pages, targets).values
+    assert own[1][34] == 1.0 and np.nanmax(own[[0, 2]]) == 0, "only what it misses alone"
+
+
 def test_every_third_scrape_lost_is_a_third():
     found = missing([t for i, t in enumerate(EVERY) if i % 3])
     assert 0.2 <= np.nanmedian(found) <= 0.5
