@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from msgspec import structs
@@ -50,12 +51,12 @@ class Kind:
     value: str | None = None
     sets: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def value_type(self) -> Any:
         """The type of the key's value."""
         return bool if self.value is None else _fields(self.of)[self.value].type
 
-    @property
+    @cached_property
     def options(self) -> dict[str, structs.FieldInfo]:
         """The other keys that the kind reads beside its signal, with the fields that they fill."""
         decided = {SIGNAL, self.value, *self.sets, *_fields(OfSignal)}
