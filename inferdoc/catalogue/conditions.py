@@ -32,11 +32,6 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return ()
 
     @property
-    def any(self) -> tuple[Condition, ...] | None:
-        """The alternatives of which one must hold; None where it has none."""
-        return None
-
-    @property
     def signals(self) -> tuple[str, ...]:
         """Every signal that it reads, in order, as often as it is read."""
         return ()
@@ -184,10 +179,6 @@ class AnyOf(OfParts, frozen=True):
 
     word = "any"
     parts: tuple[Condition, ...]
-
-    @property
-    def any(self) -> tuple[Condition, ...]:
-        return self.parts
 
 
 class Witnesses(OfParts, frozen=True):

@@ -107,7 +107,7 @@ class _Maker:
             least = self.made(f"fires-by-harm-{number}", [_at(want, "by") for want in wants], True)
             yield from least or self.made(f"fires-by-harm-{number}", [_at(want) for want in wants], True)
         for number, symptom in enumerate(symptoms, 1):
-            several = symptom.any or ()
+            several = symptom.parts if isinstance(symptom, AnyOf) else ()
             for choice, other in enumerate(several[1:], 2):
                 off = [want for part in several if part is not other for want in _off(part)]
                 rest = self.wants(*(c for c in held if c is not symptom))

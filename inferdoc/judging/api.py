@@ -28,6 +28,7 @@ from inferdoc.judging.ladder import better_times
 from inferdoc.judging.match import Evidence
 from inferdoc.judging.model import BaselineKind, Change, Diagnosis, SourceInfo, Timing, Window, stamp
 from inferdoc.judging.reading import read_window
+from inferdoc.judging.released import blame_rollouts
 from inferdoc.judging.rhythm import take_out_rhythm
 from inferdoc.judging.session import Options, Session
 from inferdoc.judging.stored import StoredBaseline
@@ -250,6 +251,7 @@ def _answer(session: Session) -> Judged:
     judgement = judge(context, catalogue.recipes)
     rhythm = take_out_rhythm(session, judgement.roots)
     _rank_unexplained(session, judgement)
+    judgement.roots = blame_rollouts(judgement.roots, context, catalogue.recipes)
     events = find_events(context, session.scrapes, catalogue.markers, session.infos)
     events += rhythm.events if rhythm else []
     events = of_window(events, context, [root.onset for root in judgement.roots], NEAR_DEPLOY_SECONDS)

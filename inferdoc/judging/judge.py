@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from msgspec import structs
 
+from inferdoc.catalogue.conditions import AnyOf
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.catalogue.signal import WIDE
 from inferdoc.fleet.members import Pool
@@ -58,9 +59,9 @@ def _ways(recipe: Recipe) -> list[Recipe]:
     """The recipe; harm without a known cause once for every kind of harm that it begins with. Which kind it is decides
     where the calm ends, and of several kinds the first to show does."""
     first = recipe.symptoms[0]
-    if recipe.kind != "unexplained" or first.any is None:
+    if recipe.kind != "unexplained" or not isinstance(first, AnyOf):
         return [recipe]
-    return [structs.replace(recipe, symptoms=(one, *recipe.symptoms[1:])) for one in first.any]
+    return [structs.replace(recipe, symptoms=(one, *recipe.symptoms[1:])) for one in first.parts]
 
 
 def _judge(ways: list[Recipe], context: Context) -> dict[Unit, Verdict]:

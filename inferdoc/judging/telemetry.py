@@ -167,8 +167,8 @@ def _duplicates(frame: SignalFrame) -> SignalMatrix | None:
 
 
 def _missing(frame: SignalFrame, scrapes: Sequence[Scrapes]) -> SignalMatrix | None:
-    """One minus scrapes seen over scrapes expected in a rate window, from the first to the last scrape of a target. What
-    all targets miss at once is the absence of the server that scrapes, or another interval, and none of theirs."""
+    """One minus scrapes seen over scrapes expected in a rate window, from the first to the last scrape of a target.
+    What all targets miss at once is the absence of the server that scrapes, or another interval, and none of theirs."""
     grid = frame.grid
     expected = grid.rate_ms / grid.interval_ms
     entities, values = [], []

@@ -125,7 +125,7 @@ def test_a_hole_is_missing():
 def test_what_all_targets_miss_is_the_absence_of_the_server():
     holes = [t for t in EVERY if not 80 <= t < 120]
     targets = [scraped({"pod": pod, "instance": f"{pod}:1"}, holes) for pod in ("p0", "p1", "p2")]
-    pages = {"running": {pod: ONES for pod in ("p0", "p1", "p2")}}
+    pages = {"running": dict.fromkeys(("p0", "p1", "p2"), ONES)}
     assert np.nanmax(derived("missing_scrapes", pages, targets).values) == 0
     targets[1] = scraped({"pod": "p1", "instance": "p1:1"}, [t for t in holes if not 30 <= t < 70])
     own = derived("missing_scrapes", pages, targets).values
