@@ -27,7 +27,7 @@ from inferdoc.catalogue.signal import Tiers
 from inferdoc.catalogue.steps import Action, StepUse, step_of
 
 
-class Witnesses(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class WitnessGroup(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Several ways to see one thing. any_of: one of them is enough; k_of with `of`: so many of them."""
 
     any_of: tuple[Name, ...] = ()
@@ -75,7 +75,7 @@ class RecipeFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     next_steps: tuple[str | StepUse, ...]
     sources: tuple[str, ...]
     needs: tuple[Name, ...] = ()
-    witnesses: Witnesses | tuple[Witnesses, ...] = ()
+    witnesses: WitnessGroup | tuple[WitnessGroup, ...] = ()
     impact: tuple[Name, ...] = ()
     supported_by: tuple[Name, ...] = ()
     proven_by: tuple[Name, ...] = ()
@@ -98,9 +98,9 @@ class RecipeFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     observations: dict[str, Observation] = {}
 
     @property
-    def witness_groups(self) -> tuple[Witnesses, ...]:
+    def witness_groups(self) -> tuple[WitnessGroup, ...]:
         """The groups of witnesses, also where there is one."""
-        return (self.witnesses,) if isinstance(self.witnesses, Witnesses) else self.witnesses
+        return (self.witnesses,) if isinstance(self.witnesses, WitnessGroup) else self.witnesses
 
     @property
     def exclusions(self) -> tuple[Exclusion, ...]:
@@ -111,7 +111,7 @@ class RecipeFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         """Every observation that it names, with the place in the file."""
         for key in ("needs", "impact", "supported_by", "proven_by"):
             yield from (((key, index), name) for index, name in enumerate(getattr(self, key)))
-        several = not isinstance(self.witnesses, Witnesses)
+        several = not isinstance(self.witnesses, WitnessGroup)
         for index, group in enumerate(self.witness_groups):
             at: tuple[str | int, ...] = ("witnesses", index) if several else ("witnesses",)
             for key in ("any_of", "of"):
@@ -166,7 +166,7 @@ def _needed(file: RecipeFile, dictionary: Dictionary) -> tuple[Condition, ...]:
     return (*needs, *(_witnessed(group, dictionary) for group in file.witness_groups))
 
 
-def _witnessed(group: Witnesses, dictionary: Dictionary) -> Condition:
+def _witnessed(group: WitnessGroup, dictionary: Dictionary) -> Condition:
     parts = tuple(dictionary.condition(name) for name in group.names)
     if group.k_of is not None:
         return KOf(parts, group.k_of)

@@ -23,6 +23,9 @@ LATENCY = ("ttft_mean", "itl_mean", "e2e_mean", "ttft_p99", "itl_p99", "e2e_p99"
 SLOWER = (*LATENCY, "router_ttft_mean")
 """Harm that is over once it is over."""
 
+PAGED_AFTER_SECONDS = 120.0
+"""A page comes two minutes after an onset, or later. Where nothing is known from before the window, less than that may
+be the fault itself from end to end, and healthy in comparison with itself."""
 
 Family = tuple[str, str, str]
 
@@ -128,6 +131,8 @@ def short_of_steps(context: Context) -> int:
     begin, need = context.view.lead_steps, context.clock.out_steps
     if context.view.lead is None:
         need += context.clock.least_calm
+    if context.view.begin == begin:
+        need = max(need, context.clock.steps(PAGED_AFTER_SECONDS, 0))
     if any(context.limits(unit) for unit in context.view.units):
         return 0
     seen = (context.view.get(unit, name) for unit in context.view.units for name in (*PROGRESS, *LATENCY))

@@ -68,7 +68,7 @@ def folder(full, begin, tmp_path_factory):
     """Baselines with the part of the recording before the fault."""
     kept = tmp_path_factory.mktemp("baselines")
     source = open_source(store=full)
-    asked = {"name": "default", "begin": begin, "until": LABEL.onset - 4}
+    asked = {"name": "default", "begin": begin, "until": LABEL.onset - 4, "force": True}  # it is short
     save(source, Config(baselines=BaselinesSection(str(kept))), catalogue(), asked)
     source.close()
     return kept
@@ -205,7 +205,7 @@ def test_harm_without_a_cause_gets_one_by_a_stored_baseline(tmp_path):
         with Store.open(tmp_path / f"{name}.db", "w") as store:
             import_columns(store, perturb.begun(samples, 1000 * begin), name)
     full, late = (open_source(store=tmp_path / f"{name}.db") for name in begins)
-    asked = {"name": "default", "begin": begins["full"], "until": label.onset - 4}
+    asked = {"name": "default", "begin": begins["full"], "until": label.onset - 4, "force": True}
     save(full, Config(baselines=BaselinesSection(str(tmp_path / "kept"))), catalogue(), asked)
     without = diagnose(late, from_=begins["late"])
     told = diagnose(late, from_=begins["late"], options=Options(stored=tmp_path / "kept"))
