@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from inferdoc.source.identity import usual_names
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
 
 SourceKind = Literal["store", "prometheus"]
@@ -21,6 +22,9 @@ class Scrapes:
     times_ms: np.ndarray
     up: np.ndarray
 
+    def __post_init__(self) -> None:
+        self.labels = usual_names(self.labels)
+
 
 @dataclass
 class InfoSeries:
@@ -28,6 +32,9 @@ class InfoSeries:
 
     labels: dict[str, str]
     values: np.ndarray
+
+    def __post_init__(self) -> None:
+        self.labels = usual_names(self.labels)
 
 
 @dataclass

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from inferdoc.source.identity import usual_names
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -24,7 +26,8 @@ class Entity:
     @classmethod
     def of(cls, names: tuple[str, ...], values: tuple[str, ...]) -> Entity:
         """An entity from label names and their values."""
-        return cls(tuple(sorted((n, v) for n, v in zip(names, values, strict=True) if v)))
+        named = ((n, v) for n, v in zip(names, values, strict=True) if v)
+        return cls(tuple(sorted(usual_names(dict(named)).items())))
 
     @cached_property
     def _named(self) -> dict[str, str]:

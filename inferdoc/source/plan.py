@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.signal import Level, Reading, Signal, Term
+from inferdoc.source.identity import POD_NAMES
 from inferdoc.source.reads import Aggregation, Function, Matcher, Read
 
-SHARED = ("cluster", "namespace", "node", "pod", "instance", "job", "role", "tier")
+SHARED = ("cluster", "namespace", "node", "pod", "instance", "job", "role", "tier", *POD_NAMES)
 BY: Mapping[Level, tuple[str, ...]] = {
     "engine": (*SHARED, "model_name", "engine"),
     "target": SHARED,
