@@ -3,21 +3,17 @@
 A Deployment gives every new pod a new name, so a pod's own history ends with each rollout. The work goes on: a newborn
 takes the place of the pod that left its pool about then, and with it the history, the settings and the size of the
 cache that it is compared with.
-
-Names of pods: a Deployment's are `<deployment>-<hash of the pod template>-<5 characters>`, a StatefulSet's
-`<set>-<ordinal>`; the characters are those of Kubernetes' `rand.String` (k8s.io/apimachinery/pkg/util/rand: no vowels,
-no 0, 1, 3), the hash is up to ten of them.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from inferdoc.fleet.members import ENGINE_SIGNS, Fleet, Member
+from inferdoc.fleet.workloads import workload
 from inferdoc.source.base import Scrapes
 from inferdoc.source.frame import Entity, SignalFrame
 
@@ -28,9 +24,6 @@ REPLACED_SECONDS = 900.0
 """A newborn takes the place of a pod that left at most this long before or after: large models load for ten minutes."""
 SETTLED_SCRAPES = 5
 """What is there within so many scrapes of an end of the data was there before or will be after it."""
-REPLICA_SET = re.compile(r"(?P<workload>.+)-(?P<template>[bcdf-hj-np-tv-z2456789]{6,10})")
-REPLICA_SET_POD = re.compile(REPLICA_SET.pattern + "-[bcdf-hj-np-tv-z2456789]{5}")
-ORDINAL = re.compile(r"(?P<workload>.+?)(?:-\d+)+")
 
 
 @dataclass(frozen=True)
@@ -76,19 +69,6 @@ class Lineage:
     def replaced(self, key: Key) -> bool:
         """Whether another pod has its place now."""
         return key in self._successor
-
-
-def workload(pod: str, owners: Mapping[str, str] | None = None) -> tuple[str, str]:
-    """(workload, pod template) as the owner of a pod or its name tells; the template is empty where none does."""
-    owner = (owners or {}).get(pod, "")
-    by_name = REPLICA_SET_POD.fullmatch(pod)
-    if owner:
-        replica_set = REPLICA_SET.fullmatch(owner)
-        return (replica_set["workload"], replica_set["template"]) if replica_set else (owner, "")
-    if by_name:
-        return by_name["workload"], by_name["template"]
-    ordinal = ORDINAL.fullmatch(pod)
-    return (ordinal["workload"] if ordinal else pod), ""
 
 
 def trace(

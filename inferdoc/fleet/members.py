@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from inferdoc.catalogue.signal import Tiers
+from inferdoc.fleet.workloads import workload
 from inferdoc.source.frame import Entity, SignalFrame
 
 Role = Literal["prefill", "decode", "both"]
@@ -19,6 +20,8 @@ COMPUTES_NOTHING = 0.05
 """A pod beside prefill pods that computes at most this share of its prompts continues what they computed."""
 ONE_TOKEN = 1.01
 """A pod whose requests end after one token on average does prefill only: the decode side continues them."""
+NO_TOKEN = 0.5
+"""Requests that end before they have a token failed: they say nothing about what the pod is for."""
 
 
 @dataclass(frozen=True)
@@ -168,6 +171,7 @@ def resolve(
         fleet.members.append(member)
     prefills = {member.pool.family for member in fleet.members if member.role == "prefill"}
     fleet.members = [_continuing(m, computed) if m.pool.family in prefills else m for m in fleet.members]
+    fleet.members = _like_their_workload(fleet.members)
     fleet.members = [m for m in fleet.members if wanted is None or wanted.keeps(m)]
     return fleet
 
@@ -178,6 +182,27 @@ def _continuing(member: Member, computed: Mapping[tuple[str, str, str], float]) 
         return member
     why = (("role", "its prompts are computed by prefill pods"), *member.why[1:])
     return replace(member, pool=replace(member.pool, role="decode"), why=why)
+
+
+def _like_their_workload(members: Sequence[Member]) -> list[Member]:
+    """A pod about which nothing told its role has that of its workload, where the others agree on one: replicas come
+    of one template, and one that fails from its first request on shows nothing else."""
+    roles: dict[tuple[str, str, str], set[str]] = {}
+    for member in members:
+        if dict(member.why)["role"] != "default":
+            roles.setdefault(_workload_key(member), set()).add(member.role)
+    placed = []
+    for member in members:
+        told = roles.get(_workload_key(member), set())
+        if dict(member.why)["role"] == "default" and len(told) == 1:
+            pool = replace(member.pool, role=next(iter(told)))
+            member = replace(member, pool=pool, why=(("role", "its workload"), *member.why[1:]))
+        placed.append(member)
+    return placed
+
+
+def _workload_key(member: Member) -> tuple[str, str, str]:
+    return member.key[0], member.key[1], workload(member.pod)[0]
 
 
 def _computed_shares(frame: SignalFrame) -> dict[tuple[str, str, str], float]:
@@ -212,7 +237,7 @@ def _role(
     if named:
         return named, "name"
     lengths = outputs.get(key)
-    if lengths is not None and float(np.nanmedian(lengths)) <= ONE_TOKEN:
+    if lengths is not None and NO_TOKEN <= float(np.nanmedian(lengths)) <= ONE_TOKEN:
         return "prefill", "every request ends after one token"
     return "both", "default"
 

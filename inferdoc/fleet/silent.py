@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from inferdoc.fleet.lineage import workload
 from inferdoc.fleet.members import Fleet, Member, Pool
+from inferdoc.fleet.workloads import workload
 from inferdoc.source.base import Scrapes
 from inferdoc.source.frame import Entity
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.fleet.lineage import divide, trace, workload
+from inferdoc.fleet.lineage import divide, trace
 from inferdoc.fleet.members import resolve
 from inferdoc.fleet.silent import add_silent
+from inferdoc.fleet.workloads import workload
 from inferdoc.source.base import Scrapes
 from tests.judging.frames import START_MS, N, catalogue, frame_of
 

@@ -122,6 +122,27 @@ def test_a_quiet_pod_is_not_taken_for_a_prefill_pod():
     assert only(frame(running=[(engine(), 1.0)], output_len_mean=[(engine(), np.nan)])).role == "both"
 
 
+def roles(made):
+    """Role by pod."""
+    return {member.pod: member.role for member in resolve(made, TIERS).members}
+
+
+def test_a_pod_whose_requests_all_fail_is_no_prefill_pod():
+    assert only(frame(running=[(engine(), 1.0)], output_len_mean=[(engine(), 0.0)])).role == "both"
+
+
+def test_a_pod_that_shows_nothing_has_the_role_of_its_workload():
+    pods = [engine(name) for name in ("p-0", "d-0", "d-1", "other-0")]
+    prompts = [(pod, 100.0) for pod in pods[:2]]
+    made = frame(
+        running=[(pod, 1.0) for pod in pods],
+        output_len_mean=[(pods[0], 1.0), (pods[1], 80.0), (pods[2], 0.0)],
+        prompt_tokens_per_request=prompts,
+        computed_tokens_per_request=[(pods[0], 100.0), (pods[1], 0.0)],
+    )
+    assert roles(made) == {"p-0": "prefill", "d-0": "decode", "d-1": "decode", "other-0": "both"}
+
+
 def test_label_before_configuration_before_name_before_behaviour():
     configured = Assignment("vllm-.*", role="both")
     one_token = [(engine("vllm-prefill-0"), 1.0)]
