@@ -301,9 +301,12 @@ class _Draw:
         return FaultSpec("traffic", at, until=at + 60.0, rate=min(1.6, 0.8 / max(self.load, 0.1)))
 
     def _bystanders(self) -> list[Bystander]:
-        bystanders = []
+        bystanders: list[Bystander] = []
         for _ in range(int(self._one(self.ranges.bystanders))):
-            tier, model, gpus = MACHINES[int(self.rng.integers(len(MACHINES)))]
+            served = {pool.model for pool in self.scenario.pools} | {one.model for one in bystanders}
+            # A second deployment of the same model on other GPUs would be a slower or faster tier of it.
+            machines = [machine for machine in MACHINES if machine[1] not in served]
+            tier, model, gpus = machines[int(self.rng.integers(len(machines)))]
             what = ("nothing", "nothing", "rollout", "grow", "burst")[int(self.rng.integers(5))]
             at = round(float(self.rng.uniform(0.1, 0.9)) * self.scenario.duration, 3)
             load, router = (

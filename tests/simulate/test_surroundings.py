@@ -102,6 +102,9 @@ def test_every_range_is_drawn_from():
     assert {s.scrape for s in drawn} == set(RANDOMISATION.interval.values)
     assert {s.pools[0].version for s in drawn} == set(RANDOMISATION.release.values)
     assert {len(s.surroundings.bystanders) for s in drawn} == {0, 1, 2}
+    for one in drawn:  # another tier of the same model would be no other model
+        models = [*{pool.model for pool in one.pools}, *(each.model for each in one.surroundings.bystanders)]
+        assert len(set(models)) == len(models)
     assert {s.exporters.dcgm for s in drawn} == {s.exporters.router for s in drawn} == {True, False}
     happened = {what for s in drawn for what in s.surroundings.happened}
     assert happened >= {"rollout as trigger", "rollout", "grow", "relabelled", "conversations", "bursts"}
