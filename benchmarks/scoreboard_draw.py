@@ -8,9 +8,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from absent import absent_witnesses, right_without
+from absent import absent_witnesses, impact_shows, right_without, series_of
 from looks import Look, ask, catalogue, look_of
-from scoreboard_harm import AT_ONCE, HARM, LOSS, OUTSIDE, PASSING, growth, hit
+from scoreboard_harm import AT_ONCE, HARM, PASSING, growth, hit, loses
 from scoreboard_tables import Outcome
 
 from inferdoc.judging.model import Diagnosis, Finding
@@ -26,6 +26,7 @@ STEPS = (1, 2, 3, 4, 5, 6, 8, 10, 12)
 """Minutes after the onset at which the walk asks again."""
 LATE = 180.0
 """Seconds after the onset at which the late look of a plain draw begins."""
+REMAP_FAILED = "DCGM_FI_DEV_ROW_REMAP_FAILURE"
 GROUPS: dict[str, dict[str, Drawing]] = {"cause": CAUSES, "control": CONTROLS, "pair": PAIRS}
 
 Task = tuple[str, str, int, bool, bool]
@@ -53,8 +54,10 @@ class _Truth:
         self.scenario, self.recording, self.group, self.kind, self.path = scenario, recording, group, kind, path
         self.end = scenario.start + scenario.duration
         self.expect = scenario.expect
+        self.present = series_of(recording.targets)
         self.onset = None if self.expect.onset is None else scenario.start + self.expect.onset
         drawn = scenario.surroundings
+        self.joined = drawn is None or drawn.layout != "instance"
         self.window = scenario.start + (drawn.window if drawn else 0.0)
         self.slots = {name: life.slot for life in recording.lives for name in life.shown}
         self.hit = hit(self.expect, recording, self.onset or self.window)
@@ -104,9 +107,7 @@ class _Truth:
         return outcome
 
     def _absent(self, cause: str) -> list[str]:
-        drawn = self.scenario.surroundings
-        joined = drawn is None or drawn.layout != "instance"
-        return absent_witnesses(cause, self.recording.targets, catalogue(), joined)
+        return absent_witnesses(cause, self.present, catalogue(), self.joined)
 
     def _look(self, begin: float) -> Look:
         return look_of(ask(self.path, begin, self.end), self.healthy if self.group == "cause" else ())
@@ -115,8 +116,9 @@ class _Truth:
         """Whether the fault hurts anybody, or does so after a moment."""
         if self.onset is None:
             return False
-        lasts = self.kind in LOSS and not (since is not None and self.kind in AT_ONCE)
-        lasts &= self.scenario.exporters.router or self.kind not in OUTSIDE
+        remaps_show = self.joined and REMAP_FAILED in self.present
+        lasts = loses(self.kind, self.scenario, remaps_show) and not (since is not None and self.kind in AT_ONCE)
+        lasts &= self.group == "pair" or impact_shows(self.kind, self.present, catalogue())
         if lasts or (self.group == "pair" and since is None):
             return True
         bare = {life.bare for life in self.recording.lives if life.slot in self.hit}

@@ -10,8 +10,9 @@ from functools import lru_cache
 import numpy as np
 
 from inferdoc.catalogue.load import load_catalogue
+from inferdoc.simulate.faults import ENDS_PROCESS
 from inferdoc.simulate.recording import Recording
-from inferdoc.simulate.scenario import Expect
+from inferdoc.simulate.scenario import Expect, Scenario
 from inferdoc.simulate.scrape import Scraped
 
 HARM = 1.3  # growth of a mean latency below which a fault counts as harmless
@@ -44,17 +45,8 @@ LOSS = frozenset(
         "tool-parse-failure",
     }
 )
-"""Causes whose harm is what they are: work or sight is lost, or waits outside the engines."""
-OUTSIDE = frozenset(
-    {
-        "no-ready-endpoints",
-        "flow-control-stall",
-        "router-overloaded",
-        "priority-starvation",
-        "gateway-timeout-mismatch",
-    }
-)
-"""Of these, causes whose harm lies before the engines: without the router's page it looks like less traffic."""
+"""Causes whose harm is what they are: work or sight is lost, or waits outside the engines. It counts where it shows: on
+a page that counts what was lost."""
 AT_ONCE = frozenset({"scale-down-abort"})
 """Of these, causes that lose work in one moment: who looks later finds harm only where latencies still show it."""
 
@@ -65,6 +57,13 @@ LATENCIES = {
     "request_queue_time": "queue_time_mean",
 }
 """Histograms of an engine, and the signals whose floors say which change of them can matter at all."""
+
+
+def loses(kind: str, scenario: Scenario, remaps_show: bool) -> bool:
+    """Whether the fault loses work or sight. A failed remap ends no process yet: it is a loss where it shows
+    (remaps_show) and nothing to anybody where it does not."""
+    codes = {fault.xid for fault in scenario.faults if fault.kind == "xid" and fault.at >= (scenario.expect.onset or 0)}
+    return kind in LOSS and (kind != "gpu-ecc-degradation" or remaps_show or bool(codes & ENDS_PROCESS))
 
 
 def growth(

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import scoreboard_draw
 import scoreboard_sources
-from absent import absent_witnesses, right_without
+from absent import absent_witnesses, impact_shows, right_without, series_of
 from looks import Look
-from scoreboard_harm import growth, hit
+from scoreboard_harm import growth, hit, loses
 from scoreboard_tables import Outcome
 from scoreboard_trust import (
     certainty_table,
@@ -29,7 +29,7 @@ from inferdoc.simulate.incidents import CAUSES
 from inferdoc.simulate.output import write_file
 from inferdoc.simulate.randomise import randomised
 from inferdoc.simulate.recording import record
-from inferdoc.simulate.scenario import Scenario
+from inferdoc.simulate.scenario import FaultSpec, Scenario
 from inferdoc.simulate.scenario_files import read_scenario
 from inferdoc.simulate.surroundings import Bystander, Surroundings
 
@@ -149,13 +149,41 @@ def test_a_draw_is_looked_at_in_time_and_late(tmp_path, monkeypatch):
 def test_witnesses_that_were_withheld_are_told():
     catalogue = load_catalogue()
     kept = record(scenario(NEIGHBOUR))
-    assert not absent_witnesses("kv-preemption-thrash", kept.targets, catalogue)
+    assert not absent_witnesses("kv-preemption-thrash", series_of(kept.targets), catalogue)
     less = record(scenario(NEIGHBOUR, withheld=("vllm:num_preemptions_total", "vllm:kv_cache_usage_perc")))
-    assert absent_witnesses("kv-preemption-thrash", less.targets, catalogue)
-    assert absent_witnesses("no-such-cause", less.targets, catalogue) == []
-    clocks = absent_witnesses("gpu-clock-throttle", kept.targets, catalogue, joined=False)
-    assert clocks and set(clocks) > set(absent_witnesses("gpu-clock-throttle", kept.targets, catalogue))
+    assert absent_witnesses("kv-preemption-thrash", series_of(less.targets), catalogue)
+    assert absent_witnesses("no-such-cause", series_of(less.targets), catalogue) == []
+    clocks = absent_witnesses("gpu-clock-throttle", series_of(kept.targets), catalogue, joined=False)
+    assert clocks and set(clocks) > set(absent_witnesses("gpu-clock-throttle", series_of(kept.targets), catalogue))
     assert right_without("gpu-clock-throttle") == ("unexplained-anomaly", "slow-gpu")
+
+
+def test_a_formula_needs_all_of_its_terms():
+    catalogue = load_catalogue()
+    full = series_of(record(scenario(NEIGHBOUR)).targets)
+    assert not absent_witnesses("kv-preemption-thrash", full, catalogue)
+    alone = full - {"vllm:num_preemptions_total"}
+    assert absent_witnesses("kv-preemption-thrash", alone, catalogue) == ["preempt_fraction"]
+    gaps = {name for name in full if not name.startswith("vllm:inter_token_latency")}
+    assert "itl_p99" in absent_witnesses("long-prefill-interference", gaps, catalogue), "its symptom cannot be seen"
+    assert absent_witnesses("slow-gpu", full, catalogue) == []
+
+
+def test_what_is_lost_before_the_engines_shows_at_the_router_alone():
+    catalogue = load_catalogue()
+    full = series_of(record(scenario(NEIGHBOUR)).targets)
+    engines = {name for name in full if name.startswith("vllm:") or name == "up"}
+    assert impact_shows("no-ready-endpoints", full, catalogue)
+    assert not impact_shows("no-ready-endpoints", engines, catalogue)
+    assert impact_shows("engine-down", engines, catalogue) and not impact_shows("no-such-cause", engines, catalogue)
+
+
+def test_a_failed_remap_without_another_error_is_a_loss_where_it_shows():
+    faults = [FaultSpec("xid", 240.0, pods=("vllm-1",), xid=code) for code in (64, 94)]
+    failed, contained = (msgspec.structs.replace(scenario(NEIGHBOUR), faults=(fault,)) for fault in faults)
+    assert not loses("gpu-ecc-degradation", failed, remaps_show=False)
+    assert loses("gpu-ecc-degradation", failed, remaps_show=True)
+    assert loses("gpu-ecc-degradation", contained, remaps_show=False)
 
 
 def test_recordings_are_a_source_of_their_own(tmp_path):
