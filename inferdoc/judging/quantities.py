@@ -16,7 +16,10 @@ QUANTITIES: dict[str, tuple[int, tuple[str, ...]]] = {
         LOAD,
         ("waiting_capacity", "waiting", "queue_time", "router_pool_queue_avg", "router_endpoint_queue"),
     ),
-    "requests at work": (LOAD, ("running", "router_running", "router_pool_running_avg", "running_plateau")),
+    "requests at work": (
+        LOAD,
+        ("running", "running_mean", "router_running", "router_pool_running_avg", "running_plateau"),
+    ),
     "KV cache in use": (
         LOAD,
         ("kv_usage", "kv_usage_mean", "kv_tokens_used", "router_pool_kv_avg", "kv_usage_blend", "kv_turnover"),

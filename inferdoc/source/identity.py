@@ -1,8 +1,8 @@
 """Other names under which scrape configurations store which pod a series is about.
 
 The scrape job for annotated pods in the examples of Prometheus (documentation/examples/prometheus-kubernetes.yml)
-writes `kubernetes_pod_name` and `kubernetes_namespace`, while cAdvisor, kube-state-metrics, dcgm-exporter and the router
-write `pod` and `namespace`. Only under one name can they be joined.
+writes `kubernetes_pod_name` and `kubernetes_namespace`, while cAdvisor, kube-state-metrics, dcgm-exporter and the
+router write `pod` and `namespace`. Only under one name can they be joined.
 """
 
 from __future__ import annotations
