@@ -23,11 +23,12 @@ GENERAL = {
     "kv-preemption-thrash": "kv-capacity-bound",
     "kv-transfer-backlog": "kv-transport-degraded",
     "long-prefill-interference": "fcfs-head-of-line",
+    "spec-overhead-at-saturation": "demand-beyond-capacity",
 }
 """What a cause is to a reader whose recording lacks the witness that names it: a throttled GPU or the one with the hot
 expert is a slow one, a lost device a hung engine, a container that ended a pod that is down, preemptions nobody counts
-are a full cache, reads of which nobody counts how many wait are slow ones, and long prompts without the gaps between
-tokens only hold up the queue."""
+are a full cache, reads of which nobody counts how many wait are slow ones, long prompts without the gaps between
+tokens only hold up the queue, and drafts that no series shows leave a load that grew beyond what is finished."""
 
 
 def right_without(cause: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from absent import absent_witnesses, impact_shows, right_without, series_of
 from looks import Look, ask, catalogue, look_of
-from scoreboard_harm import AT_ONCE, HARM, PASSING, growth, hit, loses
+from scoreboard_harm import AT_ONCE, HARM, IDLE_HANG, PASSING, growth, hit, holds_work, loses
 from scoreboard_tables import Outcome
 
 from inferdoc.judging.model import Diagnosis, Finding
@@ -119,9 +119,11 @@ class _Truth:
         remaps_show = self.joined and REMAP_FAILED in self.present
         lasts = loses(self.kind, self.scenario, remaps_show) and not (since is not None and self.kind in AT_ONCE)
         lasts &= self.group == "pair" or impact_shows(self.kind, self.present, catalogue())
+        bare = {life.bare for life in self.recording.lives if life.slot in self.hit}
+        if self.kind == IDLE_HANG and not self.scenario.exporters.router:
+            lasts &= holds_work(self.recording.bare, bare, 1000 * self.onset)
         if lasts or (self.group == "pair" and since is None):
             return True
-        bare = {life.bare for life in self.recording.lives if life.slot in self.hit}
         if self.group == "pair":
             bare = {life.bare for life in self.recording.lives if not life.bystander}
         since_ms = None if since is None else 1000 * since

@@ -66,6 +66,23 @@ def loses(kind: str, scenario: Scenario, remaps_show: bool) -> bool:
     return kind in LOSS and (kind != "gpu-ecc-degradation" or remaps_show or bool(codes & ENDS_PROCESS))
 
 
+IDLE_HANG = "engine-hung"
+"""The cause that strikes an idle pod as well."""
+WORK = frozenset({"vllm:num_requests_running", "vllm:num_requests_waiting"})
+
+
+def holds_work(targets: Iterable[Scraped], pods: Collection[str], onset_ms: float) -> bool:
+    """Whether the page of a pod says after the onset that it holds requests. One that hung while it held none says
+    that it is idle for as long as it hangs, and what is sent to it is counted by the router alone."""
+    for target in targets:
+        if target.labels.get("pod") in pods and target.labels["job"] == "vllm":
+            for stamp, page in target.pages:
+                values = zip(page.layout.series, page.values, strict=True)
+                if stamp > onset_ms and any(value > 0 for series, value in values if series.name in WORK):
+                    return True
+    return False
+
+
 def growth(
     targets: Iterable[Scraped],
     pods: Collection[str],

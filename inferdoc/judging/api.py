@@ -50,6 +50,7 @@ CONTEXT_SIGNALS = (
     "kv_usage",
     "output_len_mean",
     "process_start_time",
+    "kubelet_restarts",
     "kv_blocks",
     "error_rate",
     "arrival_rate",

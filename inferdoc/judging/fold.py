@@ -201,7 +201,7 @@ def _explains(a: Cause, b: Cause, downstream: Mapping[str, set[str]], slack: int
     if a.recipe.kind == "local" and b.recipe.kind == "driver" and not _holds_on_most(a, b):
         return False
     if _touch(a, b):
-        together = abs(a.onset - b.onset) <= slack
+        together = min(abs(a.onset - b.onset), abs(a.stands - b.stands)) <= slack
         if together and a.recipe.id in b.recipe.effects and b.recipe.id not in a.recipe.effects:
             return False
         return b.recipe.id in downstream[a.recipe.id]

@@ -20,6 +20,7 @@ from inferdoc.judging.view import Unit
 
 PROGRESS = ("generation_tokens_rate", "prompt_tokens_rate", "step_rate", "request_rate")
 LATENCY = ("ttft_mean", "itl_mean", "e2e_mean", "ttft_p99", "itl_p99", "e2e_p99", "tpot_request_mean")
+CONTAINER_STARTS = "kubelet_restarts"
 SLOWER = (*LATENCY, "router_ttft_mean")
 """Harm that is over once it is over."""
 
@@ -105,13 +106,24 @@ def _recovered(match: Match, context: Context) -> bool:
     if not match.recipe.recovers or ongoing(match.last, context):
         return False
     up = context.view.get(match.unit, "target_up")
-    if up is None or not (np.nan_to_num(up.values[match.last + 1 :]) > 0).any():
+    if up is None or not (np.nan_to_num(up.values[match.last + 1 :]) > 0).any() or _ended_by_itself(match, context):
         return False
     slower = all(e.outcome.signal in SLOWER for e in match.evidence if e.role == "harm")
     if not slower and not (up.values[match.onset : match.last + 1] < 0.5).any():  # work was lost otherwise
         return False
     tier = context.tiers.tiers.get(match.unit.member.tier) or context.tiers.tiers["unknown"]
     return (match.last - match.onset) * context.view.step_seconds <= tier.cold_start_s.value
+
+
+def _ended_by_itself(match: Match, context: Context) -> bool:
+    """Whether the container of a pod was started again in its place: a planned end brings a new pod, a crash does not,
+    and takes the requests with it."""
+    starts = context.view.get(match.unit, CONTAINER_STARTS)
+    if starts is None:
+        return False
+    seen = starts.values[max(0, match.onset - context.clock.out_steps) :]
+    seen = seen[np.isfinite(seen)]
+    return len(seen) > 1 and bool(seen[-1] > seen[0])
 
 
 def ongoing(last: int, context: Context) -> bool:

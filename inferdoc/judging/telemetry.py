@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from inferdoc.catalogue.signal import Signal
+from inferdoc.fleet.workloads import workload
 from inferdoc.judging.yields import tokens_per_gpu_hour, utilisation
 from inferdoc.source.base import Scrapes
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
@@ -58,24 +59,49 @@ def _steady(signal: Signal) -> bool:
 
 
 def _lost(frame: SignalFrame, signals: Mapping[str, Signal]) -> SignalMatrix | None:
-    """How many steady signals of an engine are gone while its target still answers and others are still there."""
-    rows: dict[Entity, list[np.ndarray]] = {}
+    """How many steady signals of an engine are gone while its target still answers and others are still there; and
+    those that a pod never showed, which pods of its workload did before it was born."""
+    rows: dict[Entity, dict[str, np.ndarray]] = {}
     for name, signal in signals.items():
         if name in frame and _steady(signal):
             for entity, row in zip(frame[name].entities, frame[name].values, strict=True):
-                rows.setdefault(entity, []).append(np.isfinite(row))
+                rows.setdefault(entity, {})[name] = np.isfinite(row)
     if not rows:
         return None
     settle = max(1, frame.grid.rate_ms // frame.grid.step_ms)
+    former = _of_former_pods(rows, settle)
     entities, values = [], []
     for entity, masks in rows.items():
-        seen = np.vstack(masks)
+        seen = np.vstack(list(masks.values()))
         known = np.cumsum(seen, axis=1) > settle
+        never = [name for name in former.get(entity, ()) if name not in masks or not masks[name].any()]
+        if never:  # a pod that shows an engine for so long would show them
+            blank = np.zeros((len(never), seen.shape[1]), dtype=bool)
+            settled = np.cumsum(seen.any(axis=0)) > settle
+            seen, known = np.vstack([seen, blank]), np.vstack([known, blank | settled])
         lost = _long_runs(known & ~seen, 2 * settle).sum(axis=0).astype(np.float64)
         lost[~seen.any(axis=0)] = np.nan
         entities.append(entity)
         values.append(lost)
     return SignalMatrix(entities, np.vstack(values))
+
+
+def _of_former_pods(rows: Mapping[Entity, Mapping[str, np.ndarray]], settle: int) -> dict[Entity, set[str]]:
+    """By engine of a pod that was born while the data go on: what all engines of its workload showed that were born
+    before it."""
+    groups: dict[tuple[str, str, str, str], list[tuple[int, Entity]]] = {}
+    for entity, masks in rows.items():
+        cluster, namespace, pod = entity.member
+        born = int(np.argmax(np.vstack(list(masks.values())).any(axis=0)))
+        groups.setdefault((cluster, namespace, workload(pod)[0], entity.engine), []).append((born, entity))
+    former: dict[Entity, set[str]] = {}
+    for group in groups.values():
+        for born, entity in group:
+            older = [rows[other] for began, other in group if began + settle < born]
+            shown = [{name for name, seen in masks.items() if seen.any()} for masks in older]
+            if shown:
+                former[entity] = set.intersection(*shown)
+    return former
 
 
 def _lost_gpus(frame: SignalFrame) -> SignalMatrix | None:
