@@ -103,10 +103,15 @@ class SimulatedFleet:
         self.successors[old.name] = new.name
         old.replaced = True
 
-    def pod(self, name: str) -> Pod:
-        """The pod of this name, or the one that replaced it."""
+    def heir(self, name: str) -> str:
+        """The name of the pod that has the place of this one now."""
         while name in self.successors:
             name = self.successors[name]
+        return name
+
+    def pod(self, name: str) -> Pod:
+        """The pod of this name, or the one that replaced it."""
+        name = self.heir(name)
         found = next((p for p in self.pods if p.name == name), None)
         if found is None:
             raise InferdocError(

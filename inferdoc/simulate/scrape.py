@@ -137,7 +137,7 @@ class FleetScraper:
     def _pod(self, pod: Pod) -> None:
         pod.unix = self._scenario.start
         name = self.model_name(pod)
-        faults = [f for f in self._faults if not f.pods or pod.name in f.pods]
+        faults = [f for f in self._faults if not f.pods or pod.name in map(self.fleet.heir, f.pods)]
         gaps = [f for f in faults if f.kind == "scrape-gap"]
         twice = [f for f in faults if f.kind == "duplicate-target"]
 
