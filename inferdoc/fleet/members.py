@@ -74,8 +74,8 @@ class Member:
 
 
 def gpu_owner(entity: Entity) -> str:
-    """The pod that a GPU series belongs to: `exported_pod` (honor_labels off) before `pod`."""
-    return entity.get("exported_pod") or entity.get("pod")
+    """The pod that a GPU series belongs to."""
+    return entity.get("pod")
 
 
 @dataclass
@@ -270,7 +270,7 @@ def _gpu_models(frame: SignalFrame) -> dict[str, str]:
     for signal in ("gpu_util", "gpu_power", "sm_clock", "tensor_active", "gpu_temp"):
         for entity in frame[signal].entities if signal in frame else []:
             model = entity.get("modelName")
-            owner = entity.get("exported_pod") or entity.get("pod")
+            owner = gpu_owner(entity)
             for name in (owner, *(entity.get(label) for label in ("Hostname", "hostname", "node"))):
                 if model and name:
                     found.setdefault(name, model)

@@ -189,10 +189,10 @@ OWNER = "kube_pod_owner"
 
 
 def _owners(source: Source, grid: Grid, present: Collection[str]) -> dict[str, str]:
-    """Pod -> who made it, where kube-state-metrics is scraped; without honoured labels the pod is an exported one."""
+    """Pod -> who made it, where kube-state-metrics is scraped."""
     series = source.info(OWNER, grid) if OWNER in present else []
     labels = [one.labels for one in series if one.labels.get("owner_name")]
-    return {each.get("exported_pod") or each.get("pod", ""): each["owner_name"] for each in labels}
+    return {each.get("pod", ""): each["owner_name"] for each in labels}
 
 
 def needed_signals(catalogue: Catalogue) -> list[str]:

@@ -161,8 +161,8 @@ def _came_back(up: np.ndarray) -> np.ndarray:
 
 def _owner(entity: Entity) -> tuple[str, str] | None:
     """Namespace and pod that use a GPU, None where the exporter names none."""
-    pod = entity.get("exported_pod") or entity.get("pod")
-    return (entity.get("exported_namespace") or entity.get("namespace"), pod) if pod else None
+    pod = entity.get("pod")
+    return (entity.get("namespace"), pod) if pod else None
 
 
 def _long_runs(mask: np.ndarray, longer_than: int) -> np.ndarray:

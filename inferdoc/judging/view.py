@@ -277,8 +277,7 @@ def _models(entity: Entity) -> set[str]:
 
 
 def _near(entity: Entity, member: Member) -> bool:
-    namespace = entity.get("exported_namespace") or entity.get("namespace")
-    return entity.get("cluster") == member.key[0] and namespace in ("", member.key[1])
+    return entity.get("cluster") == member.key[0] and entity.get("namespace") in ("", member.key[1])
 
 
 def _worst(matrix: SignalMatrix, rows: list[int], more_is_better: bool) -> Trace | None:

@@ -38,7 +38,7 @@ def _gpus(frame: SignalFrame) -> dict[str, int]:
     seen: dict[str, set[str]] = {}
     for name in GPU_SIGNALS:
         for entity in frame[name].entities if name in frame else []:
-            owner = entity.get("exported_pod") or entity.get("pod")
+            owner = entity.get("pod")
             if owner:
                 seen.setdefault(owner, set()).add(entity.get("UUID") or entity.get("gpu"))
     return {pod: len(gpus) for pod, gpus in seen.items()}

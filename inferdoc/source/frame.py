@@ -81,7 +81,7 @@ class SignalMatrix:
         return bool(self.entities) and bool(np.isfinite(self.values).any())
 
 
-OWN = frozenset(["pod", "instance", "node", "exported_pod", "Hostname", "hostname", "gpu", "UUID"])
+OWN = frozenset(["pod", "instance", "node", "Hostname", "hostname", "gpu", "UUID"])
 """Labels that tell one pod or device from its peers."""
 
 

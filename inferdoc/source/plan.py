@@ -7,17 +7,15 @@ from dataclasses import dataclass, field
 
 from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.signal import Level, Reading, Signal, Term
-from inferdoc.source.identity import POD_NAMES
+from inferdoc.source.identity import OTHER_NAMES
 from inferdoc.source.reads import Aggregation, Function, Matcher, Read
 
-SHARED = ("cluster", "namespace", "node", "pod", "instance", "job", "role", "tier", *POD_NAMES)
+SHARED = ("cluster", "namespace", "node", "pod", "instance", "job", "role", "tier", *OTHER_NAMES)
 BY: Mapping[Level, tuple[str, ...]] = {
     "engine": (*SHARED, "model_name", "engine"),
     "target": SHARED,
     "gpu": (
         *SHARED,
-        "exported_pod",
-        "exported_namespace",
         "Hostname",
         "hostname",
         "gpu",
@@ -29,7 +27,7 @@ BY: Mapping[Level, tuple[str, ...]] = {
     ),
     "router": (*SHARED, "name", "model_name", "target_model_name"),
     "tenant": (*SHARED, "model_name", "target_model_name", "fairness_id", "priority"),
-    "namespace": (*SHARED, "exported_namespace"),
+    "namespace": SHARED,
 }
 """Labels kept by level; an absent label is empty, so keeping one costs nothing where it does not exist."""
 

@@ -20,6 +20,12 @@ def test_a_usual_name_that_is_there_stays():
     assert usual_names({"pod": "a", "kubernetes_pod_name": "b", "kubernetes_namespace": ""}) == {"pod": "a"}
 
 
+def test_what_a_page_says_of_other_pods_comes_before_the_exporter_itself():
+    own = {"pod": "ksm-0", "namespace": "monitoring", "exported_pod": "vllm-0", "exported_namespace": "llm"}
+    assert usual_names(own) == {"pod": "vllm-0", "namespace": "llm"}
+    assert usual_names({"pod": "dcgm-x", "exported_pod": ""}) == {"pod": "dcgm-x"}, "a GPU that no pod uses"
+
+
 def test_a_series_of_an_annotated_pod_joins_one_of_the_same_pod():
     assert Entity.of_labels(ANNOTATED).member == Entity.of_labels(USUAL).member == ("", "llm", "vllm-0")
     none = np.empty(0)
