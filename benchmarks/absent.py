@@ -20,15 +20,18 @@ GENERAL = {
     "engine-oom": "engine-down",
     "engine-crash-loop": "engine-down",
     "ep-hot-expert": "slow-gpu",
+    "cpu-starvation": "slow-gpu",
     "kv-preemption-thrash": "kv-capacity-bound",
     "kv-transfer-backlog": "kv-transport-degraded",
+    "prefix-index-divergence": "prefix-unstable-prompt",
     "long-prefill-interference": "fcfs-head-of-line",
     "spec-overhead-at-saturation": "demand-beyond-capacity",
 }
-"""What a cause is to a reader whose recording lacks the witness that names it: a throttled GPU or the one with the hot
-expert is a slow one, a lost device a hung engine, a container that ended a pod that is down, preemptions nobody counts
-are a full cache, reads of which nobody counts how many wait are slow ones, long prompts without the gaps between
-tokens only hold up the queue, and drafts that no series shows leave a load that grew beyond what is finished."""
+"""What a cause is to a reader whose recording lacks the witness that names it: a throttled GPU, the one with the hot
+expert or one whose host is short of CPU is a slow one, a lost device a hung engine, a container that ended a pod that
+is down, preemptions nobody counts are a full cache, reads of which nobody counts how many wait are slow ones, prompts
+that engines render in another way than the router just share nothing at the engines, long prompts without the gaps
+between tokens only hold up the queue, and drafts that no series shows leave a load beyond what is finished."""
 
 
 def right_without(cause: str) -> tuple[str, ...]:

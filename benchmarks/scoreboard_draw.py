@@ -20,6 +20,7 @@ from inferdoc.simulate.output import write_store
 from inferdoc.simulate.randomise import randomised
 from inferdoc.simulate.recording import Recording, record
 from inferdoc.simulate.scenario import Scenario
+from inferdoc.simulate.scrape import Scraped
 from inferdoc.store import Store
 
 STEPS = (1, 2, 3, 4, 5, 6, 8, 10, 12)
@@ -54,7 +55,7 @@ class _Truth:
         self.scenario, self.recording, self.group, self.kind, self.path = scenario, recording, group, kind, path
         self.end = scenario.start + scenario.duration
         self.expect = scenario.expect
-        self.present = series_of(recording.targets)
+        self.present = series_of(_own(recording))
         self.onset = None if self.expect.onset is None else scenario.start + self.expect.onset
         drawn = scenario.surroundings
         self.joined = drawn is None or drawn.layout != "instance"
@@ -145,6 +146,12 @@ class _Truth:
             if until >= self.end or naming(ask(self.path, self.window, until), outcome):
                 outcome.detected = float(minutes)
                 break
+
+
+def _own(recording: Recording) -> list[Scraped]:
+    """The targets without the engines of other models: what those show is no witness of this one."""
+    others = {name for life in recording.lives if life.bystander for name in life.shown}
+    return [target for target in recording.targets if not others & set(target.labels.values())]
 
 
 def naming(answer: Diagnosis, label: Outcome) -> Finding | None:

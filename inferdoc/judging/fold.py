@@ -39,6 +39,12 @@ class Cause:
         return min(max(m.stands, m.onset) for m in self.matches)
 
     @property
+    def hurts(self) -> int:
+        """The first step at which its impact shows on a unit."""
+        begins = (e.outcome.first for m in self.matches for e in m.evidence if e.role == "harm")
+        return max(self.onset, min((begin for begin in begins if begin is not None), default=self.onset))
+
+    @property
     def last(self) -> int:
         """The last step of the latest match."""
         return max(m.last for m in self.matches)
@@ -194,7 +200,7 @@ def _explains(a: Cause, b: Cause, downstream: Mapping[str, set[str]], slack: int
     those of one role on the other. In a circle that begins at one time a direct effect outweighs a remote one."""
     if a.recipe.kind == "telemetry" or not _same_family(a, b):
         return False
-    if a.onset > b.onset + slack and a.stands > b.stands + slack:
+    if a.onset > max(b.onset, b.hurts) + slack and a.stands > b.stands + slack:
         return False
     if not _lasts_with(a, b, slack):
         return False
@@ -210,9 +216,11 @@ def _explains(a: Cause, b: Cause, downstream: Mapping[str, set[str]], slack: int
 
 
 def _lasts_with(a: Cause, b: Cause, slack: int) -> bool:
-    """Whether a cause lasted for at least half of what it is to explain, and what it left behind to drain."""
-    length = b.last - b.onset + 1
-    return 2 * (min(b.last, a.last + slack) - max(b.onset, a.onset) + 1) >= length
+    """Whether a cause lasted for at least half of what it is to explain, from when that hurts on, and what it left
+    behind to drain."""
+    begin = min(b.hurts, b.last)
+    length = b.last - begin + 1
+    return 2 * (min(b.last, a.last + slack) - max(begin, a.onset) + 1) >= length
 
 
 def score(cause: Cause) -> float:

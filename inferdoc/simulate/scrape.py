@@ -137,18 +137,23 @@ class FleetScraper:
     def _pod(self, pod: Pod) -> None:
         pod.unix = self._scenario.start
         name = self.model_name(pod)
-        faults = [f for f in self._faults if not f.pods or pod.name in map(self.fleet.heir, f.pods)]
-        gaps = [f for f in faults if f.kind == "scrape-gap"]
-        twice = [f for f in faults if f.kind == "duplicate-target"]
+        twice = any(fault.kind == "duplicate-target" for fault in self._faults)
+
+        def struck(kind: str, now: float) -> Iterator[FaultSpec]:
+            """Who has whose place is known when a new pod is ready, after it was first scraped."""
+            for fault in self._faults:
+                here = not fault.pods or pod.name in map(self.fleet.heir, fault.pods)
+                if fault.kind == kind and here and _active(fault, now):
+                    yield fault
 
         def items(now: float) -> Iterator[Item]:
-            dropped = tuple(n for f in faults if f.kind == "drop-series" and _active(f, now) for n in f.families)
+            dropped = tuple(n for f in struck("drop-series", now) for n in f.families)
             for item in at_version(vllm_items(pod, name, self._scenario.start), pod.spec.version):
                 if item.name not in dropped:
                     yield item
 
         def lost(now: float) -> bool:
-            return any(_active(f, now) and self._rng.random() < f.lost for f in gaps)
+            return any(self._rng.random() < f.lost for f in struck("scrape-gap", now))
 
         def seen(now: float) -> bool:
             return pod.scraped
@@ -162,7 +167,7 @@ class FleetScraper:
                 pod.name,
                 items,
                 lambda: pod.alive,
-                lambda now: seen(now) and any(_active(f, now) for f in twice),
+                lambda now: seen(now) and any(struck("duplicate-target", now)),
             )
 
     def _node(self, pod: Pod) -> None:

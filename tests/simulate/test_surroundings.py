@@ -160,6 +160,18 @@ def test_a_rollout_renames_every_pod(rolled):
     assert [life.slot for life in after] == ["vllm-1"] and after[0].bare != "vllm-1"
 
 
+@pytest.mark.parametrize("kind", ["drop-series, families: ['vllm:kv_cache_usage_perc']", "duplicate-target"])
+def test_a_fault_of_the_scrapes_strikes_the_pod_that_took_the_place(kind):
+    recording = record(small(f"{ROLLOUT[:-1]}, {{kind: {kind}, at: 200s, pods: [vllm-1]}}]", DEPLOYED))
+    heir, *_ = recording.slots(("vllm-1",), 1_795_000_290.0)
+    targets = [t for t in recording.targets if t.labels.get("pod") == heir.shown[0] and t in engines([t])]
+    if kind == "duplicate-target":
+        assert len(targets) == 2 and len(engines(recording.targets)) == 7
+    else:
+        (target,) = targets
+        assert 0 < len(series(target, "vllm:kv_cache_usage_perc")) < len(series(target, "vllm:num_requests_running"))
+
+
 def test_counters_never_fall_within_a_name_and_start_anew_in_a_new_one(rolled):
     for target in engines(rolled.targets):
         for name in (
