@@ -320,11 +320,12 @@ def _hurt_before(recipe: Recipe, context: Context, unit: Unit, onset: int) -> bo
 
 
 def _hurts_after(harm: Outcome, context: Context) -> bool:
-    """Whether a harm began only when the episode was over, by more than two rate windows can blur."""
+    """Whether a harm began only when the episode was over: a rate shows the end of a mechanism up to a window late, and
+    the beginning of a harm at once."""
     return (
         harm.first is not None
         and context.last is not None
-        and harm.first > context.last + BLUR * context.clock.window_steps
+        and harm.first > context.last + context.clock.window_steps
     )
 
 
