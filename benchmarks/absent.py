@@ -86,7 +86,7 @@ def absent_witnesses(cause: str, present: Collection[str], catalogue: Catalogue,
 
     absent = [name for name in mechanism_signals(recipe, support=False) if gone(name)]
     for symptom in recipe.symptoms:
-        names = list(signals_of(symptom))
+        names = list(symptom.signals)
         absent += names if all(map(gone, names)) else []
     return list(dict.fromkeys(absent))
 
@@ -96,5 +96,5 @@ def impact_shows(cause: str, present: Collection[str], catalogue: Catalogue) -> 
     no different from less traffic."""
     recipe = catalogue.recipes.get(cause)
     aliases = Aliases(catalogue.exporters.values())
-    names = {name for condition in recipe.harm for name in signals_of(condition)} if recipe else set()
+    names = {name for condition in recipe.harm for name in condition.signals} if recipe else set()
     return any(supplied(name, catalogue, aliases, present) for name in names)

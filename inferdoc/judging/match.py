@@ -323,9 +323,7 @@ def _hurts_after(harm: Outcome, context: Context) -> bool:
     """Whether a harm began only when the episode was over: a rate shows the end of a mechanism up to a window late, and
     the beginning of a harm at once."""
     return (
-        harm.first is not None
-        and context.last is not None
-        and harm.first > context.last + context.clock.window_steps
+        harm.first is not None and context.last is not None and harm.first > context.last + context.clock.window_steps
     )
 
 
