@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from inferdoc.store.compaction import Compacted as Compacted
     from inferdoc.store.compaction import compact as compact
     from inferdoc.store.exporter import export as export
+    from inferdoc.store.faults import StoreError as StoreError
     from inferdoc.store.importer import Imported as Imported
     from inferdoc.store.importer import import_columns as import_columns
     from inferdoc.store.importer import import_file as import_file
     from inferdoc.store.retention import Pruned as Pruned
     from inferdoc.store.retention import prune as prune
-    from inferdoc.store.schema import StoreError as StoreError
     from inferdoc.store.store import Store as Store
     from inferdoc.store.writer import Writer as Writer
 
@@ -33,7 +33,7 @@ _HOMES = {
     "import_file": "importer",
     "Pruned": "retention",
     "prune": "retention",
-    "StoreError": "schema",
+    "StoreError": "faults",
     "Store": "store",
     "Writer": "writer",
 }

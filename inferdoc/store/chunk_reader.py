@@ -14,7 +14,7 @@ from inferdoc.store.codec import DamagedError
 from inferdoc.store.layouts import LayoutTable, Numbers
 from inferdoc.store.matrix import Matrix, SeriesFilter
 from inferdoc.store.rows import fetch
-from inferdoc.store.stretches import CHUNKS_PER_STRETCH, Stretch
+from inferdoc.store.stretches import CHUNKS_PER_STRETCH, Stretch, chunk_data
 
 _ASKED_AT_ONCE = 500
 _PLANS_KEPT = 256
@@ -70,7 +70,8 @@ class ChunkReader:
         for start in range(0, len(asked), _ASKED_AT_ONCE):
             part = tuple(asked[start : start + _ASKED_AT_ONCE])
             query = f"SELECT id, body FROM chunk WHERE id IN ({','.join('?' * len(part))})"
-            found.update(fetch(self._connection, query, part, int, bytes))
+            rows = fetch(self._connection, query, part, int, bytes)
+            found.update((number, chunk_data(number, body)) for number, body in rows)
         if len(found) != len(asked):
             raise DamagedError("a stretch has lost chunks")
         return found

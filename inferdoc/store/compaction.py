@@ -14,20 +14,23 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from inferdoc.store.chain import EARLIEST_MS, chain_start, cut_after
+from inferdoc.store.chain import EARLIEST_MS, chain, chain_start, cut_after, decode
 from inferdoc.store.chunks import unpack_chunk
-from inferdoc.store.codec import DamagedError, unpack
+from inferdoc.store.codec import DamagedError
+from inferdoc.store.faults import damaged, guarded
 from inferdoc.store.grouping import chunks_of
 from inferdoc.store.layouts import LayoutWriter, Numbers
 from inferdoc.store.rows import NOTHING, fetch
-from inferdoc.store.schema import damaged, guarded, transaction
+from inferdoc.store.schema import transaction
 from inferdoc.store.scrapes import LayoutScrapes, one_per_time, parts, stretch_of
+from inferdoc.store.seal import Owner, owners
 from inferdoc.store.space import free_bytes, give_back, used_bytes
 from inferdoc.store.store import Store
 from inferdoc.store.stretches import (
     CHUNKS_PER_STRETCH,
     HOUR_MS,
     Stretch,
+    chunk_data,
     delete_stretch,
     insert_stretch,
     overlapping,
@@ -63,7 +66,11 @@ def compact(store: Store, now_ms: int | None = None, seconds: float | None = Non
     with guarded(store.path, "write"):
         store.writer.forget()
         try:
-            _Compaction(store, now // HOUR_MS * HOUR_MS, None if seconds is None else began + seconds).run(done)
+            run = _Compaction(store, now // HOUR_MS * HOUR_MS, None if seconds is None else began + seconds)
+            run.run(done)
+            if run.damage:
+                more = f" (and {len(run.damage) - 1} hours more)" if len(run.damage) > 1 else ""
+                raise DamagedError(f"{run.damage[0]}{more}")
         except DamagedError as error:
             raise damaged(store.path, str(error)) from error
         finally:
@@ -76,11 +83,13 @@ def compact(store: Store, now_ms: int | None = None, seconds: float | None = Non
 
 @dataclass
 class _Compaction:
-    """One run. cutoff_ms: the first moment that stays in pages; until: when to stop, by the monotonic clock."""
+    """One run. cutoff_ms: the first moment that stays in pages; until: when to stop, by the monotonic clock;
+    damage: what is wrong with hours that were left as they are."""
 
     store: Store
     cutoff_ms: int
     until: float | None
+    damage: list[str] = field(default_factory=list)
     _groupings: dict[bytes, NDArray[np.uint32]] = field(default_factory=dict)
 
     def run(self, done: Compacted) -> None:
@@ -95,63 +104,72 @@ class _Compaction:
             pages = samples = 0
             with transaction(connection, "IMMEDIATE"):
                 while unit is not None and samples < _COMMIT_SAMPLES:
-                    scrapes = self._hour(*unit)
+                    scrapes = self._hour_or_damage(*unit)
                     pages += sum(len(each.times_ms) for each in scrapes)
                     samples += sum(each.values.size for each in scrapes)
                     unit = next(work, None)
             done.pages += pages
             done.samples += samples
 
-    def _hours(self) -> Iterator[tuple[int, int]]:
+    def _hours(self) -> Iterator[tuple[Owner, int]]:
         """Every target with the beginning of each hour before the cutoff in which it has pages, the latest first: a
         page whose chain began in the hour is then found at once behind it."""
         connection = self.store.connection
         query = "SELECT max(ts_ms) FROM page WHERE target = ? AND ts_ms < ?"
-        for (target,) in fetch(connection, "SELECT id FROM target ORDER BY id", (), int):
+        for owner in owners(connection):
             hour_ms = self.cutoff_ms
             while hour_ms > EARLIEST_MS:
-                ((last_ms,),) = fetch(connection, query, (target, hour_ms), (int, NOTHING))
+                ((last_ms,),) = fetch(connection, query, (owner.id, hour_ms), (int, NOTHING))
                 if last_ms is None:
                     break
                 hour_ms = last_ms // HOUR_MS * HOUR_MS
-                yield target, hour_ms
+                yield owner, hour_ms
 
-    def _hour(self, target: int, hour_ms: int) -> list[LayoutScrapes]:
+    def _hour_or_damage(self, owner: Owner, hour_ms: int) -> list[LayoutScrapes]:
+        """Compact an hour of a target; one that is damaged stays as it is, and does not hold up the others."""
+        connection = self.store.connection
+        connection.execute("SAVEPOINT hour")
+        try:
+            scrapes = self._hour(owner, hour_ms)
+        except DamagedError as error:
+            connection.execute("ROLLBACK TO hour")
+            self.store.layouts.forget()
+            self.damage.append(str(error))
+            scrapes = []
+        connection.execute("RELEASE hour")
+        return scrapes
+
+    def _hour(self, owner: Owner, hour_ms: int) -> list[LayoutScrapes]:
         """Compact an hour of a target. Returns what its pages were."""
         connection, layouts = self.store.connection, self.store.layouts
-        between = (target, max(hour_ms, EARLIEST_MS), hour_ms + HOUR_MS - 1)
-        pages = self._pages(*between)
-        old = overlapping(connection, *between)
+        first_ms, last_ms = max(hour_ms, EARLIEST_MS), hour_ms + HOUR_MS - 1
+        pages = self._pages(owner, first_ms, last_ms)
+        old = overlapping(connection, owner, first_ms, last_ms)
         whole = [part for stretch in old for part in self._scrapes(stretch)] + pages
         if not pages:
             raise DamagedError("a page is missing")
         for each in pages:
-            cut_after(connection, layouts, target, each.layout, between[2])
+            cut_after(connection, layouts, owner, each.layout, last_ms)
         # Dropped first, so that the chunks fill the room of the pages and the file need not grow.
-        connection.execute("DELETE FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ?", between)
+        drop = "DELETE FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ?"
+        connection.execute(drop, (owner.id, first_ms, last_ms))
         for stretch in old:
             delete_stretch(connection, stretch.id)
         for part in parts(one_per_time(whole, layouts, self._identify), layouts):
-            insert_stretch(connection, target, *stretch_of(part, layouts, self._grouping))
+            insert_stretch(connection, owner, *stretch_of(part, layouts, self._grouping))
         return pages
 
-    def _pages(self, target: int, first_ms: int, last_ms: int) -> list[LayoutScrapes]:
+    def _pages(self, owner: Owner, first_ms: int, last_ms: int) -> list[LayoutScrapes]:
         connection = self.store.connection
         # SQLite takes the bare column back_ms from the row that min() found (https://sqlite.org/lang_select.html).
         query = (
             "SELECT layout, min(ts_ms), back_ms FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ? GROUP BY layout"
         )
-        chain = (
-            "SELECT ts_ms, back_ms, body FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ? AND layout = ?"
-            " ORDER BY ts_ms"
-        )
         found = []
-        for layout, start_ms, back_ms in fetch(connection, query, (target, first_ms, last_ms), int, int, int):
-            window = (target, chain_start(start_ms, back_ms), last_ms, layout)
-            rows = fetch(connection, chain, window, int, int, bytes)
-            complete = np.array([row[1] == 0 for row in rows], bool)
-            values = unpack([row[2] for row in rows], complete, len(self.store.layouts.series(layout)), None)
-            times_ms = np.array([row[0] for row in rows], np.int64)
+        for layout, start_ms, back_ms in fetch(connection, query, (owner.id, first_ms, last_ms), int, int, int):
+            rows = chain(connection, owner, layout, chain_start(start_ms, back_ms), last_ms)
+            values = decode(owner, layout, rows, len(self.store.layouts.series(layout)))
+            times_ms = np.array([row.ts_ms for row in rows], np.int64)
             inside = times_ms >= first_ms
             found.append(LayoutScrapes(layout, times_ms[inside], values.T[inside]))
         return found
@@ -168,7 +186,9 @@ class _Compaction:
             raise DamagedError("a stretch has lost chunks")
         for number, body in bodies:
             places = np.flatnonzero(stretch.chunk_of == number - first)
-            values[places] = unpack_chunk(body, len(places), values.shape[1], np.arange(len(places)))
+            values[places] = unpack_chunk(
+                chunk_data(number, body), len(places), values.shape[1], np.arange(len(places))
+            )
         column_of = np.zeros(len(layouts.keys), np.intp)
         column_of[series] = np.arange(len(series))
         found = []

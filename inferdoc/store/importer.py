@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from inferdoc.collect.openmetrics_file import SampleColumns, read_openmetrics
 from inferdoc.collect.samples import Layout, Page, Series
 from inferdoc.store.compaction import compact
-from inferdoc.store.schema import StoreError
+from inferdoc.store.faults import StoreError
 from inferdoc.store.store import Store
 
 if TYPE_CHECKING:

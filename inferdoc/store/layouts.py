@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from inferdoc.store.codec import DamagedError, Key, pack_layout, unpack_layout
 from inferdoc.store.rows import NOTHING, fetch
+from inferdoc.store.seal import seal, unseal
 
 Numbers = NDArray[np.int32]
 
@@ -68,7 +69,7 @@ class LayoutTable:
         base = np.empty(0, np.int32) if base_layout is None else self.series(base_layout)
         parts: list[Numbers] = []
         spelled: list[int] = []
-        for item in unpack_layout(blob):
+        for item in unpack_layout(unseal(_context(layout, base_layout), blob, f"layout {layout}")):
             if isinstance(item, tuple):
                 spelled.append(self._number(item))
                 continue
@@ -109,7 +110,9 @@ class LayoutWriter:
             base = None
             blob, _ = pack_layout(keys, None)
         add = "INSERT INTO layout (digest, base, series) VALUES (?, ?, ?)"
-        layout = int(self._connection.execute(add, (digest, base, blob)).lastrowid or 0)
+        layout = int(self._connection.execute(add, (digest, base, b"")).lastrowid or 0)
+        body = seal(_context(layout, base), blob)
+        self._connection.execute("UPDATE layout SET series = ? WHERE id = ?", (body, layout))
         if base is None:
             self._remember(layout, keys)
         else:
@@ -125,6 +128,10 @@ class LayoutWriter:
         self._bases[layout] = {key: place for place, key in enumerate(keys)}
         if len(self._bases) > _BASES_TRIED:
             self._bases.popitem(last=False)
+
+
+def _context(layout: int, base: int | None) -> bytes:
+    return f"{layout} {base}".encode("ascii")
 
 
 def _digest(keys: Sequence[Key]) -> bytes:

@@ -14,13 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferdoc.store.block import Block
-from inferdoc.store.chain import chain_start
+from inferdoc.store.chain import chain_start, decode
 from inferdoc.store.chunk_reader import ChunkReader
-from inferdoc.store.codec import Bits, DamagedError, unpack
+from inferdoc.store.codec import Bits, DamagedError
+from inferdoc.store.faults import damaged, guarded
 from inferdoc.store.layouts import LayoutTable
 from inferdoc.store.matrix import Matrix, NameFilter, SeriesFilter
 from inferdoc.store.rows import NOTHING, fetch
-from inferdoc.store.schema import FORMAT_WITH_CHUNKS, check_format, damaged, guarded, transaction
+from inferdoc.store.schema import FORMAT_WITH_CHUNKS, check_format, transaction
+from inferdoc.store.seal import Owner, PageRow, owner_of
 from inferdoc.store.stretches import Stretch, overlapping
 
 TargetFilter = Callable[[dict[str, str]], bool] | None
@@ -79,7 +81,7 @@ class Reader:
         counts: Counter[str] = Counter()
         with self._reading():
             for target, _ in self._targets(targets):
-                for layout, number in fetch(self.connection, used, (target, start_ms, end_ms), int, int):
+                for layout, number in fetch(self.connection, used, (target.id, start_ms, end_ms), int, int):
                     pages[layout] += number
                 for stretch in self._stretches(target, start_ms, end_ms):
                     rows = stretch.layout_of[stretch.rows(start_ms, end_ms)]
@@ -111,9 +113,15 @@ class Reader:
         return [block for block in blocks if block is not None]
 
     def _block(
-        self, target: int, labels: dict[str, str], start_ms: int, end_ms: int, wanted: SeriesFilter, chunks: ChunkReader
+        self,
+        target: Owner,
+        labels: dict[str, str],
+        start_ms: int,
+        end_ms: int,
+        wanted: SeriesFilter,
+        chunks: ChunkReader,
     ) -> Block | None:
-        rows: _Rows = fetch(self.connection, _IN_WINDOW, (target, start_ms, end_ms), *_ROW)
+        rows: _Rows = fetch(self.connection, _IN_WINDOW, (target.id, start_ms, end_ms), *_ROW)
         page_times_ms = np.array([row[0] for row in rows], np.int64)
         if (np.diff(page_times_ms) <= 0).any():
             raise DamagedError("the times of its pages are out of order")
@@ -136,28 +144,27 @@ class Reader:
         names, own = self.layouts.spelled(matrix.series)
         return Block(labels, matrix.times_ms, names, own, matrix.values.view(np.float64).T)
 
-    def _stretches(self, target: int, start_ms: int, end_ms: int) -> list[Stretch]:
+    def _stretches(self, target: Owner, start_ms: int, end_ms: int) -> list[Stretch]:
         return overlapping(self.connection, target, start_ms, end_ms) if self._has_chunks else []
 
-    def _decode(self, target: int, rows: _Rows, width: int, columns: NDArray[np.intp]) -> Bits:
+    def _decode(self, target: Owner, rows: _Rows, width: int, columns: NDArray[np.intp]) -> Bits:
         """uint64[columns, rows] of consecutive pages of one layout."""
         first_ms, layout, back_ms, _ = rows[0]
         lead: list[tuple[Any, ...]] = []
         if back_ms:
-            window = (target, chain_start(first_ms, back_ms), first_ms, layout)
+            window = (target.id, chain_start(first_ms, back_ms), first_ms, layout)
             lead = fetch(self.connection, _LEAD_IN, window, *_ROW)
-        chain = [*lead, *rows]
-        complete = np.array([row[2] == 0 for row in chain], bool)
+        chain = [PageRow(row[0], row[2], row[3]) for row in (*lead, *rows)]
         whole = None if len(columns) == width else columns
-        return unpack([row[3] for row in chain], complete, width, whole)[:, len(lead) :]
+        return decode(target, layout, chain, width, whole)[:, len(lead) :]
 
-    def _targets(self, test: TargetFilter) -> list[tuple[int, dict[str, str]]]:
+    def _targets(self, test: TargetFilter) -> list[tuple[Owner, dict[str, str]]]:
         found = fetch(self.connection, "SELECT id, labels FROM target ORDER BY id", (), int, str)
         try:
-            parsed = [(int(number), dict[str, str](json.loads(text))) for number, text in found]
+            parsed = [(owner_of(number, text), dict[str, str](json.loads(text))) for number, text in found]
         except (ValueError, TypeError) as error:
             raise DamagedError(f"the labels of a target do not decode ({error})") from error
-        return [(number, labels) for number, labels in parsed if test is None or test(labels)]
+        return [(owner, labels) for owner, labels in parsed if test is None or test(labels)]
 
     def _extremes(self, function: str) -> list[int]:
         pages = f"SELECT {function}(ts_ms) FROM page WHERE target = ?"
@@ -166,9 +173,9 @@ class Reader:
         found: list[tuple[int | None]] = []
         with self._reading():
             for target, _ in self._targets(None):
-                found += fetch(self.connection, pages, (target,), (int, NOTHING))
+                found += fetch(self.connection, pages, (target.id,), (int, NOTHING))
                 if self._has_chunks:
-                    found += fetch(self.connection, chunks, (target,), int)
+                    found += fetch(self.connection, chunks, (target.id,), int)
         return [time_ms for (time_ms,) in found if time_ms is not None]
 
     @contextmanager

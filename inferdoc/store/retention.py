@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from inferdoc.store.chain import cut_after
 from inferdoc.store.codec import DamagedError
-from inferdoc.store.schema import damaged, guarded, transaction
+from inferdoc.store.faults import damaged, guarded
+from inferdoc.store.schema import transaction
+from inferdoc.store.seal import owners
 from inferdoc.store.space import give_back, used_bytes
 from inferdoc.store.store import Store
 from inferdoc.store.stretches import delete_stretch, layout_ids
@@ -77,17 +79,17 @@ def _drop_before(store: Store, cutoff_ms: int) -> tuple[int, int]:
     """
     connection = store.connection
     pages = stretches = 0
-    for (target,) in connection.execute("SELECT id FROM target").fetchall():
+    for owner in owners(connection):
         try:
             with transaction(connection, "IMMEDIATE"):
                 layouts = connection.execute(
-                    "SELECT DISTINCT layout FROM page WHERE target = ? AND ts_ms < ?", (target, cutoff_ms)
+                    "SELECT DISTINCT layout FROM page WHERE target = ? AND ts_ms < ?", (owner.id, cutoff_ms)
                 ).fetchall()
                 for (layout,) in layouts:
-                    cut_after(connection, store.layouts, target, layout, cutoff_ms - 1)
-                gone = connection.execute("DELETE FROM page WHERE target = ? AND ts_ms < ?", (target, cutoff_ms))
+                    cut_after(connection, store.layouts, owner, layout, cutoff_ms - 1)
+                gone = connection.execute("DELETE FROM page WHERE target = ? AND ts_ms < ?", (owner.id, cutoff_ms))
                 old = "SELECT id FROM stretch WHERE target = ? AND start_ms < ? AND end_ms < ?"
-                ended = connection.execute(old, (target, cutoff_ms, cutoff_ms)).fetchall()
+                ended = connection.execute(old, (owner.id, cutoff_ms, cutoff_ms)).fetchall()
                 for (stretch,) in ended:
                     delete_stretch(connection, stretch)
                 pages, stretches = pages + gone.rowcount, stretches + len(ended)

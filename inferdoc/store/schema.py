@@ -1,4 +1,4 @@
-"""The SQLite file: format version 2, how it is opened, and what its faults mean in one line.
+"""The SQLite file: format version 3, and how it is opened.
 
     target  labels shared by every series of one scraped endpoint, as JSON, unique
     layout  the series of a page in page order, compressed; `base` set: kept as a difference from that layout
@@ -8,6 +8,11 @@
     stretch scrapes that were compacted (since format 2): those of a target in [start_ms, end_ms], inside one hour.
             layouts: their ids; body: times, layout of each row, chunk of each series (stretches.py); bytes: size of all
     chunk   values of some series of a stretch, by columns (chunks.py). id: stretch id * CHUNKS_PER_STRETCH + number
+    imported  what retention leaves alone (since format 3): scrapes of a target in [start_ms, end_ms] that were
+            imported, or stored before format 3, which did not tell (origin.py)
+
+Since format 3 the blobs `layout.series`, `page.body`, `stretch.body` and `chunk.body` begin with a checksum (seal.py);
+those written before stay as they are, and are read without one.
 
 Invariants that every writer keeps: of the pages of one target and layout at or after `ts_ms - back_ms`, the first is
 complete, so any page is decoded from one short range of rows; the stretches of a target do not overlap; a page may lie
@@ -17,19 +22,19 @@ beside a stretch (it came late), even at the time of one of its rows, but then t
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
-import os
 import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-from inferdoc.errors import SourceError
+from inferdoc.store.faults import StoreError, damaged, guarded
+from inferdoc.store.lock import Place, check_reading
+from inferdoc.store.origin import keep_all
 
-FORMAT = 2
+FORMAT = 3
 FORMAT_WITH_CHUNKS = 2
+FORMAT_WITH_ORIGIN = 3
 APPLICATION_ID = 0x494E4644
 """`INFD` in the file header: tells an inferdoc store from any other SQLite file."""
 
@@ -47,90 +52,31 @@ _ADDED_BY_2 = (
     UNIQUE (target, start_ms))""",
     "CREATE TABLE chunk (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
 )
+_ADDED_BY_3 = (
+    """CREATE TABLE imported (target INTEGER NOT NULL, start_ms INTEGER NOT NULL, end_ms INTEGER NOT NULL,
+    seal INTEGER NOT NULL, PRIMARY KEY (target, start_ms)) WITHOUT ROWID""",
+)
+_TABLES_OF = {1: _TABLES, 2: _ADDED_BY_2, 3: _ADDED_BY_3}
+"""What each format added."""
+_CHECKED = ("target", "layout", "page", "stretch")
+"""Tables whose rows are found through an index: one that is damaged would hide rows. The rest shows what it lacks."""
+_MOST_CHECKED = 200_000
+"""Rows of `page` up to which the indexes are checked when a store is opened (a few tenths of a second); hours gone by
+are no pages any more."""
 _BUSY_SECONDS = 10.0
 _CREATION_SECONDS = 2.0
 _WAL_LIMIT_BYTES = 64 << 20
-_MEANINGS = {
-    sqlite3.SQLITE_FULL: "no space left for it; free some, or lower the retention; what was committed stays readable",
-    sqlite3.SQLITE_NOTADB: "it is not an inferdoc store; give another --store",
-    sqlite3.SQLITE_CORRUPT: "the file is damaged; restore a copy, or move it away and import again",
-    sqlite3.SQLITE_READONLY: "it is read-only; change its permissions or give another --store",
-    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; check the path and the permissions of the folder",
-    sqlite3.SQLITE_PERM: "access is denied; check its permissions",
-    sqlite3.SQLITE_BUSY: "it is locked by another process; try again",
-    sqlite3.SQLITE_IOERR: "the disk reports an error; check space and hardware",
-}
 
 
-class StoreError(SourceError):
-    """The embedded store could not be opened, read or written."""
-
-
-def damaged(path: Path, what: str) -> StoreError:
-    return StoreError(f"cannot read the store {path}: {what}; restore a copy, or move it away and import again")
-
-
-@contextlib.contextmanager
-def guarded(path: Path, verb: str) -> Iterator[None]:
-    """Turn SQLite's errors into one line. verb: "read" or "write"."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        meaning = _MEANINGS.get(code) or " ".join(str(error).split())[:200]
-        raise StoreError(f"cannot {verb} the store {path}: {meaning}") from error
-    except UnicodeDecodeError as error:  # sqlite3 quotes damaged bytes in its message
-        raise damaged(path, "its text is not UTF-8") from error
-
-
-class WriterLock:
-    """Held by the one writer of a store; dies with its process, however that ends.
-
-    An flock on a file beside the store: on the store itself it would interfere with SQLite's own locks.
-    """
-
-    def __init__(self, store: Path) -> None:
-        self._path = store.with_name(store.name + ".lock")
-        try:
-            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise StoreError(f"cannot write the store {store}: {_reason(error)}; give another --store") from error
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder = os.read(self._fd, 32).decode("ascii", "replace").strip()
-            os.close(self._fd)
-            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-                raise StoreError(f"cannot lock {self._path}: {_reason(error)}; use a local disk") from error
-            who = f"process {holder}" if holder else "another process"
-            raise StoreError(f"the store {store} is being written by {who}; stop it or give another --store") from None
-        with contextlib.suppress(OSError):  # the pid is a courtesy: a full disk must not keep a pruning writer out
-            os.ftruncate(self._fd, 0)
-            os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
-
-    def release(self) -> None:
-        os.close(self._fd)
-
-
-def is_file(path: Path) -> bool:
-    """Whether there is anything at the path of a store. Raises StoreError for a folder, or if that cannot be seen."""
-    try:
-        if path.is_dir():
-            raise StoreError(f"{path} is a folder, not a store; give the file")
-        return path.exists()
-    except (OSError, ValueError) as error:
-        reason = _reason(error) if isinstance(error, OSError) else str(error)
-        raise StoreError(f"cannot look for a store at {path}: {reason}; give another --store") from error
-
-
-def open_for_writing(path: Path) -> sqlite3.Connection:
+def open_for_writing(place: Place) -> sqlite3.Connection:
     """Open or create the store. The caller holds the `WriterLock`.
 
     synchronous=FULL: a commit is on the disk before it returns, so that neither a killed process nor a power cut loses
     an acknowledged scrape (with NORMAL a power cut loses those since the last checkpoint). It costs one fsync a round.
     """
+    path = place.given
     with guarded(path, "write"):
-        connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(place.file, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
             if _is_blank(connection):
                 _create(connection)
@@ -146,30 +92,32 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def open_for_reading(path: Path) -> tuple[sqlite3.Connection, list[str]]:
+def open_for_reading(place: Place) -> tuple[sqlite3.Connection, list[str]]:
     """Open an existing store read-only, beside a writer if there is one. Returns the connection and warnings."""
-    if not is_file(path):
+    path = place.given
+    if not place.file.exists():
         raise StoreError(f"there is no store at {path}; fill one with `inferdoc collect` or `inferdoc import`")
-    warnings: list[str] = []
     with guarded(path, "read"):
+        other_name = check_reading(place)
+        warnings = [other_name] if other_name else []
         try:
-            connection = _connect_read_only(path, "mode=ro")
+            connection = _connect_read_only(place.file, "mode=ro")
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
                 raise
             # A folder that cannot be written has no room for the shared-memory file of the write-ahead log.
-            connection = _connect_read_only(path, "mode=ro&immutable=1")
-            wal = path.with_name(path.name + "-wal")
-            if wal.exists() and wal.stat().st_size:
+            connection = _connect_read_only(place.file, "mode=ro&immutable=1")
+            if place.log.exists() and place.log.stat().st_size:
                 warnings.append(
                     f"{path}: its write-ahead log cannot be read in a read-only folder, so the newest scrapes are"
                     " missing; copy the store and its -wal file to a folder that can be written"
                 )
         try:
             if warnings and _is_blank(connection):
-                raise StoreError(warnings[0])
+                raise StoreError(warnings[-1])
             _await_creation(connection)
-            check_format(connection, path)
+            with transaction(connection, "DEFERRED"):
+                _check_tables(connection, path, check_format(connection, path))
             connection.execute("PRAGMA cache_size = -65536")
         except BaseException:
             connection.close()
@@ -224,19 +172,44 @@ def _create(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     connection.execute("PRAGMA journal_mode = WAL")
     with transaction(connection, "IMMEDIATE"):
-        for statement in (*_TABLES, *_ADDED_BY_2):
+        for statement in (each for statements in _TABLES_OF.values() for each in statements):
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {FORMAT}")
 
 
 def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
-    """Bring a store of format 1 to format 2: all of it or nothing."""
+    """Bring a store of an older format to this one: all of it or nothing."""
     with transaction(connection, "IMMEDIATE"):
-        if check_format(connection, path) < FORMAT:
-            for statement in _ADDED_BY_2:
+        version = check_format(connection, path)
+        for added in range(version + 1, FORMAT + 1):
+            for statement in _TABLES_OF[added]:
                 connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {FORMAT}")
+        if version < FORMAT_WITH_ORIGIN:
+            keep_all(connection)
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
+
+
+def _check_tables(connection: sqlite3.Connection, path: Path, version: int) -> None:
+    """Raises StoreError where the tables are not those of the format, or an index does not lead to every row."""
+    tables = dict(connection.execute("SELECT sql, name FROM sqlite_master WHERE type = 'table'").fetchall())
+    for added, statements in _TABLES_OF.items():
+        for statement in statements:
+            if (statement in tables) != (added <= version):
+                raise damaged(path, "its tables are not those of its format")
+    ((rows,),) = connection.execute("SELECT coalesce(max(rowid) - min(rowid), 0) FROM page").fetchall()
+    if rows <= _MOST_CHECKED:
+        check_indexes(connection, path)
+
+
+def check_indexes(connection: sqlite3.Connection, path: Path) -> None:
+    """Raises StoreError where an index does not lead to every row of its table."""
+    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    for table in _CHECKED:
+        if table in tables:
+            for (verdict,) in connection.execute(f"PRAGMA integrity_check({table})").fetchall():
+                if verdict != "ok":
+                    raise damaged(path, f"the file is damaged ({' '.join(str(verdict).split())[:120]})")
 
 
 def check_format(connection: sqlite3.Connection, path: Path) -> int:
@@ -249,7 +222,3 @@ def check_format(connection: sqlite3.Connection, path: Path) -> int:
             f"the store {path} has format {version}, this inferdoc reads up to {FORMAT}; update inferdoc-toolkit"
         )
     return version
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

@@ -6,9 +6,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
+from inferdoc.store.faults import StoreError, reason_of
 from inferdoc.store.layouts import LayoutTable
+from inferdoc.store.lock import Connected, Place, WriterLock
 from inferdoc.store.reader import Reader
-from inferdoc.store.schema import StoreError, WriterLock, is_file, open_for_reading, open_for_writing
+from inferdoc.store.schema import open_for_reading, open_for_writing
 from inferdoc.store.writer import Writer
 
 
@@ -23,20 +25,25 @@ class Store(Reader):
         self.warnings: list[str] = []
         self._lock: WriterLock | None = None
         self._writer: Writer | None = None
+        self._connected: Connected | None = None
         if mode == "w":
             _make_folder(path)
-            self._lock = WriterLock(path)
-            try:
-                connection = open_for_writing(path)
-            except BaseException:
-                self._lock.release()
-                raise
-        else:
-            connection, self.warnings = open_for_reading(path)
+        place = Place.of(path)
+        try:
+            if mode == "w":
+                self._lock = WriterLock(place)
+            self._connected = Connected(place.identity() or (0, 0))
+            if mode == "w":
+                connection = open_for_writing(place)
+            else:
+                connection, self.warnings = open_for_reading(place)
+        except BaseException:
+            self._let_go()
+            raise
         layouts = LayoutTable(connection)
         super().__init__(connection, path, layouts)
-        if mode == "w":
-            self._writer = Writer(connection, path, layouts)
+        if self._lock is not None:
+            self._writer = Writer(connection, path, layouts, self._lock.check)
 
     @classmethod
     def open(cls, path: str | Path, mode: Literal["r", "w"] = "r") -> Store:
@@ -55,6 +62,12 @@ class Store(Reader):
 
     def close(self) -> None:
         self.connection.close()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._connected is not None:
+            self._connected.end()
+            self._connected = None
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -72,6 +85,4 @@ def _make_folder(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise StoreError(f"cannot create the folder {path.parent}: {reason}; give another --store") from error
-    is_file(path)
+        raise StoreError(f"cannot create the folder {path.parent}: {reason_of(error)}; give another --store") from error

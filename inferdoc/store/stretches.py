@@ -21,12 +21,14 @@ from inferdoc.store.chunks import from_planes, inflate, to_planes
 from inferdoc.store.codec import DamagedError
 from inferdoc.store.layouts import LayoutTable, Numbers
 from inferdoc.store.rows import fetch
+from inferdoc.store.seal import Owner, seal, unseal
 
 HOUR_MS = 3_600_000
 CHUNKS_PER_STRETCH = 1 << 20
 """A chunk's id is that of its stretch times this, plus its number."""
 
 _COUNTS = struct.Struct("<II")
+_PLACE = struct.Struct("<qqq")
 _STEP = np.dtype("<i4")
 _NUMBER = np.dtype("<u4")
 _LAYOUT_ID = np.dtype("<i8")
@@ -89,31 +91,39 @@ def union(layouts: list[Numbers]) -> Numbers:
     return columns
 
 
-def overlapping(connection: sqlite3.Connection, target: int, start_ms: int, end_ms: int) -> list[Stretch]:
+def overlapping(connection: sqlite3.Connection, owner: Owner, start_ms: int, end_ms: int) -> list[Stretch]:
     """The stretches of a target with a scrape in or around [start_ms, end_ms], in order of time."""
     earliest = max(start_ms - HOUR_MS, EARLIEST_MS)
-    found = [_unpack(*row) for row in fetch(connection, _OVERLAPPING, (target, earliest, end_ms, start_ms), *_KINDS)]
+    rows = fetch(connection, _OVERLAPPING, (owner.id, earliest, end_ms, start_ms), *_KINDS)
+    found = [_unpack(owner, *row) for row in rows]
     for before, after in pairwise(found):
         if after.times_ms[0] <= before.times_ms[-1]:
             raise DamagedError("stretches of a target overlap")
     return found
 
 
-def stretch_at(connection: sqlite3.Connection, target: int, ts_ms: int) -> Stretch | None:
+def stretch_at(connection: sqlite3.Connection, owner: Owner, ts_ms: int) -> Stretch | None:
     """The stretch that the time falls into; None if none."""
-    rows = fetch(connection, _AT, (target, max(ts_ms - HOUR_MS, EARLIEST_MS), ts_ms), *_KINDS)
-    return _unpack(*rows[0]) if rows and rows[0][2] >= ts_ms else None
+    rows = fetch(connection, _AT, (owner.id, max(ts_ms - HOUR_MS, EARLIEST_MS), ts_ms), *_KINDS)
+    return _unpack(owner, *rows[0]) if rows and rows[0][2] >= ts_ms else None
 
 
-def insert_stretch(connection: sqlite3.Connection, target: int, stretch: Stretch, chunks: list[bytes]) -> None:
+def insert_stretch(connection: sqlite3.Connection, owner: Owner, stretch: Stretch, chunks: list[bytes]) -> None:
     """Add a stretch, whose id does not count, and its chunks in order of number."""
-    body = _pack(stretch)
     layouts = np.array(stretch.layouts, _LAYOUT_ID).tobytes()
+    start_ms, end_ms = int(stretch.times_ms[0]), int(stretch.times_ms[-1])
+    body = seal(_context(owner, start_ms, end_ms, layouts), _pack(stretch))
     size = len(body) + len(layouts) + sum(map(len, chunks))
-    values = (target, int(stretch.times_ms[0]), int(stretch.times_ms[-1]), size, layouts, body)
+    values = (owner.id, start_ms, end_ms, size, layouts, body)
     insert = "INSERT INTO stretch (target, start_ms, end_ms, bytes, layouts, body) VALUES (?, ?, ?, ?, ?, ?)"
     first = int(connection.execute(insert, values).lastrowid or 0) * CHUNKS_PER_STRETCH
-    connection.executemany("INSERT INTO chunk (id, body) VALUES (?, ?)", enumerate(chunks, first))
+    rows = ((number, seal(_chunk_context(number), chunk)) for number, chunk in enumerate(chunks, first))
+    connection.executemany("INSERT INTO chunk (id, body) VALUES (?, ?)", rows)
+
+
+def chunk_data(number: int, body: bytes) -> bytes:
+    """What `insert_stretch` was given, from the row of a chunk. Raises DamagedError."""
+    return unseal(_chunk_context(number), body, "a chunk")
 
 
 def delete_stretch(connection: sqlite3.Connection, number: int) -> None:
@@ -130,6 +140,14 @@ def layout_ids(blob: bytes) -> tuple[int, ...]:
     return tuple(np.frombuffer(blob, _LAYOUT_ID).tolist())
 
 
+def _context(owner: Owner, start_ms: int, end_ms: int, layouts: bytes) -> bytes:
+    return _PLACE.pack(owner.seal, start_ms, end_ms) + layouts
+
+
+def _chunk_context(number: int) -> bytes:
+    return number.to_bytes(8, "little", signed=True)
+
+
 def _pack(stretch: Stretch) -> bytes:
     steps = np.diff(np.diff(stretch.times_ms, prepend=stretch.times_ms[:1]), prepend=0)
     parts = [
@@ -141,8 +159,9 @@ def _pack(stretch: Stretch) -> bytes:
     return zlib.compress(b"".join(parts), _LEVEL)
 
 
-def _unpack(number: int, start_ms: int, end_ms: int, layouts: bytes, body: bytes) -> Stretch:
-    data = inflate(body, "a stretch")
+def _unpack(owner: Owner, number: int, start_ms: int, end_ms: int, layouts: bytes, body: bytes) -> Stretch:
+    what = f"the hour of {start_ms} ms"
+    data = inflate(unseal(_context(owner, start_ms, end_ms, layouts), body, what), what)
     rows, columns = _COUNTS.unpack_from(data) if len(data) >= _COUNTS.size else (0, 0)
     if not rows or len(data) != _COUNTS.size + rows * 8 + columns * 4:
         raise DamagedError("a stretch does not decode")

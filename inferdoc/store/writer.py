@@ -7,7 +7,7 @@ import json
 import sqlite3
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,9 +18,11 @@ from inferdoc.collect.problems import ProblemList
 from inferdoc.collect.samples import NO_TIMESTAMP, Layout, Page
 from inferdoc.store.chain import cut_after, page_at
 from inferdoc.store.codec import Bits, DamagedError, Key, pack, to_bits
+from inferdoc.store.faults import damaged, guarded
 from inferdoc.store.layouts import LayoutTable, LayoutWriter
 from inferdoc.store.rows import NOTHING, fetch
-from inferdoc.store.schema import damaged, guarded, transaction
+from inferdoc.store.schema import transaction
+from inferdoc.store.seal import Owner, owner_of, seal_page
 from inferdoc.store.stretches import Stretch, stretch_at
 
 COMPLETE_EVERY = 20
@@ -36,10 +38,12 @@ Labels = tuple[tuple[str, str], ...]
 
 @dataclass(slots=True)
 class _Chain:
-    """Where the next page of one target and layout may continue. next_ms: the first later page, complete, if any."""
+    """Where the next page of one target and layout may continue. name: of the last page; next_ms: the first later page,
+    complete, if any."""
 
     last_ms: int
     values: Bits
+    name: int
     start_ms: int
     start_page: int
     next_ms: int | None
@@ -49,7 +53,7 @@ class _Chain:
 class _Target:
     """newest_ms: its last page, None if it has none; pages: how many were appended in this session."""
 
-    id: int
+    owner: Owner
     newest_ms: int | None
     pages: int = 0
 
@@ -68,10 +72,14 @@ class Writer:
     problems: one line for each thing in the samples that looked wrong; the samples are kept all the same.
     """
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, layouts: LayoutTable) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, path: Path, layouts: LayoutTable, check: Callable[[], None]
+    ) -> None:
+        """check: raises StoreError where the file is no longer ours to write."""
         self._connection = connection
         self._path = path
         self._layouts = layouts
+        self._check = check
         self._problems = ProblemList()
         self._in_future: set[int] = set()
         self.forget()
@@ -98,6 +106,7 @@ class Writer:
             try:
                 with transaction(self._connection, "IMMEDIATE"):
                     yield self
+                    self._check()
             except BaseException:
                 self.forget()
                 raise
@@ -140,11 +149,11 @@ class Writer:
     def _append(
         self, target: _Target, labels: Mapping[str, str], ts_ms: int, layout: Layout, values: NDArray[np.float64]
     ) -> bool:
-        stored = self._stored.get((target.id, layout.digest)) or self._store_layout(target, labels, layout)
+        stored = self._stored.get((target.owner.id, layout.digest)) or self._store_layout(target, labels, layout)
         bits = to_bits(values if stored.take is None else values[stored.take])
         number = stored.id
         if target.newest_ms is not None and ts_ms <= target.newest_ms:
-            compacted = self._compacted_layout(target.id, ts_ms)
+            compacted = self._compacted_layout(target.owner, ts_ms)
             if compacted == number:
                 return False
             if compacted is not None:
@@ -155,42 +164,45 @@ class Writer:
                     series = self._layouts.series(number)[lacking].tolist()
                     number, bits = self._identify([self._layouts.keys[each] for each in series]), bits[lacking]
             query = "SELECT layout FROM page WHERE target = ? AND ts_ms = ?"
-            for (held,) in fetch(self._connection, query, (target.id, ts_ms), int):
+            for (held,) in fetch(self._connection, query, (target.owner.id, ts_ms), int):
                 return held != number and self._merge(target, ts_ms, held, number, bits)
         self._note_future(target, labels, ts_ms)
         self._insert(target, ts_ms, number, bits)
         return True
 
-    def _compacted_layout(self, target: int, ts_ms: int) -> int | None:
+    def _compacted_layout(self, owner: Owner, ts_ms: int) -> int | None:
         """Layout of the scrape that the target has in column chunks at this very time; None if there is none."""
-        known = self._stretches.get(target)
+        known = self._stretches.get(owner.id)
         if known is None or not known.times_ms[0] <= ts_ms <= known.times_ms[-1]:
-            known = self._stretches[target] = stretch_at(self._connection, target, ts_ms)
-            self._stretches.move_to_end(target)
+            known = self._stretches[owner.id] = stretch_at(self._connection, owner, ts_ms)
+            self._stretches.move_to_end(owner.id)
             if len(self._stretches) > _STRETCHES_REMEMBERED:
                 self._stretches.popitem(last=False)
         return None if known is None else known.layout_at(ts_ms)
 
     def _insert(self, target: _Target, ts_ms: int, layout: int, values: Bits) -> None:
-        chain = self._chains.get((target.id, layout))
-        before: Bits | None = None
+        chain = self._chains.get((target.owner.id, layout))
+        before: tuple[int, Bits] | None = None
         if chain and chain.last_ms < ts_ms and (chain.next_ms is None or ts_ms < chain.next_ms):
             if target.pages - chain.start_page < COMPLETE_EVERY:
-                before = chain.values
+                before = chain.name, chain.values
             else:
                 chain.start_ms, chain.start_page = ts_ms, target.pages
             chain.last_ms, chain.values = ts_ms, values
-            self._chains.move_to_end((target.id, layout))
+            self._chains.move_to_end((target.owner.id, layout))
         else:
             next_ms = None
             if target.newest_ms is not None and ts_ms < target.newest_ms:
-                next_ms = cut_after(self._connection, self._layouts, target.id, layout, ts_ms)
-            chain = self._chains[target.id, layout] = _Chain(ts_ms, values, ts_ms, target.pages, next_ms)
+                next_ms = cut_after(self._connection, self._layouts, target.owner, layout, ts_ms)
+            chain = self._chains[target.owner.id, layout] = _Chain(ts_ms, values, 0, ts_ms, target.pages, next_ms)
             if len(self._chains) > _CHAINS_KEPT_PER_TARGET * len(self._targets):
                 self._chains.popitem(last=False)
+        back_ms = ts_ms - chain.start_ms
+        name, data = (None, pack(values, None)) if before is None else (before[0], pack(values, before[1]))
+        body, chain.name = seal_page(target.owner, layout, ts_ms, back_ms, data, name)
         self._connection.execute(
             "INSERT INTO page (target, ts_ms, layout, back_ms, body) VALUES (?, ?, ?, ?, ?)",
-            (target.id, ts_ms, layout, ts_ms - chain.start_ms, pack(values, before)),
+            (target.owner.id, ts_ms, layout, back_ms, body),
         )
         target.pages += 1
         target.newest_ms = ts_ms if target.newest_ms is None else max(target.newest_ms, ts_ms)
@@ -201,13 +213,13 @@ class Writer:
         missing = ~np.isin(series, held_series)
         if not missing.any():
             return False
-        held_values = page_at(self._connection, self._layouts, target.id, held, ts_ms)
+        held_values = page_at(self._connection, self._layouts, target.owner, held, ts_ms)
         both = np.concatenate([held_series, series[missing]])
         merged = self._identify([self._layouts.keys[number] for number in both])
-        cut_after(self._connection, self._layouts, target.id, held, ts_ms)
-        self._connection.execute("DELETE FROM page WHERE target = ? AND ts_ms = ?", (target.id, ts_ms))
+        cut_after(self._connection, self._layouts, target.owner, held, ts_ms)
+        self._connection.execute("DELETE FROM page WHERE target = ? AND ts_ms = ?", (target.owner.id, ts_ms))
         for stale in (held, merged):
-            self._chains.pop((target.id, stale), None)
+            self._chains.pop((target.owner.id, stale), None)
         self._insert(target, ts_ms, merged, np.concatenate([held_values, values[missing]]))
         return True
 
@@ -224,7 +236,7 @@ class Writer:
                 " (SELECT max(start_ms) FROM stretch WHERE target = ?1))"
             )
             ((newest,),) = fetch(self._connection, query, (number,), (int, NOTHING))
-            known = self._targets[key] = _Target(number, newest)
+            known = self._targets[key] = _Target(owner_of(number, text), newest)
         return known
 
     def _store_layout(self, target: _Target, labels: Mapping[str, str], layout: Layout) -> _Stored:
@@ -242,7 +254,7 @@ class Writer:
         if len(places) < len(layout.series):
             self._problems.add(f"{_shown(labels)}: {len(layout.series) - len(places)} duplicate series; the first kept")
             take = np.array(list(places.values()), np.intp)
-        stored = self._stored[target.id, layout.digest] = _Stored(self._identify(list(places)), take)
+        stored = self._stored[target.owner.id, layout.digest] = _Stored(self._identify(list(places)), take)
         return stored
 
     def _identify(self, keys: list[Key]) -> int:
@@ -269,8 +281,8 @@ class Writer:
         return part
 
     def _note_future(self, target: _Target, labels: Mapping[str, str], ts_ms: int) -> None:
-        if ts_ms > time.time() * 1000 + _FUTURE_MS and target.id not in self._in_future:
-            self._in_future.add(target.id)
+        if ts_ms > time.time() * 1000 + _FUTURE_MS and target.owner.id not in self._in_future:
+            self._in_future.add(target.owner.id)
             days = (ts_ms / 1000 - time.time()) / 86_400
             self._problems.add(f"{_shown(labels)}: samples {days:.1f} days in the future; kept; check that clock")
 

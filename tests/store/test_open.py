@@ -16,6 +16,7 @@ import pytest
 
 from inferdoc.errors import ExitCode, SourceError
 from inferdoc.store import Store, StoreError
+from inferdoc.store.schema import FORMAT
 from tests.store.pages import POD, held_by, layout_of, page_of
 
 LAYOUT = layout_of("up", "a")
@@ -84,11 +85,11 @@ def test_a_reader_cannot_write(path):
 
 def test_a_newer_format_is_refused(path):
     with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 3")
+        connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
     for mode in "rw":
         with pytest.raises(StoreError) as caught:
             Store.open(path, mode)
-        assert "has format 3, this inferdoc reads up to 2; update" in one_line(caught)
+        assert f"has format {FORMAT + 1}, this inferdoc reads up to {FORMAT}; update" in one_line(caught)
 
 
 def test_no_store_there(tmp_path):

@@ -1,0 +1,206 @@
+"""What a store does under damage: one flipped byte at a time, and a collector that is killed.
+
+    python benchmarks/reliability.py [--flips 1000] [--kills 100] [--seed 1]
+
+A flip: a store with pages, column chunks, churning layouts and imported spans gets one byte replaced and is read whole.
+`same`: every sample and type as before; `named`: a one-line error; `wrong`: anything else, which must not happen.
+
+A kill: the command line collects every 0.2 s from a page server; another process reads what is stored; the collector
+gets SIGKILL at a random moment. What was readable before the kill must be there after it, with the same values.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+
+from inferdoc.collect.samples import Layout, Page, Series
+from inferdoc.store import Block, Store, StoreError, absent, compact
+
+HOUR_MS = 3_600_000
+START_MS = 1_700_000_400_000 // HOUR_MS * HOUR_MS
+TYPES = {"up": "gauge", "tokens": "counter", "latency": "histogram", "lora": "info"}
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...], int], int]
+"""Series with all its labels and the time in milliseconds -> bits of the value."""
+
+
+def main() -> None:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--flips", type=int, default=1000)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        outcomes = flips(Path(folder), asked.flips, asked.seed)
+        print("| flipped bytes | same | named | wrong |\n|---|---|---|---|")
+        print(f"| {asked.flips} | {outcomes['same']} | {outcomes['named']} | {outcomes['wrong']} |\n")
+        seen, lost = kills(Path(folder), asked.kills, asked.seed)
+        print("| kills | scrapes seen before a kill | lost after it |\n|---|---|---|")
+        print(f"| {asked.kills} | {seen} | {lost} |")
+
+
+def flips(folder: Path, count: int, seed: int) -> Counter[str]:
+    """How many stores with one byte flipped read the same, were named as damaged, or read wrong."""
+    path = folder / "fleet.db"
+    fill(path)
+    whole, expected = path.read_bytes(), content(path)
+    chance = random.Random(seed)
+    outcomes: Counter[str] = Counter()
+    for _ in range(count):
+        place, change = chance.randrange(len(whole)), chance.randrange(1, 256)
+        damaged = bytearray(whole)
+        damaged[place] ^= change
+        path.write_bytes(damaged)
+        for left in folder.glob(f"{path.name}-*"):
+            left.unlink()
+        try:
+            outcome = "same" if content(path) == expected else "wrong"
+        except StoreError:
+            outcome = "named"
+        if outcome == "wrong":
+            print(f"wrong: byte {place} xor {change}", file=sys.stderr)
+        outcomes[outcome] += 1
+    path.unlink()
+    return outcomes
+
+
+def fill(path: Path) -> None:
+    """A store of two hours in chunks and some minutes in pages: four pods, adapters that come and go, late scrapes."""
+    chance = np.random.default_rng(3)
+    late = []
+    with Store.open(path, "w") as store:
+        for scrape in range(300):
+            if scrape == 250:
+                compact(store, START_MS + 2 * HOUR_MS)
+            with store.writer.round() as writer:
+                for pod in range(4):
+                    series = [Series("up", ()), Series("tokens_total", (("engine", str(pod)),))]
+                    series += [Series("latency_bucket", (("le", str(bound)),)) for bound in range(12)]
+                    series += [Series("lora_info", (("adapter", f"a{scrape // 9 + each}"),)) for each in range(pod)]
+                    values = np.cumsum(chance.random(len(series)) * scrape)
+                    values[2:14] = np.floor(values[2:14])
+                    labels = {"job": "vllm", "instance": f"10.0.0.{pod}:8000", "pod": f"vllm-{pod}"}
+                    row = (labels, START_MS + scrape * 30_000 + pod, Page(Layout(series, TYPES), values))
+                    if scrape % 50 == 49:
+                        late.append(row)
+                    else:
+                        writer.append(*row)
+        with store.writer.round() as writer:
+            for row in late:
+                writer.append(*row)
+
+
+def content(path: Path) -> tuple[Samples, dict[str, str], int | None, int | None]:
+    """All that can be read: samples, types, first and latest time."""
+    with Store.open(path) as store:
+        first, latest = store.first_ms(), store.latest_ms()
+        blocks = store.blocks(START_MS - HOUR_MS, START_MS + 10 * HOUR_MS)
+        return samples_of(blocks), store.types(), first, latest
+
+
+def samples_of(blocks: list[Block]) -> Samples:
+    """Every sample of some blocks."""
+    held: Samples = {}
+    for block in blocks:
+        missing, bits = absent(block.values), np.asarray(block.values).view(np.uint64)
+        for column, (name, labels) in enumerate(zip(block.names, block.labels, strict=True)):
+            every = tuple(sorted({**block.target, **labels}.items()))
+            for row in np.flatnonzero(~missing[:, column]).tolist():
+                held[name, every, int(block.times_ms[row])] = int(bits[row, column])
+    return held
+
+
+class _PageServer(BaseHTTPRequestHandler):
+    """A page whose numbers grow with every request."""
+
+    requests = 0
+
+    def do_GET(self) -> None:
+        type(self).requests += 1
+        number = type(self).requests
+        body = "".join(f'm{each}{{engine="0"}} {number * each}\n' for each in range(200)).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain; version=0.0.4")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def kills(folder: Path, count: int, seed: int, pods: int = 5) -> tuple[int, int]:
+    """Kill `inferdoc collect --interval 0.2s` so often. Returns the scrapes that were read before some kill, and how
+    many of them were gone or other after it."""
+    path = folder / "killed.db"
+    chance = random.Random(seed)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _PageServer)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    command = [
+        sys.executable,
+        "-c",
+        "from inferdoc.cli.main import main; main()",
+        "collect",
+        "--interval",
+        "0.2s",
+        "--store",
+        str(path),
+    ]
+    command += [part for pod in range(pods) for part in ("--target", f"{address}/metrics,pod=p{pod}")]
+    seen: dict[tuple[str, int], bytes] = {}
+    lost = 0
+    try:
+        for _ in range(count):
+            before = len(seen)
+            with subprocess.Popen(command, stderr=subprocess.DEVNULL) as collector:
+                end = time.monotonic() + 30
+                while len(seen) < before + pods and time.monotonic() < end:
+                    seen |= stored(path)
+                end = time.monotonic() + chance.random() * 0.4
+                while time.monotonic() < end:
+                    seen |= stored(path)
+                collector.send_signal(signal.SIGKILL)
+            after = stored(path)
+            lost += sum(after.get(scrape) != values for scrape, values in seen.items())
+    finally:
+        server.shutdown()
+        server.server_close()
+    return len(seen), lost
+
+
+def stored(path: Path) -> dict[tuple[str, int], bytes]:
+    """The scrapes in a store: pod and time -> the bytes of its values."""
+    if not path.exists():
+        return {}
+    try:
+        with Store.open(path) as store:
+            blocks = store.blocks(0, 2**62)
+    except StoreError as error:
+        if "not an inferdoc store" in str(error):  # it is just being created
+            return {}
+        raise
+    found = {}
+    for block in blocks:
+        for row, ts_ms in enumerate(block.times_ms.tolist()):
+            there = ~absent(block.values[row])
+            names = [name for name, kept in zip(block.names, there.tolist(), strict=True) if kept]
+            found[block.target["pod"], ts_ms] = repr((names, block.values[row][there].tolist())).encode()
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""Checksums: whatever is read out of the file is what was written into it, or it is named as damaged.
+
+Bodies written since format 3 begin with a kind and a CRC-32 over the body and over all that gives it its meaning: the
+labels of its target, its time, its layout. So a flipped bit, a row at another's place and a page of another target all
+show. Bodies of older formats begin as zlib streams do, and are read without a checksum.
+
+A page also has a name. One that is kept as a difference names the page it differs from, so that it is decoded against
+that page or not at all. The name is the checksum of the page as it was first written; a page that is later rewritten
+complete keeps it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from inferdoc.store.codec import DamagedError
+from inferdoc.store.rows import fetch
+
+_ZLIB = 0x78
+"""First byte of every zlib stream with the usual window (RFC 1950): a body older than format 3."""
+_PLAIN, _COMPLETE, _DIFFERENCE = 3, 4, 5
+_HEAD = struct.Struct("<BI")
+_PAGE_HEAD = struct.Struct("<BII")
+"""Kind, checksum; of a page also its name (complete) or the name of the page it differs from."""
+_PLACE = struct.Struct("<qqq")
+
+
+class Owner(NamedTuple):
+    """A target as its rows know it. seal: checksum of its labels."""
+
+    id: int
+    seal: int
+
+
+class PageRow(NamedTuple):
+    """A page as it lies in the file."""
+
+    ts_ms: int
+    back_ms: int
+    body: bytes
+
+
+def owner_of(number: int, labels: str) -> Owner:
+    """The owner with these labels, as they are stored."""
+    return Owner(number, zlib.crc32(labels.encode("utf-8", "surrogatepass")))
+
+
+def owners(connection: sqlite3.Connection) -> list[Owner]:
+    """All targets, oldest first."""
+    return [owner_of(*row) for row in fetch(connection, "SELECT id, labels FROM target ORDER BY id", (), int, str)]
+
+
+def seal(context: bytes, data: bytes) -> bytes:
+    """data with its checksum. context: what it belongs to; the same must be given to `unseal`."""
+    return _HEAD.pack(_PLAIN, zlib.crc32(data, zlib.crc32(context))) + data
+
+
+def unseal(context: bytes, body: bytes, what: str) -> bytes:
+    """The data of a body. what: "a chunk", for the error. Raises DamagedError."""
+    if not body or body[0] == _ZLIB:
+        return body
+    kind, check = _HEAD.unpack_from(body) if len(body) >= _HEAD.size else (0, 0)
+    data = body[_HEAD.size :]
+    if kind != _PLAIN or zlib.crc32(data, zlib.crc32(context)) != check:
+        raise DamagedError(f"{what} is damaged: its checksum does not match")
+    return data
+
+
+def seal_page(
+    owner: Owner, layout: int, ts_ms: int, back_ms: int, data: bytes, before: int | None
+) -> tuple[bytes, int]:
+    """The body of a new page, and its name. before: name of the page it differs from, None where it is complete."""
+    if before is None:
+        name = zlib.crc32(data, zlib.crc32(_PLACE.pack(ts_ms, layout, owner.seal)))
+        return _page(owner, layout, ts_ms, back_ms, _COMPLETE, name, data), name
+    body = _page(owner, layout, ts_ms, back_ms, _DIFFERENCE, before, data)
+    return body, _PAGE_HEAD.unpack_from(body)[1]
+
+
+def reseal_complete(owner: Owner, layout: int, ts_ms: int, before: bytes, data: bytes) -> bytes:
+    """The body of a page that is rewritten complete. before: its body until now, whose name it keeps."""
+    return _page(owner, layout, ts_ms, 0, _COMPLETE, _name(before), data)
+
+
+def unseal_pages(owner: Owner, layout: int, rows: Sequence[PageRow]) -> list[bytes]:
+    """The data of consecutive pages of one target and layout. Raises DamagedError: names the page."""
+    found = []
+    context = _PLACE.pack(layout, owner.seal, 0)
+    before = None
+    for ts_ms, back_ms, body in rows:
+        if not body or body[0] == _ZLIB:
+            found.append(body)
+            before = None
+            continue
+        if len(body) < _PAGE_HEAD.size:
+            raise DamagedError(f"the page of {ts_ms} ms is cut")
+        kind, check, link = _PAGE_HEAD.unpack_from(body)
+        if _check(context, ts_ms, back_ms, kind, link, body[_PAGE_HEAD.size :]) != check:
+            raise DamagedError(f"the page of {ts_ms} ms is damaged: its checksum does not match")
+        if kind == _DIFFERENCE and link != before:
+            raise DamagedError(f"the page that the one of {ts_ms} ms differs from is missing")
+        before = link if kind == _COMPLETE else check
+        found.append(body[_PAGE_HEAD.size :])
+    return found
+
+
+def _page(owner: Owner, layout: int, ts_ms: int, back_ms: int, kind: int, link: int, data: bytes) -> bytes:
+    check = _check(_PLACE.pack(layout, owner.seal, 0), ts_ms, back_ms, kind, link, data)
+    return _PAGE_HEAD.pack(kind, check, link) + data
+
+
+def _check(context: bytes, ts_ms: int, back_ms: int, kind: int, link: int, data: bytes) -> int:
+    place = _PLACE.pack(ts_ms, back_ms, kind << 32 | link)
+    return zlib.crc32(data, zlib.crc32(context + place))
+
+
+def _name(body: bytes) -> int:
+    if not body or body[0] == _ZLIB:
+        return zlib.crc32(body)
+    kind, check, link = _PAGE_HEAD.unpack_from(body)
+    return int(link if kind == _COMPLETE else check)

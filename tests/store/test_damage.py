@@ -1,0 +1,84 @@
+"""What is damaged is named, and never decoded into other values."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from benchmarks.reliability import HOUR_MS, START_MS, content, fill, flips
+from inferdoc.store import Store, StoreError, compact
+
+FLIPS = 120
+
+
+def test_one_flipped_byte_is_named_or_harmless(tmp_path):
+    outcomes = flips(tmp_path, FLIPS, seed=11)
+    assert outcomes["wrong"] == 0
+    assert outcomes["named"] > FLIPS // 4 and outcomes["same"] > FLIPS // 8
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    path = tmp_path_factory.mktemp("damage") / "fleet.db"
+    fill(path)
+    return path
+
+
+@pytest.fixture
+def path(whole, tmp_path):
+    return Path(shutil.copy(whole, tmp_path))
+
+
+DAMAGE = {
+    "a page of another target": """UPDATE page SET body = (SELECT body FROM page AS other WHERE
+    other.target <> page.target AND other.ts_ms BETWEEN page.ts_ms - 3 AND page.ts_ms + 3
+    AND other.back_ms = page.back_ms) WHERE rowid = (SELECT max(rowid) FROM page WHERE target = 2)""",
+    "a page of another time": "UPDATE page SET ts_ms = ts_ms + 1 WHERE rowid = (SELECT max(rowid) FROM page)",
+    "a page in the middle is gone": """DELETE FROM page
+    WHERE rowid = (SELECT min(rowid) FROM page WHERE target = 1 AND back_ms > 0)""",
+    "a page of another layout": "UPDATE page SET layout = (SELECT min(layout) FROM page) WHERE target = 3",
+    "a label": "UPDATE target SET labels = replace(labels, 'vllm-1', 'vllm-7')",
+    "a layout of a stretch": "UPDATE layout SET id = id + 1000 WHERE id = 1",
+    "chunks exchanged": """UPDATE chunk SET body = (SELECT body FROM chunk AS other WHERE other.id = chunk.id + 1)
+    WHERE id = (SELECT min(id) FROM chunk)""",
+    "times of a stretch": """UPDATE stretch SET start_ms = start_ms + 1, end_ms = end_ms + 1
+    WHERE id = (SELECT max(id) FROM stretch)""",
+    "the format": "PRAGMA user_version = 2",
+    "the first format": "PRAGMA user_version = 1",
+}
+
+
+@pytest.mark.parametrize("fault", DAMAGE)
+def test_what_stands_in_another_place_is_named(path, fault):
+    before = content(path)
+    with sqlite3.connect(path, isolation_level=None) as connection:
+        assert connection.execute(DAMAGE[fault]).rowcount != 0
+    with pytest.raises(StoreError, match="restore a copy") as caught:
+        content(path)
+    assert "\n" not in str(caught.value) and before[0]
+
+
+def test_pages_exchanged_whole_are_named(path):
+    """Two pages of one target, each as it was written, at each other's time."""
+    with sqlite3.connect(path, isolation_level=None) as connection:
+        rows = connection.execute("SELECT rowid, body FROM page WHERE target = 1 AND back_ms > 0 LIMIT 2").fetchall()
+        for (number, _), (_, body) in zip(rows, reversed(rows), strict=True):
+            connection.execute("UPDATE page SET body = ? WHERE rowid = ?", (body, number))
+    with pytest.raises(StoreError, match=r"page of [0-9]+ ms is damaged"):
+        content(path)
+
+
+def test_a_damaged_hour_does_not_hold_up_the_compaction_of_others(path):
+    with sqlite3.connect(path, isolation_level=None) as connection:
+        connection.execute("UPDATE page SET body = x'0400' WHERE target = 1 AND ts_ms > ?", (START_MS + 2 * HOUR_MS,))
+    with Store.open(path, "w") as store:
+        with pytest.raises(StoreError, match="is cut"):
+            compact(store, START_MS + 9 * HOUR_MS)
+        left = store.connection.execute("SELECT DISTINCT target FROM page").fetchall()
+        assert left == [(1,)]
+        assert (
+            len(store.blocks(START_MS, START_MS + 9 * HOUR_MS, targets=lambda labels: labels["pod"] != "vllm-0")) == 3
+        )
