@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
+from inferdoc.collect.problems import ProblemList
 from inferdoc.errors import ConfigError
 
 DEFAULT_JOB = "inferdoc"
@@ -117,31 +118,65 @@ def targets_from_config(entries: Sequence[Mapping[str, object]], where: str = "t
     return found
 
 
-def targets_from_file_sd(document: object, where: str) -> list[Target]:
+@dataclass(frozen=True)
+class TargetDocument:
+    """What a list of targets says. problems: one line for each target or group that was left out."""
+
+    targets: list[Target]
+    problems: list[str]
+
+
+def targets_from_file_sd(document: object, where: str) -> TargetDocument:
     """Targets of a Prometheus file_sd document: a list of `{targets: [host:port], labels: {...}}`.
 
-    `__scheme__`, `__metrics_path__` and `__param_NAME` are honoured, other `__` labels dropped.
+    `__scheme__`, `__metrics_path__` and `__param_NAME` are honoured, other `__` labels dropped. A target that is no use
+    is left out and named, and so is a group: the others stay.
 
     Raises:
-        ConfigError: names the file, the place in it, and what was expected.
+        ConfigError: it is no such document, or holds no good target beside bad ones; names the place and what was
+            expected.
     """
     if not isinstance(document, list):
         raise ConfigError(f"{where}: expected a list of target groups, found {type(document).__name__}")
     found: list[Target] = []
+    problems = ProblemList()
     for number, group in enumerate(document):
         path = f"{where}: [{number}]"
-        if not isinstance(group, dict):
-            raise ConfigError(f"{path}: expected a target group, found {type(group).__name__}")
-        labels = _labels(group.get("labels") or {}, f"{path}.labels")
-        scheme = labels.get("__scheme__", "http")
-        metrics_path = "/" + labels.get("__metrics_path__", "/metrics").lstrip("/")
-        query = urlencode([(name[8:], value) for name, value in labels.items() if name.startswith("__param_")])
-        kept = {name: value for name, value in labels.items() if not name.startswith("__")}
-        for address in _text_list(group.get("targets", []), f"{path}.targets"):
-            if "/" in address:
-                raise ConfigError(f"{path}.targets: expected host:port, found {address[:100]!r}")
-            found.append(make_target(f"{scheme}://{address}{metrics_path}{'?' + query if query else ''}", kept))
-    return found
+        try:
+            address_of = _group(group, path)
+            addresses = _list(group.get("targets", []), f"{path}.targets")
+        except ConfigError as error:
+            problems.add(str(error))
+            continue
+        for place, address in enumerate(addresses):
+            try:
+                found.append(address_of(_text(address, f"{path}.targets[{place}]")))
+            except ConfigError as error:
+                problems.add(str(error))
+    if problems and not found:
+        raise ConfigError(problems.lines()[0])
+    return TargetDocument(found, problems.lines())
+
+
+def _group(group: object, path: str) -> Callable[[str], Target]:
+    """Makes the targets of a group from their addresses."""
+    if not isinstance(group, dict):
+        raise ConfigError(f"{path}: expected a target group, found {type(group).__name__}")
+    labels = _labels(group.get("labels") or {}, f"{path}.labels")
+    scheme = labels.get("__scheme__", "http")
+    metrics_path = "/" + labels.get("__metrics_path__", "/metrics").lstrip("/")
+    query = urlencode([(name[8:], value) for name, value in labels.items() if name.startswith("__param_")])
+    kept = {name: value for name, value in labels.items() if not name.startswith("__")}
+
+    def target(address: str) -> Target:
+        if "/" in address:
+            raise ConfigError(f"{path}.targets: expected host:port, found {address[:100]!r}")
+        try:
+            return make_target(f"{scheme}://{address}{metrics_path}{'?' + query if query else ''}", kept)
+        except ConfigError as error:
+            raise ConfigError(f"{path}.targets: {error}") from None
+
+    return target
 
 
 class FileDiscovery:
@@ -192,11 +227,20 @@ class FileDiscovery:
             return
         self._seen[path] = version
         try:
-            self._targets[path] = targets_from_file_sd(_load(text, str(path)), str(path))
+            listed = targets_from_file_sd(_load(text, str(path)), str(path))
+            self._targets[path] = listed.targets
             self._faults.pop(path, None)
+            if listed.problems:
+                self._faults[path] = left_out(listed)
         except ConfigError as error:
             kept = len(self._targets.get(path, []))
             self._faults[path] = f"{error}; its last {kept} good targets stay" if kept else str(error)
+
+
+def left_out(listed: TargetDocument) -> str:
+    """What was left out of a list of targets, on one line."""
+    more = f" (and {len(listed.problems) - 1} more)" if len(listed.problems) > 1 else ""
+    return f"{listed.problems[0]}{more}; left out, the other {len(listed.targets)} targets are scraped"
 
 
 class TargetList(Protocol):
@@ -252,10 +296,14 @@ def _text(value: object, path: str) -> str:
     return value
 
 
-def _text_list(value: object, path: str) -> list[str]:
+def _list(value: object, path: str) -> Sequence[object]:
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise ConfigError(f"{path}: expected a list of addresses, found {type(value).__name__}")
-    return [_text(item, f"{path}[{number}]") for number, item in enumerate(value)]
+    return value
+
+
+def _text_list(value: object, path: str) -> list[str]:
+    return [_text(item, f"{path}[{number}]") for number, item in enumerate(_list(value, path))]
 
 
 def _labels(value: object, path: str) -> dict[str, str]:

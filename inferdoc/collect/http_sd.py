@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 from urllib.parse import urlsplit, urlunsplit
 
-from inferdoc.collect.discovery import Target, make_target, targets_from_file_sd
+from inferdoc.collect.discovery import Target, TargetDocument, left_out, make_target, targets_from_file_sd
 from inferdoc.collect.scrape import Arrival, ScrapeOptions, Scraper
 from inferdoc.errors import ConfigError
 
@@ -76,12 +76,13 @@ class HttpDiscovery:
             found, error = None, str(fault)
         with self._lock:
             if found is not None:
-                self._found, self._problem = found, None
+                self._found = found.targets
+                self._problem = f"{self._name}: {left_out(found)}" if found.problems else None
                 return
             kept = f"; its last {len(self._found)} good targets stay" if self._found else ""
             self._problem = f"{self._name}: {error}{kept}"
 
-    def _read(self, answer: Arrival) -> list[Target]:
+    def _read(self, answer: Arrival) -> TargetDocument:
         kind = answer.content_type.partition(";")[0].strip().lower()
         if kind != ACCEPT:
             raise ConfigError(f"sends {kind[:40] or 'no Content-Type'}, not {ACCEPT}: is this an http_sd endpoint?")

@@ -12,6 +12,7 @@ from inferdoc.collect.discovery import (
     Discovery,
     FileDiscovery,
     Target,
+    TargetDocument,
     make_target,
     target_from_flag,
     targets_from_config,
@@ -99,9 +100,9 @@ def test_bad_configuration_names_the_place(entry: dict[str, object], reason: str
 
 def test_file_sd_groups() -> None:
     labels = {"job": "dcgm", "__scheme__": "https", "__metrics_path__": "m", "__param_x": "1 2", "__meta_a": "b"}
-    (target,) = targets_from_file_sd([{"targets": ["h:9400"], "labels": labels}], "f")
+    (target,) = targets_from_file_sd([{"targets": ["h:9400"], "labels": labels}], "f").targets
     assert target == Target("https://h:9400/m?x=1+2", {"job": "dcgm", "instance": "h:9400"})
-    assert targets_from_file_sd([], "f") == []
+    assert targets_from_file_sd([], "f") == TargetDocument([], [])
     for document, reason in [
         ({}, "f: expected a list of target groups, found dict"),
         ([5], "f: [0]: expected a target group, found int"),
@@ -110,6 +111,38 @@ def test_file_sd_groups() -> None:
         with pytest.raises(ConfigError) as caught:
             targets_from_file_sd(document, "f")
         assert reason in str(caught.value)
+
+
+BAD = [
+    ("{targets: [http://h/x]}", "[1].targets: expected host:port"),
+    ("{targets: [5]}", "[1].targets[0]: expected text, found int"),
+    ("{targets: ['h:port']}", "[1].targets: target h:port: the port is not a number"),
+    ("{targets: ['u:p@h:1']}", "[1].targets: target h:1: credentials do not belong in the URL"),
+    ("{targets: [b:1], labels: {1: x}}", "[1].labels: expected text, found int"),
+    ("{targets: [b:1], labels: {bad-name: x}}", "'bad-name' is not a label name"),
+    ("{targets: b:1}", "[1].targets: expected a list of addresses, found str"),
+    ("7", "[1]: expected a target group, found int"),
+]
+
+
+@pytest.mark.parametrize(("group", "reason"), BAD)
+def test_a_bad_target_does_not_take_the_good_ones_along(tmp_path: Path, group: str, reason: str) -> None:
+    path = tmp_path / "sd.yaml"
+    path.write_text(f"- targets: [a:1]\n- {group}\n- targets: [c:1, d:1]\n  labels: {{pod: x}}\n")
+    discovery = FileDiscovery(path)
+    assert [target.labels["instance"] for target in discovery.targets()] == ["a:1", "c:1", "d:1"]
+    (problem,) = discovery.problems
+    assert reason in problem and problem.endswith("; left out, the other 3 targets are scraped")
+    path.write_text("- targets: [a:1]\n")
+    assert len(discovery.targets()) == 1 and discovery.problems == []
+
+
+def test_a_bad_target_among_good_ones_of_its_group(tmp_path: Path) -> None:
+    path = tmp_path / "sd.yaml"
+    path.write_text("- targets: ['a:1', 'b:x', 'c:1', 'd:y']\n")
+    discovery = FileDiscovery(path)
+    assert [target.labels["instance"] for target in discovery.targets()] == ["a:1", "c:1"]
+    assert "(and 1 more); left out, the other 2 targets are scraped" in discovery.problems[0]
 
 
 def write(path: Path, text: str, moment: int) -> None:
