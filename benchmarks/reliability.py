@@ -142,12 +142,17 @@ class _PageServer(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, *_: object) -> None:
+        """A collector that was killed hangs up."""
+
+
 def kills(folder: Path, count: int, seed: int, pods: int = 5) -> tuple[int, int]:
     """Kill `inferdoc collect --interval 0.2s` so often. Returns the scrapes that were read before some kill, and how
     many of them were gone or other after it."""
     path = folder / "killed.db"
     chance = random.Random(seed)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _PageServer)
+    server = _Server(("127.0.0.1", 0), _PageServer)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     address = f"http://127.0.0.1:{server.server_port}"
     command = [

@@ -12,6 +12,8 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 COMPACT_SECONDS = 2.0
 """Compaction stops for scrapes to be stored after so long, and goes on a little later."""
 
+SHORTEST_SECONDS = 0.1
+
 
 @click.command("collect")
 @click.option(
@@ -40,9 +42,18 @@ COMPACT_SECONDS = 2.0
 @click.option("--store", metavar="PATH", help="The embedded store to fill (default: the configured one).")
 @click.option("--once", is_flag=True, help="Scrape every target once and end.")
 @click.option("--duration", metavar="DURATION", help="End after this time. Default: run until stopped.")
-@click.option("--retention", default="15d", show_default=True, metavar="DURATION", help="Drop scrapes older than this.")
 @click.option(
-    "--retention-mb", type=click.IntRange(min=1), metavar="MB", help="Drop the oldest beyond this store size."
+    "--retention",
+    default="30d",
+    show_default=True,
+    metavar="DURATION",
+    help="Drop collected scrapes older than this; what was imported stays.",
+)
+@click.option(
+    "--retention-mb",
+    type=click.IntRange(min=1),
+    metavar="MB",
+    help="Drop the oldest collected scrapes beyond this store size.",
 )
 @click.option("--eplb-log", metavar="FILE[,LABEL=VALUE]...", help="A vLLM log with EPLB balancedness lines to follow.")
 @click.option("--ca-file", type=FILE, help="Trust this CA instead of the usual ones.")
@@ -68,7 +79,7 @@ def command(
     username: str | None,
     password_file: Path | None,
     headers: tuple[str, ...],
-) -> None:
+) -> int:
     """Scrape metrics pages into the embedded store, until stopped.
 
     Each target has its own moment in the interval. A target that fails is stored as `up` 0 and stops nobody.
@@ -77,9 +88,14 @@ def command(
     from inferdoc.collect.discovery import Discovery, target_from_flag, targets_from_config
     from inferdoc.collect.http_sd import HttpDiscovery
     from inferdoc.collect.scrape import ScrapeOptions
-    from inferdoc.store import Store, compact, prune
-    from inferdoc.times import seconds_of
+    from inferdoc.errors import ExitCode
+    from inferdoc.report.stores import pruned_line
+    from inferdoc.store import Keeper, Store, compact
+    from inferdoc.times import length_of, seconds_of
 
+    seconds_between = length_of(interval, "--interval")
+    if seconds_between < SHORTEST_SECONDS:
+        raise click.UsageError(f"--interval {interval} is too short; the shortest is {SHORTEST_SECONDS:g}s")
     config = options.configuration()
     configured = targets_from_config([{"url": t.url, "labels": t.labels} for t in config.collect.targets])
     files, endpoints = (*file_sd, *config.collect.file_sd), (*http_sd, *config.collect.http_sd)
@@ -98,12 +114,14 @@ def command(
         refresh = seconds_of(http_sd_refresh, "--http-sd-refresh")
     fixed = [*configured, *(target_from_flag(text) for text in targets)]
     discovery = Discovery(fixed, files, [HttpDiscovery(url, scraping, refresh) for url in endpoints])
-    max_age_ms = seconds_of(retention, "--retention") * 1000
     max_bytes = None if retention_mb is None else retention_mb * 1_000_000
+    keeper = Keeper(seconds_of(retention, "--retention") * 1000, max_bytes)
 
     def keep_up() -> bool:
         """Drop the oldest and compact for a while; whether there is more to compact."""
-        prune(opened, max_age_ms, max_bytes)
+        line = pruned_line(keeper.prune(opened))
+        if line is not None:
+            click.echo(line, err=True)
         return not compact(opened, seconds=COMPACT_SECONDS).complete
 
     place = options.store_path(config, store)
@@ -111,7 +129,7 @@ def command(
         stats = collect(
             discovery,
             opened.writer,
-            interval=seconds_of(interval, "--interval"),
+            interval=seconds_between,
             duration=None if duration is None else seconds_of(duration, "--duration"),
             once=once,
             stop=stop,
@@ -122,6 +140,9 @@ def command(
         )
         for problem in opened.writer.problems:
             click.echo(f"warning: {problem}", err=True)
-    refused = f", {stats.not_stored} not stored" if stats.not_stored else ""
-    done = f"{stats.scrapes} scrapes ({stats.failed} failed{refused}), {stats.samples} samples stored in {place}"
-    click.echo(done, err=True)
+    counts = [f"{stats.failed} failed"]
+    counts += [f"{stats.not_stored} not stored"] if stats.not_stored else []
+    counts += [f"{stats.repeated} at times that were stored before"] if stats.repeated else []
+    stored = f"{stats.samples} samples stored in {place}"
+    click.echo(f"{stats.scrapes} scrapes ({', '.join(counts)}), {stored}", err=True)
+    return ExitCode.SOURCE if stats.not_stored else ExitCode.OK

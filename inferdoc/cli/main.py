@@ -17,6 +17,7 @@ COMMANDS = {
     "collect": "inferdoc.cli.collect",
     "import": "inferdoc.cli.import_",
     "export": "inferdoc.cli.export",
+    "store": "inferdoc.cli.store",
     "doctor": "inferdoc.cli.doctor",
     "signals": "inferdoc.cli.signals",
     "audit": "inferdoc.cli.audit",

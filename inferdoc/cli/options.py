@@ -128,7 +128,7 @@ def source(config: Config, asked: dict[str, Any]) -> StoreSource | PrometheusSou
     section = config.source
     if asked.get("prometheus") and asked.get("store"):
         raise click.UsageError("--prometheus and --store name two sources: give one of them")
-    url = asked.get("prometheus") or (None if asked.get("store") else section.prometheus)
+    url = asked.get("prometheus") or (None if asked.get("store") is not None else section.prometheus)
     store = None if url else store_path(config, asked.get("store"))
     return open_source(
         store=store,
@@ -161,6 +161,8 @@ def store_path(config: Config, asked: str | None) -> str:
     """The embedded store of this run: flag, environment, configuration, else the default one."""
     from inferdoc.config import default_store
 
+    if asked is not None and not asked.strip():
+        raise click.UsageError("--store is empty: give the path of a store, or leave it out")
     return asked or config.source.store or str(default_store())
 
 

@@ -34,7 +34,8 @@ class Sink(Protocol):
     """Where pages go. Called from one thread, the one that called `collect`."""
 
     def append(self, target_labels: dict[str, str], timestamp_ms: int, page: Page) -> object:
-        """Store one page; `target_labels` belong to every series, the time is milliseconds since 1970 UTC."""
+        """Store one page; `target_labels` belong to every series, the time is milliseconds since 1970 UTC.
+        Returns False where all of it was stored before."""
 
 
 class TargetProvider(Protocol):
@@ -51,13 +52,15 @@ class TargetProvider(Protocol):
 @dataclass
 class CollectStats:
     """What a run of `collect` did: scrapes done, failed ones among them, scrapes left out because the one before
-    was still running, samples stored, and pages that the sink refused."""
+    was still running, samples stored, pages that the sink refused, and pages of which it held everything already (a
+    clock that went back)."""
 
     scrapes: int = 0
     failed: int = 0
     left_out: int = 0
     samples: int = 0
     not_stored: int = 0
+    repeated: int = 0
 
 
 @dataclass(frozen=True)
@@ -265,14 +268,15 @@ class _Run:
 
     def _store(self, labels: dict[str, str], timestamp_ms: int, page: Page) -> None:
         try:
-            self._sink.append(labels, timestamp_ms, page)
+            new = self._sink.append(labels, timestamp_ms, page) is not False
         except InferdocError as error:
             self.stats.not_stored += 1
             if self._raise:
                 raise
             self.say("store", str(error))
         else:
-            self.stats.samples += len(page)
+            self.stats.samples += len(page) if new else 0
+            self.stats.repeated += not new
             self.say("store", None)
 
 

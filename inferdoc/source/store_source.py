@@ -77,8 +77,11 @@ class StoreSource(Readable):
         self._asked.update(names)
 
     def latest_ms(self) -> int | None:
-        """Time of the newest sample, milliseconds since the epoch; None without any."""
+        """Time of the newest sample that is not in the future, milliseconds since the epoch; None without any."""
         with self._timed():
+            ahead = self._store.ahead()
+            if ahead and ahead not in self.warnings:
+                self.warnings.append(ahead)
             return self._store.latest_ms()
 
     def names(self, start_ms: int, end_ms: int) -> set[str]:

@@ -16,9 +16,14 @@ if TYPE_CHECKING:
     from inferdoc.store.importer import Imported as Imported
     from inferdoc.store.importer import import_columns as import_columns
     from inferdoc.store.importer import import_file as import_file
+    from inferdoc.store.inventory import Inventory as Inventory
+    from inferdoc.store.inventory import inventory as inventory
+    from inferdoc.store.retention import Keeper as Keeper
     from inferdoc.store.retention import Pruned as Pruned
     from inferdoc.store.retention import prune as prune
+    from inferdoc.store.retention import would_prune as would_prune
     from inferdoc.store.store import Store as Store
+    from inferdoc.store.verify import verify as verify
     from inferdoc.store.writer import Writer as Writer
 
 _HOMES = {
@@ -31,10 +36,15 @@ _HOMES = {
     "Imported": "importer",
     "import_columns": "importer",
     "import_file": "importer",
+    "Inventory": "inventory",
+    "inventory": "inventory",
+    "Keeper": "retention",
     "Pruned": "retention",
     "prune": "retention",
+    "would_prune": "retention",
     "StoreError": "faults",
     "Store": "store",
+    "verify": "verify",
     "Writer": "writer",
 }
 
@@ -43,6 +53,8 @@ __all__ = [
     "Block",
     "Compacted",
     "Imported",
+    "Inventory",
+    "Keeper",
     "Pruned",
     "Store",
     "StoreError",
@@ -52,7 +64,10 @@ __all__ = [
     "export",
     "import_columns",
     "import_file",
+    "inventory",
     "prune",
+    "verify",
+    "would_prune",
 ]
 
 

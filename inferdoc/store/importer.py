@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +18,7 @@ from inferdoc.collect.openmetrics_file import SampleColumns, read_openmetrics
 from inferdoc.collect.samples import Layout, Page, Series
 from inferdoc.store.compaction import compact
 from inferdoc.store.faults import StoreError
+from inferdoc.store.origin import HOUR_MS, Span
 from inferdoc.store.store import Store
 
 if TYPE_CHECKING:
@@ -127,11 +128,22 @@ def _store_target(
     times, series, values = times[order], series[order], columns.values[rows[order]]
     bounds = np.append(np.flatnonzero(_changes(times)), len(times)).tolist()
     layouts: dict[bytes, Layout] = {}
-    for start, stop in pairwise(bounds):
+    new = np.zeros(len(bounds) - 1, bool)
+    for number, (start, stop) in enumerate(pairwise(bounds)):
         layout = _layout(layouts, columns, series[start:stop], labels)
-        done.pages += 1
-        done.new_pages += store.writer.append(dict(labels), int(times[start]), Page(layout, values[start:stop]))
+        new[number] = store.writer.append(dict(labels), int(times[start]), Page(layout, values[start:stop]))
+    done.pages += len(new)
+    done.new_pages += int(new.sum())
+    store.writer.mark_imported(dict(labels), _spans(times[bounds[:-1]][new]))
     return len(once) - len(order)
+
+
+def _spans(times_ms: NDArray[np.int64]) -> Iterator[Span]:
+    """The times as spans, cut where an hour or more lies between two."""
+    edges = np.flatnonzero(np.diff(times_ms) >= HOUR_MS) + 1
+    for part in np.split(times_ms, edges):
+        if len(part):
+            yield int(part[0]), int(part[-1])
 
 
 def _layout(

@@ -42,14 +42,14 @@ _waiting: dict[Identity, list[int]] = {}
 
 
 @dataclass(frozen=True)
-class Place:
+class StoreFile:
     """Where a store lies. given: as the user named it; file: without symbolic links."""
 
     given: Path
     file: Path
 
     @classmethod
-    def of(cls, path: Path) -> Place:
+    def of(cls, path: Path) -> StoreFile:
         """The place of a path. Raises StoreError for a folder, or where it cannot be seen."""
         try:
             file = path.resolve()
@@ -116,7 +116,7 @@ class Connected:
 class WriterLock:
     """Held by the one writer of a store; dies with its process, however that ends. identity: of the file locked."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: StoreFile) -> None:
         self._place = place
         self._has_log = False
         beside = _open(place, place.lock, os.O_RDWR | os.O_NOFOLLOW)
@@ -175,7 +175,7 @@ class WriterLock:
             os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
 
 
-def check_reading(place: Place) -> str | None:
+def check_reading(place: StoreFile) -> str | None:
     """A warning where the file has another name; raises StoreError where it is being written by that name."""
     other = place.other_name()
     if other is None:
@@ -212,7 +212,7 @@ def close(handle: int) -> None:
             os.close(handle)
 
 
-def _open(place: Place, file: Path, flags: int) -> int:
+def _open(place: StoreFile, file: Path, flags: int) -> int:
     try:
         return os.open(file, flags | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:

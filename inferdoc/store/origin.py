@@ -9,6 +9,7 @@ import sqlite3
 import struct
 import zlib
 
+from inferdoc.store.chain import EARLIEST_MS
 from inferdoc.store.codec import DamagedError
 from inferdoc.store.rows import fetch
 from inferdoc.store.seal import Owner, owners
@@ -16,6 +17,7 @@ from inferdoc.store.seal import Owner, owners
 Span = tuple[int, int]
 """[start, end], milliseconds since 1970 UTC."""
 
+HOUR_MS = 3_600_000
 _SPAN = struct.Struct("<qqq")
 
 
@@ -30,12 +32,25 @@ def imported_spans(connection: sqlite3.Connection, owner: Owner) -> list[Span]:
     return spans
 
 
+def apart_from(spans: list[Span], cutoff_ms: int) -> list[Span]:
+    """The time before the cutoff, without the spans (in order, apart from each other)."""
+    intervals = []
+    begin = EARLIEST_MS
+    for start, end in spans:
+        if begin < min(start, cutoff_ms):
+            intervals.append((begin, min(start, cutoff_ms) - 1))
+        begin = max(begin, end + 1)
+    if begin < cutoff_ms:
+        intervals.append((begin, cutoff_ms - 1))
+    return intervals
+
+
 def mark_imported(connection: sqlite3.Connection, owner: Owner, span: Span) -> None:
-    """Add a span; it becomes one with those that it touches."""
+    """Add a span; it becomes one with those less than an hour away."""
     start_ms, end_ms = span
     apart = []
     for other in imported_spans(connection, owner):
-        if other[1] < start_ms or end_ms < other[0]:
+        if other[1] < start_ms - HOUR_MS or end_ms + HOUR_MS < other[0]:
             apart.append(other)
         else:
             start_ms, end_ms = min(start_ms, other[0]), max(end_ms, other[1])

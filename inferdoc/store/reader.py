@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferdoc.store.block import Block
-from inferdoc.store.chain import chain_start, decode
+from inferdoc.store.chain import EARLIEST_MS, chain_start, decode
 from inferdoc.store.chunk_reader import ChunkReader
 from inferdoc.store.codec import Bits, DamagedError
 from inferdoc.store.faults import damaged, guarded
@@ -24,6 +25,9 @@ from inferdoc.store.rows import NOTHING, fetch
 from inferdoc.store.schema import FORMAT_WITH_CHUNKS, check_format, transaction
 from inferdoc.store.seal import Owner, PageRow, owner_of
 from inferdoc.store.stretches import Stretch, overlapping
+
+FUTURE_MS = 600_000
+"""So far ahead of our clock a sample may be, as in Prometheus (scrape/scrape.go: maxAheadTime)."""
 
 TargetFilter = Callable[[dict[str, str]], bool] | None
 
@@ -38,15 +42,21 @@ _LEAD_IN = (
 )
 
 
+def distance_text(milliseconds: int) -> str:
+    """How far something lies away: "12 minutes", "1.0 days"."""
+    days = milliseconds / 86_400_000
+    return f"{days:.1f} days" if days >= 1 else f"{milliseconds / 60_000:.0f} minutes"
+
+
 class Reader:
     """Reads through a connection that may also be the writer's. Every method sees one consistent state.
 
-    connection, layouts: for the other modules of this package.
+    path: the file; connection, layouts: for the other modules of this package.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path, layouts: LayoutTable) -> None:
         self.connection = connection
-        self._path = path
+        self.path = path
         self.layouts = layouts
         self._has_chunks = False
 
@@ -60,10 +70,22 @@ class Reader:
         times = self._extremes("min")
         return min(times) if times else None
 
-    def latest_ms(self) -> int | None:
-        """Time of the newest sample, milliseconds since 1970 UTC; None if the store is empty."""
+    def newest_ms(self) -> int | None:
+        """Time of the newest sample, whatever it is; None if the store is empty."""
         times = self._extremes("max")
         return max(times) if times else None
+
+    def latest_ms(self, now_ms: int | None = None) -> int | None:
+        """Time of the newest sample that is not in the future, milliseconds since 1970 UTC; None if the store is empty.
+
+        now_ms: the time, by default that of the clock. A sample more than ten minutes after it was stamped by a clock
+        that ran ahead, and is looked past, unless all samples are: then the clock here is behind.
+        """
+        newest = self.newest_ms()
+        limit = (int(time.time() * 1000) if now_ms is None else now_ms) + FUTURE_MS
+        if newest is None or newest <= limit:
+            return newest
+        return self._latest_until(limit) or newest
 
     def types(self) -> dict[str, str]:
         """Declared type of each metric family, by the name on its TYPE line."""
@@ -166,25 +188,63 @@ class Reader:
             raise DamagedError(f"the labels of a target do not decode ({error})") from error
         return [(owner, labels) for owner, labels in parsed if test is None or test(labels)]
 
+    def ahead(self, now_ms: int | None = None) -> str | None:
+        """One line about samples in the future that `latest_ms` looks past; None without any."""
+        newest, latest = self._newest_by_target(), self.latest_ms(now_ms)
+        if latest is None or not newest or max(newest.values()) <= latest:
+            return None
+        names = sorted(name for name, time_ms in newest.items() if time_ms > latest + FUTURE_MS)
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        distance = distance_text(max(newest.values()) - latest)
+        return f"{self.path}: samples up to {distance} in the future are looked past ({shown}); check that clock"
+
+    def _newest_by_target(self) -> dict[str, int]:
+        """Newest time of each target, by its pod or instance."""
+        newest: dict[str, int] = {}
+        for labels, time_ms in self._edges("max"):
+            name = labels.get("pod") or labels.get("instance") or "target without instance"
+            newest[name] = max(time_ms, newest.get(name, time_ms))
+        return newest
+
     def _extremes(self, function: str) -> list[int]:
+        return [time_ms for _, time_ms in self._edges(function)]
+
+    def _edges(self, function: str) -> list[tuple[dict[str, str], int]]:
         pages = f"SELECT {function}(ts_ms) FROM page WHERE target = ?"
         column, order = ("start_ms", "") if function == "min" else ("end_ms", "DESC")
         chunks = f"SELECT {column} FROM stretch WHERE target = ? ORDER BY start_ms {order} LIMIT 1"
-        found: list[tuple[int | None]] = []
+        found: list[tuple[dict[str, str], int]] = []
         with self._reading():
-            for target, _ in self._targets(None):
-                found += fetch(self.connection, pages, (target.id,), (int, NOTHING))
+            for target, labels in self._targets(None):
+                rows = fetch(self.connection, pages, (target.id,), (int, NOTHING))
                 if self._has_chunks:
-                    found += fetch(self.connection, chunks, (target.id,), int)
-        return [time_ms for (time_ms,) in found if time_ms is not None]
+                    rows += fetch(self.connection, chunks, (target.id,), int)
+                found += [(labels, row[0]) for row in rows if row[0] is not None]
+        return found
+
+    def _latest_until(self, limit_ms: int) -> int | None:
+        """Time of the newest sample up to a moment; None if there is none."""
+        pages = "SELECT max(ts_ms) FROM page WHERE target = ? AND ts_ms <= ?"
+        latest: int | None = None
+        with self._reading():
+            for owner, _ in self._targets(None):
+                times = [row[0] for row in fetch(self.connection, pages, (owner.id, limit_ms), (int, NOTHING))]
+                for stretch in self._stretches(owner, limit_ms, limit_ms):
+                    times.append(int(stretch.times_ms[stretch.times_ms <= limit_ms].max(initial=EARLIEST_MS)))
+                before = "SELECT max(end_ms) FROM stretch WHERE target = ? AND start_ms <= ? AND end_ms <= ?"
+                if self._has_chunks:
+                    found = fetch(self.connection, before, (owner.id, limit_ms, limit_ms), (int, NOTHING))
+                    times += [row[0] for row in found]
+                latest = max((each for each in (latest, *times) if each is not None), default=None)
+        return None if latest == EARLIEST_MS else latest
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        with guarded(self._path, "read"):
+        with guarded(self.path, "read"):
             try:
                 with transaction(self.connection, "DEFERRED"):
                     # Asked every time: a writer may upgrade the store while it is read.
-                    self._has_chunks = check_format(self.connection, self._path) >= FORMAT_WITH_CHUNKS
+                    self._has_chunks = check_format(self.connection, self.path) >= FORMAT_WITH_CHUNKS
                     yield
             except DamagedError as error:
-                raise damaged(self._path, str(error)) from error
+                raise damaged(self.path, str(error)) from error

@@ -29,7 +29,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from inferdoc.store.faults import StoreError, damaged, guarded
-from inferdoc.store.lock import Place, check_reading
+from inferdoc.store.lock import StoreFile, check_reading
 from inferdoc.store.origin import keep_all
 
 FORMAT = 3
@@ -68,7 +68,7 @@ _CREATION_SECONDS = 2.0
 _WAL_LIMIT_BYTES = 64 << 20
 
 
-def open_for_writing(place: Place) -> sqlite3.Connection:
+def open_for_writing(place: StoreFile) -> sqlite3.Connection:
     """Open or create the store. The caller holds the `WriterLock`.
 
     synchronous=FULL: a commit is on the disk before it returns, so that neither a killed process nor a power cut loses
@@ -92,7 +92,7 @@ def open_for_writing(place: Place) -> sqlite3.Connection:
     return connection
 
 
-def open_for_reading(place: Place) -> tuple[sqlite3.Connection, list[str]]:
+def open_for_reading(place: StoreFile) -> tuple[sqlite3.Connection, list[str]]:
     """Open an existing store read-only, beside a writer if there is one. Returns the connection and warnings."""
     path = place.given
     if not place.file.exists():

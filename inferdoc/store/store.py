@@ -8,7 +8,7 @@ from typing import Literal
 
 from inferdoc.store.faults import StoreError, reason_of
 from inferdoc.store.layouts import LayoutTable
-from inferdoc.store.lock import Connected, Place, WriterLock
+from inferdoc.store.lock import Connected, StoreFile, WriterLock
 from inferdoc.store.reader import Reader
 from inferdoc.store.schema import open_for_reading, open_for_writing
 from inferdoc.store.writer import Writer
@@ -28,7 +28,7 @@ class Store(Reader):
         self._connected: Connected | None = None
         if mode == "w":
             _make_folder(path)
-        place = Place.of(path)
+        place = StoreFile.of(path)
         try:
             if mode == "w":
                 self._lock = WriterLock(place)
@@ -53,6 +53,13 @@ class Store(Reader):
         this one) writes. Raises StoreError: no such store, another format, damaged, in use, not writable.
         """
         return cls(Path(path), mode)
+
+    @classmethod
+    def open_existing(cls, path: str | Path) -> Store:
+        """As `open` to write, but a store that is not there is an error."""
+        if not StoreFile.of(Path(path)).file.exists():
+            raise StoreError(f"there is no store at {path}; give another --store")
+        return cls(Path(path), "w")
 
     @property
     def writer(self) -> Writer:

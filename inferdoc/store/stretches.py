@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 import struct
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -100,6 +101,15 @@ def overlapping(connection: sqlite3.Connection, owner: Owner, start_ms: int, end
         if after.times_ms[0] <= before.times_ms[-1]:
             raise DamagedError("stretches of a target overlap")
     return found
+
+
+def stretches_inside(
+    connection: sqlite3.Connection, owner: Owner, start_ms: int, end_ms: int
+) -> Iterator[tuple[Stretch, int]]:
+    """The stretches of a target that lie wholly in [start_ms, end_ms], and the bytes of each."""
+    query = f"SELECT {_COLUMNS}, bytes FROM stretch WHERE target = ? AND start_ms BETWEEN ? AND ? AND end_ms <= ?"
+    for *row, size in fetch(connection, query, (owner.id, start_ms, end_ms, end_ms), *_KINDS, int):
+        yield _unpack(owner, *row), size
 
 
 def stretch_at(connection: sqlite3.Connection, owner: Owner, ts_ms: int) -> Stretch | None:

@@ -7,7 +7,7 @@ import json
 import sqlite3
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from inferdoc.store.chain import cut_after, page_at
 from inferdoc.store.codec import Bits, DamagedError, Key, pack, to_bits
 from inferdoc.store.faults import damaged, guarded
 from inferdoc.store.layouts import LayoutTable, LayoutWriter
+from inferdoc.store.origin import Span, mark_imported
+from inferdoc.store.reader import FUTURE_MS, distance_text
 from inferdoc.store.rows import NOTHING, fetch
 from inferdoc.store.schema import transaction
 from inferdoc.store.seal import Owner, owner_of, seal_page
@@ -27,8 +29,6 @@ from inferdoc.store.stretches import Stretch, stretch_at
 
 COMPLETE_EVERY = 20
 """At least every so many pages of a target one is complete in itself, so that reading never walks further back."""
-
-_FUTURE_MS = 86_400_000
 _CHAINS_KEPT_PER_TARGET = 4
 _LAYOUTS_REMEMBERED = 20_000
 _STRETCHES_REMEMBERED = 64
@@ -81,7 +81,7 @@ class Writer:
         self._layouts = layouts
         self._check = check
         self._problems = ProblemList()
-        self._in_future: set[int] = set()
+        self._noted: set[str] = set()
         self.forget()
 
     @property
@@ -129,10 +129,19 @@ class Writer:
             stamps = np.where(page.timestamps == NO_TIMESTAMP, timestamp_ms, page.timestamps)
             new = False
             for stamp in np.unique(stamps).tolist():
+                if stamp > timestamp_ms + FUTURE_MS:
+                    self._note_ahead(target_labels, stamps, timestamp_ms)
+                    break
                 places = np.flatnonzero(stamps == stamp)
                 part = self._part(page.layout, places)
                 new |= self._append(target, target_labels, stamp, part, page.values[places])
             return new
+
+    def mark_imported(self, target_labels: Mapping[str, str], spans: Iterable[Span]) -> None:
+        """Keep these spans of a target from retention. Inside `round`."""
+        with self._guarded():
+            for span in spans:
+                mark_imported(self._connection, self._target(target_labels).owner, span)
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:
@@ -166,7 +175,7 @@ class Writer:
             query = "SELECT layout FROM page WHERE target = ? AND ts_ms = ?"
             for (held,) in fetch(self._connection, query, (target.owner.id, ts_ms), int):
                 return held != number and self._merge(target, ts_ms, held, number, bits)
-        self._note_future(target, labels, ts_ms)
+        self._note_future(labels, ts_ms)
         self._insert(target, ts_ms, number, bits)
         return True
 
@@ -280,11 +289,22 @@ class Writer:
             part = self._parts[key] = Layout([layout.series[place] for place in places], layout.types)
         return part
 
-    def _note_future(self, target: _Target, labels: Mapping[str, str], ts_ms: int) -> None:
-        if ts_ms > time.time() * 1000 + _FUTURE_MS and target.owner.id not in self._in_future:
-            self._in_future.add(target.owner.id)
-            days = (ts_ms / 1000 - time.time()) / 86_400
-            self._problems.add(f"{_shown(labels)}: samples {days:.1f} days in the future; kept; check that clock")
+    def _note_ahead(self, labels: Mapping[str, str], stamps: NDArray[np.int64], scraped_ms: int) -> None:
+        ahead = stamps[stamps > scraped_ms + FUTURE_MS]
+        distance = distance_text(int(ahead.max()) - scraped_ms)
+        self._note_once(labels, f"{len(ahead)} samples up to {distance} in the future; dropped; check that clock")
+
+    def _note_future(self, labels: Mapping[str, str], ts_ms: int) -> None:
+        distance_ms = ts_ms - int(time.time() * 1000)
+        if distance_ms > FUTURE_MS:
+            distance = distance_text(distance_ms)
+            self._note_once(labels, f"scrapes {distance} in the future; kept, but never the latest; check that clock")
+
+    def _note_once(self, labels: Mapping[str, str], text: str) -> None:
+        shown = _shown(labels)
+        if shown not in self._noted:
+            self._noted.add(shown)
+            self._problems.add(f"{shown}: {text}")
 
 
 def _shown(labels: Mapping[str, str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import sqlite3
 import subprocess
@@ -15,9 +16,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from benchmarks.reliability import kills
+from inferdoc.cli import main
 from inferdoc.cli.collect import command
-from inferdoc.errors import SourceError
-from inferdoc.store import Store
+from inferdoc.errors import ExitCode, SourceError
+from inferdoc.store import Store, schema
+from inferdoc.store.lock import StoreFile
 
 from .conftest import PageServer, respond
 
@@ -155,3 +159,78 @@ def test_what_cannot_be_collected(tmp_path: Path) -> None:
     code, output = run("--store", store, "--target", "127.0.0.1:1", "--header", "X-Key=s3cret")
     assert code == 2
     assert "a --header is written NAME: VALUE" in output and "s3cret" not in output
+
+
+def test_an_empty_store_path_is_no_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    default = tmp_path / "default.db"
+    monkeypatch.setenv("INFERDOC_STORE", str(default))
+    for command_line in (
+        ["collect", "--once", "--target", "127.0.0.1:1"],
+        ["import", "-"],
+        ["export"],
+        ["store", "info"],
+        ["store", "prune", "--older-than", "1d"],
+        ["signals"],
+    ):
+        for empty in ("", " "):
+            assert main.run([*command_line, "--store", empty]) == ExitCode.USAGE
+            assert "--store is empty: give the path of a store, or leave it out" in capsys.readouterr().err
+    assert not default.exists()
+
+
+def test_an_interval_below_a_second(server: PageServer, tmp_path: Path, capsys) -> None:
+    server.pages["/metrics"] = respond(b"a 1\n")
+    arguments = ["collect", "--target", server.url, "--store", str(tmp_path / "a.db"), "--duration", "1s"]
+    assert main.run([*arguments, "--interval", "0.2s"]) == 0
+    said = capsys.readouterr().err
+    assert 4 <= int(said.split(" scrapes")[0].rsplit("\n")[-1]) <= 5
+    assert main.run([*arguments, "--interval", "0s"]) == ExitCode.USAGE
+    assert "the shortest is 0.1s" in capsys.readouterr().err
+
+
+def test_what_could_not_be_stored_is_counted_and_fails_the_run(
+    server: PageServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    """A file of few pages stands for a full disk: SQLite answers the same."""
+    server.pages["/metrics"] = respond("".join(f"m{n} {n * 7.13}\n" for n in range(3000)).encode())
+    path = tmp_path / "a.db"
+    Store.open(path, "w").close()
+    opened = schema.open_for_writing
+
+    def small(place: StoreFile) -> sqlite3.Connection:
+        connection = opened(place)
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        connection.execute(f"PRAGMA max_page_count = {pages + 12}")
+        return connection
+
+    monkeypatch.setattr("inferdoc.store.store.open_for_writing", small)
+    targets = [part for pod in "abcdef" for part in ("--target", f"{server.url},pod={pod}")]
+    arguments = ["collect", *targets, "--store", str(path), "--interval", "0.2s", "--duration", "2s"]
+    assert main.run(arguments) == ExitCode.SOURCE
+    said = capsys.readouterr().err
+    assert said.count("no space left for it") == 1, "told once"
+    counts = re.search(r"(\d+) scrapes \((\d+) failed, (\d+) not stored\), (\d+) samples stored", said)
+    assert counts is not None, said
+    scrapes, failed, not_stored, samples = map(int, counts.groups())
+    with Store.open(path) as store:
+        held = sum(len(block.times_ms) for block in store.blocks(0, 2**62))
+        assert sum(store.sample_counts(0, 2**62).values()) == samples
+    assert not_stored > 0 and held == scrapes - not_stored and failed == 0
+
+
+def test_scrapes_of_a_clock_that_stands_still_are_counted(
+    server: PageServer, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    server.pages["/metrics"] = respond(b"a 1\n")
+    path = tmp_path / "a.db"
+    monkeypatch.setattr("inferdoc.collect.scrape.time.time_ns", lambda: 1_700_000_000 * 10**9)
+    arguments = ["collect", "--target", server.url, "--store", str(path), "--interval", "0.2s", "--duration", "1s"]
+    assert main.run(arguments) == 0
+    said = capsys.readouterr().err
+    counts = re.search(r"(\d+) scrapes \(0 failed, (\d+) at times that were stored before\), 4 samples stored", said)
+    assert counts is not None and int(counts[1]) == int(counts[2]) + 1 > 2, said
+
+
+def test_killed_at_any_moment_what_was_read_before_is_there_after(tmp_path: Path) -> None:
+    seen, lost = kills(tmp_path, 4, seed=3, pods=2)
+    assert seen >= 8 and lost == 0

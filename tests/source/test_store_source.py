@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from datetime import UTC, datetime
 
 import numpy as np
@@ -16,6 +17,7 @@ from inferdoc.source.store_source import StoreSource
 from inferdoc.store.importer import import_file
 from inferdoc.store.store import Store
 from tests.recording_text import openmetrics
+from tests.store.pages import layout_of, page_of
 
 START_S = 1_700_000_000
 PODS = ("p0", "p1")
@@ -145,3 +147,15 @@ def test_moments_are_read_as_everywhere(store_of):
     assert first.size and np.array_equal(first, second, equal_nan=True)
     with pytest.raises(InferdocError, match="start `noonish` is not a time"):
         source.read(["running"], "noonish", latest)
+
+
+def test_a_clock_ahead_is_named_and_does_not_move_the_latest(tmp_path):
+    now_ms = int(time.time() * 1000)
+    with Store.open(tmp_path / "a.db", "w") as store:
+        for pod, ts_ms in (("a", now_ms - 5000), ("b", now_ms - 4000), ("b", now_ms + 86_400_000)):
+            store.writer.append({"pod": pod}, ts_ms, page_of(layout_of("up"), [1]))
+    source = StoreSource(tmp_path / "a.db")
+    for _ in range(2):
+        assert source.latest_ms() == now_ms - 4000
+    (warning,) = source.warnings
+    assert warning.endswith("samples up to 1.0 days in the future are looked past (b); check that clock")

@@ -253,11 +253,12 @@ def test_retention_drops_whole_hours(path):
         compact(store)
         assert prune(store, max_age_ms=3 * HOUR_MS).first_ms is None
         done = prune(store, max_age_ms=HOUR_MS + HOUR_MS // 2)
-        assert (done.pages, done.stretches, done.first_ms) == (0, 2, START_MS + HOUR_MS)
+        assert (done.scrapes, done.targets, done.first_ms) == (120, 2, START_MS)
+        assert store.first_ms() == START_MS + HOUR_MS
     assert held_by(path) == {key: bits for key, bits in before.items() if key[2] >= START_MS + HOUR_MS}
     with Store.open(path, "w") as store:
         done = prune(store, max_bytes=0)
-        assert done.stretches == 3 and [target["pod"] for target in store.targets()] == ["vllm-1"]
+        assert done.scrapes == 3 * 60 and [target["pod"] for target in store.targets()] == ["vllm-1"]
         assert store.latest_ms() == START_MS + 3 * HOUR_MS - 60_000 + 1
         prune(store, max_age_ms=0)
         assert store.connection.execute("SELECT count(*) FROM layout").fetchone() == (1,)

@@ -164,7 +164,7 @@ def test_future_stamps_are_kept_and_told(store):
     done = feed(store, text_of(pods=(0,), scrapes=2, first_s=int(time.time()) + 9 * 86_400))
     assert len(everything(store)) == 6
     (problem,) = done.problems
-    assert "vllm-0: samples 9.0 days in the future" in problem
+    assert "vllm-0: scrapes 9.0 days in the future; kept, but never the latest" in problem
 
 
 @pytest.mark.parametrize(

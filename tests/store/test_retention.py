@@ -31,7 +31,9 @@ def test_by_age(path, age_ms):
     before = held_by(path)
     with Store.open(path, "w") as store:
         done = prune(store, max_age_ms=age_ms)
-        assert done.first_ms == 999_000 - age_ms and done.bytes == path.stat().st_size
+        assert (done.scrapes, done.targets) == ((999_000 - age_ms + 999) // 1000 * 3, 3)
+        assert done.first_ms == 0 and done.last_ms < 999_000 - age_ms <= store.first_ms()
+        assert done.bytes == path.stat().st_size
         store.writer.append({**POD, "pod": "vllm-0"}, 1_000_000, page_of(layout_of("m0"), [7]))
     kept = {key: bits for key, bits in before.items() if key[2] >= 999_000 - age_ms}
     after = held_by(path)
@@ -43,7 +45,7 @@ def test_by_size(path, share):
     before, size = held_by(path), path.stat().st_size
     with Store.open(path, "w") as store:
         done = prune(store, max_bytes=int(size * share))
-        assert done.pages > 0
+        assert done.scrapes > 0 and done.over == (done.bytes if not share else 0)
         if share:
             assert path.stat().st_size == done.bytes <= size * share
             assert done.bytes > size * share * 0.85
@@ -51,17 +53,17 @@ def test_by_size(path, share):
         assert len(store.targets()) == 3
     after = held_by(path)
     assert after.items() <= before.items()
-    assert after == {key: bits for key, bits in before.items() if key[2] >= done.first_ms}
+    assert after == {key: bits for key, bits in before.items() if key[2] > done.last_ms}
 
 
 def test_nothing_to_drop(path):
     before = held_by(path)
     with Store.open(path, "w") as store:
-        assert prune(store, 2_000_000, 2**40).pages == 0
+        assert prune(store, 2_000_000, 2**40).scrapes == 0
         assert prune(store).first_ms is None
     assert held_by(path) == before
     with Store.open(path.with_name("empty.db"), "w") as store:
-        assert prune(store, 0, 0).pages == 0
+        assert prune(store, 0, 0).scrapes == 0
 
 
 def test_a_clock_in_the_future_does_not_drop_the_rest(path):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from inferdoc.collect.samples import NO_TIMESTAMP
-from inferdoc.store import STALE, Store, prune
+from inferdoc.store import STALE, Store, compact, prune
 from tests.store.pages import POD, bits_of, held_by, layout_of, page_of, samples_of
 
 LAYOUT = layout_of("up", ("requests_total", {"engine": "0"}), ("usage", {"engine": "0"}), types={"usage": "gauge"})
@@ -126,7 +126,7 @@ def test_a_clock_in_the_future_is_kept_and_told(path):
         for ts_ms in (far, far + 1):
             assert store.writer.append(POD, ts_ms, page_of(LAYOUT, [1, 2, 3]))
         (problem,) = store.writer.problems
-        assert "vllm-0: samples 3.0 days in the future" in problem
+        assert "vllm-0: scrapes 3.0 days in the future; kept, but never the latest" in problem
         assert store.latest_ms() == far + 1
 
 
@@ -191,3 +191,31 @@ def test_any_order_against_a_dictionary(path, seed):
     part = samples_of(store.blocks(begin, end, {"a", "up"}))
     assert part == {k: v for k, v in model.items() if begin <= k[2] <= end and k[0] in ("a", "up")}
     store.close()
+
+
+def test_samples_stamped_by_a_clock_ahead_are_dropped_and_named(path):
+    """A page of which some samples carry a time a day ahead, some one that is fine, some none."""
+    now_ms = 1_700_000_000_000
+    ahead, allowed = now_ms + 86_400_000, now_ms + 599_000
+    page = page_of(LAYOUT, [1, 2, 3], [NO_TIMESTAMP, ahead, allowed])
+    with Store.open(path, "w") as store:
+        for number in range(3):
+            assert store.writer.append(POD, now_ms + number, page)
+        assert store.newest_ms() == allowed
+        (problem,) = store.writer.problems
+        assert problem == "vllm-0: 1 samples up to 1.0 days in the future; dropped; check that clock"
+
+
+def test_a_scrape_of_the_future_is_not_the_latest(path):
+    now_ms = 1_700_000_000_000
+    day_ms = 86_400_000
+    with Store.open(path, "w") as store:
+        for ts_ms in (now_ms + day_ms, now_ms - 5_000_000, now_ms - 1000):
+            store.writer.append(POD, ts_ms, page_of(LAYOUT, [1, 2, 3]))
+        store.writer.append({**POD, "pod": "b"}, now_ms + 2 * day_ms, page_of(LAYOUT, [1, 2, 3]))
+        for _ in range(2):
+            assert store.latest_ms(now_ms) == now_ms - 1000
+            assert store.latest_ms(now_ms + day_ms) == now_ms + day_ms
+            assert store.latest_ms(now_ms - 4_000_000) == now_ms - 5_000_000
+            assert store.latest_ms(now_ms - 10 * day_ms) == now_ms + 2 * day_ms, "then the clock here is behind"
+            compact(store, now_ms + 9 * day_ms)

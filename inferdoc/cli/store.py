@@ -1,0 +1,75 @@
+"""`inferdoc store info | prune`."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from inferdoc.cli import options
+
+STORE = click.option("--store", metavar="PATH", help="The embedded store (default: the configured one).")
+
+
+@click.group(
+    "store",
+    short_help="What the embedded store holds, and dropping old scrapes.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+def command() -> None:
+    """Look into the embedded store, and drop what is no longer wanted."""
+
+
+@command.command("info", short_help="Spans, origin, series and bytes.")
+@STORE
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--check", is_flag=True, help="Also read every scrape and verify its checksum.")
+def info(store: str | None, output: str, check: bool) -> None:
+    """Say what the store holds: how much was collected and how much imported, from when to when, series and bytes."""
+    from inferdoc.report.stores import inventory_lines
+    from inferdoc.store import Store, inventory, verify
+
+    path = options.store_path(options.configuration(), store)
+    with Store.open(path) as opened:
+        found = inventory(opened)
+        for warning in opened.warnings:
+            click.echo(f"warning: {warning}", err=True)
+        verified = verify(opened) if check else None
+    if output == "json":
+        click.echo(json.dumps(found.document(), indent=2))
+        return
+    for line in inventory_lines(found):
+        click.echo(line)
+    if verified is not None:
+        click.echo(f"  checked: {verified:,} scrapes, none damaged")
+
+
+@command.command("prune", short_help="Drop the oldest scrapes, by age or by size.")
+@STORE
+@click.option("--older-than", metavar="DURATION", help="Drop scrapes this much older than the newest one.")
+@click.option("--max-mb", type=click.IntRange(min=1), metavar="MB", help="Drop the oldest beyond this store size.")
+@click.option("--imported", is_flag=True, help="Also drop what was imported; without this it is kept.")
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+def prune(store: str | None, older_than: str | None, max_mb: int | None, imported: bool, dry_run: bool) -> None:
+    """Drop the oldest scrapes. What was imported stays without --imported; the newest scrapes always stay.
+
+    Not while a collector writes the store: it keeps its own --retention.
+    """
+    from inferdoc.report.stores import pruned_line
+    from inferdoc.store import Store, retention
+    from inferdoc.times import seconds_of
+
+    if older_than is None and max_mb is None:
+        raise click.UsageError("nothing to drop: give --older-than, --max-mb or both")
+    limits = (
+        None if older_than is None else seconds_of(older_than, "--older-than") * 1000,
+        None if max_mb is None else max_mb * 1_000_000,
+    )
+    path = options.store_path(options.configuration(), store)
+    if dry_run:
+        with Store.open(path) as opened:
+            done = retention.would_prune(opened, *limits, imported=imported)
+    else:
+        with Store.open_existing(path) as opened:
+            done = retention.prune(opened, *limits, imported=imported)
+    click.echo(pruned_line(done, dry_run) or "retention: nothing to drop")

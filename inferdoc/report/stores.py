@@ -1,0 +1,63 @@
+"""What a store holds and what retention takes from it, in words."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from inferdoc.store import Inventory, Pruned
+    from inferdoc.store.inventory import Holding
+
+
+def inventory_lines(found: Inventory) -> list[str]:
+    """An inventory as text."""
+    sizes = f"{megabytes(found.bytes)} of data, {megabytes(found.free_bytes)} free, {megabytes(found.log_bytes)} of log"
+    lines = [
+        f"{found.path}: format {found.format}, {sizes}",
+        f"  {found.targets:,} targets, {found.series:,} series, {found.samples:,} samples",
+    ]
+    for origin, share in (("collected", found.collected), ("imported", found.imported)):
+        lines.append(f"  {origin}: {_share(share)}")
+    if found.format < 3:
+        lines.append("  (a store of this format does not tell what was imported; all of it counts as imported)")
+    return lines
+
+
+def pruned_line(done: Pruned, dry_run: bool = False) -> str | None:
+    """What retention dropped, or would drop; None where that is nothing and the store fits its limit."""
+    verb = "would drop" if dry_run else "dropped"
+    parts = []
+    if done.scrapes and done.first_ms is not None and done.last_ms is not None:
+        parts.append(
+            f"{verb} {done.scrapes:,} scrapes of {done.targets} targets from {moment(done.first_ms)} to"
+            f" {moment(done.last_ms)}, about {megabytes(done.freed)}"
+        )
+    if done.over:
+        parts.append(
+            f"{megabytes(done.over)} more than the limit stay: they are imported or the newest; `inferdoc store info`"
+            " tells, `inferdoc store prune --imported` drops imported ones too"
+        )
+    return f"retention: {'; '.join(parts)}" if parts else None
+
+
+def megabytes(size: int) -> str:
+    """Bytes for people: "12.3 MB"."""
+    return f"{size / 1e6:,.1f} MB"
+
+
+def moment(ms: int) -> str:
+    """Milliseconds since 1970 as RFC 3339 in seconds; the number itself where no calendar reaches."""
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    except (OverflowError, ValueError, OSError):
+        return f"{ms} ms"
+
+
+def _share(share: Holding) -> str:
+    if share.first_ms is None or share.last_ms is None:
+        return "nothing"
+    return (
+        f"{share.scrapes:,} scrapes of {share.targets:,} targets, {megabytes(share.bytes)},"
+        f" {moment(share.first_ms)} to {moment(share.last_ms)}"
+    )

@@ -1,0 +1,33 @@
+"""Reading every scrape of a store, to see that none is damaged."""
+
+from __future__ import annotations
+
+from inferdoc.store.chain import EARLIEST_MS
+from inferdoc.store.faults import guarded
+from inferdoc.store.reader import Reader
+from inferdoc.store.schema import FORMAT_WITH_CHUNKS, check_format, check_indexes, transaction
+from inferdoc.store.seal import owners
+from inferdoc.store.stretches import HOUR_MS
+
+_LAST_MS = 2**63 - 1
+
+
+def verify(store: Reader) -> int:
+    """Read every scrape of the store, an hour of a target at a time. Returns how many there are.
+
+    Raises StoreError: names the first that is damaged.
+    """
+    connection = store.connection
+    scrapes = 0
+    with guarded(store.path, "read"), transaction(connection, "DEFERRED"):
+        check_indexes(connection, store.path)
+        targets = store.targets()
+        hours = "SELECT DISTINCT ts_ms / ?1 FROM page WHERE target = ?2"
+        if check_format(connection, store.path) >= FORMAT_WITH_CHUNKS:
+            hours += " UNION SELECT start_ms / ?1 FROM stretch WHERE target = ?2"
+        for owner, labels in zip(owners(connection), targets, strict=True):
+            for (hour,) in connection.execute(f"{hours} ORDER BY 1", (HOUR_MS, owner.id)).fetchall():
+                first_ms = max(hour * HOUR_MS - (HOUR_MS if hour < 0 else 0), EARLIEST_MS)
+                for block in store.blocks(first_ms, min(first_ms + HOUR_MS - 1, _LAST_MS), None, labels.__eq__):
+                    scrapes += len(block.times_ms)
+    return scrapes
