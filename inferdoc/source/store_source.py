@@ -24,8 +24,9 @@ from inferdoc.store.store import Store
 
 MOST_VALUES = 24_000_000
 """Values held at once (192 MB); what does not fit is read in pieces of the grid, and not kept."""
+MOST_VALUES_SHORT = 100_000_000
 SHORT_MS = 2 * 3_600_000
-"""A stretch up to this long is read without counting its samples first."""
+"""A stretch up to this long may take so much (800 MB): what is read of it serves the whole diagnosis."""
 EDGE_MS = 1
 """Read so much further than asked: a grid ends 1 ms after the newest sample, which another call asked for."""
 AHEAD_MS = 300_000
@@ -63,6 +64,7 @@ class StoreSource(Readable):
         self.cost = Cost()
         self._asked: set[str] = {"up"}
         self._held: Held | None = None
+        self._left_out: set[str] = set()
 
     def __repr__(self) -> str:
         return f"StoreSource({self.location!r})"
@@ -129,11 +131,10 @@ class StoreSource(Readable):
 
     def _pieces(self, start_ms: int, end_ms: int, names: set[str]) -> int:
         """In how many pieces this must be read to fit into memory."""
-        if end_ms - start_ms <= SHORT_MS:
-            return 1
+        most = MOST_VALUES if end_ms - start_ms > SHORT_MS else MOST_VALUES_SHORT
         counts = self._store.sample_counts(start_ms, end_ms)
         total = sum(count for name, count in counts.items() if name in names or name in self._asked)
-        return -(-max(total, 1) // MOST_VALUES)
+        return -(-max(total, 1) // most)
 
     def _tables(self, start_ms: int, end_ms: int, names: set[str]) -> list[Table]:
         """Tables that hold at least the named series in the stretch, from what is held as far as possible."""
@@ -165,6 +166,12 @@ class StoreSource(Readable):
 
     def _blocks(self, start_ms: int, end_ms: int, asked: frozenset[str]) -> list[Block]:
         blocks = self._store.blocks(start_ms, end_ms, asked)
+        for name, why in sorted(self._store.left_out.items()):
+            if name not in self._left_out:
+                self._left_out.add(name)
+                self.warnings.append(
+                    f"{name} is left out: {why}; a label of it takes new values all the time: drop that label or metric"
+                )
         self.cost.queries += 1
         self.cost.samples += sum(block.values.size for block in blocks)
         return blocks

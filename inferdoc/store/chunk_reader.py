@@ -99,7 +99,8 @@ class ChunkReader:
         times_ms = stretch.times_ms[inside]
         for place in np.unique(layout_of).tolist():
             there = np.zeros(len(self._layouts.keys), bool)
-            there[self._layouts.series(stretch.layouts[place])] = True
+            own = self._layouts.series(stretch.layouts[place])
+            there[own[own >= 0]] = True
             columns = matrix.columns(series[~there[series]])
             columns = columns[columns >= 0]
             if len(columns):

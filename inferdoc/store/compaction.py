@@ -103,13 +103,16 @@ class _Compaction:
                 return
             pages = samples = 0
             with transaction(connection, "IMMEDIATE"):
-                while unit is not None and samples < _COMMIT_SAMPLES:
+                while unit is not None and samples < _COMMIT_SAMPLES and not self.store.writer.layouts.is_large():
                     scrapes = self._hour_or_damage(*unit)
                     pages += sum(len(each.times_ms) for each in scrapes)
                     samples += sum(each.values.size for each in scrapes)
                     unit = next(work, None)
             done.pages += pages
             done.samples += samples
+            if self.store.writer.layouts.is_large():
+                self.store.writer.layouts.reset()
+                self._groupings.clear()
 
     def _hours(self) -> Iterator[tuple[Owner, int]]:
         """Every target with the beginning of each hour before the cutoff in which it has pages, the latest first: a
@@ -133,7 +136,7 @@ class _Compaction:
             scrapes = self._hour(owner, hour_ms)
         except DamagedError as error:
             connection.execute("ROLLBACK TO hour")
-            self.store.layouts.forget()
+            self.store.writer.layouts.forget()
             self.damage.append(str(error))
             scrapes = []
         connection.execute("RELEASE hour")
@@ -141,7 +144,7 @@ class _Compaction:
 
     def _hour(self, owner: Owner, hour_ms: int) -> list[LayoutScrapes]:
         """Compact an hour of a target. Returns what its pages were."""
-        connection, layouts = self.store.connection, self.store.layouts
+        connection, layouts = self.store.connection, self.store.writer.layouts
         first_ms, last_ms = max(hour_ms, EARLIEST_MS), hour_ms + HOUR_MS - 1
         pages = self._pages(owner, first_ms, last_ms)
         old = overlapping(connection, owner, first_ms, last_ms)
@@ -168,7 +171,7 @@ class _Compaction:
         found = []
         for layout, start_ms, back_ms in fetch(connection, query, (owner.id, first_ms, last_ms), int, int, int):
             rows = chain(connection, owner, layout, chain_start(start_ms, back_ms), last_ms)
-            values = decode(owner, layout, rows, len(self.store.layouts.series(layout)))
+            values = decode(owner, layout, rows, len(self.store.writer.layouts.series(layout)))
             times_ms = np.array([row.ts_ms for row in rows], np.int64)
             inside = times_ms >= first_ms
             found.append(LayoutScrapes(layout, times_ms[inside], values.T[inside]))
@@ -176,7 +179,7 @@ class _Compaction:
 
     def _scrapes(self, stretch: Stretch) -> list[LayoutScrapes]:
         """What a stretch holds, as the scrapes it was made of."""
-        layouts = self.store.layouts
+        layouts = self.store.writer.layouts
         series = stretch.series(layouts)
         values = np.empty((len(series), len(stretch.times_ms)), np.uint64)
         first = stretch.id * CHUNKS_PER_STRETCH
@@ -200,7 +203,7 @@ class _Compaction:
 
     def _identify(self, series: Numbers) -> int:
         """The layout of these series."""
-        layouts = self.store.layouts
+        layouts = self.store.writer.layouts
         return LayoutWriter(self.store.connection).identify([layouts.keys[number] for number in series.tolist()])
 
     def _grouping(self, series: Numbers) -> NDArray[np.uint32]:
@@ -209,6 +212,6 @@ class _Compaction:
         if known is None:
             if len(self._groupings) >= _GROUPINGS_KEPT:
                 self._groupings.clear()
-            known = chunks_of([self.store.layouts.keys[number] for number in series.tolist()])
+            known = chunks_of([self.store.writer.layouts.keys[number] for number in series.tolist()])
             self._groupings[series.tobytes()] = known
         return known

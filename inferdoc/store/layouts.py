@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,36 +15,99 @@ from inferdoc.store.codec import DamagedError, Key, pack_layout, unpack_layout
 from inferdoc.store.rows import NOTHING, fetch
 from inferdoc.store.seal import seal, unseal
 
-Numbers = NDArray[np.int32]
+Numbers = NDArray[np.int64]
 
 _BASES_TRIED = 8
 _MOST_SPELLED = 0.1
 _SPELLED_KEPT = 64
+_NUMBERS_KEPT = 8_000_000
+"""Series of layouts remembered, all together (64 MB)."""
+_KEPT_BETWEEN = 200_000
+"""More distinct series than this are not remembered between two pieces of work."""
+_SHRUNK_TO = 0.8
+_HASH_BITS = 48
+_HASH_MASK = (1 << _HASH_BITS) - 1
+_MOST_NAMES = (1 << 62 - _HASH_BITS) - 1
+OTHER_NAMES = "(other names)"
+"""Stands for the names beyond so many that are left out."""
+_BASE_KEYS_KEPT = 1_000_000
 
 
 class LayoutTable:
-    """Reads layouts once and numbers every distinct series, so that layouts compare as integer arrays.
+    """Reads layouts and numbers every distinct series, so that layouts compare as integer arrays.
 
-    keys: the series by number; grows as layouts are read.
+    keys: the series by number; grows as layouts are read. Where one metric has more label sets than fit (`shrink`),
+    its series are not kept: their numbers are negative, a hash with the place of the name in `left_out`.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        self._layouts: OrderedDict[int, Numbers] = OrderedDict()
+        self._held = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all: series get other numbers."""
+        self.forget()
         self._numbers: dict[Key, int] = {}
-        self._layouts: dict[int, Numbers] = {}
+        self._labels: list[dict[str, str] | None] = []
         self._spelled: dict[bytes, tuple[list[str], list[dict[str, str]]]] = {}
+        self._by_name: Counter[str] = Counter()
+        self._places: dict[str, int] = {}
         self.keys: list[Key] = []
+        self.left_out: list[str] = []
 
     def forget(self) -> None:
         """Read layouts anew, since those read may have been rolled back. Numbers stay."""
         self._layouts.clear()
+        self._held = 0
+
+    def is_large(self) -> bool:
+        """Whether it is time to `reset` it, where numbers need not stay."""
+        return len(self.keys) > _KEPT_BETWEEN
+
+    def shrink(self, most: int) -> None:
+        """Where more than `most` series are kept, give up the metrics with the most label sets. Series of these, and
+        those whose metric stays, may have other numbers afterwards: not to be called while numbers are in use."""
+        if len(self._numbers) <= most:
+            return
+        kept = len(self._numbers)
+        for name, count in self._by_name.most_common():
+            if kept <= _SHRUNK_TO * most:
+                break
+            if name not in self._places:
+                self._places[name] = min(len(self.left_out), _MOST_NAMES)
+                if len(self.left_out) <= _MOST_NAMES:
+                    self.left_out.append(name if len(self.left_out) < _MOST_NAMES else OTHER_NAMES)
+            kept -= count
+        names, places = self.left_out, self._places
+        series = [key for key in self.keys if key[0] not in places]
+        self.reset()
+        self.left_out, self._places = names, places
+        for key in series:
+            self._number(key)
 
     def series(self, layout: int) -> Numbers:
-        """int32[width]: number of the series at each place of a page with this layout."""
+        """int64[width]: number of the series at each place of a page with this layout."""
         known = self._layouts.get(layout)
         if known is None:
             known = self._layouts[layout] = self._read(layout)
+            self._held += len(known)
+            while self._held > _NUMBERS_KEPT and len(self._layouts) > 1:
+                self._held -= len(self._layouts.popitem(last=False)[1])
+        else:
+            self._layouts.move_to_end(layout)
         return known
+
+    def count_names(self, series: Numbers, times: Numbers) -> Counter[str]:
+        """How many samples each name has, where each of the series has so many."""
+        counts: Counter[str] = Counter()
+        gone = series < 0
+        for place, number in zip(*_summed(-1 - series[gone] >> _HASH_BITS, times[gone]), strict=True):
+            counts[self.left_out[place]] += number
+        for place, number in zip(series[~gone].tolist(), times[~gone].tolist(), strict=True):
+            counts[self.keys[place][0]] += number
+        return counts
 
     def spelled(self, series: Numbers) -> tuple[list[str], list[dict[str, str]]]:
         """Names and labels of series by their numbers; targets of one kind share the very same lists."""
@@ -53,10 +116,17 @@ class LayoutTable:
         if known is None:
             if len(self._spelled) >= _SPELLED_KEPT:
                 self._spelled.clear()
-            keys = [self.keys[number] for number in series.tolist()]
-            labels = [dict(zip(key[1::2], key[2::2], strict=True)) for key in keys]
-            known = self._spelled[which] = ([key[0] for key in keys], labels)
+            numbers = series.tolist()
+            known = self._spelled[which] = ([self.keys[each][0] for each in numbers], [*map(self._own_labels, numbers)])
         return known
+
+    def _own_labels(self, number: int) -> dict[str, str]:
+        """Labels of a series; the same object every time."""
+        labels = self._labels[number]
+        if labels is None:
+            key = self.keys[number]
+            labels = self._labels[number] = dict(zip(key[1::2], key[2::2], strict=True))
+        return labels
 
     def _read(self, layout: int) -> Numbers:
         query = "SELECT base, series FROM layout WHERE id = ?"
@@ -66,23 +136,34 @@ class LayoutTable:
         base_layout, blob = rows[0]
         if base_layout is not None and base_layout >= layout:
             raise DamagedError(f"layout {layout} differs from one that is no older")
-        base = np.empty(0, np.int32) if base_layout is None else self.series(base_layout)
+        base = np.empty(0, np.int64) if base_layout is None else self.series(base_layout)
         parts: list[Numbers] = []
         spelled: list[int] = []
         for item in unpack_layout(unseal(_context(layout, base_layout), blob, f"layout {layout}")):
             if isinstance(item, tuple):
                 spelled.append(self._number(item))
                 continue
-            parts += [np.array(spelled, np.int32), base[item]]
+            parts += [np.array(spelled, np.int64), base[item]]
             spelled = []
-        parts.append(np.array(spelled, np.int32))
+        parts.append(np.array(spelled, np.int64))
         return np.concatenate(parts)
 
     def _number(self, key: Key) -> int:
+        place = self._places.get(key[0])
+        if place is not None:
+            return -1 - (place << _HASH_BITS | hash(key) & _HASH_MASK)
         number = self._numbers.setdefault(key, len(self.keys))
         if number == len(self.keys):
             self.keys.append(key)
+            self._labels.append(None)
+            self._by_name[key[0]] += 1
         return number
+
+
+def _summed(places: Numbers, times: Numbers) -> tuple[list[int], list[int]]:
+    """Each place once, and the sum of its times."""
+    distinct, which = np.unique(places, return_inverse=True)
+    return distinct.tolist(), np.bincount(which, times, len(distinct)).astype(np.int64).tolist()
 
 
 class LayoutWriter:
@@ -126,7 +207,9 @@ class LayoutWriter:
 
     def _remember(self, layout: int, keys: Sequence[Key]) -> None:
         self._bases[layout] = {key: place for place, key in enumerate(keys)}
-        if len(self._bases) > _BASES_TRIED:
+        while len(self._bases) > _BASES_TRIED or (
+            len(self._bases) > 1 and sum(map(len, self._bases.values())) > _BASE_KEYS_KEPT
+        ):
             self._bases.popitem(last=False)
 
 

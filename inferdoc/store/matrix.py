@@ -16,23 +16,32 @@ NameFilter = Callable[[str], bool] | Collection[str] | None
 
 
 class SeriesFilter:
-    """Which series are wanted; every distinct name is tested once."""
+    """Which series are wanted; every distinct name is tested once. Those that the layouts left out never are."""
 
     def __init__(self, names: NameFilter, layouts: LayoutTable) -> None:
         self._test = names if callable(names) else None if names is None else frozenset(names).__contains__
-        self._keys = layouts.keys
+        self._layouts = layouts
         self._by_name: dict[str, bool] = {}
         self._by_number = np.empty(0, bool)
 
+    def wants(self, name: str) -> bool:
+        """Whether series of this name are wanted."""
+        return self._test is None or bool(self._test(name))
+
+    def without(self, names: Collection[str]) -> SeriesFilter:
+        """The same filter, but for some names."""
+        return SeriesFilter(lambda name: name not in names and self.wants(name), self._layouts)
+
     def columns(self, series: Numbers) -> NDArray[np.intp]:
         """Places of the wanted ones among these series."""
-        if self._test is None:
-            return np.arange(len(series))
-        self._extend(self._test)
-        return np.flatnonzero(self._by_number[series])
+        kept = series >= 0
+        if self._test is not None:
+            self._extend(self._test)
+            kept &= self._by_number[np.where(kept, series, 0)] if len(self._by_number) else False
+        return np.flatnonzero(kept)
 
     def _extend(self, test: Callable[[str], bool]) -> None:
-        fresh = self._keys[len(self._by_number) :]
+        fresh = self._layouts.keys[len(self._by_number) :]
         if not fresh:
             return
         for key in fresh:
@@ -44,7 +53,7 @@ class SeriesFilter:
 
 @dataclass(frozen=True)
 class Matrix:
-    """times_ms: int64[rows], ascending; series: int32[columns], numbers; values: uint64[columns, rows], STALE where
+    """times_ms: int64[rows], ascending; series: int64[columns], numbers; values: uint64[columns, rows], STALE where
     nothing was put, unless there is but one layout, which fills all of it."""
 
     times_ms: NDArray[np.int64]

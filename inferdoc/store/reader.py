@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferdoc.store.block import Block
+from inferdoc.store.budget import ReadBudget, Usage, too_large
 from inferdoc.store.chain import EARLIEST_MS, chain_start, decode
 from inferdoc.store.chunk_reader import ChunkReader
 from inferdoc.store.codec import Bits, DamagedError
@@ -51,7 +52,8 @@ def distance_text(milliseconds: int) -> str:
 class Reader:
     """Reads through a connection that may also be the writer's. Every method sees one consistent state.
 
-    path: the file; connection, layouts: for the other modules of this package.
+    budget: how much is read at once; left_out: metrics that did not fit into it, and why. path: the file; connection,
+    layouts: for the other modules of this package.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path, layouts: LayoutTable) -> None:
@@ -59,6 +61,8 @@ class Reader:
         self.path = path
         self.layouts = layouts
         self._has_chunks = False
+        self.budget = ReadBudget()
+        self.left_out: dict[str, str] = {}
 
     def targets(self) -> list[dict[str, str]]:
         """Labels of every target, oldest first."""
@@ -98,24 +102,16 @@ class Reader:
 
     def sample_counts(self, start_ms: int, end_ms: int, targets: TargetFilter = None) -> dict[str, int]:
         """Number of samples in [start_ms, end_ms] by series name."""
-        used = "SELECT layout, count(*) FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ? GROUP BY layout"
         pages: Counter[int] = Counter()
         counts: Counter[str] = Counter()
         with self._reading():
             for target, _ in self._targets(targets):
-                for layout, number in fetch(self.connection, used, (target.id, start_ms, end_ms), int, int):
-                    pages[layout] += number
-                for stretch in self._stretches(target, start_ms, end_ms):
-                    rows = stretch.layout_of[stretch.rows(start_ms, end_ms)]
-                    for layout, number in zip(stretch.layouts, np.bincount(rows).tolist(), strict=False):
-                        pages[layout] += number
-            per_series = np.zeros(0, np.int64)
+                stretches = self._stretches(target, start_ms, end_ms)
+                pages.update(self._layouts_used(target, start_ms, end_ms, stretches))
             for layout, number in pages.items():
                 series = self.layouts.series(layout)
-                per_series = np.pad(per_series, (0, len(self.layouts.keys) - len(per_series)))
-                per_series[series] += number
-        for place in np.flatnonzero(per_series).tolist():
-            counts[self.layouts.keys[place][0]] += int(per_series[place])
+                counts.update(self.layouts.count_names(series, np.full(len(series), number, np.int64)))
+                self.layouts.shrink(self.budget.label_sets)
         return dict(counts)
 
     def blocks(self, start_ms: int, end_ms: int, names: NameFilter = None, targets: TargetFilter = None) -> list[Block]:
@@ -123,16 +119,41 @@ class Reader:
 
         names: series names (with `_bucket`, `_total`...) or a test of one, None for all; targets: a test of the
         target's labels. Every scrape of the target in the window is a row of its block. Of hours in column chunks only
-        the chunks with wanted series are read.
+        the chunks with wanted series are read. What does not fit into `budget` is left out by whole metrics, and noted
+        in `left_out`.
         """
-        wanted = SeriesFilter(names, self.layouts)
-        chunks = ChunkReader(self.connection, self.layouts, wanted)
         with self._reading():
+            chosen = self._targets(targets)
+            stretches = [self._stretches(target, start_ms, end_ms) for target, _ in chosen]
+            used = [
+                self._layouts_used(target, start_ms, end_ms, held)
+                for (target, _), held in zip(chosen, stretches, strict=True)
+            ]
+            wanted = self._fitting(used, SeriesFilter(names, self.layouts))
+            chunks = ChunkReader(self.connection, self.layouts, wanted)
             blocks = [
-                self._block(target, labels, start_ms, end_ms, wanted, chunks)
-                for target, labels in self._targets(targets)
+                self._block(target, labels, start_ms, end_ms, wanted, chunks, held)
+                for (target, labels), held in zip(chosen, stretches, strict=True)
             ]
         return [block for block in blocks if block is not None]
+
+    def _fitting(self, used: list[Counter[int]], wanted: SeriesFilter) -> SeriesFilter:
+        """The wanted metrics that fit into the budget; others are noted. used: scrapes by layout, of each target."""
+        usages = [Usage(tuple(sorted(each)), sum(each.values())) for each in used]
+        gone = too_large(usages, self.layouts, wanted, self.budget)
+        self.left_out.update(gone)
+        return wanted.without(gone.keys()) if gone else wanted
+
+    def _layouts_used(self, target: Owner, start_ms: int, end_ms: int, stretches: list[Stretch]) -> Counter[int]:
+        """How many scrapes of a target have which layout."""
+        query = "SELECT layout, count(*) FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ? GROUP BY layout"
+        used = Counter(dict(fetch(self.connection, query, (target.id, start_ms, end_ms), int, int)))
+        for stretch in stretches:
+            rows = stretch.layout_of[stretch.rows(start_ms, end_ms)]
+            for layout, number in zip(stretch.layouts, np.bincount(rows).tolist(), strict=False):
+                if number:
+                    used[layout] += number
+        return used
 
     def _block(
         self,
@@ -142,20 +163,21 @@ class Reader:
         end_ms: int,
         wanted: SeriesFilter,
         chunks: ChunkReader,
+        stretches: list[Stretch],
     ) -> Block | None:
         rows: _Rows = fetch(self.connection, _IN_WINDOW, (target.id, start_ms, end_ms), *_ROW)
         page_times_ms = np.array([row[0] for row in rows], np.int64)
         if (np.diff(page_times_ms) <= 0).any():
             raise DamagedError("the times of its pages are out of order")
         by_layout = np.array([row[1] for row in rows], np.int64)
-        stretches = [(each, each.rows(start_ms, end_ms)) for each in self._stretches(target, start_ms, end_ms)]
-        stretches = [(each, inside) for each, inside in stretches if inside.start < inside.stop]
-        times_ms = [page_times_ms, *(each.times_ms[inside] for each, inside in stretches)]
-        used = set(by_layout.tolist()).union(*(each.layouts_in(inside) for each, inside in stretches))
+        parts = [(each, each.rows(start_ms, end_ms)) for each in stretches]
+        parts = [(each, inside) for each, inside in parts if inside.start < inside.stop]
+        times_ms = [page_times_ms, *(each.times_ms[inside] for each, inside in parts)]
+        used = set(by_layout.tolist()).union(*(each.layouts_in(inside) for each, inside in parts))
         matrix = Matrix.of(times_ms, [self.layouts.series(layout) for layout in sorted(used)], wanted)
         if matrix is None:
             return None
-        chunks.read(stretches, matrix)
+        chunks.read(parts, matrix)
         for layout in np.unique(by_layout).tolist():
             series = self.layouts.series(layout)
             columns = wanted.columns(series)

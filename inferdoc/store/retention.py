@@ -207,7 +207,7 @@ def _drop_before(store: Store, cutoff_ms: int, imported: bool) -> Pruned:
                 for first_ms, last_ms in cut.intervals:
                     between = (cut.owner.id, first_ms, last_ms)
                     for (layout,) in connection.execute(layouts, between).fetchall():
-                        cut_after(connection, store.layouts, cut.owner, layout, last_ms)
+                        cut_after(connection, store.writer.layouts, cut.owner, layout, last_ms)
                     connection.execute(drop, between)
                 for stretch, _ in cut.stretches:
                     delete_stretch(connection, stretch)

@@ -68,7 +68,7 @@ def parts(scrapes: list[LayoutScrapes], layouts: LayoutTable) -> Iterator[list[L
     cuts = []
     begin, widest = 0, 0
     held: set[int] = set()
-    columns: Numbers = np.empty(0, np.int32)
+    columns: Numbers = np.empty(0, np.int64)
     for place, number in enumerate(source.tolist()):
         if number not in held:
             series = layouts.series(scrapes[number].layout)

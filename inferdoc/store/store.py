@@ -40,10 +40,9 @@ class Store(Reader):
         except BaseException:
             self._let_go()
             raise
-        layouts = LayoutTable(connection)
-        super().__init__(connection, path, layouts)
+        super().__init__(connection, path, LayoutTable(connection))
         if self._lock is not None:
-            self._writer = Writer(connection, path, layouts, self._lock.check)
+            self._writer = Writer(connection, path, self.layouts.forget, self._lock.check)
 
     @classmethod
     def open(cls, path: str | Path, mode: Literal["r", "w"] = "r") -> Store:

@@ -55,7 +55,7 @@ class Stretch:
     chunk_of: NDArray[np.uint32]
 
     def series(self, layouts: LayoutTable) -> Numbers:
-        """int32[columns]: number of the series of each column."""
+        """int64[columns]: number of the series of each column."""
         columns = union([layouts.series(layout) for layout in self.layouts])
         if len(columns) != len(self.chunk_of):
             raise DamagedError("a stretch does not fit its layouts")

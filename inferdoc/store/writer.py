@@ -69,16 +69,18 @@ class _Stored:
 class Writer:
     """The one writer of a store. Use it from one thread at a time.
 
-    problems: one line for each thing in the samples that looked wrong; the samples are kept all the same.
+    problems: one line for each thing in the samples that looked wrong. layouts: for the other modules of this package.
     """
 
     def __init__(
-        self, connection: sqlite3.Connection, path: Path, layouts: LayoutTable, check: Callable[[], None]
+        self, connection: sqlite3.Connection, path: Path, forget: Callable[[], None], check: Callable[[], None]
     ) -> None:
-        """check: raises StoreError where the file is no longer ours to write."""
+        """forget: what others remember of the file's content; check: raises StoreError where the file is no longer ours
+        to write."""
         self._connection = connection
         self._path = path
-        self._layouts = layouts
+        self.layouts = LayoutTable(connection)
+        self._forget_elsewhere = forget
         self._check = check
         self._problems = ProblemList()
         self._noted: set[str] = set()
@@ -90,7 +92,8 @@ class Writer:
 
     def forget(self) -> None:
         """Drop what is remembered of the file's content, after a roll-back or when pages were dropped."""
-        self._layouts.forget()
+        self._forget_elsewhere()
+        self.layouts.reset()
         self._targets: dict[Labels, _Target] = {}
         self._chains: OrderedDict[tuple[int, int], _Chain] = OrderedDict()
         self._stored: dict[tuple[int, bytes], _Stored] = {}
@@ -166,12 +169,12 @@ class Writer:
             if compacted == number:
                 return False
             if compacted is not None:
-                lacking = ~np.isin(self._layouts.series(number), self._layouts.series(compacted))
+                lacking = ~np.isin(self.layouts.series(number), self.layouts.series(compacted))
                 if not lacking.any():
                     return False
                 if not lacking.all():
-                    series = self._layouts.series(number)[lacking].tolist()
-                    number, bits = self._identify([self._layouts.keys[each] for each in series]), bits[lacking]
+                    series = self.layouts.series(number)[lacking].tolist()
+                    number, bits = self._identify([self.layouts.keys[each] for each in series]), bits[lacking]
             query = "SELECT layout FROM page WHERE target = ? AND ts_ms = ?"
             for (held,) in fetch(self._connection, query, (target.owner.id, ts_ms), int):
                 return held != number and self._merge(target, ts_ms, held, number, bits)
@@ -202,7 +205,7 @@ class Writer:
         else:
             next_ms = None
             if target.newest_ms is not None and ts_ms < target.newest_ms:
-                next_ms = cut_after(self._connection, self._layouts, target.owner, layout, ts_ms)
+                next_ms = cut_after(self._connection, self.layouts, target.owner, layout, ts_ms)
             chain = self._chains[target.owner.id, layout] = _Chain(ts_ms, values, 0, ts_ms, target.pages, next_ms)
             if len(self._chains) > _CHAINS_KEPT_PER_TARGET * len(self._targets):
                 self._chains.popitem(last=False)
@@ -218,14 +221,14 @@ class Writer:
 
     def _merge(self, target: _Target, ts_ms: int, held: int, layout: int, values: Bits) -> bool:
         """Other series of a time that has a page already: both become one page."""
-        held_series, series = self._layouts.series(held), self._layouts.series(layout)
+        held_series, series = self.layouts.series(held), self.layouts.series(layout)
         missing = ~np.isin(series, held_series)
         if not missing.any():
             return False
-        held_values = page_at(self._connection, self._layouts, target.owner, held, ts_ms)
+        held_values = page_at(self._connection, self.layouts, target.owner, held, ts_ms)
         both = np.concatenate([held_series, series[missing]])
-        merged = self._identify([self._layouts.keys[number] for number in both])
-        cut_after(self._connection, self._layouts, target.owner, held, ts_ms)
+        merged = self._identify([self.layouts.keys[number] for number in both])
+        cut_after(self._connection, self.layouts, target.owner, held, ts_ms)
         self._connection.execute("DELETE FROM page WHERE target = ? AND ts_ms = ?", (target.owner.id, ts_ms))
         for stale in (held, merged):
             self._chains.pop((target.owner.id, stale), None)

@@ -1,0 +1,69 @@
+"""How much of a store is read at once, and which metrics are left out where that is not enough.
+
+A metric is left out whole: a sum over some of its label sets would be a wrong number, none is an honest one. Those with
+the most go first, since it is label sets that come and go (a request id, an adapter) that make a store large to read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from inferdoc.store.layouts import LayoutTable, Numbers
+from inferdoc.store.matrix import SeriesFilter
+
+
+@dataclass(frozen=True)
+class ReadBudget:
+    """label_sets: distinct ones, over all metrics of a stretch of time, wanted or not; series: wanted label sets of all
+    targets; values: of the matrices that hold them, 8 bytes each. With these limits a read stays under 2 GB."""
+
+    label_sets: int = 500_000
+    series: int = 1_000_000
+    values: int = 120_000_000
+
+
+@dataclass
+class Usage:
+    """What a target has in the stretch. layouts: their ids, in order; rows: scrapes."""
+
+    layouts: tuple[int, ...]
+    rows: int
+
+
+def too_large(
+    usages: Iterable[Usage], layouts: LayoutTable, wanted: SeriesFilter, budget: ReadBudget
+) -> dict[str, str]:
+    """The wanted metrics that do not fit, and why in words. Their layouts may be renumbered: call it first."""
+    usages = list(usages)
+    for layout in sorted({layout for usage in usages for layout in usage.layouts}):
+        layouts.series(layout)
+        layouts.shrink(budget.label_sets)
+    gone = {name: f"more than {budget.label_sets:,} label sets" for name in layouts.left_out if wanted.wants(name)}
+    series: Counter[str] = Counter()
+    values: Counter[str] = Counter()
+    alike: dict[tuple[int, ...], Counter[str]] = {}
+    for usage in usages:
+        counts = alike.get(usage.layouts)
+        if counts is None:
+            distinct = _distinct([layouts.series(layout) for layout in usage.layouts], wanted)
+            counts = alike[usage.layouts] = layouts.count_names(distinct, np.ones(len(distinct), np.int64))
+        series.update(counts)
+        values.update({name: count * usage.rows for name, count in counts.items()})
+    for measured, most, what in ((series, budget.series, "series"), (values, budget.values, "values")):
+        total = sum(count for name, count in measured.items() if name not in gone)
+        for name, count in measured.most_common():
+            if total <= most:
+                break
+            if name not in gone:
+                total -= count
+                gone[name] = f"{count:,} {what}, {most:,} fit at once"
+    return gone
+
+
+def _distinct(layouts: list[Numbers], wanted: SeriesFilter) -> Numbers:
+    chosen = [series[wanted.columns(series)] for series in layouts]
+    return chosen[0] if len(chosen) == 1 else np.unique(np.concatenate([*chosen, np.empty(0, np.int64)]))
