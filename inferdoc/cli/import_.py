@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 @click.command("import")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--store", metavar="PATH", help="The embedded store to fill (default: the configured one).")
-def command(files: tuple[str, ...], store: str | None) -> None:
+@click.option(
+    "--max-series",
+    type=click.IntRange(min=1),
+    default=500_000,
+    show_default=True,
+    metavar="N",
+    help="Where a file has more, the metrics with the most label sets are left out.",
+)
+def command(files: tuple[str, ...], store: str | None, max_series: int) -> None:
     """Put OpenMetrics text with timestamps into the embedded store.
 
     FILE may be plain or gzip; - reads standard input. Importing a file twice changes nothing.
@@ -29,7 +37,7 @@ def command(files: tuple[str, ...], store: str | None) -> None:
     with Store.open(path, "w") as target:
         for file in files:
             with _Bar(file) as bar:
-                done = import_file(target, file, bar.show)
+                done = import_file(target, file, bar.show, max_series)
             for problem in done.problems:
                 click.echo(f"warning: {problem}", err=True)
             click.echo(f"{file}: {done.samples} samples, {done.new_pages} of {done.pages} scrapes new", err=True)

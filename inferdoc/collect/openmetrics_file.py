@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from array import array
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO
@@ -63,14 +64,22 @@ def read_openmetrics(stream: BinaryIO) -> SampleColumns:
     )
 
 
+def _name_of(line: str) -> str:
+    """The metric a plain sample line begins with."""
+    return line.partition("{")[0].partition(" ")[0]
+
+
 class OpenMetricsReader:
     """Reads an OpenMetrics file in blocks, so that memory stays bounded however long the file is.
 
     `series`, `types` and `problems` grow while `blocks()` is consumed and are complete at its end.
     """
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: BinaryIO, max_series: int | None = None) -> None:
+        """max_series: where there are more, the metrics with the most are given up whole. Their samples in earlier
+        blocks are those whose series is named in `left_out` at the end."""
         self._stream = stream
+        self._max_series = max_series
         self._ids_by_text: dict[str, int] = {}
         self._ids: dict[Series, int] = {}
         self._milliseconds: dict[str, int] = {}
@@ -80,11 +89,21 @@ class OpenMetricsReader:
         self._problems = ProblemList()
         self.series: list[Series] = []
         self.types: dict[str, str] = {}
+        self.left_out: Counter[str] = Counter()
+        """Metrics that were given up, and how many of their series or lines were met at least."""
 
     @property
     def problems(self) -> list[str]:
         """What was dropped so far, one line each."""
-        return self._problems.lines()
+        lines = self._problems.lines()
+        if self.left_out:
+            names = ", ".join(name for name, _ in self.left_out.most_common(3))
+            more = f" and {len(self.left_out) - 3} more metrics" if len(self.left_out) > 3 else ""
+            lines.append(
+                f"more than {self._max_series:,} series: {names}{more} left out whole; drop the label that takes new"
+                " values all the time, or raise --max-series"
+            )
+        return lines
 
     def blocks(self) -> Iterator[SampleColumns]:
         """Yield the samples in file order, some ten thousand at a time."""
@@ -187,6 +206,9 @@ class OpenMetricsReader:
                 return None
             if not line.strip(" \t\r"):
                 return None
+            if self.left_out and _name_of(line) in self.left_out:
+                self.left_out[_name_of(line)] += 1
+                return None
             if self._ended and not self._warned_after_end:
                 self._warned_after_end = True
                 self._problems.add(f"line {self._line_number}: more samples after # EOF; read all the same")
@@ -200,11 +222,32 @@ class OpenMetricsReader:
         if series_id is None:
             series_id = self._ids[series] = len(self.series)
             self.series.append(series)
+            if self._max_series is not None and len(self._ids) > self._max_series:
+                self._give_up(self._max_series)
+                if series.name in self.left_out:
+                    return None
         text, _, stamp = line.rsplit(" ", 2)
         if " # " not in line:
             self._ids_by_text[text] = series_id
             self._milliseconds[stamp] = read_seconds(stamp)
         return series_id, milliseconds, value
+
+    def _give_up(self, most: int) -> None:
+        """Forget the series of the metrics with the most, until a fifth of the room is free."""
+        counts = Counter(series.name for series in self._ids)
+        kept = len(self._ids)
+        for name, count in counts.most_common():
+            if kept <= 0.8 * most:
+                break
+            self.left_out[name] = count
+            kept -= count
+        for number, series in enumerate(self.series):
+            if series.labels and series.name in self.left_out:
+                self.series[number] = Series(series.name, ())
+        self._ids = {series: number for series, number in self._ids.items() if series.name not in self.left_out}
+        gone = [text for text, number in self._ids_by_text.items() if self.series[number].name in self.left_out]
+        for text in gone:
+            del self._ids_by_text[text]
 
     def _read_comment(self, line: str) -> None:
         if line.rstrip() == "# EOF":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import sys
 from collections import defaultdict
@@ -9,16 +10,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from inferdoc.collect.openmetrics_file import SampleColumns, read_openmetrics
+from inferdoc.collect.openmetrics_file import OpenMetricsReader, SampleColumns
 from inferdoc.collect.samples import Layout, Page, Series
 from inferdoc.store.compaction import compact
-from inferdoc.store.faults import StoreError
+from inferdoc.store.faults import StoreError, reason_of
 from inferdoc.store.origin import HOUR_MS, Span
+from inferdoc.store.spill import Columns, SampleRuns
 from inferdoc.store.store import Store
 
 if TYPE_CHECKING:
@@ -32,6 +34,11 @@ SHARED = ("pod", "namespace", "cluster", "node")
 Progress = Callable[[float], None]
 """Called now and then with the share done, 0 to 1."""
 
+MAX_SERIES = 500_000
+"""Distinct series of an import, some 1 kB of memory each."""
+RUN_SAMPLES = 4_000_000
+"""Samples held in memory at once."""
+_LAYOUT_SERIES_KEPT = 500_000
 _READING_SHARE = 0.75
 _STORING_SHARE = 0.8
 
@@ -52,69 +59,158 @@ class Imported:
     problems: list[str] = field(default_factory=list)
 
 
-def import_file(store: Store, source: str | Path | BinaryIO, progress: Progress | None = None) -> Imported:
+def import_file(
+    store: Store, source: str | Path | BinaryIO, progress: Progress | None = None, max_series: int = MAX_SERIES
+) -> Imported:
     """Read OpenMetrics text with timestamps, plain or gzip, and store what the store does not hold yet.
 
     source: a path, "-" for standard input, or an open binary stream. The samples are regrouped into scrapes: what one
     target has at one time. All of it is committed together, and the hours gone by are compacted then. What cannot be
-    read is left out and listed in `problems`.
+    read is left out and listed in `problems`; so are the metrics with the most label sets where there are more than
+    `max_series`. More samples than fit in memory are sorted in a file without a name beside the store, 20 bytes each.
     Raises StoreError if the input cannot be opened, or holds no sample at all; SourceError on a store fault.
     """
     tick = progress or (lambda share: None)
-    columns, name = _read(source, lambda share: tick(share * _READING_SHARE))
-    return import_columns(store, columns, name, lambda share: tick(_READING_SHARE + share * (1 - _READING_SHARE)))
+    with _opened(source, lambda share: tick(share * _READING_SHARE)) as (stream, name):
+        reader = OpenMetricsReader(stream, max_series)
+        with _Samples(store.path.resolve().parent) as samples:
+            for block in reader.blocks():
+                samples.add((block.timestamps_ms, block.series_index, block.values))
+            rest = 1 - _READING_SHARE
+            return _import(store, samples, reader, name, lambda share: tick(_READING_SHARE + share * rest))
 
 
 def import_columns(store: Store, columns: SampleColumns, name: str, progress: Progress | None = None) -> Imported:
     """Store samples that were read already, as `import_file` does. name: what they are from, for messages."""
-    tick = progress or (lambda share: None)
-    if not len(columns):
-        why = columns.problems[0] if columns.problems else "it is empty"
+    with _Samples(store.path.resolve().parent) as samples:
+        samples.add((columns.timestamps_ms, columns.series_index, columns.values))
+        return _import(store, samples, columns, name, progress or (lambda share: None))
+
+
+class _Origin(Protocol):
+    """What belongs to samples beside their columns."""
+
+    @property
+    def series(self) -> list[Series]: ...
+
+    @property
+    def types(self) -> dict[str, str]: ...
+
+    @property
+    def problems(self) -> list[str]: ...
+
+
+class _Samples:
+    """Samples as they are read, in memory as long as they are few."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._held: list[Columns] = []
+        self._count = 0
+        self._runs: SampleRuns | None = None
+        self.total = 0
+
+    def __enter__(self) -> _Samples:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._runs is not None:
+            self._runs.__exit__()
+
+    def add(self, columns: Columns) -> None:
+        """Take some more."""
+        self._held.append(columns)
+        self._count += len(columns[0])
+        self.total += len(columns[0])
+        if self._count >= RUN_SAMPLES:
+            self._write()
+
+    def ranges(self) -> Iterator[Columns]:
+        """All of them: the samples of one time together."""
+        if self._runs is None:
+            yield self._joined()
+            return
+        if self._count:
+            self._write()
+        yield from self._runs.ranges(RUN_SAMPLES)
+
+    def _write(self) -> None:
+        if self._runs is None:
+            self._runs = SampleRuns(self._folder)
+        self._runs.add(self._joined())
+        self._held, self._count = [], 0
+
+    def _joined(self) -> Columns:
+        times, series, values = zip(*self._held, strict=True)
+        return np.concatenate(times), np.concatenate(series), np.concatenate(values)
+
+
+def _import(store: Store, samples: _Samples, origin: _Origin, name: str, progress: Progress) -> Imported:
+    if not samples.total:
+        why = origin.problems[0] if origin.problems else "it is empty"
         raise StoreError(f"nothing to import from {name}: {why}; OpenMetrics text with timestamps is expected")
-    done = Imported(
-        samples=len(columns),
-        first_ms=int(columns.timestamps_ms.min()),
-        last_ms=int(columns.timestamps_ms.max()),
-        problems=[f"{name}: {problem}" for problem in columns.problems],
-    )
+    gone = set(getattr(origin, "left_out", ()))
+    kept = np.array([series.name not in gone for series in origin.series], bool)
+    done = Imported(problems=[f"{name}: {problem}" for problem in origin.problems])
     before = len(store.writer.problems)
+    repeated = passed = 0
     with store.writer.round():
-        _store(store, columns, name, done, lambda share: tick(share * _STORING_SHARE))
+        targets, target_of = _assign(origin.series, store.targets())
+        for times_ms, series, values in samples.ranges():
+            passed += len(times_ms)
+            if gone:
+                chosen = kept[series]
+                times_ms, series, values = times_ms[chosen], series[chosen], values[chosen]
+            if not len(times_ms):
+                continue
+            done.samples += len(times_ms)
+            done.first_ms = min(int(times_ms.min()), times_ms[0] if done.first_ms is None else done.first_ms)
+            done.last_ms = max(int(times_ms.max()), times_ms[0] if done.last_ms is None else done.last_ms)
+            part = SampleColumns(origin.series, series, times_ms, values, origin.types)
+            repeated += _store(store, part, targets, target_of, done)
+            progress(passed / samples.total * _STORING_SHARE)
+    if not done.samples:
+        raise StoreError(f"nothing to import from {name}: {origin.problems[-1]}")
+    if repeated:
+        done.problems.append(f"{name}: {repeated} samples repeat a series and time; the first of each kept")
     done.problems += [f"{name}: {problem}" for problem in store.writer.problems[before:]]
     try:
         compact(store)
     except StoreError as error:
         done.problems.append(f"{name}: stored, but not compacted: {error}")
-    tick(1.0)
+    progress(1.0)
     return done
 
 
-def _read(source: str | Path | BinaryIO, progress: Progress) -> tuple[SampleColumns, str]:
+@contextlib.contextmanager
+def _opened(source: str | Path | BinaryIO, progress: Progress) -> Iterator[tuple[BinaryIO, str]]:
+    """The input as a stream, and what to call it."""
     if not isinstance(source, str | Path):
-        return read_openmetrics(source), getattr(source, "name", "the stream")
+        yield source, getattr(source, "name", "the stream")
+        return
     if str(source) == "-":
-        return read_openmetrics(sys.stdin.buffer), "standard input"
+        yield sys.stdin.buffer, "standard input"
+        return
     try:
         size = max(Path(source).stat().st_size, 1)
         with Path(source).open("rb") as file:
-            watched = io.BufferedReader(_Watched(file, lambda done: progress(done / size)), 1 << 20)
-            return read_openmetrics(watched), str(source)
+            yield io.BufferedReader(_Watched(file, lambda done: progress(done / size)), 1 << 20), str(source)
     except OSError as error:
-        raise StoreError(f"cannot read {source}: {(error.strerror or str(error)).lower()}; check the path") from error
+        raise StoreError(f"cannot read {source}: {reason_of(error)}; check the path") from error
 
 
-def _store(store: Store, columns: SampleColumns, name: str, done: Imported, progress: Progress) -> None:
-    """Regroup series-major samples into pages, target by target, and append them."""
-    targets, target_of = _assign(columns.series, store.targets())
+def _store(
+    store: Store, columns: SampleColumns, targets: Sequence[TargetLabels], target_of: NDArray[np.int32], done: Imported
+) -> int:
+    """Regroup samples into pages, target by target, and append them. Returns how many were repeated."""
     target = target_of[columns.series_index]
     by_target = np.argsort(target, kind="stable")
     ends = np.cumsum(np.bincount(target, minlength=len(targets))).tolist()
-    repeated = 0
-    for labels, (start, stop) in zip(targets, pairwise([0, *ends]), strict=True):
-        repeated += _store_target(store, columns, by_target[start:stop], labels, done)
-        progress(stop / len(columns))
-    if repeated:
-        done.problems.append(f"{name}: {repeated} samples repeat a series and time; the first of each kept")
+    return sum(
+        _store_target(store, columns, by_target[start:stop], labels, done)
+        for labels, (start, stop) in zip(targets, pairwise([0, *ends]), strict=True)
+        if start < stop
+    )
 
 
 def _store_target(
@@ -152,6 +248,8 @@ def _layout(
     key = series.tobytes()
     layout = known.get(key)
     if layout is None:
+        if len(known) * len(series) > _LAYOUT_SERIES_KEPT:
+            known.clear()
         shared = {name for name, _ in target}
         own = [
             Series(each.name, tuple(pair for pair in each.labels if pair[0] not in shared))

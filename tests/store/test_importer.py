@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-from inferdoc.store import Store, StoreError, import_file
+from inferdoc.collect import openmetrics_file
+from inferdoc.store import Store, StoreError, import_file, importer, spill
 from tests.store.pages import bits_of, held_by, samples_of
 
 HEAD = "# TYPE up gauge\n# TYPE vllm:num_requests_running gauge\n# TYPE vllm:prompt_tokens counter\n"
@@ -217,3 +218,42 @@ def test_a_fault_in_the_middle_leaves_the_store_as_it_was(store, monkeypatch):
     path = store.path
     store.close()
     assert len(held_by(path)) == 180
+
+
+@pytest.mark.parametrize("most", [1, 7, 50, 179, 180, 1000])
+def test_what_does_not_fit_in_memory_is_stored_the_same(store, tmp_path, monkeypatch, most):
+    """Series by series, as exporters write it: each time has samples in every run."""
+    lines = text_of().splitlines()
+    head, samples = [line for line in lines if line.startswith("#")], [line for line in lines if line[0] != "#"]
+    samples.sort(key=lambda line: line.rpartition(" ")[0])
+    samples.append(samples[-1].rsplit(" ", 2)[0] + " 99 " + samples[-1].rsplit(" ", 1)[1])
+    text = "\n".join([*head[:-1], *samples, "# EOF\n"])
+    whole = feed(store, text)
+    monkeypatch.setattr(importer, "RUN_SAMPLES", most)
+    monkeypatch.setattr(openmetrics_file, "_READ_BYTES", 512)
+    with Store.open(tmp_path / "runs.db", "w") as other:
+        done = feed(other, text)
+        assert everything(other) == everything(store)
+        assert other.targets() == store.targets() and done == whole
+        assert done.samples == 181 and len(done.problems) == 1
+        assert feed(other, text).new_pages == 0
+    assert sorted(path.name for path in tmp_path.iterdir() if "runs" in path.name) == ["runs.db", "runs.db.lock"]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_too_many_series_leave_out_whole_metrics(store, order):
+    lines = [f'm{{pod="a",number="{number}"}} {number} 1700000000' for number in range(40)]
+    lines += [f'{name}{{pod="a",id="{number}"}} 2 1700000001' for name in ("churn", "more") for number in range(300)]
+    lines += ['up{pod="a"} 1 1700000000', 'up{pod="a"} 1 1700000060', 'churn{pod="a",id="7"} 3 1700000099']
+    done = import_file(store, io.BytesIO("\n".join([*lines[::order], "# EOF\n"]).encode()), max_series=100)
+    assert {name for name, _, _ in everything(store)} == {"m", "up"}
+    assert done.samples == 42 and len(everything(store)) == 42
+    assert "more than 100 series: churn, more left out whole" in done.problems[-1] or "more, churn" in done.problems[-1]
+
+
+def test_no_room_to_sort(store, monkeypatch):
+    monkeypatch.setattr(importer, "RUN_SAMPLES", 10)
+    monkeypatch.setattr(spill, "_LEAST_FREE_BYTES", 2**62)
+    with pytest.raises(StoreError, match=r"no space in .* to sort the import"):
+        feed(store, text_of())
+    assert everything(store) == {}
