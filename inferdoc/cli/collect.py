@@ -38,6 +38,14 @@ SHORTEST_SECONDS = 0.1
 @click.option(
     "--interval", default="15s", show_default=True, metavar="DURATION", help="Between two scrapes of a target."
 )
+@click.option(
+    "--max-series",
+    type=click.IntRange(min=1),
+    default=250_000,
+    show_default=True,
+    metavar="N",
+    help="Of a page with more, the metrics with the most label sets are left out.",
+)
 @click.option("--timeout", default="10s", show_default=True, metavar="DURATION", help="For a whole scrape.")
 @click.option("--store", metavar="PATH", help="The embedded store to fill (default: the configured one).")
 @click.option("--once", is_flag=True, help="Scrape every target once and end.")
@@ -67,6 +75,7 @@ def command(
     http_sd: tuple[str, ...],
     http_sd_refresh: str | None,
     interval: str,
+    max_series: int,
     timeout: str,
     store: str | None,
     once: bool,
@@ -103,6 +112,7 @@ def command(
         raise click.UsageError("nothing to collect: give --target, --file-sd, --http-sd or --eplb-log")
     scraping = ScrapeOptions(
         timeout=seconds_of(timeout, "--timeout"),
+        max_series=max_series,
         ca_file=ca_file,
         bearer_token_file=bearer_token_file,
         username=username,

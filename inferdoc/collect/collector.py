@@ -142,10 +142,10 @@ def collect(
         scheduler = threading.Thread(target=schedule.run, args=(once,), name="scrape-schedule", daemon=True)
         scheduler.start()
         try:
-            run.store_all(schedule, eplb, interval, maintain)
+            run.store_all(schedule, eplb, interval, maintain, scraper.stored)
         finally:
             run.stop.set()
-            run.discard_rest()
+            run.discard_rest(scraper.stored)
             scheduler.join()
     if once and run.stats.scrapes == run.stats.failed:
         reasons = run.complaints() or "there are none"
@@ -206,9 +206,14 @@ class _Run:
         return "; ".join(f"{about}: {text}" for about, text in list(self._said.items())[:3])
 
     def store_all(
-        self, schedule: _Schedule, eplb: LogFeed | None, interval: float, maintain: Callable[[], object] | None
+        self,
+        schedule: _Schedule,
+        eplb: LogFeed | None,
+        interval: float,
+        maintain: Callable[[], object] | None,
+        done: Callable[[ScrapeResult], None],
     ) -> None:
-        """Store results as they come, until there will be no more."""
+        """Store results as they come, until there will be no more. done: told each that is stored."""
         now = time.monotonic()
         log_due = math.inf if eplb is None else now + interval
         maintain_due = math.inf if maintain is None else now
@@ -221,7 +226,10 @@ class _Run:
             owner = None if eplb is None else eplb.owner(schedule.targets_now)
             if result is not None:
                 extra = None if eplb is None or owner is None or owner != result.target else self._log_page(eplb)
-                self._store_scrape(result, extra)
+                try:
+                    self._store_scrape(result, extra)
+                finally:
+                    done(result)
             now = time.monotonic()
             if eplb is not None and (self._ended or now >= log_due):
                 log_due += interval * (1 + max(0, int((now - log_due) / interval)))
@@ -248,10 +256,13 @@ class _Run:
         self.say("store upkeep", None)
         return more
 
-    def discard_rest(self) -> None:
+    def discard_rest(self, done: Callable[[ScrapeResult], None]) -> None:
         """Take results nobody will store, so that no thread waits for room."""
         while not self._ended:
-            self._ended = self.results.get() is None
+            result = self.results.get()
+            self._ended = result is None
+            if result is not None:
+                done(result)
 
     def _log_page(self, eplb: LogFeed) -> Page | None:
         page = eplb_page(eplb.log.read())

@@ -21,6 +21,7 @@ from urllib3.util.retry import Retry
 from inferdoc.collect.deadline import Deadline, DeadlineAdapter, DeadlineWatch
 from inferdoc.collect.discovery import Target
 from inferdoc.collect.exposition import parse
+from inferdoc.collect.page_limit import Room, fitted
 from inferdoc.collect.samples import Page, ParseError
 
 ACCEPT = "text/plain;version=0.0.4,*/*;q=0.1"
@@ -37,6 +38,9 @@ class ScrapeOptions:
         timeout: seconds for a whole scrape: name look-up to last byte.
         connect_timeout: seconds to establish a connection.
         body_limit: bytes of a page after decompression; a larger page is refused while it arrives.
+        max_series: samples of a page; of a larger one the largest metrics are left out and named.
+        bytes_at_once: of all pages that are under way; one that does not fit beside the others fails.
+        series_at_once: of all pages that are read and not yet stored; others wait.
         ca_file: certificates to trust instead of the usual ones. Verification itself cannot be switched off.
         bearer_token_file: read before each scrape, so that a rotated token is picked up.
         username: for HTTP basic authentication, with `password` or `password_file` (read like the token).
@@ -45,7 +49,10 @@ class ScrapeOptions:
 
     timeout: float = 10.0
     connect_timeout: float = 5.0
-    body_limit: int = 64 << 20
+    body_limit: int = 128 << 20
+    max_series: int = 250_000
+    bytes_at_once: int = 512 << 20
+    series_at_once: int = 1_000_000
     ca_file: Path | None = None
     bearer_token_file: Path | None = None
     username: str | None = None
@@ -65,6 +72,7 @@ class ScrapeResult:
             as far as it goes, beside the `error`.
         error: why the scrape failed, one line without secrets; None where it succeeded.
         duration_seconds: how long it took.
+        weight: what to give back with `Scraper.stored` when the page is not needed any more.
     """
 
     target: Target
@@ -72,6 +80,7 @@ class ScrapeResult:
     page: Page | None
     error: str | None
     duration_seconds: float
+    weight: int = 0
 
     @property
     def up(self) -> bool:
@@ -85,12 +94,13 @@ class _ScrapeError(Exception):
 
 @dataclass
 class Arrival:
-    """What has arrived so far: `size` bytes in `blocks`, after decompression."""
+    """What has arrived so far: `size` bytes in `blocks`, after decompression; `taken`: of the room for all pages."""
 
     content_type: str = ""
     redirected_to: str = ""
     blocks: list[bytes] = field(default_factory=list)
     size: int = 0
+    taken: int = 0
 
 
 class Scraper:
@@ -104,6 +114,8 @@ class Scraper:
         self._watch = DeadlineWatch()
         self._lock = threading.Lock()
         self._sessions: dict[Target, requests.Session] = {}
+        self._bytes = Room(self.options.bytes_at_once)
+        self._series = Room(self.options.series_at_once)
 
     def __enter__(self) -> Scraper:
         return self
@@ -138,11 +150,24 @@ class Scraper:
         begin = time.perf_counter()
         answer, error = self.fetch(target, timeout)
         page = None
-        if error is None or answer.size:
-            page, error = _read(answer, error)
+        weight = 0
+        duration = time.perf_counter() - begin
+        try:
+            if error is None or answer.size:
+                weight = min(sum(block.count(b"\n") for block in answer.blocks), self.options.max_series)
+                self._series.take(weight)
+                began = time.perf_counter()
+                page, error = _read(answer, error, self.options.max_series)
+                duration += time.perf_counter() - began
+        finally:
+            self._bytes.give(answer.taken)
         if error is not None:
             self.forget(target)
-        return ScrapeResult(target, timestamp_ms, page, error, time.perf_counter() - begin)
+        return ScrapeResult(target, timestamp_ms, page, error, duration, weight)
+
+    def stored(self, result: ScrapeResult) -> None:
+        """The page of a result is not needed any more: there is room for others."""
+        self._series.give(result.weight)
 
     def fetch(self, target: Target, timeout: float | None = None, accept: str = ACCEPT) -> tuple[Arrival, str | None]:
         """Fetch a page without reading it: what arrived, and why it failed (one line without secrets) or None.
@@ -230,6 +255,12 @@ class Scraper:
             raise _ScrapeError(f"sends Content-Encoding {coding[:20]}, which was not asked for")
         for block in blocks:
             answer.size += len(block)
+            if self._bytes.try_take(len(block)):
+                answer.taken += len(block)
+            else:
+                answer.blocks.clear()
+                together = _size_text(self.options.bytes_at_once)
+                raise _ScrapeError(f"left out: all pages under way are larger than {together} together")
             if answer.size > limit:
                 answer.blocks.clear()
                 answer.size = limit
@@ -271,13 +302,17 @@ def _decompressed(blocks: Iterator[bytes]) -> Iterator[bytes]:
         raise _ScrapeError(f"compressed body is cut after {received} bytes")
 
 
-def _read(answer: Arrival, error: str | None) -> tuple[Page | None, str | None]:
-    """The page, as far as it arrived, and the error: that of fetching before that of parsing."""
-    body = b"".join(answer.blocks)
+def _read(answer: Arrival, error: str | None, max_series: int) -> tuple[Page | None, str | None]:
+    """The page, as far as it arrived and fits, and the error: that of fetching before that of parsing."""
+    body, left_out = fitted(b"".join(answer.blocks), max_series)
+    answer.blocks.clear()
     if error is not None and not body:
         return None, error
     try:
-        return parse(body, answer.content_type, strict=False), error
+        page = parse(body, answer.content_type, strict=False)
+        if left_out is not None:
+            page.problems.insert(0, left_out)
+        return page, error
     except ParseError as fault:
         where = f" (redirected to {_without_secrets(answer.redirected_to)})" if answer.redirected_to else ""
         return None, error or f"{fault}{where}"
@@ -312,8 +347,11 @@ def _status_text(response: requests.Response) -> str:
 
 
 def _too_large(limit: int) -> str:
-    size = f"{limit / (1 << 20):g} MiB" if limit >= 1 << 20 else f"{limit} bytes"
-    return f"page is larger than {size}: is this a metrics page?"
+    return f"page is larger than {_size_text(limit)}: is this a metrics page?"
+
+
+def _size_text(size: int) -> str:
+    return f"{size / (1 << 20):g} MiB" if size >= 1 << 20 else f"{size} bytes"
 
 
 def describe(fault: BaseException) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferdoc.store.block import Block, absent
+from inferdoc.store.faults import StoreError
 from inferdoc.store.matrix import NameFilter
 from inferdoc.store.reader import Reader, TargetFilter
 
@@ -45,6 +46,7 @@ def export(
 
     Families stand together, within them targets, series and times in order, and `# EOF` at the end. A family that
     OpenMetrics has no type for (a counter without `_total`) is written as `unknown`. names, targets: as in `blocks`.
+    Raises StoreError, also where a metric has more label sets than fit: an export is whole or an error.
     """
     counts = store.sample_counts(start_ms, end_ms, targets)
     types = store.types()
@@ -55,6 +57,8 @@ def export(
     done = 0
     for batch in _batches(sorted(families), families, counts):
         blocks = store.blocks(start_ms, end_ms, set().union(*(families[family] for family in batch)), targets)
+        for name, why in store.left_out.items():
+            raise StoreError(f"cannot export {name}: {why}; export a shorter stretch (--from and --until)")
         for family in batch:
             out.write(f"# TYPE {_name(family[0])} {family[1]}\n".encode())
             for block in blocks:

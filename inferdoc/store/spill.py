@@ -50,7 +50,8 @@ class SampleRuns:
             if shutil.disk_usage(self._folder).free < needed + _LEAST_FREE_BYTES:
                 raise StoreError(f"no space in {self._folder} to sort the import: free some, or import smaller files")
             self._runs.append((self._file.seek(0, 2), len(order)))
-            for column, kind in zip(columns, _KINDS, strict=True):
+            arrays: tuple[NDArray[Any], ...] = columns
+            for column, kind in zip(arrays, _KINDS, strict=True):
                 self._file.write(np.ascontiguousarray(column[order], kind).data)
             self._file.flush()
         except OSError as error:
@@ -72,9 +73,9 @@ class SampleRuns:
             ends = [count if cut is None else self._find(run, cut) for run, (_, count) in enumerate(self._runs)]
             parts = [self._read(run, begins[run], ends[run]) for run in range(len(self._runs))]
             begins = ends
-            joined = tuple(np.concatenate(column) for column in zip(*parts, strict=True))
-            if len(joined[0]):
-                yield joined[0], joined[1], joined[2]
+            times, series, values = [np.concatenate(column) for column in zip(*parts, strict=True)]
+            if len(times):
+                yield times, series, values
 
     def _find(self, run: int, time_ms: int) -> int:
         """How many samples of a run lie before a time."""

@@ -153,7 +153,7 @@ def test_an_announced_200_mb_is_refused_without_reading(server: PageServer, scra
 
     server.pages["/metrics"] = announce
     result = scrape(server, scraper)
-    assert result.error == "page is larger than 64 MiB: is this a metrics page?"
+    assert result.error == "page is larger than 128 MiB: is this a metrics page?"
 
 
 def test_a_gzip_bomb_is_refused(server: PageServer) -> None:
