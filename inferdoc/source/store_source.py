@@ -24,6 +24,8 @@ from inferdoc.store.store import Store
 
 MOST_VALUES = 24_000_000
 """Values held at once (192 MB); what does not fit is read in pieces of the grid, and not kept."""
+FEW_SCRAPES = 100_000
+"""So many scrapes of a short stretch fit whatever is asked of them (a thousand series each)."""
 MOST_VALUES_SHORT = 100_000_000
 SHORT_MS = 2 * 3_600_000
 """A stretch up to this long may take so much (800 MB): what is read of it serves the whole diagnosis."""
@@ -131,7 +133,10 @@ class StoreSource(Readable):
 
     def _pieces(self, start_ms: int, end_ms: int, names: set[str]) -> int:
         """In how many pieces this must be read to fit into memory."""
-        most = MOST_VALUES if end_ms - start_ms > SHORT_MS else MOST_VALUES_SHORT
+        is_short = end_ms - start_ms <= SHORT_MS
+        if is_short and self._store.scrape_count(start_ms, end_ms) <= FEW_SCRAPES:
+            return 1
+        most = MOST_VALUES_SHORT if is_short else MOST_VALUES
         counts = self._store.sample_counts(start_ms, end_ms)
         total = sum(count for name, count in counts.items() if name in names or name in self._asked)
         return -(-max(total, 1) // most)

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ TargetFilter = Callable[[dict[str, str]], bool] | None
 _Rows = Sequence[tuple[Any, ...]]
 """ts_ms, layout, back_ms, body."""
 _ROW = (int, int, int, bytes)
+_ROWS_HELD_BYTES = 64 << 20
 
 _IN_WINDOW = "SELECT ts_ms, layout, back_ms, body FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ? ORDER BY ts_ms"
 _LEAD_IN = (
@@ -47,6 +49,24 @@ def distance_text(milliseconds: int) -> str:
     """How far something lies away: "12 minutes", "1.0 days"."""
     days = milliseconds / 86_400_000
     return f"{days:.1f} days" if days >= 1 else f"{milliseconds / 60_000:.0f} minutes"
+
+
+@dataclass
+class _Held:
+    """What a target has in a window. used: scrapes by layout; rows: of pages, None where they are to be read again."""
+
+    used: Counter[int]
+    stretches: list[Stretch]
+    rows: _Rows | None
+
+
+def _count_layouts(used: Counter[int], stretches: list[Stretch], start_ms: int, end_ms: int) -> None:
+    """Add the scrapes of stretches to those that have each layout."""
+    for stretch in stretches:
+        rows = stretch.layout_of[stretch.rows(start_ms, end_ms)]
+        for layout, number in zip(stretch.layouts, np.bincount(rows).tolist(), strict=False):
+            if number:
+                used[layout] += number
 
 
 class Reader:
@@ -100,14 +120,25 @@ class Reader:
         """Series names that stand on a page in [start_ms, end_ms]."""
         return set(self.sample_counts(start_ms, end_ms))
 
+    def scrape_count(self, start_ms: int, end_ms: int) -> int:
+        """About how many scrapes there are in [start_ms, end_ms]: those in chunks are taken for one every 15 s."""
+        pages = "SELECT count(*) FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ?"
+        stretches = "SELECT count(*) FROM stretch WHERE target = ? AND start_ms BETWEEN ? AND ?"
+        total = 0
+        with self._reading():
+            for target, _ in self._targets(None):
+                total += fetch(self.connection, pages, (target.id, start_ms, end_ms), int)[0][0]
+                if self._has_chunks:
+                    total += 240 * int(fetch(self.connection, stretches, (target.id, start_ms, end_ms), int)[0][0])
+        return total
+
     def sample_counts(self, start_ms: int, end_ms: int, targets: TargetFilter = None) -> dict[str, int]:
         """Number of samples in [start_ms, end_ms] by series name."""
         pages: Counter[int] = Counter()
         counts: Counter[str] = Counter()
         with self._reading():
             for target, _ in self._targets(targets):
-                stretches = self._stretches(target, start_ms, end_ms)
-                pages.update(self._layouts_used(target, start_ms, end_ms, stretches))
+                pages.update(self._layouts_used(target, start_ms, end_ms))
             for layout, number in pages.items():
                 series = self.layouts.series(layout)
                 counts.update(self.layouts.count_names(series, np.full(len(series), number, np.int64)))
@@ -124,16 +155,12 @@ class Reader:
         """
         with self._reading():
             chosen = self._targets(targets)
-            stretches = [self._stretches(target, start_ms, end_ms) for target, _ in chosen]
-            used = [
-                self._layouts_used(target, start_ms, end_ms, held)
-                for (target, _), held in zip(chosen, stretches, strict=True)
-            ]
-            wanted = self._fitting(used, SeriesFilter(names, self.layouts))
+            held = self._held(chosen, start_ms, end_ms)
+            wanted = self._fitting([each.used for each in held], SeriesFilter(names, self.layouts))
             chunks = ChunkReader(self.connection, self.layouts, wanted)
             blocks = [
-                self._block(target, labels, start_ms, end_ms, wanted, chunks, held)
-                for (target, labels), held in zip(chosen, stretches, strict=True)
+                self._block(target, labels, (start_ms, end_ms), each, wanted, chunks)
+                for (target, labels), each in zip(chosen, held, strict=True)
             ]
         return [block for block in blocks if block is not None]
 
@@ -144,33 +171,44 @@ class Reader:
         self.left_out.update(gone)
         return wanted.without(gone.keys()) if gone else wanted
 
-    def _layouts_used(self, target: Owner, start_ms: int, end_ms: int, stretches: list[Stretch]) -> Counter[int]:
+    def _held(self, targets: list[tuple[Owner, dict[str, str]]], start_ms: int, end_ms: int) -> list[_Held]:
+        """What each target has in the window; the rows of pages as long as they are not too much for memory."""
+        held = []
+        size = 0
+        for target, _ in targets:
+            rows: _Rows | None = self._rows(target, start_ms, end_ms)
+            used = Counter(row[1] for row in rows or ())
+            stretches = self._stretches(target, start_ms, end_ms)
+            _count_layouts(used, stretches, start_ms, end_ms)
+            size += sum(len(row[3]) for row in rows or ())
+            held.append(_Held(used, stretches, rows if size <= _ROWS_HELD_BYTES else None))
+        return held
+
+    def _layouts_used(self, target: Owner, start_ms: int, end_ms: int) -> Counter[int]:
         """How many scrapes of a target have which layout."""
         query = "SELECT layout, count(*) FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ? GROUP BY layout"
         used = Counter(dict(fetch(self.connection, query, (target.id, start_ms, end_ms), int, int)))
-        for stretch in stretches:
-            rows = stretch.layout_of[stretch.rows(start_ms, end_ms)]
-            for layout, number in zip(stretch.layouts, np.bincount(rows).tolist(), strict=False):
-                if number:
-                    used[layout] += number
+        _count_layouts(used, self._stretches(target, start_ms, end_ms), start_ms, end_ms)
         return used
+
+    def _rows(self, target: Owner, start_ms: int, end_ms: int) -> _Rows:
+        return fetch(self.connection, _IN_WINDOW, (target.id, start_ms, end_ms), *_ROW)
 
     def _block(
         self,
         target: Owner,
         labels: dict[str, str],
-        start_ms: int,
-        end_ms: int,
+        window_ms: tuple[int, int],
+        held: _Held,
         wanted: SeriesFilter,
         chunks: ChunkReader,
-        stretches: list[Stretch],
     ) -> Block | None:
-        rows: _Rows = fetch(self.connection, _IN_WINDOW, (target.id, start_ms, end_ms), *_ROW)
+        rows = self._rows(target, *window_ms) if held.rows is None else held.rows
         page_times_ms = np.array([row[0] for row in rows], np.int64)
         if (np.diff(page_times_ms) <= 0).any():
             raise DamagedError("the times of its pages are out of order")
         by_layout = np.array([row[1] for row in rows], np.int64)
-        parts = [(each, each.rows(start_ms, end_ms)) for each in stretches]
+        parts = [(each, each.rows(*window_ms)) for each in held.stretches]
         parts = [(each, inside) for each, inside in parts if inside.start < inside.stop]
         times_ms = [page_times_ms, *(each.times_ms[inside] for each, inside in parts)]
         used = set(by_layout.tolist()).union(*(each.layouts_in(inside) for each, inside in parts))

@@ -22,6 +22,8 @@ beside a stretch (it came late), even at the time of one of its rows, but then t
 from __future__ import annotations
 
 import contextlib
+import itertools
+import operator
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -58,11 +60,11 @@ _ADDED_BY_3 = (
 )
 _TABLES_OF = {1: _TABLES, 2: _ADDED_BY_2, 3: _ADDED_BY_3}
 """What each format added."""
-_CHECKED = ("target", "layout", "page", "stretch")
-"""Tables whose rows are found through an index: one that is damaged would hide rows. The rest shows what it lacks."""
-_MOST_CHECKED = 200_000
-"""Rows of `page` up to which the indexes are checked when a store is opened (a few tenths of a second); hours gone by
-are no pages any more."""
+_LOOKED_UP = {"page": "target, ts_ms", "stretch": "target, start_ms"}
+"""Tables whose rows are found through an index, and its columns: one that is damaged would hide rows."""
+_MOST_CHECKED = 500_000
+"""Rows of `page` up to which its index is checked whenever a store is opened (a microsecond each); hours gone by are no
+pages any more."""
 _BUSY_SECONDS = 10.0
 _CREATION_SECONDS = 2.0
 _WAL_LIMIT_BYTES = 64 << 20
@@ -199,17 +201,39 @@ def _check_tables(connection: sqlite3.Connection, path: Path, version: int) -> N
                 raise damaged(path, "its tables are not those of its format")
     ((rows,),) = connection.execute("SELECT coalesce(max(rowid) - min(rowid), 0) FROM page").fetchall()
     if rows <= _MOST_CHECKED:
-        check_indexes(connection, path)
+        for table, columns in _LOOKED_UP.items():
+            if table == "page" or version >= FORMAT_WITH_CHUNKS:
+                _check_index(connection, path, table, columns)
+    _check_whole(connection, path, "target")
 
 
-def check_indexes(connection: sqlite3.Connection, path: Path) -> None:
-    """Raises StoreError where an index does not lead to every row of its table."""
-    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    for table in _CHECKED:
-        if table in tables:
-            for (verdict,) in connection.execute(f"PRAGMA integrity_check({table})").fetchall():
-                if verdict != "ok":
-                    raise damaged(path, f"the file is damaged ({' '.join(str(verdict).split())[:120]})")
+def _check_index(connection: sqlite3.Connection, path: Path, table: str, columns: str) -> None:
+    """Raises StoreError where the index of a table is out of order, or has not as many entries as the table rows.
+
+    What an entry leads to need not be looked at: a row that is not there is an error of SQLite, and another one does
+    not have the checksum of the place that the entry names.
+    """
+    entries = connection.execute(f"SELECT {columns} FROM {table} INDEXED BY sqlite_autoindex_{table}_1").fetchall()
+    ((rows,),) = connection.execute(f"SELECT count(*) FROM {table} NOT INDEXED").fetchall()
+    try:
+        in_order = all(map(operator.lt, entries, itertools.islice(entries, 1, None)))
+    except TypeError:
+        in_order = False
+    if len(entries) != rows or not in_order:
+        raise damaged(path, f"the file is damaged (the index of {table} does not lead to every row)")
+
+
+def _check_whole(connection: sqlite3.Connection, path: Path, table: str) -> None:
+    """Raises StoreError where SQLite finds a fault in a table or its indexes."""
+    for (verdict,) in connection.execute(f"PRAGMA integrity_check({table})").fetchall():
+        if verdict != "ok":
+            raise damaged(path, f"the file is damaged ({' '.join(str(verdict).split())[:120]})")
+
+
+def check_tables(connection: sqlite3.Connection, path: Path) -> None:
+    """Raises StoreError where SQLite finds a fault in any table or index: reads the whole file."""
+    for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+        _check_whole(connection, path, table)
 
 
 def check_format(connection: sqlite3.Connection, path: Path) -> int:

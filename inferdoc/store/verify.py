@@ -5,7 +5,7 @@ from __future__ import annotations
 from inferdoc.store.chain import EARLIEST_MS
 from inferdoc.store.faults import guarded
 from inferdoc.store.reader import Reader
-from inferdoc.store.schema import FORMAT_WITH_CHUNKS, check_format, check_indexes, transaction
+from inferdoc.store.schema import FORMAT_WITH_CHUNKS, check_format, check_tables, transaction
 from inferdoc.store.seal import owners
 from inferdoc.store.stretches import HOUR_MS
 
@@ -20,7 +20,7 @@ def verify(store: Reader) -> int:
     connection = store.connection
     scrapes = 0
     with guarded(store.path, "read"), transaction(connection, "DEFERRED"):
-        check_indexes(connection, store.path)
+        check_tables(connection, store.path)
         targets = store.targets()
         hours = "SELECT DISTINCT ts_ms / ?1 FROM page WHERE target = ?2"
         if check_format(connection, store.path) >= FORMAT_WITH_CHUNKS:
