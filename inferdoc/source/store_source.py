@@ -24,11 +24,11 @@ from inferdoc.store.store import Store
 
 MOST_VALUES = 24_000_000
 """Values held at once (192 MB); what does not fit is read in pieces of the grid, and not kept."""
-FEW_SCRAPES = 100_000
+FEW_SCRAPES = 50_000
 """So many scrapes of a short stretch fit whatever is asked of them (a thousand series each)."""
-MOST_VALUES_SHORT = 100_000_000
+MOST_VALUES_SHORT = 50_000_000
 SHORT_MS = 2 * 3_600_000
-"""A stretch up to this long may take so much (800 MB): what is read of it serves the whole diagnosis."""
+"""A stretch up to this long may take so much (400 MB): what is read of it serves the whole diagnosis."""
 EDGE_MS = 1
 """Read so much further than asked: a grid ends 1 ms after the newest sample, which another call asked for."""
 AHEAD_MS = 300_000

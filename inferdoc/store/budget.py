@@ -19,19 +19,25 @@ from inferdoc.store.matrix import SeriesFilter
 @dataclass(frozen=True)
 class ReadBudget:
     """label_sets: distinct ones, over all metrics of a stretch of time, wanted or not; series: wanted label sets of all
-    targets; values: of the matrices that hold them, 8 bytes each. With these limits a read stays under 2 GB."""
+    targets; values: of the matrices that hold them, 8 bytes each; gaps: those of them that stand for no sample. With
+    these limits a read stays under 2 GB."""
 
     label_sets: int = 500_000
     series: int = 1_000_000
-    values: int = 120_000_000
+    values: int = 70_000_000
+    gaps: int = 25_000_000
 
 
 @dataclass
 class Usage:
-    """What a target has in the stretch. layouts: their ids, in order; rows: scrapes."""
+    """What a target has in the stretch: how many scrapes of each layout, by its id."""
 
-    layouts: tuple[int, ...]
-    rows: int
+    scrapes: Counter[int]
+
+    @property
+    def layouts(self) -> tuple[int, ...]:
+        """Their ids, in order."""
+        return tuple(sorted(self.scrapes))
 
 
 def too_large(
@@ -52,8 +58,12 @@ def too_large(
             distinct = _distinct([layouts.series(layout) for layout in usage.layouts], wanted)
             counts = alike[usage.layouts] = layouts.count_names(distinct, np.ones(len(distinct), np.int64))
         series.update(counts)
-        values.update({name: count * usage.rows for name, count in counts.items()})
-    for measured, most, what in ((series, budget.series, "series"), (values, budget.values, "values")):
+        rows = usage.scrapes.total()
+        values.update({name: count * rows for name, count in counts.items()})
+    limits = [(series, budget.series, "series"), (values, budget.values, "values")]
+    if values.total() > budget.gaps:
+        limits.append((values - _samples(usages, layouts, values), budget.gaps, "values without a sample"))
+    for measured, most, what in limits:
         total = sum(count for name, count in measured.items() if name not in gone)
         for name, count in measured.most_common():
             if total <= most:
@@ -62,6 +72,18 @@ def too_large(
                 total -= count
                 gone[name] = f"{count:,} {what}, {most:,} fit at once"
     return gone
+
+
+def _samples(usages: Iterable[Usage], layouts: LayoutTable, names: Iterable[str]) -> Counter[str]:
+    """How many samples each of the metrics has."""
+    scrapes: Counter[int] = Counter()
+    for usage in usages:
+        scrapes.update(usage.scrapes)
+    samples: Counter[str] = Counter()
+    for layout, rows in scrapes.items():
+        series = layouts.series(layout)
+        samples.update(layouts.count_names(series, np.full(len(series), rows, np.int64)))
+    return Counter({name: samples[name] for name in names})
 
 
 def _distinct(layouts: list[Numbers], wanted: SeriesFilter) -> Numbers:

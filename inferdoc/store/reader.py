@@ -166,8 +166,7 @@ class Reader:
 
     def _fitting(self, used: list[Counter[int]], wanted: SeriesFilter) -> SeriesFilter:
         """The wanted metrics that fit into the budget; others are noted. used: scrapes by layout, of each target."""
-        usages = [Usage(tuple(sorted(each)), sum(each.values())) for each in used]
-        gone = too_large(usages, self.layouts, wanted, self.budget)
+        gone = too_large([Usage(each) for each in used], self.layouts, wanted, self.budget)
         self.left_out.update(gone)
         return wanted.without(gone.keys()) if gone else wanted
 

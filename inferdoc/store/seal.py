@@ -89,33 +89,37 @@ def reseal_complete(owner: Owner, layout: int, ts_ms: int, before: bytes, data: 
 def unseal_pages(owner: Owner, layout: int, rows: Sequence[PageRow]) -> list[bytes]:
     """The data of consecutive pages of one target and layout. Raises DamagedError: names the page."""
     found = []
-    context = _PLACE.pack(layout, owner.seal, 0)
+    begun = _begun(owner, layout)
+    # Read for every page of every target: names are local, and the checksum of `_page` is written out.
+    head, place, crc, size = _PAGE_HEAD.unpack_from, _PLACE.pack, zlib.crc32, _PAGE_HEAD.size
     before = None
     for ts_ms, back_ms, body in rows:
         if not body or body[0] == _ZLIB:
             found.append(body)
             before = None
             continue
-        if len(body) < _PAGE_HEAD.size:
+        if len(body) < size:
             raise DamagedError(f"the page of {ts_ms} ms is cut")
-        kind, check, link = _PAGE_HEAD.unpack_from(body)
-        if _check(context, ts_ms, back_ms, kind, link, body[_PAGE_HEAD.size :]) != check:
+        kind, check, link = head(body)
+        data = body[size:]
+        if crc(data, crc(place(ts_ms, back_ms, kind << 32 | link), begun)) != check:
             raise DamagedError(f"the page of {ts_ms} ms is damaged: its checksum does not match")
         if kind == _DIFFERENCE and link != before:
             raise DamagedError(f"the page that the one of {ts_ms} ms differs from is missing")
         before = link if kind == _COMPLETE else check
-        found.append(body[_PAGE_HEAD.size :])
+        found.append(data)
     return found
 
 
 def _page(owner: Owner, layout: int, ts_ms: int, back_ms: int, kind: int, link: int, data: bytes) -> bytes:
-    check = _check(_PLACE.pack(layout, owner.seal, 0), ts_ms, back_ms, kind, link, data)
+    place = _PLACE.pack(ts_ms, back_ms, kind << 32 | link)
+    check = zlib.crc32(data, zlib.crc32(place, _begun(owner, layout)))
     return _PAGE_HEAD.pack(kind, check, link) + data
 
 
-def _check(context: bytes, ts_ms: int, back_ms: int, kind: int, link: int, data: bytes) -> int:
-    place = _PLACE.pack(ts_ms, back_ms, kind << 32 | link)
-    return zlib.crc32(data, zlib.crc32(context + place))
+def _begun(owner: Owner, layout: int) -> int:
+    """The checksum of what pages of one target and layout share."""
+    return zlib.crc32(_PLACE.pack(layout, owner.seal, 0))
 
 
 def _name(body: bytes) -> int:

@@ -61,6 +61,8 @@ ALL = {"up": 120, "tokens_total": 120, "wide": 240, "adapters": 600, "requests":
         (ReadBudget(series=200), {"adapters": "600 series, 200 fit at once"}),
         (ReadBudget(series=20), dict.fromkeys(("adapters", "requests"))),
         (ReadBudget(values=6000), {"adapters": "24,000 values, 6,000 fit at once"}),
+        (ReadBudget(gaps=6000), {"adapters": "23,400 values without a sample, 6,000 fit at once"}),
+        (ReadBudget(gaps=1), dict.fromkeys(("adapters", "requests"))),
         (ReadBudget(values=100), dict.fromkeys(("adapters", "requests", "wide", "up", "tokens_total"))),
     ],
 )
