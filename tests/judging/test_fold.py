@@ -49,6 +49,14 @@ def folded(*causes):
     return shape(fold(causes, RECIPES, SLACK))
 
 
+def test_what_hurt_nobody_until_another_cause_came_is_its_effect():
+    idle, late, early = match(B, onset=20), match(B, onset=20), match(A, onset=60)
+    late.evidence = [Evidence("harm", Outcome(True, "hurts", first=61, last=80))]
+    idle.evidence = [Evidence("harm", Outcome(True, "hurts", first=21, last=80))]
+    assert folded(cause_of(A, early), cause_of(B, late)) == [("a", ["b"], [])]
+    assert sorted(folded(cause_of(A, early), cause_of(B, idle))) == [("a", [], []), ("b", [], [])]
+
+
 def test_matches_of_one_cause_in_one_pool_are_one():
     found = group(
         [match(A, pod="p0"), match(A, onset=44, pod="p1"), match(A, role="decode", pod="d0")], lambda pool, step: 0

@@ -256,6 +256,12 @@ def test_an_outage_that_ended_is_a_change_not_a_finding():
     assert len(outage(vanished).roots) == 1, "a target that is taken off the list has not come back"
 
 
+@pytest.mark.parametrize(("starts", "found"), [(step(0, 1, at=CALM + 15), 1), (np.zeros(N), 0)])
+def test_an_outage_after_which_the_container_was_started_again_was_a_crash(starts, found):
+    rows = {"target_up": {"p0": step(1, 0, until=CALM + 15)}, "kubelet_restarts": {"p0": starts}}
+    assert len(judged(OUTAGE, rows)[0].roots) == found
+
+
 def test_an_outage_longer_than_a_cold_start_is_a_finding_though_it_ended():
     cold = int(catalogue().tiers.tiers["unknown"].cold_start_s.value / STEP_S)
     for lasted, found in ((cold - 5, 0), (cold + 5, 1)):

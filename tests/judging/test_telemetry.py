@@ -40,6 +40,16 @@ def test_a_signal_that_vanishes_while_others_stay_is_lost():
     assert (found[45:] == 1).all(), "from the first scrape on that lacks it"
 
 
+def test_what_the_former_pods_of_a_workload_showed_a_new_one_has_lost():
+    old, new = "llm-6d4b75cb6d-h8pcq/0", "llm-7f9c4d5b8f-2xk9z/0"
+    before, after = np.where(np.arange(N) < 30, 1.0, np.nan), np.where(np.arange(N) < 30, np.nan, 1.0)
+    renamed = {"running": {old: before, new: after}, "waiting": {old: before, new: after}, "kv_usage": {old: before}}
+    for rows, count in ((renamed, 1), (renamed | {"kv_usage": {old: before, new: after}}, 0)):
+        matrix = derived("lost_signals", rows)
+        of = {entity.pod: row for entity, row in zip(matrix.entities, matrix.values, strict=True)}
+        assert of[new.split("/")[0]][-1] == count and np.nansum(of[old.split("/")[0]]) == 0
+
+
 def test_several_are_counted():
     assert lost(running=ONES, waiting=GONE, kv_usage=GONE, kv_usage_mean=GONE)[-1] == 3
 
