@@ -31,6 +31,7 @@ LAYERS = (
     ("store", "collect"),
     ("catalogue",),
     ("config",),
+    ("escaping",),
     ("times",),
     ("errors",),
     ("version",),

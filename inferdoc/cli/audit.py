@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
 
 from inferdoc.cli import options
+from inferdoc.cli.streams import show
 
 
 @click.command("audit", short_help="What is wrong without having changed, dearest first.")
@@ -42,8 +42,7 @@ def command(**asked: Any) -> int:
     catalogue = options.catalogue(config)
     with options.working(f"reading {source.location}"):
         answer = audited(source, config, catalogue, asked)
-    colour = click.get_current_context().color is not False and sys.stdout.isatty()
-    click.echo(render_audit(answer, asked["output"], verbose=asked["verbose"], colour=colour))
-    for warning in answer.source.warnings:
-        click.echo(f"warning: {warning}", err=True)
+    colour = options.coloured() and asked["output"] == "text"
+    show(render_audit(answer, asked["output"], verbose=asked["verbose"], colour=colour), coloured=colour)
+    options.warn(answer.source.warnings)
     return exit_code(answer, asked["fail_on"])

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from inferdoc.cli import options
+from inferdoc.escaping import one_line
 
 
 @click.group(
@@ -40,9 +41,8 @@ def save(**asked: Any) -> int:
     source = options.source(config, asked)
     with options.working(f"reading {source.location}"):
         path, header = baseline.save(source, config, options.catalogue(config), asked)
-    click.echo(f"{path}: {baseline.described(header)}")
-    for warning in source.warnings:
-        click.echo(f"warning: {warning}", err=True)
+    click.echo(one_line(f"{path}: {baseline.described(header)}"))
+    options.warn(source.warnings)
     return 0
 
 

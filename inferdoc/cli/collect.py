@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from inferdoc.cli import options
+from inferdoc.escaping import one_line
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 COMPACT_SECONDS = 2.0
@@ -145,14 +146,13 @@ def command(
             stop=stop,
             options=scraping,
             eplb=None if eplb_log is None else log_feed_from_flag(eplb_log),
-            report=lambda line: click.echo(line, err=True),
+            report=lambda line: click.echo(one_line(line), err=True),
             maintain=keep_up,
         )
-        for problem in opened.writer.problems:
-            click.echo(f"warning: {problem}", err=True)
+        options.warn(opened.writer.problems)
     counts = [f"{stats.failed} failed"]
     counts += [f"{stats.not_stored} not stored"] if stats.not_stored else []
     counts += [f"{stats.repeated} at times that were stored before"] if stats.repeated else []
     stored = f"{stats.samples} samples stored in {place}"
-    click.echo(f"{stats.scrapes} scrapes ({', '.join(counts)}), {stored}", err=True)
+    click.echo(one_line(f"{stats.scrapes} scrapes ({', '.join(counts)}), {stored}"), err=True)
     return ExitCode.SOURCE if stats.not_stored else ExitCode.OK

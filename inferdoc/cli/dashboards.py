@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from inferdoc.cli import options
+from inferdoc.escaping import one_line
 
 OUT = options.output_folder("dashboards/generated")
 
@@ -28,7 +29,7 @@ def build(folder: Path, check: bool, runbook_base: str | None) -> int:
     config = options.configuration()
     changed = build_boards(options.catalogue(config), links_of(config.links, runbook_base), folder, check=check)
     for line in changed:
-        click.echo(line)
+        click.echo(one_line(line))
     return 1 if check and changed else 0
 
 

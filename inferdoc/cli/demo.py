@@ -8,6 +8,8 @@ import click
 
 from inferdoc.cli import options
 from inferdoc.cli.progress import Progress
+from inferdoc.cli.streams import show
+from inferdoc.escaping import page
 
 if TYPE_CHECKING:
     from inferdoc.judging.model import Diagnosis
@@ -51,8 +53,9 @@ def _show(answer: Diagnosis, output: str, verbose: bool, after: list[str]) -> No
     """The diagnosis on standard output; the lines after it there too with text, else on stderr."""
     from inferdoc.report import render
 
-    click.echo(render(answer, output, verbose=verbose, colour=options.coloured()))
-    click.echo("\n".join(["", *after] if output == "text" else after), err=output != "text")
+    colour = options.coloured() and output == "text"
+    show(render(answer, output, verbose=verbose, colour=colour), coloured=colour)
+    click.echo(page(["", *after] if output == "text" else after), err=output != "text")
 
 
 def _list() -> int:
@@ -60,7 +63,7 @@ def _list() -> int:
     from inferdoc.report.recorded import recorded
 
     lines = [*listing(options.catalogue(options.configuration())), "", f"{'recording (--recording)':<37} what was done"]
-    click.echo("\n".join([*lines, *(f"{name:<37} {words}" for name, words in recorded())]))
+    click.echo(page([*lines, *(f"{name:<37} {words}" for name, words in recorded())]))
     return 0
 
 

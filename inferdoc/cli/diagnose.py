@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any
 
 import click
 
 from inferdoc.cli import options
+from inferdoc.cli.streams import show
 
 WATCH_SECONDS = 30.0
 
@@ -54,10 +54,10 @@ def command(**asked: Any) -> int:
         with options.working(f"reading {source.location}"):
             answer = diagnosis(source, config, catalogue, asked)
             standing = audited_beside(answer, source, config, catalogue, asked) if asked["output"] == "html" else None
-        colour = click.get_current_context().color is not False and sys.stdout.isatty()
-        click.echo(render(answer, asked["output"], verbose=asked["verbose"], colour=colour, standing=standing))
-        for warning in answer.source.warnings:
-            click.echo(f"warning: {warning}", err=True)
+        colour = options.coloured() and asked["output"] == "text"
+        shown = render(answer, asked["output"], verbose=asked["verbose"], colour=colour, standing=standing)
+        show(shown, coloured=colour)
+        options.warn(answer.source.warnings)
         if not asked["watch"]:
             return exit_code(answer, asked["fail_on"])
         time.sleep(WATCH_SECONDS)

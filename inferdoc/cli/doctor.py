@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from inferdoc.cli import options
+from inferdoc.escaping import page
 
 
 @click.command("doctor", short_help="What the source shows, what is missing, and how to switch it on.")
@@ -21,6 +22,5 @@ def command(**asked: Any) -> int:
 
     config = options.configuration()
     lines, good = examine(options.source(config, asked), config, options.catalogue(config), asked["until"])
-    for line in lines:
-        click.echo(line)
+    click.echo(page(lines))
     return 0 if good else 1

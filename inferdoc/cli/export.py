@@ -32,7 +32,6 @@ def command(store: str | None, since: str | None, begin: str | None, until: str)
             first_ms = moment_of(begin, "--from") * 1000
         elif since:
             first_ms = end_ms - seconds_of(since, "--since") * 1000
-        for warning in source.warnings:
-            click.echo(f"warning: {warning}", err=True)
+        options.warn(source.warnings)
         written = export(source, first_ms, end_ms, sys.stdout.buffer)
     click.echo(f"{written} samples", err=True)

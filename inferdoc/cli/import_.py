@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from inferdoc.cli import options
+from inferdoc.cli.streams import console
+from inferdoc.escaping import one_line
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -38,9 +40,9 @@ def command(files: tuple[str, ...], store: str | None, max_series: int) -> None:
         for file in files:
             with _Bar(file) as bar:
                 done = import_file(target, file, bar.show, max_series)
-            for problem in done.problems:
-                click.echo(f"warning: {problem}", err=True)
-            click.echo(f"{file}: {done.samples} samples, {done.new_pages} of {done.pages} scrapes new", err=True)
+            options.warn(done.problems)
+            stored = f"{done.samples} samples, {done.new_pages} of {done.pages} scrapes new"
+            click.echo(one_line(f"{file}: {stored}"), err=True)
 
 
 class _Bar:
@@ -55,11 +57,11 @@ class _Bar:
         if self._bar is None:
             if time.monotonic() - self._began < 1.0 or not sys.stderr.isatty():
                 return
-            from rich.console import Console
+            from rich.markup import escape
             from rich.progress import Progress
 
-            self._bar = Progress(console=Console(stderr=True), transient=True)
-            self._bar.add_task(self._title, total=1.0)
+            self._bar = Progress(console=console(), transient=True)
+            self._bar.add_task(escape(one_line(self._title)), total=1.0)
             self._bar.start()
         self._bar.update(self._bar.task_ids[0], completed=share)
 

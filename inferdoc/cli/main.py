@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from importlib import import_module
 from typing import Any
 
 import click
 
-from inferdoc.errors import ExitCode, InferdocError
+from inferdoc.cli import faults
+from inferdoc.cli.streams import guarded
+from inferdoc.errors import ExitCode
 from inferdoc.version import __version__
 
 COMMANDS = {
@@ -74,39 +77,25 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line and answer its exit code."""
-    debug = "--debug" in arguments
+    """Run one command line and answer its exit code. Whatever it writes is printable."""
     try:
-        result: Any = cli.main(args=arguments, prog_name="inferdoc", standalone_mode=False)
-        return int(result) if isinstance(result, int) else int(ExitCode.OK)
-    except click.exceptions.Exit as ended:
-        return int(ended.exit_code)
-    except (click.exceptions.Abort, KeyboardInterrupt):
-        return int(ExitCode.INTERRUPTED)
-    except click.UsageError as error:
-        hint = (
-            f" (inferdoc {error.ctx.info_name} --help)"
-            if error.ctx is not None and error.ctx.info_name != "inferdoc"
-            else ""
-        )
-        return _fail(f"{error.format_message()}{hint}", ExitCode.USAGE)
-    except click.ClickException as error:
-        return _fail(error.format_message(), ExitCode.USAGE)
-    except InferdocError as error:
-        if debug:
-            raise
-        return _fail(str(error), error.exit_code)
+        with guarded():
+            return _run(arguments)
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  (the reader is gone; nothing may be flushed to it)
         return int(ExitCode.OK)
-    except Exception as error:
-        if debug:
-            raise
-        return _fail(
-            f"a fault in inferdoc itself: {type(error).__name__}: {error}; run again with --debug and report it", 70
-        )
 
 
-def _fail(message: str, code: int) -> int:
-    click.echo("inferdoc: " + " ".join(message.split()), err=True)
-    return int(code)
+def _run(arguments: list[str]) -> int:
+    try:
+        result: Any = cli.main(args=arguments, prog_name="inferdoc", standalone_mode=False)
+        return int(result) if isinstance(result, int) else int(ExitCode.OK)
+    except BrokenPipeError:
+        raise
+    except (Exception, KeyboardInterrupt) as error:
+        message, code = faults.told(error)
+        if message and "--debug" in arguments and not isinstance(error, click.ClickException):
+            click.echo(traceback.format_exc().rstrip(), err=True)
+        if message:
+            faults.say(message)
+        return code

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from inferdoc.cli.streams import console
+from inferdoc.escaping import one_line
+
 if TYPE_CHECKING:
     from inferdoc.catalogue.load import Catalogue
     from inferdoc.config import Config
@@ -90,8 +93,8 @@ def told(problems: Iterable[str], summary: str) -> int:
     """Say what a check found; its exit status."""
     found = list(problems)
     for line in found:
-        click.echo(line)
-    click.echo(summary, err=True)
+        click.echo(one_line(line))
+    click.echo(one_line(summary), err=True)
     return 1 if found else 0
 
 
@@ -163,7 +166,10 @@ def store_path(config: Config, asked: str | None) -> str:
 
     if asked is not None and not asked.strip():
         raise click.UsageError("--store is empty: give the path of a store, or leave it out")
-    return asked or config.source.store or str(default_store())
+    path = asked or config.source.store or str(default_store())
+    if any(0xD800 <= ord(character) <= 0xDFFF for character in path):
+        raise click.UsageError(f"--store {path} is not UTF-8: give the store a name that is")
+    return path
 
 
 def coloured() -> bool:
@@ -177,7 +183,13 @@ def working(what: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    from rich.console import Console
+    from rich.text import Text
 
-    with Console(stderr=True).status(what):
+    with console().status(Text(one_line(what))):
         yield
+
+
+def warn(warnings: Iterable[str]) -> None:
+    """Each warning as one line on stderr."""
+    for warning in warnings:
+        click.echo(f"warning: {one_line(warning)}", err=True)

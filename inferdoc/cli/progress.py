@@ -6,6 +6,8 @@ import sys
 
 import click
 
+from inferdoc.escaping import one_line
+
 
 class Progress:
     """Tenths of the work on stderr, only on a terminal."""
@@ -18,4 +20,4 @@ class Progress:
         tenth = int(share * 10)
         if tenth > self._tenth and sys.stderr.isatty():
             self._tenth = tenth
-            click.echo(f"{self._title}: {tenth * 10} %", err=True)
+            click.echo(one_line(f"{self._title}: {tenth * 10} %"), err=True)

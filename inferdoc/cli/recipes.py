@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from inferdoc.cli import options
+from inferdoc.escaping import page
 
 
 @click.group("recipes", short_help="The catalogue of causes.", invoke_without_command=True)
@@ -43,10 +44,7 @@ def check(path: Path | None) -> int:
 
     catalogue = options.catalogue(options.configuration())
     found = catalogue.problems() if path is None else problems(catalogue, path)
-    for line in found:
-        click.echo(line)
-    if not found:
-        click.echo(f"{path or 'the catalogue'}: good")
+    click.echo(page(found or [f"{path or 'the catalogue'}: good"]))
     return 1 if found else 0
 
 
@@ -65,6 +63,5 @@ def new(cause: str, into: Path) -> None:
     from inferdoc.report.new_cause import write_new
 
     written = write_new(into, cause, options.catalogue(options.configuration()))
-    for path in written:
-        click.echo(f"wrote {path}")
-    click.echo(f"fill them in; inferdoc recipes check {written[0]} says what is missing")
+    done = f"fill them in; inferdoc recipes check {written[0]} says what is missing"
+    click.echo(page([*(f"wrote {path}" for path in written), done]))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from inferdoc.cli import options
+from inferdoc.cli.streams import show
+from inferdoc.escaping import page as lines
 
 
 @click.command("runbook", short_help="The page of a cause, in the terminal.")
@@ -17,9 +17,8 @@ def command(cause: str | None) -> None:
 
     overlays = options.overlays(options.configuration())
     if cause is None:
-        for name, title in pages(overlays):
-            click.echo(f"{name:<28} {title}")
+        click.echo(lines(f"{name:<28} {title}" for name, title in pages(overlays)))
         return
     text = page(cause, overlays)
-    coloured = click.get_current_context().color is not False and sys.stdout.isatty()
-    click.echo(pretty(text) if coloured else text)
+    coloured = options.coloured()
+    show(pretty(text) if coloured else text, coloured=coloured)

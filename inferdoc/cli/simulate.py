@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
 from inferdoc.cli import options
 from inferdoc.cli.progress import Progress
+from inferdoc.cli.streams import exact
+from inferdoc.escaping import one_line
 
 
 @click.command("simulate", short_help="Simulate a fleet, healthy or with a fault, and write its metrics.")
@@ -62,7 +63,7 @@ def command(
     overlays = options.catalogue(options.configuration()).overlays
     if listed:
         for scenario in scenarios(overlays):
-            click.echo(f"{scenario.id:<34} {scenario.title}")
+            click.echo(one_line(f"{scenario.id:<34} {scenario.title}"))
         return 0
     if name is None:
         raise InferdocError("say which fleet: --scenario FILE or ID; --list names those that come with inferdoc")
@@ -76,7 +77,7 @@ def command(
     if live:
         from inferdoc.simulate.live import serve
 
-        serve(scenario, port, speed, lambda line: click.echo(line, err=True))
+        serve(scenario, port, speed, lambda line: click.echo(one_line(line), err=True))
         return 0
     from inferdoc.simulate.output import write_file, write_openmetrics, write_store
     from inferdoc.simulate.recording import record
@@ -91,6 +92,6 @@ def command(
     elif out:
         samples, place = write_file(targets, Path(out)), out
     else:
-        samples, place = write_openmetrics(targets, sys.stdout), "standard output"
-    click.echo(f"{place}: {samples} samples of {len(targets)} targets", err=True)
+        samples, place = write_openmetrics(targets, exact()), "standard output"
+    click.echo(one_line(f"{place}: {samples} samples of {len(targets)} targets"), err=True)
     return 0

@@ -41,7 +41,11 @@ def make_target(address: str, labels: Mapping[str, str] | None = None) -> Target
         ConfigError: no usable URL, credentials inside it, or an invalid label name.
     """
     text = address.strip()
-    parts = urlsplit(text if "://" in text else f"http://{text}")
+    try:
+        parts = urlsplit(text if "://" in text else f"http://{text}")
+    except ValueError as error:  # of an IPv6 address
+        host = repr(_host(text)[:100])
+        raise ConfigError(f"target {host} is not a URL such as http://[::1]:8000/metrics ({error})") from None
     try:
         port = parts.port
     except ValueError:

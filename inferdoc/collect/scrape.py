@@ -320,8 +320,12 @@ def _read(answer: Arrival, error: str | None, max_series: int) -> tuple[Page | N
 
 def _redirect(url: str, location: str) -> str:
     """Where a redirect leads. Only the same host is followed: credentials go nowhere else."""
-    to = urljoin(url, location)
-    here, there = urlsplit(url), urlsplit(to)
+    try:
+        to = urljoin(url, location)
+        here, there = urlsplit(url), urlsplit(to)
+        _ = there.port
+    except ValueError:
+        raise _ScrapeError("redirects to an address that is none") from None
     same_host = here.hostname == there.hostname
     if there.scheme not in ("http", "https") or not same_host or (here.scheme, there.scheme) == ("https", "http"):
         raise _ScrapeError(f"redirects to {_without_secrets(to)}: is this behind a login?")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inferdoc.errors import ExitCode, InferdocError
+from inferdoc.escaping import one_line
 from inferdoc.forecast.calendar import zone_of
 from inferdoc.forecast.csvfile import from_csv
 from inferdoc.forecast.engine import Request, forecast
@@ -25,6 +26,7 @@ from inferdoc.times import moment_of, seconds_of
 if TYPE_CHECKING:
     from inferdoc.forecast.fromsource import Gathered
 
+PNG = b"\x89PNG"
 SINGLE = ("csv", "png", "svg")
 
 
@@ -89,8 +91,8 @@ def named(series: LoadSeries, name: str) -> LoadSeries:
 
 
 def _progress(done: int, of: int) -> None:
-    if sys.stderr.isatty():
-        print(f"\rreading day {done} of {of}", end="" if done < of else "\n", file=sys.stderr, flush=True)
+    if sys.stderr.isatty() and (done == of or done % 7 == 0):
+        print(f"reading day {done} of {of}", file=sys.stderr, flush=True)
 
 
 def run(
@@ -122,7 +124,7 @@ def run(
     write(render(loads, results, output), target)
     for result in results:
         for line in remarks(result):
-            print(line if len(results) == 1 else f"{result.name}: {line}", file=sys.stderr)
+            print(one_line(line if len(results) == 1 else f"{result.name}: {line}"), file=sys.stderr)
     return ExitCode.FINDINGS if fail_on_abstain and any(r.abstained for r in results) else ExitCode.OK
 
 
@@ -168,6 +170,8 @@ def remarks(result: Forecast) -> list[str]:
 def write(data: bytes, target: str | None) -> None:
     """To standard output, or to a file that is replaced in one step (a scraper never sees half of it)."""
     if target is None:
+        if data.startswith(PNG) and sys.stdout.isatty():
+            raise InferdocError("a picture is nothing for a terminal: give --out PATH, or redirect the output")
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from inferdoc.escaping import one_line, page
 from inferdoc.forecast.calendar import zone_of
 from inferdoc.forecast.result import Forecast, label, number
 from inferdoc.forecast.series import DAY, LoadSeries, stamp
@@ -52,7 +53,7 @@ def to_table(result: Forecast) -> str:
             f"{there:%a %Y-%m-%d %H:%M}    {_short(result.mean[part].mean()):>11s} "
             f"{_short(result.p50[part].mean()):>11s} {_short(result.p95[part].max()):>13s}"
         )
-    return "\n".join([*lines, "", *trust(result)]) + "\n"
+    return page([*lines, "", *trust(result)]) + "\n"
 
 
 def trust(result: Forecast) -> list[str]:
@@ -146,7 +147,8 @@ def _figure(series: LoadSeries, result: Forecast) -> Figure:
         if result.skill is not None
         else ""
     )
-    axes.set_title(f"{result.name}: {result.method}   {state}", fontsize=10, loc="left")
+    title = one_line(f"{result.name}: {result.method}   {state}")
+    axes.set_title(title, fontsize=10, loc="left", parse_math=False)
     axes.legend(loc="upper left", fontsize=8, frameon=False, ncols=3)
     axes.grid(alpha=0.25, linewidth=0.6)
     for side in ("top", "right"):

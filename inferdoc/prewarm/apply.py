@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from inferdoc.errors import SourceError
+from inferdoc.escaping import one_line
 from inferdoc.prewarm.emit.aim import Aim, aim_of, look
 from inferdoc.prewarm.emit.base import EmitOptions, chosen, fresh
 from inferdoc.prewarm.emit.cronjob import patch_command
@@ -105,4 +106,4 @@ def lines(result: Applied, name: str) -> str:
     import shlex
 
     shown = "" if result.before == result.after or result.changed else shlex.join(result.command) + "\n"
-    return sentence(result, name) + "\n" + shown
+    return one_line(sentence(result, name)) + "\n" + shown

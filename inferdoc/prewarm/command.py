@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from inferdoc.errors import ExitCode, InferdocError, SourceError
+from inferdoc.escaping import one_line
 from inferdoc.forecast.command import Origin, spoken_zone, write
 from inferdoc.forecast.engine import Request
 from inferdoc.forecast.holidays import dates_of
@@ -64,7 +65,7 @@ def plan(
     write(text.encode(), target)
     for row in rows:
         for note in row.notes:
-            print(f"note: {note}" if len(rows) == 1 else f"{row.name}: {note}", file=sys.stderr)
+            print(one_line(f"note: {note}" if len(rows) == 1 else f"{row.name}: {note}"), file=sys.stderr)
     return ExitCode.OK
 
 
@@ -179,7 +180,7 @@ def check_plan(*, path: str, goals: tuple[str, ...], pool: str | None, manifest:
     else:
         for v in verdicts:
             state = "equal" if v.ok else f"{v.wrong} wrong, first: {v.first}"
-            print(f"{v.target:16s} {v.zone:20s} {v.minutes:>7d} minutes  {state}")
+            print(one_line(f"{v.target:16s} {v.zone:20s} {v.minutes:>7d} minutes  {state}"))
     return ExitCode.OK if all(v.ok for v in verdicts) else ExitCode.FINDINGS
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from inferdoc import escaping
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, pool_plan
 from inferdoc.prewarm.week import MINUTES_PER_DAY
 
@@ -62,7 +63,7 @@ def explain(plan: PlanRow, begin: datetime, days: float) -> str:
         if not coming:
             lines.append(f"  no change of the floor within {days:g} day(s)")
         lines += [f"  note: {note}" for note in row.notes]
-    return "\n".join(lines) + "\n"
+    return escaping.page(lines) + "\n"
 
 
 def _head(pool: PoolPlan) -> list[str]:

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from inferdoc.errors import InferdocError
+from inferdoc.escaping import one_line, page
 from inferdoc.prewarm.backtest import Report
 
 SCHEMA = "inferdoc.prewarm.backtest/v1"
@@ -82,7 +83,7 @@ def to_table(report: Report, price: float | None = None) -> str:
     )
     if report.abstained:
         lines.append(f"the forecast abstained at {report.abstained:.0%} of the refits: {report.reason}")
-    return "\n".join(lines) + "\n"
+    return page(lines) + "\n"
 
 
 def to_image(report: Report, kind: str = "png") -> bytes:
@@ -108,8 +109,8 @@ def to_image(report: Report, kind: str = "png") -> bytes:
     axes.set_ylabel("requests above capacity, %")
     axes.set_ylim(bottom=-0.04 * span, top=1.18 * span)
     axes.margins(x=0.12)
-    title = f"{report.name}: last {report.days:g} days, cold start {report.cold_start / 60:g} min"
-    axes.set_title(title, fontsize=10, loc="left")
+    title = one_line(f"{report.name}: last {report.days:g} days, cold start {report.cold_start / 60:g} min")
+    axes.set_title(title, fontsize=10, loc="left", parse_math=False)
     axes.grid(alpha=0.25, linewidth=0.6)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)

@@ -1,8 +1,14 @@
-"""A diagnosis for people and for machines: text, JSON, Markdown, HTML."""
+"""A diagnosis for people and for machines: text, JSON, Markdown, HTML.
+
+Each form has one way of writing words of others (`inferdoc.escaping`): printable on a terminal, inactive in Markdown
+and HTML, exact in JSON.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from inferdoc.escaping import lines
 
 if TYPE_CHECKING:
     from inferdoc.audit.model import Audit
@@ -15,7 +21,7 @@ def render(
     """The diagnosis in one of the forms text, json, markdown, html. standing: an audit of the same window, which the
     HTML shows as a section."""
     if form == "json":
-        return answer.to_json()
+        return lines(answer.to_json())
     if form == "markdown":
         from inferdoc.report.markdown import markdown
 
@@ -24,15 +30,17 @@ def render(
         from inferdoc.report.html import html
 
         return html(answer, standing)
+    from inferdoc.judging.model import Diagnosis
+    from inferdoc.report.printable import printable
     from inferdoc.report.text import text
 
-    return text(answer, verbose=verbose, colour=colour)
+    return text(printable(answer, Diagnosis), verbose=verbose, colour=colour)
 
 
 def render_audit(answer: Audit, form: str, *, verbose: bool = False, colour: bool = False) -> str:
     """The audit in one of the forms text, json, markdown, html."""
     if form == "json":
-        return answer.to_json()
+        return lines(answer.to_json())
     if form == "markdown":
         from inferdoc.report.audit_markdown import audit_markdown
 
@@ -41,6 +49,8 @@ def render_audit(answer: Audit, form: str, *, verbose: bool = False, colour: boo
         from inferdoc.report.audit_html import audit_html
 
         return audit_html(answer)
+    from inferdoc.audit.model import Audit
     from inferdoc.report.audit_text import audit_text
+    from inferdoc.report.printable import printable
 
-    return audit_text(answer, verbose=verbose, colour=colour)
+    return audit_text(printable(answer, Audit), verbose=verbose, colour=colour)

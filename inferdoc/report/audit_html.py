@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from html import escape
-
 from inferdoc.audit.describe import cost_words
 from inferdoc.audit.model import Audit, CannotTell, PoolLooked, StandingState
 from inferdoc.audit.observe import percent
+from inferdoc.escaping import html as escape
 from inferdoc.report.html_finding import MOST_PODS, link, pairs, table
-from inferdoc.report.html_style import style
+from inferdoc.report.html_page import document
 from inferdoc.report.html_timeline import day_and_clock
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-"""What the page may load: nothing. It also stops any script that data might try to smuggle in."""
 BADGES = {"nothing": "healthy", "standing": "warning", "unknown": "unknown"}
 
 
@@ -32,14 +29,7 @@ def audit_html(answer: Audit) -> str:
         f"judged in {answer.timing.judge_seconds:.2f} s. All times UTC.</footer>"
     )
     body = f"<header><p>{badge}</p><h1>{escape(answer.summary)}</h1>{facts}</header>{parts(answer)}{foot}"
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta name="generator" content="inferdoc {escape(answer.inferdoc_version)}">'
-        f"<title>{escape(answer.summary)}</title><style>{style()}</style></head>\n"
-        f"<body><main>{body}</main></body></html>"
-    )
+    return document(answer.summary, body, answer.inferdoc_version)
 
 
 def audit_section(answer: Audit) -> str:

@@ -7,27 +7,32 @@ from collections.abc import Iterator
 from inferdoc.audit.describe import cost_words
 from inferdoc.audit.model import Audit, StandingState
 from inferdoc.audit.observe import percent
+from inferdoc.escaping import code, link
+from inferdoc.escaping import markdown as words
+from inferdoc.report.markdown import step_words
 
 
 def audit_markdown(answer: Audit) -> str:
     """GitHub-flavoured Markdown; times in UTC."""
-    lines = ["# Standing states", "", answer.summary, ""]
-    lines += [f"Window {answer.window.from_} to {answer.window.until}, source `{answer.source.location}`.", ""]
+    lines = ["# Standing states", "", words(answer.summary), ""]
+    lines += [f"Window {answer.window.from_} to {answer.window.until}, source {code(answer.source.location)}.", ""]
     if answer.states:
         lines += ["| | state | pods | costs |", "| --- | --- | --- | --- |"]
         for number, state in enumerate(answer.states, start=1):
             pods = f"{len(state.place.pods)} of {state.place.of_pods}"
-            lines.append(f"| {number} | {cell(state.title)} | {pods} | {cost_words(state)} |")
+            lines.append(f"| {number} | {words(state.title)} | {pods} | {words(cost_words(state))} |")
         lines.append("")
     for state in answer.states:
         lines += _state(state)
     if answer.accepted:
         lines += ["## Accepted by the configuration", ""]
-        lines += [f"- `{state.id}` on {_pods(state)}: {state.accepted}" for state in answer.accepted]
+        lines += [f"- {code(state.id)} on {_pods(state)}: {words(state.accepted or '')}" for state in answer.accepted]
         lines.append("")
     if answer.cannot_tell:
         lines += ["## Cannot tell", ""]
-        lines += [f"- `{d.id}` on {'; '.join(d.pools)}: {d.what}. {d.enable}" for d in answer.cannot_tell]
+        for doubt in answer.cannot_tell:
+            pools = words("; ".join(doubt.pools))
+            lines.append(f"- {code(doubt.id)} on {pools}: {words(doubt.what)}. {words(doubt.enable)}")
         lines.append("")
     lines += ["## Looked at", "", "| pool | pods | GPUs | requests | busy | use at the peak |"]
     lines.append("| --- | --- | --- | --- | --- | --- |")
@@ -39,36 +44,31 @@ def audit_markdown(answer: Audit) -> str:
             percent(pool.busy),
             "not known" if pool.peak_use is None else percent(pool.peak_use),
         )
-        lines.append(f"| {cell(pool.name)} | {' | '.join(numbers)} |")
+        lines.append(f"| {words(pool.name)} | {' | '.join(numbers)} |")
     return "\n".join(lines).rstrip()
 
 
 def _state(state: StandingState) -> Iterator[str]:
     place = state.place
-    yield f"## {state.title}"
+    yield f"## {words(state.title)}"
     yield ""
-    link = f"[{state.runbook}]({state.runbook_url})" if state.runbook_url else f"`inferdoc runbook {state.runbook}`"
-    page = f" Runbook: {link}." if state.runbook else ""
-    yield f"`{state.id}`, **{state.severity}**, {state.certainty}. Costs {cost_words(state)}: {state.costs}.{page}"
-    tier = f", tier {place.tier}" if place.tier != "unknown" else ""
-    yield f"{len(place.pods)} of {place.of_pods} pods of {place.model or 'the pool'}{tier}: {_pods(state)}."
+    page = f" Runbook: {link(state.runbook, state.runbook_url)}." if state.runbook else ""
+    costs = f"Costs {words(cost_words(state))}: {words(state.costs)}."
+    yield f"{code(state.id)}, **{state.severity}**, {state.certainty}. {costs}{page}"
+    tier = f", tier {words(place.tier)}" if place.tier != "unknown" else ""
+    yield f"{len(place.pods)} of {place.of_pods} pods of {words(place.model or 'the pool')}{tier}: {_pods(state)}."
     yield ""
     yield "| observation | because |"
     yield "| --- | --- |"
     for item in state.observed:
-        yield f"| {cell(item.statement)} | {cell(item.because)} |"
+        yield f"| {words(item.statement)} | {words(item.because)} |"
     yield ""
-    yield f"Meant if {state.intended_when}."
+    yield f"Meant if {words(state.intended_when)}."
     yield ""
     for number, step in enumerate(state.next_steps, start=1):
-        yield f"{number}. {step.do}. {step.why.capitalize()}. Cost: {step.cost}. Undo: {step.undo}."
+        yield f"{number}. {step_words(step)}"
     yield ""
 
 
 def _pods(state: StandingState) -> str:
-    return ", ".join(f"`{pod}`" for pod in state.place.pods)
-
-
-def cell(words: str) -> str:
-    """Words that may stand in a table."""
-    return words.replace("|", "\\|")
+    return ", ".join(map(code, state.place.pods))

@@ -12,6 +12,8 @@ import numpy as np
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import InferdocError
+from inferdoc.escaping import lines as escaped
+from inferdoc.escaping import one_line, page
 from inferdoc.judging.model import stamp
 from inferdoc.judging.stored import Header, StoredBaseline, StoredPool, place, read_header, stored_names
 from inferdoc.judging.words import figure
@@ -45,7 +47,7 @@ def listed(folder: Path) -> list[Listed]:
 def list_text(rows: Sequence[Listed], folder: Path) -> str:
     """One line for each baseline and pool."""
     if not rows:
-        return f"No baseline is stored in {folder}. inferdoc baseline save makes one."
+        return one_line(f"No baseline is stored in {folder}. inferdoc baseline save makes one.")
     lines: list[tuple[str, ...]] = [("name", "from", "until", *POOL_HEADINGS, "engines")]
     for row in rows:
         if row.header is None:
@@ -73,17 +75,14 @@ def text(stored: StoredBaseline, catalogue: Catalogue) -> str:
         values = [figure(medians[name], catalogue.signals[name].unit) if name in medians else "-" for name in SHOWN]
         lines.append((*_pool(pool), *values))
     kept = f"{head.count} steps of {figure(head.step_ms / 1000, 's')}, {len(stored.signals)} signals"
-    return "\n".join(
+    head_lines = page(
         (
             f"{stored.name}  {stamp(head.start_ms / 1000)} to {stamp(head.grid.end_ms / 1000)}",
             f"  read from {head.source} by inferdoc {head.inferdoc_version}",
             f"  {kept}, scraped every {figure(head.interval_ms / 1000, 's')}, {_release(head)}",
-            "",
-            _table(lines),
-            "",
-            "Medians of a pod.",
         )
     )
+    return f"{head_lines}\n\n{_table(lines)}\n\nMedians of a pod."
 
 
 def as_json(stored: StoredBaseline) -> str:
@@ -130,10 +129,8 @@ def _table(lines: Sequence[Sequence[str]]) -> str:
     full = [line for line in lines if len(line) == len(lines[0])]
     widths = [max(len(line[column]) for line in full) for column in range(len(lines[0]))]
     widths[0] = max(len(line[0]) for line in lines)
-    return "\n".join(
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=False)).rstrip() for line in lines
-    )
+    return page("  ".join(f"{c:<{width}}" for c, width in zip(line, widths, strict=False)).rstrip() for line in lines)
 
 
 def _json(document: Any) -> str:
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    return escaped(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())

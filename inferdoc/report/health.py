@@ -12,6 +12,8 @@ import numpy as np
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import HealthRow
 from inferdoc.config import Config
+from inferdoc.escaping import lines as escaped
+from inferdoc.escaping import page
 from inferdoc.judging.words import figure
 from inferdoc.report.signals import Row, limits, readings
 from inferdoc.source.base import Source
@@ -87,7 +89,7 @@ def as_text(lines: Sequence[Line]) -> str:
             f"{mark} {head:<21} {line.signal:<24} {where:<20} {len(line.values):>4}  {_spread(line):<34} {band}"
         )
         parts += _named(line)
-    return "\n".join(part.rstrip() for part in parts)
+    return page(part.rstrip() for part in parts)
 
 
 def _spread(line: Line) -> str:
@@ -132,4 +134,4 @@ def as_json(lines: Sequence[Line]) -> str:
         ]
         if not line.values:
             found.append({**common, "pod": None, "value": None, "outside": False, "enable": line.enable})
-    return msgspec.json.format(msgspec.json.encode(found), indent=2).decode()
+    return escaped(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from html import escape
-
 from inferdoc.audit.model import Audit
+from inferdoc.escaping import html as escape
 from inferdoc.judging.api import Judged
 from inferdoc.judging.model import Coverage, Diagnosis, PhaseSplit
 from inferdoc.judging.view import View
 from inferdoc.judging.words import figure
 from inferdoc.report.audit_html import audit_section
 from inferdoc.report.html_finding import merged, pairs, section, table
+from inferdoc.report.html_page import document
 from inferdoc.report.html_plot import Detail
-from inferdoc.report.html_style import style
 from inferdoc.report.html_timeline import day_and_clock, timeline
 from inferdoc.report.references import compared_with
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-"""What the page may load: nothing. It also stops any script that data might try to smuggle in."""
 MOST_GAPS = 20
 
 
@@ -34,15 +31,8 @@ def html(answer: Diagnosis, standing: Audit | None = None) -> str:
     if standing is not None:
         body.append(audit_section(standing))
     body += [_phases(answer.phases), _not_judged(answer), _coverage(answer.coverage), _foot(answer)]
-    title = escape(f"{answer.verdict}: {answer.findings[0].title if answer.findings else answer.source.location}")
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta name="generator" content="inferdoc {escape(answer.inferdoc_version)}">'
-        f"<title>{title}</title><style>{style()}</style></head>\n"
-        f"<body><main>{''.join(part + chr(10) for part in body if part)}</main></body></html>"
-    )
+    title = f"{answer.verdict}: {answer.findings[0].title if answer.findings else answer.source.location}"
+    return document(title, "".join(part + "\n" for part in body if part), answer.inferdoc_version)
 
 
 def _head(answer: Diagnosis) -> str:

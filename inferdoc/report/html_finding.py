@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from html import escape
 
+from inferdoc.escaping import html as escape
+from inferdoc.escaping import is_web
 from inferdoc.judging.model import EvidenceItem, Finding, Scope
 from inferdoc.judging.view import View
 from inferdoc.judging.words import figure
@@ -71,7 +72,7 @@ def table(heads: tuple[str, ...], rows: str) -> str:
 
 def link(url: str | None, words: str) -> str:
     """A link where the address is one of the web, else the words alone."""
-    if url is None or not url.lower().startswith(("http://", "https://")):
+    if url is None or not is_web(url):
         return words
     return f'<a href="{escape(url)}">{words}</a>'
 

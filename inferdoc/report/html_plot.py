@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 
 import numpy as np
 
+from inferdoc.escaping import html as escape
 from inferdoc.judging.model import EvidenceItem, Finding
 from inferdoc.judging.words import figure
 from inferdoc.report.html_scale import Scale, area, number, path, time_ticks, value_ticks

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from html import escape
 
+from inferdoc.escaping import html as escape
 from inferdoc.judging.model import Diagnosis, Finding
 from inferdoc.report.html_plot import clock
 from inferdoc.report.html_scale import Scale, number, time_ticks

@@ -7,13 +7,14 @@ import difflib
 from inferdoc.catalogue.conditions import Condition
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import InferdocError
+from inferdoc.escaping import page
 from inferdoc.judging.conditions import explain
 
 
 def listing(catalogue: Catalogue) -> str:
     """One line a cause."""
     rows = sorted(catalogue.recipes.values(), key=lambda r: (r.phase, r.id))
-    return "\n".join(f"{r.id:<26} {r.severity:<9} {r.phase:<10} {r.title}" for r in rows)
+    return page(f"{r.id:<26} {r.severity:<9} {r.phase:<10} {r.title}" for r in rows)
 
 
 def details(catalogue: Catalogue, cause: str) -> str:
@@ -47,7 +48,7 @@ def details(catalogue: Catalogue, cause: str) -> str:
     ]
     lines += ["", "sources", *(f"  {source}" for source in recipe.sources)]
     lines += ["", f"declared in {catalogue.origin[('recipe', cause)]}"]
-    return "\n".join(lines)
+    return page(lines)
 
 
 def _early(condition: Condition) -> str:

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from inferdoc.catalogue.content import content_file, content_files
 from inferdoc.errors import InferdocError
+from inferdoc.escaping import lines
 
 
 def pages(overlays: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
     """Id and title of every page."""
     for name, path in content_files("runbooks", "*.md", overlays).items():
-        first = path.read_text("utf-8").partition("\n")[0]
+        first = path.read_text("utf-8", errors="backslashreplace").partition("\n")[0]
         yield name.removesuffix(".md"), first.lstrip("# ").strip()
 
 
@@ -24,7 +25,7 @@ def page(cause: str, overlays: Sequence[str] = ()) -> str:
         near = difflib.get_close_matches(cause, known, n=1)
         hint = f"; did you mean {near[0]}?" if near else "; inferdoc runbook lists them"
         raise InferdocError(f"no runbook page is called {cause!r}{hint}")
-    return path.read_text("utf-8").rstrip()
+    return lines(path.read_text("utf-8", errors="backslashreplace")).rstrip()
 
 
 def pretty(markdown: str) -> str:
@@ -35,5 +36,5 @@ def pretty(markdown: str) -> str:
     from rich.markdown import Markdown
 
     out = StringIO()
-    Console(file=out, force_terminal=True, width=100).print(Markdown(markdown))
+    Console(file=out, force_terminal=True, width=100).print(Markdown(lines(markdown), hyperlinks=False))
     return out.getvalue().rstrip()

@@ -12,6 +12,8 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import WIDE, Band, Level
 from inferdoc.config import Config
 from inferdoc.errors import SourceError
+from inferdoc.escaping import lines as escaped
+from inferdoc.escaping import page
 from inferdoc.fleet.members import Assignment, Fleet, Member, resolve
 from inferdoc.judging.api import read_window
 from inferdoc.judging.words import figure
@@ -46,9 +48,7 @@ class Row:
 
 def listing(catalogue: Catalogue) -> str:
     """Every declared signal: id, unit, title."""
-    return "\n".join(
-        f"{name:<32} {signal.unit:<10} {signal.title}" for name, signal in sorted(catalogue.signals.items())
-    )
+    return page(f"{name:<32} {signal.unit:<10} {signal.title}" for name, signal in sorted(catalogue.signals.items()))
 
 
 def readings(
@@ -127,7 +127,7 @@ def as_text(rows: list[Row]) -> str:
     for row in rows:
         mark, value = "!" if row.outside else " ", figure(row.value, row.unit)
         lines.append(f"{mark} {row.signal:<28} {row.pod:<24} {value:>16}  {limits(row.band, row.unit)}".rstrip())
-    return "\n".join(lines)
+    return page(lines)
 
 
 def limits(band: Band | None, unit: str) -> str:
@@ -155,4 +155,4 @@ def as_json(rows: list[Row]) -> str:
         }
         for r in rows
     ]
-    return msgspec.json.format(msgspec.json.encode(found), indent=2).decode()
+    return escaped(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())

@@ -46,7 +46,7 @@ def series(data: msgspec.Raw, steps_ms: np.ndarray | None = None) -> list[Answer
     try:
         answer = _RESULT.decode(data)
         rows = _ROWS.decode(answer.result) if answer.resultType in ("matrix", "vector") else None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise AnswerError(str(error)) from None
     if rows is None:
         raise AnswerError(f"a {answer.resultType} where a vector or matrix was asked for")
@@ -118,7 +118,7 @@ def strings(data: msgspec.Raw) -> list[str]:
     """A list of label values."""
     try:
         return _STRINGS.decode(data)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise AnswerError(str(error)) from None
 
 
@@ -126,6 +126,6 @@ def metric_names(data: msgspec.Raw) -> set[str]:
     """The `__name__` of every series of a vector."""
     try:
         rows = _ROWS.decode(_RESULT.decode(data).result)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise AnswerError(str(error)) from None
     return {row.metric["__name__"] for row in rows if "__name__" in row.metric}

@@ -103,6 +103,11 @@ def redirected(where: str, target: str) -> PrometheusError:
     )
 
 
+def unreadable(where: str) -> PrometheusError:
+    """An answer whose head cannot be read. The text of the exception is not repeated: it can hold what was sent."""
+    return PrometheusError(f"{where} sent an answer whose HTTP head cannot be read; check the address and any proxy")
+
+
 def login_page(where: str) -> PrometheusError:
     """A web page where data was asked for."""
     return PrometheusError(

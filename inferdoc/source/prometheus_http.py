@@ -204,6 +204,8 @@ class Client:
                 if limit.expired or limit.remaining() < 0.01 or isinstance(error, requests.exceptions.ReadTimeout):
                     raise self._late(deadline, wait) from None
                 raise errors.unreachable(self.where, error) from None
+            except ValueError:  # requests reads the target of a redirect even where it is not to follow it
+                raise errors.unreadable(self.where) from None
         sent = response.request.headers.get("Authorization", "")
         return Reply(response.status_code, response.headers, body, sent if isinstance(sent, str) else "")
 
@@ -229,7 +231,7 @@ class Client:
         html = "html" in reply.headers.get("Content-Type", "") or reply.body[:64].lstrip()[:1] == b"<"
         try:
             envelope = _DECODER.decode(reply.body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             if reply.status == 200:
                 raise (
                     errors.login_page(self.where) if html else errors.not_json(self.where, len(reply.body), str(error))
@@ -274,7 +276,10 @@ def _retry_after(value: str) -> float:
 
 def _bare(url: str) -> str:
     """A redirect's target without query (login pages put tokens there) and user."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "an address that is none"
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 

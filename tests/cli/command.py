@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +24,21 @@ class Done:
 
 def call(*arguments: object) -> Done:
     """Run one command line as `inferdoc ARGUMENTS...` with its output in pipes."""
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
+    out, err = io.BytesIO(), io.BytesIO()
+    with redirect_stdout(_text(out)), redirect_stderr(_text(err)):
         code = run([str(a) for a in arguments])
-    return Done(code, out.getvalue(), err.getvalue())
+        sys.stdout.flush()
+    return Done(code, out.getvalue().decode("utf-8", "replace"), err.getvalue().decode())
+
+
+def _text(raw: io.BytesIO) -> io.TextIOWrapper:
+    stream = io.TextIOWrapper(raw, "utf-8", newline="", write_through=True)
+    _OPEN.append(stream)
+    return stream
+
+
+_OPEN: list[io.TextIOWrapper] = []
+"""Kept, since a stream that is collected closes what it writes to."""
 
 
 def refused(done: Done, code: int, *words: str) -> None:

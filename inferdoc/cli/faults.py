@@ -1,0 +1,40 @@
+"""A fault as one line on standard error and an exit code: what, where, what to do."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from inferdoc.errors import ExitCode, InferdocError
+
+OWN_FAULT = 70
+"""EX_SOFTWARE of sysexits.h: a fault in inferdoc itself, never one of its input."""
+
+
+def told(error: BaseException) -> tuple[str, int]:
+    """The line (empty: nothing is to be said) and the exit code of whatever ended a command."""
+    if isinstance(error, click.exceptions.Exit):
+        return "", int(error.exit_code)
+    if isinstance(error, click.exceptions.Abort | KeyboardInterrupt):
+        return "", int(ExitCode.INTERRUPTED)
+    if isinstance(error, click.UsageError):
+        named = error.ctx is not None and error.ctx.info_name != "inferdoc"
+        hint = f" (inferdoc {error.ctx.info_name} --help)" if named and error.ctx is not None else ""
+        return f"{error.format_message()}{hint}", int(ExitCode.USAGE)
+    if isinstance(error, click.ClickException):
+        return error.format_message(), int(ExitCode.USAGE)
+    if isinstance(error, InferdocError):
+        return str(error), int(error.exit_code)
+    if isinstance(error, OSError) and error.strerror:
+        where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else "standard output"
+        return f"{where}: {error.strerror.lower()}; check the path, its permissions and the space left", ExitCode.SOURCE
+    return (
+        f"a fault in inferdoc itself: {type(error).__name__}: {error}; run again with --debug and report it",
+        OWN_FAULT,
+    )
+
+
+def say(message: str) -> None:
+    """One line on standard error."""
+    click.echo("inferdoc: " + " ".join(message.split()), err=True)

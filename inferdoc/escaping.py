@@ -1,0 +1,96 @@
+"""Words of others (labels, file names, addresses, answers of servers) on their way to a reader: one way per format.
+
+A terminal obeys control characters, a Markdown viewer links and HTML, a browser markup; all of these can stand in a
+metric label. Machine formats (JSON, OpenMetrics, CSV) stay exact: what is written there reads back as it was.
+
+Sources: ECMA-48 (C0, C1, CSI, OSC), Unicode TR 36 (bidirectional and invisible characters), CommonMark 0.31 and GitHub
+Flavored Markdown 0.29.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from html import escape
+from urllib.parse import quote
+
+_BREAKS = str.maketrans(dict.fromkeys("\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u2028\u2029", " "))
+"""White space that would end or move a line: one space, as where text is wrapped."""
+_LINK = re.compile(r"@|://|www\.|#\d", re.IGNORECASE)
+"""What GitHub and others make a link, a mention or a reference of, even when it is escaped."""
+_FENCE = re.compile("`+")
+_MARKUP = re.compile(r"[\\`*\[\]<>|~&$]|(?<![^\W_])_|_(?![^\W_])")
+"""What is markup anywhere in a line. An underscore between letters is none, so that names of signals stay legible."""
+_URL = ":/?#[]@!$&'()*+,;=%-._~"
+"""Characters of an address that stay (RFC 3986)."""
+_LINE_START = re.compile(r"\A(?:[-+=#:]|\d+(?=[.)]))")
+"""What makes a heading, a list or a rule at the start of a line."""
+
+
+def one_line(text: str) -> str:
+    """Text as it may stand within a line of a terminal: breaks are spaces, what cannot be printed (control,
+    bidirectional, invisible and unassigned characters, lone surrogates) is written as \\u001b."""
+    return lines(text.translate(_BREAKS))
+
+
+def lines(text: str) -> str:
+    """The same for whole lines: the line feeds stay. Within JSON the result still says the same."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else _code_point(c) for c in text)
+
+
+def page(parts: Iterable[str]) -> str:
+    """Lines of a terminal, each of them one line whatever stands in it."""
+    return "\n".join(map(one_line, parts))
+
+
+def _code_point(character: str) -> str:
+    """\\uXXXX as JSON writes it: two of them beyond the first 65,536 characters."""
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+
+
+def markdown(text: str) -> str:
+    """Words in Markdown, also in the cell of a table: no link, image, HTML, heading or emphasis comes of them.
+    Addresses and mentions, which some viewers link however they are escaped, stand as code."""
+    line = " ".join(map(_word, one_line(text).split(" "))).strip()
+    return _LINE_START.sub(lambda start: start[0] + "\\" if start[0].isdigit() else "\\" + start[0], line)
+
+
+def _word(word: str) -> str:
+    if _LINK.search(word):
+        return "\\|".join(map(code, word.split("|")))
+    return _MARKUP.sub(lambda mark: "\\" + mark[0], word)
+
+
+def code(text: str) -> str:
+    """A code span of Markdown, also in the cell of a table. Empty text gives none."""
+    words = one_line(text).strip()
+    if not words:
+        return ""
+    fence = "`" * (max(map(len, _FENCE.findall(words)), default=0) + 1)
+    room = " " if words.startswith("`") or words.endswith("`") else ""
+    return f"{fence}{room}{words}{room}{fence}"
+
+
+def cell_code(text: str) -> str:
+    """A code span in the cell of a table, where a bar is escaped even in code."""
+    return code(text).replace("|", "\\|")
+
+
+def link(words: str, url: str | None) -> str:
+    """A link of Markdown to a page of the web; without one, or with an address of another kind, the words as code."""
+    if url is None or not is_web(url):
+        return code(words)
+    return f"[{markdown(words)}](<{quote(url, safe=_URL)}>)"
+
+
+def is_web(url: str) -> bool:
+    """Whether an address is one that a reader may follow: `javascript:` and the like are not."""
+    return url.lower().startswith(("http://", "https://"))
+
+
+def html(text: str) -> str:
+    """Words in HTML and SVG, as text or as the value of an attribute."""
+    return escape(one_line(text))
