@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +15,19 @@ import msgspec
 from inferdoc.errors import ConfigError
 
 PROJECT_FILE = "inferdoc.toml"
+
+
+def _within(name: str, value: float | None, most: float) -> None:
+    """Raises ValueError, which msgspec reports with its place, where a number makes no sense."""
+    if value is not None and not 0 < value <= most:
+        raise ValueError(f"{name}: {value:g} is not above 0 and at most {most:g}")
+
+
+def _expression(name: str, pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"{name}: {pattern!r} is not a regular expression ({error})") from None
 
 
 class SourceSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -30,6 +45,10 @@ class SourceSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     timeout_seconds: float = 60.0
     parallel: int = 6
 
+    def __post_init__(self) -> None:
+        _within("timeout_seconds", self.timeout_seconds, 86_400)
+        _within("parallel", self.parallel, 256)
+
 
 class TargetSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """[[collect.targets]]: a page to scrape and the labels its series get."""
@@ -46,6 +65,9 @@ class CollectSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     http_sd: tuple[str, ...] = ()
     http_sd_refresh_seconds: float = 60.0
 
+    def __post_init__(self) -> None:
+        _within("http_sd_refresh_seconds", self.http_sd_refresh_seconds, 86_400)
+
 
 class PodSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """[[pods]]: pods whose whole name matches the regular expression serve in this role, on this hardware tier.
@@ -58,6 +80,11 @@ class PodSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     tokens_per_second: float | None = None
     gpus: int | None = None
 
+    def __post_init__(self) -> None:
+        _expression("pod", self.pod)
+        _within("tokens_per_second", self.tokens_per_second, 1e9)
+        _within("gpus", self.gpus, 1024)
+
 
 class SloSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """[[slo]]: limits for a model on a tier (either may be left out: any). Signal id -> limit in the signal's unit."""
@@ -65,6 +92,10 @@ class SloSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     limits: dict[str, float]
     model: str | None = None
     tier: str | None = None
+
+    def __post_init__(self) -> None:
+        for signal, limit in self.limits.items():
+            _within(f"limits.{signal}", limit, 1e15)
 
 
 class RecipesSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -78,6 +109,9 @@ class TierPrice(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     on_demand: float
 
+    def __post_init__(self) -> None:
+        _within("on_demand", self.on_demand, 1e9)
+
 
 class PricesSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """[prices]: what a GPU-hour costs, by hardware tier. overhead: a factor for what comes on top (disks, network)."""
@@ -85,6 +119,9 @@ class PricesSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     currency: str = "USD"
     overhead: float = 1.0
     tiers: dict[str, TierPrice] = {}
+
+    def __post_init__(self) -> None:
+        _within("overhead", self.overhead, 1e6)
 
 
 class AcceptedSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -95,6 +132,14 @@ class AcceptedSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     reason: str
     until: str | None = None
     pod: str = ".*"
+
+    def __post_init__(self) -> None:
+        _expression("pod", self.pod)
+        if self.until is not None:
+            try:
+                date.fromisoformat(self.until)
+            except ValueError:
+                raise ValueError(f"until: {self.until!r} is not a day such as 2027-03-31") from None
 
 
 class AuditSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -134,15 +179,16 @@ class Config(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 def load_config(path: str | Path | None = None, environment: Mapping[str, str] | None = None) -> Config:
     """The configuration file in force, with the environment over it. Raises ConfigError: one line."""
     environment = os.environ if environment is None else environment
-    config = _read(Path(path)) if path is not None else _first_found()
-    return _with_environment(config, environment)
+    file = config_file(path)
+    return _with_environment(_read(file) if file is not None else Config(), environment)
 
 
-def _first_found() -> Config:
-    for candidate in (Path(PROJECT_FILE), user_folder() / "config.toml"):
-        if candidate.is_file():
-            return _read(candidate)
-    return Config()
+def config_file(path: str | Path | None = None) -> Path | None:
+    """The configuration file in force: the one asked for, else the project's, else the user's; None where there is
+    none."""
+    if path is not None:
+        return Path(path)
+    return next((p for p in (Path(PROJECT_FILE), user_folder() / "config.toml") if p.is_file()), None)
 
 
 def user_folder() -> Path:
@@ -177,8 +223,12 @@ def _read(path: Path) -> Config:
         return msgspec.convert(tomllib.loads(text), Config)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: not a configuration: nested too deeply") from None
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {error}") from None
+    except ValueError as error:  # a number of five thousand digits
+        raise ConfigError(f"{path}: not TOML: {error}") from None
 
 
 def _with_environment(config: Config, environment: Mapping[str, str]) -> Config:

@@ -13,6 +13,10 @@ UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 60480
 DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhdw]))+")
 PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
 DEFAULT_SINCE = "1h"
+LONGEST_SECONDS = 36_500 * 86_400.0
+"""A duration beyond a hundred years is a slip of the keyboard."""
+LATEST_SECONDS = 7_258_118_400.0
+"""The year 2200. Beyond it, and before 1970, no fleet was scraped: most such times are Unix milliseconds."""
 
 
 def length_of(text: str, what: str = "duration") -> float:
@@ -20,7 +24,18 @@ def length_of(text: str, what: str = "duration") -> float:
     cleaned = text.strip().lower()
     if not DURATION.fullmatch(cleaned):
         raise InferdocError(f"{what} `{text}` is not a duration; write for example 90s, 15m, 24h or 7d")
-    return sum(float(value) * UNITS[unit] for value, unit in PART.findall(cleaned))
+    total = sum(float(value) * UNITS[unit] for value, unit in PART.findall(cleaned))
+    if total > LONGEST_SECONDS:
+        raise InferdocError(f"{what} `{text}` is longer than a hundred years; write for example 90s, 15m, 24h or 7d")
+    return total
+
+
+def timeout_of(text: str, what: str = "--timeout") -> float:
+    """A duration after which to give up, in seconds: above 0 and at most a day, which is what sockets take."""
+    total = length_of(text, what)
+    if not 0 < total <= UNITS["d"]:
+        raise InferdocError(f"{what} `{text}` is not between 1ms and 1d")
+    return total
 
 
 def seconds_of(text: str, what: str) -> int:
@@ -38,7 +53,20 @@ def moment_of(text: str, what: str) -> int:
 
 def moment_ms(value: Moment, latest_ms: int | None, now: float | None = None, what: str = "time") -> int:
     """Milliseconds since the epoch. "latest" is the newest sample; without any it falls back to now."""
-    now = time.time() if now is None else now
+    found = _moment_ms(value, latest_ms, time.time() if now is None else now, what)
+    if not 0 <= found <= LATEST_SECONDS * 1000:
+        if latest_ms is not None and found == latest_ms:
+            raise InferdocError(
+                f"{what} `latest`: the newest sample is dated {found // 1000} s, not within the years 1970 to 2200; "
+                "say a time instead"
+            )
+        raise InferdocError(
+            f"{what} `{value}` is not within the years 1970 to 2200; a number counts Unix seconds, not milliseconds"
+        )
+    return found
+
+
+def _moment_ms(value: Moment, latest_ms: int | None, now: float, what: str) -> int:
     if isinstance(value, datetime):
         return round((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp() * 1000)
     if isinstance(value, int | float):
@@ -79,7 +107,9 @@ def resolve_window(since: Moment | None, from_: Moment | None, until: Moment, la
             length = length_of(length, "--since")
         elif isinstance(length, timedelta):
             length = length.total_seconds()
-        from_ms = moment_ms(length, latest_ms) if isinstance(length, datetime) else until_ms - round(length * 1000)
+        from_ms = (
+            moment_ms(length, latest_ms) if isinstance(length, datetime) else max(0, until_ms - round(length * 1000))
+        )
     if from_ms >= until_ms:
         raise InferdocError("the window is empty: its beginning is not before its end")
     return from_ms, until_ms

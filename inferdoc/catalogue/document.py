@@ -12,6 +12,7 @@ import msgspec
 import yaml
 from msgspec import inspect
 
+from inferdoc.catalogue.yaml_text import load_yaml
 from inferdoc.errors import CatalogueError
 
 T = TypeVar("T")
@@ -28,24 +29,25 @@ class _Loader(yaml.CSafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a key must be a word", key.start_mark)
             if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
                 raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} is given twice", key.start_mark)
-            if isinstance(key.value, str):
-                seen.add(key.value)
+            seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping a YAML file holds. Raises CatalogueError with the line where it is not one."""
     try:
-        data = yaml.load(path.read_bytes(), _Loader)
+        data = load_yaml(path.read_bytes(), _Loader)
     except OSError as error:
         raise CatalogueError(f"{path}: cannot be read: {error.strerror or error}") from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"{path}:{mark.line + 1}" if mark else str(path)
-        raise CatalogueError(f"{where}: not valid YAML: {error.problem or error.context}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise CatalogueError(f"{where}: not valid YAML: {one_line(error.problem or error.context or '')}") from None
+    except yaml.YAMLError as error:
         raise CatalogueError(f"{path}: not valid YAML: {one_line(str(error))}") from None
     if not isinstance(data, dict):
         raise CatalogueError(f"{path}: expected a mapping at the top, got {kind_of(data)}")
@@ -59,6 +61,8 @@ def decode(path: Path, into: type[T]) -> T:
         return msgspec.convert(data, into, strict=True)
     except msgspec.ValidationError as error:
         raise CatalogueError(_explain(path, data, into, error)) from None
+    except RecursionError:
+        raise CatalogueError(f"{path}: nested too deeply to be read") from None
 
 
 def locate(path: Path, steps: Steps) -> str:

@@ -101,7 +101,7 @@ def command(
     from inferdoc.errors import ExitCode
     from inferdoc.report.stores import pruned_line
     from inferdoc.store import Keeper, Store, compact
-    from inferdoc.times import length_of, seconds_of
+    from inferdoc.times import length_of, seconds_of, timeout_of
 
     seconds_between = length_of(interval, "--interval")
     if seconds_between < SHORTEST_SECONDS:
@@ -112,7 +112,7 @@ def command(
     if not (targets or files or endpoints or eplb_log or configured):
         raise click.UsageError("nothing to collect: give --target, --file-sd, --http-sd or --eplb-log")
     scraping = ScrapeOptions(
-        timeout=seconds_of(timeout, "--timeout"),
+        timeout=timeout_of(timeout),
         max_series=max_series,
         ca_file=ca_file,
         bearer_token_file=bearer_token_file,

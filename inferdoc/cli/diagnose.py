@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from inferdoc.cli import options
+from inferdoc.cli import faults, options
 from inferdoc.cli.streams import show
+from inferdoc.errors import ExitCode
 
 WATCH_SECONDS = 30.0
 
@@ -50,7 +51,8 @@ def command(**asked: Any) -> int:
     config = options.configuration()
     source = options.source(config, asked)
     catalogue = options.catalogue(config)
-    while True:
+
+    def judged() -> int:
         with options.working(f"reading {source.location}"):
             answer = diagnosis(source, config, catalogue, asked)
             standing = audited_beside(answer, source, config, catalogue, asked) if asked["output"] == "html" else None
@@ -58,6 +60,17 @@ def command(**asked: Any) -> int:
         shown = render(answer, asked["output"], verbose=asked["verbose"], colour=colour, standing=standing)
         show(shown, coloured=colour)
         options.warn(answer.source.warnings)
-        if not asked["watch"]:
-            return exit_code(answer, asked["fail_on"])
+        return exit_code(answer, asked["fail_on"])
+
+    if not asked["watch"]:
+        return judged()
+    while True:
+        try:
+            judged()
+        except BrokenPipeError:
+            raise
+        except Exception as error:  # one that passes, such as a server that restarts, does not end a watch
+            code = faults.report(error, debug=options.debugging())
+            if code == ExitCode.USAGE:
+                return code
         time.sleep(WATCH_SECONDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import traceback
 
 import click
 
@@ -29,12 +30,21 @@ def told(error: BaseException) -> tuple[str, int]:
     if isinstance(error, OSError) and error.strerror:
         where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else "standard output"
         return f"{where}: {error.strerror.lower()}; check the path, its permissions and the space left", ExitCode.SOURCE
+    if (
+        isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason
+    ):  # bytes of the command line, as Python has them
+        return f"{error.object[:100]!r} is not UTF-8; write it so", ExitCode.USAGE
     return (
         f"a fault in inferdoc itself: {type(error).__name__}: {error}; run again with --debug and report it",
         OWN_FAULT,
     )
 
 
-def say(message: str) -> None:
-    """One line on standard error."""
-    click.echo("inferdoc: " + " ".join(message.split()), err=True)
+def report(error: BaseException, *, debug: bool = False) -> int:
+    """Say what ended a command, in one line on standard error; its exit code. debug: the traceback before it."""
+    message, code = told(error)
+    if message and debug and not isinstance(error, click.ClickException):
+        click.echo("".join(traceback.format_exception(error)).rstrip(), err=True)
+    if message:
+        click.echo("inferdoc: " + " ".join(message.split()), err=True)
+    return code

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from importlib import import_module
 from typing import Any
 
@@ -66,7 +65,7 @@ def cli(
     context: click.Context, config_file: str | None, catalogue: tuple[str, ...], debug: bool, no_color: bool
 ) -> None:
     """Say what is wrong with an LLM-inference fleet, since when, on which pods, how sure, and what to do next."""
-    context.obj = {"config_file": config_file, "catalogue": catalogue}
+    context.obj = {"config_file": config_file, "catalogue": catalogue, "debug": debug}
     if no_color or os.environ.get("NO_COLOR"):
         context.color = False
 
@@ -88,14 +87,11 @@ def run(arguments: list[str]) -> int:
 
 def _run(arguments: list[str]) -> int:
     try:
+        if any("\x00" in argument for argument in arguments):
+            raise click.UsageError("an argument holds a NUL character; leave it out")
         result: Any = cli.main(args=arguments, prog_name="inferdoc", standalone_mode=False)
         return int(result) if isinstance(result, int) else int(ExitCode.OK)
     except BrokenPipeError:
         raise
     except (Exception, KeyboardInterrupt) as error:
-        message, code = faults.told(error)
-        if message and "--debug" in arguments and not isinstance(error, click.ClickException):
-            click.echo(traceback.format_exc().rstrip(), err=True)
-        if message:
-            faults.say(message)
-        return code
+        return faults.report(error, debug="--debug" in arguments)

@@ -111,6 +111,11 @@ def _globals() -> dict[str, Any]:
     return found
 
 
+def debugging() -> bool:
+    """Whether --debug was given."""
+    return bool(_globals().get("debug"))
+
+
 def overlays(config: Config) -> tuple[str, ...]:
     """Overlay folders: those of the configuration, then --catalogue."""
     return (*config.catalogue, *_globals().get("catalogue", ()))
@@ -118,15 +123,25 @@ def overlays(config: Config) -> tuple[str, ...]:
 
 def catalogue(config: Config) -> Catalogue:
     """The catalogue with the user's overlays."""
+    from inferdoc.catalogue.document import nearest
     from inferdoc.catalogue.load import load_catalogue
+    from inferdoc.config import config_file
+    from inferdoc.errors import ConfigError
 
-    return load_catalogue(overlays(config), disabled=config.recipes.disabled)
+    loaded = load_catalogue(overlays(config), disabled=config.recipes.disabled)
+    for number, section in enumerate(config.slo):
+        for signal in section.limits:
+            if signal not in loaded.signals:
+                place = f"{config_file(_globals().get('config_file'))}: slo[{number}].limits"
+                hint = nearest(signal, loaded.signals) or "; inferdoc signals --list names them"
+                raise ConfigError(f'{place}: no signal is called "{signal}"{hint}')
+    return loaded
 
 
 def source(config: Config, asked: dict[str, Any]) -> StoreSource | PrometheusSource:
     """Open the source: flag, environment, configuration, else the default embedded store."""
     from inferdoc.source.open import open_source
-    from inferdoc.times import length_of
+    from inferdoc.times import timeout_of
 
     section = config.source
     if asked.get("prometheus") and asked.get("store"):
@@ -143,7 +158,7 @@ def source(config: Config, asked: dict[str, Any]) -> StoreSource | PrometheusSou
         ca_file=asked.get("ca_file") or section.ca_file,
         cert_file=section.cert_file,
         key_file=section.key_file,
-        timeout=length_of(asked["timeout"], "--timeout") if asked.get("timeout") else section.timeout_seconds,
+        timeout=timeout_of(asked["timeout"]) if asked.get("timeout") else section.timeout_seconds,
         parallel=section.parallel,
         catalogue=overlays(config),
     )

@@ -286,8 +286,10 @@ class Discovery:
 def _load(text: str, path: str) -> object:
     import yaml
 
+    from inferdoc.catalogue.yaml_text import load_yaml
+
     try:
-        return yaml.safe_load(text)
+        return load_yaml(text, yaml.SafeLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark is not None else ""

@@ -59,8 +59,12 @@ class Origin:
         if self.path is not None:
             made = from_csv(self.path, self.kind)
             return [made if self.pool is None else named(made, self.pool)]
-        from inferdoc.forecast.fromsource import SIGNALS, load_series
+        from inferdoc.forecast.fromsource import SIGNALS, STEP, load_series
 
+        if self.step % STEP:
+            raise InferdocError(
+                f"--step {self.step}s is not a whole number of {STEP // 60} minutes; write 5m, 15m or 1h"
+            )
         wanted = tuple(s for choices in SIGNALS.values() for choice in choices for s in choice)
         gathered, _ = self.gathered(wanted)
         found = load_series(gathered, self.load, self.step)  # type: ignore[arg-type]

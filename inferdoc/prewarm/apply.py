@@ -70,7 +70,7 @@ def _get(aim: Aim, options: EmitOptions) -> dict[str, Any]:
     ]
     try:
         found = json.loads(_run(words))
-    except json.JSONDecodeError as fault:
+    except (json.JSONDecodeError, RecursionError) as fault:
         raise SourceError(f"`{' '.join(words)}` did not answer with JSON") from fault
     if not isinstance(found, dict):
         raise SourceError(f"`{' '.join(words)}` did not answer with an object")

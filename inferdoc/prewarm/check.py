@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import yaml
 
+from inferdoc.catalogue.yaml_text import load_all_yaml
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.calendar import zone_of
 from inferdoc.prewarm import oracle
@@ -33,7 +34,6 @@ ZONES = (
 )
 DAYS = 400
 LEAD_DAYS, TAIL_DAYS = 8, 8
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 PATCHED = {
     "cronjob": AIMS["HorizontalPodAutoscaler"].field,
     "kserve": AIMS["InferenceService"].field,
@@ -103,7 +103,7 @@ def shape_faults(text: str, target: str) -> list[str]:
 
 def objects(text: str) -> list[dict[str, Any]]:
     try:
-        found = [o for o in yaml.load_all(text, LOADER) if o is not None]
+        found = [o for o in load_all_yaml(text) if o is not None]
     except yaml.YAMLError as fault:
         raise InferdocError(f"the manifest is no YAML: {str(fault).splitlines()[0]}") from fault
     if not all(isinstance(o, dict) for o in found):

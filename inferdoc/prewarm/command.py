@@ -86,8 +86,10 @@ def existing_object(path: str | None) -> dict[str, Any] | None:
         return None
     import yaml
 
+    from inferdoc.catalogue.yaml_text import load_yaml
+
     try:
-        found = yaml.safe_load(Path(path).read_text("utf-8"))
+        found = load_yaml(Path(path).read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as fault:
         raise SourceError(f"{path}: cannot be read: {fault}") from fault
     except yaml.YAMLError as fault:

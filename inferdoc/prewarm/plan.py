@@ -143,7 +143,7 @@ def load(path: str) -> PlanRow:
 def parse(raw: bytes, where: str) -> PlanRow:
     try:
         plan = msgspec.json.decode(raw, type=PlanRow)
-    except msgspec.DecodeError as fault:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
         raise InferdocError(f"{where}: no prewarm plan: {fault}") from fault
     if plan.schema != SCHEMA:
         raise InferdocError(f"{where}: schema `{plan.schema}`, expected `{SCHEMA}`; make the plan with this version")

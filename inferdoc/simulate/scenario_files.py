@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from inferdoc.catalogue.yaml_text import load_yaml
 from inferdoc.errors import InferdocError
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.times import length_of
@@ -65,7 +66,7 @@ def _plain(value: Any, key: str = "") -> Any:
 def read_scenario(text: str, name: str) -> Scenario:
     """A scenario from YAML. Raises InferdocError with the place of the first thing that is wrong."""
     try:
-        return msgspec.convert(_plain(yaml.safe_load(text)), Scenario)
+        return msgspec.convert(_plain(load_yaml(text)), Scenario)
     except yaml.YAMLError as error:
         raise InferdocError(f"{name}: not YAML: {' '.join(str(error).split())}") from error
     except msgspec.ValidationError as error:

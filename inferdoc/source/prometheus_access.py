@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 import requests
 from requests.auth import AuthBase
@@ -16,7 +17,8 @@ from inferdoc.errors import ConfigError, SourceError
 
 PASSWORD_VARIABLE = "INFERDOC_PROMETHEUS_PASSWORD"
 SHORTEST_SECRET = 6
-"""Header values shorter than this (tenant "1") are not blotted out of messages: they would take half the text along."""
+"""Shorter header values (tenant "1") are blotted out of messages where they stand as words of their own: anywhere, they
+would take half the text along."""
 
 _ENDINGS = ("/api/v1", "/graph", "/query", "/targets", "/alerts")
 
@@ -148,9 +150,12 @@ class Access(AuthBase):
     def redact(self, text: str) -> str:
         """The text without any secret of ours that a server or proxy may have echoed."""
         secrets = [self._token, self.password, self._basic() if self.username else None]
-        secrets += [value for value in self.headers.values() if len(value) >= SHORTEST_SECRET]
-        for secret in sorted(filter(None, secrets), key=len, reverse=True):
-            text = text.replace(secret, "***")
+        for value in self.headers.values():
+            secrets += [value, *(word for word in value.split()[1:])]  # "Bearer TOKEN": servers echo the token alone
+        for secret in sorted(set(filter(None, secrets)), key=len, reverse=True):
+            for form in {secret, quote(secret, safe="")}:
+                own_word = rf"(?<!\w){re.escape(form)}(?!\w)"
+                text = re.sub(re.escape(form) if len(form) >= SHORTEST_SECRET else own_word, "***", text)
         return text
 
 
