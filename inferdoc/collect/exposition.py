@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from inferdoc.collect.grammar import (
     LineError,
+    Metadata,
     SampleLine,
     read_metadata,
     read_milliseconds,
@@ -23,8 +24,11 @@ from inferdoc.collect.grammar import (
     read_seconds,
 )
 from inferdoc.collect.layout_cache import LayoutCache, decode_values
+from inferdoc.collect.openmetrics_line import read_strict_metadata, read_strict_sample
+from inferdoc.collect.openmetrics_rules import OpenMetricsRules
 from inferdoc.collect.problems import ProblemList
 from inferdoc.collect.samples import NO_TIMESTAMP, Layout, Page, ParseError, Series
+from inferdoc.collect.text_rules import TextRules
 
 _DEFAULT_CACHE = LayoutCache()
 _UNDECODABLE = re.compile("[\udc80-\udcff]")
@@ -54,10 +58,11 @@ def parse(body: bytes, content_type: str = "", *, strict: bool = True, layouts: 
     openmetrics = is_openmetrics(body, content_type)
     text = body.decode("latin-1")
     lines = text.split("\n")
-    known = cache.read(openmetrics, text, lines)
+    form = (openmetrics, strict)
+    known = cache.read(form, text, lines)
     if known is not None:
         return Page(*known)
-    if not body.strip():
+    if not body.strip() and not (strict and openmetrics):
         return Page(cache.intern(_EMPTY), np.empty(0), problems=["the page is empty"])
     _refuse_html(body)
     reader = _PageReader(openmetrics, strict, cache.heads)
@@ -70,7 +75,7 @@ def parse(body: bytes, content_type: str = "", *, strict: bool = True, layouts: 
         reader.plain = False
     page.layout = cache.intern(page.layout)
     if reader.plain and not page.problems:
-        cache.remember(openmetrics, text, lines, page.layout, reader.rows)
+        cache.remember(form, text, lines, page.layout, reader.rows)
     return page
 
 
@@ -104,6 +109,7 @@ class _PageReader:
         self._units: dict[str, str] = {}
         self._help: dict[str, str] = {}
         self._ended = False
+        self._text_rules = TextRules()
         self.plain = True
         self.rows: list[int] = []
 
@@ -114,6 +120,8 @@ class _PageReader:
             self.plain = False
             lines = body.decode("utf-8", "surrogateescape").split("\n")
         last = lines.pop()
+        if self._strict and self._openmetrics:
+            return self._read_to_the_letter(lines, last)
         values = self._read_plain(lines) if self.plain else None
         if values is None:
             values, timestamps = self._read_carefully(lines)
@@ -148,12 +156,55 @@ class _PageReader:
             self._series.append(series)
             self.rows.append(row)
             texts.append(value)
+        if self._strict:
+            try:
+                for series in self._series:
+                    self._text_rules.sample(series)
+            except LineError:
+                return None
         return decode_values(texts)
+
+    def _read_to_the_letter(self, lines: list[str], last: str) -> Page:
+        """A page as OpenMetrics 1.0 demands it; raises ParseError at the first line that is not."""
+        self.plain = False
+        rules = OpenMetricsRules()
+        values: list[float] = []
+        stamps: list[int] = []
+        number = 0
+        try:
+            for line in [*lines, last] if last else lines:
+                number += 1
+                if self._ended:
+                    raise LineError("text after # EOF")
+                if _UNDECODABLE.search(line):
+                    raise LineError("not UTF-8")
+                if line == "# EOF":
+                    self._ended = True
+                elif line.startswith("#"):
+                    metadata = read_strict_metadata(line)
+                    rules.metadata(*metadata)
+                    self._keep(metadata)
+                elif not line:
+                    raise LineError("blank line")
+                else:
+                    sample, stamp = read_strict_sample(line)
+                    rules.sample(sample)
+                    self._series.append(sample.series)
+                    values.append(sample.value)
+                    stamps.append(stamp)
+            rules.end()
+        except LineError as error:
+            raise ParseError(f"line {number}: {error}") from None
+        if not self._ended:
+            raise ParseError(f"line {len(lines) + 1}: no # EOF: the page is cut")
+        timestamps = np.array(stamps, np.int64) if any(stamp != NO_TIMESTAMP for stamp in stamps) else None
+        return self._page(np.array(values, np.float64), timestamps)
 
     def _read_carefully(self, lines: list[str]) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
         self.plain = False
         self._ended = False
         self._series.clear()
+        self._text_rules = TextRules()
         values: list[float] = []
         stamps: list[int] = []
         for number, line in enumerate(lines, 1):
@@ -170,6 +221,8 @@ class _PageReader:
                         raise LineError("blank line")
                 else:
                     sample = self._read_known(line) or self._read_new(line)
+                    if self._strict:
+                        self._text_rules.sample(sample.series)
                     self._series.append(sample.series)
                     values.append(sample.value)
                     stamps.append(sample.timestamp)
@@ -208,6 +261,11 @@ class _PageReader:
         metadata = read_metadata(line)
         if metadata is None:
             return
+        if self._strict:
+            self._text_rules.metadata(metadata, self._series)
+        self._keep(metadata)
+
+    def _keep(self, metadata: Metadata) -> None:
         known = {"TYPE": self._types, "UNIT": self._units, "HELP": self._help}[metadata.kind]
         known.setdefault(metadata.family, metadata.text)
 

@@ -56,32 +56,32 @@ class Metadata(NamedTuple):
 def read_number(text: str) -> float:
     """`float(text)`, without what only Python takes for numbers: underscores, blanks, digits of other scripts."""
     if _NOT_NUMERIC.search(text):
-        raise LineError(f"value {_show(text)} is not a number")
+        raise LineError(f"value {show(text)} is not a number")
     try:
         return float(text)
     except ValueError:
-        raise LineError(f"value {_show(text)} is not a number") from None
+        raise LineError(f"value {show(text)} is not a number") from None
 
 
 def read_seconds(text: str) -> int:
     """An OpenMetrics timestamp (seconds, decimal) as milliseconds, rounded half to even."""
     if _NOT_NUMERIC.search(text):
-        raise LineError(f"timestamp {_show(text)} is not a number of seconds")
+        raise LineError(f"timestamp {show(text)} is not a number of seconds")
     try:
         seconds = Decimal(text)
     except InvalidOperation:
-        raise LineError(f"timestamp {_show(text)} is not a number of seconds") from None
+        raise LineError(f"timestamp {show(text)} is not a number of seconds") from None
     if not seconds.is_finite():
-        raise LineError(f"timestamp {_show(text)} is not a number of seconds")
+        raise LineError(f"timestamp {show(text)} is not a number of seconds")
     if abs(seconds) >= MAX_SECONDS:
-        raise LineError(f"timestamp {_show(text)} is out of range: OpenMetrics counts seconds, not milliseconds")
+        raise LineError(f"timestamp {show(text)} is out of range: OpenMetrics counts seconds, not milliseconds")
     return round(seconds * 1000)
 
 
 def read_milliseconds(text: str) -> int:
     """A timestamp of the text format: whole milliseconds since 1970 UTC."""
     if not _MILLISECONDS.match(text):
-        raise LineError(f"timestamp {_show(text)} is not a whole number of milliseconds")
+        raise LineError(f"timestamp {show(text)} is not a whole number of milliseconds")
     return int(text)
 
 
@@ -128,7 +128,7 @@ def read_sample(line: str, openmetrics: bool) -> SampleLine:
     """
     if not openmetrics:
         line = line.strip(" \t\r")
-    series, position = _read_series(line)
+    series, position = read_series(line)
     rest = line[position:]
     if openmetrics:
         if not rest.startswith(" "):
@@ -138,13 +138,17 @@ def read_sample(line: str, openmetrics: bool) -> SampleLine:
     if not fields:
         raise LineError(_missing_value(rest))
     if len(fields) > 2:
-        raise LineError(f"unexpected text {_show(fields[2])} after value and timestamp")
+        raise LineError(f"unexpected text {show(fields[2])} after value and timestamp")
     stamp = read_milliseconds(fields[1]) if len(fields) == 2 else NO_TIMESTAMP
     return SampleLine(series, read_number(fields[0]), stamp)
 
 
-def read_metadata(line: str) -> Metadata | None:
+def read_metadata(line: str, *, stripped: bool = True) -> Metadata | None:
     """Read a line that starts with `#`; None for a comment that declares nothing.
+
+    Args:
+        stripped: take blanks off both ends of the text, and refuse an unknown type. Otherwise the text is whatever
+            follows one space; it may be empty.
 
     Raises:
         LineError: a TYPE, HELP or UNIT line that declares nothing readable.
@@ -154,9 +158,13 @@ def read_metadata(line: str) -> Metadata | None:
         return None
     kind, rest = match.groups()
     family, position = _read_family(rest)
+    if not stripped:
+        if rest[position : position + 1] != " ":
+            raise LineError(f"{kind} of {family} has no space behind the name")
+        return Metadata(kind, family, _unescape(rest[position + 1 :]) if kind == "HELP" else rest[position + 1 :])
     text = rest[position:].strip(" \t\r")
     if kind == "TYPE" and text not in METRIC_TYPES:
-        raise LineError(f"TYPE of {family} is {_show(text)}, which is no metric type")
+        raise LineError(f"TYPE of {family} is {show(text)}, which is no metric type")
     if kind == "HELP":
         text = _ESCAPE.sub(lambda match: _ESCAPED_AS[match.group()], text)
     return Metadata(kind, family, text)
@@ -168,24 +176,33 @@ def _read_family(text: str) -> tuple[str, int]:
         return _unescape(quoted.group(1)), quoted.end()
     name = _METRIC_NAME.match(text)
     if name is None or not (name.end() == len(text) or text[name.end()] in " \t\r"):
-        raise LineError(f"invalid metric name {_show(text.split(' ')[0])}")
+        raise LineError(f"invalid metric name {show(text.split(' ')[0])}")
     return name.group(), name.end()
 
 
-def _read_series(line: str) -> tuple[Series, int]:
+def read_series(line: str, *, trailing_comma: bool = True) -> tuple[Series, int]:
     """The series at the start of a line, and the position behind it."""
     match = _METRIC_NAME.match(line)
     name = match.group() if match else ""
     position = match.end() if match else 0
     if not name and not line.startswith("{"):
-        raise LineError(f"invalid metric name at {_show(line)}")
+        raise LineError(f"invalid metric name at {show(line)}")
     brace = _skip_blanks(line, position)
     if line[brace : brace + 1] != "{":
         if line[position : position + 1] not in ("", " ", "\t"):
-            raise LineError(f"invalid metric name {_show(line.split(' ')[0])}")
+            raise LineError(f"invalid metric name {show(line.split(' ')[0])}")
         return Series(name, ()), position
+    name, labels, position = read_labels(line, brace + 1, name, trailing_comma=trailing_comma)
+    if not name:
+        raise LineError("no metric name")
+    return Series(name, tuple(sorted(labels.items()))), position
+
+
+def read_labels(line: str, position: int, name: str, *, trailing_comma: bool = True) -> tuple[str, dict[str, str], int]:
+    """The metric's name (which may stand in quotes among the labels), the labels, and the position behind the closing
+    brace. position: behind the opening one."""
     labels: dict[str, str] = {}
-    position = _skip_blanks(line, brace + 1)
+    position = _skip_blanks(line, position)
     while line[position : position + 1] != "}":
         label, value, position = _read_label(line, position)
         if value is None or label == "__name__":
@@ -200,13 +217,13 @@ def _read_series(line: str) -> tuple[Series, int]:
         following = line[position : position + 1]
         if following == ",":
             position = _skip_blanks(line, position + 1)
+            if not trailing_comma and line[position : position + 1] == "}":
+                raise LineError("comma before the closing brace")
         elif following != "}":
             raise LineError(
-                "labels are cut: no closing brace" if not following else f"no comma at {_show(line[position:])}"
+                "labels are cut: no closing brace" if not following else f"no comma at {show(line[position:])}"
             )
-    if not name:
-        raise LineError("no metric name")
-    return Series(name, tuple(sorted(labels.items()))), position + 1
+    return name, labels, position + 1
 
 
 def _read_label(line: str, position: int) -> tuple[str, str | None, int]:
@@ -235,10 +252,10 @@ def _read_label(line: str, position: int) -> tuple[str, str | None, int]:
 def _read_openmetrics_rest(series: Series, rest: str) -> SampleLine:
     text, hash_sign, exemplar = rest.partition(" # ")
     if hash_sign and not _valid_exemplar(exemplar):
-        raise LineError(f"invalid exemplar {_show(exemplar)}")
+        raise LineError(f"invalid exemplar {show(exemplar)}")
     fields = text.split(" ")
     if len(fields) > 2:
-        raise LineError(f"unexpected text {_show(fields[2])} after value and timestamp")
+        raise LineError(f"unexpected text {show(fields[2])} after value and timestamp")
     stamp = read_seconds(fields[1]) if len(fields) == 2 else NO_TIMESTAMP
     return SampleLine(series, read_number(fields[0]), stamp)
 
@@ -266,14 +283,14 @@ def _unescape(text: str) -> str:
 
 
 def _missing_value(rest: str) -> str:
-    return "no value" if not rest.strip() else f"no space before the value at {_show(rest)}"
+    return "no value" if not rest.strip() else f"no space before the value at {show(rest)}"
 
 
 def _cut_or(reason: str, line: str, position: int) -> str:
-    return f"{reason} at {_show(line[position:])}" if position < len(line) else "labels are cut: no closing brace"
+    return f"{reason} at {show(line[position:])}" if position < len(line) else "labels are cut: no closing brace"
 
 
-def _show(text: str) -> str:
+def show(text: str) -> str:
     """A short, printable excerpt."""
     shown = text if len(text) <= 40 else text[:37] + "..."
     return ascii(shown) if not shown.isprintable() else f"'{shown}'"

@@ -108,15 +108,15 @@ class LayoutCache:
                 self._recent_series -= len(self._recent.popitem(last=False)[1])
             return one
 
-    def read(self, openmetrics: bool, text: str, lines: Sequence[str]) -> tuple[Layout, FloatArray] | None:
+    def read(self, form: object, text: str, lines: Sequence[str]) -> tuple[Layout, FloatArray] | None:
         """Layout and values of a page whose layout is known; None where it is not, or where in doubt.
 
         Args:
-            openmetrics: the format the page is read as.
+            form: the format the page is read as, and how strictly.
             text: the page, latin-1.
             lines: `text.split("\\n")`.
         """
-        key = self._key(openmetrics, lines)
+        key = self._key(form, lines)
         with self._lock:
             same = self._templates.get(key)
             if same is None:
@@ -129,13 +129,13 @@ class LayoutCache:
                 return template.layout, values
         return None
 
-    def remember(self, openmetrics: bool, text: str, lines: Sequence[str], layout: Layout, rows: list[int]) -> None:
+    def remember(self, form: object, text: str, lines: Sequence[str], layout: Layout, rows: list[int]) -> None:
         """Keep the template of a page in which every value stands behind the last space of its line."""
         if not rows or len(text) > self._max_bytes // 4:
             return
         template = make_template(layout, text, lines, rows)
         with self._lock:
-            same = self._templates.setdefault(self._key(openmetrics, lines), [])
+            same = self._templates.setdefault(self._key(form, lines), [])
             same.insert(0, template)
             self._bytes += template.size
             if len(same) > _SAME_KEY:
@@ -147,6 +147,6 @@ class LayoutCache:
                 self.heads.clear()
 
     @staticmethod
-    def _key(openmetrics: bool, lines: Sequence[str]) -> object:
+    def _key(form: object, lines: Sequence[str]) -> object:
         step = len(lines) // _SAMPLED_LINES + 1
-        return (openmetrics, len(lines), *[line.rpartition(" ")[0] for line in lines[::step]])
+        return (form, len(lines), *[line.rpartition(" ")[0] for line in lines[::step]])

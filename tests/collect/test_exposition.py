@@ -227,7 +227,7 @@ def test_comments_alone_are_a_page_of_no_samples() -> None:
 
 
 def test_blanks_tabs_carriage_returns_and_trailing_commas() -> None:
-    page = fresh(b'  a\t{ x = "1" , y="2", }  5 \r\n\n\tb   7\t123\n   # TYPE b gauge\nc{} 1\n')
+    page = fresh(b'  a\t{ x = "1" , y="2", }  5 \r\n\n   # TYPE b gauge\n\tb   7\t123\nc{} 1\n')
     assert page.layout.series == (Series("a", (("x", "1"), ("y", "2"))), Series("b", ()), Series("c", ()))
     assert page.values.tolist() == [5.0, 7.0, 1.0]
     assert page.timestamps is not None
@@ -271,16 +271,16 @@ def test_openmetrics_text_after_its_end() -> None:
 
 def test_openmetrics_exemplars_timestamps_and_units() -> None:
     page = fresh(
-        b"# TYPE h histogram\n# UNIT h seconds\n# HELP h a\\nb\n"
-        b'h_bucket{le="1.0"} 5 # {trace_id="a } b \\" # {"} 0.5 1795253610.0\n'
-        b'h_bucket{le="+Inf"} 6 1795253610.7815 # {} 3\n'
-        b"h_count 6 1795253610\n# EOF\n"
+        b"# TYPE h_seconds histogram\n# UNIT h_seconds seconds\n# HELP h_seconds a\\nb\n"
+        b'h_seconds_bucket{le="1.0"} 5 1795253610.7815 # {trace_id="a } b \\" # {"} 0.5 1795253610.0\n'
+        b'h_seconds_bucket{le="+Inf"} 6 1795253610.7815 # {} 3\n'
+        b"# TYPE g gauge\ng 6 1795253610\n# TYPE i gauge\ni 1\n# EOF\n"
     )
-    assert page.values.tolist() == [5.0, 6.0, 6.0]
+    assert page.values.tolist() == [5.0, 6.0, 6.0, 1.0]
     assert page.timestamps is not None
-    assert page.timestamps.tolist() == [NO_TIMESTAMP, 1795253610782, 1795253610000]
-    assert page.layout.units == {"h": "seconds"}
-    assert page.layout.help == {"h": "a\nb"}
+    assert page.timestamps.tolist() == [1795253610782, 1795253610782, 1795253610000, NO_TIMESTAMP]
+    assert page.layout.units == {"h_seconds": "seconds"}
+    assert page.layout.help == {"h_seconds": "a\nb"}
 
 
 @pytest.mark.parametrize(

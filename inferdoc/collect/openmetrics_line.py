@@ -1,0 +1,96 @@
+"""Single lines of OpenMetrics 1.0, to the letter.
+
+Stricter than `grammar`, which reads what Prometheus scrapes: one space between tokens of metadata, no comments, no
+reserved label names, exemplars checked. Every refusal is a LineError that says what is wrong.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal, InvalidOperation
+
+from inferdoc.collect.grammar import (
+    LineError,
+    Metadata,
+    read_labels,
+    read_metadata,
+    read_number,
+    read_series,
+    show,
+)
+from inferdoc.collect.openmetrics_rules import StrictSample
+from inferdoc.collect.samples import NO_TIMESTAMP
+
+_METADATA = re.compile(r"# (HELP|TYPE|UNIT) ")
+_LONGEST_EXEMPLAR = 128
+_FAR = 2**63 - 1
+
+
+def read_strict_metadata(line: str) -> Metadata:
+    """A TYPE, HELP or UNIT line; nothing else may begin with `#`, but for the `# EOF` at the end."""
+    if not _METADATA.match(line):
+        raise LineError(f"{show(line)} is neither HELP, TYPE, UNIT nor # EOF: OpenMetrics has no comments")
+    metadata = read_metadata(line, stripped=False)
+    if metadata is None:
+        raise LineError(f"{show(line)} declares nothing")
+    return metadata
+
+
+def read_strict_sample(line: str) -> tuple[StrictSample, int]:
+    """A sample line, and its time in milliseconds or `NO_TIMESTAMP`."""
+    series, position = read_series(line, trailing_comma=False)
+    if any(name.startswith("__") for name, _ in series.labels):
+        raise LineError("a label name begins with __: such names are reserved")
+    rest = line[position:]
+    if not rest.startswith(" "):
+        raise LineError("no space before the value" if rest else "no value")
+    text, hash_sign, exemplar = rest[1:].partition(" # ")
+    fields = text.split(" ")
+    if len(fields) > 2:
+        raise LineError(f"unexpected text {show(fields[2])} after value and timestamp")
+    moment = _moment(fields[1]) if len(fields) == 2 else None
+    if hash_sign:
+        _check_exemplar(exemplar)
+    return StrictSample(series, read_number(fields[0]), moment, bool(hash_sign)), milliseconds(moment)
+
+
+def milliseconds(moment: Decimal | None) -> int:
+    """Seconds as whole milliseconds, rounded half to even; the furthest there is for times beyond it."""
+    if moment is None:
+        return NO_TIMESTAMP
+    if abs(moment) >= _FAR // 1000:
+        return _FAR if moment > 0 else -_FAR
+    return round(moment * 1000)
+
+
+def _moment(text: str) -> Decimal:
+    """A time in seconds; nanoseconds count, what is finer does not."""
+    try:
+        number = read_number(text)
+        moment = Decimal(text)
+    except (LineError, InvalidOperation):
+        number = math.nan
+        moment = Decimal(0)
+    if not math.isfinite(number):
+        raise LineError(f"timestamp {show(text)} is not a number of seconds")
+    return moment
+
+
+def _check_exemplar(text: str) -> None:
+    if not text.startswith("{"):
+        raise LineError(f"exemplar {show(text)} does not begin with its labels in braces")
+    name, labels, position = read_labels(text, 1, "", trailing_comma=False)
+    if name:
+        raise LineError("an exemplar has labels and no name")
+    if any(label.startswith("__") for label in labels):
+        raise LineError("a label name begins with __: such names are reserved")
+    letters = sum(len(label) + len(value) for label, value in labels.items())
+    if letters > _LONGEST_EXEMPLAR:
+        raise LineError(f"labels of an exemplar have {letters} letters: at most {_LONGEST_EXEMPLAR}")
+    fields = text[position:].split(" ")
+    if fields[0] or not 2 <= len(fields) <= 3:
+        raise LineError(f"exemplar {show(text)}: one space, a value, and perhaps a timestamp follow its labels")
+    read_number(fields[1])
+    if len(fields) == 3:
+        _moment(fields[2])
