@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     metavar="N",
     help="Where a file has more, the metrics with the most label sets are left out.",
 )
-def command(files: tuple[str, ...], store: str | None, max_series: int) -> None:
+@click.option("--lenient", is_flag=True, help="Keep what can be read of a file that is cut or breaks the standard.")
+def command(files: tuple[str, ...], store: str | None, max_series: int, lenient: bool) -> None:
     """Put OpenMetrics text with timestamps into the embedded store.
 
-    FILE may be plain or gzip; - reads standard input. Importing a file twice changes nothing.
+    FILE may be plain or gzip; - reads standard input. Importing a file twice changes nothing. A file that breaks the
+    standard is refused with its line and the rule, and nothing of it is imported.
     """
     from inferdoc.store import Store, import_file
 
@@ -39,7 +41,7 @@ def command(files: tuple[str, ...], store: str | None, max_series: int) -> None:
     with Store.open(path, "w") as target:
         for file in files:
             with _Bar(file) as bar:
-                done = import_file(target, file, bar.show, max_series)
+                done = import_file(target, file, bar.show, max_series, strict=not lenient)
             options.warn(done.problems)
             stored = f"{done.samples} samples, {done.new_pages} of {done.pages} scrapes new"
             click.echo(one_line(f"{file}: {stored}"), err=True)

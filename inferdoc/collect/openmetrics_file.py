@@ -13,12 +13,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferdoc.collect.grammar import LineError, read_metadata, read_number, read_sample, read_seconds
+from inferdoc.collect.openmetrics_line import read_strict_metadata, read_strict_sample
+from inferdoc.collect.openmetrics_rules import BlockError, FileRules
 from inferdoc.collect.problems import ProblemList
-from inferdoc.collect.samples import NO_TIMESTAMP, Series
+from inferdoc.collect.samples import NO_TIMESTAMP, ParseError, Series
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _READ_BYTES = 1 << 20
 _MAX_LINE_BYTES = 1 << 24
+
+
+_LATEST_MS = 7_258_118_400_000
+"""The year 2200: what is dated beyond it, or before 1970, would hide what is newest in a store."""
+
+
+def _check_time(series: Series, milliseconds: int) -> None:
+    if milliseconds == NO_TIMESTAMP:
+        raise LineError(f"sample of {series.name} has no timestamp")
+    if not 0 <= milliseconds <= _LATEST_MS:
+        raise LineError(f"sample of {series.name} is dated {milliseconds / 1000:.3f} s, not within 1970 to 2200")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +58,20 @@ class SampleColumns:
         return len(self.values)
 
 
-def read_openmetrics(stream: BinaryIO) -> SampleColumns:
+def read_openmetrics(stream: BinaryIO, *, strict: bool = False) -> SampleColumns:
     """Read a whole OpenMetrics file, plain or gzip (told apart by its first bytes).
 
-    Whatever is good is kept. A cut gzip stream, a cut last line, a missing `# EOF`, lines that cannot
-    be read and samples without a timestamp are listed in `problems`, each with its line number.
     Samples are neither sorted nor de-duplicated; about 20 bytes of memory per sample.
+
+    Args:
+        stream: the file.
+        strict: raise ParseError, with line and rule, at the first thing that OpenMetrics does not allow. The order of
+            points is free, since a file with many times of each series is written series by series, by promtool too; a
+            value that may not be (a counter below 0) is kept and stands in `problems`.
+            Otherwise whatever is good is kept; a cut gzip stream, a cut last line, a missing `# EOF`, lines that
+            cannot be read and samples without a timestamp are listed in `problems`, each with its line number.
     """
-    reader = OpenMetricsReader(stream)
+    reader = OpenMetricsReader(stream, strict=strict)
     blocks = list(reader.blocks())
     return SampleColumns(
         reader.series,
@@ -75,11 +94,12 @@ class OpenMetricsReader:
     `series`, `types` and `problems` grow while `blocks()` is consumed and are complete at its end.
     """
 
-    def __init__(self, stream: BinaryIO, max_series: int | None = None) -> None:
+    def __init__(self, stream: BinaryIO, max_series: int | None = None, *, strict: bool = False) -> None:
         """max_series: where there are more, the metrics with the most are given up whole. Their samples in earlier
-        blocks are those whose series is named in `left_out` at the end."""
+        blocks are those whose series is named in `left_out` at the end. strict: as in `read_openmetrics`."""
         self._stream = stream
         self._max_series = max_series
+        self._rules = FileRules() if strict else None
         self._ids_by_text: dict[str, int] = {}
         self._ids: dict[Series, int] = {}
         self._milliseconds: dict[str, int] = {}
@@ -113,7 +133,7 @@ class OpenMetricsReader:
             if not newline:
                 rest += data
                 if len(rest) > _MAX_LINE_BYTES:
-                    self._problems.add(f"line {self._line_number + 1}: longer than 16 MiB: this is no metrics file")
+                    self._problem(self._line_number + 1, "longer than 16 MiB: this is no metrics file", "")
                     return
                 continue
             yield self._read_block(rest + head)
@@ -121,18 +141,34 @@ class OpenMetricsReader:
         if rest == b"# EOF":
             self._ended = True
         elif rest:
-            self._problems.add(f"line {self._line_number + 1}: no newline at its end: the file is cut; line dropped")
+            self._problem(self._line_number + 1, "no newline at its end: the file is cut")
         if not self._ended:
+            if self._rules is not None:
+                raise ParseError("no # EOF at the end: the file is cut, or still being written")
             self._problems.add("no # EOF at the end: the file is cut, or still being written")
+        if self._rules is not None:
+            try:
+                self._rules.end()
+            except LineError as error:
+                raise ParseError(f"line {self._line_number}: {error}") from None
+
+    def _problem(self, number: int, reason: str, outcome: str = "; line dropped") -> None:
+        """Something is wrong with a line: the end where reading is strict, else a line of `problems`."""
+        if self._rules is not None:
+            raise ParseError(f"line {number}: {reason}")
+        self._problems.add(f"line {number}: {reason}{outcome}")
+
+    def _read(self) -> bytes:
+        return self._stream.read(_READ_BYTES)
 
     def _decompressed(self) -> Iterator[bytes]:
-        first = self._stream.read(_READ_BYTES)
+        first = self._read()
         if first[:2] == _GZIP_MAGIC:
             yield from self._gunzipped(first)
             return
         while first:
             yield first
-            first = self._stream.read(_READ_BYTES)
+            first = self._read()
 
     def _gunzipped(self, data: bytes) -> Iterator[bytes]:
         member = zlib.decompressobj(wbits=31)
@@ -141,24 +177,33 @@ class OpenMetricsReader:
             try:
                 text = member.decompress(member.unconsumed_tail or data, _READ_BYTES)
             except zlib.error as error:
-                self._problems.add(f"gzip data is damaged after {done} bytes of text ({error}); the rest is dropped")
+                self._gzip_problem(
+                    f"gzip data is damaged after {done} bytes of text ({error})", "; the rest is dropped"
+                )
                 return
             done += len(text)
             if text:
                 yield text
             if member.eof:
-                data = member.unused_data or self._stream.read(_READ_BYTES)
+                data = member.unused_data or self._read()
                 if data:
                     member = zlib.decompressobj(wbits=31)
             elif not member.unconsumed_tail:
-                data = self._stream.read(_READ_BYTES)
+                data = self._read()
         if not member.eof:
             yield member.flush()
         if not member.eof:
-            self._problems.add(f"gzip data is cut after {done} bytes of text")
+            self._gzip_problem(f"gzip data is cut after {done} bytes of text", "")
+
+    def _gzip_problem(self, reason: str, outcome: str) -> None:
+        if self._rules is not None:
+            raise ParseError(reason)
+        self._problems.add(f"{reason}{outcome}")
 
     def _read_block(self, data: bytes) -> SampleColumns:
         ids, stamps, values = array("i"), array("q"), array("d")
+        first_line = self._line_number
+        skipped = array("q")
         known_ids, known_stamps = self._ids_by_text, self._milliseconds
         if len(known_stamps) > 1_000_000:
             known_stamps.clear()
@@ -172,18 +217,22 @@ class OpenMetricsReader:
             except (KeyError, ValueError):
                 sample = self._read_line(line)
                 if sample is None:
+                    skipped.append(self._line_number)
                     continue
                 series_id, milliseconds, number = sample
             ids.append(series_id)
             stamps.append(milliseconds)
             values.append(number)
-        return SampleColumns(
-            self.series,
-            np.array(ids, np.int32),
-            np.array(stamps, np.int64),
-            np.array(values, np.float64),
-            self.types,
-        )
+        numbers = np.array(ids, np.int32)
+        decoded = np.array(values, np.float64)
+        if self._rules is not None:
+            lines = np.setdiff1d(np.arange(first_line + 1, self._line_number + 1), np.array(skipped, np.int64))
+            try:
+                for row, wrong in self._rules.block(numbers, decoded):
+                    self._problems.add(f"line {lines[row]}: {wrong}; kept as it is")
+            except BlockError as error:
+                raise ParseError(f"line {lines[error.row]}: {error}") from None
+        return SampleColumns(self.series, numbers, np.array(stamps, np.int64), decoded, self.types)
 
     def _lines(self, data: bytes) -> Iterator[str]:
         try:
@@ -196,11 +245,13 @@ class OpenMetricsReader:
                 yield line.decode("utf-8")
             except UnicodeDecodeError:
                 self._line_number += 1
-                self._problems.add(f"line {self._line_number}: not UTF-8; line dropped")
+                self._problem(self._line_number, "not UTF-8")
 
     def _read_line(self, line: str) -> tuple[int, int, float] | None:
         """A line the fast path does not know: metadata, a new series, a new time, or a bad line."""
         try:
+            if self._rules is not None:
+                return self._read_to_the_letter(line, self._rules)
             if line.startswith("#"):
                 self._read_comment(line)
                 return None
@@ -216,8 +267,36 @@ class OpenMetricsReader:
             if milliseconds == NO_TIMESTAMP:
                 raise LineError(f"sample of {series.name} has no timestamp")
         except LineError as error:
-            self._problems.add(f"line {self._line_number}: {error}; line dropped")
+            self._problem(self._line_number, str(error))
             return None
+        return self._numbered(series, line, milliseconds, value)
+
+    def _read_to_the_letter(self, line: str, rules: FileRules) -> tuple[int, int, float] | None:
+        """As `_read_line`; raises LineError for what OpenMetrics does not allow."""
+        if self._ended:
+            raise LineError("text after # EOF")
+        if line == "# EOF":
+            self._ended = True
+            return None
+        if line.startswith("#"):
+            metadata = read_strict_metadata(line)
+            rules.metadata(metadata)
+            if metadata.kind == "TYPE":
+                self.types[metadata.family] = metadata.text
+            return None
+        if not line:
+            raise LineError("blank line")
+        sample, milliseconds = read_strict_sample(line)
+        _check_time(sample.series, milliseconds)
+        if sample.series.name in self.left_out:
+            self.left_out[sample.series.name] += 1
+            return None
+        rules.sample(sample, self._ids.get(sample.series, len(self.series)))
+        return self._numbered(sample.series, line, milliseconds, sample.value)
+
+    def _numbered(self, series: Series, line: str, milliseconds: int, value: float) -> tuple[int, int, float] | None:
+        """A sample with the number of its series, the texts of its line kept for the fast path; None where its metric
+        had to be given up."""
         series_id = self._ids.get(series)
         if series_id is None:
             series_id = self._ids[series] = len(self.series)

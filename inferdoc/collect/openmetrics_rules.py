@@ -11,7 +11,10 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import NamedTuple
 
-from inferdoc.collect.grammar import LineError, read_number
+import numpy as np
+from numpy.typing import NDArray
+
+from inferdoc.collect.grammar import LineError, Metadata, read_number
 from inferdoc.collect.samples import Labels, Series
 
 TYPES = frozenset({"counter", "gauge", "histogram", "gaugehistogram", "summary", "info", "stateset", "unknown"})
@@ -27,6 +30,9 @@ WHOLE = ("_bucket", "_count", "_gcount")
 NEVER_NEGATIVE = ("_total", "_sum", "_count", "_bucket", "_gcount")
 NEVER_NAN = (*NEVER_NEGATIVE, "_gsum")
 WITH_EXEMPLARS = {("histogram", "_bucket"), ("gaugehistogram", "_bucket"), ("counter", "_total")}
+
+
+_NO_EXEMPLAR = "exemplar where none may be: only buckets and the _total of a counter have them"
 
 
 class StrictSample(NamedTuple):
@@ -105,8 +111,7 @@ class _Point:
 class OpenMetricsRules:
     """Told every line in order; raises LineError at the first that breaks a rule.
 
-    points: whether the samples of one point of a histogram stand together, as on a page. Files that hold many times
-    of each series are written series by series (`promtool tsdb dump-openmetrics` does, and `inferdoc export`).
+    points: whether the samples of one point stand together, as on a page, and values are judged one by one.
     """
 
     def __init__(self, *, points: bool = True) -> None:
@@ -121,7 +126,7 @@ class OpenMetricsRules:
             raise LineError(f"{kind} of {name} after its samples: metadata stands before them")
         if family is None or family.name != name:
             self._close()
-            family = self._family = _Family(name)
+            family = self._family = self._begun(name)
         if kind == "HELP":
             if family.helped:
                 raise LineError(f"second HELP of {name}: a family has one")
@@ -144,19 +149,29 @@ class OpenMetricsRules:
         suffix = None if family is None else family.suffix_of(name)
         if family is None or suffix is None:
             self._close()
-            family = self._family = _Family(name)
+            family = self._family = self._begun(name)
             family.type, suffix = "unknown", ""
         family.sampled = True
         labels = dict(sample.series.labels)
         bound = _labels(family, suffix, labels)
         self._order(family, suffix, sample, bound)
-        _value(family, suffix, sample.value)
+        if self._points:
+            _value(family.type, suffix, name, sample.value)
         if sample.exemplar and (family.type, suffix) not in WITH_EXEMPLARS:
-            raise LineError("exemplar where none may be: only buckets and the _total of a counter have them")
+            raise LineError(_NO_EXEMPLAR)
+
+    def kind(self) -> tuple[str, str | None]:
+        """Name and type of the family of the last line."""
+        return ("", None) if self._family is None else (self._family.name, self._family.type)
 
     def end(self) -> None:
         """After the last line."""
         self._close()
+
+    def _begun(self, name: str) -> _Family:
+        if name in self._taken:
+            raise LineError(f"{name} again, or a name that clashes with it: the lines of a family stand together")
+        return _Family(name)
 
     def _order(self, family: _Family, suffix: str, sample: StrictSample, bound: float | None) -> None:
         """Groups stand together, times within them do not go back, points of histograms are whole."""
@@ -244,16 +259,122 @@ def _group(family: _Family, suffix: str, labels: Labels) -> Labels:
     return labels if own is None else tuple(pair for pair in labels if pair[0] != own)
 
 
-def _value(family: _Family, suffix: str, value: float) -> None:
+_WHOLE, _NOT_NEGATIVE, _NOT_NAN, _STATE, _ONE = 1, 2, 4, 8, 16
+
+
+def _bits(kind: str, suffix: str) -> int:
+    """What is asked of the values of a series, for many at once: the same as `_value`."""
+    quantile = kind == "summary" and suffix == ""
+    asked = (
+        suffix in WHOLE,
+        suffix in NEVER_NEGATIVE or quantile,
+        suffix in NEVER_NAN,
+        kind == "stateset",
+        kind == "info",
+    )
+    return sum(
+        bit for bit, wanted in zip((_WHOLE, _NOT_NEGATIVE, _NOT_NAN, _STATE, _ONE), asked, strict=True) if wanted
+    )
+
+
+def _value(kind: str | None, suffix: str, name: str, value: float) -> None:
     if suffix in WHOLE and not value.is_integer():
-        raise LineError(f"{family.name}{suffix} is {value:g}: it counts, so it is a whole number")
-    if family.type == "stateset" and value not in (0, 1):
-        raise LineError(f"state of {family.name} is {value:g}: it is 0 or 1")
-    if family.type == "info" and value != 1:
-        raise LineError(f"{family.name}{suffix} is {value:g}: an info is 1")
-    if family.type == "summary" and suffix == "" and value < 0:
-        raise LineError(f"quantile of {family.name} is {value:g}: it is not below 0")
+        raise LineError(f"{name} is {value:g}: it counts, so it is a whole number")
+    if kind == "stateset" and value not in (0, 1):
+        raise LineError(f"state of {name} is {value:g}: it is 0 or 1")
+    if kind == "info" and value != 1:
+        raise LineError(f"{name} is {value:g}: an info is 1")
+    if kind == "summary" and suffix == "" and value < 0:
+        raise LineError(f"quantile of {name} is {value:g}: it is not below 0")
     if suffix in NEVER_NAN and math.isnan(value):
-        raise LineError(f"{family.name}{suffix} is NaN: what counts or sums up is a number")
+        raise LineError(f"{name} is NaN: what counts or sums up is a number")
     if suffix in NEVER_NEGATIVE and value < 0:
-        raise LineError(f"{family.name}{suffix} is {value:g}: what counts or sums up is not below 0")
+        raise LineError(f"{name} is {value:g}: what counts or sums up is not below 0")
+
+
+def _wrong(kind: str, suffix: str, name: str, value: float) -> str:
+    """What is wrong with a value, in words."""
+    try:
+        _value(kind, suffix, name, value)
+    except LineError as error:
+        return str(error)
+    return f"{name} is {value:g}"
+
+
+class BlockError(ValueError):
+    """What is wrong with a sample of a block; row: which."""
+
+    def __init__(self, row: int, reason: str) -> None:
+        super().__init__(reason)
+        self.row = row
+
+
+class FileRules:
+    """The rules for files that hold many times of each series, and many more lines than a page.
+
+    Such files are written series by series (`promtool tsdb dump-openmetrics` does, and `inferdoc export`), so the
+    samples of one point do not stand together, and whether a histogram is whole at each time is not asked. A line is
+    looked at closely where its series is new; of all others value and family are checked, block by block. A value that
+    may not be is told and kept: it is what an exporter once said, and no fault of the file (a vLLM that was recorded
+    counts its queue time below 0).
+    """
+
+    def __init__(self) -> None:
+        self._lines = OpenMetricsRules(points=False)
+        self._families: list[int] = []
+        self._numbers: dict[str, int] = {}
+        self._names: list[str] = []
+        self._kinds: list[tuple[str, str]] = []
+        self._bits: list[int] = []
+        self._over: set[int] = set()
+        self._told: set[int] = set()
+        self._current = -1
+
+    def metadata(self, metadata: Metadata) -> None:
+        """A TYPE, HELP or UNIT line. Raises LineError."""
+        self._lines.metadata(*metadata)
+
+    def sample(self, sample: StrictSample, series: int) -> None:
+        """A sample of a series that is new, or at a new time; series: its number. Raises LineError."""
+        if series < len(self._families):  # values and family are checked block by block
+            if sample.exemplar and self._kinds[series] not in WITH_EXEMPLARS:
+                raise LineError(_NO_EXEMPLAR)
+            return
+        self._lines.sample(sample)
+        name, kind = self._lines.kind()
+        self._families.append(self._numbers.setdefault(name, len(self._numbers)))
+        self._names.append(sample.series.name)
+        suffix = sample.series.name.removeprefix(name)
+        self._kinds.append((kind or "unknown", suffix))
+        self._bits.append(_bits(kind or "unknown", suffix))
+
+    def end(self) -> None:
+        """After the last line. Raises LineError."""
+        self._lines.end()
+
+    def block(self, series: NDArray[np.int32], values: NDArray[np.float64]) -> list[tuple[int, str]]:
+        """Samples as they stand in the file. series: int32[n], their series; values: float64[n].
+
+        Returns the row and what is wrong of the first value of each series that may not be. Raises BlockError where a
+        family stands apart.
+        """
+        if not len(series):
+            return []
+        family = np.array(self._families)[series]
+        begins = np.flatnonzero(np.diff(family, prepend=self._current))
+        for row in begins.tolist():
+            if family[row] in self._over:
+                raise BlockError(row, f"{self._names[series[row]]} again: the lines of a family stand together")
+            self._over.add(int(family[row]))
+        self._current = int(family[-1])
+        bits = np.array(self._bits, np.uint8)[series]
+        wrong = (bits & _WHOLE != 0) & (values != np.floor(values)) | (bits & _NOT_NEGATIVE != 0) & (values < 0)
+        wrong |= (bits & _NOT_NAN != 0) & ~np.isfinite(values) & (np.isnan(values) | (bits & _WHOLE != 0))
+        wrong |= (bits & _STATE != 0) & (values != 0) & (values != 1) | (bits & _ONE != 0) & (values != 1)
+        told = []
+        for row in np.flatnonzero(wrong).tolist():
+            number = int(series[row])
+            if number not in self._told:
+                self._told.add(number)
+                told.append((row, _wrong(*self._kinds[number], self._names[number], float(values[row]))))
+        return told

@@ -17,6 +17,12 @@ def _family(name: str, kind: str) -> str:
     return name.removesuffix("_total") if kind == "counter" else name
 
 
+def _kind(name: str, kind: str) -> str:
+    """The type in OpenMetrics: there a counter's samples end in _total, which those of dcgm-exporter do not."""
+    bare = kind == "counter" and not name.endswith("_total")
+    return "unknown" if bare or kind == "untyped" else kind
+
+
 def _prefix(name: str, target: Mapping[str, str], own: Labels) -> str:
     """A label that the target has too is kept as `exported_<name>`, as Prometheus does."""
     named = ((f"exported_{k}" if k in target else k, v) for k, v in own)
@@ -47,7 +53,7 @@ def write_openmetrics(targets: Iterable[Scraped], stream: TextIO) -> int:
         for _, page in target.pages:
             if page.layout.digest not in places:
                 places[page.layout.digest] = _places(page.layout)
-                kinds.update({_family(n, k): k for n, k in page.layout.types.items()})
+                kinds.update({_family(n, k): _kind(n, k) for n, k in page.layout.types.items()})
     samples = 0
     for family in sorted(kinds):
         stream.write(f"# TYPE {family} {kinds[family]}\n")

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferdoc.collect.openmetrics_file import OpenMetricsReader, SampleColumns
-from inferdoc.collect.samples import Layout, Page, Series
+from inferdoc.collect.samples import Layout, Page, ParseError, Series
 from inferdoc.store.compaction import compact
 from inferdoc.store.faults import StoreError, reason_of
 from inferdoc.store.origin import HOUR_MS, Span
@@ -60,7 +60,12 @@ class Imported:
 
 
 def import_file(
-    store: Store, source: str | Path | BinaryIO, progress: Progress | None = None, max_series: int = MAX_SERIES
+    store: Store,
+    source: str | Path | BinaryIO,
+    progress: Progress | None = None,
+    max_series: int = MAX_SERIES,
+    *,
+    strict: bool = False,
 ) -> Imported:
     """Read OpenMetrics text with timestamps, plain or gzip, and store what the store does not hold yet.
 
@@ -68,14 +73,20 @@ def import_file(
     target has at one time. All of it is committed together, and the hours gone by are compacted then. What cannot be
     read is left out and listed in `problems`; so are the metrics with the most label sets where there are more than
     `max_series`. More samples than fit in memory are sorted in a file without a name beside the store, 20 bytes each.
-    Raises StoreError if the input cannot be opened, or holds no sample at all; SourceError on a store fault.
+    strict: a file that OpenMetrics does not allow is refused as a whole (as in `read_openmetrics`). Raises
+    StoreError if the input cannot be opened, or holds no sample at all; ParseError with line and rule for what strict
+    refuses; SourceError on a store fault.
     """
     tick = progress or (lambda share: None)
     with _opened(source, lambda share: tick(share * _READING_SHARE)) as (stream, name):
-        reader = OpenMetricsReader(stream, max_series)
+        reader = OpenMetricsReader(stream, max_series, strict=strict)
         with _Samples(store.path.resolve().parent) as samples:
-            for block in reader.blocks():
-                samples.add((block.timestamps_ms, block.series_index, block.values))
+            try:
+                for block in reader.blocks():
+                    samples.add((block.timestamps_ms, block.series_index, block.values))
+            except ParseError as error:
+                hint = "nothing of it was imported; --lenient keeps the lines that can be read"
+                raise ParseError(f"{name}: {error}; this is not OpenMetrics, and {hint}") from None
             rest = 1 - _READING_SHARE
             return _import(store, samples, reader, name, lambda share: tick(_READING_SHARE + share * rest))
 

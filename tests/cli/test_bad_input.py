@@ -273,8 +273,9 @@ def test_a_gzip_cut_short_keeps_what_is_whole_and_says_so(tmp_path):
     whole = recording_path("engine-down").read_bytes()
     cut = tmp_path / "cut.om.gz"
     cut.write_bytes(whole[: len(whole) * 2 // 3])
-    done = call("import", cut, "--store", tmp_path / "a.db")
-    assert "cut.om.gz" in done.err and "Traceback" not in done.err
+    refused(call("import", cut, "--store", tmp_path / "a.db"), 4, "cut.om.gz", "gzip data is cut", "--lenient")
+    done = call("import", "--lenient", cut, "--store", tmp_path / "a.db")
+    assert done.code == 0 and "cut.om.gz" in done.err and "Traceback" not in done.err
     assert call("doctor", "--store", tmp_path / "a.db").code in (0, 1)
 
 
@@ -294,7 +295,8 @@ def test_odd_samples_do_not_stop_a_diagnosis(tmp_path):
     ]
     page = tmp_path / "odd.om"
     page.write_text("\n".join([*lines[:-1], *odd, "# EOF", ""]))
-    assert call("import", page, "--store", tmp_path / "a.db").code == 0
+    refused(call("import", page, "--store", tmp_path / "a.db"), 4, "odd.om: line 40", "--lenient")
+    assert call("import", "--lenient", page, "--store", tmp_path / "a.db").code == 0
     done = call("diagnose", "--store", tmp_path / "a.db", "--since", "10m", "--until", "latest")
     assert done.code == 1 and "kv-preemption-thrash" in done.out
 

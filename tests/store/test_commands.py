@@ -7,7 +7,7 @@ import gzip
 from click.testing import CliRunner
 
 from inferdoc.cli.main import cli
-from inferdoc.collect import collector
+from inferdoc.collect import ParseError, collector
 from inferdoc.store import Store, StoreError
 from tests.store.pages import POD, held_by, layout_of, page_of
 from tests.store.test_importer import text_of
@@ -16,7 +16,7 @@ from tests.store.test_importer import text_of
 def test_there_and_back(tmp_path):
     path, copy, text = tmp_path / "a.db", tmp_path / "b.db", tmp_path / "a.om.gz"
     text.write_bytes(gzip.compress(text_of().encode()))
-    done = CliRunner().invoke(cli, ["import", str(text), "--store", str(path)], catch_exceptions=False)
+    done = CliRunner().invoke(cli, ["import", "--lenient", str(text), "--store", str(path)], catch_exceptions=False)
     assert done.exit_code == 0 and done.stdout == ""
     assert done.stderr == f"{text}: 180 samples, 60 of 60 scrapes new\n"
     done = CliRunner().invoke(cli, ["export"], env={"INFERDOC_STORE": str(path)}, catch_exceptions=False)
@@ -28,7 +28,7 @@ def test_there_and_back(tmp_path):
 
 def test_a_part(tmp_path):
     path = str(tmp_path / "a.db")
-    CliRunner().invoke(cli, ["import", "-", "--store", path], input=text_of(), catch_exceptions=False)
+    CliRunner().invoke(cli, ["import", "--lenient", "-", "--store", path], input=text_of(), catch_exceptions=False)
     done = CliRunner().invoke(cli, ["export", "--store", path, "--since", "10s"], catch_exceptions=False)
     assert done.stderr == "33 samples\n"
     done = CliRunner().invoke(cli, ["export", "--store", path, "--from", "1700000050", "--until", "1700000054"])
@@ -39,13 +39,22 @@ def test_a_part(tmp_path):
 def test_what_was_dropped_is_told(tmp_path):
     text = text_of().replace("# EOF", "rubbish\n# EOF")
     done = CliRunner().invoke(
-        cli, ["import", "-", "--store", str(tmp_path / "a.db")], input=text, catch_exceptions=False
+        cli, ["import", "--lenient", "-", "--store", str(tmp_path / "a.db")], input=text, catch_exceptions=False
     )
     assert done.exit_code == 0
     warning, summary = done.stderr.splitlines()
     assert warning.startswith("warning: standard input: line 184: ") and summary.startswith("-: 180 samples")
-    failed = CliRunner().invoke(cli, ["import", "-", "--store", str(tmp_path / "a.db")], input="<html>")
+    failed = CliRunner().invoke(cli, ["import", "--lenient", "-", "--store", str(tmp_path / "a.db")], input="<html>")
     assert isinstance(failed.exception, StoreError)
+
+
+def test_what_breaks_the_standard_is_refused_with_line_and_rule(tmp_path):
+    store = tmp_path / "a.db"
+    text = "# TYPE up gauge\nup 1 1700000000\nup 0 1700000002\nrubbish\n# EOF\n"
+    failed = CliRunner().invoke(cli, ["import", "-", "--store", str(store)], input=text)
+    assert isinstance(failed.exception, ParseError) and failed.exception.exit_code == 4
+    assert str(failed.exception).startswith("standard input: line 4: no value; this is not OpenMetrics")
+    assert "--lenient" in str(failed.exception) and held_by(store) == {}
 
 
 class Nowhere:
