@@ -8,6 +8,9 @@ from functools import cached_property
 import numpy as np
 
 MIN_CALM_SECONDS, MIN_CALM_SCRAPES = 45.0, 15
+ENOUGH_CALM_SECONDS, FEWEST_CALM_SCRAPES = 480.0, 8
+"""A median and its spread need eight values at the least. Eight minutes of them do where the next come a minute later:
+with 15 of them the first quarter of an hour after a restart of the source would show nothing at all."""
 MIN_OUT_SECONDS, MIN_OUT_SCRAPES = 20.0, 5
 DEFAULT_SHARE = 0.5
 
@@ -51,6 +54,15 @@ class Clock:
     @cached_property
     def least_calm(self) -> int:
         """Steps that any calm must have."""
+        return min(self._full_calm, self.steps(ENOUGH_CALM_SECONDS, FEWEST_CALM_SCRAPES))
+
+    @cached_property
+    def rarely_scraped(self) -> bool:
+        """Whether scrapes are so rare that a calm has fewer of them than it should."""
+        return self.least_calm < self._full_calm
+
+    @cached_property
+    def _full_calm(self) -> int:
         return self.steps(MIN_CALM_SECONDS, MIN_CALM_SCRAPES)
 
     @cached_property

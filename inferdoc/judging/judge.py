@@ -24,8 +24,8 @@ CONTAINER_STARTS = "kubelet_restarts"
 SLOWER = (*LATENCY, "router_ttft_mean")
 """Harm that is over once it is over."""
 
-PAGED_AFTER_SECONDS = 120.0
-"""A page comes two minutes after an onset, or later. Where nothing is known from before the window, less than that may
+PAGED_AFTER_SECONDS = 90.0
+"""The fastest page waits a minute and two scrapes of 15 s. Where nothing is known from before the window, less may
 be the fault itself from end to end, and healthy in comparison with itself."""
 
 Family = tuple[str, str, str]

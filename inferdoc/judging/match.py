@@ -329,10 +329,10 @@ def _hurts_after(harm: Outcome, context: Context) -> bool:
 
 def _certainty(recipe: Recipe, match: Match, proved: bool, context: Context, hurt_before: bool) -> Certainty:
     """proven: every rival was looked at, the mechanism came before the harm, and (where the recipe asks for it) the
-    proof is there. A stored baseline cannot show what changed between it and the window. possible: the recipe can say
-    no more, or an optional signal is absent."""
+    proof is there. A stored baseline cannot show what changed between it and the window, and a handful of scrapes
+    proves nothing. possible: the recipe can say no more, or an optional signal is absent."""
     level = 2
-    if match.doubts or match.from_start or hurt_before or _by_stored(context):
+    if match.doubts or match.from_start or hurt_before or _by_stored(context) or context.clock.rarely_scraped:
         level = 1
     if recipe.support and not any(e.role == "support" for e in match.evidence):
         level = min(level, 1)
