@@ -291,7 +291,9 @@ class OpenMetricsReader:
         if sample.series.name in self.left_out:
             self.left_out[sample.series.name] += 1
             return None
-        rules.sample(sample, self._ids.get(sample.series, len(self.series)))
+        wrong = rules.sample(sample, self._ids.get(sample.series, len(self.series)))
+        if wrong is not None:
+            self._problems.add(f"line {self._line_number}: {wrong}; kept as it is")
         return self._numbered(sample.series, line, milliseconds, sample.value)
 
     def _numbered(self, series: Series, line: str, milliseconds: int, value: float) -> tuple[int, int, float] | None:

@@ -147,6 +147,8 @@ class OpenMetricsRules:
         name = sample.series.name
         family = self._family
         suffix = None if family is None else family.suffix_of(name)
+        if not self._points and family is not None and family.type == "counter" and name == family.name:
+            suffix = ""  # FileRules tells it
         if family is None or suffix is None:
             self._close()
             family = self._family = self._begun(name)
@@ -316,7 +318,8 @@ class FileRules:
     samples of one point do not stand together, and whether a histogram is whole at each time is not asked. A line is
     looked at closely where its series is new; of all others value and family are checked, block by block. A value that
     may not be is told and kept: it is what an exporter once said, and no fault of the file (a vLLM that was recorded
-    counts its queue time below 0).
+    counts its queue time below 0). So is a counter whose samples do not end in `_total`: the text format allows it, the
+    DCGM exporter shows such, and a recording of its pages has them.
     """
 
     def __init__(self) -> None:
@@ -328,18 +331,20 @@ class FileRules:
         self._bits: list[int] = []
         self._over: set[int] = set()
         self._told: set[int] = set()
+        self._bare: set[str] = set()
         self._current = -1
 
     def metadata(self, metadata: Metadata) -> None:
         """A TYPE, HELP or UNIT line. Raises LineError."""
         self._lines.metadata(*metadata)
 
-    def sample(self, sample: StrictSample, series: int) -> None:
-        """A sample of a series that is new, or at a new time; series: its number. Raises LineError."""
+    def sample(self, sample: StrictSample, series: int) -> str | None:
+        """A sample of a series that is new, or at a new time; series: its number. Returns what is wrong and kept, once
+        for each name. Raises LineError."""
         if series < len(self._families):  # values and family are checked block by block
             if sample.exemplar and self._kinds[series] not in WITH_EXEMPLARS:
                 raise LineError(_NO_EXEMPLAR)
-            return
+            return None
         self._lines.sample(sample)
         name, kind = self._lines.kind()
         self._families.append(self._numbers.setdefault(name, len(self._numbers)))
@@ -347,6 +352,10 @@ class FileRules:
         suffix = sample.series.name.removeprefix(name)
         self._kinds.append((kind or "unknown", suffix))
         self._bits.append(_bits(kind or "unknown", suffix))
+        if kind == "counter" and not suffix and name not in self._bare:
+            self._bare.add(name)
+            return f"{name} is a counter, and its samples do not end in _total"
+        return None
 
     def end(self) -> None:
         """After the last line. Raises LineError."""

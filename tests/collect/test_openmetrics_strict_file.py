@@ -153,3 +153,11 @@ def test_what_the_simulator_writes_is_what_the_standard_demands() -> None:
     out = io.StringIO()
     write_openmetrics(record(adapted(load_scenario("demo-two-tiers"), None, None, "30s", None)).targets, out)
     assert len(strictly(out.getvalue())) > 1000
+
+
+def test_a_counter_as_the_text_format_has_it_is_told_and_kept() -> None:
+    """The DCGM exporter's energy counter, in a recording of its pages."""
+    text = '# TYPE DCGM_ENERGY counter\nDCGM_ENERGY{gpu="0"} 5 10\nDCGM_ENERGY{gpu="1"} 6 10\n# EOF\n'
+    columns = strictly(text)
+    assert columns.values.tolist() == [5.0, 6.0]
+    assert columns.problems == ["line 2: DCGM_ENERGY is a counter, and its samples do not end in _total; kept as it is"]
