@@ -20,6 +20,7 @@ import numpy as np
 from inferdoc.catalogue.signal import WIDE, Signal
 from inferdoc.judging.clock import Rule
 from inferdoc.judging.context import Context, Outcome
+from inferdoc.judging.deviation import against
 from inferdoc.judging.distances import (
     FARTHEST,
     LEAST_CALM,
@@ -31,7 +32,6 @@ from inferdoc.judging.distances import (
     typical,
     units_apart,
 )
-from inferdoc.judging.excursion import against
 from inferdoc.judging.fold import Cause
 from inferdoc.judging.order import median
 from inferdoc.judging.quantities import LOAD, MECHANISM, place, precedence, quantity

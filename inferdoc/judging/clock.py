@@ -48,7 +48,7 @@ class Clock:
 
     @cached_property
     def calm_steps(self) -> int:
-        """Steps that must be calm before an excursion can be told from the calm: a chosen baseline is, as a whole."""
+        """Steps that must be calm before a deviation can be told from the calm: a chosen baseline is, as a whole."""
         return max(self.lead, self.least_calm)
 
     @cached_property

@@ -13,7 +13,7 @@ from inferdoc.catalogue.signal import Signal, Tiers
 from inferdoc.config import SloSection
 from inferdoc.fleet.members import Pool
 from inferdoc.judging.clock import DEFAULT_SHARE, Clock, Rule
-from inferdoc.judging.excursion import Excursion, find_rows, without_past
+from inferdoc.judging.deviation import Deviation, find_rows, without_past
 from inferdoc.judging.model import BaselineKind
 from inferdoc.judging.order import median, medians_of_others
 from inferdoc.judging.view import Unit, View
@@ -72,7 +72,7 @@ class Context:
     split: int | None = None
     last: int | None = None
     slo: tuple[SloSection, ...] = ()
-    _found: dict[tuple[str, Rule], dict[Unit, Excursion | None]] = field(default_factory=dict)
+    _found: dict[tuple[str, Rule], dict[Unit, Deviation | None]] = field(default_factory=dict)
     _past: dict[tuple[str, Rule], dict[Unit, np.ndarray]] = field(default_factory=dict)
     _usual: dict[tuple[str, Pool], dict[Unit, np.ndarray]] = field(default_factory=dict)
     _together: dict[tuple[object, ...], list[Outcome]] = field(default_factory=dict)
@@ -109,8 +109,8 @@ class Context:
                 found |= section.limits
         return found
 
-    def excursions(self, signal: str, units: Sequence[Unit], rule: Rule) -> list[Excursion | None]:
-        """The earliest sustained excursion of the signal of some units; looked for in all units of the view at once."""
+    def deviations(self, signal: str, units: Sequence[Unit], rule: Rule) -> list[Deviation | None]:
+        """The earliest sustained deviation of the signal of some units; looked for in all units of the view at once."""
         found = self._found.get((signal, rule))
         if found is None:
             found = self._found[signal, rule] = self._search(signal, self.view.stack(signal)[0], rule)
@@ -119,13 +119,13 @@ class Context:
             found |= self._search(signal, rest, rule)
         return [found[unit] for unit in units]
 
-    def _search(self, signal: str, units: Sequence[Unit], rule: Rule) -> dict[Unit, Excursion | None]:
+    def _search(self, signal: str, units: Sequence[Unit], rule: Rule) -> dict[Unit, Deviation | None]:
         seen = [unit for unit in units if self.view.get(unit, signal) is not None]
         if not seen:
             return dict.fromkeys(units)
         values = np.vstack([self.baseline(signal, unit, rule) for unit in seen])
-        excursions = find_rows(values, rule, self.clock, self.counts(signal, seen))
-        return dict.fromkeys(units) | {unit: excursions[row] for row, unit in enumerate(seen)}
+        deviations = find_rows(values, rule, self.clock, self.counts(signal, seen))
+        return dict.fromkeys(units) | {unit: deviations[row] for row, unit in enumerate(seen)}
 
     def counts(self, signal: str, units: Sequence[Unit]) -> np.ndarray | None:
         """The observations per window of units that have a signal: float64[units, T], NaN where a unit has no counts;

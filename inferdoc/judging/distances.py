@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from inferdoc.catalogue.signal import Signal
-from inferdoc.judging.excursion import IQR_TO_SIGMA
+from inferdoc.judging.deviation import IQR_TO_SIGMA
 from inferdoc.judging.order import median, medians_of_others, percentiles
 from inferdoc.judging.view import Unit, View
 

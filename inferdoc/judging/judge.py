@@ -127,7 +127,7 @@ def _ended_by_itself(match: Match, context: Context) -> bool:
 
 
 def ongoing(last: int, context: Context) -> bool:
-    """Whether an episode that was last seen at this step still lasts: the calm since is shorter than an excursion."""
+    """Whether an episode that was last seen at this step still lasts: the calm since is shorter than a deviation."""
     return context.view.steps - 1 - last < max(context.clock.out_steps, 2 * context.clock.window_steps)
 
 

@@ -304,7 +304,7 @@ def _episode(symptoms: list[Outcome], context: Context, leading: list[Outcome]) 
 
 
 def _brief(symptoms: list[Outcome], last: int, context: Context) -> bool:
-    """Whether the symptoms hold together for less than an excursion lasts, though the window goes on."""
+    """Whether the symptoms hold together for less than a deviation lasts, though the window goes on."""
     together = last + 1 - max((o.first for o in symptoms if o.first is not None), default=0)
     return together < context.clock.out_steps and last + 1 < context.view.steps
 

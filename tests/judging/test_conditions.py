@@ -501,7 +501,7 @@ def test_outcomes_are_the_same_when_asked_twice():
     assert evaluate(when("load", rises=2), context, unit) == first
     shared = context.at(None, None)
     ((_, rule),) = context._found
-    assert shared.excursions("load", [unit], rule)[0] is context.excursions("load", [unit], rule)[0] is not None
+    assert shared.deviations("load", [unit], rule)[0] is context.deviations("load", [unit], rule)[0] is not None
     assert replace(first, text="") != first
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from inferdoc.fleet.lineage import divide, trace
 from inferdoc.fleet.members import resolve
 from inferdoc.judging.clock import Clock, Rule
-from inferdoc.judging.excursion import find, without_past
+from inferdoc.judging.deviation import find, without_past
 from inferdoc.judging.view import make_view
 from tests.judging.frames import STEP_S, WINDOW, N, catalogue, frame_of
 

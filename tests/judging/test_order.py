@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from inferdoc.judging.clock import Clock, Rule
-from inferdoc.judging.excursion import find, resting
+from inferdoc.judging.deviation import find, resting
 from inferdoc.judging.order import median, medians_of_others, percentiles, row_percentile
 
 RNG = np.random.default_rng(3)
@@ -46,7 +46,7 @@ def test_the_median_of_the_others(pods):
         assert (found[i][seen] == np.nanmedian(others[:, seen], axis=0)).all()
 
 
-def test_what_rests_has_no_excursion_and_what_moves_does_not_rest():
+def test_what_rests_has_no_deviation_and_what_moves_does_not_rest():
     clock = Clock(15.0, 15.0, 5)
     rows = 1 + 0.02 * RNG.standard_normal((30, 240))
     rows[::3, 150:] *= 2

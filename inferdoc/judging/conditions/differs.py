@@ -11,7 +11,7 @@ from inferdoc.catalogue.conditions import Odd
 from inferdoc.judging.clock import Rule
 from inferdoc.judging.conditions.render import Rendering, number
 from inferdoc.judging.context import Context, Outcome, absent, quiet, rule_asked
-from inferdoc.judging.excursion import find
+from inferdoc.judging.deviation import find
 from inferdoc.judging.order import medians_of_others
 from inferdoc.judging.shift import STANDARD_ERRORS
 from inferdoc.judging.stretches import NONE, held

@@ -10,7 +10,7 @@ import numpy as np
 from inferdoc.catalogue.conditions import Level
 from inferdoc.judging.conditions.render import Rendering
 from inferdoc.judging.context import Ask, Context, Outcome, absent, rule_asked
-from inferdoc.judging.excursion import LEAST_FINITE
+from inferdoc.judging.deviation import LEAST_FINITE
 from inferdoc.judging.order import row_medians
 from inferdoc.judging.stretches import NONE, held
 from inferdoc.judging.view import Unit

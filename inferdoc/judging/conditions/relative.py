@@ -10,7 +10,7 @@ from inferdoc.catalogue.conditions import Move
 from inferdoc.judging.clock import Rule
 from inferdoc.judging.conditions.render import Rendering, number
 from inferdoc.judging.context import Ask, Context, Outcome, absent, quiet, rule_asked
-from inferdoc.judging.excursion import Excursion, against_rows
+from inferdoc.judging.deviation import Deviation, against_rows
 from inferdoc.judging.shift import STANDARD_ERRORS, Shift, shifts
 from inferdoc.judging.view import Trace, Unit
 from inferdoc.judging.words import figure
@@ -43,7 +43,7 @@ def evaluate_rows(condition: Move, context: Context, asks: Sequence[Ask]) -> lis
         else:
             whole.append(ask)
     if whole:
-        left = context.excursions(signal, [ask.unit for ask in whole], rule)
+        left = context.deviations(signal, [ask.unit for ask in whole], rule)
         outcomes |= {ask: _moved(signal, context, ask, rule, one) for ask, one in zip(whole, left, strict=True)}
     if split:
         values = np.vstack([context.baseline(signal, ask.unit, rule) for ask in split])
@@ -59,7 +59,7 @@ def evaluate_rows(condition: Move, context: Context, asks: Sequence[Ask]) -> lis
     return [outcomes[ask] for ask in asks]
 
 
-def _moved(signal: str, context: Context, ask: Ask, rule: Rule, found: Excursion | None) -> Outcome:
+def _moved(signal: str, context: Context, ask: Ask, rule: Rule, found: Deviation | None) -> Outcome:
     series, unit = context.view.get(ask.unit, signal), ask.unit
     assert series is not None
     if found is not None and _within_one_bucket(found, series):
@@ -95,7 +95,7 @@ def _moved(signal: str, context: Context, ask: Ask, rule: Rule, found: Excursion
     )
 
 
-def _within_one_bucket(found: Excursion, series: Trace) -> bool:
+def _within_one_bucket(found: Deviation, series: Trace) -> bool:
     """A quantile read off buckets must move by more than one bucket: inside two neighbours it is interpolation."""
     if series.bounds is None:
         return False

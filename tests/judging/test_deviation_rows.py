@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from inferdoc.judging.clock import Clock, Rule
-from inferdoc.judging.excursion import against_rows, find_rows, without_past
+from inferdoc.judging.deviation import against_rows, find_rows, without_past
 from inferdoc.judging.shift import shifts
 from inferdoc.judging.stretches import NONE, held
-from tests.judging import plain_excursion as plain
+from tests.judging import plain_deviation as plain
 
 STEPS, ROWS = 240, 120
 CLOCKS = (Clock(15.0, 15.0, 5), Clock(5.0, 10.0, 12), Clock(15.0, 15.0, 5, begin=90), Clock(15.0, 15.0, 5, lead=40))

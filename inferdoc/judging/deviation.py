@@ -2,7 +2,7 @@
 
 Calm data swing (a p99 over ten seconds moved fivefold in recordings of healthy engines), so a level is "outside" only
 when it is beyond a ratio of the calm median, beyond three robust sigmas of the calm part's own windows and beyond the
-calm extreme. Because the calm extreme counts, an excursion can only begin at a new record: the search looks at the
+calm extreme. Because the calm extreme counts, a deviation can only begin at a new record: the search looks at the
 record points alone, one of each row at a time. What a series does while it warms up (caches are empty when a window
 begins with its pods) is no part of its calm.
 """
@@ -30,7 +30,7 @@ LEAST_FINITE = 3
 
 
 @dataclass(frozen=True)
-class Excursion:
+class Deviation:
     """start, last: first and last outside step; calm: median of the calm part; band: the limit that was crossed;
     observed: median of the outside windows."""
 
@@ -42,7 +42,7 @@ class Excursion:
 
 
 @dataclass
-class Excursions:
+class Deviations:
     """Those of many rows. start, last: int64[R], NONE where there is none; calm, band, observed: float64[R]; mask:
     bool[R, T] outside."""
 
@@ -54,33 +54,33 @@ class Excursions:
     mask: np.ndarray
 
     @classmethod
-    def nothing(cls, rows: int, steps: int) -> Excursions:
+    def nothing(cls, rows: int, steps: int) -> Deviations:
         """None in any row."""
         calm, band, observed = (np.full(rows, np.nan) for _ in range(3))
         mask = np.zeros((rows, steps), dtype=bool)
         return cls(np.full(rows, NONE), np.full(rows, NONE), calm, band, observed, mask)
 
-    def put(self, rows: np.ndarray, others: Excursions) -> None:
+    def put(self, rows: np.ndarray, others: Deviations) -> None:
         """Take over those of others, in their order, at these rows."""
         for name in ("start", "last", "calm", "band", "observed", "mask"):
             getattr(self, name)[rows] = getattr(others, name)
 
-    def of(self, rows: np.ndarray) -> Excursions:
+    def of(self, rows: np.ndarray) -> Deviations:
         """Those of some rows."""
-        return Excursions(
+        return Deviations(
             self.start[rows], self.last[rows], self.calm[rows], self.band[rows], self.observed[rows], self.mask[rows]
         )
 
-    def begun_at(self, steps: np.ndarray, values: np.ndarray) -> Excursions:
+    def begun_at(self, steps: np.ndarray, values: np.ndarray) -> Deviations:
         """The same of float64[R, T], without what lies before a step of each row."""
         mask = self.mask & (np.arange(values.shape[1]) >= steps[:, np.newaxis])
-        return Excursions(steps, self.last, self.calm, self.band, row_medians(values, mask), mask)
+        return Deviations(steps, self.last, self.calm, self.band, row_medians(values, mask), mask)
 
-    def __getitem__(self, row: int) -> Excursion | None:
+    def __getitem__(self, row: int) -> Deviation | None:
         if self.start[row] == NONE:
             return None
         start, last = int(self.start[row]), int(self.last[row])
-        return Excursion(start, last, float(self.calm[row]), float(self.band[row]), float(self.observed[row]))
+        return Deviation(start, last, float(self.calm[row]), float(self.band[row]), float(self.observed[row]))
 
 
 def bands(values: np.ndarray, calm: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
@@ -154,17 +154,17 @@ def _over(steps: np.ndarray, length: int, clock: Clock) -> list[tuple[int, int]]
     return over
 
 
-def find_rows(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None = None) -> Excursions:
-    """The earliest sustained excursion of each row. values, counts: float64[R, T]; NaN are gaps; of counts a row of NaN
+def find_rows(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None = None) -> Deviations:
+    """The earliest sustained deviation of each row. values, counts: float64[R, T]; NaN are gaps; of counts a row of NaN
     has none."""
     rows, steps = values.shape
-    found = Excursions.nothing(rows, steps)
+    found = Deviations.nothing(rows, steps)
     if not rows or not steps:
         return found
     finite = np.isfinite(values)
     candidates = _records(values, finite, rule, clock)
     candidates[resting(values, rule, clock)] = False
-    late = Excursions.nothing(rows, steps)
+    late = Deviations.nothing(rows, steps)
     pending = np.flatnonzero(candidates.any(axis=1))
     while len(pending):
         at = candidates[pending].argmax(axis=1)
@@ -189,13 +189,13 @@ def find_rows(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray |
     return found
 
 
-def find(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None = None) -> Excursion | None:
-    """The earliest sustained excursion of one series, or None. values, counts: float64[T]; NaN are gaps."""
+def find(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None = None) -> Deviation | None:
+    """The earliest sustained deviation of one series, or None. values, counts: float64[T]; NaN are gaps."""
     return find_rows(values[np.newaxis], rule, clock, None if counts is None else counts[np.newaxis])[0]
 
 
 def _records(values: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:
-    """bool[R, T]: where an excursion may begin: a value beyond all before it, once there is a calm. A record of the
+    """bool[R, T]: where a deviation may begin: a value beyond all before it, once there is a calm. A record of the
     first windows may be a warm-up (`bands`), so what follows need not beat it to be looked at."""
     steps = values.shape[1]
     signed = np.where(finite, values if rule.up else -values, -np.inf)
@@ -226,11 +226,11 @@ def resting(values: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:
 
 def against_rows(
     values: np.ndarray, splits: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None = None
-) -> Excursions:
-    """The excursion of each row after a given split, judged against the calm before it; none where it is not sustained
+) -> Deviations:
+    """The deviation of each row after a given split, judged against the calm before it; none where it is not sustained
     or the calm is too short to compare with. values, counts: float64[R, T]; splits: int64[R]."""
     rows, steps = values.shape
-    answer = Excursions.nothing(rows, steps)
+    answer = Deviations.nothing(rows, steps)
     finite, columns = np.isfinite(values), np.arange(steps)
     calm = finite & (columns < splits[:, np.newaxis])
     least = max(LEAST_FINITE, clock.calm_steps // 4)
@@ -252,13 +252,13 @@ def against_rows(
         left &= ~told | (events / clock.window_steps >= MIN_OBSERVATIONS)
     mask, kept = mask[left], compared[left]
     observed = row_medians(own[left], mask)
-    answer.put(kept, Excursions(starts[left], lasts[left], middle[left], band[left], observed, mask))
+    answer.put(kept, Deviations(starts[left], lasts[left], middle[left], band[left], observed, mask))
     return answer
 
 
 def against(
     values: np.ndarray, split: int, rule: Rule, clock: Clock, counts: np.ndarray | None = None
-) -> Excursion | None:
+) -> Deviation | None:
     """The same of one series. values, counts: float64[T]."""
     some = None if counts is None else counts[np.newaxis]
     return against_rows(values[np.newaxis], np.array([split]), rule, clock, some)[0]

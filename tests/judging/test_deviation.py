@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferdoc.judging.clock import MIN_CALM_SECONDS, MIN_OUT_SCRAPES, MIN_OUT_SECONDS, Clock, Rule
-from inferdoc.judging.excursion import against, bands, find, find_rows
+from inferdoc.judging.deviation import against, bands, find, find_rows
 from inferdoc.judging.shift import shift
 from inferdoc.judging.stretches import NONE, held
-from tests.judging import plain_excursion as plain
+from tests.judging import plain_deviation as plain
 from tests.judging.frames import CLOCK, WINDOW
 
 steady = settings(derandomize=True, deadline=None, max_examples=120)
@@ -79,7 +79,7 @@ def test_a_flat_line_never_leaves(level):
 
 @given(place=places, seed=seeds, length=st.integers(1, OUT_STEPS - 1))
 @steady
-def test_a_short_burst_is_no_excursion(place, seed, length):
+def test_a_short_burst_is_no_deviation(place, seed, length):
     values = noisy(10, seed)
     values[place : place + length] *= 4
     assert find(values, RISE, CLOCK) is None
@@ -189,7 +189,7 @@ def test_the_spacing_of_scrapes_does_not_matter_only_their_number(seed, place):
 
 
 def slowly(values: np.ndarray, rule: Rule, clock: Clock):
-    """The definition, with nothing left out: the first step that is an excursion against all that lies before it, and
+    """The definition, with nothing left out: the first step that is a deviation against all that lies before it, and
     outside as often as asked for from its beginning on; where there is none, the part of the first that is."""
     finite = np.isfinite(values)
     if finite.sum() < clock.out_steps:
@@ -207,7 +207,7 @@ def slowly(values: np.ndarray, rule: Rule, clock: Clock):
 
 def often_from(found, finite, share, need):
     """The first outside step from which on, up to every later one, the share of outside steps is kept, and half of that
-    of the later half of the excursion."""
+    of the later half of the deviation."""
     half = slice((found.start + found.last + 1) // 2, found.last + 1)
     share = max(share, found.mask[half].sum() / max(1, finite[half].sum()) / 2)
     for start in np.flatnonzero(found.mask):
@@ -277,7 +277,7 @@ def test_what_is_held_is_long_enough_and_often_enough(marks, share, hold):
 # ---- the edges ------------------------------------------------------------------------------------------------------
 
 
-def test_no_calm_no_excursion():
+def test_no_calm_no_deviation():
     values = np.full(N, 30.0)
     values[: CALM_STEPS - 3] = 10
     assert find(values, RISE, CLOCK) is None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from inferdoc.judging.clock import Clock, Rule
-from inferdoc.judging.excursion import (
+from inferdoc.judging.deviation import (
     FEW_EPISODES,
     IQR_TO_SIGMA,
     LONGEST_PAST,
@@ -22,7 +22,7 @@ from inferdoc.judging.shift import LEAST_BLOCKS, Shift
 
 
 @dataclass(frozen=True)
-class Excursion:
+class Deviation:
     """start, last: first and last outside step; calm: median of the calm part; band: the limit that was crossed;
     observed: median of the outside windows; mask: bool[T] outside."""
 
@@ -33,7 +33,7 @@ class Excursion:
     observed: float
     mask: np.ndarray
 
-    def begun_at(self, step: int, values: np.ndarray) -> Excursion:
+    def begun_at(self, step: int, values: np.ndarray) -> Deviation:
         """The same of a series, without what lies before a step."""
         mask = self.mask.copy()
         mask[:step] = False
@@ -87,8 +87,8 @@ def without_past(values: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:
     return kept
 
 
-def find(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None = None) -> Excursion | None:
-    """The earliest sustained excursion of a series, or None. values, counts: float64[T]; NaN are gaps."""
+def find(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None = None) -> Deviation | None:
+    """The earliest sustained deviation of a series, or None. values, counts: float64[T]; NaN are gaps."""
     finite = np.isfinite(values)
     if finite.sum() < clock.out_steps:
         return None
@@ -128,8 +128,8 @@ def _can_leave(ranked: np.ndarray, rule: Rule) -> bool:
 
 def against(
     values: np.ndarray, split: int, rule: Rule, clock: Clock, counts: np.ndarray | None = None
-) -> Excursion | None:
-    """The excursion after a given split, judged against the calm before it; None where it is not sustained or the calm
+) -> Deviation | None:
+    """The deviation after a given split, judged against the calm before it; None where it is not sustained or the calm
     is too short to compare with."""
     before = values[:split]
     calm = before[np.isfinite(before)]
@@ -152,7 +152,7 @@ def against(
     mask[split:] = out
     mask[: split + start] = False
     mask[split + last + 1 :] = False
-    return Excursion(split + start, split + last, middle, band, median(values[mask]), mask)
+    return Deviation(split + start, split + last, middle, band, median(values[mask]), mask)
 
 
 def _sustained(out: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -> tuple[int | None, int | None]:
