@@ -99,8 +99,8 @@ def run(task: tuple[str, int]) -> Answer:
     scenario = draw(cause, seed, CAUSES)
     targets = simulate(scenario)
     recipe = whole.recipes[cause]
-    drivers = {name for name, other in whole.recipes.items() if cause in other.effects}
-    near = reach(cause, whole.recipes) | drivers
+    load_changes = {name for name, other in whole.recipes.items() if cause in other.effects}
+    near = reach(cause, whole.recipes) | load_changes
     onset_ms = 1000 * (scenario.start + (scenario.expect.onset or 0.0))
     answer = Answer(cause, seed, scenario.expect.accepts, False, own=mechanism_signals(recipe), near=near)
     with tempfile.TemporaryDirectory(prefix="inferdoc-without-") as folder:

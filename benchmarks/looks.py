@@ -26,14 +26,14 @@ def catalogue() -> Catalogue:
 @dataclass
 class Look:
     """What one diagnosis said. causes: ids, best first; sure, chance: certainty and probability of each (chance: None
-    where the document has none); drivers: the workload driver that stands as the change of each; baseline: what the
+    where the document has none); load_changes: the load change that stands as the change of each; baseline: what the
     window was compared with; blamed: findings on pods that are healthy."""
 
     verdict: str
     causes: list[str] = field(default_factory=list)
     sure: list[str] = field(default_factory=list)
     chance: list[float | None] = field(default_factory=list)
-    drivers: list[str | None] = field(default_factory=list)
+    load_changes: list[str | None] = field(default_factory=list)
     baseline: str = "none"
     blamed: list[str] = field(default_factory=list)
 

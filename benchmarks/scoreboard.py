@@ -167,7 +167,7 @@ def progress(outcome: Outcome) -> str:
     wanted = {"pair": set(outcome.accepts) <= set(outcome.found), "cause": right}
     good = wanted.get(outcome.group, not set(outcome.found) - set(outcome.accepts))
     mark = "ok" if good else "harmless" if outcome.cause and not outcome.harmful else "WRONG"
-    behind = ", ".join(str(d) for d in outcome.drivers if d)
+    behind = ", ".join(str(d) for d in outcome.load_changes if d)
     late = outcome.late
     more = [f"behind: {behind}"] if behind else []
     more += [] if late is None else [f"late: {late.causes or late.verdict}"]

@@ -87,7 +87,7 @@ class _Truth:
             not_visible=expect.not_visible is not None,
             root=expect.root,
             traffic=tuple(set_going(scenario)),
-            drivers=whole.drivers,
+            load_changes=whole.load_changes,
             where=f"{pool.tier} {pool.model}, {sum(p.pods for p in scenario.pools)} pods, "
             f"{scenario.title.split(', ')[-1]}",
             whole=whole,
@@ -180,7 +180,7 @@ def traits(scenario: Scenario) -> list[str]:
 
 
 def set_going(scenario: Scenario) -> Iterator[str]:
-    """The workload drivers that a scenario has, whatever its cause: a finding may name them as its change."""
+    """The load changes that a scenario has, whatever its cause: a finding may name them as its change."""
     usual = [stream for stream in scenario.traffic if stream.start <= 0]
     more = [stream for stream in scenario.traffic if stream.start > 0]
     onset = scenario.expect.onset or 0.0

@@ -51,7 +51,7 @@ def judge(task: tuple[Path, dict[str, Any]]) -> Outcome:
         (end - begin) / 3600,
         float(label.get("scrape_interval_s") or (label.get("fleet") or {}).get("interval_seconds") or 15.0),
         whole.sure,
-        drivers=whole.drivers,
+        load_changes=whole.load_changes,
         group="control" if control else "cause",
         where=label["file"].removesuffix(".om.gz"),
         whole=whole,

@@ -17,9 +17,9 @@ RANKS: tuple[Rank, ...] = ("P", "P+", "L", "X")
 
 @dataclass
 class Outcome:
-    """One incident or control. found: ids, best first; sure: the certainty of each; drivers: the workload driver
-    that stands as the change of each; root: what stands first by design where the cause is a driver or another
-    reading of the same harm; traffic: drivers that the scenario did set going, whatever its cause; detected:
+    """One incident or control. found: ids, best first; sure: the certainty of each; load_changes: the load change
+    that stands as the change of each; root: what stands first by design where the cause is a load change or another
+    reading of the same harm; traffic: load changes that the scenario did set going, whatever its cause; detected:
     minutes after the onset, NaN where never; scrape: s between scrapes; whole, late, old: the looks of somebody who
     looks in time, late, and when the fault is older than the window, with whether users are hurt in it; absent:
     witnesses of the cause that the recording does not hold; traits, happened: what surrounds it, and what happened
@@ -41,7 +41,7 @@ class Outcome:
     group: str = "cause"
     not_visible: bool = False
     root: str | None = None
-    drivers: list[str | None] = field(default_factory=list)
+    load_changes: list[str | None] = field(default_factory=list)
     traffic: tuple[str, ...] = ()
     whole: Look | None = None
     late: Look | None = None
@@ -59,15 +59,15 @@ class Outcome:
         return tuple(dict.fromkeys(i for i in (self.root, self.cause, *self.accepts) if i is not None))
 
     def named(self, within: int | None = None) -> bool:
-        """Whether the cause is among the findings (the first so many), or is a driver and stands as the change of one
-        that the label accepts."""
-        behind = (d for i, d in zip(self.found[:within], self.drivers[:within], strict=True) if i in self.expected)
+        """Whether the cause is among the findings (the first so many), or is a load change and stands as the change of
+        one that the label accepts."""
+        behind = (d for i, d in zip(self.found[:within], self.load_changes[:within], strict=True) if i in self.expected)
         return self.cause in self.found[:within] or self.cause in behind
 
     @property
     def said(self) -> list[tuple[str, bool]]:
-        """Every cause that the answer claims, its findings and the drivers behind them, and whether it is right."""
-        behind = [(d, d in self.expected or d in self.traffic) for d in self.drivers if d is not None]
+        """Every cause that the answer claims, its findings and the load changes behind them, and whether it is so."""
+        behind = [(d, d in self.expected or d in self.traffic) for d in self.load_changes if d is not None]
         return [*((i, i in self.expected) for i in self.found), *behind]
 
     @property
@@ -101,7 +101,7 @@ def tail(values: Iterable[float], form: str = "{:.0f}") -> str:
 
 
 def precision(everything: Sequence[Outcome]) -> dict[str, float]:
-    """Of the findings and drivers with an id, the share that the label accepts, over incidents and controls."""
+    """Of the findings and load changes with an id, the share that the label accepts, over incidents and controls."""
     named = Counter(i for o in everything for i, _ in o.said)
     right = Counter(i for o in everything for i, good in o.said if good)
     return {cause: right[cause] / count for cause, count in named.items()}
@@ -250,7 +250,7 @@ def missed_list(incidents: Sequence[Outcome]) -> list[str]:
     lines = []
     for o in visible(incidents):
         if not o.first_right or not o.named():
-            behind = [f" (load change `{d}`)" if d else "" for d in o.drivers]
+            behind = [f" (load change `{d}`)" if d else "" for d in o.load_changes]
             called = ", ".join(f"`{i}`{d}" for i, d in zip(o.found, behind, strict=True)) or "nothing found"
             lines.append(f"- `{o.kind}` seed {o.seed} ({o.where}): {called}")
     return [*(lines or ["- none"]), ""]

@@ -18,7 +18,7 @@ Rank = Literal["P", "P+", "L", "X"]
 RANK_AT_MOST: dict[str, Certainty] = {"P": "proven", "P+": "proven", "L": "likely", "X": "possible"}
 """What metrics can show of a cause: P all of it; P+ all of it with a named opt-in; L its likelihood; X no more than
 that it is possible, since logs or other tools decide."""
-Kind = Literal["local", "driver", "hardware", "process", "telemetry", "unexplained"]
+Kind = Literal["local", "load", "hardware", "process", "telemetry", "unexplained"]
 Role = Literal["prefill", "decode", "both"]
 
 

@@ -57,7 +57,7 @@ def opinions(context: Context, cause: Cause, recipes: Mapping[str, Recipe]) -> l
 
 def _rivals(cause: Cause, recipes: Mapping[str, Recipe]) -> list[Recipe]:
     """Look-alikes of a cause, in either direction, that are neither folded under it nor impossible for its role."""
-    inside = {cause.recipe.id, *(c.recipe.id for c in (*cause.effects, *cause.drivers))}
+    inside = {cause.recipe.id, *(c.recipe.id for c in (*cause.effects, *cause.load_changes))}
     role = cause.best.unit.member.role
     return [
         recipe

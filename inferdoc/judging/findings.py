@@ -234,7 +234,7 @@ class FindingMaker:
         )
 
     def _change(self, cause: Cause) -> Change | None:
-        """What changed just before the onset: an event of these pods, a workload driver, or a shift of the traffic."""
+        """What changed just before the onset: an event of these pods, a load change, or a shift of the traffic."""
         at = self.context.view.time_at(cause.onset)
         for event in reversed(self.events):
             if (
@@ -242,10 +242,10 @@ class FindingMaker:
                 and at - self._near(event) <= event.at <= at + self.context.clock.scrape_seconds
             ):
                 return Change(stamp(event.at), event.kind, event.entity, event.detail)
-        for driver in _upstream(cause.drivers):
-            detail = f"{driver.recipe.title}: {driver.best.evidence[0].outcome.text}"
-            began = stamp(self.context.view.time_at(driver.onset))
-            return Change(began, "workload", driver.best.unit.name, detail, driver.recipe.id)
+        for load_change in _upstream(cause.load_changes):
+            detail = f"{load_change.recipe.title}: {load_change.best.evidence[0].outcome.text}"
+            began = stamp(self.context.view.time_at(load_change.onset))
+            return Change(began, "workload", load_change.best.unit.name, detail, load_change.recipe.id)
         if cause.best.from_start:
             return None
         for match in cause.matches:
@@ -268,7 +268,7 @@ class FindingMaker:
 
     def _ruled_out(self, cause: Cause) -> list[RuledOut]:
         """The look-alikes of a root, each with the observation that speaks against it."""
-        explained = {cause.recipe.id, *(c.recipe.id for c in cause.effects), *(c.recipe.id for c in cause.drivers)}
+        explained = {cause.recipe.id, *(c.recipe.id for c in cause.effects), *(c.recipe.id for c in cause.load_changes)}
         found = []
         for name in cause.recipe.look_alikes:
             verdict = self.judgement.verdicts.get(name, {}).get(cause.best.unit)
@@ -291,10 +291,10 @@ class FindingMaker:
         return found
 
 
-def _upstream(drivers: Sequence[Cause]) -> list[Cause]:
+def _upstream(load_changes: Sequence[Cause]) -> list[Cause]:
     """Drivers with those last that another of them brings about: longer prompts before the queue that they make."""
-    brought = {effect for driver in drivers for effect in driver.recipe.effects}
-    return sorted(drivers, key=lambda driver: driver.recipe.id in brought)
+    brought = {effect for load_change in load_changes for effect in load_change.recipe.effects}
+    return sorted(load_changes, key=lambda load_change: load_change.recipe.id in brought)
 
 
 def _leaves(piece: Evidence) -> list[Outcome]:

@@ -9,7 +9,7 @@ from inferdoc.catalogue.recipe import Kind, Recipe, Severity
 from inferdoc.fleet.members import Pool
 from inferdoc.judging.match import Match
 
-KIND_ORDER = {"hardware": 0, "process": 1, "local": 2, "driver": 3, "unexplained": 4, "telemetry": 5}
+KIND_ORDER = {"hardware": 0, "process": 1, "local": 2, "load": 3, "unexplained": 4, "telemetry": 5}
 CERTAINTY = {"proven": 1.0, "likely": 0.8, "possible": 0.5}
 SEVERITY = {"critical": 1.0, "warning": 0.7, "info": 0.2}
 
@@ -26,7 +26,7 @@ class Cause:
     pool: Pool
     matches: list[Match]
     effects: list[Cause] = field(default_factory=list)
-    drivers: list[Cause] = field(default_factory=list)
+    load_changes: list[Cause] = field(default_factory=list)
 
     @property
     def onset(self) -> int:
@@ -93,10 +93,10 @@ def reach(recipe_id: str, recipes: Mapping[str, Recipe]) -> set[str]:
 
 
 def fold(causes: Sequence[Cause], recipes: Mapping[str, Recipe], slack: int) -> list[Cause]:
-    """The roots, best first, with effects and drivers put under them.
+    """The roots, best first, with effects and load changes put under them.
 
     An effect begins no earlier than its cause (minus `slack` steps), serves the same model and touches the same pods,
-    or is reached through the pool or the other role. A workload driver is a root only where nothing local explains most
+    or is reached through the pool or the other role. A load change is a root only where nothing local explains most
     of the pods it hurts; it is an effect of a local limit only where no more requests arrive than before.
     """
     downstream = {cause.recipe.id: reach(cause.recipe.id, recipes) for cause in causes}
@@ -113,17 +113,17 @@ def fold(causes: Sequence[Cause], recipes: Mapping[str, Recipe], slack: int) -> 
             roots.append(cause)
             continue
         if outside is not None:
-            outside.drivers.append(cause)
+            outside.load_changes.append(cause)
             continue
         parent = next((r for r in roots if _explains(r, cause, downstream, slack)), None)
         if parent is not None:
             _adopt(parent, cause)
             continue
-        host = _local_host(roots, cause) if cause.recipe.kind == "driver" else None
+        host = _local_host(roots, cause) if cause.recipe.kind == "load" else None
         if host is not None:
-            host.drivers.append(cause)
+            host.load_changes.append(cause)
             continue
-        if cause.recipe.kind != "driver":
+        if cause.recipe.kind != "load":
             for child in [r for r in roots if _explains(cause, r, downstream, slack)]:
                 roots.remove(child)
                 _adopt(cause, child)
@@ -141,7 +141,7 @@ def _is_case_of(specific: Cause, general: Cause, slack: int) -> bool:
     least half of its pods."""
     if not general.recipe.catch_all and general.recipe.id not in specific.recipe.more_specific_than:
         return False
-    if specific.recipe.catch_all or specific.recipe.kind in ("driver", "unexplained", "telemetry"):
+    if specific.recipe.catch_all or specific.recipe.kind in ("load", "unexplained", "telemetry"):
         return False
     if not _same_family(specific, general) or specific.onset > general.onset + slack:
         return False
@@ -164,25 +164,25 @@ def _adopt(parent: Cause, child: Cause) -> None:
 
 
 def _comes_from_outside(cause: Cause) -> bool:
-    """Whether a workload driver shows on most of its pods what no engine does to itself. A pod that is lost sends its
+    """Whether a load change shows on most of its pods what no engine does to itself. A pod that is lost sends its
     share to the others, so this speaks against local limits only."""
     arrive = sum(any(e.outcome.signal == ARRIVALS for e in m.evidence) for m in cause.matches)
-    return cause.recipe.kind == "driver" and 2 * arrive > len(cause.matches)
+    return cause.recipe.kind == "load" and 2 * arrive > len(cause.matches)
 
 
 def _local_host(
-    roots: Sequence[Cause], driver: Cause, kinds: Sequence[Kind] = ("local", "hardware", "process")
+    roots: Sequence[Cause], load_change: Cause, kinds: Sequence[Kind] = ("local", "hardware", "process")
 ) -> Cause | None:
-    """The local root under which a workload driver is a mere change: it holds on most of the driver's pods."""
+    """The local root under which a load change is a mere change: it holds on most of the load change's pods."""
     for root in roots:
-        if root.recipe.kind in kinds and _same_family(root, driver) and _holds_on_most(root, driver):
+        if root.recipe.kind in kinds and _same_family(root, load_change) and _holds_on_most(root, load_change):
             return root
     return None
 
 
-def _holds_on_most(root: Cause, driver: Cause) -> bool:
-    """Whether a cause holds on at least half of the pods that a workload driver hurts."""
-    return len(root.pods & driver.pods) * 2 >= len(driver.pods)
+def _holds_on_most(root: Cause, load_change: Cause) -> bool:
+    """Whether a cause holds on at least half of the pods that a load change hurts."""
+    return len(root.pods & load_change.pods) * 2 >= len(load_change.pods)
 
 
 def _same_family(a: Cause, b: Cause) -> bool:
@@ -204,7 +204,7 @@ def _explains(a: Cause, b: Cause, downstream: Mapping[str, set[str]], slack: int
         return False
     if not _lasts_with(a, b, slack):
         return False
-    if a.recipe.kind == "local" and b.recipe.kind == "driver" and not _holds_on_most(a, b):
+    if a.recipe.kind == "local" and b.recipe.kind == "load" and not _holds_on_most(a, b):
         return False
     if _touch(a, b):
         together = min(abs(a.onset - b.onset), abs(a.stands - b.stands)) <= slack
@@ -226,4 +226,4 @@ def _lasts_with(a: Cause, b: Cause, slack: int) -> bool:
 def score(cause: Cause) -> float:
     """0..1: how much of what is wrong this root explains and how sure it is."""
     base = CERTAINTY[cause.best.certainty] * (0.6 + 0.3 * SEVERITY[cause.severity])
-    return min(1.0, base + 0.02 * min(5, len(cause.effects) + len(cause.drivers)))
+    return min(1.0, base + 0.02 * min(5, len(cause.effects) + len(cause.load_changes)))

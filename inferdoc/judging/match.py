@@ -16,7 +16,7 @@ from inferdoc.judging.view import Unit
 EvidenceRole = Literal["symptom", "harm", "support"]
 BLUR = 2
 """Rate windows by which the beginnings of two signals can be mistaken against each other."""
-UNFOLDS = ("local", "driver")
+UNFOLDS = ("local", "load")
 """Kinds of causes whose first minute looks like another's: what is full, late or longer shows one after the other."""
 SLO_SHARE = 0.3
 """An SLO is broken when this share of the windows of the episode is beyond it."""

@@ -109,7 +109,7 @@ class StageReached(msgspec.Struct):
 
 
 class Change(msgspec.Struct):
-    """cause: the id of the workload driver that the change is, where a recipe knows it."""
+    """cause: the id of the load change that the change is, where a recipe knows it."""
 
     at: str
     kind: str

@@ -29,7 +29,7 @@ LONGEST_MS = DAY_MS // 2
 """A longer window holds a good part of the rhythm itself."""
 MOST_OF_IT = 0.7
 """At least so much of a change stood there then as well."""
-KINDS = ("driver", "unexplained")
+KINDS = ("load", "unexplained")
 """What the traffic brings, and what nobody can name. A slow link or a lost cache is an incident however often it
 comes."""
 

@@ -40,8 +40,8 @@ class Played:
 
     @property
     def beside(self) -> str | None:
-        """Where the cause stands when another one that its label accepts is first: "finding", "change" (a driver of the
-        traffic stands as the change of the root that it brings about), or None."""
+        """Where the cause stands when another one that its label accepts is first: "finding", "change" (a load change
+        stands as the change of the root that it brings about), or None."""
         if self.right or self.first not in self.scenario.expect.accepts:
             return None
         if any(f.id == self.fault for f in self.answer.findings):

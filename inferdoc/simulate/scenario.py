@@ -288,8 +288,8 @@ class FaultSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class Expect(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """What a diagnosis should say. cause: None for a control; accepts: causes that are right too; pods: those it
     hits; not_visible: why metrics cannot show the cause, where they cannot; root: what stands first by design, where
-    `cause` is a driver that only brings it about (and stands as its change) or another reading of its harm; pool: the
-    pool that is hit as a whole, with the pods that come and go."""
+    `cause` is a load change that only brings it about (and stands as its change) or another reading of its harm; pool:
+    the pool that is hit as a whole, with the pods that come and go."""
 
     cause: str | None
     accepts: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""How the scoreboard counts an answer: by the labels, drivers of the workload as findings or as changes."""
+"""How the scoreboard counts an answer: by the labels, load changes as findings or as changes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from inferdoc.simulate.generator import draw
 from inferdoc.simulate.incidents import CAUSES
 
 
-def outcome(found: list[str], drivers: list[str | None] | None = None, **fields: object) -> Outcome:
-    """A driver whose label prefers the local limit that it meets."""
+def outcome(found: list[str], load_changes: list[str | None] | None = None, **fields: object) -> Outcome:
+    """A load change whose label prefers the local limit that it meets."""
     given = {"cause": "demand", "accepts": ("other-limit",), "root": "limit", "harmful": True, **fields}
-    behind = drivers or [None] * len(found)
-    return Outcome("demand", 1, found=found, hours=0.3, drivers=behind, **given)  # type: ignore[arg-type]
+    behind = load_changes or [None] * len(found)
+    return Outcome("demand", 1, found=found, hours=0.3, load_changes=behind, **given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("found", "drivers", "right", "preferred", "named"),
+    ("found", "load_changes", "right", "preferred", "named"),
     [
         (["limit"], ["demand"], True, True, True),
         (["limit"], [None], True, False, False),
@@ -30,8 +30,10 @@ def outcome(found: list[str], drivers: list[str | None] | None = None, **fields:
         ([], [], False, False, False),
     ],
 )
-def test_a_driver_is_named_as_a_finding_or_as_the_change_of_one_that_is_right(found, drivers, right, preferred, named):
-    answer = outcome(found, drivers)
+def test_a_load_change_is_named_as_a_finding_or_as_the_change_of_one_that_is_right(
+    found, load_changes, right, preferred, named
+):
+    answer = outcome(found, load_changes)
     assert (answer.first_right, answer.first_preferred, answer.named()) == (right, preferred, named)
 
 
@@ -45,12 +47,12 @@ def test_only_the_first_three_findings_count_as_the_top_three():
     assert late.named() and not late.named(3)
 
 
-def test_what_a_label_accepts_is_no_false_finding_and_a_wrong_driver_is_one():
+def test_what_a_label_accepts_is_no_false_finding_and_a_wrong_load_change_is_one():
     right, wrong = outcome(["limit"], ["demand"]), outcome(["slow-gpu"], ["prompts"])
     assert precision([right, wrong]) == {"limit": 1.0, "demand": 1.0, "slow-gpu": 0.0, "prompts": 0.0}
 
 
-def test_a_driver_that_the_scenario_set_going_is_no_false_claim():
+def test_a_load_change_that_the_scenario_set_going_is_no_false_claim():
     full = outcome(["cache-full"], ["demand"], cause="cache-full", root=None, accepts=(), traffic=("demand",))
     assert precision([full]) == {"cache-full": 1.0, "demand": 1.0}
     assert precision([outcome(["demand"], cause="cache-full", root=None, accepts=(), traffic=("demand",))]) == {
@@ -58,7 +60,7 @@ def test_a_driver_that_the_scenario_set_going_is_no_false_claim():
     }, "as the root it is"
 
 
-def test_the_limit_alone_is_no_hit_of_its_driver():
+def test_the_limit_alone_is_no_hit_of_its_load_change():
     hit, miss = outcome(["limit"], ["demand"]), outcome(["limit"])
     assert f1([hit, miss], 1.0) == pytest.approx(2 * 0.5 / 1.5)
     assert len(missed_list([hit, miss])) == 2, "one line and the empty one behind it"
@@ -81,7 +83,7 @@ def test_a_few_slow_answers_are_no_harm():
     assert np.isnan(scoreboard_harm._worst([few])) and np.isnan(scoreboard_harm._worst([]))
 
 
-def test_both_shapes_of_a_driver_are_drawn():
+def test_both_shapes_of_a_load_change_are_drawn():
     for cause in ("demand-beyond-capacity", "prompt-growth", "runaway-generation"):
         roots = {draw(cause, seed, CAUSES).expect.root for seed in range(20)}
         assert None in roots and len(roots) > 1, cause

@@ -56,7 +56,7 @@ def outcome(causes: list[str], sure: list[str], **fields: object) -> Outcome:
     given = {"cause": "a", "accepts": (), "harmful": True, "source": "simulator", **fields}
     chance = given.pop("chance", [None] * len(causes))
     whole = Look("degraded" if causes else "healthy", causes, sure, chance, [None] * len(causes))  # type: ignore[arg-type]
-    return Outcome("a", 1, found=causes, sure=sure, hours=0.5, drivers=[None] * len(causes), whole=whole, **given)  # type: ignore[arg-type]
+    return Outcome("a", 1, found=causes, sure=sure, hours=0.5, load_changes=[None] * len(causes), whole=whole, **given)  # type: ignore[arg-type]
 
 
 def row(table: list[str], name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Roots, effects, drivers: what is put under what, and what comes first."""
+"""Roots, effects, load changes: what is put under what, and what comes first."""
 
 from __future__ import annotations
 
@@ -28,21 +28,22 @@ def cause_of(cause, *matches, **kind):
 
 
 def shape(roots):
-    """Ids of the roots, each with the ids of its effects and drivers."""
+    """Ids of the roots, each with the ids of its effects and load changes."""
     return [
-        (root.recipe.id, [e.recipe.id for e in root.effects], [d.recipe.id for d in root.drivers]) for root in roots
+        (root.recipe.id, [e.recipe.id for e in root.effects], [d.recipe.id for d in root.load_changes])
+        for root in roots
     ]
 
 
 A = recipe("a", effects=("b",))
 B = recipe("b", effects=("c",))
 C = recipe("c")
-DRIVER = recipe("driver", kind="driver", scope="pool", effects=("a",))
+LOAD_CHANGE = recipe("load", kind="load", scope="pool", effects=("a",))
 HARDWARE = recipe("hardware", kind="hardware", effects=("a",))
 LOST = recipe("lost", kind="process", effects=("a",))
 BLIND = recipe("blind", kind="telemetry", severity="info", effects=("a",))
 LOOP_1, LOOP_2 = recipe("loop-1", effects=("loop-2",)), recipe("loop-2", effects=("loop-1",))
-RECIPES = {r.id: r for r in (A, B, C, DRIVER, HARDWARE, LOST, BLIND, LOOP_1, LOOP_2)}
+RECIPES = {r.id: r for r in (A, B, C, LOAD_CHANGE, HARDWARE, LOST, BLIND, LOOP_1, LOOP_2)}
 
 
 def folded(*causes):
@@ -132,22 +133,22 @@ def test_one_role_explains_its_direct_effects_on_the_other():
 
 
 def test_more_demand_is_what_drives_a_local_cause():
-    assert folded(cause_of(DRIVER, onset=30), cause_of(A)) == [("a", [], ["driver"])]
+    assert folded(cause_of(LOAD_CHANGE, onset=30), cause_of(A)) == [("a", [], ["load"])]
 
 
 def test_more_demand_alone_is_the_root():
-    assert folded(cause_of(DRIVER)) == [("driver", [], [])]
+    assert folded(cause_of(LOAD_CHANGE)) == [("load", [], [])]
 
 
 def test_more_demand_on_many_pods_is_not_explained_by_one_of_them():
-    everywhere = cause_of(DRIVER, *(match(DRIVER, pod=f"p{i}") for i in range(4)))
+    everywhere = cause_of(LOAD_CHANGE, *(match(LOAD_CHANGE, pod=f"p{i}") for i in range(4)))
     assert len(folded(everywhere, cause_of(A))) == 2
-    half = cause_of(DRIVER, *(match(DRIVER, pod=f"p{i}") for i in range(2)))
-    assert folded(half, cause_of(A)) == [("a", [], ["driver"])]
+    half = cause_of(LOAD_CHANGE, *(match(LOAD_CHANGE, pod=f"p{i}") for i in range(2)))
+    assert folded(half, cause_of(A)) == [("a", [], ["load"])]
 
 
 FULL = recipe("full", effects=("crowd",))
-CROWD = recipe("crowd", kind="driver", scope="pool")
+CROWD = recipe("crowd", kind="load", scope="pool")
 FAULTY = recipe("faulty", kind="hardware", effects=("crowd",))
 CROWDED = {r.id: r for r in (FULL, CROWD, FAULTY)}
 
@@ -211,12 +212,12 @@ def test_everything_is_somewhere_once():
         cause_of(A),
         cause_of(B, onset=45),
         cause_of(C, onset=50),
-        cause_of(DRIVER),
+        cause_of(LOAD_CHANGE),
         cause_of(BLIND),
         cause_of(HARDWARE),
     ]
     roots = fold(causes, RECIPES, SLACK)
-    seen = [id(c) for root in roots for c in (root, *root.effects, *root.drivers)]
+    seen = [id(c) for root in roots for c in (root, *root.effects, *root.load_changes)]
     assert sorted(seen) == sorted(id(c) for c in causes)
 
 
