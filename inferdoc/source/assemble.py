@@ -13,14 +13,12 @@ from inferdoc.catalogue.signal import Reading, Signal, Term
 from inferdoc.source import formula
 from inferdoc.source.base import InfoSeries, Source
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
+from inferdoc.source.histograms import quantiles
 from inferdoc.source.plan import BY, WIDTHS, Operand, buckets, closure, observations, operand, plan, sum_over_count
-from inferdoc.source.quantile import bucket_quantile
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
 
 MIN_OBSERVATIONS = 20
 """A quantile of fewer observations says nothing; the window is doubled twice before giving up."""
-AT_ONCE = 32
-"""Entities whose quantiles are computed in one go: what they need stays in the cache of a core."""
 
 Key = tuple[str, ...]
 
@@ -183,11 +181,14 @@ class Assembler:
 
     def _quantile(self, name: str, signal: Signal, reading: Reading) -> SignalMatrix | None:
         width = self.frame.widths[name]
+        settle = -(-self.frame.grid.rate_ms * width // self.frame.grid.step_ms) + 1
         merged: SignalMatrix | None = None
         for read in buckets(reading, signal.level).reads(self.aliases, self.present, width):
-            found = _quantiles(self.results[read], float(reading.q or 0), self._entities)
-            if found is not None:
-                merged = found if merged is None else _fill(merged, found)
+            result = self.results[read]
+            told = quantiles(result, float(reading.q or 0), settle)
+            if told is not None:
+                own = SignalMatrix(self._entities.of(result.by[:-1], told.keys), told.values, bounds=told.bounds)
+                merged = own if merged is None else _fill(merged, own)
         if merged is None:
             return None
         seen = self._table(observations(str(reading.quantile), reading, signal.level), width)
@@ -293,35 +294,6 @@ def _fill(first: SignalMatrix, second: SignalMatrix) -> SignalMatrix:
     return SignalMatrix(
         entities, np.vstack(values), merged_counts, first.bounds if first.bounds is not None else second.bounds
     )
-
-
-def _quantiles(result: ReadResult, q: float, entities: Entities) -> SignalMatrix | None:
-    """Quantiles per entity. Entities of the same bounds are computed together: bounds may differ from pod to pod."""
-    groups: dict[Key, dict[float, int]] = {}
-    for row, key in enumerate(result.keys):
-        try:
-            bound = float(key[-1])
-        except ValueError:
-            continue
-        groups.setdefault(key[:-1], {})[bound] = row
-    alike: dict[tuple[float, ...], list[Key]] = {}
-    kept = []
-    for group, cells in groups.items():
-        bounds = tuple(sorted(cells))
-        if len(bounds) >= 2 and np.isinf(bounds[-1]):
-            alike.setdefault(bounds, []).append(group)
-            kept.append(group)
-    if not kept:
-        return None
-    place = {group: row for row, group in enumerate(kept)}
-    values = np.empty((len(kept), result.values.shape[1]))
-    for bounds, members in alike.items():
-        for begin in range(0, len(members), AT_ONCE):
-            some = members[begin : begin + AT_ONCE]
-            cumulative = result.values[[[groups[group][bound] for group in some] for bound in bounds]]
-            values[[place[group] for group in some]] = bucket_quantile(q, np.array(bounds), cumulative)
-    widest = np.array(max(alike, key=len)[:-1])
-    return SignalMatrix(entities.of(result.by[:-1], kept), values, bounds=widest)
 
 
 def read_signals(

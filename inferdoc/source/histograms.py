@@ -1,0 +1,107 @@
+"""Quantiles of many histograms from the buckets of one read.
+
+Bounds are numbers: `le="1"` and `le="1.0"` are one bucket, spelt by two releases. A release may also cut its buckets
+otherwise. For one rate window after bounds appear beside others the rates of some buckets cover less time than those of
+the rest, and no quantile can be told; before and after it each time has the bounds that are there then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from inferdoc.source.quantile import bucket_quantile
+from inferdoc.source.reads import ReadResult
+
+Key = tuple[str, ...]
+AT_ONCE = 32
+"""Histograms whose quantiles are computed in one go: what they need stays in the cache of a core."""
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """keys: labels of each histogram, without `le`; values: float64[keys, T]; bounds: the finite bounds of the one with
+    the most, ascending."""
+
+    keys: list[Key]
+    values: np.ndarray
+    bounds: np.ndarray
+
+
+def quantiles(result: ReadResult, q: float, settle: int) -> Quantiles | None:
+    """The quantile of each histogram; None where none is whole. result: buckets by labels, `le` the last; settle: steps
+    of a rate window."""
+    rows, values = _by_bound(result)
+    alike: dict[tuple[float, ...], list[Key]] = {}
+    for key, cells in rows.items():
+        bounds = tuple(sorted(cells))
+        if len(bounds) >= 2 and np.isinf(bounds[-1]):
+            alike.setdefault(bounds, []).append(key)
+    if not alike:
+        return None
+    whole = {key for keys in alike.values() for key in keys}
+    kept = [key for key in rows if key in whole]
+    place = {key: row for row, key in enumerate(kept)}
+    answer = np.empty((len(kept), values.shape[1]))
+    for bounds, members in alike.items():
+        for begin in range(0, len(members), AT_ONCE):
+            some = members[begin : begin + AT_ONCE]
+            cumulative = values[[[rows[key][bound] for key in some] for bound in bounds]]
+            answer[[place[key] for key in some]] = _told(q, np.array(bounds), cumulative, settle)
+    return Quantiles(kept, answer, np.array(max(alike, key=len)[:-1]))
+
+
+def _by_bound(result: ReadResult) -> tuple[dict[Key, dict[float, int]], np.ndarray]:
+    """The row of each bound of each histogram, and the rows: those of one bound that is spelt in two ways added up."""
+    rows: dict[Key, dict[float, int]] = {}
+    added: list[np.ndarray] = []
+    for row, key in enumerate(result.keys):
+        try:
+            bound = float(key[-1])
+        except ValueError:
+            continue
+        cells = rows.setdefault(key[:-1], {})
+        if bound in cells:
+            former = cells[bound]
+            both = result.values[former] if former < len(result.values) else added[former - len(result.values)]
+            added.append(_sum(both, result.values[row]))
+            row = len(result.values) + len(added) - 1
+        cells[bound] = row
+    return rows, np.vstack([result.values, *added]) if added else result.values
+
+
+def _sum(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Of two rows, NaN where neither has a value."""
+    total = np.nan_to_num(one) + np.nan_to_num(other)
+    return np.where(np.isnan(one) & np.isnan(other), np.nan, total)
+
+
+def _told(q: float, bounds: np.ndarray, cumulative: np.ndarray, settle: int) -> np.ndarray:
+    """float64[n, T] of cumulative float64[B, n, T]: at each time by the bounds that are there."""
+    there = np.isfinite(cumulative)
+    answer = bucket_quantile(q, bounds, cumulative)
+    changing = (there.any(axis=0) & ~there.all(axis=0)).any(axis=1)
+    for row in np.flatnonzero(changing):
+        answer[row] = _of_changing(q, bounds, cumulative[:, row], there[:, row], settle)
+    return answer
+
+
+def _of_changing(q: float, bounds: np.ndarray, cumulative: np.ndarray, there: np.ndarray, settle: int) -> np.ndarray:
+    """float64[T] of one histogram whose bounds change. cumulative, there: [B, T]."""
+    steps = np.flatnonzero(there.any(axis=0))
+    sets, which = np.unique(there[:, steps], axis=1, return_inverse=True)
+    which = which.ravel()
+    answer = np.full(there.shape[1], np.nan)
+    for number in range(sets.shape[1]):
+        held, at = sets[:, number], steps[which == number]
+        if held.sum() >= 2 and held[-1]:
+            answer[at] = bucket_quantile(q, bounds[held], cumulative[held][:, at])
+    starts = np.flatnonzero(np.diff(which, prepend=-1))
+    for begin, end in zip(starts, [*starts[1:], len(which)], strict=True):
+        own = sets[:, which[begin]]
+        appeared = begin > 0 and (own & ~sets[:, which[begin - 1]]).any()
+        vanish = begin == 0 and end < len(which) and (own & ~sets[:, which[end]]).any()
+        if appeared or (vanish and end - begin <= settle):
+            answer[steps[begin : min(end, begin + settle)]] = np.nan
+    return answer
