@@ -34,9 +34,14 @@ that engines render in another way than the router just share nothing at the eng
 between tokens only hold up the queue, and drafts that no series shows leave a load beyond what is finished."""
 
 
-def right_without(cause: str) -> tuple[str, ...]:
-    """What is right besides, where witnesses of the cause are absent."""
-    return (UNEXPLAINED, GENERAL[cause]) if cause in GENERAL else (UNEXPLAINED,)
+ROLLED_OUT = "config-regression"
+"""What is unexplained and began with a rollout is what the rollout changed: possible, and no metric says otherwise."""
+
+
+def right_without(cause: str, *, rollout: bool = False) -> tuple[str, ...]:
+    """What is right besides, where witnesses of the cause are absent. rollout: the fault began with one."""
+    general = (GENERAL[cause],) if cause in GENERAL else ()
+    return (UNEXPLAINED, *general, *((ROLLED_OUT,) if rollout else ()))
 
 
 def mechanism_signals(recipe: Recipe, support: bool = True) -> list[str]:

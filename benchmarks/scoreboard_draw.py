@@ -72,12 +72,13 @@ class _Truth:
         answer = ask(self.path, self.window, self.end)
         whole = look_of(answer, self.healthy if self.group == "cause" else ())
         absent = self._absent(expect.cause) if expect.cause else []
-        pool = scenario.pools[0]
+        pool, kinds = scenario.pools[0], traits(scenario)
+        besides = right_without(expect.cause or "", rollout="rollout as trigger" in kinds) if absent else ()
         outcome = Outcome(
             self.kind,
             scenario.seed,
             expect.cause,
-            (*expect.accepts, *(right_without(expect.cause or "") if absent else ())),
+            (*expect.accepts, *besides),
             whole.causes,
             self._harmful(None),
             (self.end - self.window) / 3600,
@@ -92,7 +93,7 @@ class _Truth:
             f"{scenario.title.split(', ')[-1]}",
             whole=whole,
             absent=absent,
-            traits=traits(scenario),
+            traits=kinds,
             happened=[] if drawn is None else [*drawn.happened, *(b.happens for b in drawn.bystanders)],
         )
         if self.onset is not None:
