@@ -15,7 +15,7 @@ def inventory_lines(found: Inventory) -> list[str]:
     sizes = f"{megabytes(found.bytes)} of data, {megabytes(found.free_bytes)} free, {megabytes(found.log_bytes)} of log"
     lines = [
         f"{found.path}: format {found.format}, {sizes}",
-        f"  {found.targets:,} targets, {found.series:,} series, {found.samples:,} samples",
+        f"  {_number(found.targets, 'target')}, {found.series:,} series, {_number(found.samples, 'sample')}",
     ]
     for origin, share in (("collected", found.collected), ("imported", found.imported)):
         lines.append(f"  {origin}: {_share(share)}")
@@ -30,8 +30,8 @@ def pruned_line(done: Pruned, dry_run: bool = False) -> str | None:
     parts = []
     if done.scrapes and done.first_ms is not None and done.last_ms is not None:
         parts.append(
-            f"{verb} {done.scrapes:,} scrapes of {done.targets} targets from {moment(done.first_ms)} to"
-            f" {moment(done.last_ms)}, about {megabytes(done.freed)}"
+            f"{verb} {_number(done.scrapes, 'scrape')} of {_number(done.targets, 'target')} from"
+            f" {moment(done.first_ms)} to {moment(done.last_ms)}, about {megabytes(done.freed)}"
         )
     if done.over:
         parts.append(
@@ -54,10 +54,15 @@ def moment(ms: int) -> str:
         return f"{ms} ms"
 
 
+def _number(count: int, thing: str) -> str:
+    """A count of things: "1 target", "2,000 targets"."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
 def _share(share: Holding) -> str:
     if share.first_ms is None or share.last_ms is None:
         return "nothing"
     return (
-        f"{share.scrapes:,} scrapes of {share.targets:,} targets, {megabytes(share.bytes)},"
+        f"{_number(share.scrapes, 'scrape')} of {_number(share.targets, 'target')}, {megabytes(share.bytes)},"
         f" {moment(share.first_ms)} to {moment(share.last_ms)}"
     )

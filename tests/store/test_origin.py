@@ -157,7 +157,7 @@ def test_info(path):
         lines[2],
     ]
     assert lines[2].startswith("  collected: 150 scrapes of 2 targets, ")
-    assert lines[3].startswith("  imported: 180 scrapes of 1 targets, ") and "2023-10-15T22:00:00Z to" in lines[3]
+    assert lines[3].startswith("  imported: 180 scrapes of 1 target, ") and "2023-10-15T22:00:00Z to" in lines[3]
     assert lines[4] == "  checked: 330 scrapes, none damaged"
     _, text, _ = command("store", "info", "--store", str(path), "-o", "json")
     found = json.loads(text)
@@ -168,10 +168,10 @@ def test_prune_command(path):
     before = held_by(path)
     store = ("--store", str(path))
     _, text, _ = command("store", "prune", *store, "--older-than", "10d", "--dry-run")
-    assert text.startswith("retention: would drop 120 scrapes of 1 targets from 2023-10-25T22:00:00Z to")
+    assert text.startswith("retention: would drop 120 scrapes of 1 target from 2023-10-25T22:00:00Z to")
     assert held_by(path) == before
     _, text, _ = command("store", "prune", *store, "--older-than", "10d")
-    assert text.startswith("retention: dropped 120 scrapes of 1 targets from 2023-10-25T22:00:00Z to")
+    assert text.startswith("retention: dropped 120 scrapes of 1 target from 2023-10-25T22:00:00Z to")
     assert command("store", "prune", *store, "--older-than", "10d")[1] == "retention: nothing to drop\n"
     assert "inferdoc store info" in command("store", "prune", *store, "--max-mb", "1")[1] or path.stat().st_size < 1e6
 
