@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from inferdoc.judging.telemetry import add_telemetry
 from inferdoc.source.base import Scrapes
@@ -129,17 +130,17 @@ def test_steady_scrapes_are_all_there():
 
 def test_a_hole_is_missing():
     found = missing([t for t in EVERY if not 80 <= t < 120])
-    assert found[59] == 1.0 and found[35] < 0.25 and found[-1] < 0.25
+    assert found[59] > 0.9 and found[35] < 0.25 and found[-1] < 0.25
 
 
 def test_what_all_targets_miss_is_the_absence_of_the_server():
     holes = [t for t in EVERY if not 80 <= t < 120]
     targets = [scraped({"pod": pod, "instance": f"{pod}:1"}, holes) for pod in ("p0", "p1", "p2")]
     pages = {"running": dict.fromkeys(("p0", "p1", "p2"), ONES)}
-    assert np.nanmax(derived("missing_scrapes", pages, targets).values) == 0
+    assert np.nanmax(derived("missing_scrapes", pages, targets).values) < 1e-9
     targets[1] = scraped({"pod": "p1", "instance": "p1:1"}, [t for t in holes if not 30 <= t < 70])
     own = derived("missing_scrapes", pages, targets).values
-    assert own[1][34] == 1.0 and np.nanmax(own[[0, 2]]) == 0, "only what it misses alone"
+    assert own[1][34] > 0.9 and np.nanmax(own[[0, 2]]) < 1e-9, "only what it misses alone"
 
 
 def test_every_third_scrape_lost_is_a_third():
@@ -159,3 +160,15 @@ def test_a_target_scraped_once_tells_nothing():
 def test_jitter_is_not_a_missing_scrape():
     random = np.random.default_rng(2)
     assert np.nanmax(missing([t + random.uniform(0, 0.4) for t in EVERY])) <= 0.4
+
+
+def test_another_interval_is_none_missing():
+    """Every second scrape from half-time on: the target is scraped at another interval."""
+    found = missing([t for i, t in enumerate(EVERY) if t < EVERY[-1] / 2 or i % 2])
+    assert np.nanmax(found) < 0.3 and found[-1] < 0.1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_tenth_lost_is_not_most(seed: int):
+    there = np.random.default_rng(seed).random(len(EVERY)) >= 0.1
+    assert np.nanmax(missing([t for t, kept in zip(EVERY, there, strict=True) if kept])) < 0.5
