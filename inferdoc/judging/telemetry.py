@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from inferdoc.catalogue.signal import Signal
 from inferdoc.fleet.workloads import workload
@@ -193,8 +192,6 @@ def _duplicates(frame: SignalFrame) -> SignalMatrix | None:
     return SignalMatrix(entities, np.vstack(values)) if entities else None
 
 
-NEAR_GAPS = 9
-"""Gaps around one whose lower quartile is the interval there: it follows an interval that was changed, and no loss."""
 MISSING_OVER_SCRAPES = 20
 """A share of fewer scrapes is chance: of five, one target in ten loses three now and then where a tenth is lost."""
 
@@ -215,16 +212,15 @@ def _missing(frame: SignalFrame, scrapes: Sequence[Scrapes]) -> SignalMatrix | N
 def _missing_of(times: np.ndarray, steps: np.ndarray, least_ms: float) -> np.ndarray:
     """float64[steps] of one target that was scraped at times (float64[n], milliseconds, ascending)."""
     gaps = np.maximum(np.diff(times), 1.0)
-    around = sliding_window_view(np.pad(gaps, NEAR_GAPS // 2, mode="edge"), NEAR_GAPS)
-    interval = np.quantile(around, 0.25, axis=1)
+    interval = float(np.quantile(gaps, 0.25))  # its own: an exporter may be scraped less often than engines are
     # A scrape is due at each interval of a gap: the last is there, the others are missing; one may be half one late.
     lost = np.where(gaps > 1.5 * interval, gaps / interval - 1.0, 0.0)
     missed, seen = np.concatenate(([0.0], np.cumsum(lost))), np.arange(len(times), dtype=np.float64)
-    since = steps - np.maximum(least_ms, MISSING_OVER_SCRAPES * np.median(interval))
+    since = steps - max(least_ms, MISSING_OVER_SCRAPES * interval)
     lost_since = np.interp(steps, times, missed) - np.interp(since, times, missed)
     seen_since = np.interp(steps, times, seen) - np.interp(since, times, seen)
     due = lost_since + seen_since
-    inside = (steps - least_ms >= times[0]) & (steps <= times[-1] + np.median(interval))
+    inside = (steps - least_ms >= times[0]) & (steps <= times[-1] + interval)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(inside, np.where(due > 0, lost_since / due, 0.0), np.nan)
 

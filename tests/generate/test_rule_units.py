@@ -100,7 +100,7 @@ def test_a_guard_that_is_lost_fails_the_test(tmp_path: Path):
     (folder / RULES).write_text(text, "utf-8")
     answer = promtool.test([folder / "tests" / "engine-hung_test.yaml"])
     unless = RECIPES["engine-hung"].unless
-    number = next(i for i, condition in enumerate(unless, start=1) if condition.signal == "engine_asleep")
+    number = next(i for i, condition in enumerate(unless, start=1) if condition.signals == ("engine_asleep",))
     assert any(f"firing: ruled-out-{number} p0" in line for line in answer.problems)
 
 
