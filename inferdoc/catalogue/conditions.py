@@ -5,6 +5,7 @@ A fact is about one signal; a group is made of other conditions. `Condition` is 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import ClassVar, Literal
 
@@ -210,3 +211,12 @@ class KOf(OfParts, frozen=True):
 Fact = Level | Move | Odd | Slope | Reaches | Stall | Follow | Turns | Presence
 Group = AllOf | AnyOf | Witnesses | Not | KOf
 Condition = Fact | Group
+
+
+def leaves(condition: Condition) -> Iterator[Fact]:
+    """The facts that a condition is made of."""
+    if not isinstance(condition, OfParts):
+        yield condition
+        return
+    for part in condition.parts:
+        yield from leaves(part)

@@ -9,12 +9,12 @@ from typing import Literal
 
 import msgspec
 
+from inferdoc.catalogue.conditions import leaves
 from inferdoc.catalogue.content import content_files
 from inferdoc.catalogue.document import decode, locate, nearest
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Band, Level, Signal
 from inferdoc.errors import CatalogueError
-from inferdoc.generate.cause_rules import leaves
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.judging.conditions.render import ENGINE_SIGN, Rendering
 from inferdoc.source.reads import Matcher, selector

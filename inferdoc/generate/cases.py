@@ -7,12 +7,25 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from inferdoc.catalogue.conditions import AllOf, AnyOf, Condition, Fact, KOf, Move, Not, Odd, OfParts, Stall, Witnesses
+from inferdoc.catalogue.conditions import (
+    AllOf,
+    AnyOf,
+    Condition,
+    Fact,
+    KOf,
+    Move,
+    Not,
+    Odd,
+    OfParts,
+    Stall,
+    Witnesses,
+    leaves,
+)
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.errors import InferdocError
 from inferdoc.generate import limits
-from inferdoc.generate.cause_rules import harm_beyond_symptoms, leaves, sayable
+from inferdoc.generate.cause_rules import harm_beyond_symptoms, sayable
 from inferdoc.generate.recorded import FEWEST_EVENTS, Recorded, recorded
 from inferdoc.generate.wanted import Want, build, thinned
 from inferdoc.generate.world import World

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from inferdoc.catalogue.conditions import Condition, Fact, OfParts, Presence, Reaches, Slope, Stall
+from inferdoc.catalogue.conditions import Condition, Fact, Presence, Reaches, Slope, Stall, leaves
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Alert, Recipe
 from inferdoc.generate.links import GeneratedLinks
@@ -97,14 +97,6 @@ def expression(recipe: Recipe, rendering: Recorded) -> Said | str:
 def harm_beyond_symptoms(recipe: Recipe) -> tuple[Condition, ...]:
     """The harm conditions that a rule must ask for: none where one of them is a symptom and so holds already."""
     return () if set(recipe.harm) & set(recipe.symptoms) else recipe.harm
-
-
-def leaves(condition: Condition) -> Iterator[Fact]:
-    """The facts inside a condition."""
-    if not isinstance(condition, OfParts):
-        yield condition
-    for part in condition.parts:
-        yield from leaves(part)
 
 
 def sayable(condition: Condition, rendering: Recorded) -> bool:

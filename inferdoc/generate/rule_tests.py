@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
-from inferdoc.catalogue.conditions import Compared, Fact, Odd, Presence, Slope
+from inferdoc.catalogue.conditions import Compared, Fact, Odd, Presence, Slope, leaves
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.generate.cases import POOL_SIZE, Case, cases
-from inferdoc.generate.cause_rules import COMPONENT, AlertRule, first_leaf, leaves
+from inferdoc.generate.cause_rules import COMPONENT, AlertRule, first_leaf
 from inferdoc.generate.series import MODEL, FaultSpan, identity, lines
 from inferdoc.generate.templating import expand
 from inferdoc.judging.conditions.render import BY_IN_RULES

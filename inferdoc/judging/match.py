@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from inferdoc.catalogue.conditions import Condition, Level, Move
+from inferdoc.catalogue.conditions import Condition, Level, Move, leaves
 from inferdoc.catalogue.recipe import CERTAINTIES, Certainty, Recipe
 from inferdoc.judging.conditions import evaluate, prepare
 from inferdoc.judging.context import Ask, Context, Outcome
@@ -222,7 +222,8 @@ def _during(condition: Condition, inside: Context, context: Context, unit: Unit,
     """A condition in an episode. A move that began before the episode is no move against the calm that it spoils, so a
     rise or fall is also looked for from its own baseline on; reach: steps by which it may precede the episode."""
     outcome = evaluate(condition, inside, unit)
-    if outcome.holds is not False or condition.needs_split or not _moves(condition):
+    moves = any(isinstance(leaf, Move) for leaf in leaves(condition))
+    if outcome.holds is not False or condition.needs_split or not moves:
         return outcome
     earlier = evaluate(condition, context, unit)
     if earlier.first is None or earlier.last is None or inside.split is None or inside.last is None:
@@ -242,11 +243,6 @@ def _before(condition: Condition, inside: Context, unit: Unit) -> Outcome:
     blur = BLUR * inside.clock.window_steps
     stood = outcome.first < inside.split and (outcome.last is None or outcome.last + blur >= inside.split)
     return outcome if stood else replace(outcome, holds=False, text=f"not before the onset: {outcome.text}")
-
-
-def _moves(condition: Condition) -> bool:
-    """Whether it is a rise or a fall, or rests on one."""
-    return isinstance(condition, Move) or any(_moves(part) for part in condition.parts)
 
 
 def _with_slo(harm: tuple[Condition, ...], limits: dict[str, float]) -> list[Condition]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
@@ -22,6 +22,7 @@ from inferdoc.catalogue.conditions import (
     Slope,
     Stall,
     Turns,
+    leaves,
 )
 from inferdoc.judging.conditions import (
     differs,
@@ -116,15 +117,6 @@ def prepare(conditions: Iterable[Condition], context: Context, asks: Iterable[As
         for begin in range(0, len(rest), AT_ONCE_ROWS):
             keys, some = zip(*rest[begin : begin + AT_ONCE_ROWS], strict=True)
             context.tell(zip(keys, judge(leaf, context, some), strict=True))
-
-
-def leaves(condition: Condition) -> Iterator[Fact]:
-    """The facts that a condition is made of."""
-    if not isinstance(condition, OfParts):
-        yield condition
-        return
-    for part in condition.parts:
-        yield from leaves(part)
 
 
 def _looked_at(condition: Fact, context: Context, asks: Sequence[Ask]) -> Iterable[Ask]:
