@@ -39,14 +39,7 @@ SHORTEST_SECONDS = 0.1
 @click.option(
     "--interval", default="15s", show_default=True, metavar="DURATION", help="Between two scrapes of a target."
 )
-@click.option(
-    "--max-series",
-    type=click.IntRange(min=1),
-    default=250_000,
-    show_default=True,
-    metavar="N",
-    help="Of a page with more, the metrics with the most label sets are left out.",
-)
+@options.most_series(250_000, "page")
 @click.option("--timeout", default="10s", show_default=True, metavar="DURATION", help="For a whole scrape.")
 @click.option("--store", metavar="PATH", help="The embedded store to fill (default: the configured one).")
 @click.option("--once", is_flag=True, help="Scrape every target once and end.")

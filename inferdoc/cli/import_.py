@@ -20,14 +20,7 @@ if TYPE_CHECKING:
 @click.command("import")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--store", metavar="PATH", help="The embedded store to fill (default: the configured one).")
-@click.option(
-    "--max-series",
-    type=click.IntRange(min=1),
-    default=500_000,
-    show_default=True,
-    metavar="N",
-    help="Where a file has more, the metrics with the most label sets are left out.",
-)
+@options.most_series(500_000, "file")
 @click.option("--lenient", is_flag=True, help="Keep what can be read of a file that is cut or breaks the standard.")
 def command(files: tuple[str, ...], store: str | None, max_series: int, lenient: bool) -> None:
     """Put OpenMetrics text with timestamps into the embedded store.

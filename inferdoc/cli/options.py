@@ -70,6 +70,18 @@ def part_of_fleet(function: Decorated) -> Decorated:
     return function
 
 
+def most_series(default: int, of_what: str) -> Callable[[Decorated], Decorated]:
+    """--max-series: a bound on what one input may bring."""
+    return click.option(
+        "--max-series",
+        type=click.IntRange(min=1),
+        default=default,
+        show_default=True,
+        metavar="N",
+        help=f"Of a {of_what} with more, the metrics with the most label sets are left out.",
+    )
+
+
 def output_folder(default: str) -> Callable[[Decorated], Decorated]:
     """--out of a command that generates files."""
     return click.option(
