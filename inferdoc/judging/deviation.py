@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferdoc.judging.clock import Clock, Rule
-from inferdoc.judging.order import row_medians, row_percentile
+from inferdoc.judging.order import ranked_rows, row_medians, row_percentile
 from inferdoc.judging.stretches import NONE, Counts, beginnings, sustained
 
 SIGMAS = 3.0
@@ -88,7 +88,7 @@ def bands(values: np.ndarray, calm: np.ndarray, rule: Rule) -> tuple[np.ndarray,
     bool[R, T], in each row some. A short beginning that was itself beyond the ratio and came back is left out: the
     first requests after a start miss every cache."""
     counts = calm.sum(axis=1)
-    ranked = _ranked(values, calm)
+    ranked = ranked_rows(values, calm)
     middle = row_percentile(ranked, counts, 0.5)
     far, near = middle * rule.ratio, middle + (rule.by if rule.up else -rule.by)
     limit = (np.maximum(far, near) if rule.up else np.minimum(far, near))[:, np.newaxis]
@@ -100,9 +100,8 @@ def bands(values: np.ndarray, calm: np.ndarray, rule: Rule) -> tuple[np.ndarray,
     if len(warm):
         kept = calm[warm] & (np.arange(values.shape[1]) >= began[warm, np.newaxis])
         counts[warm] = kept.sum(axis=1)
-        ranked[warm] = _ranked(values[warm], kept)
-    low, middle, high = (row_percentile(ranked, counts, share) for share in (0.25, 0.5, 0.75))
-    spread = SIGMAS * (high - low) / IQR_TO_SIGMA
+        ranked[warm] = ranked_rows(values[warm], kept)
+    middle, spread = _middle_and_spread(ranked, counts)
     if rule.up:
         extreme = np.take_along_axis(ranked, (counts - 1)[:, np.newaxis], axis=1)[:, 0]
         limits = (middle * rule.ratio, middle + spread, middle + rule.by, extreme)
@@ -111,9 +110,10 @@ def bands(values: np.ndarray, calm: np.ndarray, rule: Rule) -> tuple[np.ndarray,
     return middle, np.minimum.reduce(limits)
 
 
-def _ranked(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """The values of a mask in ascending order, NaN at the end: float64[R, T]."""
-    return np.sort(np.where(mask, values, np.nan), axis=1)
+def _middle_and_spread(ranked: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(median, what is usual around it), float64[R] each, of ranked rows: float64[R, T], counts: int64[R]."""
+    low, middle, high = (row_percentile(ranked, counts, share) for share in (0.25, 0.5, 0.75))
+    return middle, SIGMAS * (high - low) / IQR_TO_SIGMA
 
 
 LONGEST_PAST = 1 / 3
@@ -128,9 +128,8 @@ def without_past(values: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:
     history = values[:, clock.lead : clock.begin]
     finite = np.isfinite(history)
     counts = finite.sum(axis=1)
-    ranked = _ranked(history, finite)
-    low, middle, high = (row_percentile(ranked, counts, share)[:, np.newaxis] for share in (0.25, 0.5, 0.75))
-    spread = SIGMAS * (high - low) / IQR_TO_SIGMA
+    ranked = ranked_rows(history, finite)
+    middle, spread = (each[:, np.newaxis] for each in _middle_and_spread(ranked, counts))
     with np.errstate(invalid="ignore"):
         if rule.up:
             out = history > np.maximum.reduce((middle * rule.ratio, middle + spread, middle + rule.by))
@@ -212,7 +211,7 @@ def resting(values: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:
     from the lowest values of the whole."""
     finite = np.isfinite(values)
     counts = finite.sum(axis=1)
-    ranked = _ranked(values, finite)
+    ranked = ranked_rows(values, finite)
     usual = row_percentile(ranked, counts, LOWEST if rule.up else 1 - LOWEST)
     last = np.maximum(counts - 1, 0)[:, np.newaxis]
     with np.errstate(invalid="ignore"):

@@ -47,10 +47,14 @@ def row_percentile(ranked: np.ndarray, counts: np.ndarray, share: float) -> np.n
     return np.where(counts > 0, found, np.nan)
 
 
+def ranked_rows(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """float64[n, T]: of every row of float64[n, T] the values of a mask bool[n, T] in ascending order, then NaN."""
+    return np.sort(np.where(mask, values, np.nan), axis=1)
+
+
 def row_medians(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """float64[n]: of every row of float64[n, T] the median of the values of a mask bool[n, T]; NaN for none."""
-    ranked = np.sort(np.where(mask, values, np.nan), axis=1)
-    return row_percentile(ranked, mask.sum(axis=1), 0.5)
+    return row_percentile(ranked_rows(values, mask), mask.sum(axis=1), 0.5)
 
 
 def medians_of_others(rows: np.ndarray) -> np.ndarray:
