@@ -54,27 +54,21 @@ def quantiles(result: ReadResult, q: float, settle: int) -> Quantiles | None:
 
 def _by_bound(result: ReadResult) -> tuple[dict[Key, dict[float, int]], np.ndarray]:
     """The row of each bound of each histogram, and the rows: those of one bound that is spelt in two ways added up."""
-    rows: dict[Key, dict[float, int]] = {}
-    added: list[np.ndarray] = []
+    spelt: dict[Key, dict[float, list[int]]] = {}
     for row, key in enumerate(result.keys):
         try:
             bound = float(key[-1])
         except ValueError:
             continue
-        cells = rows.setdefault(key[:-1], {})
-        if bound in cells:
-            former = cells[bound]
-            both = result.values[former] if former < len(result.values) else added[former - len(result.values)]
-            added.append(_sum(both, result.values[row]))
-            row = len(result.values) + len(added) - 1
-        cells[bound] = row
-    return rows, np.vstack([result.values, *added]) if added else result.values
-
-
-def _sum(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Of two rows, NaN where neither has a value."""
-    total = np.nan_to_num(one) + np.nan_to_num(other)
-    return np.where(np.isnan(one) & np.isnan(other), np.nan, total)
+        spelt.setdefault(key[:-1], {}).setdefault(bound, []).append(row)
+    values = result.values
+    several = [rows for cells in spelt.values() for rows in cells.values() if len(rows) > 1]
+    if several:
+        values = values.copy()
+        for rows in several:
+            nothing = np.isnan(values[rows]).all(axis=0)
+            values[rows[0]] = np.where(nothing, np.nan, np.nansum(values[rows], axis=0))
+    return {key: {bound: rows[0] for bound, rows in cells.items()} for key, cells in spelt.items()}, values
 
 
 def _told(q: float, bounds: np.ndarray, cumulative: np.ndarray, settle: int) -> np.ndarray:
