@@ -38,7 +38,7 @@ def blame_rollouts(roots: list[Cause], context: Context, recipes: Mapping[str, R
 
 
 def _blamed(root: Cause, context: Context, recipe: Recipe) -> Cause | None:
-    if root.recipe.kind != "unexplained" or not all(_renewed(key, context) for key in root.pods):
+    if root.recipe.kind != "unexplained" or any(_templates(key, context) is None for key in root.pods):
         return None
     births = [context.view.lineage.lives[key].born + context.view.lead_steps for key in root.pods]
     near = NEAR_SECONDS / context.view.step_seconds
@@ -52,20 +52,20 @@ def _blamed(root: Cause, context: Context, recipe: Recipe) -> Cause | None:
 def _match(match: Match, context: Context, recipe: Recipe) -> Match | None:
     """The same episode as one of the rollout; None where something else explains it."""
     inside, unit = context.at(match.onset, match.last), match.unit
+    templates = _templates(unit.member.key, context)
     asked = (*(c for c in recipe.unless if c.when == "any"), *MORE_LOAD)
-    if any(evaluate(condition, inside, unit).holds for condition in asked):
+    if templates is None or any(evaluate(condition, inside, unit).holds for condition in asked):
         return None
-    lineage = context.view.lineage
-    old, new = lineage.templates[lineage.predecessor[unit.member.key].key], lineage.templates[unit.member.key]
-    born = lineage.lives[unit.member.key].born + context.view.lead_steps
+    old, new = templates
+    born = context.view.lineage.lives[unit.member.key].born + context.view.lead_steps
     text = f"it serves since a rollout changed its pod template from {old} to {new}"
     rollout = Outcome(True, text, STARTED, unit.name, first=born, last=match.last)
     return replace(match, recipe=recipe, evidence=[Evidence("symptom", rollout), *match.evidence], certainty="possible")
 
 
-def _renewed(key: Key, context: Context) -> bool:
-    """Whether a pod took the place of one with another template."""
+def _templates(key: Key, context: Context) -> tuple[str, str] | None:
+    """The template of the pod whose place a pod took, and its own; None where they do not differ, or one is unknown."""
     lineage = context.view.lineage
     before = lineage.predecessor.get(key)
-    old = "" if before is None else lineage.templates.get(before.key, "")
-    return bool(old) and bool(lineage.templates.get(key)) and old != lineage.templates[key]
+    old, new = "" if before is None else lineage.templates.get(before.key, ""), lineage.templates.get(key, "")
+    return (old, new) if old and new and old != new else None
