@@ -113,3 +113,9 @@ def resolve_window(since: Moment | None, from_: Moment | None, until: Moment, la
     if from_ms >= until_ms:
         raise InferdocError("the window is empty: its beginning is not before its end")
     return from_ms, until_ms
+
+
+def rfc3339(moment: datetime | float, timespec: str = "auto") -> str:
+    """A time, or Unix seconds, as RFC 3339 in UTC. timespec: as of `datetime.isoformat`."""
+    known = datetime.fromtimestamp(moment, UTC) if isinstance(moment, (int, float)) else moment.astimezone(UTC)
+    return known.isoformat(timespec=timespec).replace("+00:00", "Z")

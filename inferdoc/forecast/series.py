@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Literal
 
 import numpy as np
 
 from inferdoc.errors import SourceError
+from inferdoc.times import rfc3339
 
 Kind = Literal["amount", "rate"]
 
@@ -99,7 +99,7 @@ class LoadSeries:
 
 def stamp(seconds: float) -> str:
     """RFC 3339 in UTC."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+    return rfc3339(seconds)
 
 
 def on_grid(times: np.ndarray, values: np.ndarray, kind: Kind, where: str) -> LoadSeries:

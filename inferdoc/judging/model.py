@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 import msgspec
 
 from inferdoc.catalogue.recipe import Certainty, Phase, ScopeLevel, Severity
+from inferdoc.times import rfc3339
 
 SCHEMA_ID = "inferdoc.diagnosis/v1"
 BaselineKind = Literal[
@@ -27,8 +27,7 @@ VerdictWord = Literal["healthy", "degraded", "critical", "unknown"]
 
 def stamp(seconds: float) -> str:
     """RFC 3339 in UTC with milliseconds."""
-    moment = datetime.fromtimestamp(round(seconds, 3), UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return rfc3339(round(seconds, 3), "milliseconds")
 
 
 class Baseline(msgspec.Struct, rename={"from_": "from"}):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+
+from inferdoc.times import rfc3339
 
 if TYPE_CHECKING:
     from inferdoc.store import Inventory, Pruned
@@ -49,7 +50,7 @@ def megabytes(size: int) -> str:
 def moment(ms: int) -> str:
     """Milliseconds since 1970 as RFC 3339 in seconds; the number itself where no calendar reaches."""
     try:
-        return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        return rfc3339(ms / 1000, "seconds")
     except (OverflowError, ValueError, OSError):
         return f"{ms} ms"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import yaml
@@ -11,6 +10,7 @@ import yaml
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, PoolRow, pool_plan
 from inferdoc.prewarm.week import MINUTES, MINUTES_PER_DAY
+from inferdoc.times import rfc3339
 
 DOMAIN = "inferdoc.io"
 MANAGER = "inferdoc-prewarm"
@@ -121,8 +121,8 @@ def stamps(plan: PlanRow, row: PoolRow) -> dict[str, str]:
     """The stamp every emitted object carries."""
     return {
         f"{DOMAIN}/plan-id": plan.plan_id,
-        f"{DOMAIN}/generated-at": rfc3339(plan.generated_at),
-        f"{DOMAIN}/valid-until": rfc3339(plan.valid_until),
+        f"{DOMAIN}/generated-at": rfc3339(plan.generated_at, "seconds"),
+        f"{DOMAIN}/valid-until": rfc3339(plan.valid_until, "seconds"),
         f"{DOMAIN}/base-replicas": str(row.base),
     }
 
@@ -130,10 +130,6 @@ def stamps(plan: PlanRow, row: PoolRow) -> dict[str, str]:
 def stamp_line(plan: PlanRow) -> str:
     """Which plan this is and how long it holds, for a comment."""
     return f"inferdoc prewarm plan {plan.plan_id}, valid until {plan.valid_until:%Y-%m-%d %H:%M}Z: renew it in time."
-
-
-def rfc3339(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def labels(row: PoolRow) -> dict[str, str]:
