@@ -10,7 +10,19 @@ from pathlib import Path
 
 from absent import absent_witnesses, impact_shows, right_without, series_of
 from looks import Look, ask, catalogue, look_of
-from scoreboard_harm import AT_ONCE, HARM, IDLE_HANG, PASSING, growth, hit, holds_work, loses
+from scoreboard_harm import (
+    AT_ONCE,
+    HARM,
+    IDLE_HANG,
+    LEAST_LOSS,
+    PASSING,
+    REFUSES,
+    growth,
+    hit,
+    holds_work,
+    loses,
+    refused_share,
+)
 from scoreboard_tables import Outcome
 
 from inferdoc.judging.model import Diagnosis, Finding
@@ -124,6 +136,8 @@ class _Truth:
         bare = {life.bare for life in self.recording.lives if life.slot in self.hit}
         if self.kind == IDLE_HANG and not self.scenario.exporters.router:
             lasts &= holds_work(self.recording.bare, bare, 1000 * self.onset)
+        if self.kind == REFUSES:
+            lasts &= refused_share(self.recording.bare, bare, 1000 * (since or self.onset)) >= LEAST_LOSS
         if lasts or (self.group == "pair" and since is None):
             return True
         if self.group == "pair":

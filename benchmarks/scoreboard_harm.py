@@ -83,6 +83,26 @@ def holds_work(targets: Iterable[Scraped], pods: Collection[str], onset_ms: floa
     return False
 
 
+REFUSES = "admission-shedding"
+"""The cause whose loss is counted request by request: a limit that refuses one of a thousand hurts nobody."""
+LEAST_LOSS = 0.01
+"""What an objective of 99 % leaves to lose."""
+
+
+def refused_share(targets: Iterable[Scraped], pods: Collection[str], onset_ms: float) -> float:
+    """Of the requests that came to the pods after the onset, the share that was refused at the door."""
+    totals = {"vllm:admission_rejections_total": 0.0, "vllm:request_success_total": 0.0}
+    for target in targets:
+        if target.labels.get("pod") in pods and target.labels["job"] == "vllm":
+            later = [page for stamp, page in target.pages if stamp > onset_ms and len(page) > 5]
+            for sign, page in ((-1, later[0]), (1, later[-1])) if later else ():
+                for series, value in zip(page.layout.series, page.values, strict=True):
+                    if series.name in totals:
+                        totals[series.name] += sign * float(value)
+    refused, served = totals.values()
+    return refused / max(refused + served, 1.0)
+
+
 def growth(
     targets: Iterable[Scraped],
     pods: Collection[str],

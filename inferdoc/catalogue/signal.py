@@ -21,6 +21,8 @@ Telemetry = Literal[
     "tokens_per_gpu_hour",
     "fleet_utilisation",
     "process_restarts",
+    "recent_restarts",
+    "engine_ends",
 ]
 """What is worked out from the frame, the scrapes or the configuration, not read."""
 

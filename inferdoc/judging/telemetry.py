@@ -8,6 +8,7 @@ import numpy as np
 
 from inferdoc.catalogue.signal import Signal
 from inferdoc.fleet.workloads import workload
+from inferdoc.judging import restarts
 from inferdoc.judging.yields import tokens_per_gpu_hour, utilisation
 from inferdoc.source.base import Scrapes
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
@@ -28,7 +29,9 @@ def add_telemetry(
         "duplicate_targets": lambda: _duplicates(frame),
         "missing_scrapes": lambda: _missing(frame, scrapes),
         "lost_gpus": lambda: _lost_gpus(frame),
-        "process_restarts": lambda: _restarts(frame),
+        "process_restarts": lambda: restarts.of_processes(frame),
+        "recent_restarts": lambda: restarts.recent(frame),
+        "engine_ends": lambda: restarts.engine_ends(frame),
         "tokens_per_gpu_hour": lambda: tokens_per_gpu_hour(frame),
         "fleet_utilisation": lambda: utilisation(frame, plateaus),
     }
@@ -130,33 +133,6 @@ def _lost_gpus(frame: SignalFrame) -> SignalMatrix | None:
         pod = Entity.of(("cluster", "namespace", "pod"), (entity.get("cluster"), *owner))
         rows[pod] = rows[pod] + shown if pod in rows else shown
     return SignalMatrix(list(rows), np.vstack([*rows.values()])) if rows else None
-
-
-RESTART_SCRAPES = 3
-"""An engine loads its model for longer than three scrapes; a network that drops a scrape or two is no restart."""
-STARTED, UP = "process_start_time", "target_up"
-
-
-def _restarts(frame: SignalFrame) -> SignalMatrix | None:
-    """How often the process of a target was started again since the data begin: by its start time, and where that is
-    not shown, by scrapes that succeed again after some failed."""
-    rows: dict[Entity, np.ndarray] = {}
-    for name in (UP, STARTED):
-        for entity, row in zip(frame[name].entities, frame[name].values, strict=True) if name in frame else ():
-            steps = np.flatnonzero(np.isfinite(row))
-            if len(steps):
-                known = row[steps]
-                again = _came_back(known) if name == UP else np.diff(known, prepend=known[0]) > 1.0
-                rows[entity] = np.full(len(row), np.nan)
-                rows[entity][steps] = np.cumsum(again)
-    return SignalMatrix(list(rows), np.vstack([*rows.values()])) if rows else None
-
-
-def _came_back(up: np.ndarray) -> np.ndarray:
-    """bool[n]: where scrapes succeed again after more failed than a lost scrape or two explain."""
-    failed = np.concatenate(([0], np.cumsum(up < 0.5)))
-    before = failed[:-1] - failed[np.maximum(np.arange(len(up)) - RESTART_SCRAPES, 0)]
-    return (up >= 0.5) & (before >= RESTART_SCRAPES)
 
 
 def _owner(entity: Entity) -> tuple[str, str] | None:

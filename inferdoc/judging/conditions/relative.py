@@ -132,9 +132,9 @@ def _averaged(signal: str, context: Context, ask: Ask, rule: Rule, moved: Shift 
 
 def explain(condition: Move) -> str:
     """The condition in words."""
-    words = f"`{condition.signal}` {'rises' if condition.up else 'falls'} to {condition.ratio:g} times its baseline"
-    if condition.by:
-        words += f" and by at least {condition.by:g}"
+    factor = "" if condition.ratio == 1.0 else f" to {condition.ratio:g} times its baseline"
+    least = f" by at least {condition.by:g}" if condition.by else ""
+    words = f"`{condition.signal}` {'rises' if condition.up else 'falls'}{' and'.join(filter(None, (factor, least)))}"
     return words + (" on average" if condition.average else "")
 
 
