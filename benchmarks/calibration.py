@@ -26,7 +26,7 @@ HEAD = "# How often findings are right: written by benchmarks/calibration.py, re
 
 def verdicts(outcome: dict[str, Any]) -> Iterator[tuple[str, bool]]:
     """(certainty, whether it is right) of the first finding of each look at an incident that hurts users."""
-    accepted = {outcome["cause"], *outcome["accepts"]}
+    accepted = {outcome["cause"], outcome["root"], *outcome["accepts"]}
     for look in LOOKS if outcome["source"] == "simulator" and outcome["group"] == "cause" else ():
         answer = outcome.get(look)
         hurts = outcome["harmful"] if look == "whole" else outcome.get(f"{look}_hurts", False)

@@ -100,9 +100,9 @@ def harm_beyond_symptoms(recipe: Recipe) -> tuple[Condition, ...]:
 
 
 def sayable(condition: Condition, rendering: Recorded) -> bool:
-    """Whether a rule can say every part of a condition: one that rules out must not be said more widely than it is."""
-    parts = list(leaves(condition))
-    return all(promql(leaf, rendering) is not None for leaf in parts)
+    """Whether a rule can say a condition with every part of it: one that rules out must not be said more widely than it
+    is. What only says that nothing is there has no series of its own."""
+    return all(promql(part, rendering) is not None for part in (condition, *leaves(condition)))
 
 
 def first_leaf(recipe: Recipe) -> Fact:
