@@ -27,7 +27,7 @@ format: $(VENV)/.installed-dev
 	@$(BIN)/ruff check --fix --quiet .
 
 # Rules, Alertmanager routes, dashboards and the "Fires when" part of the runbooks, from the YAML that declares them.
-generate: $(VENV)/.installed
+generate: $(VENV)/.installed-test
 	@$(BIN)/python -m inferdoc.generate
 
 bench: $(VENV)/.installed-test
@@ -73,5 +73,5 @@ $(VENV)/.installed-dev: $(VENV)/.installed-test
 	@touch $@
 
 $(VENV)/.installed-docs: $(VENV)/.installed
-	@$(PIP) install --editable '.[docs]'
+	@$(PIP) install --editable '.[all,docs]'
 	@touch $@

@@ -33,6 +33,7 @@ LAYERS = (
     ("config",),
     ("escaping",),
     ("times",),
+    ("extras",),
     ("errors",),
     ("version",),
 )

@@ -18,7 +18,8 @@ def problems(catalogue: Catalogue) -> Iterator[str]:
     """One line per thing that is wrong with the standing states of a catalogue."""
     standing = catalogue.standing
     limits = catalogue.tiers.thresholds
-    yield from standing.problems(catalogue.signals, limits, catalogue.recipes, catalogue.flags.flags)
+    causes = {*catalogue.recipes, *catalogue.disabled}  # a cause that is not looked for has its page all the same
+    yield from standing.problems(catalogue.signals, limits, causes, catalogue.flags.flags)
     yield from unknown_names(catalogue)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from inferdoc.extras import needed
 from inferdoc.forecast.calendar import Rows
 from inferdoc.forecast.combine import Combination
 from inferdoc.forecast.made import Made
@@ -36,11 +37,9 @@ def named_model(name: str, rows: Rows, combined: Combination) -> Made:
         return as_combination
     folded = Folded(rows, fill_gaps(rows))
     builders = {"sarima": _sarima, "dhr": _dhr}
-    for module in (
-        "arima.model",
-        "statespace.sarimax",
-    ):  # their import resets the filters of warnings, so it comes first
-        import_module(f"statsmodels.tsa.{module}")
+    with needed("statsmodels", f"the {name} model"):
+        for module in ("arima.model", "statespace.sarimax"):  # their import resets the filters of warnings: first
+            import_module(f"statsmodels.tsa.{module}")
 
     try:
         with warnings.catch_warnings():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from inferdoc.escaping import one_line, page
+from inferdoc.extras import needed
 from inferdoc.forecast.calendar import zone_of
 from inferdoc.forecast.result import Forecast, label, number
 from inferdoc.forecast.series import DAY, LoadSeries, stamp
@@ -113,13 +114,9 @@ def to_image(series: LoadSeries, result: Forecast, kind: str = "png") -> bytes:
 
 
 def _figure(series: LoadSeries, result: Forecast) -> Figure:
-    from inferdoc.errors import InferdocError
-
-    try:
+    with needed("matplotlib", "a plot"):
         from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
         from matplotlib.figure import Figure
-    except ImportError as fault:
-        raise InferdocError("plots need matplotlib; install it with: pip install matplotlib") from fault
     zone = zone_of(result.zone)
     shown = series.before(result.start, max(3.0, min(7.0, 3.0 * len(result.mean) * result.step / DAY)))
 

@@ -10,11 +10,13 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from grafanalib import core
-from grafanalib._gen import DashboardEncoder
-
+from inferdoc.extras import needed
 from inferdoc.generate.board import BoardSpec, Panel, RowSpec
 from inferdoc.generate.links import GeneratedLinks
+
+with needed("grafanalib", "a dashboard"):
+    from grafanalib import core
+    from grafanalib._gen import DashboardEncoder
 
 SCHEMA_VERSION = 39
 COLUMNS = 24

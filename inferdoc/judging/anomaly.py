@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 
 import numpy as np
 
@@ -104,6 +105,11 @@ class Measured:
     like: list[dict[str, Track]] = field(default_factory=list)
 
 
+def has_forest() -> bool:
+    """Whether scikit-learn is installed. Without it signals are ranked by how far they moved alone."""
+    return find_spec("sklearn") is not None
+
+
 def unusual(context: Context, cause: Cause, earlier: Sequence[View] = ()) -> list[Outcome]:
     """The most unusual signals of the pods of a cause, one per quantity, as observations that hold. earlier: the same
     hours of days before."""
@@ -153,7 +159,9 @@ def _rows(found: dict[str, Track], names: Sequence[str], steps: slice, count: in
 
 def _carried(known: Measured, names: Sequence[str], episode: Episode) -> dict[str, float]:
     """By signal, how much odder a calm moment looks to the forest with this one signal as it is in the episode. 1: the
-    oddest of them."""
+    oddest of them, and all of them where there is no forest."""
+    if not has_forest():
+        return dict.fromkeys(names, 1.0)
     from sklearn.ensemble import IsolationForest
 
     split, last = episode.split, episode.last

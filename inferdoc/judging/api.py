@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue, load_catalogue
+from inferdoc.extras import install
 from inferdoc.fleet.lineage import divide, trace
 from inferdoc.fleet.members import resolve
 from inferdoc.fleet.silent import add_silent
@@ -301,9 +302,12 @@ def _rank_unexplained(session: Session, judgement: Judgement) -> None:
     """Harm without a known cause gets the most unusual signals as its support."""
     odd = [root for root in judgement.roots if root.recipe.kind == "unexplained"]
     if odd:
-        from inferdoc.judging.anomaly import unusual
+        from inferdoc.judging.anomaly import has_forest, unusual
         from inferdoc.judging.witnesses import earlier_days, read_rest
 
+        if not has_forest():
+            text = f"unusual signals are ranked by how far they moved alone; better with: {install('scikit-learn')}"
+            session.source.warnings.append(text)
         read_rest(session)
         earlier = earlier_days(session)
         for root in odd:

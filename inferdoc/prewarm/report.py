@@ -6,8 +6,8 @@ import io
 import json
 from typing import Any
 
-from inferdoc.errors import InferdocError
 from inferdoc.escaping import one_line, page
+from inferdoc.extras import needed
 from inferdoc.prewarm.backtest import Report
 
 SCHEMA = "inferdoc.prewarm.backtest/v1"
@@ -88,10 +88,8 @@ def to_table(report: Report, price: float | None = None) -> str:
 
 def to_image(report: Report, kind: str = "png") -> bytes:
     """Overload against replica-hours, one point per policy, the Pareto front joined."""
-    try:
+    with needed("matplotlib", "a plot"):
         from matplotlib.figure import Figure
-    except ImportError as fault:
-        raise InferdocError("plots need matplotlib; install it with: pip install matplotlib") from fault
     figure = Figure(figsize=(7.5, 4.6), layout="constrained")
     axes = figure.subplots()
     front = pareto(report)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from inferdoc.extras import needed
 from inferdoc.source.identity import usual_names
 
 if TYPE_CHECKING:
@@ -151,7 +152,8 @@ class SignalFrame:
 
     def to_pandas(self) -> pd.DataFrame:
         """Long table: time (UTC), signal, pod, engine and the other labels of the entity, value."""
-        import pandas as pd
+        with needed("pandas", "a data frame"):
+            import pandas as pd
 
         stamps = pd.to_datetime(self.grid.times_ms, unit="ms", utc=True)
         parts = []

@@ -108,3 +108,7 @@ def test_states_lie_where_the_wheel_takes_them():
     folder = content_root() / "diagnostics" / "standing"
     assert folder.is_dir()
     assert all(path.suffix == ".yaml" for path in folder.iterdir())
+
+
+def test_a_state_may_point_to_the_page_of_a_cause_that_is_not_looked_for() -> None:
+    assert not list(problems(load_catalogue(disabled=["gpu-clock-throttle"])))
