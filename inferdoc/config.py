@@ -161,10 +161,36 @@ class BaselinesSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     folder: str | None = None
 
 
+LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+
+
+class LabelsSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """[labels]: your own label for what a series is about, tried before those of collectors/identity.yaml. replica:
+    that of the server which stored a series."""
+
+    cluster: str | None = None
+    namespace: str | None = None
+    pod: str | None = None
+    node: str | None = None
+    instance: str | None = None
+    replica: str | None = None
+
+    def __post_init__(self) -> None:
+        for field, label in self.chosen.items():
+            if not LABEL.fullmatch(label):
+                raise ValueError(f"{field}: {label!r} is not a label name such as exported_pod")
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """Label by field."""
+        return {name: getattr(self, name) for name in self.__struct_fields__ if getattr(self, name) is not None}
+
+
 class Config(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Everything that can be configured. origin: the file it came from, or None."""
 
     source: SourceSection = SourceSection()
+    labels: LabelsSection = LabelsSection()
     collect: CollectSection = CollectSection()
     catalogue: tuple[str, ...] = ()
     pods: tuple[PodSection, ...] = ()

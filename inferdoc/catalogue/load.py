@@ -16,6 +16,7 @@ from inferdoc.catalogue.check_recipe import CatalogueNames, check_action, check_
 from inferdoc.catalogue.content import content_file, content_files, content_folders, overlay_paths
 from inferdoc.catalogue.document import decode, locate, nearest
 from inferdoc.catalogue.flags import Flags
+from inferdoc.catalogue.identity import IDENTITY
 from inferdoc.catalogue.observation import Dictionary, Observation, ObservationFile
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.catalogue.recipe_file import RecipeFile, resolved
@@ -223,7 +224,7 @@ class Catalogue:
     def _exporters(self) -> dict[str, tuple[Exporter, Path]]:
         found: dict[str, tuple[Exporter, Path]] = {}
         for name, path in content_files("collectors", overlays=self.overlays).items():
-            if name not in (TIERS, CHANGES, FLAGS, HEALTH) and not name.startswith(SIGNALS):
+            if name not in (TIERS, CHANGES, FLAGS, HEALTH, IDENTITY) and not name.startswith(SIGNALS):
                 exporter = decode(path, Exporter)
                 _claim(found, exporter.exporter, path, ("exporter",), "exporter")
                 found[exporter.exporter] = (exporter, path)

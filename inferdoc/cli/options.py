@@ -16,8 +16,7 @@ from inferdoc.escaping import one_line
 if TYPE_CHECKING:
     from inferdoc.catalogue.load import Catalogue
     from inferdoc.config import Config
-    from inferdoc.source.prometheus import PrometheusSource
-    from inferdoc.source.store_source import StoreSource
+    from inferdoc.source.identified import Identified
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -150,7 +149,7 @@ def catalogue(config: Config) -> Catalogue:
     return loaded
 
 
-def source(config: Config, asked: dict[str, Any]) -> StoreSource | PrometheusSource:
+def source(config: Config, asked: dict[str, Any]) -> Identified:
     """Open the source: flag, environment, configuration, else the default embedded store."""
     from inferdoc.source.open import open_source
     from inferdoc.times import timeout_of
@@ -173,6 +172,7 @@ def source(config: Config, asked: dict[str, Any]) -> StoreSource | PrometheusSou
         timeout=timeout_of(asked["timeout"]) if asked.get("timeout") else section.timeout_seconds,
         parallel=section.parallel,
         catalogue=overlays(config),
+        labels=config.labels.chosen,
     )
 
 

@@ -70,12 +70,7 @@ class Member:
 
     def owns_gpu(self, entity: Entity) -> bool:
         """Whether a GPU series belongs to this pod."""
-        return gpu_owner(entity) == self.pod
-
-
-def gpu_owner(entity: Entity) -> str:
-    """The pod that a GPU series belongs to."""
-    return entity.get("pod")
+        return bool(entity.get("pod")) and entity.member == self.key
 
 
 @dataclass
@@ -264,16 +259,22 @@ def _output_lengths(frame: SignalFrame) -> dict[tuple[str, str, str], np.ndarray
     return found
 
 
-def _gpu_models(frame: SignalFrame) -> dict[str, str]:
-    """Pod or node name -> GPU model name, as the GPU exporter labels them."""
-    found: dict[str, str] = {}
+Place = tuple[str, ...]
+"""Cluster, namespace and pod, or cluster and node."""
+
+
+def _gpu_models(frame: SignalFrame) -> dict[Place, str]:
+    """Pod or node -> GPU model name, as the GPU exporter labels them."""
+    found: dict[Place, str] = {}
     for signal in ("gpu_util", "gpu_power", "sm_clock", "tensor_active", "gpu_temp"):
         for entity in frame[signal].entities if signal in frame else []:
             model = entity.get("modelName")
-            owner = gpu_owner(entity)
-            for name in (owner, *(entity.get(label) for label in ("Hostname", "hostname", "node"))):
-                if model and name:
-                    found.setdefault(name, model)
+            nodes = [entity.get(label) for label in ("Hostname", "hostname", "node")]
+            places: list[Place] = [(entity.get("cluster"), node) for node in nodes if node]
+            if entity.get("pod"):
+                places.append(entity.member)
+            for place in places if model else ():
+                found.setdefault(place, model)
     return found
 
 
@@ -282,7 +283,7 @@ def _tier(
     seen: Sequence[Entity],
     tiers: Tiers,
     assignments: Sequence[Assignment],
-    cards: Mapping[str, str],
+    cards: Mapping[Place, str],
 ) -> tuple[str, str]:
     for assignment in assignments:
         if assignment.tier and re.fullmatch(assignment.pod, key[2]):
@@ -290,8 +291,8 @@ def _tier(
     for entity in seen:
         if entity.get("tier"):
             return entity.get("tier"), "label tier"
-    for name in (key[2], *(entity.get("node") for entity in seen)):
-        model = cards.get(name) if name else None
+    for place in (key, *((key[0], entity.get("node")) for entity in seen if entity.get("node"))):
+        model = cards.get(place)
         tier = tier_of_model(model, tiers) if model else None
         if tier:
             return tier, f"GPU model {model}"

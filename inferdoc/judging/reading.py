@@ -56,6 +56,7 @@ def read_window(
         return SignalFrame(make_grid(from_ms, until_ms, scrape_interval_ms([]))), []
     for lead_ms in _leads(until_ms - from_ms) if history else [0]:
         try:
+            source.identify(from_ms - lead_ms, until_ms)
             scrapes = source.scrapes(from_ms - lead_ms, until_ms)
             grid, begin = _grid(scrapes, from_ms, until_ms, lead_ms, until == "latest")
             frame = read_signals(source, wanted, grid, catalogue.signals, aliases, match)

@@ -26,7 +26,7 @@ def add_telemetry(
     pods, generated tokens/s of one of them at the plateau of a benchmark)."""
     makers = {
         "lost_signals": lambda: _lost(frame, signals),
-        "duplicate_targets": lambda: _duplicates(frame),
+        "duplicate_targets": lambda: _duplicates(frame, scrapes),
         "missing_scrapes": lambda: _missing(frame, scrapes),
         "lost_gpus": lambda: _lost_gpus(frame),
         "process_restarts": lambda: restarts.of_processes(frame),
@@ -151,8 +151,9 @@ def _long_runs(mask: np.ndarray, longer_than: int) -> np.ndarray:
     return kept
 
 
-def _duplicates(frame: SignalFrame) -> SignalMatrix | None:
+def _duplicates(frame: SignalFrame, scrapes: Sequence[Scrapes]) -> SignalMatrix | None:
     """How many other instances show the same engine of the same pod at the same time."""
+    again = _scraped_again(frame, scrapes)
     if "running" not in frame:
         return None
     groups: dict[tuple[tuple[str, str, str], str, str], list[int]] = {}
@@ -164,8 +165,21 @@ def _duplicates(frame: SignalFrame) -> SignalMatrix | None:
     for indices in groups.values():
         present = np.isfinite(matrix.values[indices]).sum(axis=0).astype(np.float64)
         entities.append(matrix.entities[indices[0]])
-        values.append(np.where(present > 0, present - 1, np.nan))
+        more = again.get(matrix.entities[indices[0]].member, 0.0)
+        values.append(np.where(present > 0, present - 1 + more, np.nan))
     return SignalMatrix(entities, np.vstack(values)) if entities else None
+
+
+def _scraped_again(frame: SignalFrame, scrapes: Sequence[Scrapes]) -> dict[tuple[str, str, str], np.ndarray]:
+    """By pod, under how many more labels its process was scraped within the gauge window: float64[T]."""
+    steps, gauge_ms = frame.grid.times_ms, frame.grid.gauge_ms
+    found: dict[tuple[str, str, str], np.ndarray] = {}
+    for target in scrapes:
+        for times in target.again:
+            seen = np.searchsorted(times, steps, "right") > np.searchsorted(times, steps - gauge_ms, "left")
+            key = Entity.of_labels(target.labels).member
+            found[key] = found.get(key, np.zeros(len(steps))) + seen
+    return found
 
 
 MISSING_OVER_SCRAPES = 20

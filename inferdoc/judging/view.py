@@ -10,7 +10,7 @@ import numpy as np
 
 from inferdoc.catalogue.signal import WIDE, Signal
 from inferdoc.fleet.lineage import Key, Lineage
-from inferdoc.fleet.members import Fleet, Member, Pool, gpu_owner
+from inferdoc.fleet.members import Fleet, Member, Pool
 from inferdoc.judging.model import BaselineKind
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from inferdoc.source.reads import Grid
@@ -68,7 +68,7 @@ class View:
     lineage: Lineage = field(default_factory=Lineage)
     _rows: dict[str, dict[Unit, Trace | None]] = field(default_factory=dict)
     _index: dict[str, dict[tuple[tuple[str, str, str], str], int]] = field(default_factory=dict)
-    _gpus: dict[str, dict[str, dict[str, np.ndarray]]] = field(default_factory=dict)
+    _gpus: dict[str, dict[Key, dict[str, np.ndarray]]] = field(default_factory=dict)
     _stacks: dict[str, tuple[list[Unit], np.ndarray]] = field(default_factory=dict)
     _groups: dict[Pool | tuple[object, ...], list[Unit]] = field(default_factory=dict)
     _places: dict[Unit, int] = field(default_factory=dict)
@@ -179,7 +179,7 @@ class View:
         """The GPUs of a unit's pod: name -> values. Joined by the workload labels of the GPU exporter."""
         if signal not in self._gpus:
             self._gpus[signal] = _by_owner(self.frame.signals.get(signal))
-        return self._gpus[signal].get(unit.member.pod, {})
+        return self._gpus[signal].get(unit.member.key, {})
 
     def tenants(self, unit: Unit, signal: str) -> dict[str, np.ndarray]:
         """The classes of requests at the routers of a unit: name -> values; two routers are two rows of one class."""
@@ -252,12 +252,12 @@ def _continued(before: Trace | None, own: Trace | None, born: int) -> Trace | No
     return Trace(np.where(earlier, before.values, own.values), counts, own.bounds)
 
 
-def _by_owner(matrix: SignalMatrix | None) -> dict[str, dict[str, np.ndarray]]:
+def _by_owner(matrix: SignalMatrix | None) -> dict[Key, dict[str, np.ndarray]]:
     """GPUs by the pod that uses them: pod -> {name: values}."""
-    found: dict[str, dict[str, np.ndarray]] = {}
+    found: dict[Key, dict[str, np.ndarray]] = {}
     if matrix is not None:
         for entity, row in zip(matrix.entities, matrix.values, strict=True):
-            found.setdefault(gpu_owner(entity), {})[f"gpu {entity.get('gpu') or entity.get('UUID')}"] = row
+            found.setdefault(entity.member, {})[f"gpu {entity.device}"] = row
     return found
 
 
@@ -298,13 +298,14 @@ def make_view(
 ) -> View:
     """A view with one unit per engine seen on a pod (pods without an engine label have one unit)."""
     engines: dict[tuple[str, str, str], set[str]] = {m.key: set() for m in fleet.members}
+    unnamed: dict[tuple[str, str, str], set[str]] = {m.key: set() for m in fleet.members}
     for matrix in frame.signals.values():
         for entity in matrix.entities:
-            if entity.engine and entity.member in engines and entity.get("model_name"):
-                engines[entity.member].add(entity.engine)
+            if entity.engine and entity.member in engines:
+                (engines if entity.get("model_name") else unnamed)[entity.member].add(entity.engine)
     wide = {name: s.harm == "down" for name, s in (signals or {}).items() if s.level in WIDE}
     view = View(frame, fleet, lead=lead, wide=wide, lineage=lineage or Lineage())
     for member in fleet.members:
-        for engine in sorted(engines[member.key]) or [""]:
+        for engine in sorted(engines[member.key] or unnamed[member.key]) or [""]:
             view.units.append(Unit(member, engine))
     return view

@@ -8,7 +8,6 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from inferdoc.source.identity import usual_names
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
 
 SourceKind = Literal["store", "prometheus"]
@@ -16,14 +15,13 @@ SourceKind = Literal["store", "prometheus"]
 
 @dataclass
 class Scrapes:
-    """When one target was scraped: labels of the target, times_ms int64[n], up float64[n] (1 or 0)."""
+    """When one target was scraped: labels of the target, times_ms int64[n], up float64[n] (1 or 0). again: when the
+    same process was scraped under other labels of a target, int64[m] of each."""
 
     labels: dict[str, str]
     times_ms: np.ndarray
     up: np.ndarray
-
-    def __post_init__(self) -> None:
-        self.labels = usual_names(self.labels)
+    again: tuple[np.ndarray, ...] = ()
 
 
 @dataclass
@@ -32,9 +30,6 @@ class InfoSeries:
 
     labels: dict[str, str]
     values: np.ndarray
-
-    def __post_init__(self) -> None:
-        self.labels = usual_names(self.labels)
 
 
 @dataclass
@@ -57,6 +52,13 @@ class Source(Protocol):
 
     def expect(self, names: Collection[str]) -> None:
         """Series names that will be asked for, so that a source that reads whole pages reads each page once."""
+
+    def identify(self, start_ms: int, end_ms: int) -> None:
+        """Look at the label sets of a stretch, to find out which labels tell what a series is about. Raises
+        SourceError."""
+
+    def label_names(self, start_ms: int, end_ms: int) -> set[str] | None:
+        """Names of the labels that series of the stretch have, None where the source cannot tell."""
 
     def latest_ms(self) -> int | None:
         """Time of the newest sample, or None when the source holds none."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from inferdoc.extras import needed
-from inferdoc.source.identity import usual_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +27,7 @@ class Entity:
     def of(cls, names: tuple[str, ...], values: tuple[str, ...]) -> Entity:
         """An entity from label names and their values."""
         named = ((n, v) for n, v in zip(names, values, strict=True) if v)
-        return cls(tuple(sorted(usual_names(dict(named)).items())))
+        return cls(tuple(sorted(named)))
 
     @cached_property
     def _named(self) -> dict[str, str]:
@@ -58,9 +57,16 @@ class Entity:
         """The data-parallel rank, as its label says it; empty without one."""
         return self.get("engine")
 
+    @cached_property
+    def device(self) -> str:
+        """The GPU, and the slice of it (MIG) where it is divided."""
+        return "/".join(part for part in (self.get("gpu") or self.get("UUID"), self.get("GPU_I_ID")) if part)
+
     def __str__(self) -> str:
         rest = [
-            f"{n}={v}" for n, v in self.labels if n in ("engine", "gpu", "adapter") and not (n == "engine" and v == "0")
+            f"{n}={self.device if n == 'gpu' else v}"
+            for n, v in self.labels
+            if n in ("engine", "gpu", "adapter") and not (n == "engine" and v == "0")
         ]
         return " ".join([self.pod or "?", *rest])
 
@@ -82,7 +88,7 @@ class SignalMatrix:
         return bool(self.entities) and bool(np.isfinite(self.values).any())
 
 
-OWN = frozenset(["pod", "instance", "node", "Hostname", "hostname", "gpu", "UUID"])
+OWN = frozenset(["pod", "instance", "node", "Hostname", "hostname", "gpu", "UUID", "GPU_I_ID"])
 """Labels that tell one pod or device from its peers."""
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from inferdoc.errors import ConfigError
 
 if TYPE_CHECKING:
+    from inferdoc.source.identified import Identified
     from inferdoc.source.prometheus import PrometheusSource
     from inferdoc.source.store_source import StoreSource
 
@@ -31,7 +32,8 @@ def open_source(
     timeout: float = DEFAULT_TIMEOUT_SECONDS,
     parallel: int = DEFAULT_PARALLEL,
     catalogue: Iterable[str | Path] = (),
-) -> StoreSource | PrometheusSource:
+    labels: Mapping[str, str] | None = None,
+) -> Identified:
     """Open what signals are read from.
 
     store: path of an embedded store, or prometheus: address of any server with the Prometheus HTTP API (a tenant or
@@ -39,7 +41,8 @@ def open_source(
     or username and password_file (else the environment's INFERDOC_PROMETHEUS_PASSWORD): credentials; ca_file: who may
     sign the server's certificate; cert_file, key_file: our own; insecure: do not check the server's certificate.
     timeout: seconds that one operation may take with all its queries and retries; parallel: queries under way at once;
-    catalogue: overlay folders for `read`.
+    catalogue: overlay folders for `read`; labels: your own label for `cluster`, `namespace`, `pod`, `node`, `instance`
+    or `replica`, tried before those that are declared.
 
     Returns a `Source` with `read(signals, start, end, step)`. A store is opened at once; a server is first asked when
     something is read. Raises ConfigError for impossible settings, SourceError where the store cannot be opened.
@@ -70,8 +73,12 @@ def open_source(
             insecure=insecure,
         )
         source = PrometheusSource(access, timeout=timeout, parallel=parallel, request_timeout=min(30.0, timeout))
-    source.catalogue = overlays
-    return source
+    from inferdoc.catalogue.identity import load_identity
+    from inferdoc.source.identified import Identified
+
+    identified = Identified(source, load_identity(overlays), labels)
+    identified.catalogue = overlays
+    return identified
 
 
 def _path(value: str | Path | None) -> Path | None:

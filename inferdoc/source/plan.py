@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 
 from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.signal import Level, Reading, Signal, Term
-from inferdoc.source.identity import OTHER_NAMES
 from inferdoc.source.reads import Aggregation, Function, Matcher, Read
 
-SHARED = ("cluster", "namespace", "node", "pod", "instance", "job", "role", "tier", *OTHER_NAMES)
+SHARED = ("cluster", "namespace", "node", "pod", "instance", "job", "role", "tier")
 BY: Mapping[Level, tuple[str, ...]] = {
     "engine": (*SHARED, "model_name", "engine"),
     "target": SHARED,
@@ -20,6 +19,8 @@ BY: Mapping[Level, tuple[str, ...]] = {
         "hostname",
         "gpu",
         "UUID",
+        "GPU_I_ID",
+        "GPU_I_PROFILE",
         "modelName",
         "gpu_id",
         "serial_number",

@@ -136,6 +136,17 @@ class PrometheusSource(Readable):
                 raise refused from None
             return self._decoded(answers.metric_names, data)
 
+    def label_names(self, start_ms: int, end_ms: int) -> set[str] | None:
+        """Names of the labels of the stretch, None where the server does not tell."""
+        span = {"start": _seconds(start_ms), "end": _seconds(end_ms)}
+        with self._operation() as deadline:
+            try:
+                return set(self._decoded(answers.strings, self._client.ask("labels", span, deadline, form=False)))
+            except PrometheusError as error:
+                if error.status not in (400, 403, 404, 405, 422, 501):
+                    raise
+                return None
+
     def scrapes(self, start_ms: int, end_ms: int) -> list[Scrapes]:
         """Every scrape of every target: `inferdoc.source.base.Source` says how long stretches are told."""
         older, whole_from = divide(start_ms, end_ms)

@@ -21,6 +21,9 @@ class Readable:
     catalogue: tuple[str, ...] = ()
     """Overlay folders of the catalogue whose signals can be read."""
 
+    def identify(self, start_ms: int, end_ms: int) -> None:
+        """Nothing to find out for a source that hands series on as they are stored."""
+
     def expect(self, names: Collection[str]) -> None:
         """Series names that will be asked for; nothing to do for a source that answers name by name."""
 
@@ -52,6 +55,7 @@ class Readable:
         aliases = Aliases(catalogue.exporters.values())
         self.expect(series_names(wanted, catalogue.signals, aliases))
         grid = self._grid(start, end, step)
+        cast("Source", self).identify(grid.start_ms - grid.rate_ms, grid.end_ms)
         return read_signals(cast("Source", self), wanted, grid, catalogue.signals, aliases, match)
 
     def _grid(self, start: Moment, end: Moment, step: float | None) -> Grid:

@@ -93,6 +93,14 @@ class StoreSource(Readable):
         with self._timed():
             return self._store.names(start_ms, end_ms)
 
+    def label_names(self, start_ms: int, end_ms: int) -> set[str] | None:
+        """Names of the labels of the stretch."""
+        with self._timed():
+            tables = self._tables(start_ms, end_ms, {"up"})
+            layouts = {id(table.layout): table.layout for table in tables}
+            own = {name for layout in layouts.values() for labels in layout.labels for name in labels}
+            return own.union(*(table.target for table in tables))
+
     def scrapes(self, start_ms: int, end_ms: int) -> list[Scrapes]:
         """Every scrape of every target: `inferdoc.source.base.Source` says how long stretches are told."""
         older, whole_from = divide(start_ms, end_ms)

@@ -190,18 +190,17 @@ def test_the_model_name_of_the_card_tells_the_tier(model, tier):
     assert tier is None or tier in TIERS.tiers
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [
-        {"pod": "vllm-0", "namespace": "llm"},
-        {"exported_pod": "vllm-0", "pod": "dcgm-exporter-x", "namespace": "gpu-operator"},
-        {"pod": "dcgm-exporter-x", "exported_pod": "vllm-0"},
-    ],
-)
-def test_the_gpu_exporter_names_the_pod(labels):
-    gpu = entity(gpu="0", modelName=CARD, **labels)
+def test_the_gpu_exporter_names_the_pod():
+    gpu = entity(gpu="0", modelName=CARD, pod="vllm-0", namespace="llm")
     member = only(frame(running=[(engine(), 1.0)], gpu_util=[(gpu, 0.9)]))
     assert member.tier == "h100-80" and CARD in dict(member.why)["tier"]
+
+
+@pytest.mark.parametrize("labels", [{"namespace": "other"}, {"namespace": "llm", "cluster": "eu"}])
+def test_a_pod_of_the_same_name_elsewhere_is_another(labels):
+    gpu = entity(gpu="0", modelName=CARD, pod="vllm-0", **labels)
+    member = only(frame(running=[(engine(), 1.0)], gpu_util=[(gpu, 0.9)]))
+    assert member.tier == "unknown" and not member.owns_gpu(gpu)
 
 
 @pytest.mark.parametrize("label", ["Hostname", "hostname", "node"])
@@ -212,8 +211,8 @@ def test_the_gpu_exporter_names_the_node(label):
     assert (first.tier, second.tier) == ("h100-80", "unknown")
 
 
-def test_the_exporter_is_not_the_pod_it_reports_about():
-    gpu = entity(gpu="0", modelName=CARD, exported_pod="vllm-0", pod="vllm-1")
+def test_a_gpu_is_of_one_pod():
+    gpu = entity(gpu="0", modelName=CARD, pod="vllm-0", namespace="llm")
     made = frame(running=[(engine("vllm-0"), 1.0), (engine("vllm-1"), 1.0)], gpu_util=[(gpu, 0.9)])
     first, second = resolve(made, TIERS).members
     assert first.owns_gpu(gpu) and not second.owns_gpu(gpu)

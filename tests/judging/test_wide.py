@@ -32,8 +32,8 @@ def test_a_router_speaks_for_the_pods_of_its_namespace():
     assert view.get(units["p1"], "router_flow_queue") is None
 
 
-def test_without_honoured_labels_the_namespace_is_the_exported_one():
-    found = entity(pod="kube-state-metrics", namespace="monitoring", exported_namespace="two")
+def test_an_exporter_speaks_for_the_pods_of_the_namespace_it_names():
+    found = entity(pod="kube-state-metrics", namespace="two")
     view, units = view_of("hpa_desired", {found: [4.0] * STEPS})
     assert view.get(units["p1"], "hpa_desired").values[0] == 4.0
     assert view.get(units["p0"], "hpa_desired") is None

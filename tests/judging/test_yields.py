@@ -23,9 +23,7 @@ def frame(gpus=True, ranks=1):
     made.signals["generation_tokens_rate"] = SignalMatrix(entities, np.vstack(rows))
     made.signals["prefill_tokens_rate"] = SignalMatrix([pod("p0"), pod("p1")], np.full((2, N), 5.0))
     if gpus:
-        cards = [
-            pod("exporter", exported_pod=name, UUID=card) for name, card in (("p0", "a"), ("p0", "b"), ("p1", "c"))
-        ]
+        cards = [pod(name, UUID=card) for name, card in (("p0", "a"), ("p0", "b"), ("p1", "c"))]
         made.signals["gpu_util"] = SignalMatrix(cards, np.ones((3, N)))
     return made
 

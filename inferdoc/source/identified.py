@@ -1,0 +1,272 @@
+"""A source whose series are all about the same pods under the same names.
+
+What a scrape configuration stores is read under all the labels that may tell what a series is about, and handed on
+under the usual names (`inferdoc.source.identity`): every page of a pod joins, and what is stored twice counts once.
+This is worked out per label set, not per sample. Before `identify` was called nothing is looked at, and series keep the
+first name that their labels give them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from inferdoc.catalogue.identity import IdentityLabels
+from inferdoc.source.base import InfoSeries, Scrapes, Source, SourceKind
+from inferdoc.source.grid import DEFAULT_INTERVAL_MS, LOOK_MS, scrape_interval_ms
+from inferdoc.source.identity import FIELDS, Naming, Who
+from inferdoc.source.joins import GpuHosts, Joins, PodPlaces
+from inferdoc.source.processes import Copies, Crowd, Processes, tell_processes
+from inferdoc.source.readable import Readable
+from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
+
+LOOKS = 120
+"""At so many times of a stretch label sets are looked at, and so many scrapes of totals where they collide."""
+ENTITY = frozenset({"pod", "instance"})
+"""A read by these is about targets; any other is a sum that has no owner."""
+GPU_LABEL = "UUID"
+"""A read by this is about GPUs."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was found out about the labels. engines: label sets of engines; without_pod: whether none has a pod;
+    gpus_named: whether exporters of GPUs name pods (None: there is none); without_model: how many engines lack
+    model_name; by_labels: what names the pods, by job."""
+
+    engines: int = 0
+    without_pod: bool = False
+    without_model: int = 0
+    gpus: int = 0
+    gpus_joined: int = 0
+    copies: tuple[Copies, ...] = ()
+    crowds: tuple[Crowd, ...] = ()
+    mixed: tuple[str, ...] = ()
+    hosts: GpuHosts = field(default_factory=GpuHosts)
+
+
+class Identified(Readable):
+    """Hands on what another source holds, under the usual names; implements `Source`. chosen: the user's own label by
+    field (`[labels]`)."""
+
+    def __init__(self, source: Source, labels: IdentityLabels, chosen: Mapping[str, str] | None = None) -> None:
+        self.raw = source
+        self.kind: SourceKind = source.kind
+        self.location = source.location
+        self.warnings, self.cost = source.warnings, source.cost
+        self._labels = labels
+        self._chosen = dict(chosen or {})
+        self._naming = Naming(labels, self._chosen)
+        self._joins: Joins | None = None
+        self._span: tuple[int, int] | None = None
+        self._known: dict[bool, dict[tuple[str, ...], Who]] = {False: {}, True: {}}
+        self._plans: dict[tuple[str, ...], _Plan | None] = {}
+        self._present: set[str] | None = None
+        self.findings = Findings()
+
+    def __repr__(self) -> str:
+        return repr(self.raw)
+
+    def __getattr__(self, name: str) -> Any:
+        """What only the source itself has."""
+        if name == "raw":
+            raise AttributeError(name)
+        return getattr(self.raw, name)
+
+    def close(self) -> None:
+        """Close what is behind it."""
+        self.raw.close()  # type: ignore[attr-defined]
+
+    def expect(self, names: Collection[str]) -> None:
+        """Series names that will be asked for."""
+        self.raw.expect({*names, *self._labels.series})
+
+    def latest_ms(self) -> int | None:
+        """Time of the newest sample, or None when the source holds none."""
+        return self.raw.latest_ms()
+
+    def names(self, start_ms: int, end_ms: int) -> set[str]:
+        """Series names that have a sample in the stretch."""
+        return self.raw.names(start_ms, end_ms)
+
+    # ---- learning -------------------------------------------------------------------------------------------------
+
+    def identify(self, start_ms: int, end_ms: int) -> None:
+        """Find out which labels tell what, from the label sets of a stretch. Raises SourceError."""
+        if self._span is not None and self._span[0] <= start_ms and end_ms <= self._span[1]:
+            return
+        self._span = (start_ms, end_ms)
+        names = self.raw.names(start_ms, end_ms)
+        present = self.raw.label_names(start_ms, end_ms)
+        step = max(DEFAULT_INTERVAL_MS, (end_ms - start_ms) // LOOKS)
+        count = (end_ms - start_ms) // step + 1
+        look = Grid(end_ms - step * (count - 1), step, count, 0, 0, 2 * step)
+
+        def first(groups: Iterable[tuple[str, ...]]) -> list[InfoSeries]:
+            found = next((own for group in groups if (own := [n for n in group if n in names])), [])
+            return [one for name in found for one in self.raw.info(name, look)]
+
+        engines, gpus = first(self._labels.engines), first(self._labels.gpus)
+        naming = Naming(self._labels, self._chosen)
+        gpu_pods = {one.labels[pod.pod] for one in gpus for pod in naming.named(one.labels, gpu=True)}
+        is_counter = any(name in names for name in self._labels.engines[0])
+
+        def totals() -> list[list[InfoSeries]]:
+            interval = scrape_interval_ms(self.raw.scrapes(max(start_ms, end_ms - LOOK_MS), end_ms))
+            count = max(1, min(LOOKS, (end_ms - start_ms) // interval + 1))
+            fine = Grid(end_ms - interval * (count - 1), interval, count, interval, 0, int(2.5 * interval))
+            groups = [*self._labels.totals, (self._labels.started,)]
+            return [[one for n in group if n in names for one in self.raw.info(n, fine)] for group in groups]
+
+        processes = tell_processes(naming, engines, gpu_pods, totals, is_counter)
+        joins = Joins(processes, PodPlaces(), [one.labels for one in engines])
+        joins.look_at_gpus([one.labels for one in gpus])
+        lacks_pod = any(not who[FIELDS.index("pod")] for who in processes.who.values())
+        if self._labels.pod_info in names and (
+            lacks_pod or joins.hosts.alone or joins.hosts.crowded or joins.hosts.unknown
+        ):
+            places = PodPlaces.of(self.raw.info(self._labels.pod_info, look), naming)
+            joins = Joins(processes, places, [one.labels for one in engines])
+            joins.look_at_gpus([one.labels for one in gpus])
+        self._adopt(processes, joins, present)
+        self.findings = Findings(
+            len({*joins.keys}),
+            bool(engines) and all(not who[FIELDS.index("pod")] for who in processes.who.values()),
+            sum(1 for one in engines if not one.labels.get("model_name")),
+            len(gpus),
+            sum(1 for one in gpus if joins.is_engine(joins.who(one.labels, gpu=True))),
+            tuple(processes.copies),
+            tuple(processes.crowds),
+            tuple(processes.mixed),
+            joins.hosts,
+        )
+
+    def _adopt(self, processes: Processes, joins: Joins, present: set[str] | None) -> None:
+        self._naming, self._joins, self._present = processes.naming, joins, present
+        self._known = {False: {}, True: {}}
+        self._plans = {}
+
+    # ---- reading --------------------------------------------------------------------------------------------------
+
+    def who(self, labels: Mapping[str, str], gpu: bool = False) -> Who:
+        """Who a series with these labels is about."""
+        if self._joins is None:
+            return self._naming.of(labels, self._naming.first(labels, gpu))
+        return self._joins.who(labels, gpu)
+
+    def scrapes(self, start_ms: int, end_ms: int) -> list[Scrapes]:
+        """Every scrape of every target, of one scraped or stored twice those of one of them."""
+        groups: dict[tuple[tuple[str, str], ...], list[Scrapes]] = {}
+        for one in self.raw.scrapes(start_ms, end_ms):
+            groups.setdefault(tuple(sorted(self._usual(one.labels).items())), []).append(one)
+        return [_one_target(dict(key), group, self._naming.replica) for key, group in sorted(groups.items())]
+
+    def info(self, name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:
+        """Every series of an info metric."""
+        groups: dict[tuple[tuple[str, str], ...], list[InfoSeries]] = {}
+        for one in self.raw.info(name, grid, match):
+            labels = self._usual(one.labels)
+            groups.setdefault(tuple(sorted(labels.items())), []).append(InfoSeries(labels, one.values))
+        return [InfoSeries(dict(key), _filled([one.values for one in group])) for key, group in sorted(groups.items())]
+
+    def evaluate(self, reads: Sequence[Read], grid: Grid, match: tuple[Matcher, ...] = ()) -> dict[Read, ReadResult]:
+        """All reads on the grid."""
+        plans = {read: self._plan(read.by) for read in reads}
+        asked = {read: read if plan is None else replace(read, by=plan.by) for read, plan in plans.items()}
+        results = self.raw.evaluate(list(asked.values()), grid, match)
+        return {
+            read: results[asked[read]] if plan is None else plan.renamed(results.pop(asked[read]))
+            for read, plan in plans.items()
+        }
+
+    def _usual(self, labels: Mapping[str, str]) -> dict[str, str]:
+        told = self._naming.read(gpu=False)
+        rest = {name: value for name, value in labels.items() if name not in told and value}
+        who = self._resolved(tuple(labels.get(name, "") for name in told), told, gpu=False)
+        return rest | {name: value for name, value in zip(FIELDS, who, strict=True) if value}
+
+    def _resolved(self, raw: tuple[str, ...], names: tuple[str, ...], gpu: bool) -> Who:
+        return self.who(dict(zip(names, raw, strict=True)), gpu)
+
+    def _plan(self, by: tuple[str, ...]) -> _Plan | None:
+        if self._joins is None or not ENTITY.issubset(by):
+            return None
+        if by not in self._plans:
+            gpu = GPU_LABEL in by
+            told = tuple(
+                n for n in self._naming.read(gpu) if self._present is None or n in self._present or n in FIELDS
+            )
+            known = self._known[gpu]
+
+            def who(raw: tuple[str, ...]) -> Who:
+                found = known.get(raw)
+                if found is None:
+                    found = known[raw] = self._resolved(raw, told, gpu)
+                return found
+
+            self._plans[by] = _Plan.of(by, told, who)
+        return self._plans[by]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How reads by some labels are read and renamed. asked: the labels of a read; by: those that it is read by, of
+    which the first `told` tell who a row is about; order: where the asked ones stand among the usual names and those
+    read; who: told values -> usual ones."""
+
+    asked: tuple[str, ...]
+    by: tuple[str, ...]
+    told: int
+    order: Callable[[tuple[str, ...]], tuple[str, ...]]
+    who: Callable[[tuple[str, ...]], Who]
+
+    @classmethod
+    def of(cls, asked: tuple[str, ...], told: tuple[str, ...], who: Callable[[tuple[str, ...]], Who]) -> _Plan:
+        by = (*told, *(n for n in asked if n not in told and n not in FIELDS))
+        places = [FIELDS.index(n) if n in FIELDS else len(FIELDS) + by.index(n) for n in asked]
+        return cls(asked, by, len(told), itemgetter(*places), who)
+
+    def renamed(self, result: ReadResult) -> ReadResult:
+        """The rows under the usual names, sorted; of rows with one name the first that has a value, step by step."""
+        told, order, who = self.told, self.order, self.who
+        rows: dict[tuple[str, ...], list[int]] = {}
+        for row, key in enumerate(result.keys):
+            rows.setdefault(order(who(key[:told]) + key), []).append(row)
+        keys = sorted(rows)
+        if len(rows) == len(result.keys):
+            kept = [rows[key][0] for key in keys]
+            values = result.values if kept == list(range(len(kept))) else result.values[kept]
+            return ReadResult(self.asked, keys, values)
+        stacked = [_filled([result.values[row] for row in rows[key]]) for key in keys]
+        return ReadResult(self.asked, keys, np.vstack(stacked))
+
+
+def _filled(rows: Sequence[np.ndarray]) -> np.ndarray:
+    """The first row, its gaps filled from the others: float64[T]."""
+    values = rows[0]
+    for other in rows[1:]:
+        values = np.where(np.isnan(values), other, values)
+    return values
+
+
+def _one_target(labels: dict[str, str], group: Sequence[Scrapes], replica: Collection[str]) -> Scrapes:
+    """The scrapes of the target that has most; others fill only its gaps. replica: labels by which another server's
+    scrapes of the same target are told."""
+    first, *others = sorted(group, key=lambda one: -len(one.times_ms))
+    times, up = first.times_ms, first.up
+    usual = float(np.median(np.diff(times))) if len(times) > 2 else 0.0
+    for other in others:
+        before = np.searchsorted(times, other.times_ms)
+        since = np.where(before > 0, other.times_ms - times[np.maximum(before - 1, 0)], np.inf)
+        until = np.where(before < len(times), times[np.minimum(before, len(times) - 1)] - other.times_ms, np.inf)
+        lone = np.fmin(since, until) > 1.5 * usual
+        times, up = np.concatenate([times, other.times_ms[lone]]), np.concatenate([up, other.up[lone]])
+        order = np.argsort(times, kind="stable")
+        times, up = times[order], up[order]
+    targets = {frozenset((n, v) for n, v in one.labels.items() if n not in replica): one.times_ms for one in others}
+    targets.pop(frozenset((n, v) for n, v in first.labels.items() if n not in replica), None)
+    return Scrapes(labels, times, up, tuple(targets.values()))

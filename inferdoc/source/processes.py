@@ -1,0 +1,273 @@
+"""Which label sets of engines are one process, and which processes share a name.
+
+Two servers of an HA pair store the same process under two labels; two jobs may scrape one target. That is one process,
+and counts once. A relabelling, or a federation without honor_labels, may put several processes behind one pod label:
+these are kept apart by what else tells them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from inferdoc.catalogue.identity import PodLabels
+from inferdoc.source.base import InfoSeries
+from inferdoc.source.identity import CLUSTER, INSTANCE, JOB, POD, Key, Naming, Who, differing, distinct, key_of
+
+OF_ENGINE = frozenset({"engine", "model_name"})
+"""Labels of the page itself: they tell no processes apart."""
+TOGETHER_STEPS = 3
+"""Label sets that show at so many steps at once are there at the same time: a restart under a new address is not."""
+IN_STEP = 0.95
+"""Share of the steps at which the totals of one process, scraped at two times of an interval, enclose each other."""
+LEAST_MOVES = 5
+MIXED = 0.3
+"""A total that falls at so many of its steps is that of several processes: a crash loop takes minutes per restart."""
+
+Raw = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Label sets that are one process. labels: in which they differ; processes: how many are stored so; values: of the
+    first label that differs."""
+
+    labels: tuple[str, ...]
+    processes: int
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """Several processes behind one name. processes: how many; by: the label that keeps them apart, None where none
+    does."""
+
+    name: str
+    processes: int
+    by: str | None
+
+
+@dataclass
+class Processes:
+    """naming: with the labels that tell the label sets apart; who: of each label set of an engine; families: by job,
+    the labels that name its pods; apart: by name, the label that keeps its processes apart and the field that it then
+    stands for; copies, crowds, mixed: what doctor says."""
+
+    naming: Naming
+    who: dict[Raw, Who] = field(default_factory=dict)
+    families: dict[str, PodLabels] = field(default_factory=dict)
+    apart: dict[Key, tuple[str, int]] = field(default_factory=dict)
+    copies: list[Copies] = field(default_factory=list)
+    crowds: list[Crowd] = field(default_factory=list)
+    mixed: list[str] = field(default_factory=list)
+
+    def raw(self, labels: Mapping[str, str]) -> Raw:
+        """The labels that tell what a series is about."""
+        return tuple(labels.get(name, "") for name in self.naming.read(gpu=False))
+
+    def by_rule(self, labels: Mapping[str, str]) -> Who:
+        """Who an engine with these labels is, by the rule of its job."""
+        plain = self.naming.of(labels, None)
+        family = self.families.get(plain[JOB])
+        named = family if family is not None and family.name(labels) else self.naming.first(labels)
+        return self.kept_apart(self.naming.of(labels, named), labels)
+
+    def kept_apart(self, who: Who, labels: Mapping[str, str]) -> Who:
+        """The same, under a name of its own where other processes share its name."""
+        rule = self.apart.get(key_of(who))
+        if rule is None:
+            return who
+        label, place = rule
+        own = list(who)
+        if label == "instance":
+            own[POD] = ""
+        elif place == CLUSTER:
+            own[CLUSTER] = labels.get(label, "")
+        else:
+            own[POD] = f"{who[POD] or who[INSTANCE]} {label}={labels.get(label, '')}"
+        return own[0], own[1], own[2], own[3], own[4], own[5]
+
+
+Totals = Callable[[], Sequence[Sequence[InfoSeries]]]
+"""Reads the totals of all engines finely: groups of series of one name. The last group is when processes began."""
+
+
+def tell_processes(
+    naming: Naming, series: Sequence[InfoSeries], gpu_pods: Iterable[str], totals: Totals, is_counter: bool
+) -> Processes:
+    """Which processes the series of engines are. gpu_pods: pods that exporters of GPUs name; totals: asked only where
+    label sets collide."""
+    found = Processes(naming)
+    found.families = _families(naming, series, frozenset(gpu_pods))
+    groups = _groups(found, series)
+    colliding = {place: group for place, group in groups.items() if len(group) > 1 and _together(group)}
+    names = {n for group in colliding.values() for n in differing([one.labels for one in group])}
+    extra = sorted(names - OF_ENGINE - set(naming.read(gpu=True)))
+    found.naming = replace(naming, extra=tuple(extra))
+    if colliding:
+        same = Sameness(totals())
+        parts = {place: same.parts(group) for place, group in colliding.items()}
+        _keep_apart(found, parts)
+    for one in series:
+        found.who[found.raw(one.labels)] = found.by_rule(one.labels)
+    for classes in parts.values() if colliding else ():
+        _count_once(found, classes)
+    if is_counter:
+        found.mixed = sorted({key_of(found.who[found.raw(s.labels)])[2] for s in series if _falls(s.values)})
+    return found
+
+
+def _families(naming: Naming, series: Sequence[InfoSeries], gpu_pods: frozenset[str]) -> dict[str, PodLabels]:
+    """By job, the labels that name most pods at once; of several those that exporters of GPUs name too."""
+    jobs: dict[str, list[InfoSeries]] = {}
+    for one in series:
+        jobs.setdefault(naming.of(one.labels, None)[JOB], []).append(one)
+    chosen = {}
+    for job, group in jobs.items():
+        there = np.vstack([np.isfinite(one.values) for one in group])
+        busiest = int(np.argmax(there.sum(axis=0)))
+        crowd = [one.labels for one, seen in zip(group, there[:, busiest], strict=True) if seen]
+        options = [pod for pod in naming.pods if pod.only is None and any(pod.name(labels) for labels in crowd)]
+
+        def worth(pod: PodLabels, crowd: list[dict[str, str]] = crowd) -> tuple[int, int]:
+            named = [naming.of(labels, pod) for labels in crowd]
+            return distinct(map(key_of, named)), len({who[POD] for who in named} & gpu_pods)
+
+        if options:
+            own = next((pod for pod in options if pod.pod == naming.chosen.get("pod")), None)
+            chosen[job] = own or max(options, key=worth)
+    return chosen
+
+
+Place = tuple[Key, str, str]
+"""Of an engine: who, its rank, its model."""
+
+
+def _groups(found: Processes, series: Sequence[InfoSeries]) -> dict[Place, list[InfoSeries]]:
+    groups: dict[Place, list[InfoSeries]] = {}
+    for one in series:
+        place = key_of(found.by_rule(one.labels)), one.labels.get("engine", ""), one.labels.get("model_name", "")
+        groups.setdefault(place, []).append(one)
+    return groups
+
+
+def _together(group: Sequence[InfoSeries]) -> bool:
+    """Whether several of them are there at the same time."""
+    count = np.vstack([np.isfinite(one.values) for one in group]).sum(axis=0)
+    return int((count > 1).sum()) >= min(TOGETHER_STEPS, len(count))
+
+
+def _falls(values: np.ndarray) -> bool:
+    """Whether a total falls all the time."""
+    seen = values[np.isfinite(values)]
+    moves = np.diff(seen)
+    return len(seen) > LEAST_MOVES and (moves < 0).sum() > max(LEAST_MOVES, MIXED * (moves != 0).sum())
+
+
+Identity = frozenset[tuple[str, str]]
+
+
+class Sameness:
+    """Tells whether two label sets are one process, by the totals of both."""
+
+    def __init__(self, totals: Sequence[Sequence[InfoSeries]]) -> None:
+        *counted, started = totals
+        self._rows = [{_identity(one.labels): one.values for one in group} for group in counted]
+        self._started = {_identity(one.labels, OF_ENGINE): _last(one.values) for one in started}
+
+    def parts(self, group: Sequence[InfoSeries]) -> list[list[InfoSeries]]:
+        """The group divided into processes, that with the most samples first in each."""
+        ranked = sorted(group, key=lambda one: (-int(np.isfinite(one.values).sum()), sorted(one.labels.items())))
+        classes: list[list[InfoSeries]] = []
+        for one in ranked:
+            home = next((each for each in classes if self.same(each[0].labels, one.labels)), None)
+            if home is None:
+                classes.append([one])
+            else:
+                home.append(one)
+        return classes
+
+    def same(self, one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+        """Whether these are one process: all totals in step, and begun at the same time where that shows. Where
+        nothing moves the address decides."""
+        begun = [self._started.get(_identity(labels, OF_ENGINE)) for labels in (one, other)]
+        if None not in begun and begun[0] != begun[1]:
+            return False
+        moved = False
+        for rows in self._rows:
+            a, b = rows.get(_identity(one)), rows.get(_identity(other))
+            if a is not None and b is not None:
+                if not in_step(a, b):
+                    return False
+                moved |= int((np.diff(a[np.isfinite(a)]) > 0).sum()) >= LEAST_MOVES
+        return moved or one.get("instance", "") == other.get("instance", "")
+
+
+def in_step(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two totals, scraped at their own times of an interval, are the same one: each lies between what the
+    other was a step before and is a step after. float64[T] on steps of an interval or more."""
+    inner = one[1:-1]
+    low, high = np.fmin(other[:-2], other[1:-1]), np.fmax(other[2:], other[1:-1])
+    there = np.isfinite(inner) & np.isfinite(low) & np.isfinite(high)
+    if not there.any():
+        return True
+    enclosed = (inner >= low - 1e-9 * abs(low)) & (inner <= high + 1e-9 * abs(high))
+    return bool(enclosed[there].mean() >= IN_STEP)
+
+
+def _identity(labels: Mapping[str, str], without: frozenset[str] = frozenset()) -> Identity:
+    return frozenset((n, v) for n, v in labels.items() if v and n not in without)
+
+
+def _last(values: np.ndarray) -> float | None:
+    seen = values[np.isfinite(values)]
+    return float(seen[-1]) if len(seen) else None
+
+
+def _keep_apart(found: Processes, parts: Mapping[Place, list[list[InfoSeries]]]) -> None:
+    """Find the label that keeps processes of one name apart. One whose values come back under several names is that of
+    a cluster."""
+    crowds = {place: classes for place, classes in parts.items() if len(classes) > 1}
+    values: dict[str, list[tuple[str, ...]]] = {}
+    for place, classes in crowds.items():
+        heads = [each[0].labels for each in classes]
+        label = _telling(found.naming, heads)
+        if label is not None:
+            values.setdefault(label, []).append(tuple(sorted(head.get(label, "") for head in heads)))
+            found.apart.setdefault(place[0], (label, POD))
+        found.crowds.append(Crowd(place[0][2], len(classes), label))
+    of_cluster = {label for label, many in values.items() if len(many) > 1 and distinct(many) == 1}
+    for key, (label, _) in list(found.apart.items()):
+        if label in of_cluster and label != "instance":
+            found.apart[key] = label, CLUSTER
+
+
+def _telling(naming: Naming, heads: Sequence[Mapping[str, str]]) -> str | None:
+    """A label that has another value on each of these."""
+    instances = [naming.of(labels, None)[INSTANCE] for labels in heads]
+    if distinct(instances) == len(heads) and all(instances):
+        return "instance"
+    others = [name for name in differing(heads) if name not in OF_ENGINE and name != "instance"]
+    return next((n for n in others if distinct(labels.get(n, "") for labels in heads) == len(heads)), None)
+
+
+def _count_once(found: Processes, classes: Sequence[Sequence[InfoSeries]]) -> None:
+    """All label sets of a process are that with the most samples."""
+    for one in classes:
+        if len(one) < 2:
+            continue
+        first = found.who[found.raw(one[0].labels)]
+        for other in one[1:]:
+            found.who[found.raw(other.labels)] = first
+        labels = tuple(differing([each.labels for each in one]))
+        values = tuple(sorted({each.labels.get(labels[0], "") for each in one})) if labels else ()
+        known = next((i for i, each in enumerate(found.copies) if each.labels == labels), None)
+        if known is None:
+            found.copies.append(Copies(labels, 1, values))
+        else:
+            before = found.copies[known]
+            found.copies[known] = replace(
+                before, processes=before.processes + 1, values=tuple(sorted({*before.values, *values}))
+            )
