@@ -102,8 +102,8 @@ def _filled(text: str, watched: Watched, entry: Standstill) -> str:
 
 
 def pool_name(pool: Pool) -> str:
-    """A pool in words: namespace/model, role and tier where they say something."""
-    words = ["/".join(part for part in (pool.namespace, pool.model) if part) or "pool"]
+    """A pool in words: cluster/namespace/model, role and tier where they say something."""
+    words = ["/".join(part for part in (pool.cluster, pool.namespace, pool.model) if part) or "pool"]
     words += [pool.role] if pool.role != "both" else []
     words += [pool.tier] if pool.tier != "unknown" else []
     return ", ".join(words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -35,6 +36,12 @@ class Pool:
     tier: str
 
     @property
+    def place(self) -> str:
+        """Its cluster and namespace in words, empty where no label tells."""
+        named = (("cluster", self.cluster), ("namespace", self.namespace))
+        return ", ".join(f"{word} {value}" for word, value in named if value)
+
+    @property
     def family(self) -> tuple[str, str, str]:
         """Pools that serve one model together (prefill and decode, several tiers)."""
         return self.cluster, self.namespace, self.model
@@ -42,13 +49,20 @@ class Pool:
 
 @dataclass(frozen=True)
 class Member:
-    """A pod. key: cluster, namespace, pod (or instance); why: how role and tier were decided."""
+    """A pod. key: cluster, namespace, pod (or instance); why: how role and tier were decided; name: how it is called,
+    with its namespace and cluster where another pod has the same name."""
 
     key: tuple[str, str, str]
     instance: str
     node: str
     pool: Pool
     why: tuple[tuple[str, str], ...] = ()
+    name: str = ""
+
+    @property
+    def shown(self) -> str:
+        """How it is called in what people read."""
+        return self.name or self.pod
 
     @property
     def pod(self) -> str:
@@ -84,6 +98,19 @@ class Fleet:
     def by_key(self) -> dict[tuple[str, str, str], Member]:
         """Members by cluster, namespace and pod."""
         return {m.key: m for m in self.members}
+
+    @property
+    def spread(self) -> bool:
+        """Whether it lies in several clusters or namespaces."""
+        return len({member.key[:2] for member in self.everyone}) > 1
+
+    def called(self, entity: Entity) -> str:
+        """How the pod or the target of a series is called."""
+        member = next((m for m in self.everyone if m.key == entity.member), None)
+        if member is not None:
+            return member.shown
+        cluster = entity.get("cluster") if self.spread else ""
+        return "/".join(part for part in (cluster, entity.pod or "?") if part)
 
     @property
     def everyone(self) -> list[Member]:
@@ -167,8 +194,16 @@ def resolve(
     prefills = {member.pool.family for member in fleet.members if member.role == "prefill"}
     fleet.members = [_continuing(m, computed) if m.pool.family in prefills else m for m in fleet.members]
     fleet.members = _like_their_workload(fleet.members)
+    fleet.members = _called(fleet.members)
     fleet.members = [m for m in fleet.members if wanted is None or wanted.keeps(m)]
     return fleet
+
+
+def _called(members: list[Member]) -> list[Member]:
+    """The members with the shortest name that no other has: pod, namespace/pod, cluster/namespace/pod."""
+    names = {m.key: [m.pod, "/".join(filter(None, m.key[1:])), "/".join(filter(None, m.key))] for m in members}
+    count = Counter(name for tried in names.values() for name in set(tried))
+    return [replace(m, name=next((n for n in names[m.key] if count[n] == 1), names[m.key][-1])) for m in members]
 
 
 def _continuing(member: Member, computed: Mapping[tuple[str, str, str], float]) -> Member:

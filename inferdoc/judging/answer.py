@@ -44,8 +44,11 @@ def verdict_of(findings: Sequence[Finding], judged: bool) -> VerdictWord:
     return "healthy" if judged else "unknown"
 
 
-def summarise(verdict: VerdictWord, findings: Sequence[Finding], pods: int, ask_again: str | None = None) -> str:
-    """One sentence for a ticket. ask_again: when there will be enough to compare with."""
+def summarise(
+    verdict: VerdictWord, findings: Sequence[Finding], pods: int, ask_again: str | None = None, spread: bool = False
+) -> str:
+    """One sentence for a ticket. ask_again: when there will be enough to compare with; spread: whether the fleet lies
+    in several clusters or namespaces."""
     if verdict == "unknown" and ask_again is not None:
         return (
             f"Too few scrapes to compare with: ask again at {ask_again}, or name a baseline "
@@ -59,6 +62,7 @@ def summarise(verdict: VerdictWord, findings: Sequence[Finding], pods: int, ask_
     pods_named = ", ".join(first.scope.pods[:3]) + (
         f" and {len(first.scope.pods) - 3} more" if len(first.scope.pods) > 3 else ""
     )
+    pods_named += "".join(f", {word} {value}" for word, value in first.scope.place if spread)
     pods_named += "".join(f", all with {name} {value}" for name, value in list(first.scope.shared.items())[:1])
     harm = next((e.statement for e in first.evidence if e.role == "harm"), "")
     state = "since" if first.ongoing else "began"
@@ -75,7 +79,7 @@ def coverage_of(view: View, scrapes: Sequence[Scrapes], wanted: Sequence[str]) -
     inside = [target for target in inside if len(target.times_ms)]
     present = [name for name in wanted if name in view.frame]
     missing = [name for name in wanted if name not in view.frame]
-    pods, missed = len(view.fleet.members), gaps(inside, view.frame.grid.interval_ms)
+    pods, missed = len(view.fleet.members), gaps(inside, view.frame.grid.interval_ms, view.fleet)
     return Coverage(pods, len(inside), present, missing, missed)
 
 

@@ -279,7 +279,7 @@ def _answer(session: Session) -> Judged:
         window=window,
         source=SourceInfo(source.kind, source.location, list(source.warnings)),
         verdict=verdict,
-        summary=summarise(verdict, findings, len(view.fleet.members), _ask_again(context, short)),
+        summary=summarise(verdict, findings, len(view.fleet.members), _ask_again(context, short), view.fleet.spread),
         phases=phases.split_phases(view, units, roots[0].onset if roots else None),
         findings=findings,
         not_judged=maker.not_judged() if view.units else nothing_to_judge(catalogue),

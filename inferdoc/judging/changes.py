@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from inferdoc.catalogue.signal import Marker
+from inferdoc.fleet.members import Fleet
 from inferdoc.judging.context import Context
 from inferdoc.judging.events import Event, clustered
 from inferdoc.judging.markers import marker_events, moves
@@ -50,7 +51,7 @@ def of_window(events: Sequence[Event], context: Context, onsets: Sequence[int], 
 
 def _restarts(context: Context, unit: Unit) -> list[Event]:
     return [
-        Event(now, "restart", unit.member.pod, f"process started at {stamp(now)}", unit)
+        Event(now, "restart", unit.member.shown, f"process started at {stamp(now)}", unit)
         for _, before, now in moves(context, unit, "process_start_time")
         if now - before > 1.0
     ]
@@ -61,7 +62,7 @@ def _outages(context: Context, target: Scrapes) -> list[Event]:
     down = target.up < 0.5
     if not down.any() or down.all():
         return []
-    name = Entity.of(("pod", "instance"), (target.labels.get("pod", ""), target.labels.get("instance", ""))).pod
+    name = context.view.fleet.called(Entity.of_labels(target.labels))
     edges = np.flatnonzero(np.diff(np.concatenate(([False], down, [False])).astype(np.int8)))
     found = []
     for begin, end in zip(edges[::2], edges[1::2], strict=True):
@@ -88,11 +89,11 @@ def workload_events(context: Context, unit: Unit, split: int, last: int) -> list
     return found
 
 
-def gaps(scrapes: Sequence[Scrapes], interval_ms: int) -> list[Gap]:
+def gaps(scrapes: Sequence[Scrapes], interval_ms: int, fleet: Fleet) -> list[Gap]:
     """Where scrapes of a target are missing or failed."""
     found = []
     for target in scrapes:
-        name = target.labels.get("pod") or target.labels.get("instance") or "?"
+        name = fleet.called(Entity.of_labels(target.labels))
         good = target.times_ms[target.up >= 0.5]
         for i in np.flatnonzero(np.diff(good) > GAP_FACTOR * interval_ms):
             found.append(Gap(name, stamp(float(good[i]) / 1000), stamp(float(good[i + 1]) / 1000)))

@@ -174,7 +174,8 @@ class FindingMaker:
         hit = [m.unit for m in there]
         like = [unit for unit in self.context.view.units if unit.member.pool == pool]
         common = shared(self.traits, hit, like)
-        return Scope(cause.recipe.scope, pool.model, pool.role, pool.tier, pool.namespace, pods, of_pods, common)
+        level, place = cause.recipe.scope, (pool.namespace, pods, of_pods)
+        return Scope(level, pool.model, pool.role, pool.tier, *place, shared=common, cluster=pool.cluster)
 
     def _there(self, cause: Cause) -> list[Match]:
         """The matches on pods that were there when it began: signals of a pool speak for pods that had gone before.

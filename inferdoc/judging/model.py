@@ -62,8 +62,8 @@ class PhaseSplit(msgspec.Struct):
 
 
 class Scope(msgspec.Struct):
-    """Where it is. of_pods: size of the pool; shared: what all the pods have in common and no like pod has (a node, a
-    version, a setting): name -> value."""
+    """Where it is. cluster, namespace: empty where no label tells; of_pods: size of the pool; shared: what all the pods
+    have in common and no like pod has (a node, a version, a setting): name -> value."""
 
     level: ScopeLevel
     model: str
@@ -73,6 +73,12 @@ class Scope(msgspec.Struct):
     pods: list[str]
     of_pods: int
     shared: dict[str, str] = {}
+    cluster: str = ""
+
+    @property
+    def place(self) -> list[tuple[str, str]]:
+        """Its cluster and its namespace, each with its word, as far as labels tell."""
+        return [(word, value) for word, value in (("cluster", self.cluster), ("namespace", self.namespace)) if value]
 
 
 class EvidenceItem(msgspec.Struct):

@@ -30,13 +30,16 @@ def replica_events(context: Context, scrapes: Sequence[Scrapes]) -> list[Event]:
 
 
 def _event(context: Context, pool: Pool, group: Sequence[tuple[float, int, Member]], count: int) -> Event:
-    came = [m.pod for _, sign, m in group if sign > 0]
-    went = [m.pod for _, sign, m in group if sign < 0]
+    came = [m.shown for _, sign, m in group if sign > 0]
+    went = [m.shown for _, sign, m in group if sign < 0]
     said = f"{count} -> {count + len(came) - len(went)} pods"
     said += f"; new: {_names(came)}" if came else ""
     said += f"; gone: {_names(went)}" if went else ""
     unit = next((u for u in context.view.units if u.member == group[0][2]), None)
-    return Event(group[0][0], "rollout" if came and went else "replicas", pool.model or "pool", said, unit)
+    name = pool.model or "pool"
+    if context.view.fleet.spread and pool.place:
+        name += f" ({pool.place})"
+    return Event(group[0][0], "rollout" if came and went else "replicas", name, said, unit)
 
 
 def _names(pods: Sequence[str]) -> str:

@@ -37,7 +37,7 @@ class Unit:
     @property
     def name(self) -> str:
         """The pod, the engine where it is not the first, and the GPU where one is meant."""
-        name = self.member.pod if self.engine in ("", "0") else f"{self.member.pod} engine={self.engine}"
+        name = self.member.shown if self.engine in ("", "0") else f"{self.member.shown} engine={self.engine}"
         return f"{name} {self.gpu}" if self.gpu else name
 
 

@@ -9,8 +9,10 @@ from inferdoc.config import Config
 from inferdoc.fleet.members import Assignment, Fleet, resolve
 from inferdoc.judging.api import needed_signals, read_window
 from inferdoc.judging.words import figure
+from inferdoc.report.labels import label_lines
 from inferdoc.source.base import Scrapes, Source
-from inferdoc.source.frame import SignalFrame
+from inferdoc.source.frame import Entity, SignalFrame
+from inferdoc.source.identified import Identified
 from inferdoc.times import Moment
 
 LOOK_BACK = "15m"
@@ -34,16 +36,19 @@ def examine(source: Source, config: Config, catalogue: Catalogue, until: Moment)
     lines.append(
         f"interval    {figure(frame.grid.interval_ms / 1000, 's')}, rates over {figure(frame.grid.rate_ms / 1000, 's')}"
     )
-    lines += _targets(scrapes)
     fleet = resolve(frame, catalogue.tiers, [Assignment(p.pod, p.role, p.tier) for p in config.pods])
+    lines += _targets(scrapes, fleet)
     lines += _fleet(fleet)
+    if isinstance(source, Identified):
+        found = label_lines(source.findings, source.replica, bool(scrapes))
+        lines += [f"labels      {line}" for line in found]
     lines += _missing(frame, catalogue, wanted)
     lines += [f"warning     {warning}" for warning in source.warnings]
     return lines, bool(fleet.members)
 
 
-def _targets(scrapes: list[Scrapes]) -> list[str]:
-    down = [t.labels.get("pod") or t.labels.get("instance") or "?" for t in scrapes if len(t.up) and t.up[-1] < 0.5]
+def _targets(scrapes: list[Scrapes], fleet: Fleet) -> list[str]:
+    down = [fleet.called(Entity.of_labels(t.labels)) for t in scrapes if len(t.up) and t.up[-1] < 0.5]
     line = f"targets     {len(scrapes)}" + (f", down: {', '.join(sorted(down)[:8])}" if down else "")
     return [line]
 
@@ -56,7 +61,8 @@ def _fleet(fleet: Fleet) -> list[str]:
         why = dict(member.why)
         head = "engines" if number == 0 else ""
         role, tier = f"role {member.role} ({why['role']})", f"tier {member.tier} ({why['tier']})"
-        lines.append(f"{head:<11} {member.pod}: model {member.pool.model or '?'}, {role}, {tier}")
+        place = f", {member.pool.place}" if member.pool.place else ""
+        lines.append(f"{head:<11} {member.shown}: model {member.pool.model or '?'}, {role}, {tier}{place}")
     return lines
 
 

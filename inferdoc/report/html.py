@@ -5,7 +5,7 @@ from __future__ import annotations
 from inferdoc.audit.model import Audit
 from inferdoc.escaping import html as escape
 from inferdoc.judging.api import Judged
-from inferdoc.judging.model import Coverage, Diagnosis, PhaseSplit
+from inferdoc.judging.model import Coverage, Diagnosis, Finding, PhaseSplit
 from inferdoc.judging.view import View
 from inferdoc.judging.words import figure
 from inferdoc.report.audit_html import audit_section
@@ -51,11 +51,16 @@ def _head(answer: Diagnosis) -> str:
     if len(answer.findings) > 1:
         items = "".join(
             f'<li><a href="#f{n}">{escape(f.title)}</a> '
-            f'<span class="soft">{f.severity}, {f.certainty}, {escape(", ".join(f.scope.pods[:3]))}</span></li>'
+            f'<span class="soft">{f.severity}, {f.certainty}, {escape(_where(f))}</span></li>'
             for n, f in enumerate(answer.findings, start=1)
         )
         more = f"<ol>{items}</ol>"
     return f"<header><p>{verdict}</p><h1>{escape(answer.summary)}</h1>{more}{facts}</header>"
+
+
+def _where(finding: Finding) -> str:
+    scope = finding.scope
+    return ", ".join([*scope.pods[:3], *([f"cluster {scope.cluster}"] if scope.cluster else [])])
 
 
 def _phases(phases: list[PhaseSplit]) -> str:

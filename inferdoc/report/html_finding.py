@@ -110,7 +110,7 @@ def _where(scope: Scope) -> str:
         ("model ", scope.model),
         ("role ", "" if scope.role == "both" else scope.role),
         ("tier ", "" if scope.tier == "unknown" else scope.tier),
-        ("namespace ", scope.namespace),
+        *((f"{word} ", value) for word, value in scope.place),
         *((f"all with {escape(name)} ", value) for name, value in scope.shared.items()),
     ]
     rest = "".join(f", {word}{escape(value)}" for word, value in words if value)

@@ -48,6 +48,7 @@ def timeline(answer: Diagnosis) -> str:
 def _rows(answer: Diagnosis) -> Iterator[TimelineRow]:
     for finding in answer.findings:
         where = ", ".join(finding.scope.pods[:3]) + (" and others" if len(finding.scope.pods) > 3 else "")
+        where += f" ({finding.scope.cluster})" if finding.scope.cluster else ""
         yield TimelineRow(finding.onset, "onset", where, f"{finding.id}: {finding.title}")
         for item in finding.evidence:
             if item.role == "harm" and item.since is not None:

@@ -46,7 +46,8 @@ def _finding(finding: Finding) -> Iterator[str]:
     since = f"since {finding.onset} (± {finding.onset_uncertainty_seconds:.0f} s)"
     page = link(finding.id, finding.runbook_url)
     yield f"{page}, **{finding.severity}**, {finding.certainty}; {since}, {end}."
-    common = "".join(f", all with {words(name)} {code(value)}" for name, value in scope.shared.items())
+    common = "".join(f", {word} {code(value)}" for word, value in scope.place)
+    common += "".join(f", all with {words(name)} {code(value)}" for name, value in scope.shared.items())
     yield f"{len(scope.pods)} of {scope.of_pods} pods: {', '.join(map(code, scope.pods))}{common}."
     yield ""
     yield "| evidence | entity | observation |"

@@ -78,6 +78,7 @@ def _finding(number: int, finding: Finding, verbose: bool, paint: Callable[..., 
         f"role {scope.role}" if scope.role != "both" else "",
         f"tier {scope.tier}" if scope.tier != "unknown" else "",
     ]
+    where += [f"{word} {value}" for word, value in scope.place]
     where += [f"all with {name} {value}, which no peer has" for name, value in scope.shared.items()]
     yield from wrap(", ".join(part for part in where if part), "   ")
     if finding.stage:

@@ -34,9 +34,9 @@ GPU_LABEL = "UUID"
 
 @dataclass(frozen=True)
 class Findings:
-    """What was found out about the labels. engines: label sets of engines; without_pod: whether none has a pod;
-    gpus_named: whether exporters of GPUs name pods (None: there is none); without_model: how many engines lack
-    model_name; by_labels: what names the pods, by job."""
+    """What was found out about the labels. engines: how many there are; without_pod: whether no label names their pods;
+    without_model: label sets without model_name; gpus, gpus_joined: label sets of GPUs, and those of an engine; copies,
+    crowds, mixed: of `Processes`; hosts: how GPUs were joined that name no pod."""
 
     engines: int = 0
     without_pod: bool = False
@@ -66,6 +66,7 @@ class Identified(Readable):
         self._known: dict[bool, dict[tuple[str, ...], Who]] = {False: {}, True: {}}
         self._plans: dict[tuple[str, ...], _Plan | None] = {}
         self._present: set[str] | None = None
+        self._about: dict[tuple[str, str], dict[str, str]] = {}
         self.findings = Findings()
 
     def __repr__(self) -> str:
@@ -76,6 +77,11 @@ class Identified(Readable):
         if name == "raw":
             raise AttributeError(name)
         return getattr(self.raw, name)
+
+    @property
+    def replica(self) -> tuple[str, ...]:
+        """Labels of the server that stored a series."""
+        return self._naming.replica
 
     def close(self) -> None:
         """Close what is behind it."""
@@ -110,9 +116,13 @@ class Identified(Readable):
             found = next((own for group in groups if (own := [n for n in group if n in names])), [])
             return [one for name in found for one in self.raw.info(name, look)]
 
-        engines, gpus = first(self._labels.engines), first(self._labels.gpus)
+        about = self.raw.info(self._labels.target_info, look) if self._labels.target_info in names else []
+        self._about = {_target(one.labels): one.labels for one in about}
+        engines, gpus = (
+            [InfoSeries(self._told(one.labels), one.values) for one in first(groups)]
+            for groups in (self._labels.engines, self._labels.gpus)
+        )
         naming = Naming(self._labels, self._chosen)
-        gpu_pods = {one.labels[pod.pod] for one in gpus for pod in naming.named(one.labels, gpu=True)}
         is_counter = any(name in names for name in self._labels.engines[0])
 
         def totals() -> list[list[InfoSeries]]:
@@ -120,9 +130,10 @@ class Identified(Readable):
             count = max(1, min(LOOKS, (end_ms - start_ms) // interval + 1))
             fine = Grid(end_ms - interval * (count - 1), interval, count, interval, 0, int(2.5 * interval))
             groups = [*self._labels.totals, (self._labels.started,)]
-            return [[one for n in group if n in names for one in self.raw.info(n, fine)] for group in groups]
+            read = [[one for n in group if n in names for one in self.raw.info(n, fine)] for group in groups]
+            return [[InfoSeries(self._told(one.labels), one.values) for one in group] for group in read]
 
-        processes = tell_processes(naming, engines, gpu_pods, totals, is_counter)
+        processes = tell_processes(naming, engines, gpus, totals, is_counter)
         joins = Joins(processes, PodPlaces(), [one.labels for one in engines])
         joins.look_at_gpus([one.labels for one in gpus])
         lacks_pod = any(not who[FIELDS.index("pod")] for who in processes.who.values())
@@ -135,7 +146,7 @@ class Identified(Readable):
         self._adopt(processes, joins, present)
         self.findings = Findings(
             len({*joins.keys}),
-            bool(engines) and all(not who[FIELDS.index("pod")] for who in processes.who.values()),
+            bool(engines) and not joins.have_pods,
             sum(1 for one in engines if not one.labels.get("model_name")),
             len(gpus),
             sum(1 for one in gpus if joins.is_engine(joins.who(one.labels, gpu=True))),
@@ -152,8 +163,14 @@ class Identified(Readable):
 
     # ---- reading --------------------------------------------------------------------------------------------------
 
+    def _told(self, labels: Mapping[str, str]) -> dict[str, str]:
+        """The labels, with what OTLP tells of their target."""
+        own = {name: value for name, value in labels.items() if value}
+        return {**self._about[_target(own)], **own} if self._about and _target(own) in self._about else own
+
     def who(self, labels: Mapping[str, str], gpu: bool = False) -> Who:
         """Who a series with these labels is about."""
+        labels = self._told(labels)
         if self._joins is None:
             return self._naming.of(labels, self._naming.first(labels, gpu))
         return self._joins.who(labels, gpu)
@@ -243,6 +260,10 @@ class _Plan:
             return ReadResult(self.asked, keys, values)
         stacked = [_filled([result.values[row] for row in rows[key]]) for key in keys]
         return ReadResult(self.asked, keys, np.vstack(stacked))
+
+
+def _target(labels: Mapping[str, str]) -> tuple[str, str]:
+    return labels.get("job", ""), labels.get("instance", "")
 
 
 def _filled(rows: Sequence[np.ndarray]) -> np.ndarray:

@@ -56,6 +56,7 @@ class Joins:
             self._by_pod.setdefault(key[2], set()).add(key)
         self._clusters = {key[0] for key in self.keys}
         self._namespaces = {key[1] for key in self.keys}
+        self.have_pods = any(who[POD] for who in self._placed.values())
         self._by_host: dict[str, set[Key]] = {}
         for labels in engines:
             key = key_of(self._placed[processes.raw(labels)])
@@ -123,6 +124,8 @@ class Joins:
         return None
 
     def _on_host(self, labels: Mapping[str, str]) -> set[Key]:
+        if self.have_pods and labels.get(self.naming.labels.pods[0].pod):
+            return set()  # it names a pod, which is no engine
         return next((self._by_host[host] for host in self.naming.host(labels) if host in self._by_host), set())
 
     def _note_host(self, labels: Mapping[str, str]) -> None:

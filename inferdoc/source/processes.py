@@ -7,14 +7,28 @@ these are kept apart by what else tells them apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from inferdoc.catalogue.identity import PodLabels
 from inferdoc.source.base import InfoSeries
-from inferdoc.source.identity import CLUSTER, INSTANCE, JOB, POD, Key, Naming, Who, differing, distinct, key_of
+from inferdoc.source.identity import (
+    CLUSTER,
+    INSTANCE,
+    JOB,
+    NAMESPACE,
+    NODE,
+    POD,
+    Key,
+    Naming,
+    Who,
+    address,
+    differing,
+    distinct,
+    key_of,
+)
 
 OF_ENGINE = frozenset({"engine", "model_name"})
 """Labels of the page itself: they tell no processes apart."""
@@ -31,8 +45,8 @@ Raw = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Copies:
-    """Label sets that are one process. labels: in which they differ; processes: how many are stored so; values: of the
-    first label that differs."""
+    """Label sets that are one process. labels: in which they differ, the job first; processes: how many are stored so;
+    values: of the first of them."""
 
     labels: tuple[str, ...]
     processes: int
@@ -42,23 +56,24 @@ class Copies:
 @dataclass(frozen=True)
 class Crowd:
     """Several processes behind one name. processes: how many; by: the label that keeps them apart, None where none
-    does."""
+    does; is_cluster: whether that label stands for clusters."""
 
     name: str
     processes: int
     by: str | None
+    is_cluster: bool = False
 
 
 @dataclass
 class Processes:
     """naming: with the labels that tell the label sets apart; who: of each label set of an engine; families: by job,
-    the labels that name its pods; apart: by name, the label that keeps its processes apart and the field that it then
-    stands for; copies, crowds, mixed: what doctor says."""
+    the labels that name its pods; apart: by name, the label that keeps its processes apart; copies, crowds, mixed: what
+    doctor says."""
 
     naming: Naming
     who: dict[Raw, Who] = field(default_factory=dict)
     families: dict[str, PodLabels] = field(default_factory=dict)
-    apart: dict[Key, tuple[str, int]] = field(default_factory=dict)
+    apart: dict[Key, str] = field(default_factory=dict)
     copies: list[Copies] = field(default_factory=list)
     crowds: list[Crowd] = field(default_factory=list)
     mixed: list[str] = field(default_factory=list)
@@ -79,15 +94,8 @@ class Processes:
         rule = self.apart.get(key_of(who))
         if rule is None:
             return who
-        label, place = rule
-        own = list(who)
-        if label == "instance":
-            own[POD] = ""
-        elif place == CLUSTER:
-            own[CLUSTER] = labels.get(label, "")
-        else:
-            own[POD] = f"{who[POD] or who[INSTANCE]} {label}={labels.get(label, '')}"
-        return own[0], own[1], own[2], own[3], own[4], own[5]
+        own = "" if rule == "instance" else f"{who[POD] or who[INSTANCE]} {rule}={labels.get(rule, '')}"
+        return who[CLUSTER], who[NAMESPACE], who[NODE], own, who[INSTANCE], who[JOB]
 
 
 Totals = Callable[[], Sequence[Sequence[InfoSeries]]]
@@ -95,11 +103,12 @@ Totals = Callable[[], Sequence[Sequence[InfoSeries]]]
 
 
 def tell_processes(
-    naming: Naming, series: Sequence[InfoSeries], gpu_pods: Iterable[str], totals: Totals, is_counter: bool
+    naming: Naming, series: Sequence[InfoSeries], gpus: Sequence[InfoSeries], totals: Totals, is_counter: bool
 ) -> Processes:
-    """Which processes the series of engines are. gpu_pods: pods that exporters of GPUs name; totals: asked only where
-    label sets collide."""
+    """Which processes the series of engines are. gpus: series of GPUs; totals: asked only where label sets collide;
+    is_counter: whether the series of engines are totals."""
     found = Processes(naming)
+    gpu_pods = {one.labels[pod.pod] for one in gpus for pod in naming.named(one.labels, gpu=True)}
     found.families = _families(naming, series, frozenset(gpu_pods))
     groups = _groups(found, series)
     colliding = {place: group for place, group in groups.items() if len(group) > 1 and _together(group)}
@@ -109,7 +118,7 @@ def tell_processes(
     if colliding:
         same = Sameness(totals())
         parts = {place: same.parts(group) for place, group in colliding.items()}
-        _keep_apart(found, parts)
+        _keep_apart(found, parts, frozenset(name for one in gpus for name in one.labels) if gpus else None)
     for one in series:
         found.who[found.raw(one.labels)] = found.by_rule(one.labels)
     for classes in parts.values() if colliding else ():
@@ -226,22 +235,42 @@ def _last(values: np.ndarray) -> float | None:
     return float(seen[-1]) if len(seen) else None
 
 
-def _keep_apart(found: Processes, parts: Mapping[Place, list[list[InfoSeries]]]) -> None:
-    """Find the label that keeps processes of one name apart. One whose values come back under several names is that of
-    a cluster."""
-    crowds = {place: classes for place, classes in parts.items() if len(classes) > 1}
-    values: dict[str, list[tuple[str, ...]]] = {}
-    for place, classes in crowds.items():
-        heads = [each[0].labels for each in classes]
-        label = _telling(found.naming, heads)
-        if label is not None:
-            values.setdefault(label, []).append(tuple(sorted(head.get(label, "") for head in heads)))
-            found.apart.setdefault(place[0], (label, POD))
-        found.crowds.append(Crowd(place[0][2], len(classes), label))
-    of_cluster = {label for label, many in values.items() if len(many) > 1 and distinct(many) == 1}
-    for key, (label, _) in list(found.apart.items()):
-        if label in of_cluster and label != "instance":
-            found.apart[key] = label, CLUSTER
+def _keep_apart(
+    found: Processes, parts: Mapping[Place, list[list[InfoSeries]]], carried: frozenset[str] | None
+) -> None:
+    """Find the label that keeps processes of one name apart: one that stands for a cluster, else the address, else any.
+    carried: the labels of GPU series, None where there are none."""
+    crowds = {place: [each[0].labels for each in classes] for place, classes in parts.items() if len(classes) > 1}
+    cluster = _cluster_label(found.naming, list(crowds.values()), carried)
+    if cluster is not None:
+        found.naming = replace(found.naming, chosen={**found.naming.chosen, "cluster": cluster})
+    for place, heads in crowds.items():
+        label = cluster if cluster is not None and _tells(cluster, heads) else _telling(found.naming, heads)
+        if label is not None and label != cluster:
+            found.apart.setdefault(place[0], label)
+        found.crowds.append(Crowd(place[0][2], len(heads), label, label is not None and label == cluster))
+
+
+def _cluster_label(
+    naming: Naming, crowds: Sequence[Sequence[Mapping[str, str]]], carried: frozenset[str] | None
+) -> str | None:
+    """A label that divides several names into the same parts, as a cluster does. Exporters of GPUs carry it too; where
+    there are none the parts have no host in common."""
+    if len(crowds) < 2 or "cluster" in naming.chosen:
+        return None
+    for label in differing(crowds[0]):
+        values = {frozenset(labels.get(label, "") for labels in heads) for heads in crowds}
+        if label in OF_ENGINE or len(values) > 1 or not all(_tells(label, heads) for heads in crowds):
+            continue
+        apart = all(distinct(address(naming.of(h, None)[INSTANCE]) for h in heads) == len(heads) for heads in crowds)
+        if label in carried if carried is not None else apart:
+            return label
+    return None
+
+
+def _tells(label: str, heads: Sequence[Mapping[str, str]]) -> bool:
+    """Whether a label has another value on each of these."""
+    return distinct(labels.get(label, "") for labels in heads) == len(heads)
 
 
 def _telling(naming: Naming, heads: Sequence[Mapping[str, str]]) -> str | None:
@@ -250,7 +279,7 @@ def _telling(naming: Naming, heads: Sequence[Mapping[str, str]]) -> str | None:
     if distinct(instances) == len(heads) and all(instances):
         return "instance"
     others = [name for name in differing(heads) if name not in OF_ENGINE and name != "instance"]
-    return next((n for n in others if distinct(labels.get(n, "") for labels in heads) == len(heads)), None)
+    return next((name for name in others if _tells(name, heads)), None)
 
 
 def _count_once(found: Processes, classes: Sequence[Sequence[InfoSeries]]) -> None:
@@ -261,7 +290,8 @@ def _count_once(found: Processes, classes: Sequence[Sequence[InfoSeries]]) -> No
         first = found.who[found.raw(one[0].labels)]
         for other in one[1:]:
             found.who[found.raw(other.labels)] = first
-        labels = tuple(differing([each.labels for each in one]))
+        differ = differing([each.labels for each in one])
+        labels = tuple(sorted(differ, key=lambda name: (name not in found.naming.labels.job, name)))
         values = tuple(sorted({each.labels.get(labels[0], "") for each in one})) if labels else ()
         known = next((i for i, each in enumerate(found.copies) if each.labels == labels), None)
         if known is None:

@@ -40,7 +40,36 @@ FLEET = {
 @functools.cache
 def fleet() -> tuple[Scraped, ...]:
     """What is scraped of the fleet twice as often as one server does."""
-    return tuple(record(msgspec.convert(FLEET, Scenario)).targets)
+    return tuple(_lean(target) for target in record(msgspec.convert(FLEET, Scenario)).targets)
+
+
+KEPT = (
+    "vllm:num_requests",
+    "vllm:kv_cache_usage",
+    "vllm:prompt_tokens_total",
+    "vllm:generation_tokens",
+    "vllm:request_success",
+    "vllm:inter_token",
+    "vllm:e2e",
+    "vllm:time_to_first",
+    "vllm:iteration_tokens",
+    "vllm:cache_config",
+    "vllm:num_preemptions",
+)
+
+
+def _lean(target: Scraped) -> Scraped:
+    """An engine's page without most of its histograms: they take the time of the test and tell nothing of labels."""
+    kept: dict[bytes, tuple[Layout, list[int]]] = {}
+    pages = []
+    for stamp, page in target.pages:
+        own = page.layout
+        if own.digest not in kept:
+            places = [i for i, s in enumerate(own.series) if not s.name.startswith("vllm:") or s.name.startswith(KEPT)]
+            kept[own.digest] = Layout([own.series[i] for i in places], own.types), places
+        layout, places = kept[own.digest]
+        pages.append((stamp, Page(layout, page.values[places])))
+    return Scraped(target.labels, pages)
 
 
 def scraped(every: int = 2, first: int = 0) -> list[Scraped]:
@@ -183,6 +212,41 @@ def otel(target: Labels, own: Labels, name: str) -> tuple[Labels, Labels]:
     return where, {**shown, **{(f"exported_{k}" if k in where else k): v for k, v in own.items()}}
 
 
+def with_addresses(target: Labels, own: Labels, name: str) -> tuple[Labels, Labels]:
+    """Engines with an address alone, and kube-state-metrics, which knows whose it is."""
+    if name == "kube_pod_info":
+        own |= {"pod_ip": f"10.0.0.{10 + int(own['pod'][-1])}", "host_ip": "192.168.0.1"}
+    return without_pod(target, own, name)
+
+
+def otlp() -> list[Scraped]:
+    """Sent by OTLP: job and instance on every series, what they are about on target_info alone; no up."""
+
+    def sent(target: Labels, own: Labels, name: str) -> tuple[Labels, Labels] | None:
+        if target["job"] not in (ENGINES, GPUS):
+            return None
+        if name in ("up", "scrape_duration_seconds"):
+            if target["job"] != ENGINES or name != "up":
+                return None
+            about = {"pod": target["pod"], "namespace": target["namespace"], "cluster": "eu-1"}
+            return {"job": "llm/vllm", "instance": f"id-{target['pod']}"}, {
+                f"k8s_{key}_name": value for key, value in about.items()
+            }
+        if target["job"] == GPUS:
+            return {"job": "gpu/dcgm", "instance": target["instance"]}, own
+        return {"job": "llm/vllm", "instance": f"id-{target['pod']}"}, own
+
+    made = relabelled(scraped(), sent)
+    for target in made:
+        for place, (stamp, page) in enumerate(target.pages):
+            series = [Series("target_info" if s.name == "up" else s.name, s.labels) for s in page.layout.series]
+            target.pages[place] = (
+                stamp,
+                Page(Layout(series, {**page.layout.types, "target_info": "gauge"}), page.values),
+            )
+    return made
+
+
 def cluster(name: str, label: str = "cluster") -> Rule:
     """The operator's labels and one that tells the cluster."""
 
@@ -250,6 +314,30 @@ def replicas(label: str) -> Callable[[], list[Scraped]]:
     return both
 
 
+def stored_by_two() -> list[Scraped]:
+    """Two servers, told by a label that nobody has declared."""
+    return replicas("stored_by")()
+
+
+OTHER_NAMES = {"vllm-0": "vllm-2", "vllm-1": "vllm-3", "vllm-2": "vllm-0", "vllm-3": "vllm-1"}
+
+
+def renamed(target: Labels, own: Labels, name: str) -> tuple[Labels, Labels]:
+    """The same fleet with its names exchanged, which makes it another one."""
+    where, own = operator(target, own, name)
+    swap = {key: OTHER_NAMES.get(value, value) for key, value in where.items()}
+    return swap, {key: OTHER_NAMES.get(value, value) for key, value in own.items()}
+
+
+def two_regions() -> list[Scraped]:
+    """Two clusters with the same names, told by a label that nobody has declared."""
+    east, west = relabelled(scraped(), operator), relabelled(scraped(), renamed)
+    for target in west:
+        if "vllm" in target.labels["job"]:
+            target.labels["instance"] = target.labels["instance"].replace("10.0.", "10.1.")
+    return [*labelled_again(east, region="east"), *labelled_again(west, region="west")]
+
+
 def two_clusters() -> list[Scraped]:
     """The same names in two clusters, both with the fault."""
     return [part for name in ("eu-1", "us-1") for part in relabelled(scraped(), cluster(name))]
@@ -264,16 +352,15 @@ def scraped_twice() -> list[Scraped]:
 
 @dataclass(frozen=True)
 class Shape:
-    """One layout. stored: what is stored of the fleet; pod: how the sick pod is called; cause: whether the cause can be
-    told, that is, the GPUs joined; clusters: those of the findings; pods: members; doctor: words of the line in which
-    doctor says what is wrong or was done, none where nothing is."""
+    """One layout. stored: what is stored of the fleet; pod: how the sick pod is called; clusters: those of the
+    findings; gpus: joined to each pod; beside: causes that are named too; doctor: words of each line about labels."""
 
     stored: Callable[[], list[Scraped]]
     pod: str = SICK
-    cause: bool = True
     namespace: str = NAMESPACE
     clusters: tuple[str, ...] = ("",)
     gpus: int = 8
+    beside: tuple[str, ...] = ()
     doctor: tuple[str, ...] = ()
 
 
@@ -283,24 +370,30 @@ def under(rule: Rule) -> Callable[[], list[Scraped]]:
 
 
 SICK_ADDRESS = "10.0.0.11:8000"
+NO_POD = "engines carry no pod label"
 SHAPES: Mapping[str, Shape] = {
     "kube-prometheus-stack": Shape(under(operator)),
     "exported-pod-by-dcgm": Shape(under(exported)),
     "exported-pod-by-federation": Shape(under(federated(exported))),
-    "federated-instances": Shape(
-        under(federated(without_pod)), SICK_ADDRESS, cause=False, namespace="", doctor=("4 processes",)
-    ),
+    "annotated-pods-by-federation": Shape(under(federated(annotated))),
+    "instances-by-federation": Shape(under(federated(without_pod)), SICK_ADDRESS, "", gpus=0, doctor=(NO_POD,)),
     "kubernetes-pod-name": Shape(under(annotated)),
-    "instance-only": Shape(under(without_pod), SICK_ADDRESS, cause=False, namespace="", doctor=("pod label",)),
-    "static": Shape(under(static), "gpu-1:8000", namespace=""),
+    "instance-only": Shape(under(without_pod), SICK_ADDRESS, "", gpus=0, doctor=(NO_POD,)),
+    "instance-and-pod-addresses": Shape(under(with_addresses)),
+    "static": Shape(under(static), "gpu-1:8000", ""),
     "otel": Shape(under(otel), clusters=("eu-1",)),
-    "ha-pair": Shape(replicas("prometheus_replica"), doctor=("prometheus_replica",)),
+    "otlp": Shape(otlp, clusters=("eu-1",), doctor=("no up series",)),
+    "ha-pair": Shape(replicas("prometheus_replica"), doctor=("prometheus_replica: prometheus-0, prometheus-1",)),
+    "ha-pair-unknown-label": Shape(stored_by_two, beside=("telemetry-artifact",), doctor=("stored_by: prometheus-0",)),
     "k8s-cluster": Shape(under(two_cluster_labels), clusters=("eu-1",)),
     "two-clusters": Shape(two_clusters, clusters=("eu-1", "us-1")),
-    "hostname-only": Shape(under(hostname_only), doctor=("Hostname",)),
+    "two-clusters-unknown-label": Shape(two_regions, clusters=("east", "west"), doctor=("which region tells apart",)),
+    "hostname-only": Shape(under(hostname_only), doctor=("by Hostname the GPUs of node-0",)),
     "mig": Shape(under(sliced)),
-    "no-up": Shape(under(without_up), doctor=("up",)),
-    "scraped-twice": Shape(scraped_twice, doctor=("kubernetes-pods",)),
-    "model-name-missing": Shape(under(without_model), doctor=("model_name",)),
-    "one-pod-label": Shape(under(one_app), SICK_ADDRESS, cause=False, doctor=("4 processes",)),
+    "no-up": Shape(under(without_up), doctor=("no up series",)),
+    "scraped-twice": Shape(
+        scraped_twice, beside=("telemetry-artifact",), doctor=("scraped twice (job: kubernetes-pods, llm/vllm)",)
+    ),
+    "model-name-missing": Shape(under(without_model), doctor=("4 of 4 engines show no model_name",)),
+    "one-pod-label": Shape(under(one_app), SICK_ADDRESS, gpus=0, doctor=("4 processes behind one pod label (vllm)",)),
 }
