@@ -40,9 +40,10 @@ def measure(kind: str, place: str) -> dict[str, float]:
 
     load_catalogue().recipes  # noqa: B018  (loaded before the clock starts)
     source = open_source(**{kind: place}, timeout=TIMEOUT_SECONDS, parallel=PARALLEL)
+    server = source.raw
     asked: list[dict[str, str]] = []
-    if isinstance(source, PrometheusSource):
-        client, ask = source._client, source._client.ask
+    if isinstance(server, PrometheusSource):
+        client, ask = server._client, server._client.ask
 
         def noted(path: str, params: Any, deadline: Any, *, form: bool = True) -> Any:
             if path == "query_range":
@@ -55,9 +56,9 @@ def measure(kind: str, place: str) -> dict[str, float]:
     wall, cpu = time.perf_counter() - began, time.process_time() - began_cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     began = time.perf_counter()
-    if isinstance(source, PrometheusSource):
-        source._client.request_seconds = TIMEOUT_SECONDS
-        with source._operation() as deadline, ThreadPoolExecutor(PARALLEL) as pool:
+    if isinstance(server, PrometheusSource):
+        server._client.request_seconds = TIMEOUT_SECONDS
+        with server._operation() as deadline, ThreadPoolExecutor(PARALLEL) as pool:
             list(pool.map(lambda params: ask("query_range", params, deadline), asked))
     else:
         source = open_source(**{kind: place})

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
 
@@ -24,8 +23,13 @@ from inferdoc.source.processes import Copies, Crowd, Processes, tell_processes
 from inferdoc.source.readable import Readable
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
 
+LONGEST_MS = 3_600_000
+"""Of a longer stretch the end is looked at: what was there before follows the same rules."""
+FEW_LOOKS = 12
 LOOKS = 120
 """At so many times of a stretch label sets are looked at, and so many scrapes of totals where they collide."""
+FRESH = 1.2
+"""Intervals for which a total counts: an older one would seem to stand still."""
 ENTITY = frozenset({"pod", "instance"})
 """A read by these is about targets; any other is a sum that has no owner."""
 GPU_LABEL = "UUID"
@@ -72,12 +76,6 @@ class Identified(Readable):
     def __repr__(self) -> str:
         return repr(self.raw)
 
-    def __getattr__(self, name: str) -> Any:
-        """What only the source itself has."""
-        if name == "raw":
-            raise AttributeError(name)
-        return getattr(self.raw, name)
-
     @property
     def replica(self) -> tuple[str, ...]:
         """Labels of the server that stored a series."""
@@ -95,6 +93,10 @@ class Identified(Readable):
         """Time of the newest sample, or None when the source holds none."""
         return self.raw.latest_ms()
 
+    def label_names(self, start_ms: int, end_ms: int) -> set[str] | None:
+        """Names of the labels that are stored."""
+        return self.raw.label_names(start_ms, end_ms)
+
     def names(self, start_ms: int, end_ms: int) -> set[str]:
         """Series names that have a sample in the stretch."""
         return self.raw.names(start_ms, end_ms)
@@ -103,20 +105,19 @@ class Identified(Readable):
 
     def identify(self, start_ms: int, end_ms: int) -> None:
         """Find out which labels tell what, from the label sets of a stretch. Raises SourceError."""
+        start_ms = max(start_ms, end_ms - LONGEST_MS)
         if self._span is not None and self._span[0] <= start_ms and end_ms <= self._span[1]:
             return
         self._span = (start_ms, end_ms)
         names = self.raw.names(start_ms, end_ms)
         present = self.raw.label_names(start_ms, end_ms)
-        step = max(DEFAULT_INTERVAL_MS, (end_ms - start_ms) // LOOKS)
-        count = (end_ms - start_ms) // step + 1
-        look = Grid(end_ms - step * (count - 1), step, count, 0, 0, 2 * step)
+        look, rare = (_grid(start_ms, end_ms, looks) for looks in (LOOKS, FEW_LOOKS))
 
         def first(groups: Iterable[tuple[str, ...]]) -> list[InfoSeries]:
             found = next((own for group in groups if (own := [n for n in group if n in names])), [])
             return [one for name in found for one in self.raw.info(name, look)]
 
-        about = self.raw.info(self._labels.target_info, look) if self._labels.target_info in names else []
+        about = self.raw.info(self._labels.target_info, rare) if self._labels.target_info in names else []
         self._about = {_target(one.labels): one.labels for one in about}
         engines, gpus = (
             [InfoSeries(self._told(one.labels), one.values) for one in first(groups)]
@@ -128,7 +129,7 @@ class Identified(Readable):
         def totals() -> list[list[InfoSeries]]:
             interval = scrape_interval_ms(self.raw.scrapes(max(start_ms, end_ms - LOOK_MS), end_ms))
             count = max(1, min(LOOKS, (end_ms - start_ms) // interval + 1))
-            fine = Grid(end_ms - interval * (count - 1), interval, count, interval, 0, int(2.5 * interval))
+            fine = Grid(end_ms - interval * (count - 1), interval, count, interval, 0, int(FRESH * interval))
             groups = [*self._labels.totals, (self._labels.started,)]
             read = [[one for n in group if n in names for one in self.raw.info(n, fine)] for group in groups]
             return [[InfoSeries(self._told(one.labels), one.values) for one in group] for group in read]
@@ -140,7 +141,7 @@ class Identified(Readable):
         if self._labels.pod_info in names and (
             lacks_pod or joins.hosts.alone or joins.hosts.crowded or joins.hosts.unknown
         ):
-            places = PodPlaces.of(self.raw.info(self._labels.pod_info, look), naming)
+            places = PodPlaces.of(self.raw.info(self._labels.pod_info, rare), naming)
             joins = Joins(processes, places, [one.labels for one in engines])
             joins.look_at_gpus([one.labels for one in gpus])
         self._adopt(processes, joins, present)
@@ -196,7 +197,9 @@ class Identified(Readable):
         asked = {read: read if plan is None else replace(read, by=plan.by) for read, plan in plans.items()}
         results = self.raw.evaluate(list(asked.values()), grid, match)
         return {
-            read: results[asked[read]] if plan is None else plan.renamed(results.pop(asked[read]))
+            read: results[asked[read]]
+            if plan is None
+            else plan.renamed(results[asked[read]], -(-grid.window_ms(read) // grid.step_ms))
             for read, plan in plans.items()
         }
 
@@ -247,8 +250,9 @@ class _Plan:
         places = [FIELDS.index(n) if n in FIELDS else len(FIELDS) + by.index(n) for n in asked]
         return cls(asked, by, len(told), itemgetter(*places), who)
 
-    def renamed(self, result: ReadResult) -> ReadResult:
-        """The rows under the usual names, sorted; of rows with one name the first that has a value, step by step."""
+    def renamed(self, result: ReadResult, window: int) -> ReadResult:
+        """The rows under the usual names, sorted; of rows with one name the first that has a value, step by step.
+        window: steps over which a value looks back."""
         told, order, who = self.told, self.order, self.who
         rows: dict[tuple[str, ...], list[int]] = {}
         for row, key in enumerate(result.keys):
@@ -258,19 +262,30 @@ class _Plan:
             kept = [rows[key][0] for key in keys]
             values = result.values if kept == list(range(len(kept))) else result.values[kept]
             return ReadResult(self.asked, keys, values)
-        stacked = [_filled([result.values[row] for row in rows[key]]) for key in keys]
+        stacked = [_filled([result.values[row] for row in rows[key]], window) for key in keys]
         return ReadResult(self.asked, keys, np.vstack(stacked))
+
+
+def _grid(start_ms: int, end_ms: int, looks: int) -> Grid:
+    """A stretch at so many times; each looks back so far that a scrape between two of them is seen."""
+    step = max(DEFAULT_INTERVAL_MS, (end_ms - start_ms) // looks)
+    count = (end_ms - start_ms) // step + 1
+    return Grid(end_ms - step * (count - 1), step, count, 0, 0, 2 * step)
 
 
 def _target(labels: Mapping[str, str]) -> tuple[str, str]:
     return labels.get("job", ""), labels.get("instance", "")
 
 
-def _filled(rows: Sequence[np.ndarray]) -> np.ndarray:
-    """The first row, its gaps filled from the others: float64[T]."""
+def _filled(rows: Sequence[np.ndarray], window: int = 0) -> np.ndarray:
+    """The first row, its gaps filled from the others: float64[T]. window: steps beside a gap, at which a rate is of
+    less than its whole window, are taken from the others too."""
     values = rows[0]
     for other in rows[1:]:
-        values = np.where(np.isnan(values), other, values)
+        gaps = np.isnan(values)
+        if gaps.any():
+            wide = np.convolve(gaps, np.ones(2 * window + 1), "full")[window : window + len(gaps)] > 0
+            values = np.where(wide & np.isfinite(other), other, values)
     return values
 
 

@@ -68,6 +68,7 @@ SCOPE = {
     "model": str,
     "role": {"prefill", "decode", "both"},
     "tier": str,
+    "cluster": str,
     "namespace": str,
     "pods": list,
     "of_pods": int,

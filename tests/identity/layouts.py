@@ -55,17 +55,22 @@ KEPT = (
     "vllm:iteration_tokens",
     "vllm:cache_config",
     "vllm:num_preemptions",
+    "DCGM_FI_DEV_GPU",
+    "DCGM_FI_DEV_SM_CLOCK",
+    "DCGM_FI_DEV_POWER",
+    "DCGM_FI_PROF",
 )
 
 
 def _lean(target: Scraped) -> Scraped:
-    """An engine's page without most of its histograms: they take the time of the test and tell nothing of labels."""
+    """A page without most of its families: they take the time of the test and tell nothing of labels."""
     kept: dict[bytes, tuple[Layout, list[int]]] = {}
     pages = []
     for stamp, page in target.pages:
         own = page.layout
         if own.digest not in kept:
-            places = [i for i, s in enumerate(own.series) if not s.name.startswith("vllm:") or s.name.startswith(KEPT)]
+            many = ("vllm:", "DCGM_")
+            places = [i for i, s in enumerate(own.series) if not s.name.startswith(many) or s.name.startswith(KEPT)]
             kept[own.digest] = Layout([own.series[i] for i in places], own.types), places
         layout, places = kept[own.digest]
         pages.append((stamp, Page(layout, page.values[places])))
