@@ -10,6 +10,7 @@ from inferdoc.fleet.members import Assignment, Fleet, resolve
 from inferdoc.judging.api import needed_signals, read_window
 from inferdoc.judging.words import figure
 from inferdoc.report.labels import label_lines
+from inferdoc.report.wrapping import wrap
 from inferdoc.source.base import Scrapes, Source
 from inferdoc.source.frame import Entity, SignalFrame
 from inferdoc.source.identified import Identified
@@ -41,7 +42,7 @@ def examine(source: Source, config: Config, catalogue: Catalogue, until: Moment)
     lines += _fleet(fleet)
     if isinstance(source, Identified):
         found = label_lines(source.findings, source.replica, bool(scrapes))
-        lines += [f"labels      {line}" for line in found]
+        lines += [part for line in found for part in wrap(line, "labels      ")]
     lines += _missing(frame, catalogue, wanted)
     lines += [f"warning     {warning}" for warning in source.warnings]
     return lines, bool(fleet.members)

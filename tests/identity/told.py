@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 
 from inferdoc.judging.api import Judged
-from inferdoc.source.identified import Identified
-from tests.identity.layouts import PODS, SICK, Shape, tokens_per_second
+from tests.identity.layouts import PODS, Shape, tokens_per_second
 
 CAUSE = "slow-gpu"
 OTHER_SICK = "vllm-3"
 """Of the fleet whose names are exchanged."""
 
 
-def assert_told(shape: Shape, answer: Judged, until_fault: bool = False) -> None:
+def assert_told(shape: Shape, answer: Judged) -> None:
     """The right cause on the right pod, once for each cluster, and nothing counted twice or left out."""
     found = [f for f in answer.findings if f.id not in shape.beside]
     assert [f.id for f in found] == [CAUSE] * len(shape.clusters), answer.summary
@@ -35,11 +34,13 @@ def assert_told(shape: Shape, answer: Judged, until_fault: bool = False) -> None
 
 def assert_lines(shape: Shape, lines: list[str]) -> None:
     """Doctor says what is hard to tell, and nothing where the labels are ordinary."""
-    said = [line.removeprefix("labels").strip() for line in lines if line.startswith("labels ")]
+    said: list[str] = []
+    for before, line in zip(["", *lines], lines, strict=False):
+        if line.startswith("labels "):
+            said.append(line.removeprefix("labels").strip())
+        elif said and line.startswith(" " * 12) and before.startswith(("labels ", " " * 12)):
+            said[-1] += f" {line.strip()}"
     assert len(said) == len(shape.doctor), said
     for line, words in zip(said, shape.doctor, strict=True):
         assert words in line, said
     assert all(";" in line for line in said), "a line without a cure"
-
-
-__all__ = ["SICK", "Identified", "assert_lines", "assert_told"]
