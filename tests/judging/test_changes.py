@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from inferdoc.fleet.members import Fleet
 from inferdoc.judging.changes import find_events, gaps, workload_events
 from inferdoc.judging.model import stamp
 from inferdoc.source.base import InfoSeries, Scrapes
@@ -194,17 +195,17 @@ def test_longer_prompts_and_longer_answers_are_named():
 def test_missing_scrapes_are_a_gap_of_the_target():
     keep = np.ones(N, dtype=bool)
     keep[20:30] = False
-    (gap,) = gaps([target(np.ones(N), keep=keep)], 2000)
+    (gap,) = gaps([target(np.ones(N), keep=keep)], 2000, Fleet())
     assert gap.entity == "p0"
     assert (gap.from_, gap.until) == (stamp(START_S + 38), stamp(START_S + 60))
 
 
 def test_failed_scrapes_are_a_gap_too():
-    (gap,) = gaps([target(step(1, 0, at=20, until=30))], 2000)
+    (gap,) = gaps([target(step(1, 0, at=20, until=30))], 2000, Fleet())
     assert (gap.from_, gap.until) == (stamp(START_S + 38), stamp(START_S + 60))
 
 
 def test_two_scrapes_missed_are_none():
     keep = np.ones(N, dtype=bool)
     keep[[20, 21, 40]] = False
-    assert gaps([target(np.ones(N), keep=keep)], 2000) == []
+    assert gaps([target(np.ones(N), keep=keep)], 2000, Fleet()) == []
