@@ -2,8 +2,10 @@
 
     python benchmarks/reliability.py [--flips 1000] [--kills 100] [--seed 1]
 
-A flip: a store with pages, column chunks, churning layouts and imported spans gets one byte replaced and is read whole.
-`same`: every sample and type as before; `named`: a one-line error; `wrong`: anything else, which must not happen.
+A flip: a store with pages, column chunks, churning layouts and late scrapes gets one byte replaced and is read whole.
+`same`: every sample and type as before; `named`: a one-line error; `wrong`: anything else, which must not happen. Then
+it is read as a diagnosis reads it: `left out`: some samples are not there, each of them in a scrape that is named as
+damaged, and every other one is as before.
 
 A kill: the command line collects every 0.2 s from a page server; another process reads what is stored; the collector
 gets SIGKILL at a random moment. What was readable before the kill must be there after it, with the same values.
@@ -20,6 +22,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -27,6 +30,7 @@ import numpy as np
 
 from inferdoc.collect.samples import Layout, Page, Series
 from inferdoc.store import Block, Store, StoreError, absent, compact
+from inferdoc.store.damage import Damage, DamageLog
 
 HOUR_MS = 3_600_000
 START_MS = 1_700_000_400_000 // HOUR_MS * HOUR_MS
@@ -44,21 +48,30 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        outcomes = flips(Path(folder), asked.flips, asked.seed)
-        print("| flipped bytes | same | named | wrong |\n|---|---|---|---|")
-        print(f"| {asked.flips} | {outcomes['same']} | {outcomes['named']} | {outcomes['wrong']} |\n")
+        print("| read | same | named | left out | of the samples | wrong |\n|---|---|---|---|---|---|")
+        for read in (content, intact_content):
+            outcomes, share = flips(Path(folder), asked.flips, asked.seed, read)
+            cells = [str(outcomes[name]) for name in ("same", "named", "left out")]
+            print(f"| {read.__doc__.splitlines()[0]} | {' | '.join(cells)} | {share:.2%} | {outcomes['wrong']} |")
+        print()
         seen, lost = kills(Path(folder), asked.kills, asked.seed)
         print("| kills | scrapes seen before a kill | lost after it |\n|---|---|---|")
         print(f"| {asked.kills} | {seen} | {lost} |")
 
 
-def flips(folder: Path, count: int, seed: int) -> Counter[str]:
-    """How many stores with one byte flipped read the same, were named as damaged, or read wrong."""
+Content = tuple[Samples, dict[str, str], int | None, int | None, list[Damage]]
+"""Samples, types, first and latest time, and what was left out as damaged."""
+
+
+def flips(folder: Path, count: int, seed: int, read: Callable[[Path], Content]) -> tuple[Counter[str], float]:
+    """How many stores with one byte flipped read the same, were named as damaged, were read in part, or read wrong; and
+    which share of the samples those read in part lack, on average."""
     path = folder / "fleet.db"
     fill(path)
-    whole, expected = path.read_bytes(), content(path)
+    whole, expected = path.read_bytes(), read(path)
     chance = random.Random(seed)
     outcomes: Counter[str] = Counter()
+    lacking = []
     for _ in range(count):
         place, change = chance.randrange(len(whole)), chance.randrange(1, 256)
         damaged = bytearray(whole)
@@ -67,14 +80,36 @@ def flips(folder: Path, count: int, seed: int) -> Counter[str]:
         for left in folder.glob(f"{path.name}-*"):
             left.unlink()
         try:
-            outcome = "same" if content(path) == expected else "wrong"
+            found = read(path)
+            outcome = "same" if found == expected else "left out" if is_part(found, expected) else "wrong"
+            if outcome == "left out":
+                lacking.append(1 - len(found[0]) / len(expected[0]))
         except StoreError:
             outcome = "named"
         if outcome == "wrong":
             print(f"wrong: byte {place} xor {change}", file=sys.stderr)
         outcomes[outcome] += 1
     path.unlink()
-    return outcomes
+    return outcomes, float(np.mean(lacking)) if lacking else 0.0
+
+
+def is_part(found: Content, expected: Content) -> bool:
+    """Whether what was read is right as far as it goes, and what is not there is named."""
+    (samples, types, first, latest, damages), (every, all_types, oldest, newest, _) = found, expected
+    times = {time_ms for _, _, time_ms in samples}
+    if not damages or types != all_types or not samples.items() <= every.items():
+        return False
+    if first not in (oldest, min(times)) or latest not in (newest, max(times)):
+        return False
+    missing = every.keys() - samples.keys()
+    gone = Counter(pod for pod, _ in {(dict(labels)["pod"], time_ms) for _, labels, time_ms in missing})
+    return all(count <= named_scrapes(pod, damages) for pod, count in gone.items())
+
+
+def named_scrapes(pod: str, damages: list[Damage]) -> float:
+    """How many scrapes of a pod are named as damaged. Where labels are damaged nobody can tell whose."""
+    own = [each for each in damages if each.target == pod or each.span_ms is None]
+    return sum(np.inf if each.scrapes is None else each.scrapes for each in own)
 
 
 def fill(path: Path) -> None:
@@ -103,12 +138,21 @@ def fill(path: Path) -> None:
                 writer.append(*row)
 
 
-def content(path: Path) -> tuple[Samples, dict[str, str], int | None, int | None]:
-    """All that can be read: samples, types, first and latest time."""
+def content(path: Path) -> Content:
+    """whole or not at all"""
     with Store.open(path) as store:
         first, latest = store.first_ms(), store.latest_ms()
         blocks = store.blocks(START_MS - HOUR_MS, START_MS + 10 * HOUR_MS)
-        return samples_of(blocks), store.types(), first, latest
+        return samples_of(blocks), store.types(), first, latest, []
+
+
+def intact_content(path: Path) -> Content:
+    """as a diagnosis reads"""
+    with Store.open(path) as store:
+        store.damages = log = DamageLog()
+        first, latest = store.first_ms(), store.latest_ms()
+        blocks = store.blocks(START_MS - HOUR_MS, START_MS + 10 * HOUR_MS)
+        return samples_of(blocks), store.types(), first, latest, list(log.found.values())
 
 
 def samples_of(blocks: list[Block]) -> Samples:

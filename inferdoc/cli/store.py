@@ -28,20 +28,26 @@ def info(store: str | None, output: str, check: bool) -> None:
     """Say what the store holds: how much was collected and how much imported, from when to when, series and bytes."""
     from inferdoc.report.stores import inventory_lines
     from inferdoc.store import Store, inventory, verify
+    from inferdoc.store.faults import damaged
 
     path = options.store_path(options.configuration(), store)
     with Store.open(path) as opened:
-        found = inventory(opened)
         for warning in opened.warnings:
             click.echo(f"warning: {warning}", err=True)
         verified = verify(opened) if check else None
+        if verified is not None and verified.damages:
+            for damage in verified.damages:
+                click.echo(f"damaged: {damage.line()}")
+            what = f"{len(verified.damages)} of its parts are damaged, {verified.scrapes:,} scrapes are whole"
+            raise damaged(opened.path, what)
+        found = inventory(opened)
     if output == "json":
         click.echo(json.dumps(found.document(), indent=2))
         return
     for line in inventory_lines(found):
         click.echo(line)
     if verified is not None:
-        click.echo(f"  checked: {verified:,} scrapes, none damaged")
+        click.echo(f"  checked: {verified.scrapes:,} scrapes, none damaged")
 
 
 @command.command("prune", short_help="Drop the oldest scrapes, by age or by size.")

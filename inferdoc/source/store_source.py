@@ -20,6 +20,7 @@ from inferdoc.source.scrape_times import Thinned, divide, gather
 from inferdoc.source.tables import Table, join
 from inferdoc.source.window import Windows
 from inferdoc.store.block import Block
+from inferdoc.store.damage import DamageLog
 from inferdoc.store.store import Store
 
 MOST_VALUES = 24_000_000
@@ -36,6 +37,9 @@ AHEAD_MS = 300_000
 back, and reading on later means to put all tables together anew."""
 KEPT_SECONDS = 60.0
 """How long samples already read serve on although a writer has added newer ones: the calls of one diagnosis agree."""
+
+DAMAGES_NAMED = 5
+"""Parts of a store whose damage is told one by one."""
 
 
 @dataclass
@@ -63,10 +67,12 @@ class StoreSource(Readable):
         self._store = Store.open(Path(path).expanduser(), "r")
         self.location = str(self._store.path)
         self.warnings = self._store.warnings
+        self._store.damages = self._damages = DamageLog()
         self.cost = Cost()
         self._asked: set[str] = {"up"}
         self._held: Held | None = None
         self._left_out: set[str] = set()
+        self._damage_told: list[str] = []
 
     def __repr__(self) -> str:
         return f"StoreSource({self.location!r})"
@@ -185,9 +191,23 @@ class StoreSource(Readable):
                 self.warnings.append(
                     f"{name} is left out: {why}; a label of it takes new values all the time: drop that label or metric"
                 )
+        self._tell_damage()
         self.cost.queries += 1
         self.cost.samples += sum(block.values.size for block in blocks)
         return blocks
+
+    def _tell_damage(self) -> None:
+        """Warn of what was damaged so far, each thing once: a longer read sees more of the same."""
+        lines = [f"{self.location}: damaged and left out: {each.line()}" for each in self._damages.found.values()]
+        if not lines:
+            return
+        shown = lines[:DAMAGES_NAMED]
+        if len(lines) > len(shown):
+            shown.append(f"{self.location}: {len(lines) - len(shown)} more parts are damaged and left out")
+        shown[-1] += "; `inferdoc store info --check` lists all that is damaged: restore a copy, or go on without"
+        if shown != self._damage_told:
+            self.warnings[:] = [each for each in self.warnings if each not in self._damage_told] + shown
+            self._damage_told = shown
 
     @contextmanager
     def _timed(self) -> Iterator[None]:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from inferdoc.store.retention import prune as prune
     from inferdoc.store.retention import would_prune as would_prune
     from inferdoc.store.store import Store as Store
-    from inferdoc.store.verify import verify as verify
+    from inferdoc.store.verification import Verified as Verified
+    from inferdoc.store.verification import verify as verify
     from inferdoc.store.writer import Writer as Writer
 
 _HOMES = {
@@ -44,7 +45,8 @@ _HOMES = {
     "would_prune": "retention",
     "StoreError": "faults",
     "Store": "store",
-    "verify": "verify",
+    "Verified": "verification",
+    "verify": "verification",
     "Writer": "writer",
 }
 
@@ -58,6 +60,7 @@ __all__ = [
     "Pruned",
     "Store",
     "StoreError",
+    "Verified",
     "Writer",
     "absent",
     "compact",

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferdoc.store.block import Block, absent
+from inferdoc.store.extent import TargetFilter
 from inferdoc.store.faults import StoreError
 from inferdoc.store.matrix import NameFilter
-from inferdoc.store.reader import Reader, TargetFilter
+from inferdoc.store.reader import Reader
 
 _BATCH_SAMPLES = 4_000_000
 _COMPOUND = {

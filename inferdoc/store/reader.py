@@ -2,62 +2,37 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from inferdoc.store.block import Block
 from inferdoc.store.budget import ReadBudget, Usage, too_large
-from inferdoc.store.chain import EARLIEST_MS, chain_start, decode
 from inferdoc.store.chunk_reader import ChunkReader
-from inferdoc.store.codec import Bits, DamagedError
-from inferdoc.store.faults import damaged, guarded
+from inferdoc.store.codec import DamagedError
+from inferdoc.store.extent import Extent, TargetFilter
 from inferdoc.store.layouts import LayoutTable
 from inferdoc.store.matrix import Matrix, NameFilter, SeriesFilter
-from inferdoc.store.rows import NOTHING, fetch
-from inferdoc.store.schema import FORMAT_WITH_CHUNKS, check_format, transaction
-from inferdoc.store.seal import Owner, PageRow, owner_of
-from inferdoc.store.stretches import Stretch, overlapping
+from inferdoc.store.pages import StoredPage, intact_values, page_values, pages_between, typed_pages_between
+from inferdoc.store.rows import WRONG_TYPE, fetch
+from inferdoc.store.seal import Owner
+from inferdoc.store.stretches import Stretch
 
-FUTURE_MS = 600_000
-"""So far ahead of our clock a sample may be, as in Prometheus (scrape/scrape.go: maxAheadTime)."""
-
-TargetFilter = Callable[[dict[str, str]], bool] | None
-
-_Rows = Sequence[tuple[Any, ...]]
-"""ts_ms, layout, back_ms, body."""
-_ROW = (int, int, int, bytes)
 _ROWS_HELD_BYTES = 64 << 20
-
-_IN_WINDOW = "SELECT ts_ms, layout, back_ms, body FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ? ORDER BY ts_ms"
-_LEAD_IN = (
-    "SELECT ts_ms, layout, back_ms, body FROM page"
-    " WHERE target = ? AND ts_ms >= ? AND ts_ms < ? AND layout = ? ORDER BY ts_ms"
-)
-
-
-def distance_text(milliseconds: int) -> str:
-    """How far something lies away: "12 minutes", "1.0 days"."""
-    days = milliseconds / 86_400_000
-    return f"{days:.1f} days" if days >= 1 else f"{milliseconds / 60_000:.0f} minutes"
 
 
 @dataclass
 class _Held:
-    """What a target has in a window. used: scrapes by layout; rows: of pages, None where they are to be read again."""
+    """What a target has in a window. used: scrapes by layout; pages: None where they are to be read again."""
 
     used: Counter[int]
     stretches: list[Stretch]
-    rows: _Rows | None
+    pages: list[StoredPage] | None
 
 
 def _count_layouts(used: Counter[int], stretches: list[Stretch], start_ms: int, end_ms: int) -> None:
@@ -69,47 +44,19 @@ def _count_layouts(used: Counter[int], stretches: list[Stretch], start_ms: int, 
                 used[layout] += number
 
 
-class Reader:
+class Reader(Extent):
     """Reads through a connection that may also be the writer's. Every method sees one consistent state.
 
-    budget: how much is read at once; left_out: metrics that did not fit into it, and why. path: the file; connection,
-    layouts: for the other modules of this package.
+    budget: how much is read at once; left_out: metrics that did not fit into it, and why; layouts: for the other
+    modules of this package. `damages` says what becomes of scrapes that are damaged.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path, layouts: LayoutTable) -> None:
-        self.connection = connection
-        self.path = path
+        super().__init__(connection, path)
         self.layouts = layouts
-        self._has_chunks = False
         self.budget = ReadBudget()
         self.left_out: dict[str, str] = {}
-
-    def targets(self) -> list[dict[str, str]]:
-        """Labels of every target, oldest first."""
-        with self._reading():
-            return [labels for _, labels in self._targets(None)]
-
-    def first_ms(self) -> int | None:
-        """Time of the oldest sample, milliseconds since 1970 UTC; None if the store is empty."""
-        times = self._extremes("min")
-        return min(times) if times else None
-
-    def newest_ms(self) -> int | None:
-        """Time of the newest sample, whatever it is; None if the store is empty."""
-        times = self._extremes("max")
-        return max(times) if times else None
-
-    def latest_ms(self, now_ms: int | None = None) -> int | None:
-        """Time of the newest sample that is not in the future, milliseconds since 1970 UTC; None if the store is empty.
-
-        now_ms: the time, by default that of the clock. A sample more than ten minutes after it was stamped by a clock
-        that ran ahead, and is looked past, unless all samples are: then the clock here is behind.
-        """
-        newest = self.newest_ms()
-        limit = (int(time.time() * 1000) if now_ms is None else now_ms) + FUTURE_MS
-        if newest is None or newest <= limit:
-            return newest
-        return self._latest_until(limit) or newest
+        self._unreadable: dict[int, DamagedError | None] = {}
 
     def types(self) -> dict[str, str]:
         """Declared type of each metric family, by the name on its TYPE line."""
@@ -137,9 +84,11 @@ class Reader:
         pages: Counter[int] = Counter()
         counts: Counter[str] = Counter()
         with self._reading():
-            for target, _ in self._targets(targets):
-                pages.update(self._layouts_used(target, start_ms, end_ms))
+            for target, labels in self._targets(targets):
+                pages.update(self._layouts_used(target, labels, start_ms, end_ms))
             for layout, number in pages.items():
+                if self._fault_of(layout):
+                    continue
                 series = self.layouts.series(layout)
                 counts.update(self.layouts.count_names(series, np.full(len(series), number, np.int64)))
                 self.layouts.shrink(self.budget.label_sets)
@@ -171,27 +120,61 @@ class Reader:
         return wanted.without(gone.keys()) if gone else wanted
 
     def _held(self, targets: list[tuple[Owner, dict[str, str]]], start_ms: int, end_ms: int) -> list[_Held]:
-        """What each target has in the window; the rows of pages as long as they are not too much for memory."""
+        """What each target has in the window; its pages as long as they are not too much for memory."""
         held = []
         size = 0
-        for target, _ in targets:
-            rows: _Rows | None = self._rows(target, start_ms, end_ms)
-            used = Counter(row[1] for row in rows or ())
-            stretches = self._stretches(target, start_ms, end_ms)
+        for target, labels in targets:
+            pages = self._pages(target, labels, start_ms, end_ms)
+            stretches = self._whole(target, labels, self._stretches(target, labels, start_ms, end_ms))
+            used = Counter(page.layout for page in pages)
             _count_layouts(used, stretches, start_ms, end_ms)
-            size += sum(len(row[3]) for row in rows or ())
-            held.append(_Held(used, stretches, rows if size <= _ROWS_HELD_BYTES else None))
+            size += sum(len(page.body) for page in pages)
+            held.append(_Held(used, stretches, pages if size <= _ROWS_HELD_BYTES else None))
         return held
 
-    def _layouts_used(self, target: Owner, start_ms: int, end_ms: int) -> Counter[int]:
+    def _layouts_used(self, target: Owner, labels: dict[str, str], start_ms: int, end_ms: int) -> Counter[int]:
         """How many scrapes of a target have which layout."""
         query = "SELECT layout, count(*) FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ? GROUP BY layout"
         used = Counter(dict(fetch(self.connection, query, (target.id, start_ms, end_ms), int, int)))
-        _count_layouts(used, self._stretches(target, start_ms, end_ms), start_ms, end_ms)
+        _count_layouts(used, self._stretches(target, labels, start_ms, end_ms), start_ms, end_ms)
         return used
 
-    def _rows(self, target: Owner, start_ms: int, end_ms: int) -> _Rows:
-        return fetch(self.connection, _IN_WINDOW, (target.id, start_ms, end_ms), *_ROW)
+    def _pages(self, target: Owner, labels: dict[str, str], start_ms: int, end_ms: int) -> list[StoredPage]:
+        """The pages of a target in the window, whose layouts can be read."""
+        if self.damages is None:
+            return pages_between(self.connection, target, start_ms, end_ms)
+        pages, others = typed_pages_between(self.connection, target, start_ms, end_ms)
+        if others:
+            self.damages.note(target, labels, (start_ms, end_ms), others, DamagedError(WRONG_TYPE))
+        for layout in {page.layout for page in pages}:
+            fault = self._fault_of(layout)
+            if fault is not None:
+                times = [page.ts_ms for page in pages if page.layout == layout]
+                self.damages.note(target, labels, (times[0], times[-1]), len(times), fault)
+                pages = [page for page in pages if page.layout != layout]
+        return pages
+
+    def _whole(self, target: Owner, labels: dict[str, str], stretches: list[Stretch]) -> list[Stretch]:
+        """The stretches whose layouts can be read."""
+        kept = []
+        for stretch in stretches:
+            fault = next((each for each in map(self._fault_of, stretch.layouts) if each), None)
+            if fault is None or self.damages is None:
+                kept.append(stretch)
+            else:
+                span = int(stretch.times_ms[0]), int(stretch.times_ms[-1])
+                self.damages.note(target, labels, span, len(stretch.times_ms), fault, stretch.id)
+        return kept
+
+    def _fault_of(self, layout: int) -> DamagedError | None:
+        """What is wrong with a layout, where that is no error but noted."""
+        if self.damages is not None and layout not in self._unreadable:
+            self._unreadable[layout] = None
+            try:
+                self.layouts.series(layout)
+            except DamagedError as error:
+                self._unreadable[layout] = error
+        return self._unreadable.get(layout)
 
     def _block(
         self,
@@ -202,108 +185,80 @@ class Reader:
         wanted: SeriesFilter,
         chunks: ChunkReader,
     ) -> Block | None:
-        rows = self._rows(target, *window_ms) if held.rows is None else held.rows
-        page_times_ms = np.array([row[0] for row in rows], np.int64)
+        pages = self._pages(target, labels, *window_ms) if held.pages is None else held.pages
+        page_times_ms = np.array([page.ts_ms for page in pages], np.int64)
         if (np.diff(page_times_ms) <= 0).any():
             raise DamagedError("the times of its pages are out of order")
-        by_layout = np.array([row[1] for row in rows], np.int64)
         parts = [(each, each.rows(*window_ms)) for each in held.stretches]
         parts = [(each, inside) for each, inside in parts if inside.start < inside.stop]
         times_ms = [page_times_ms, *(each.times_ms[inside] for each, inside in parts)]
-        used = set(by_layout.tolist()).union(*(each.layouts_in(inside) for each, inside in parts))
+        used = {page.layout for page in pages}.union(*(each.layouts_in(inside) for each, inside in parts))
         matrix = Matrix.of(times_ms, [self.layouts.series(layout) for layout in sorted(used)], wanted)
         if matrix is None:
             return None
-        chunks.read(parts, matrix)
-        for layout in np.unique(by_layout).tolist():
+        lost = self._read_chunks(target, labels, parts, chunks, matrix)
+        lost += self._read_pages(target, labels, pages, wanted, matrix)
+        names, own = self.layouts.spelled(matrix.series)
+        times, values = matrix.times_ms, matrix.values.view(np.float64).T
+        if lost:
+            kept = ~np.isin(times, np.concatenate(lost))
+            times, values = times[kept], values[kept]
+        return Block(labels, times, names, own, values)
+
+    def _read_chunks(
+        self,
+        target: Owner,
+        labels: dict[str, str],
+        parts: list[tuple[Stretch, slice]],
+        chunks: ChunkReader,
+        matrix: Matrix,
+    ) -> list[NDArray[np.int64]]:
+        """Put what stands in chunks into the matrix. Returns times of scrapes that are damaged."""
+        try:
+            chunks.read(parts, matrix)
+            return []
+        except DamagedError:
+            if self.damages is None:
+                raise
+        lost = []
+        for stretch, inside in parts:
+            try:
+                chunks.read([(stretch, inside)], matrix)
+            except DamagedError as error:
+                times = stretch.times_ms[inside]
+                lost.append(times)
+                self.damages.note(target, labels, (int(times[0]), int(times[-1])), len(times), error, stretch.id)
+        return lost
+
+    def _read_pages(
+        self,
+        target: Owner,
+        labels: dict[str, str],
+        pages: Sequence[StoredPage],
+        wanted: SeriesFilter,
+        matrix: Matrix,
+    ) -> list[NDArray[np.int64]]:
+        """Put what stands in pages into the matrix. Returns times of scrapes that are damaged."""
+        lost = []
+        for layout in sorted({page.layout for page in pages}):
             series = self.layouts.series(layout)
             columns = wanted.columns(series)
-            if len(columns):
-                places = np.flatnonzero(by_layout == layout)
-                values = self._decode(target, [rows[place] for place in places.tolist()], len(series), columns)
-                matrix.put(page_times_ms[places], series[columns], values)
-        names, own = self.layouts.spelled(matrix.series)
-        return Block(labels, matrix.times_ms, names, own, matrix.values.view(np.float64).T)
-
-    def _stretches(self, target: Owner, start_ms: int, end_ms: int) -> list[Stretch]:
-        return overlapping(self.connection, target, start_ms, end_ms) if self._has_chunks else []
-
-    def _decode(self, target: Owner, rows: _Rows, width: int, columns: NDArray[np.intp]) -> Bits:
-        """uint64[columns, rows] of consecutive pages of one layout."""
-        first_ms, layout, back_ms, _ = rows[0]
-        lead: list[tuple[Any, ...]] = []
-        if back_ms:
-            window = (target.id, chain_start(first_ms, back_ms), first_ms, layout)
-            lead = fetch(self.connection, _LEAD_IN, window, *_ROW)
-        chain = [PageRow(row[0], row[2], row[3]) for row in (*lead, *rows)]
-        whole = None if len(columns) == width else columns
-        return decode(target, layout, chain, width, whole)[:, len(lead) :]
-
-    def _targets(self, test: TargetFilter) -> list[tuple[Owner, dict[str, str]]]:
-        found = fetch(self.connection, "SELECT id, labels FROM target ORDER BY id", (), int, str)
-        try:
-            parsed = [(owner_of(number, text), dict[str, str](json.loads(text))) for number, text in found]
-        except (ValueError, TypeError) as error:
-            raise DamagedError(f"the labels of a target do not decode ({error})") from error
-        return [(owner, labels) for owner, labels in parsed if test is None or test(labels)]
-
-    def ahead(self, now_ms: int | None = None) -> str | None:
-        """One line about samples in the future that `latest_ms` looks past; None without any."""
-        newest, latest = self._newest_by_target(), self.latest_ms(now_ms)
-        if latest is None or not newest or max(newest.values()) <= latest:
-            return None
-        names = sorted(name for name, time_ms in newest.items() if time_ms > latest + FUTURE_MS)
-        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        distance = distance_text(max(newest.values()) - latest)
-        return f"{self.path}: samples up to {distance} in the future are looked past ({shown}); check that clock"
-
-    def _newest_by_target(self) -> dict[str, int]:
-        """Newest time of each target, by its pod or instance."""
-        newest: dict[str, int] = {}
-        for labels, time_ms in self._edges("max"):
-            name = labels.get("pod") or labels.get("instance") or "target without instance"
-            newest[name] = max(time_ms, newest.get(name, time_ms))
-        return newest
-
-    def _extremes(self, function: str) -> list[int]:
-        return [time_ms for _, time_ms in self._edges(function)]
-
-    def _edges(self, function: str) -> list[tuple[dict[str, str], int]]:
-        pages = f"SELECT {function}(ts_ms) FROM page WHERE target = ?"
-        column, order = ("start_ms", "") if function == "min" else ("end_ms", "DESC")
-        chunks = f"SELECT {column} FROM stretch WHERE target = ? ORDER BY start_ms {order} LIMIT 1"
-        found: list[tuple[dict[str, str], int]] = []
-        with self._reading():
-            for target, labels in self._targets(None):
-                rows = fetch(self.connection, pages, (target.id,), (int, NOTHING))
-                if self._has_chunks:
-                    rows += fetch(self.connection, chunks, (target.id,), int)
-                found += [(labels, row[0]) for row in rows if row[0] is not None]
-        return found
-
-    def _latest_until(self, limit_ms: int) -> int | None:
-        """Time of the newest sample up to a moment; None if there is none."""
-        pages = "SELECT max(ts_ms) FROM page WHERE target = ? AND ts_ms <= ?"
-        latest: int | None = None
-        with self._reading():
-            for owner, _ in self._targets(None):
-                times = [row[0] for row in fetch(self.connection, pages, (owner.id, limit_ms), (int, NOTHING))]
-                for stretch in self._stretches(owner, limit_ms, limit_ms):
-                    times.append(int(stretch.times_ms[stretch.times_ms <= limit_ms].max(initial=EARLIEST_MS)))
-                before = "SELECT max(end_ms) FROM stretch WHERE target = ? AND start_ms <= ? AND end_ms <= ?"
-                if self._has_chunks:
-                    found = fetch(self.connection, before, (owner.id, limit_ms, limit_ms), (int, NOTHING))
-                    times += [row[0] for row in found]
-                latest = max((each for each in (latest, *times) if each is not None), default=None)
-        return None if latest == EARLIEST_MS else latest
-
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        with guarded(self.path, "read"):
+            if not len(columns):
+                continue
+            own = [page for page in pages if page.layout == layout]
+            times = np.array([page.ts_ms for page in own], np.int64)
+            chosen = None if len(columns) == len(series) else columns
             try:
-                with transaction(self.connection, "DEFERRED"):
-                    # Asked every time: a writer may upgrade the store while it is read.
-                    self._has_chunks = check_format(self.connection, self.path) >= FORMAT_WITH_CHUNKS
-                    yield
-            except DamagedError as error:
-                raise damaged(self.path, str(error)) from error
+                values = page_values(self.connection, target, own, len(series), chosen)
+            except DamagedError:
+                if self.damages is None:
+                    raise
+                values, kept, faults = intact_values(self.connection, target, own, len(series), chosen)
+                for gone, error in faults:
+                    span = int(times[gone][0]), int(times[gone][-1])
+                    self.damages.note(target, labels, span, len(times[gone]), error)
+                lost.append(times[~kept])
+                times = times[kept]
+            if len(times):
+                matrix.put(times, series[columns], values)
+        return lost

@@ -29,6 +29,10 @@ _PAGE_HEAD = struct.Struct("<BII")
 _PLACE = struct.Struct("<qqq")
 
 
+class _LinkError(DamagedError):
+    """A page that is whole differs from another one than the one before it."""
+
+
 class Owner(NamedTuple):
     """A target as its rows know it. seal: checksum of its labels."""
 
@@ -105,10 +109,19 @@ def unseal_pages(owner: Owner, layout: int, rows: Sequence[PageRow]) -> list[byt
         if crc(data, crc(place(ts_ms, back_ms, kind << 32 | link), begun)) != check:
             raise DamagedError(f"the page of {ts_ms} ms is damaged: its checksum does not match")
         if kind == _DIFFERENCE and link != before:
-            raise DamagedError(f"the page that the one of {ts_ms} ms differs from is missing")
+            raise _LinkError(f"the page that the one of {ts_ms} ms differs from is missing")
         before = link if kind == _COMPLETE else check
         found.append(data)
     return found
+
+
+def check_page(owner: Owner, layout: int, row: PageRow) -> None:
+    """Raises DamagedError where the checksum of a page does not hold, whatever page it differs from. Pages of formats 1
+    and 2 have none."""
+    try:
+        unseal_pages(owner, layout, [row])
+    except _LinkError:
+        return
 
 
 def _page(owner: Owner, layout: int, ts_ms: int, back_ms: int, kind: int, link: int, data: bytes) -> bytes:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import sqlite3
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -21,7 +22,7 @@ from inferdoc.store.chain import EARLIEST_MS
 from inferdoc.store.chunks import from_planes, inflate, to_planes
 from inferdoc.store.codec import DamagedError
 from inferdoc.store.layouts import LayoutTable, Numbers
-from inferdoc.store.rows import fetch
+from inferdoc.store.rows import WRONG_TYPE, fetch, fetch_typed, is_typed
 from inferdoc.store.seal import Owner, seal, unseal
 
 HOUR_MS = 3_600_000
@@ -92,11 +93,31 @@ def union(layouts: list[Numbers]) -> Numbers:
     return columns
 
 
-def overlapping(connection: sqlite3.Connection, owner: Owner, start_ms: int, end_ms: int) -> list[Stretch]:
-    """The stretches of a target with a scrape in or around [start_ms, end_ms], in order of time."""
+def overlapping(
+    connection: sqlite3.Connection,
+    owner: Owner,
+    start_ms: int,
+    end_ms: int,
+    note: Callable[[int, int, DamagedError], None] | None = None,
+) -> list[Stretch]:
+    """The stretches of a target with a scrape in or around [start_ms, end_ms], in order of time.
+
+    note: told begin and end of each that is damaged and left out; without it the first one raises DamagedError.
+    """
     earliest = max(start_ms - HOUR_MS, EARLIEST_MS)
-    rows = fetch(connection, _OVERLAPPING, (owner.id, earliest, end_ms, start_ms), *_KINDS)
-    found = [_unpack(owner, *row) for row in rows]
+    rows, others = fetch_typed(connection, _OVERLAPPING, (owner.id, earliest, end_ms, start_ms), *_KINDS)
+    if others:
+        if note is None:
+            raise DamagedError(WRONG_TYPE)
+        note(start_ms, end_ms, DamagedError(WRONG_TYPE))
+    found = []
+    for row in rows:
+        try:
+            found.append(_unpack(owner, *row))
+        except DamagedError as error:
+            if note is None:
+                raise
+            note(row[1], row[2], error)
     for before, after in pairwise(found):
         if after.times_ms[0] <= before.times_ms[-1]:
             raise DamagedError("stretches of a target overlap")
@@ -116,6 +137,16 @@ def stretch_at(connection: sqlite3.Connection, owner: Owner, ts_ms: int) -> Stre
     """The stretch that the time falls into; None if none."""
     rows = fetch(connection, _AT, (owner.id, max(ts_ms - HOUR_MS, EARLIEST_MS), ts_ms), *_KINDS)
     return _unpack(owner, *rows[0]) if rows and rows[0][2] >= ts_ms else None
+
+
+def outermost_stretch(connection: sqlite3.Connection, owner: Owner, newest: bool) -> Stretch | None:
+    """The newest (or oldest) stretch of a target that is intact; None if there is none."""
+    query = f"SELECT {_COLUMNS} FROM stretch WHERE target = ? ORDER BY start_ms {'DESC' if newest else 'ASC'}"
+    for row in connection.execute(query, (owner.id,)):
+        with suppress(DamagedError):
+            if is_typed(row, _KINDS):
+                return _unpack(owner, *row)
+    return None
 
 
 def insert_stretch(connection: sqlite3.Connection, owner: Owner, stretch: Stretch, chunks: list[bytes]) -> None:

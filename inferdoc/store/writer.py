@@ -18,10 +18,10 @@ from inferdoc.collect.problems import ProblemList
 from inferdoc.collect.samples import NO_TIMESTAMP, Layout, Page
 from inferdoc.store.chain import cut_after, page_at
 from inferdoc.store.codec import Bits, DamagedError, Key, pack, to_bits
+from inferdoc.store.extent import FUTURE_MS, distance_text
 from inferdoc.store.faults import damaged, guarded
 from inferdoc.store.layouts import LayoutTable, LayoutWriter
 from inferdoc.store.origin import Span, mark_imported
-from inferdoc.store.reader import FUTURE_MS, distance_text
 from inferdoc.store.rows import NOTHING, fetch
 from inferdoc.store.schema import transaction
 from inferdoc.store.seal import Owner, owner_of, seal_page

@@ -8,16 +8,25 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.reliability import HOUR_MS, START_MS, content, fill, flips
+from benchmarks.reliability import HOUR_MS, START_MS, content, fill, flips, intact_content, is_part
+from inferdoc.cli.main import run
+from inferdoc.source.open import open_source
 from inferdoc.store import Store, StoreError, compact
 
 FLIPS = 120
 
 
 def test_one_flipped_byte_is_named_or_harmless(tmp_path):
-    outcomes = flips(tmp_path, FLIPS, seed=11)
+    outcomes, _ = flips(tmp_path, FLIPS, 11, content)
     assert outcomes["wrong"] == 0
     assert outcomes["named"] > FLIPS // 4 and outcomes["same"] > FLIPS // 8
+
+
+def test_one_flipped_byte_leaves_the_rest(tmp_path):
+    outcomes, share = flips(tmp_path, FLIPS, 12, intact_content)
+    assert outcomes["wrong"] == 0
+    assert outcomes["left out"] > 4 * outcomes["named"]
+    assert 0 < share < 0.25
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +68,51 @@ def test_what_stands_in_another_place_is_named(path, fault):
     with pytest.raises(StoreError, match="restore a copy") as caught:
         content(path)
     assert "\n" not in str(caught.value) and before[0]
+
+
+PARTLY = ("a page of another target", "a page in the middle is gone", "chunks exchanged", "times of a stretch")
+
+
+@pytest.mark.parametrize("fault", PARTLY)
+def test_what_is_intact_is_read(path, fault):
+    before = intact_content(path)
+    with sqlite3.connect(path, isolation_level=None) as connection:
+        connection.execute(DAMAGE[fault])
+    after = intact_content(path)
+    assert after[-1] and after[0].items() < before[0].items()
+    assert len(after[0]) > 0.6 * len(before[0])
+    assert is_part(after, before) or fault == "a page in the middle is gone"  # it is not there to be counted
+
+
+def flip_page(path) -> int:
+    """Damage the second page of a chain of the first target. Returns its time in ms."""
+    with sqlite3.connect(path, isolation_level=None) as connection:
+        query = "SELECT rowid, ts_ms, body FROM page WHERE target = 1 AND back_ms > 0 ORDER BY ts_ms LIMIT 1"
+        number, ts_ms, body = connection.execute(query).fetchone()
+        connection.execute("UPDATE page SET body = ? WHERE rowid = ?", (body[:-1] + bytes([body[-1] ^ 1]), number))
+    return int(ts_ms)
+
+
+def test_a_read_says_what_it_left_out(path):
+    ts_ms = flip_page(path)
+    source = open_source(store=path)
+    for _ in range(2):  # once, however often it is read
+        source.scrapes(START_MS, START_MS + 10 * HOUR_MS)
+        source.scrapes(ts_ms - 60_000, ts_ms + 60_000)
+    (warning,) = source.warnings
+    assert "vllm-0 from 2023-11-1" in warning and f"the page of {ts_ms} ms is damaged" in warning
+    assert "store info --check" in warning and "\n" not in warning
+
+
+def test_check_lists_all_that_is_damaged(path, capsys):
+    ts_ms = flip_page(path)
+    with sqlite3.connect(path, isolation_level=None) as connection:
+        connection.execute(DAMAGE["a page of another target"])
+    assert run(["store", "info", "--check", "--store", str(path)]) == 4
+    said = capsys.readouterr()
+    assert "damaged: vllm-0 from 2023-11-1" in said.out and f"the page of {ts_ms} ms is damaged" in said.out
+    assert said.out.count("damaged: vllm-") == 2
+    assert said.err.startswith("inferdoc: ") and "2 of its parts are damaged" in said.err
 
 
 def test_pages_exchanged_whole_are_named(path):

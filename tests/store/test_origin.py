@@ -11,7 +11,18 @@ import pytest
 from click.testing import CliRunner
 
 from inferdoc.cli.main import cli, run
-from inferdoc.store import Keeper, Store, StoreError, compact, import_file, inventory, prune, verify, would_prune
+from inferdoc.store import (
+    Keeper,
+    Store,
+    StoreError,
+    Verified,
+    compact,
+    import_file,
+    inventory,
+    prune,
+    verify,
+    would_prune,
+)
 from tests.store.pages import POD, held_by, layout_of, page_of
 from tests.store.test_format import DATA, expected
 
@@ -104,7 +115,7 @@ def test_a_store_that_does_not_tell_keeps_everything(version, tmp_path):
         assert would_prune(store, 1000, 1).scrapes == 0
         found = inventory(store)
         assert (found.imported.scrapes, found.collected.scrapes, found.format) == (140, 0, version)
-        assert verify(store) == 140
+        assert verify(store) == Verified(140, [])
     with Store.open(path, "w") as store:
         assert prune(store, 1000).scrapes == 0
         collect(store, NOW_MS + DAY_MS, 60)

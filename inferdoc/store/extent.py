@@ -1,0 +1,170 @@
+"""When a store begins and ends, and which targets it knows."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from inferdoc.store.chain import EARLIEST_MS
+from inferdoc.store.codec import DamagedError
+from inferdoc.store.damage import DamageLog
+from inferdoc.store.faults import damaged, guarded
+from inferdoc.store.pages import outermost_ms
+from inferdoc.store.rows import NOTHING, fetch
+from inferdoc.store.schema import FORMAT_WITH_CHUNKS, check_format, transaction
+from inferdoc.store.seal import Owner, owner_of
+from inferdoc.store.stretches import Stretch, outermost_stretch, overlapping
+
+TargetFilter = Callable[[dict[str, str]], bool] | None
+
+FUTURE_MS = 600_000
+"""So far ahead of our clock a sample may be, as in Prometheus (scrape/scrape.go: maxAheadTime)."""
+
+
+def distance_text(milliseconds: int) -> str:
+    """How far something lies away: "12 minutes", "1.0 days"."""
+    days = milliseconds / 86_400_000
+    return f"{days:.1f} days" if days >= 1 else f"{milliseconds / 60_000:.0f} minutes"
+
+
+class Extent:
+    """What can be told of an open store without reading its scrapes. Every method sees one consistent state.
+
+    damages: where scrapes that are damaged are noted and left out; None: the first one is an error. path: the file;
+    connection: for the other modules of this package.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self.connection = connection
+        self.path = path
+        self.damages: DamageLog | None = None
+        self._has_chunks = False
+
+    def targets(self) -> list[dict[str, str]]:
+        """Labels of every target, oldest first."""
+        with self._reading():
+            return [labels for _, labels in self._targets(None)]
+
+    def owners(self) -> list[tuple[Owner, dict[str, str]]]:
+        """Every target as its rows know it, and its labels, oldest first."""
+        with self._reading():
+            return self._targets(None)
+
+    def first_ms(self) -> int | None:
+        """Time of the oldest sample, milliseconds since 1970 UTC; None if the store is empty."""
+        return min((time_ms for _, time_ms in self._edges(newest=False)), default=None)
+
+    def newest_ms(self) -> int | None:
+        """Time of the newest sample, whatever it is; None if the store is empty."""
+        return max((time_ms for _, time_ms in self._edges(newest=True)), default=None)
+
+    def latest_ms(self, now_ms: int | None = None) -> int | None:
+        """Time of the newest sample that is not in the future, milliseconds since 1970 UTC; None if the store is empty.
+
+        now_ms: the time, by default that of the clock. A sample more than ten minutes after it was stamped by a clock
+        that ran ahead, and is looked past, unless all samples are: then the clock here is behind.
+        """
+        newest = self.newest_ms()
+        limit = (int(time.time() * 1000) if now_ms is None else now_ms) + FUTURE_MS
+        if newest is None or newest <= limit:
+            return newest
+        return self._latest_until(limit) or newest
+
+    def _stretches(self, target: Owner, labels: dict[str, str], start_ms: int, end_ms: int) -> list[Stretch]:
+        if not self._has_chunks:
+            return []
+        log = self.damages
+        if log is None:
+            return overlapping(self.connection, target, start_ms, end_ms)
+
+        def note(first_ms: int, last_ms: int, error: DamagedError) -> None:
+            log.note(target, labels, (first_ms, last_ms), None, error)
+
+        return overlapping(self.connection, target, start_ms, end_ms, note)
+
+    def _targets(self, test: TargetFilter) -> list[tuple[Owner, dict[str, str]]]:
+        found = []
+        for number, text in fetch(self.connection, "SELECT id, labels FROM target ORDER BY id", (), int, str):
+            owner = owner_of(number, text)
+            try:
+                labels = dict[str, str](json.loads(text))
+            except (ValueError, TypeError) as error:
+                fault = DamagedError(f"the labels of a target do not decode ({error})")
+                if self.damages is None:
+                    raise fault from error
+                self.damages.note(owner, {}, None, None, fault)
+                continue
+            if test is None or test(labels):
+                found.append((owner, labels))
+        return found
+
+    def ahead(self, now_ms: int | None = None) -> str | None:
+        """One line about samples in the future that `latest_ms` looks past; None without any."""
+        newest, latest = self._newest_by_target(), self.latest_ms(now_ms)
+        if latest is None or not newest or max(newest.values()) <= latest:
+            return None
+        names = sorted(name for name, time_ms in newest.items() if time_ms > latest + FUTURE_MS)
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        distance = distance_text(max(newest.values()) - latest)
+        return f"{self.path}: samples up to {distance} in the future are looked past ({shown}); check that clock"
+
+    def _newest_by_target(self) -> dict[str, int]:
+        """Newest time of each target, by its pod or instance."""
+        newest: dict[str, int] = {}
+        for labels, time_ms in self._edges(newest=True):
+            name = labels.get("pod") or labels.get("instance") or "target without instance"
+            newest[name] = max(time_ms, newest.get(name, time_ms))
+        return newest
+
+    def _edges(self, newest: bool) -> list[tuple[dict[str, str], int]]:
+        """The newest (or oldest) time of each target, of its pages and of its hours. The time of what is damaged does
+        not count, unless damage is an error: then reading it is."""
+        with self._reading():
+            find = self._stored_edges if self.damages is None else self._intact_edges
+            return [(labels, each) for owner, labels in self._targets(None) for each in find(owner, newest)]
+
+    def _stored_edges(self, target: Owner, newest: bool) -> list[int]:
+        pages = f"SELECT {'max' if newest else 'min'}(ts_ms) FROM page WHERE target = ?"
+        column, order = ("end_ms", "DESC") if newest else ("start_ms", "")
+        chunks = f"SELECT {column} FROM stretch WHERE target = ? ORDER BY start_ms {order} LIMIT 1"
+        rows = fetch(self.connection, pages, (target.id,), (int, NOTHING))
+        if self._has_chunks:
+            rows += fetch(self.connection, chunks, (target.id,), int)
+        return [row[0] for row in rows if row[0] is not None]
+
+    def _intact_edges(self, target: Owner, newest: bool) -> list[int]:
+        page_ms = outermost_ms(self.connection, target, newest)
+        stretch = outermost_stretch(self.connection, target, newest) if self._has_chunks else None
+        times = [] if stretch is None else [int(stretch.times_ms[-1 if newest else 0])]
+        return times if page_ms is None else [page_ms, *times]
+
+    def _latest_until(self, limit_ms: int) -> int | None:
+        """Time of the newest sample up to a moment; None if there is none."""
+        pages = "SELECT max(ts_ms) FROM page WHERE target = ? AND ts_ms <= ?"
+        latest: int | None = None
+        with self._reading():
+            for owner, labels in self._targets(None):
+                times = [row[0] for row in fetch(self.connection, pages, (owner.id, limit_ms), (int, NOTHING))]
+                for stretch in self._stretches(owner, labels, limit_ms, limit_ms):
+                    times.append(int(stretch.times_ms[stretch.times_ms <= limit_ms].max(initial=EARLIEST_MS)))
+                before = "SELECT max(end_ms) FROM stretch WHERE target = ? AND start_ms <= ? AND end_ms <= ?"
+                if self._has_chunks:
+                    found = fetch(self.connection, before, (owner.id, limit_ms, limit_ms), (int, NOTHING))
+                    times += [row[0] for row in found]
+                latest = max((each for each in (latest, *times) if each is not None), default=None)
+        return None if latest == EARLIEST_MS else latest
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        with guarded(self.path, "read"):
+            try:
+                with transaction(self.connection, "DEFERRED"):
+                    # Asked every time: a writer may upgrade the store while it is read.
+                    self._has_chunks = check_format(self.connection, self.path) >= FORMAT_WITH_CHUNKS
+                    yield
+            except DamagedError as error:
+                raise damaged(self.path, str(error)) from error

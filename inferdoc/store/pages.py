@@ -1,0 +1,135 @@
+"""The pages of a target in a stretch of time, and their values."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferdoc.store.chain import chain_start, decode
+from inferdoc.store.codec import Bits, DamagedError
+from inferdoc.store.rows import fetch, fetch_typed, is_typed
+from inferdoc.store.seal import Owner, PageRow, check_page
+
+_KINDS = (int, int, int, bytes)
+_IN_WINDOW = "SELECT ts_ms, layout, back_ms, body FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ? ORDER BY ts_ms"
+_LEAD_IN = (
+    "SELECT ts_ms, layout, back_ms, body FROM page"
+    " WHERE target = ? AND ts_ms >= ? AND ts_ms < ? AND layout = ? ORDER BY ts_ms"
+)
+_OUTERMOST = "SELECT ts_ms, layout, back_ms, body FROM page WHERE target = ? ORDER BY ts_ms"
+
+
+class StoredPage(NamedTuple):
+    """A page of a target: its time, its layout, how far before it its chain begins, and its bytes."""
+
+    ts_ms: int
+    layout: int
+    back_ms: int
+    body: bytes
+
+
+def pages_between(connection: sqlite3.Connection, owner: Owner, start_ms: int, end_ms: int) -> list[StoredPage]:
+    """The pages of a target in [start_ms, end_ms], in order of time. Raises DamagedError."""
+    return _stored(fetch(connection, _IN_WINDOW, (owner.id, start_ms, end_ms), *_KINDS))
+
+
+def typed_pages_between(
+    connection: sqlite3.Connection, owner: Owner, start_ms: int, end_ms: int
+) -> tuple[list[StoredPage], int]:
+    """As `pages_between`, without rows that hold values of the wrong type, and how many those are."""
+    typed, others = fetch_typed(connection, _IN_WINDOW, (owner.id, start_ms, end_ms), *_KINDS)
+    return _stored(typed), others
+
+
+def outermost_ms(connection: sqlite3.Connection, owner: Owner, newest: bool) -> int | None:
+    """Time of the newest (or oldest) page of a target whose checksum holds; None if there is none."""
+    for row in connection.execute(f"{_OUTERMOST} {'DESC' if newest else 'ASC'}", (owner.id,)):
+        if is_typed(row, _KINDS) and _is_intact(owner, StoredPage(*row)):
+            return int(row[0])
+    return None
+
+
+def page_values(
+    connection: sqlite3.Connection,
+    owner: Owner,
+    pages: Sequence[StoredPage],
+    width: int,
+    columns: NDArray[np.intp] | None,
+) -> Bits:
+    """uint64[columns, pages] of consecutive pages of one layout with `width` series. columns: places, None for all.
+    Raises DamagedError."""
+    lead = _lead(connection, owner, pages[0])
+    return decode(owner, pages[0].layout, _rows([*lead, *pages]), width, columns)[:, len(lead) :]
+
+
+def intact_values(
+    connection: sqlite3.Connection,
+    owner: Owner,
+    pages: Sequence[StoredPage],
+    width: int,
+    columns: NDArray[np.intp] | None,
+) -> tuple[Bits, NDArray[np.bool_], list[tuple[slice, DamagedError]]]:
+    """As `page_values`, of the pages that are intact: their values, bool[pages] which these are, and what is wrong with
+    each run of the others. What differs from a damaged page, or from one that does, cannot be told."""
+    try:
+        lead = _lead(connection, owner, pages[0])
+    except DamagedError:
+        lead = []
+    every, skipped = [*lead, *pages], len(lead)
+    begins = [place for place, page in enumerate(every) if place == 0 or page.back_ms == 0]
+    values: list[Bits] = []
+    kept = np.zeros(len(every), np.bool_)
+    faults = []
+    for begin, end in zip(begins, [*begins[1:], len(every)], strict=True):
+        own, error = _longest(owner, every[begin:end], width, columns)
+        whole = begin + own.shape[1]
+        kept[begin:whole] = True
+        values.append(own[:, max(skipped - begin, 0) :])
+        if error is not None and end > skipped:
+            faults.append((slice(max(whole - skipped, 0), end - skipped), error))
+    return np.concatenate(values, axis=1), kept[skipped:], faults
+
+
+def _longest(
+    owner: Owner, chain: Sequence[StoredPage], width: int, columns: NDArray[np.intp] | None
+) -> tuple[Bits, DamagedError | None]:
+    """The values of a chain up to the first page that is damaged, and what is wrong with that. Chains are short."""
+    values = np.empty((width if columns is None else len(columns), 0), np.uint64)
+    try:
+        return decode(owner, chain[0].layout, _rows(chain), width, columns), None
+    except DamagedError:
+        for number in range(1, len(chain) + 1):
+            try:
+                values = decode(owner, chain[0].layout, _rows(chain[:number]), width, columns)
+            except DamagedError as error:
+                return values, error
+    return values, None
+
+
+def _lead(connection: sqlite3.Connection, owner: Owner, first: StoredPage) -> list[StoredPage]:
+    """The pages before one that it is a difference from."""
+    if not first.back_ms:
+        return []
+    window = (owner.id, chain_start(first.ts_ms, first.back_ms), first.ts_ms, first.layout)
+    return _stored(fetch(connection, _LEAD_IN, window, *_KINDS))
+
+
+def _stored(rows: Sequence[tuple[int, int, int, bytes]]) -> list[StoredPage]:
+    return [StoredPage(*row) for row in rows]
+
+
+def _rows(pages: Sequence[StoredPage]) -> list[PageRow]:
+    return [PageRow(page.ts_ms, page.back_ms, page.body) for page in pages]
+
+
+def _is_intact(owner: Owner, page: StoredPage) -> bool:
+    """Whether what stands in the row is what was written: nothing is said about the page that it differs from."""
+    try:
+        check_page(owner, page.layout, PageRow(page.ts_ms, page.back_ms, page.body))
+    except DamagedError:
+        return False
+    return True
