@@ -68,7 +68,7 @@ def interval_ms(samples: SampleColumns) -> float:
 def thinned(samples: SampleColumns, every: int) -> SampleColumns:
     """Each so many scrape of every target, as if it were scraped less often."""
     scrapes = scrapes_of(samples)
-    return _those(samples, (scrapes.number() % every == 0)[scrapes.of_sample])
+    return those(samples, (scrapes.number() % every == 0)[scrapes.of_sample])
 
 
 def spaced(samples: SampleColumns, spacing_ms: int) -> SampleColumns:
@@ -76,14 +76,14 @@ def spaced(samples: SampleColumns, spacing_ms: int) -> SampleColumns:
     scrapes = scrapes_of(samples)
     slot = scrapes.times_ms // spacing_ms
     first = np.append(True, (slot[1:] != slot[:-1]) | (scrapes.target[1:] != scrapes.target[:-1]))
-    return _those(samples, first[scrapes.of_sample])
+    return those(samples, first[scrapes.of_sample])
 
 
 def lost(samples: SampleColumns, share: float, chance: np.random.Generator) -> SampleColumns:
     """Without this share of the scrapes: nothing of them was stored."""
     scrapes = scrapes_of(samples)
     kept = chance.random(len(scrapes.target)) >= share
-    return _those(samples, kept[scrapes.of_sample])
+    return those(samples, kept[scrapes.of_sample])
 
 
 def failed(samples: SampleColumns, share: float, chance: np.random.Generator) -> SampleColumns:
@@ -92,7 +92,7 @@ def failed(samples: SampleColumns, share: float, chance: np.random.Generator) ->
     out = (chance.random(len(scrapes.target)) < share)[scrapes.of_sample]
     up = np.array([each.name == "up" for each in samples.series])[samples.series_index]
     values = np.where(up & out, 0.0, samples.values)
-    return _those(_with(samples, values=values), up | ~out)
+    return those(with_columns(samples, values=values), up | ~out)
 
 
 def gaps(samples: SampleColumns, count: int, intervals: int, chance: np.random.Generator) -> SampleColumns:
@@ -103,7 +103,7 @@ def gaps(samples: SampleColumns, count: int, intervals: int, chance: np.random.G
     away = np.zeros(len(times), bool)
     for begin in begins:
         away |= (times >= begin) & (times < begin + length)
-    return _those(samples, ~away)
+    return those(samples, ~away)
 
 
 def jittered(samples: SampleColumns, most_ms: float, chance: np.random.Generator) -> SampleColumns:
@@ -111,12 +111,12 @@ def jittered(samples: SampleColumns, most_ms: float, chance: np.random.Generator
     scrapes = scrapes_of(samples)
     most = min(most_ms, JITTER_SHARE * interval_ms(samples))
     moved = scrapes.times_ms + np.rint(chance.uniform(-most, most, len(scrapes.target))).astype(np.int64)
-    return _with(samples, timestamps_ms=moved[scrapes.of_sample])
+    return with_columns(samples, timestamps_ms=moved[scrapes.of_sample])
 
 
 def begun(samples: SampleColumns, begin_ms: float) -> SampleColumns:
     """Only what was scraped from then on: the source has no earlier data."""
-    return _those(samples, samples.timestamps_ms >= begin_ms)
+    return those(samples, samples.timestamps_ms >= begin_ms)
 
 
 def stretched(samples: SampleColumns, factor: float) -> SampleColumns:
@@ -127,7 +127,7 @@ def stretched(samples: SampleColumns, factor: float) -> SampleColumns:
     held = _ending(samples, MOMENTS)[samples.series_index]
     held &= samples.values > 0  # 0 is never
     values = np.where(held, origin / 1000 + (samples.values - origin / 1000) * factor, samples.values)
-    return _with(samples, timestamps_ms=times, values=values)
+    return with_columns(samples, timestamps_ms=times, values=values)
 
 
 def former_names(exporters: Iterable[Exporter]) -> dict[str, str]:
@@ -146,7 +146,7 @@ def older(samples: SampleColumns, former: Mapping[str, str]) -> SampleColumns:
     bare = {name.removesuffix("_total"): old.removesuffix("_total") for name, old in names.items()}
     series = [Series(names.get(each.name, each.name), each.labels) for each in samples.series]
     types = {(names | bare).get(name, name): kind for name, kind in samples.types.items()}
-    return _with(samples, series=series, types=types)
+    return with_columns(samples, series=series, types=types)
 
 
 def replacements(samples: SampleColumns) -> dict[str, str]:
@@ -163,7 +163,7 @@ def replacements(samples: SampleColumns) -> dict[str, str]:
 
 def renamed(samples: SampleColumns, names: Mapping[str, str]) -> SampleColumns:
     """Other pods and addresses, from the first sample to the last. names: as `replacements` gives them."""
-    return _with(samples, series=[_under(names, each) for each in samples.series])
+    return with_columns(samples, series=[_under(names, each) for each in samples.series])
 
 
 def rolled_out(samples: SampleColumns, at_ms: float, names: Mapping[str, str]) -> SampleColumns:
@@ -185,7 +185,7 @@ def rolled_out(samples: SampleColumns, at_ms: float, names: Mapping[str, str]) -
     starts = _ending(samples, STARTS)[samples.series_index]
     values = np.where(after & counted, samples.values - _standing(samples, at_ms), samples.values)
     values = np.where(after & starts & (values > 0), np.maximum(values, at_ms / 1000), values)
-    return _with(samples, series=series, series_index=index.astype(np.int32), values=values)
+    return with_columns(samples, series=series, series_index=index.astype(np.int32), values=values)
 
 
 def _standing(samples: SampleColumns, at_ms: float) -> NDArray[np.float64]:
@@ -254,7 +254,8 @@ def _target(series: Series) -> tuple[str, str]:
     return labels.get("job", ""), labels.get("instance", "")
 
 
-def _those(samples: SampleColumns, kept: NDArray[np.bool_]) -> SampleColumns:
+def those(samples: SampleColumns, kept: NDArray[np.bool_]) -> SampleColumns:
+    """Some of the samples. kept: bool[samples]."""
     return SampleColumns(
         samples.series,
         samples.series_index[kept],
@@ -265,7 +266,7 @@ def _those(samples: SampleColumns, kept: NDArray[np.bool_]) -> SampleColumns:
     )
 
 
-def _with(
+def with_columns(
     samples: SampleColumns,
     *,
     series: list[Series] | None = None,
@@ -274,6 +275,7 @@ def _with(
     values: NDArray[np.float64] | None = None,
     types: dict[str, str] | None = None,
 ) -> SampleColumns:
+    """The samples with some of their columns replaced."""
     return SampleColumns(
         samples.series if series is None else series,
         samples.series_index if series_index is None else series_index,
