@@ -20,6 +20,7 @@ from inferdoc.source.frame import SignalFrame
 from inferdoc.source.grid import LOOK_MS, make_grid, scrape_interval_ms
 from inferdoc.source.plan import series_names
 from inferdoc.source.reads import Grid, Matcher
+from inferdoc.source.scrape_times import TAIL_MS, WHOLE_MS
 from inferdoc.times import Moment, resolve_window
 
 LEAST_HISTORY_MS = 30 * 60_000
@@ -81,16 +82,40 @@ def _grid(scrapes: Sequence[Scrapes], from_ms: int, until_ms: int, lead_ms: int,
     """The grid over history and window, and the step at which the window begins. The step follows from the window."""
     newest = max((int(s.times_ms[-1]) for s in scrapes if len(s.times_ms)), default=None)
     oldest = min((int(s.times_ms[0]) for s in scrapes if len(s.times_ms)), default=from_ms)
-    interval = scrape_interval_ms(_recent(scrapes))
+    interval = _interval_ms(scrapes, max(from_ms, oldest), until_ms, until_ms - from_ms + lead_ms)
     window = make_grid(max(from_ms, oldest), until_ms, interval, newest if to_newest else None)
     begin = max(0, (window.start_ms - max(from_ms - lead_ms, oldest)) // window.step_ms)
     return replace(window, start_ms=window.start_ms - begin * window.step_ms, count=window.count + begin), begin
 
 
-def _recent(scrapes: Iterable[Scrapes]) -> list[Scrapes]:
+FEW_SCRAPES = 5
+"""Fewer in ten minutes tell no interval: a pod that was just born, a server that was away."""
+COARSER = 1.5
+"""An interval that is longer by this factor is another one, and no jitter."""
+
+
+def _interval_ms(scrapes: Sequence[Scrapes], from_ms: int, until_ms: int, stretch_ms: int) -> int:
+    """The scrape interval of the last ten minutes, or a longer one of any ten minutes of the window: read at the finer
+    interval, what was scraped rarely would be gaps, and rates over too few samples. stretch_ms: length of what was
+    read; of a long one the older part is not told scrape by scrape."""
     newest = max((int(s.times_ms[-1]) for s in scrapes if len(s.times_ms)), default=0)
+    recent = scrape_interval_ms(_between(scrapes, newest - LOOK_MS, newest))
+    begin = from_ms if stretch_ms <= WHOLE_MS else max(from_ms, until_ms - TAIL_MS)
+    ends = range(newest - LOOK_MS, begin + LOOK_MS - 1, -LOOK_MS)
+    pieces = [_between(scrapes, end - LOOK_MS, end) for end in ends]
+    longest = max((scrape_interval_ms(each) for each in pieces if _is_told(each)), default=recent)
+    return longest if longest >= COARSER * recent else recent
+
+
+def _is_told(scrapes: Iterable[Scrapes]) -> bool:
+    """Whether most of the targets were scraped often enough to tell an interval."""
+    counts = [len(each.times_ms) for each in scrapes if len(each.times_ms)]
+    return sum(count > FEW_SCRAPES for count in counts) > len(counts) / 2
+
+
+def _between(scrapes: Iterable[Scrapes], begin_ms: int, end_ms: int) -> list[Scrapes]:
     kept = []
     for target in scrapes:
-        late = target.times_ms >= newest - LOOK_MS
-        kept.append(Scrapes(target.labels, target.times_ms[late], target.up[late]))
+        inside = (target.times_ms >= begin_ms) & (target.times_ms <= end_ms)
+        kept.append(Scrapes(target.labels, target.times_ms[inside], target.up[inside]))
     return kept
