@@ -24,7 +24,12 @@ from inferdoc.collect.grammar import (
     read_seconds,
 )
 from inferdoc.collect.layout_cache import LayoutCache, decode_values
-from inferdoc.collect.openmetrics_line import read_strict_metadata, read_strict_sample
+from inferdoc.collect.openmetrics_line import (
+    read_scraped_metadata,
+    read_scraped_sample,
+    read_strict_metadata,
+    read_strict_sample,
+)
 from inferdoc.collect.openmetrics_rules import OpenMetricsRules
 from inferdoc.collect.problems import ProblemList
 from inferdoc.collect.samples import NO_TIMESTAMP, Layout, Page, ParseError, Series
@@ -215,7 +220,7 @@ class _PageReader:
                 if _UNDECODABLE.search(line):
                     raise LineError("not UTF-8")
                 if line.startswith("#") or (not self._openmetrics and line.lstrip(" \t").startswith("#")):
-                    self._read_comment(line.strip())
+                    self._read_comment(line if self._openmetrics else line.strip())
                 elif not line.strip(" \t\r"):
                     if self._openmetrics:
                         raise LineError("blank line")
@@ -248,7 +253,7 @@ class _PageReader:
         return None
 
     def _read_new(self, line: str) -> SampleLine:
-        sample = read_sample(line, self._openmetrics)
+        sample = read_scraped_sample(line) if self._openmetrics else read_sample(line, openmetrics=False)
         head = line.rsplit(" ", 1 if sample.timestamp == NO_TIMESTAMP else 2)[0]
         if read_plain_series(head) == sample.series:
             self._heads[head] = sample.series
@@ -258,7 +263,7 @@ class _PageReader:
         if self._openmetrics and line == "# EOF":
             self._ended = True
             return
-        metadata = read_metadata(line)
+        metadata = read_scraped_metadata(line) if self._openmetrics else read_metadata(line)
         if metadata is None:
             return
         if self._strict:

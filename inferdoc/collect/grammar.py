@@ -116,19 +116,20 @@ def _has_name_label(labels: Labels) -> bool:
     return any(name == "__name__" for name, _ in labels)
 
 
-def read_sample(line: str, openmetrics: bool) -> SampleLine:
+def read_sample(line: str, openmetrics: bool, *, trailing_comma: bool = True) -> SampleLine:
     """Read one sample line.
 
     Args:
         line: without its newline. Blanks around tokens are allowed in the text format only.
         openmetrics: timestamps in seconds, one space between tokens, exemplars allowed (and dropped).
+        trailing_comma: a comma may stand before the closing brace.
 
     Raises:
         LineError: with the reason in words.
     """
     if not openmetrics:
         line = line.strip(" \t\r")
-    series, position = read_series(line)
+    series, position = read_series(line, trailing_comma=trailing_comma)
     rest = line[position:]
     if openmetrics:
         if not rest.startswith(" "):

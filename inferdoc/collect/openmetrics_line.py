@@ -1,7 +1,7 @@
-"""Single lines of OpenMetrics 1.0, to the letter.
+"""Single lines of OpenMetrics 1.0: to the letter, or as strictly as a scrape of Prometheus reads them.
 
-Stricter than `grammar`, which reads what Prometheus scrapes: one space between tokens of metadata, no comments, no
-reserved label names, exemplars checked. Every refusal is a LineError that says what is wrong.
+Stricter than `grammar`: one space between tokens of metadata, no comments, no reserved label names, exemplars checked.
+Every refusal is a LineError that says what is wrong.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from decimal import Decimal, InvalidOperation
 from inferdoc.collect.grammar import (
     LineError,
     Metadata,
+    SampleLine,
     read_labels,
     read_metadata,
     read_number,
+    read_sample,
     read_series,
     show,
 )
-from inferdoc.collect.openmetrics_rules import StrictSample
+from inferdoc.collect.openmetrics_rules import TYPES, StrictSample
 from inferdoc.collect.samples import NO_TIMESTAMP
 
 _METADATA = re.compile(r"# (HELP|TYPE|UNIT) ")
@@ -35,6 +37,27 @@ def read_strict_metadata(line: str) -> Metadata:
     if metadata is None:
         raise LineError(f"{show(line)} declares nothing")
     return metadata
+
+
+def read_scraped_metadata(line: str) -> Metadata:
+    """A line of metadata as Prometheus takes it in a scrape (model/textparse/openmetricsparse.go): the type is one of
+    the standard's, and a unit ends the name."""
+    metadata = read_strict_metadata(line)
+    if metadata.kind == "TYPE" and metadata.text not in TYPES:
+        raise LineError(f"TYPE of {metadata.family} is {show(metadata.text)}, which is no type of OpenMetrics")
+    if metadata.kind == "UNIT" and metadata.text and not metadata.family.endswith(f"_{metadata.text}"):
+        raise LineError(f"the name {metadata.family} does not end in its unit {show(metadata.text)}")
+    return metadata
+
+
+def read_scraped_sample(line: str) -> SampleLine:
+    """A sample line as Prometheus takes it in a scrape: no comma before the brace, exemplars by the name only."""
+    sample = read_sample(line, openmetrics=True, trailing_comma=False)
+    if " # " in line and not sample.series.name.endswith(("_total", "_bucket")):
+        _, position = read_series(line)
+        if " # " in line[position:]:
+            raise LineError("exemplar where none may be: only names that end in _total or _bucket have them")
+    return sample
 
 
 def read_strict_sample(line: str) -> tuple[StrictSample, int]:
