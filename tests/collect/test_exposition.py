@@ -264,6 +264,37 @@ def test_openmetrics_needs_its_end() -> None:
         assert fresh(body + end).layout.types == {"a": "counter"}
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# a comment",
+        "# HELP a",
+        "# TYPE b",
+        "# TYPE b counter ",
+        "# TYPE b untyped",
+        "#  TYPE b counter",
+        "# UNIT b seconds",
+        'b_total{c="1",} 1',
+        'b{c="1"} 1 # {d="2"} 3',
+    ],
+)
+def test_a_scrape_drops_and_names_lines_of_openmetrics_that_prometheus_refuses(line: str) -> None:
+    page = fresh(f"a 1\n{line}\nz 2\n# EOF\n".encode(), OPENMETRICS, strict=False)
+    assert [series.name for series in page.layout.series] == ["a", "z"]
+    assert len(page.problems) == 1 and page.problems[0].startswith("line 2: ")
+
+
+@pytest.mark.parametrize("line", ["# TYPE b counter", "# UNIT b_seconds seconds", "# HELP b ", "# UNIT b "])
+def test_a_scrape_takes_metadata_of_openmetrics_that_prometheus_takes(line: str) -> None:
+    assert fresh(f"a 1\n{line}\n# EOF\n".encode(), OPENMETRICS, strict=False).problems == []
+
+
+def test_a_scrape_takes_exemplars_by_the_name() -> None:
+    body = b'a_total 1 # {d="2"} 3\nb_bucket{le="1"} 1 # {d="2"} 3\nc{e=" # "} 4\n# EOF\n'
+    page = fresh(body, OPENMETRICS, strict=False)
+    assert page.values.tolist() == [1, 1, 4] and page.problems == []
+
+
 def test_openmetrics_text_after_its_end() -> None:
     with pytest.raises(ParseError, match="line 3: text after # EOF"):
         fresh(b"a 1\n# EOF\nb 2\n", OPENMETRICS)
