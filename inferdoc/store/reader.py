@@ -146,13 +146,13 @@ class Reader(Extent):
         pages, others = typed_pages_between(self.connection, target, start_ms, end_ms)
         if others:
             self.damages.note(target, labels, (start_ms, end_ms), others, DamagedError(WRONG_TYPE))
-        for layout in {page.layout for page in pages}:
-            fault = self._fault_of(layout)
-            if fault is not None:
-                times = [page.ts_ms for page in pages if page.layout == layout]
-                self.damages.note(target, labels, (times[0], times[-1]), len(times), fault)
-                pages = [page for page in pages if page.layout != layout]
-        return pages
+        faults = {layout: str(self._fault_of(layout) or "") for layout in {page.layout for page in pages}}
+        for what in {
+            each for each in faults.values() if each
+        }:  # layouts that differ from a damaged one share its fault
+            lost = [page.ts_ms for page in pages if faults[page.layout] == what]
+            self.damages.note(target, labels, (lost[0], lost[-1]), len(lost), DamagedError(what))
+        return [page for page in pages if not faults[page.layout]] if any(faults.values()) else pages
 
     def _whole(self, target: Owner, labels: dict[str, str], stretches: list[Stretch]) -> list[Stretch]:
         """The stretches whose layouts can be read."""
