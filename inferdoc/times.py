@@ -13,6 +13,9 @@ UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 60480
 DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhdw]))+")
 PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
 DEFAULT_SINCE = "1h"
+AROUND_MS = 1_800_000
+"""Half an hour on either side of a time, the default hour in all: an alert waits minutes in `for` and in its rate
+windows, so that what it tells of began before it did."""
 LONGEST_SECONDS = 36_500 * 86_400.0
 """A duration beyond a hundred years is a slip of the keyboard."""
 LATEST_SECONDS = 7_258_118_400.0
@@ -119,3 +122,13 @@ def rfc3339(moment: datetime | float, timespec: str = "auto") -> str:
     """A time, or Unix seconds, as RFC 3339 in UTC. timespec: as of `datetime.isoformat`."""
     known = datetime.fromtimestamp(moment, UTC) if isinstance(moment, (int, float)) else moment.astimezone(UTC)
     return known.isoformat(timespec=timespec).replace("+00:00", "Z")
+
+
+def around_window(around: Moment, until: Moment, latest_ms: int | None) -> tuple[float, Moment]:
+    """(from in Unix seconds, until) of the window around a time; an `until` that is a time of its own is kept."""
+    middle_ms = moment_ms(around, latest_ms, what="--around")
+    begin = max(0, middle_ms - AROUND_MS) / 1000
+    if until not in ("now", "latest"):
+        return begin, until
+    end_ms = middle_ms + AROUND_MS
+    return begin, "latest" if latest_ms is None or end_ms >= latest_ms else end_ms / 1000

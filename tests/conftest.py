@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import prometheus_server
+from tests.simulated import SimulatedStores
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORDINGS = ROOT / "fixtures" / "recordings"
@@ -46,6 +47,12 @@ def store_of(tmp_path_factory: pytest.TempPathFactory) -> StoreOf:
         return paths[name]
 
     return of
+
+
+@pytest.fixture(scope="session")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> SimulatedStores:
+    """Stores of simulated incidents."""
+    return SimulatedStores(tmp_path_factory.mktemp("simulated"))
 
 
 @pytest.fixture(scope="session")

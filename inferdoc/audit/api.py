@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from inferdoc import __version__
 from inferdoc.audit.check import refuse_unknown
 from inferdoc.audit.describe import cannot_tell, nowhere, pool_of, state_of, summarise
-from inferdoc.audit.judge import judge
+from inferdoc.audit.judge import about, judge
 from inferdoc.audit.model import SCHEMA_ID, Audit, AuditTiming, AuditVerdict, AuditWindow
 from inferdoc.audit.quantities import QUANTITIES
 from inferdoc.audit.rank import rank
@@ -16,9 +16,11 @@ from inferdoc.audit.watched import ENDS, GPU_SIGNAL, SETTINGS, WORK, Watched, se
 from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.config import Config
+from inferdoc.fleet.lineage import Lineage
 from inferdoc.fleet.members import ENGINE_SIGNS, Assignment, Wanted, resolve
 from inferdoc.judging.api import read_window
 from inferdoc.judging.cohort_signals import add_cohorts
+from inferdoc.judging.focus import focus_on
 from inferdoc.judging.model import SourceInfo, stamp
 from inferdoc.judging.view import make_view
 from inferdoc.source.base import InfoSeries, Source
@@ -45,7 +47,7 @@ ALWAYS_READ = (
 
 @dataclass
 class AuditOptions:
-    """What the user chose. match: label matchers for every selector; wanted: the part of the fleet."""
+    """What the user chose. match: label matchers for every selector; wanted: what the report is about."""
 
     match: tuple[Matcher, ...] = ()
     wanted: Wanted = field(default_factory=Wanted)
@@ -71,15 +73,16 @@ def audit(
     began = time.perf_counter()
     plateaus = [(p.pod, p.tokens_per_second) for p in options.config.pods if p.tokens_per_second]
     wanted = needed_signals(catalogue)
-    frame, _ = read_window(source, wanted, catalogue, since, from_, until, options.match, plateaus)
+    frame, scrapes = read_window(source, wanted, catalogue, since, from_, until, options.match, plateaus)
     infos = _settings(source, catalogue, frame.grid, options.match) if frame.signals else []
     read_done = time.perf_counter()
     assignments = [Assignment(p.pod, p.role, p.tier) for p in options.config.pods]
-    fleet = resolve(frame, catalogue.tiers, assignments, options.wanted)
+    fleet = resolve(frame, catalogue.tiers, assignments)
+    focus = focus_on(options.wanted, fleet, Lineage(), scrapes)
     add_cohorts(frame, catalogue.signals, fleet)
     view = make_view(frame, fleet, None, catalogue.signals)
     watched = Watched(view, catalogue.signals, catalogue.tiers, settings_of(view, infos), options.config.pods)
-    verdicts = judge(watched, catalogue.standing)
+    verdicts = about(focus, judge(watched, catalogue.standing))
     states = [state_of(watched, options.config, catalogue.standing, entry) for entry in verdicts.standing]
     states.sort(key=rank)
     open_states = [state for state in states if state.accepted is None]
@@ -93,12 +96,12 @@ def audit(
         ),
         source=SourceInfo(source.kind, source.location, list(source.warnings)),
         verdict=verdict,
-        summary=summarise(verdict, open_states, len(fleet.members)),
+        summary=summarise(verdict, open_states, len(focus.keys) or len(fleet.members)),
         states=open_states,
         accepted=[state for state in states if state.accepted is not None],
         cannot_tell=doubts,
         not_applicable=nowhere(watched, verdicts),
-        pools=[pool_of(watched, pool) for pool in watched.pools],
+        pools=[pool_of(watched, pool) for pool in watched.pools if focus.has_pool(pool)],
         timing=AuditTiming(
             round(read_done - began, 4),
             round(time.perf_counter() - read_done, 4),

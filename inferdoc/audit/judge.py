@@ -9,6 +9,7 @@ from inferdoc.audit.observe import ObservedUnit, observe
 from inferdoc.audit.watched import Watched
 from inferdoc.catalogue.standing import Standing, State
 from inferdoc.fleet.members import Pool
+from inferdoc.judging.focus import Focus
 from inferdoc.judging.view import Unit
 
 
@@ -72,6 +73,18 @@ def judge(watched: Watched, standing: Standing) -> Verdicts:
             standing_ids.setdefault(doubt.pool, set()).add(doubt.state.id)
     found.doubts = [d for d in found.doubts if not d.short or not standing_ids[d.pool].intersection(d.state.covered_by)]
     return found
+
+
+def about(focus: Focus, found: Verdicts) -> Verdicts:
+    """The verdicts on the pods in focus: of a state that stands on others too, all of its place is kept."""
+    if focus.members is None:
+        return found
+    return Verdicts(
+        [s for s in found.standing if any(focus.holds(unit.member) for unit in s.units)],
+        [doubt for doubt in found.doubts if focus.has_pool(doubt.pool)],
+        {name: {pool for pool in pools if focus.has_pool(pool)} for name, pools in found.inapplicable.items()},
+        {pool for pool in found.judged if focus.has_pool(pool)},
+    )
 
 
 def _judge_pool(

@@ -18,6 +18,11 @@ WATCH_SECONDS = 30.0
 @options.source_options
 @click.option("--since", metavar="DURATION", help="How far back from --until: 90s, 15m, 1h, 2d (default 1h).")
 @click.option("--from", "begin", metavar="TIME", help="Where the window begins: RFC 3339 or Unix seconds.")
+@click.option(
+    "--around",
+    metavar="TIME",
+    help="Instead: half an hour before and after this time, such as that of an alert, which began late.",
+)
 @options.window_end
 @click.option(
     "--baseline",

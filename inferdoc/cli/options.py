@@ -40,12 +40,20 @@ SOURCE_OPTIONS = (
 
 
 FLEET_OPTIONS = (
-    click.option("-l", "--label", "labels", multiple=True, metavar="LABEL=VALUE", help="Only series with this label."),
-    click.option("--model", help="Only this served model."),
-    click.option("--namespace", help="Only this namespace."),
-    click.option("--tier", help="Only this hardware tier."),
-    click.option("--role", type=click.Choice(["prefill", "decode", "both"]), help="Only pods in this role."),
-    click.option("--pod", help="Only this pod."),
+    click.option(
+        "-l",
+        "--label",
+        "labels",
+        multiple=True,
+        metavar="LABEL=VALUE",
+        help="Read only series with this label. What is not read is not compared with either: to look at one pod, use "
+        "--pod.",
+    ),
+    click.option("--model", help="Report on this served model; all is read and compared, here and below."),
+    click.option("--namespace", help="Report on this namespace."),
+    click.option("--tier", help="Report on this hardware tier."),
+    click.option("--role", type=click.Choice(["prefill", "decode", "both"]), help="Report on pods in this role."),
+    click.option("--pod", help="Report on this pod."),
 )
 
 
@@ -63,7 +71,7 @@ def window_end(function: Decorated) -> Decorated:
 
 
 def part_of_fleet(function: Decorated) -> Decorated:
-    """-l, --model, --namespace, --tier, --role, --pod: which part of the fleet."""
+    """-l: which series are read; --model, --namespace, --tier, --role, --pod: what the report is about."""
     for option in reversed(FLEET_OPTIONS):
         function = option(function)
     return function

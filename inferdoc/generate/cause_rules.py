@@ -9,6 +9,7 @@ from functools import reduce
 from inferdoc.catalogue.conditions import Condition, Fact, Presence, Reaches, Slope, Stall, leaves
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Alert, Recipe
+from inferdoc.generate.commands import diagnose_command
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.recorded import Recorded
 from inferdoc.generate.wording import spoken
@@ -154,7 +155,7 @@ def _sentences(
     harm = [c for c in harm_beyond_symptoms(recipe) if promql(c, rendering) is not None]
     if harm:
         yield f"Impact: {_joined((spoken(c, catalogue, brief=True) for c in harm), ', or ')}."
-    yield f"Next: inferdoc diagnose --since 30m{' -l pod={{ $labels.pod }}' if 'pod' in by else ''}"
+    yield f"Next: {diagnose_command(by)}"
 
 
 def _joined(texts: Iterable[str], between: str) -> str:

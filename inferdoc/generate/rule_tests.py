@@ -36,12 +36,13 @@ def cause_test(
     span = FaultSpan(CALM_MINUTES, faulty + 2)
     pool = bool(recipe.pool_share) or any(isinstance(leaf, Odd) for leaf in conditions)
     series = [line for case in found for line in lines(case, pool, span)]
-    at = f"{CALM_MINUTES + faulty}m"
+    minutes = CALM_MINUTES + faulty
+    at = f"{minutes}m"
     test: dict[str, Any] = {"interval": "1m", "input_series": series}
     quiet = [{"eval_time": f"{CALM_MINUTES + waits}m", "alertname": rule.name, "exp_alerts": []}]
     firing = [case for case in found if case.fires]
     if _steady(recipe, firing):
-        alerts = [_alert(case, recipe, rule, catalogue) for case in firing]
+        alerts = [_alert(case, recipe, rule, catalogue, minutes) for case in firing]
         test["alert_rule_test"] = [*quiet, {"eval_time": at, "alertname": rule.name, "exp_alerts": alerts}]
     else:
         test["alert_rule_test"] = quiet
@@ -60,10 +61,11 @@ def _steady(recipe: Recipe, firing: list[Case]) -> bool:
     return not any(case.world.raw[lever].ramp for case in firing for lever in case.world.levers(shown))
 
 
-def _alert(case: Case, recipe: Recipe, rule: AlertRule, catalogue: Catalogue) -> dict[str, Any]:
+def _alert(case: Case, recipe: Recipe, rule: AlertRule, catalogue: Catalogue, minutes: int) -> dict[str, Any]:
     labels = _labels(case, recipe, rule, catalogue)
     value = float(POOL_SIZE) if recipe.pool_share else _value(case, case.shown or first_leaf(recipe))
-    said = {key: expand(text, labels, value) for key, text in rule.annotations.items()}
+    evaluated = 60 * (minutes - minutes % EVALUATED_MINUTES)
+    said = {key: expand(text, labels, value, evaluated) for key, text in rule.annotations.items()}
     return {"exp_labels": labels, "exp_annotations": said}
 
 

@@ -13,6 +13,7 @@ from inferdoc.catalogue.content import content_file
 from inferdoc.catalogue.document import decode, locate
 from inferdoc.errors import CatalogueError
 from inferdoc.generate.cause_rules import AlertRule
+from inferdoc.generate.commands import diagnose_command
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.recorded import INTERVAL
 from inferdoc.judging.conditions.render import number
@@ -151,7 +152,7 @@ def _burn_rules(slo: Slo, file: SloFile, links: GeneratedLinks) -> Iterator[Aler
                 links,
                 f"{slo.title}: the error budget of model {{{{ $labels.model_name }}}} burns too fast",
                 f"{ratio} of the events miss it over the long window, and it still goes on; {allowed} may. "
-                f"That spends the budget {_pace(burns, file)} too fast. Next: inferdoc diagnose --since 1h",
+                f"That spends the budget {_pace(burns, file)} too fast. Next: {diagnose_command(BY)}",
             ),
             by=BY,
             labels=(("slo", slo.id),),

@@ -6,15 +6,23 @@ import re
 from collections.abc import Mapping
 
 from inferdoc.errors import InferdocError
+from inferdoc.generate.commands import NOW
 
+WITH = re.compile(r"\{\{ with \$labels\.(\w+) \}\}(.*?)\{\{ end \}\}")
 TEMPLATE = re.compile(r"\{\{ (.+?) \}\}")
 LARGE = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")
 SMALL = ("", "m", "u", "n", "p", "f", "a", "z", "y")
 
 
-def expand(text: str, labels: Mapping[str, str], value: float) -> str:
-    """The text with `{{ $labels.x }}` and `{{ $value | form }}` filled in as Prometheus 2.42 does."""
-    return TEMPLATE.sub(lambda found: _expanded(found.group(1), labels, value), text)
+def expand(text: str, labels: Mapping[str, str], value: float, at: int = 0) -> str:
+    """The text with `{{ $labels.x }}`, `{{ with $labels.x }}...{{ . }}...{{ end }}`, `{{ $value | form }}` and the time
+    of the evaluation (`at`, Unix seconds) filled in as Prometheus 2.42 does."""
+    said = WITH.sub(lambda found: _with(found.group(2), labels.get(found.group(1), "")), text).replace(NOW, str(at))
+    return TEMPLATE.sub(lambda found: _expanded(found.group(1), labels, value), said)
+
+
+def _with(inside: str, value: str) -> str:
+    return inside.replace("{{ . }}", value) if value else ""
 
 
 def _expanded(inside: str, labels: Mapping[str, str], value: float) -> str:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue, load_catalogue
+from inferdoc.errors import InferdocError
 from inferdoc.extras import install
 from inferdoc.fleet.lineage import divide, trace
 from inferdoc.fleet.members import resolve
@@ -23,11 +24,13 @@ from inferdoc.judging.context import Context
 from inferdoc.judging.cycles import no_cycle_search
 from inferdoc.judging.events import Event
 from inferdoc.judging.findings import NEAR_DEPLOY_SECONDS, FindingMaker
+from inferdoc.judging.focus import focus_on, lost_peers
 from inferdoc.judging.inherit import compare_settings
 from inferdoc.judging.judge import LATENCY, PROGRESS, Judgement, can_judge, judge, short_of_steps
 from inferdoc.judging.ladder import better_times
 from inferdoc.judging.match import Evidence
 from inferdoc.judging.model import BaselineKind, Change, Diagnosis, SourceInfo, Timing, Window, stamp
+from inferdoc.judging.narrow import Judged, Whole, narrowed
 from inferdoc.judging.reading import read_window
 from inferdoc.judging.released import blame_rollouts
 from inferdoc.judging.rhythm import take_out_rhythm
@@ -35,12 +38,12 @@ from inferdoc.judging.session import Options, Session
 from inferdoc.judging.stored import StoredBaseline
 from inferdoc.judging.stored_lead import check, fitting, lead_of
 from inferdoc.judging.vanished import end_vanished
-from inferdoc.judging.view import View, make_view
+from inferdoc.judging.view import make_view
 from inferdoc.source.assemble import read_signals
 from inferdoc.source.base import InfoSeries, Scrapes, Source
 from inferdoc.source.frame import SignalFrame
 from inferdoc.source.reads import Grid, Matcher
-from inferdoc.times import Moment
+from inferdoc.times import Moment, around_window
 from inferdoc.version import __version__
 
 CONTEXT_SIGNALS = (
@@ -79,15 +82,6 @@ Lead = tuple[BaselineKind, tuple[int, int]] | StoredBaseline
 """A baseline from elsewhere: a stretch of the source (its rung; from, until in milliseconds), or a stored one."""
 
 
-class Judged(Diagnosis, dict=True):
-    """A Diagnosis made here: the same document, and beside it the series that it was judged on, for plots."""
-
-    @property
-    def view(self) -> View | None:
-        """The series; not part of the document. None after a copy."""
-        return self.__dict__.get("view")
-
-
 @no_cycle_search()
 def diagnose(
     source: Source,
@@ -95,28 +89,37 @@ def diagnose(
     until: Moment = "latest",
     from_: Moment | None = None,
     options: Options | None = None,
+    around: Moment | None = None,
 ) -> Diagnosis:
     """Judge a window of a source.
 
     since: how long before `until` (a duration such as "1h"), from_: or when (RFC 3339, Unix seconds); until: the same,
-    "now" or "latest" (the newest sample). The history before the window is read along, to compare the window with.
-    Raises SourceError where the source cannot be read, InferdocError where a time cannot be understood. Answers a
-    Diagnosis whose verdict is "unknown" where there is not enough to judge.
+    "now" or "latest" (the newest sample); around: instead of these, a time at which something was wrong (half an hour
+    on either side of it). The history before the window is read along, to compare the window with. Raises
+    SourceError where the source cannot be read, InferdocError where a time cannot be understood, or where a name of
+    `options.wanted` is that of nobody. Answers a Diagnosis whose verdict is "unknown" where there is not enough to
+    judge.
     """
     options = options or Options()
     catalogue = options.catalogue or load_catalogue()
+    if around is not None:
+        if since is not None or from_ is not None:
+            raise InferdocError("--around says where the window begins, as --since and --from do: give one of them")
+        from_, until = around_window(around, until, source.latest_ms())
     window = (since, from_, until)
     began = time.perf_counter()
     lead: Lead | None = ("chosen", options.baseline) if isinstance(options.baseline, tuple) else options.baseline
     session, read_seconds = _read(source, catalogue, options, window, lead)
-    answer = _answer(session)
+    answer, whole = _answer(session)
     for again in [] if lead is not None or _explained(answer) else _lower_rungs(session, answer):
         later, more_seconds = _read(source, catalogue, options, window, again)
         read_seconds += more_seconds
-        by_rung = _answer(later)
-        answer = by_rung if by_rung.findings or not answer.findings else answer
+        by_rung, of_rung = _answer(later)
+        if by_rung.findings or not answer.findings:
+            answer, whole = by_rung, of_rung
         if answer.findings:
             break
+    answer = narrowed(answer, whole)
     answer.source.warnings = list(source.warnings)
     judge_seconds = round(time.perf_counter() - began - read_seconds, 4)
     answer.timing = Timing(round(read_seconds, 4), judge_seconds, source.cost.queries, source.cost.samples)
@@ -230,7 +233,7 @@ def _session(
     lead_kind: BaselineKind,
 ) -> Session:
     """Who is who, and where conditions are evaluated."""
-    everyone = resolve(frame, catalogue.tiers, options.assignments, options.wanted)
+    everyone = resolve(frame, catalogue.tiers, options.assignments)
     add_silent(everyone, scrapes)
     lineage = trace(frame, everyone, scrapes, owners)
     fleet = divide(everyone, lineage, frame.begin)
@@ -243,11 +246,14 @@ def _session(
     clock = Clock(view.step_seconds, scrape_seconds, view.window_steps, view.lead_steps, view.begin)
     context = Context(view, catalogue.signals, catalogue.tiers, clock, slo=options.slo)
     older_than = catalogue.flags.older_than(present)
-    return Session(source, catalogue, options, frame, scrapes, infos, older_than, lineage, context)
+    focus = focus_on(options.wanted, fleet, lineage, scrapes)
+    alone = lost_peers(options.match, fleet, scrapes) if options.match else None
+    source.warnings += [one for one in (*focus.warnings, alone) if one is not None and one not in source.warnings]
+    return Session(source, catalogue, options, frame, scrapes, infos, older_than, lineage, context, focus)
 
 
-def _answer(session: Session) -> Judged:
-    """Judge the session, and write the document."""
+def _answer(session: Session) -> tuple[Judged, Whole]:
+    """Judge the session, and write the document; beside it what it was made from."""
     context, catalogue, source = session.context, session.catalogue, session.source
     view, grid = context.view, session.frame.grid
     judgement = judge(context, catalogue.recipes)
@@ -288,7 +294,7 @@ def _answer(session: Session) -> Judged:
         timing=Timing(0.0, 0.0, 0, 0),
     )
     answer.__dict__["view"] = view
-    return answer
+    return answer, Whole(session, judgement, events, None if rhythm is None else answer.window.baseline)
 
 
 def _ask_again(context: Context, short: int) -> str | None:

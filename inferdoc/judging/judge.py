@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -131,9 +131,11 @@ def ongoing(last: int, context: Context) -> bool:
     return context.view.steps - 1 - last < max(context.clock.out_steps, 2 * context.clock.window_steps)
 
 
-def can_judge(context: Context) -> bool:
-    """Some unit has both traffic and one latency or progress signal in the window (else the verdict is unknown)."""
-    return any(_busy(context, unit) and _readable(context, unit) for unit in context.view.units)
+def can_judge(context: Context, units: Sequence[Unit] | None = None) -> bool:
+    """Some unit (of all, or of these) has both traffic and one latency or progress signal in the window (else the
+    verdict is unknown)."""
+    among = context.view.units if units is None else units
+    return any(_busy(context, unit) and _readable(context, unit) for unit in among)
 
 
 def short_of_steps(context: Context) -> int:

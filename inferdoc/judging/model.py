@@ -210,6 +210,27 @@ class Timing(msgspec.Struct):
     samples: int
 
 
+class Elsewhere(msgspec.Struct):
+    """A finding that does not concern the pods in focus."""
+
+    id: str
+    pods: list[str]
+
+
+class FocusInfo(msgspec.Struct):
+    """What the report is about, as asked for; everything else was read and compared all the same. pods: in focus, of
+    `of_pods` in all; elsewhere: what was found on others."""
+
+    model: str | None
+    namespace: str | None
+    tier: str | None
+    role: str | None
+    pod: str | None
+    pods: list[str]
+    of_pods: int
+    elsewhere: list[Elsewhere] = []
+
+
 class Diagnosis(msgspec.Struct):
     """What is wrong, since when, where, how sure, what to do next, and what could not be judged."""
 
@@ -225,6 +246,7 @@ class Diagnosis(msgspec.Struct):
     changes: list[Change]
     coverage: Coverage
     timing: Timing
+    focus: FocusInfo | None = None
 
     def to_json(self, indent: int = 2) -> str:
         """The document as JSON text (section 3 of the contract)."""

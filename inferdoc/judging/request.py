@@ -26,7 +26,8 @@ def diagnosis(source: Source, config: Config, catalogue: Catalogue, asked: dict[
 
 def window_of(asked: dict[str, Any]) -> dict[str, Any]:
     """The window as `diagnose` and `read_window` take it."""
-    return {"since": asked.get("since"), "from_": asked.get("begin"), "until": asked.get("until") or "now"}
+    until = asked.get("until") or "now"
+    return {"since": asked.get("since"), "from_": asked.get("begin"), "until": until, "around": asked.get("around")}
 
 
 def options_of(source: Source, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> Options:

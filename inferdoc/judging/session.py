@@ -14,6 +14,7 @@ from inferdoc.fleet.lineage import Lineage
 from inferdoc.fleet.members import Assignment, Wanted
 from inferdoc.judging.context import Context
 from inferdoc.judging.findings import Links
+from inferdoc.judging.focus import Focus
 from inferdoc.judging.stored import StoredBaseline
 from inferdoc.source.assemble import read_signals
 from inferdoc.source.base import InfoSeries, Scrapes, Source
@@ -23,9 +24,9 @@ from inferdoc.source.reads import Grid, Matcher
 
 @dataclass
 class Options:
-    """What the user chose. match: label matchers for every selector; wanted: the part of the fleet; baseline: (from,
-    until) in milliseconds, or a stored one; stored: the folder of the baselines that a window without history is held
-    against (None: none is); slo: limits per model and tier."""
+    """What the user chose. match: label matchers for every selector; wanted: what the report is about; baseline: (from,
+    until) in milliseconds, or a stored one; stored: the folder of the baselines that a
+    window without history is held against (None: none is); slo: limits per model and tier."""
 
     match: tuple[Matcher, ...] = ()
     wanted: Wanted = field(default_factory=Wanted)
@@ -42,7 +43,7 @@ class Session:
     """source, catalogue, options: what was asked; frame: the signals of history and window; scrapes: when targets were
     scraped; infos: the info metrics that tell of changes, by current name; older_than: the vLLM release that the
     engines are older than, where their pages show it; lineage: which pod took over from which; context: where
-    conditions are evaluated."""
+    conditions are evaluated; focus: the pods that the report is about."""
 
     source: Source
     catalogue: Catalogue
@@ -53,6 +54,7 @@ class Session:
     older_than: str | None
     lineage: Lineage
     context: Context
+    focus: Focus = field(default_factory=Focus)
 
     @cached_property
     def aliases(self) -> Aliases:

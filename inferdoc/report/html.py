@@ -9,6 +9,7 @@ from inferdoc.judging.model import Coverage, Diagnosis, Finding, PhaseSplit
 from inferdoc.judging.view import View
 from inferdoc.judging.words import figure
 from inferdoc.report.audit_html import audit_section
+from inferdoc.report.focus import elsewhere, in_focus
 from inferdoc.report.html_finding import merged, pairs, section, table
 from inferdoc.report.html_page import document
 from inferdoc.report.html_plot import Detail
@@ -44,6 +45,8 @@ def _head(answer: Diagnosis) -> str:
             ("window", f"{day_and_clock(window.from_)} to {day_and_clock(window.until)} UTC"),
             ("compared with", escape(baseline)),
             ("source", f"<code>{escape(answer.source.location)}</code>"),
+            ("about", escape(in_focus(answer.focus)) if answer.focus else ""),
+            ("elsewhere", escape(elsewhere(answer.focus)) if answer.focus else ""),
             ("warnings", "<br>".join(escape(w) for w in answer.source.warnings)),
         )
     )

@@ -9,6 +9,7 @@ from inferdoc.escaping import cell_code, code, link
 from inferdoc.escaping import markdown as words
 from inferdoc.judging.model import Diagnosis, Finding, NextStep
 from inferdoc.judging.words import figure
+from inferdoc.report.focus import elsewhere, in_focus
 from inferdoc.report.references import compared_with
 from inferdoc.report.roles import role_word
 
@@ -18,6 +19,9 @@ def markdown(answer: Diagnosis) -> str:
     lines = [f"# {answer.verdict.capitalize()}", "", words(answer.summary), ""]
     lines += [f"Window {answer.window.from_} to {answer.window.until}, source {code(answer.source.location)}.", ""]
     lines += [f"Compared with {words(compared_with(answer.window.baseline, str))}.", ""]
+    if answer.focus:
+        others = elsewhere(answer.focus)
+        lines += [f"About {words(in_focus(answer.focus))}.{f' Elsewhere: {words(others)}.' if others else ''}", ""]
     for finding in answer.findings:
         lines += _finding(finding)
     if answer.phases:

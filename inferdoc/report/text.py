@@ -9,6 +9,7 @@ import click
 
 from inferdoc.judging.model import Diagnosis, Finding, PhaseSplit, Rival, StageReached
 from inferdoc.judging.words import figure
+from inferdoc.report.focus import elsewhere, in_focus
 from inferdoc.report.references import compared_with
 from inferdoc.report.roles import HARM, role_word
 from inferdoc.report.wrapping import wrap
@@ -35,10 +36,14 @@ def text(answer: Diagnosis, *, verbose: bool = False, colour: bool = False) -> s
         return click.style(words, fg=COLOURS.get(key), bold=bold) if colour else words
 
     lines = [f"{paint(answer.verdict.upper(), answer.verdict)}  {answer.source.location}  {_span(answer)}"]
+    if answer.focus:
+        lines += wrap(in_focus(answer.focus), "about    ")
     for number, finding in enumerate(answer.findings, start=1):
         lines += ["", *_finding(number, finding, verbose, paint)]
     if not answer.findings:
         lines += wrap(answer.summary, "")
+    if answer.focus and answer.focus.elsewhere:
+        lines += ["", *wrap(elsewhere(answer.focus), "elsewhere  ")]
     split = _phases(answer.phases)
     if split:
         lines += ["", f"time per request  {split}"]

@@ -74,8 +74,7 @@ def test_exit_codes_and_the_focus(fleet, store_of, tmp_path):
     assert call("audit", "--store", fleet, "--until", "latest", "--tier", "a100-80", "--fail-on", "warning").code == 0
     well = call("audit", "--store", store_of("control-steady"), "--until", "latest")
     assert well.code == 0 and well.out.startswith("NOTHING STANDS"), well.out
-    nobody = call("audit", "--store", fleet, "--until", "latest", "--pod", "nobody")
-    assert nobody.code == 3 and nobody.out.startswith("UNKNOWN"), nobody.out
+    refused(call("audit", "--store", fleet, "--until", "latest", "--pod", "nobody"), 2, "old-0", "fast-0")
     short = call("audit", "--store", fleet, "--until", "latest", "--since", "1m", "--tier", "h100-80")
     assert short.code == 3, short.out
     refused(call("audit", "--store", tmp_path / "none.db"), 4)

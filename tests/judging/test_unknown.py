@@ -105,11 +105,9 @@ def test_a_window_without_data_in_a_store_with_data(store_of):
 
 
 def test_a_selection_that_nothing_meets(store_of):
-    for words in (("--pod", "nobody"), ("--model", "nobody"), ("-l", "pod=nobody"), ("--role", "prefill")):
-        done = call("diagnose", "--store", store_of("slow-replica"), "--until", "latest", *words, "-o", "json")
-        document = json.loads(done.out)
-        assert done.code == 3, words
-        assert document["verdict"] == "unknown" and document["coverage"]["pods"] == 0
+    done = call("diagnose", "--store", store_of("slow-replica"), "--until", "latest", "-l", "pod=nobody", "-o", "json")
+    document = json.loads(done.out)
+    assert done.code == 3 and document["verdict"] == "unknown" and document["coverage"]["pods"] == 0
 
 
 def test_a_server_without_any_series():

@@ -1,0 +1,126 @@
+"""What part of the fleet a report is about. Everything is read and compared all the same: a pod that is asked for has
+peers, and what ails it may have begun elsewhere.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from inferdoc.errors import InferdocError
+from inferdoc.fleet.lineage import Key, Lineage
+from inferdoc.fleet.members import Fleet, Member, Pool, Wanted
+from inferdoc.judging.fold import WIDE_SCOPES, Cause
+from inferdoc.source.base import Scrapes
+from inferdoc.source.frame import Entity
+from inferdoc.source.matching import passes
+from inferdoc.source.reads import Matcher
+
+MOST_NAMES = 8
+ASPECTS = ("namespace", "model", "tier", "role", "pod")
+"""In the order in which they narrow: from the widest on, so that the names that are left fit what came before."""
+
+
+@dataclass(frozen=True)
+class Focus:
+    """members: the pods a report is about; None where it is about all of them. warnings: what was asked for and is no
+    part of the fleet."""
+
+    wanted: Wanted = field(default_factory=Wanted)
+    members: tuple[Member, ...] | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def keys(self) -> set[Key]:
+        """Cluster, namespace and name of each pod in focus."""
+        return {member.key for member in self.members or ()}
+
+    def holds(self, member: Member) -> bool:
+        """Whether a pod is in focus."""
+        return self.members is None or member.key in self.keys
+
+    def has_pool(self, pool: Pool) -> bool:
+        """Whether a pod in focus is one of this pool."""
+        return self.members is None or pool in {member.pool for member in self.members}
+
+    def concerns(self, cause: Cause) -> bool:
+        """Whether a cause shows on a pod in focus, or one of its effects does, or it is one of the pool or of the whole
+        model that such a pod serves."""
+        if self.members is None:
+            return True
+        if cause.pods & self.keys or any(self.concerns(child) for child in (*cause.effects, *cause.load_changes)):
+            return True
+        if cause.recipe.scope == "pool":
+            return self.has_pool(cause.pool)
+        families = {member.pool.family for member in self.members}
+        return cause.recipe.scope in WIDE_SCOPES and cause.pool.family in families
+
+
+def focus_on(wanted: Wanted, fleet: Fleet, lineage: Lineage, scrapes: Sequence[Scrapes]) -> Focus:
+    """The pods that the names of `wanted` select; a pod that was replaced stands for the one that has its place.
+
+    Raises InferdocError where a name selects none, with the names there are. A pod that is scraped and runs no engine
+    (a router) is no mistake: the report is then about its namespace, and a warning says so.
+    """
+    asked = {name: getattr(wanted, name) for name in ASPECTS if getattr(wanted, name) is not None}
+    if not asked or not fleet.members:
+        return Focus(wanted)
+    present = {member.key: member for member in fleet.members}
+    heirs = [(m, present[lineage.heir(m.key)]) for m in fleet.everyone if lineage.heir(m.key) in present]
+    warnings: tuple[str, ...] = ()
+    for name, value in asked.items():
+        kept = [(named, heir) for named, heir in heirs if _aspect(named, name) == value]
+        if not kept and name == "pod" and _is_scraped(value, wanted, scrapes):
+            warnings = (f"--pod {value} runs no engine: the report is about the engines beside it",)
+            kept = heirs
+        if not kept:
+            raise InferdocError(_nobody(name, value, [_aspect(named, name) for named, _ in heirs]))
+        heirs = kept
+    return Focus(wanted, tuple(dict.fromkeys(heir for _, heir in heirs)), warnings)
+
+
+def _aspect(member: Member, name: str) -> str:
+    return member.pod if name == "pod" else str(getattr(member.pool, name))
+
+
+def _is_scraped(pod: str, wanted: Wanted, scrapes: Iterable[Scrapes]) -> bool:
+    entities = (Entity.of_labels(target.labels) for target in scrapes)
+    return any(e.member[2] == pod and wanted.namespace in (None, e.member[1]) for e in entities)
+
+
+def _nobody(name: str, value: str, names: Collection[str]) -> str:
+    """One line: what nobody is called, and the names there are, nearest first."""
+    known = sorted({each for each in names if each}, key=lambda each: (-_likeness(value, each), each))
+    if not known:
+        return f"--{name} {value}: nothing in the source tells the {name} of a pod; leave it out"
+    more = f" and {len(known) - MOST_NAMES} more" if len(known) > MOST_NAMES else ""
+    return f"--{name} {value}: no such {name} in the window; known here: {', '.join(known[:MOST_NAMES])}{more}"
+
+
+def _likeness(one: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, one, other).ratio()
+
+
+def lost_peers(match: Sequence[Matcher], fleet: Fleet, scrapes: Sequence[Scrapes]) -> str | None:
+    """A warning where label matchers keep the peers of the selected pods from being read, else None.
+
+    The targets of a job are taken for peers. Matchers on labels that no target carries (a model) are passed over.
+    """
+    keys = {member.key for member in fleet.everyone}
+    jobs = {_job(t) for t in scrapes if Entity.of_labels(t.labels).member in keys}
+    there = [t.labels for t in scrapes if _job(t) in jobs]
+    on_targets = [one for one in match if any(one[0] in labels for labels in there)]
+    out = [labels for labels in there if not all(passes(labels.get(n, ""), op, v) for n, op, v in on_targets)]
+    if not out:
+        return None
+    said = " ".join(f"-l {name}={value}" for name, _, value in on_targets)
+    return (
+        f"{said} leaves {len(out)} of {len(there)} targets of its job unread, and nothing is compared with them; "
+        "--pod, --role, --tier, --model and --namespace narrow the report alone"
+    )
+
+
+def _job(target: Scrapes) -> tuple[str, str, str]:
+    labels = target.labels
+    return labels.get("cluster", ""), labels.get("namespace", ""), labels.get("job", "")

@@ -1,0 +1,71 @@
+"""What an alert prints, run as it stands: the answer holds the finding that the alert belongs to."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+
+import pytest
+
+from inferdoc.catalogue.load import load_catalogue
+from inferdoc.generate.cause_rules import alert_name, cause_rule
+from inferdoc.generate.links import GeneratedLinks
+from inferdoc.generate.recorded import recorded
+from inferdoc.generate.templating import expand
+from inferdoc.simulate.hardware import model
+from inferdoc.times import length_of
+from tests.cli.command import call
+
+EVALUATED_SECONDS = 120
+INCIDENTS = (
+    "admission-shedding",
+    "batch-cap-reached",
+    "cpu-starvation",
+    "demand-beyond-capacity",
+    "engine-down",
+    "engine-hung",
+    "engine-oom",
+    "gpu-clock-throttle",
+    "gpu-ecc-degradation",
+    "gpu-lost",
+    "kv-capacity-bound",
+    "kv-handshake-failure",
+    "kv-lease-expiry",
+    "kv-preemption-thrash",
+    "kv-transfer-backlog",
+    "lora-thrash",
+    "prefix-unstable-prompt",
+    "router-overloaded",
+    "routing-imbalance",
+    "slow-gpu",
+    "spec-acceptance-decay",
+)
+
+
+@pytest.fixture(scope="module")
+def rules():
+    catalogue = load_catalogue()
+    rendering = recorded(catalogue)
+    of_causes = (cause_rule(r, catalogue, rendering, GeneratedLinks()) for r in catalogue.recipes.values())
+    return {rule.name: rule for rule in of_causes if not isinstance(rule, str)}
+
+
+@pytest.mark.parametrize("incident", INCIDENTS)
+def test_the_command_of_an_alert_gives_its_finding(incident, rules, simulated):
+    made = simulated.of(incident)
+    scenario, rule = made.scenario, rules[alert_name(incident)]
+    pool = scenario.pools[0]
+    labels = {"namespace": scenario.namespace, "model_name": model(pool.model).name}
+    labels |= {"pod": scenario.expect.pods[0]} if scenario.expect.pods else {}
+    fired = scenario.start + scenario.expect.onset + length_of(rule.for_) + EVALUATED_SECONDS
+    kept = {name: value for name, value in labels.items() if name in rule.by}
+    said = expand(rule.annotations["description"], kept, 1.0, round(fired))
+    command = re.search(r"Next: inferdoc (.+)$", said)
+    assert command is not None, said
+    assert all(f"'{value}'" in command.group(1) for value in kept.values())
+    done = call(*shlex.split(command.group(1)), "--store", made.store, "-o", "json")
+    answer = json.loads(done.out)
+    assert done.code == 1, (done.err, answer["summary"])
+    told = {name for f in answer["findings"] for name in (f["id"], *f["effects"], (f["change"] or {}).get("cause"))}
+    assert {incident, *scenario.expect.accepts} & told, (command.group(0), answer["summary"], answer["focus"])
