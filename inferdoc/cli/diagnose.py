@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,10 +11,16 @@ from inferdoc.cli import faults, options
 from inferdoc.cli.streams import show
 from inferdoc.errors import ExitCode
 
+if TYPE_CHECKING:
+    from inferdoc.catalogue.load import Catalogue
+    from inferdoc.config import Config
+    from inferdoc.source.recognise import Recognised
+
 WATCH_SECONDS = 30.0
 
 
 @click.command("diagnose", short_help="What is wrong, since when, on which pods, and what to do next.")
+@click.argument("sources", nargs=-1, metavar="[URL|PATH]...")
 @options.source_options
 @click.option("--since", metavar="DURATION", help="How far back from --until: 90s, 15m, 1h, 2d (default 1h).")
 @click.option("--from", "begin", metavar="TIME", help="Where the window begins: RFC 3339 or Unix seconds.")
@@ -42,9 +48,20 @@ WATCH_SECONDS = 30.0
 @click.option(
     "-v", "--verbose", is_flag=True, help="Also the evidence in full, what was ruled out and what could not be judged."
 )
+@click.option(
+    "--for", "look_for", default="60s", show_default=True, metavar="DURATION", help="How long to look at live pages."
+)
+@click.option(
+    "--interval", default="5s", show_default=True, metavar="DURATION", help="Between two scrapes of a live page."
+)
 @click.option("--watch", is_flag=True, help="Again every 30 s until interrupted.")
 def command(**asked: Any) -> int:
     """Judge a window of a source.
+
+    A URL or PATH may be a server with the Prometheus API, a store, the page of an engine or a router
+    (http://vllm:8000), a saved page (curl http://vllm:8000/metrics > vllm-0@$(date +%s).prom) or a folder of them: what
+    it is, is found out. Live pages are scraped for a while (--for) and compared with what their counters hold of the
+    time before; --store keeps the samples.
 
     Exit codes: 0 healthy, 1 a finding at or above --fail-on, 2 usage, 3 unknown (not enough data to judge), 4 the
     source could not be read.
@@ -54,8 +71,11 @@ def command(**asked: Any) -> int:
     from inferdoc.report import render
 
     config = options.configuration()
-    source = options.source(config, asked)
     catalogue = options.catalogue(config)
+    named = options.named(asked)
+    if named is not None:
+        return _look(named, config, catalogue, asked)
+    source = options.source(config, asked)
 
     def judged() -> int:
         with options.working(f"reading {source.location}"):
@@ -79,3 +99,19 @@ def command(**asked: Any) -> int:
             if code == ExitCode.USAGE:
                 return code
         time.sleep(WATCH_SECONDS)
+
+
+def _look(found: list[Recognised], config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> int:
+    """Diagnose pages, live or saved."""
+    from inferdoc.judging.look import Pace
+    from inferdoc.judging.named import diagnose_pages
+    from inferdoc.judging.request import exit_code
+    from inferdoc.report import render
+    from inferdoc.times import length_of
+
+    pace = Pace(max(1.0, length_of(asked["interval"], "--interval")), length_of(asked["look_for"], "--for"))
+    answer = diagnose_pages(found, config, catalogue, asked, options.scraping(asked), pace, options.say)
+    colour = options.coloured() and asked["output"] == "text"
+    show(render(answer, asked["output"], verbose=asked["verbose"], colour=colour), coloured=colour)
+    options.warn(answer.source.warnings)
+    return exit_code(answer, asked["fail_on"])

@@ -15,8 +15,10 @@ from inferdoc.escaping import one_line
 
 if TYPE_CHECKING:
     from inferdoc.catalogue.load import Catalogue
+    from inferdoc.collect.scrape import ScrapeOptions
     from inferdoc.config import Config
     from inferdoc.source.identified import Identified
+    from inferdoc.source.recognise import Recognised
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -182,6 +184,47 @@ def source(config: Config, asked: dict[str, Any]) -> Identified:
         catalogue=overlays(config),
         labels=config.labels.chosen,
     )
+
+
+def scraping(asked: dict[str, Any]) -> ScrapeOptions:
+    """How pages are scraped: with the credentials of the flags alone. Those of the configuration belong to its server,
+    not to whatever is named on a command line."""
+    from inferdoc.collect.scrape import ScrapeOptions
+
+    def path(name: str) -> Path | None:
+        return Path(asked[name]) if asked.get(name) else None
+
+    return ScrapeOptions(
+        ca_file=path("ca_file"),
+        bearer_token_file=path("bearer_token_file"),
+        username=asked.get("username"),
+        password_file=path("password_file"),
+        headers=headers_of(asked.get("headers") or ()),
+    )
+
+
+def named(asked: dict[str, Any]) -> list[Recognised] | None:
+    """What the arguments of a command are, where they are pages; a server or a store among them is put in the place of
+    its flag instead."""
+    texts = asked.get("sources") or ()
+    if not texts:
+        return None
+    from inferdoc.judging.named import is_served, recognised
+
+    if asked.get("prometheus"):
+        raise click.UsageError(f"{texts[0]} and --prometheus name two sources: give one of them")
+    found = recognised(texts, scraping(asked))
+    if not is_served(found):
+        return found
+    if asked.get("store"):
+        raise click.UsageError(f"{texts[0]} and --store name two sources: give one of them")
+    asked[found[0].kind] = found[0].address
+    return None
+
+
+def say(line: str) -> None:
+    """A line of progress on stderr."""
+    click.echo(one_line(line), err=True)
 
 
 def headers_of(texts: Iterable[str]) -> dict[str, str]:

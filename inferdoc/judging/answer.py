@@ -17,6 +17,8 @@ from inferdoc.source.base import Scrapes
 def baseline_of(view: View, judgement: Judgement) -> Baseline:
     """What the window was compared with, for the first root; without a root, the history, or nothing but itself."""
     grid = view.frame.grid
+    if view.lead_kind == "lifetime":
+        return Baseline(None, None, "lifetime")
     if view.lead is not None:
         begin, end = stamp(view.lead.start_ms / 1000), stamp(view.lead.end_ms / 1000)
         return Baseline(begin, end, view.lead_kind, view.lead_name)
@@ -45,10 +47,20 @@ def verdict_of(findings: Sequence[Finding], judged: bool) -> VerdictWord:
 
 
 def summarise(
-    verdict: VerdictWord, findings: Sequence[Finding], pods: int, ask_again: str | None = None, spread: bool = False
+    verdict: VerdictWord,
+    findings: Sequence[Finding],
+    pods: int,
+    ask_again: str | None = None,
+    first_look: bool = False,
+    spread: bool = False,
 ) -> str:
-    """One sentence for a ticket. ask_again: when there will be enough to compare with; spread: whether the fleet lies
-    in several clusters or namespaces."""
+    """One sentence for a ticket. ask_again: when there will be enough to compare with; first_look: whether nobody
+    scraped before; spread: whether the fleet lies in several clusters or namespaces."""
+    if verdict == "unknown" and ask_again is not None and first_look:
+        return (
+            "Nothing stands out against the time since the start, but too little was seen to call it healthy: look "
+            "longer (--for 2m), or have it scraped (inferdoc collect)."
+        )
     if verdict == "unknown" and ask_again is not None:
         return (
             f"Too few scrapes to compare with: ask again at {ask_again}, or name a baseline "
@@ -65,7 +77,7 @@ def summarise(
     pods_named += "".join(f", {word} {value}" for word, value in first.scope.place if spread)
     pods_named += "".join(f", all with {name} {value}" for name, value in list(first.scope.shared.items())[:1])
     harm = next((e.statement for e in first.evidence if e.role == "harm"), "")
-    state = "since" if first.ongoing else "began"
+    state = "seen since" if first_look else "since" if first.ongoing else "began"
     ended = "" if first.ongoing else f", ended {first.ended}"
     more = f" ({len(findings) - 1} more finding{'s' if len(findings) > 2 else ''})" if len(findings) > 1 else ""
     near = "no impact yet, but " if first.imminent else ""

@@ -14,6 +14,7 @@ from inferdoc.fleet.lineage import divide, trace
 from inferdoc.fleet.members import resolve
 from inferdoc.fleet.silent import add_silent
 from inferdoc.judging import phases
+from inferdoc.judging.absolute import absolute, doubted, told_by_lead
 from inferdoc.judging.answer import baseline_of, coverage_of, nothing_to_judge, summarise, verdict_of
 from inferdoc.judging.breaches import UNEXPLAINED
 from inferdoc.judging.changes import find_events, of_window
@@ -28,6 +29,7 @@ from inferdoc.judging.focus import focus_on, lost_peers
 from inferdoc.judging.inherit import compare_settings
 from inferdoc.judging.judge import LATENCY, PROGRESS, Judgement, can_judge, judge, short_of_steps
 from inferdoc.judging.ladder import better_times
+from inferdoc.judging.lifetime import Lifetime
 from inferdoc.judging.match import Evidence
 from inferdoc.judging.model import BaselineKind, Change, Diagnosis, SourceInfo, Timing, Window, stamp
 from inferdoc.judging.narrow import Judged, Whole, narrowed
@@ -78,8 +80,9 @@ CONTEXT_SIGNALS = (
 TIER_SIGNALS = ("gpu_util", "sm_clock")
 
 
-Lead = tuple[BaselineKind, tuple[int, int]] | StoredBaseline
-"""A baseline from elsewhere: a stretch of the source (its rung; from, until in milliseconds), or a stored one."""
+Lead = tuple[BaselineKind, tuple[int, int]] | StoredBaseline | Lifetime
+"""A baseline from elsewhere: a stretch of the source (its rung; from, until in milliseconds), a stored one, or
+what the counters hold since their processes began."""
 
 
 @no_cycle_search()
@@ -162,6 +165,10 @@ def _read(
         check(lead, filter(options.wanted.keeps, everyone), catalogue.flags.older_than(present))
         earlier = lead_of(lead, frame, everyone)
         baseline, kind = earlier.grid, "stored"
+        frame.prepend(earlier)
+    elif isinstance(lead, Lifetime):
+        earlier = lead.lead(frame, wanted, catalogue, options.match)
+        baseline, kind = earlier.grid, "lifetime"
         frame.prepend(earlier)
     elif lead is not None:
         kind, (begin, end) = lead
@@ -256,7 +263,11 @@ def _answer(session: Session) -> tuple[Judged, Whole]:
     """Judge the session, and write the document; beside it what it was made from."""
     context, catalogue, source = session.context, session.catalogue, session.source
     view, grid = context.view, session.frame.grid
-    judgement = judge(context, catalogue.recipes)
+    first_look = view.lead_kind == "lifetime"
+    recipes = absolute(catalogue.recipes, told_by_lead(view)) if first_look else catalogue.recipes
+    judgement = judge(context, recipes)
+    if first_look:
+        doubted(judgement.roots, catalogue.recipes)
     rhythm = take_out_rhythm(session, judgement.roots)
     _rank_unexplained(session, judgement)
     judgement.roots = blame_rollouts(judgement.roots, context, catalogue.recipes)
@@ -273,6 +284,7 @@ def _answer(session: Session) -> tuple[Judged, Whole]:
     units = [m.unit for m in roots[0].matches] if roots else view.units
     short = short_of_steps(context)
     verdict = verdict_of(findings, can_judge(context) and not short)
+    again = _ask_again(context, short)
     window = Window(
         stamp(view.time_at(view.begin)),
         stamp(grid.end_ms / 1000),
@@ -285,7 +297,7 @@ def _answer(session: Session) -> tuple[Judged, Whole]:
         window=window,
         source=SourceInfo(source.kind, source.location, list(source.warnings)),
         verdict=verdict,
-        summary=summarise(verdict, findings, len(view.fleet.members), _ask_again(context, short), view.fleet.spread),
+        summary=summarise(verdict, findings, len(view.fleet.members), again, first_look, view.fleet.spread),
         phases=phases.split_phases(view, units, roots[0].onset if roots else None),
         findings=findings,
         not_judged=maker.not_judged() if view.units else nothing_to_judge(catalogue),

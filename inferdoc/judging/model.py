@@ -20,6 +20,7 @@ BaselineKind = Literal[
     "peers",
     "absolute",
     "chosen",
+    "lifetime",
     "none",
 ]
 VerdictWord = Literal["healthy", "degraded", "critical", "unknown"]

@@ -15,6 +15,7 @@ from inferdoc.fleet.members import Assignment, Wanted
 from inferdoc.judging.context import Context
 from inferdoc.judging.findings import Links
 from inferdoc.judging.focus import Focus
+from inferdoc.judging.lifetime import Lifetime
 from inferdoc.judging.stored import StoredBaseline
 from inferdoc.source.assemble import read_signals
 from inferdoc.source.base import InfoSeries, Scrapes, Source
@@ -25,13 +26,13 @@ from inferdoc.source.reads import Grid, Matcher
 @dataclass
 class Options:
     """What the user chose. match: label matchers for every selector; wanted: what the report is about; baseline: (from,
-    until) in milliseconds, or a stored one; stored: the folder of the baselines that a
+    until) in milliseconds, a stored one, or the life of the processes; stored: the folder of the baselines that a
     window without history is held against (None: none is); slo: limits per model and tier."""
 
     match: tuple[Matcher, ...] = ()
     wanted: Wanted = field(default_factory=Wanted)
     assignments: Sequence[Assignment] = ()
-    baseline: tuple[int, int] | StoredBaseline | None = None
+    baseline: tuple[int, int] | StoredBaseline | Lifetime | None = None
     stored: Path | None = None
     slo: tuple[SloSection, ...] = ()
     links: Links = field(default_factory=Links)

@@ -16,6 +16,7 @@ WORDS: dict[BaselineKind, str] = {
     "peers": "peers of the same pool",
     "absolute": "limits: objectives, bands, physics",
     "chosen": "the baseline that was chosen",
+    "lifetime": "the mean since each engine started, which its counters hold",
     "none": "nothing: there is no earlier data",
 }
 

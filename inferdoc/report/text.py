@@ -39,7 +39,8 @@ def text(answer: Diagnosis, *, verbose: bool = False, colour: bool = False) -> s
     if answer.focus:
         lines += wrap(in_focus(answer.focus), "about    ")
     for number, finding in enumerate(answer.findings, start=1):
-        lines += ["", *_finding(number, finding, verbose, paint)]
+        unseen = answer.window.baseline.kind == "lifetime" and finding.onset <= answer.window.from_
+        lines += ["", *_finding(number, finding, verbose, paint, unseen)]
     if not answer.findings:
         lines += wrap(answer.summary, "")
     if answer.focus and answer.focus.elsewhere:
@@ -64,10 +65,15 @@ def text(answer: Diagnosis, *, verbose: bool = False, colour: bool = False) -> s
     return "\n".join(lines)
 
 
-def _finding(number: int, finding: Finding, verbose: bool, paint: Callable[..., str]) -> Iterator[str]:
+def _finding(
+    number: int, finding: Finding, verbose: bool, paint: Callable[..., str], unseen: bool = False
+) -> Iterator[str]:
+    """unseen: nobody looked when it began."""
     head = f"{number}. {finding.title}"
     yield paint(head, finding.severity)
     when = f"since {clock(finding.onset)} (± {figure(finding.onset_uncertainty_seconds, 's')})"
+    if unseen:
+        when = f"began before {clock(finding.onset)}"
     if finding.ended:
         when = f"from {clock(finding.onset)} to {clock(finding.ended)}"
     yield f"   {finding.id}  {paint(finding.severity, finding.severity, False)}, {_sure(finding)}, {when}"

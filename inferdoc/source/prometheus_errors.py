@@ -85,7 +85,9 @@ def refused(where: str, refusal: Refusal, signed: bool) -> PrometheusError:
         return PrometheusError(f"{where} answers 403 Forbidden{said}; {todo}", status)
     if status == 404:
         todo = "try the address with /prometheus (Mimir) or /select/0/prometheus (VictoriaMetrics), without /api/v1"
-        return PrometheusError(f"{where} has no Prometheus API (404 Not Found); {todo}", status)
+        return PrometheusError(f"{where} has no Prometheus API (404 Not Found); {todo}; {page(where)}", status)
+    if status in (405, 501):
+        return PrometheusError(f"{where} has no Prometheus API ({status}); {page(where)}", status)
     if refusal.of_size:
         return TooMuchError(f"{where} answers {status}{said}", status)
     if status in (400, 422):
@@ -94,6 +96,11 @@ def refused(where: str, refusal: Refusal, signed: bool) -> PrometheusError:
     if status in RETRIED:
         return PrometheusError(f"{where} is not available ({status}){said}; try again later", status)
     return PrometheusError(f"{where} answers {status}{said}; see the server's log", status)
+
+
+def page(where: str) -> str:
+    """What to say of an address that may be an engine's own."""
+    return f"an engine or a router is looked at with `inferdoc diagnose {where}`"
 
 
 def redirected(where: str, target: str) -> PrometheusError:

@@ -211,7 +211,7 @@ def test_what_could_not_be_stored_is_counted_and_fails_the_run(
     assert said.count("no space left for it") == 1, "told once"
     counts = re.search(r"(\d+) scrapes \((\d+) failed, (\d+) not stored\), (\d+) samples stored", said)
     assert counts is not None, said
-    scrapes, failed, not_stored, samples = map(int, counts.groups())
+    scrapes, _failed, not_stored, samples = map(int, counts.groups())
     with Store.open(path) as store:
         held = sum(len(block.times_ms) for block in store.blocks(0, 2**62))
         assert sum(store.sample_counts(0, 2**62).values()) == samples

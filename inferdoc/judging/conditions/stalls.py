@@ -34,7 +34,8 @@ def evaluate(condition: Stall, context: Context, unit: Unit) -> Outcome:
     earlier = context.clock.window_steps - 1
     longest = _longest_run(stuck[:begin])
     need = max(context.clock.steps(0, MIN_SCRAPES), LONGEST_GAP_FACTOR * longest)
-    if not moved[:begin].any() or length + earlier < need or length < 2:
+    moved_before = moved[:begin].any() or context.view.lead_kind == "lifetime"  # it has answered before anybody looked
+    if not moved_before or length + earlier < need or length < 2:
         text = f"{title} moves while there is work"
         return Outcome(False, text, progress_name, unit.name, measure, observed=quiet(progress.values))
     first = max(0, begin - earlier)

@@ -1,0 +1,124 @@
+"""A diagnosis of what stands on the command line: addresses, files and folders, each recognised for what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from msgspec import structs
+
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.collect.discovery import Target
+from inferdoc.collect.scrape import ScrapeOptions, Scraper
+from inferdoc.config import Config
+from inferdoc.errors import InferdocError
+from inferdoc.judging.api import diagnose
+from inferdoc.judging.lifetime import Lifetime
+from inferdoc.judging.look import Pace, look
+from inferdoc.judging.model import Diagnosis
+from inferdoc.judging.request import diagnosis, options_of
+from inferdoc.judging.saved_pages import put_into
+from inferdoc.source.recognise import Recognised, recognise
+from inferdoc.source.store_source import StoreSource
+from inferdoc.store.store import Store
+
+WINDOW_WORDS = {
+    "since": "--since",
+    "begin": "--from",
+    "around": "--around",
+    "baseline": "--baseline",
+    "watch": "--watch",
+}
+SERVED = ("prometheus", "store")
+
+
+def recognised(texts: Sequence[str], scraping: ScrapeOptions) -> list[Recognised]:
+    """What each argument is. Raises InferdocError where they are of kinds that do not go together."""
+    with Scraper(scraping) as scraper:
+
+        def fetch(target: Target) -> tuple[bytes, str | None]:
+            answer, error = scraper.fetch(target)
+            return b"".join(answer.blocks), error
+
+        found = [recognise(text, fetch) for text in texts]
+    kinds = {"saved" if one.kind in ("file", "folder") else one.kind for one in found}
+    served = [one for one in found if one.kind in SERVED]
+    if len(kinds) > 1 or len(served) > 1:
+        said = ", ".join(f"{one.text} (a {'Prometheus' if one.kind == 'prometheus' else one.kind})" for one in found)
+        raise InferdocError(f"{said}: give one server or store, or pages of engines only")
+    return found
+
+
+def is_served(found: Sequence[Recognised]) -> bool:
+    """Whether it is a source that has a past: a Prometheus, or a store."""
+    return any(one.kind in SERVED for one in found)
+
+
+def diagnose_pages(
+    found: Sequence[Recognised],
+    config: Config,
+    catalogue: Catalogue,
+    asked: dict[str, Any],
+    scraping: ScrapeOptions,
+    pace: Pace,
+    say: Callable[[str], None],
+) -> Diagnosis:
+    """Diagnose pages: live ones are scraped for as long as `pace` says, saved ones are read. asked: the values of the
+    command's options by name; with `store` the samples stay there, else they are thrown away."""
+    live = [one.target for one in found if one.target is not None]
+    unfit = [word for name, word in WINDOW_WORDS.items() if asked.get(name)] if live else []
+    if unfit:
+        raise InferdocError(f"{unfit[0]} asks for a past, which a page has not; --for 2m looks at it longer")
+    with _store(asked.get("store")) as path, Store.open(path, "w") as store:
+
+        def judge(lifetime: Lifetime | None) -> Diagnosis:
+            source = StoreSource(path)
+            try:
+                if not live:
+                    return diagnosis_of_saved(source, config, catalogue, asked, lifetime)
+                options = options_of(source, config, catalogue, asked)
+                options.baseline = None if _has_past(source, pace.seconds) else lifetime
+                return diagnose(source, until="latest", options=options)
+            finally:
+                source.close()
+
+        if not live:
+            answer = judge(put_into(store, [Path(one.address) for one in found]))
+        else:
+            with Scraper(scraping) as scraper:
+                answer = look(live, store, scraper.scrape, judge, pace, say)
+    return structs.replace(answer, source=structs.replace(answer.source, location=", ".join(one.text for one in found)))
+
+
+def diagnosis_of_saved(
+    source: StoreSource, config: Config, catalogue: Catalogue, asked: dict[str, Any], lifetime: Lifetime | None
+) -> Diagnosis:
+    """The window as asked for, or up to the newest saved page."""
+    until = asked.get("until")
+    asked = asked | {"until": "latest" if until in (None, "now") else until}
+    if lifetime is None or asked.get("baseline"):
+        return diagnosis(source, config, catalogue, asked)
+    options = options_of(source, config, catalogue, asked)
+    options.baseline = lifetime
+    return diagnose(source, until=asked["until"], options=options)
+
+
+@contextmanager
+def _store(asked: str | None) -> Iterator[Path]:
+    if asked:
+        yield Path(asked).expanduser()
+        return
+    with TemporaryDirectory(prefix="inferdoc-") as folder:
+        yield Path(folder) / "look.db"
+
+
+def _has_past(source: StoreSource, seconds: float) -> bool:
+    """Whether the store holds more than what was scraped just now: half as long again before it."""
+    latest = source.latest_ms()
+    if latest is None:
+        return False
+    begin = latest - round(1500 * seconds)
+    return any(len(target.times_ms) for target in source.scrapes(begin - 1_800_000, begin))

@@ -1,0 +1,218 @@
+"""One sick box, one address, no past: what is said at first look."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from msgspec import structs
+
+from inferdoc import diagnose
+from inferdoc.collect.discovery import make_target
+from inferdoc.collect.samples import Page
+from inferdoc.collect.scrape import ScrapeResult
+from inferdoc.errors import InferdocError
+from inferdoc.judging.api import Options
+from inferdoc.judging.look import FIRST_LOOK_SCRAPES, Pace, look
+from inferdoc.report import render
+from inferdoc.simulate.fleet import SimulatedFleet
+from inferdoc.simulate.live import text_page
+from inferdoc.simulate.recording import record
+from inferdoc.simulate.scenario_files import load_scenario
+from inferdoc.simulate.scrape import FleetScraper
+from inferdoc.source.store_source import StoreSource
+from inferdoc.store.store import Store
+from tests.cli.command import alone, call, refused
+from tests.judging.frames import catalogue
+
+__all__ = ["alone"]
+TARGET = make_target("http://vllm:8000")
+LATE_SECONDS = 180.0
+SICK = {
+    "admission-shedding": (),
+    "batch-cap-reached": (),
+    "client-retry-storm": (),
+    "engine-hung": (),
+    "frontend-bottleneck": (),
+    "kv-capacity-bound": (),
+    "kv-handshake-failure": (),
+    "kv-lease-expiry": (),
+    "kv-preemption-thrash": (),
+    "long-prefill-interference": (),
+    "lora-thrash": (),
+    "spec-acceptance-decay": (),
+}
+"""Faults that one engine's page can show, and what else is as right."""
+BREACH = "unexplained-anomaly"
+NAMED_AT_LEAST = 10
+
+
+@lru_cache(maxsize=2)
+def scrapes(name: str) -> list[tuple[int, Page]]:
+    """The pages of one engine of an incident, every 5 s from three minutes after the fault struck."""
+    scenario = load_scenario(name)
+    struck = scenario.expect.onset or 720.0
+    scenario = structs.replace(scenario, scrape=5.0, duration=struck + LATE_SECONDS + 70.0)
+    pods = scenario.expect.pods
+    for target in record(scenario).targets:
+        if target.labels["job"] == "vllm" and (not pods or target.labels.get("pod") in pods):
+            return [one for one in target.pages if one[0] >= 1000 * (scenario.start + struck + LATE_SECONDS)]
+    raise AssertionError(name)
+
+
+def looked(pages: list[tuple[int, Page]], seconds: float, path) -> tuple[list, object]:
+    """The answers of a look of so many seconds at these pages, and the last of them, without a clock."""
+    coming, answers = iter(pages), []
+
+    def scrape(target) -> ScrapeResult:
+        at, page = next(coming)
+        return ScrapeResult(target, at, page, None, 0.01)
+
+    def judge(lifetime):
+        source = StoreSource(path)
+        answers.append(diagnose(source, options=Options(catalogue=catalogue(), baseline=lifetime)))
+        source.close()
+        return answers[-1]
+
+    pace = Pace(5.0, seconds, clock=lambda: 0.0, sleep=lambda wait: None)
+    with Store.open(path, "w") as store:
+        last = look([TARGET], store, scrape, judge, pace, lambda line: None)
+    return answers, last
+
+
+def told(answer) -> set[str]:
+    return {name for f in answer.findings for name in (f.id, *f.effects)}
+
+
+def test_sick_boxes_at_first_look(tmp_path):
+    named, seen = [], {}
+    for name, others in SICK.items():
+        answers, _ = looked(scrapes(name), 60.0, tmp_path / f"{name}.db")
+        assert len(answers) == 2
+        assert all(answer.verdict != "healthy" for answer in answers), name
+        seen[name] = told(answers[0])
+        if {name, BREACH, *others} & told(answers[0]):
+            named.append(name)
+        assert all(f.certainty != "proven" for answer in answers for f in answer.findings), name
+    assert len(named) >= NAMED_AT_LEAST, {name: seen[name] for name in SICK if name not in named}
+
+
+@pytest.mark.parametrize("name", ["control-steady", "control-kv-high"])
+def test_a_well_box_is_not_called_sick_nor_healthy_after_a_minute(name, tmp_path):
+    answers, last = looked(scrapes(name), 60.0, tmp_path / "look.db")
+    assert [answer.verdict for answer in answers] == ["unknown", "unknown"]
+    assert "too little was seen to call it healthy" in last.summary
+
+
+def test_the_answer_says_what_it_compared_with(tmp_path):
+    _, last = looked(scrapes("kv-preemption-thrash"), 60.0, tmp_path / "look.db")
+    assert last.window.baseline.kind == "lifetime" and last.window.baseline.from_ is None
+    harm = {e.signal: e for e in last.findings[0].evidence if e.role == "harm"}
+    assert harm["itl_mean"].observed > harm["itl_mean"].baseline > 0
+    assert "began before 2026-11-18" in render(last, "text")
+
+
+def test_a_short_look_is_one_look(tmp_path):
+    answers, last = looked(scrapes("kv-preemption-thrash"), 5.0 * (FIRST_LOOK_SCRAPES - 1), tmp_path / "look.db")
+    assert len(answers) == 1 and answers[0] is last
+
+
+# ---- what an argument is ---------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def page() -> str:
+    """The page of a simulated engine, as it answers."""
+    fleet = SimulatedFleet(load_scenario("control-steady"))
+    fleet.run(120.0)
+    target = next(t for t in FleetScraper(fleet).every_target() if t.scraped.labels["job"] == "vllm")
+    return text_page(list(target.items(fleet.now)))
+
+
+@contextmanager
+def answering(pages: dict[str, str]) -> Iterator[str]:
+    """A server on loopback with these pages; its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = pages.get(self.path)
+            if body is None:
+                self.send_error(404)
+                return
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_an_engine_is_recognised_by_its_address_however_it_is_written(tmp_path):
+    with answering({"/metrics": page()}) as url:
+        for text in (url, f"{url}/", f"{url}/metrics", f"{url}/v1", url.removeprefix("http://")):
+            done = call("diagnose", text, "--for", "0s", "-o", "json")
+            document = json.loads(done.out)
+            assert done.code == 3 and document["source"]["location"] == text, done.err
+            assert document["coverage"]["pods"] == 1
+        kept = call("diagnose", url, "--for", "0s", "--store", tmp_path / "kept.db", "-o", "json")
+        assert kept.code == 3 and (tmp_path / "kept.db").is_file()
+        wrong = call("diagnose", "--prometheus", url, "--since", "5m")
+        refused(wrong, 4, "no Prometheus API", f"inferdoc diagnose {url}")
+        refused(call("diagnose", url, "--since", "5m"), 2, "--since asks for a past")
+        refused(call("diagnose", url, tmp_path / "kept.db"), 2, "one server or store, or pages")
+
+
+def test_a_prometheus_is_recognised_by_its_api():
+    answer = json.dumps({"status": "success", "data": {"resultType": "vector", "result": []}})
+    with answering({"/prom/api/v1/query?query=1": answer, "/metrics": page()}) as url:
+        for text in (f"{url}/prom", f"{url}/prom/api/v1"):
+            done = call("diagnose", text, "--since", "5m")
+            assert done.code == 4 and f"{url}/prom" in done.err
+
+
+def test_neither_a_path_nor_an_address(tmp_path):
+    with answering({"/metrics": "<html>log in</html>"}) as url:
+        refused(call("diagnose", url), 4, "it sent no metrics")
+    refused(call("diagnose", "nowhere"), 2, "nowhere", "no such file or folder")
+    refused(call("diagnose", tmp_path), 2, "no files in this folder")
+
+
+def test_saved_pages_in_a_folder(tmp_path):
+    for second in itertools.islice(itertools.count(0, 5), 4):
+        (tmp_path / f"vllm-0@{1795000000 + second}.prom").write_text(page())
+    done = call("diagnose", tmp_path, "-o", "json")
+    document = json.loads(done.out)
+    assert document["coverage"]["pods"] == 1, done.err
+    assert [f["id"] for f in document["findings"]] == ["engine-hung"], "one page again and again: nothing moves"
+    assert document["window"]["until"].startswith("2026-11-18T11:06:55")
+
+
+def test_a_store_and_an_exposition_by_their_paths(store_of, tmp_path):
+    by_path = json.loads(call("diagnose", store_of("slow-replica"), "--until", "latest", "-o", "json").out)
+    assert [f["id"] for f in by_path["findings"]] == ["slow-gpu"]
+    from tests.conftest import recording_path
+
+    recorded = json.loads(call("diagnose", recording_path("slow-replica"), "-o", "json").out)
+    assert [f["id"] for f in recorded["findings"]] == ["slow-gpu"]
+
+
+def test_addresses_need_a_port_a_dot_or_a_scheme():
+    with pytest.raises(InferdocError, match="no such file or folder"):
+        from inferdoc.source.recognise import recognise
+
+        recognise("prometheus", lambda target: (b"", "never asked"))
