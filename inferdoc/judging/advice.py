@@ -91,12 +91,24 @@ def _kv_needed(context: Context, match: Match) -> str | None:
     return f"{need:,.0f} tokens"
 
 
-def _replicas(context: Context, match: Match) -> str | None:
+def needed_replicas(context: Context, match: Match) -> int | None:
+    """Replicas that finish what arrives, with room to spare; None where no more arrives than is finished."""
     arrivals, finished = _after(context, match, "arrival_rate"), _after(context, match, "request_rate")
     if not arrivals or not finished or arrivals <= finished:
         return None
-    pods = sum(1 for m in context.view.fleet.members if m.pool == match.unit.member.pool)
-    needed = int(np.ceil(HEADROOM * pods * arrivals / finished))
+    return int(np.ceil(HEADROOM * pool_size(context, match) * arrivals / finished))
+
+
+def pool_size(context: Context, match: Match) -> int:
+    """Pods in the pool."""
+    return sum(1 for m in context.view.fleet.members if m.pool == match.unit.member.pool)
+
+
+def _replicas(context: Context, match: Match) -> str | None:
+    needed, pods = needed_replicas(context, match), pool_size(context, match)
+    if needed is None:
+        return None
+    arrivals, finished = _after(context, match, "arrival_rate"), _after(context, match, "request_rate")
     return f"{needed} (now {pods}; {arrivals:.3g}/s arrive, {finished:.3g}/s finish per pod, x 1.2)"
 
 

@@ -33,6 +33,7 @@ from inferdoc.judging.lifetime import Lifetime
 from inferdoc.judging.match import Evidence
 from inferdoc.judging.model import BaselineKind, Change, Diagnosis, SourceInfo, Timing, Window, stamp
 from inferdoc.judging.narrow import Judged, Whole, narrowed
+from inferdoc.judging.places import Places, read_places
 from inferdoc.judging.reading import read_window
 from inferdoc.judging.released import blame_rollouts
 from inferdoc.judging.rhythm import take_out_rhythm
@@ -276,8 +277,11 @@ def _answer(session: Session) -> tuple[Judged, Whole]:
     events = of_window(events, context, [root.onset for root in judgement.roots], NEAR_DEPLOY_SECONDS)
     traits = traits_of(view, session.scrapes, catalogue.markers, session.infos)
     links, flags = session.options.links, catalogue.flags
+    places = read_places(source, grid, session.scrapes) if judgement.roots else Places()
+    server = source.location if source.kind == "prometheus" else None
+    older, calibration = session.older_than, catalogue.calibration
     maker = FindingMaker(
-        context, judgement, catalogue.recipes, events, links, traits, flags, session.older_than, catalogue.calibration
+        context, judgement, catalogue.recipes, events, links, traits, flags, older, calibration, places, server
     )
     roots = judgement.roots
     findings = [maker.make(root) for root in roots]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from msgspec import structs
 
 from inferdoc.catalogue.calibration import Calibration
 from inferdoc.catalogue.flags import Flags
@@ -34,6 +35,7 @@ from inferdoc.judging.model import (
     StageReached,
     stamp,
 )
+from inferdoc.judging.places import Places, filled, runs_on_kubernetes
 from inferdoc.source.reads import Matcher
 
 NEAR_WINDOWS = 2
@@ -68,7 +70,8 @@ class Links:
 
 class FindingMaker:
     """Builds findings from roots. events: everything that changed in the window; older_than: the vLLM release that the
-    engines are older than, where their pages show it."""
+    engines are older than, where their pages show it; places: where steps are to be done; server: the address of the
+    Prometheus that was read, if one was."""
 
     def __init__(
         self,
@@ -81,7 +84,10 @@ class FindingMaker:
         flags: Flags | None = None,
         older_than: str | None = None,
         calibration: Calibration | None = None,
+        places: Places | None = None,
+        server: str | None = None,
     ) -> None:
+        self.places, self.server = places or Places(), server
         self.calibration = calibration
         self.flags, self.older_than = flags or Flags(), older_than
         self.traits = traits or {}
@@ -117,7 +123,7 @@ class FindingMaker:
             effects=list(dict.fromkeys(child.recipe.id for child in cause.effects)),
             change=self._change(cause),
             ruled_out=self._ruled_out(cause),
-            next_steps=[self._step(step, match) for step in recipe.next_steps],
+            next_steps=self._steps(cause),
             runbook=recipe.id,
             runbook_url=self.links.runbook(recipe.id),
             dashboard_url=self.links.dashboard(cause),
@@ -151,7 +157,8 @@ class FindingMaker:
         known = self.context.signals[signal]
         way = known.enable or "no exporter in the source shows it"
         query = Rendering(self.context.signals, self.context.tiers, extra=(("pod", "=", pod),)).signal(signal)
-        command = "inferdoc doctor" if query is None else f"promtool query instant http://PROMETHEUS '{query}'"
+        asks = query is not None and self.server is not None
+        command = f"promtool query instant {self.server} '{query}'" if asks else "inferdoc doctor"
         return DecidedBy(f"{known.title}: {way}", command)
 
     def _at(self, step: int | None) -> str | None:
@@ -164,7 +171,23 @@ class FindingMaker:
             came = self.flags.too_new(step.flags, self.older_than)
             for flag, release in came.items():
                 do += f" ({flag} needs vLLM {release} or later; these pages are of a release before {self.older_than})"
-        return NextStep(do, fill(step.why, self.context, match), step.cost, step.undo, step.command)
+        command = step.command
+        if command is not None and "kubectl" in command and not runs_on_kubernetes(match):
+            command = None
+
+        def told(text: str) -> str:
+            return filled(fill(text, self.context, match), self.places, self.context, match)
+
+        return NextStep(told(do), told(step.why), told(step.cost), told(step.undo), command and told(command))
+
+    def _steps(self, cause: Cause) -> list[NextStep]:
+        """The steps of a cause, then the first one for the load change that set it off."""
+        steps = [self._step(step, cause.best) for step in cause.recipe.next_steps]
+        for change in _upstream(cause.load_changes)[:1]:
+            step = self._step(change.recipe.next_steps[0], change.best)
+            if step.do not in [one.do for one in steps]:
+                steps.append(structs.replace(step, do=f"For what set it off ({change.recipe.id}): {step.do}"))
+        return steps
 
     def _scope(self, cause: Cause) -> Scope:
         there = self._there(cause)

@@ -9,6 +9,7 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import InferdocError
 from inferdoc.escaping import page
 from inferdoc.judging.conditions import explain
+from inferdoc.judging.places import in_general
 
 
 def listing(catalogue: Catalogue) -> str:
@@ -44,7 +45,8 @@ def details(catalogue: Catalogue, cause: str) -> str:
         lines += [f"look-alikes  {', '.join(recipe.look_alikes)}"]
     lines += ["", "next steps"]
     lines += [
-        f"  {i}) {step.do} (cost: {step.cost}; undo: {step.undo})" for i, step in enumerate(recipe.next_steps, start=1)
+        in_general(f"  {i}) {step.do} (cost: {step.cost}; undo: {step.undo})")
+        for i, step in enumerate(recipe.next_steps, start=1)
     ]
     lines += ["", "sources", *(f"  {source}" for source in recipe.sources)]
     lines += ["", f"declared in {catalogue.origin[('recipe', cause)]}"]
