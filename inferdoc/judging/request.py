@@ -21,13 +21,13 @@ SEVERITIES = ("info", "warning", "critical")
 
 def diagnosis(source: Source, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> Diagnosis:
     """Diagnose as asked. asked: the values of the command's options by name."""
-    return diagnose(source, **window_of(asked), options=options_of(source, config, catalogue, asked))
+    options = options_of(source, config, catalogue, asked)
+    return diagnose(source, **window_of(asked), options=options, around=asked.get("around"))
 
 
 def window_of(asked: dict[str, Any]) -> dict[str, Any]:
     """The window as `diagnose` and `read_window` take it."""
-    until = asked.get("until") or "now"
-    return {"since": asked.get("since"), "from_": asked.get("begin"), "until": until, "around": asked.get("around")}
+    return {"since": asked.get("since"), "from_": asked.get("begin"), "until": asked.get("until") or "now"}
 
 
 def options_of(source: Source, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> Options:
