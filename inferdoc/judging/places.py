@@ -1,4 +1,5 @@
 """Where a step is to be done: namespace, workload, pod, node and GPU, as words that can be pasted into a shell.
+Names come from labels, which are the words of others: each is quoted where a shell would read more into it.
 
 kube-state-metrics knows whose a pod is and where it runs; else the name of the pod tells its workload (`fleet.
 workloads`). What nothing tells is asked of the cluster in place: a step prints `$(kubectl get pod ... nodeName)`, never
@@ -9,10 +10,10 @@ kube_horizontalpodautoscaler_info (scaletargetref_name); github.com/kubernetes/k
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from inferdoc.fleet.members import gpu_owner
 from inferdoc.fleet.workloads import ORDINAL, REPLICA_SET, REPLICA_SET_POD, workload
 from inferdoc.judging.advice import needed_replicas, pool_size
 from inferdoc.judging.context import Context
@@ -88,11 +89,11 @@ def read_places(source: Source, grid: Grid, scrapes: Sequence[Scrapes]) -> Place
 
 def _ns(places: Places, context: Context, match: Match) -> str:
     namespace = match.unit.member.pool.namespace
-    return f" -n {namespace}" if namespace else ""
+    return f" -n {shlex.quote(namespace)}" if namespace else ""
 
 
 def _pod(places: Places, context: Context, match: Match) -> str:
-    return match.unit.member.pod
+    return shlex.quote(match.unit.member.pod)
 
 
 def _asked(places: Places, context: Context, match: Match, path: str) -> str:
@@ -103,40 +104,42 @@ def _asked(places: Places, context: Context, match: Match, path: str) -> str:
 def _node(places: Places, context: Context, match: Match) -> str:
     member = match.unit.member
     known = places.nodes.get((member.pool.namespace, member.pod)) or member.node
-    return known or _asked(places, context, match, "{.spec.nodeName}")
+    return shlex.quote(known) if known else _asked(places, context, match, "{.spec.nodeName}")
 
 
 def _workload(places: Places, context: Context, match: Match) -> str:
     member = match.unit.member
     owner = "{.metadata.ownerReferences[0].kind}/{.metadata.ownerReferences[0].name}"
-    return places.workload(member.pool.namespace, member.pod) or _asked(places, context, match, owner)
+    known = places.workload(member.pool.namespace, member.pod)
+    return shlex.quote(known) if known else _asked(places, context, match, owner)
 
 
 def _hpa(places: Places, context: Context, match: Match) -> str:
     namespace = match.unit.member.pool.namespace
-    name = places.autoscalers.get((namespace, _workload(places, context, match).partition("/")[2]))
-    return f"hpa {name}" if name else f"$(kubectl{_ns(places, context, match)} get hpa -o name)"
+    scaled = places.workload(namespace, match.unit.member.pod) or ""
+    name = places.autoscalers.get((namespace, scaled.partition("/")[2]))
+    return f"hpa {shlex.quote(name)}" if name else f"$(kubectl{_ns(places, context, match)} get hpa -o name)"
 
 
 def _router(places: Places, context: Context, match: Match) -> str:
     namespace = match.unit.member.pool.namespace
     pod = places.routers.get(namespace)
-    known = places.workload(namespace, pod) if pod else None
+    known = places.workload(namespace, pod) or f"pod/{pod}" if pod else None
     ask = f"kubectl{_ns(places, context, match)} get deployments -o name | grep -m1 -E 'epp|router|scheduler'"
-    return known or (f"pod/{pod}" if pod else f"$({ask})")
+    return shlex.quote(known) if known else f"$({ask})"
 
 
 def _gpu(places: Places, context: Context, match: Match) -> str:
     """` -i UUID` of the one GPU that the evidence is about, else nothing: all GPUs of the pod."""
-    pod, frame = match.unit.member.pod, context.view.frame
+    member, frame = match.unit.member, context.view.frame
     said = {found.group(1) for e in match.evidence if (found := OF_GPU.search(e.outcome.entity))}
     if len(said) != 1:
         return ""
     gpu = said.pop()
     for signal in GPU_SIGNALS:
         for entity in frame[signal].entities if signal in frame else []:
-            if gpu_owner(entity) == pod and gpu in (entity.get("gpu"), entity.get("UUID")):
-                return f" -i {entity.get('UUID') or entity.get('gpu')}"
+            if member.owns_gpu(entity) and gpu in (entity.get("gpu"), entity.get("UUID")):
+                return f" -i {shlex.quote(entity.get('UUID') or entity.get('gpu'))}"
     return ""
 
 

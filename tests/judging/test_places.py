@@ -71,6 +71,15 @@ def test_nodes_and_routers():
     assert places.routers == {"llm": "gaie-epp-5c9f8b7d6-k2x9v"}
 
 
+def test_no_label_says_more_to_a_shell_than_a_name():
+    odd = "p0; reboot"
+    info = [{"namespace": "", "pod": odd, "node": "$(reboot)"}]
+    places = read_places(Cluster(kube_pod_info=info), GRID, [])
+    assert told("kubectl logs {pod}", places, odd) == "kubectl logs 'p0; reboot'"
+    assert told("kubectl drain {node}", places, odd) == "kubectl drain '$(reboot)'"
+    assert "get pod 'p0; reboot' -o" in told("{node}", Places(), odd)
+
+
 def test_replicas():
     assert told("{replicas_now} then {replicas_wanted}", Places()) == "1 then 2"
 
