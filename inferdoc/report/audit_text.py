@@ -19,7 +19,7 @@ HEADS = {"nothing": "NOTHING STANDS", "standing": "STANDING STATES", "unknown": 
 
 
 def audit_text(answer: Audit, *, verbose: bool = False, colour: bool = False) -> str:
-    """Lines for a terminal, about 110 columns wide; colour only where asked."""
+    """Lines for a terminal, as wide as it is; colour only where asked."""
 
     def paint(words: str, key: str, bold: bool = True) -> str:
         return click.style(words, fg=COLOURS.get(key), bold=bold) if colour else words

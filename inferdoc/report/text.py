@@ -30,7 +30,7 @@ BASIC = 8
 
 
 def text(answer: Diagnosis, *, verbose: bool = False, colour: bool = False) -> str:
-    """Lines for a terminal, about 110 columns wide; colour only where asked."""
+    """Lines for a terminal, as wide as it is; colour only where asked."""
 
     def paint(words: str, key: str, bold: bool = True) -> str:
         return click.style(words, fg=COLOURS.get(key), bold=bold) if colour else words
@@ -47,21 +47,21 @@ def text(answer: Diagnosis, *, verbose: bool = False, colour: bool = False) -> s
         lines += ["", *wrap(elsewhere(answer.focus), "elsewhere  ")]
     split = _phases(answer.phases)
     if split:
-        lines += ["", f"time per request  {split}"]
+        lines += ["", *wrap(split, "time per request  ")]
     if answer.changes:
         lines += ["", "changes"]
         shown = answer.changes if verbose else answer.changes[-SHORT_LIST:]
-        lines += [f"  {clock(c.at)}  {c.kind:<9} {c.entity}: {c.detail}" for c in shown]
+        lines += [line for c in shown for line in wrap(f"{c.entity}: {c.detail}", f"  {clock(c.at)}  {c.kind:<9} ")]
     lines += _not_judged(answer, verbose)
     coverage = answer.coverage
     seen = f"{_count(coverage.pods, 'pod')}, {_count(coverage.targets, 'target')}"
     signals = f"{len(coverage.signals_present)} signals ({len(coverage.signals_absent)} not visible)"
     lines += ["", *wrap(f"compared with {compared_with(answer.window.baseline, clock)}", "")]
-    lines += [f"looked at {seen}, {signals}, {_count(len(coverage.gaps), 'gap')} in the scrapes"]
+    lines += wrap(f"looked at {seen}, {signals}, {_count(len(coverage.gaps), 'gap')} in the scrapes", "")
     if verbose:
         timing = answer.timing
         took = f"read {timing.read_seconds:.2f} s, judged {timing.judge_seconds:.2f} s"
-        lines.append(f"{took}, {timing.queries} queries, {timing.samples:,} samples")
+        lines += wrap(f"{took}, {timing.queries} queries, {timing.samples:,} samples", "")
     return "\n".join(lines)
 
 
@@ -69,14 +69,16 @@ def _finding(
     number: int, finding: Finding, verbose: bool, paint: Callable[..., str], unseen: bool = False
 ) -> Iterator[str]:
     """unseen: nobody looked when it began."""
-    head = f"{number}. {finding.title}"
-    yield paint(head, finding.severity)
+    for line in wrap(finding.title, f"{number}. "):
+        yield paint(line, finding.severity)
     when = f"since {clock(finding.onset)} (± {figure(finding.onset_uncertainty_seconds, 's')})"
     if unseen:
         when = f"began before {clock(finding.onset)}"
     if finding.ended:
         when = f"from {clock(finding.onset)} to {clock(finding.ended)}"
-    yield f"   {finding.id}  {paint(finding.severity, finding.severity, False)}, {_sure(finding)}, {when}"
+    first, *rest = wrap(f"{finding.severity}, {_sure(finding)}, {when}", f"   {finding.id}  ")
+    yield first.replace(finding.severity, paint(finding.severity, finding.severity, False), 1)
+    yield from rest
     scope = finding.scope
     pods = ", ".join(scope.pods[:SHORT_LIST]) + (
         f" and {len(scope.pods) - SHORT_LIST} more" if len(scope.pods) > SHORT_LIST else ""
@@ -107,7 +109,7 @@ def _finding(
     if finding.change:
         yield from wrap(f"{finding.change.detail} ({finding.change.kind}, {clock(finding.change.at)})", "   changed  ")
     if finding.effects:
-        yield f"   effects  {', '.join(finding.effects)}"
+        yield from wrap(", ".join(finding.effects), "   effects  ")
     for i, rival in enumerate(finding.differential if verbose else finding.differential[:1]):
         if verbose or rival.probability >= WORTH_NAMING:
             yield from _rival(rival, "or" if i == 0 else "")
@@ -166,7 +168,9 @@ def _not_judged(answer: Diagnosis, verbose: bool) -> Iterator[str]:
         yield from wrap(f"missing: {', '.join(answer.coverage.signals_absent[:BASIC])} and others", "")
         yield "switch on: scrape the /metrics page of the vLLM API port; `inferdoc doctor` says what this source shows"
     if not verbose:
-        yield from wrap(f"not judged: {', '.join(n.id for n in answer.not_judged)} (-v says what to switch on)", "")
+        number = _count(len(answer.not_judged), "cause")
+        words = f"{number}: what would show them is not there (inferdoc doctor says how to switch it on; -v names them)"
+        yield from wrap(words, "not judged  ")
         return
     yield "not judged"
     for item in answer.not_judged:

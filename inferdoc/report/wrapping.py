@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import textwrap
 
-WIDTH = 110
+WIDEST, NARROWEST = 110, 60
+"""Longer lines are hard to read; in narrower ones the leads leave no room for words."""
+
+
+BEFORE_UNIT = re.compile(r"(?<=\d) (?=\S{1,3}(?:[\s,;.)]|$))")
+"""The space between a figure and its unit, which stay on one line."""
+NO_BREAK = "\u00a0"
+
+
+def width() -> int:
+    """Columns of the terminal, within what reads well; the widest where the output is no terminal."""
+    return max(NARROWEST, min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns))
 
 
 def wrap(words: str, lead: str) -> list[str]:
-    """Words as lines of at most WIDTH columns, the first after a lead, the others below its end."""
-    return textwrap.wrap(
-        words,
-        WIDTH,
+    """Words as lines that fit the terminal, the first after a lead, the others below its end."""
+    lines = textwrap.wrap(
+        BEFORE_UNIT.sub(NO_BREAK, words),
+        width(),
         initial_indent=lead,
         subsequent_indent=" " * len(lead),
         break_long_words=False,
         break_on_hyphens=False,
-    ) or [lead.rstrip()]
+    )
+    return [line.replace(NO_BREAK, " ") for line in lines] or [lead.rstrip()]

@@ -73,9 +73,19 @@ def test_text_says_what_the_document_says(answer):
         assert finding.severity in brief and finding.certainty in brief
         for pod in finding.scope.pods[:4]:
             assert pod in brief
-    for item in answer.not_judged:
-        assert item.id in brief
+    if answer.not_judged:
+        assert f"not judged {len(answer.not_judged)} cause" in brief
+    whole = " ".join(render(answer, "text", verbose=True).split())
+    assert all(item.id in whole for item in answer.not_judged)
     assert f"looked at {answer.coverage.pods} pod" in brief
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_lines_fit_the_terminal(answer, columns, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = render(answer, "text").splitlines()[1:]  # the first names the source, which may be a long path
+    long = [line for line in lines if len(line) > columns and not line.lstrip().startswith("$ ")]
+    assert not [line for line in long if " " in line.strip()[columns // 2 :]], "but a word that cannot be broken"
 
 
 def test_markdown_tables_are_whole(answer):
