@@ -135,7 +135,7 @@ class Signal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     top: the most it can be (1 for a share);
     harm: the direction that hurts; enable: what to switch on where it is absent; feature: it exists only where an
     optional feature is in use (adapters, speculation, a KV connector), so its absence rules out causes of that
-    feature."""
+    feature; bits: what each bit of a mask says, by its value (unit `bits`)."""
 
     title: str
     unit: str
@@ -148,6 +148,7 @@ class Signal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     note: str | None = None
     source: str | None = None
     top: float | None = None
+    bits: dict[int, str] = {}
 
 
 class Marker(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

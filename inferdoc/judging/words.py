@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 
 def figure(value: float | None, unit: str = "") -> str:
@@ -26,7 +27,15 @@ def figure(value: float | None, unit: str = "") -> str:
         return "yes" if value >= 0.5 else "no"
     if unit == "1/s":
         return f"{_short(value)}/s"
+    if unit == "count":
+        return _short(value)
     return f"{_short(value)} {unit}".rstrip()
+
+
+def reasons(mask: float, bits: Mapping[int, str]) -> str:
+    """What the bits of a mask say: 72 -> "hardware slowdown, hardware thermal slowdown"."""
+    named = [words for bit, words in sorted(bits.items()) if int(mask) & bit]
+    return ", ".join(named) or "none"
 
 
 def _short(value: float) -> str:

@@ -14,7 +14,7 @@ from inferdoc.judging.deviation import LEAST_FINITE
 from inferdoc.judging.order import row_medians
 from inferdoc.judging.stretches import NONE, held
 from inferdoc.judging.view import Unit
-from inferdoc.judging.words import figure
+from inferdoc.judging.words import figure, reasons
 
 
 def evaluate(condition: Level, context: Context, unit: Unit) -> Outcome:
@@ -80,6 +80,10 @@ def _stays(condition: Level, context: Context, unit: Unit, extreme: float | None
     title, measure = context.signals[signal].title, context.signals[signal].unit
     side, farthest = ("at or below", "highest") if condition.up else ("at or above", "lowest")
     text = f"{title} stays {side} {_wanted(limit, name, measure)} ({farthest} {figure(extreme, measure)})"
+    if measure == "bool":
+        text = f"{title}: {figure(0.0 if condition.up else 1.0, measure)} throughout"
+    elif context.signals[signal].bits:
+        text = f"{title}: {reasons(extreme or 0.0, context.signals[signal].bits)} at most"
     return Outcome(False, text, signal, unit.name, measure, observed=extreme, threshold=limit)
 
 
@@ -90,6 +94,10 @@ def _lies(
     title, measure = context.signals[signal].title, context.signals[signal].unit
     side = "above" if condition.up else "below"
     text = f"{title} is {side} {_wanted(limit, name, measure)}: {figure(observed, measure)}"
+    if measure == "bool":
+        text = f"{title}: {figure(observed, measure)}"
+    elif context.signals[signal].bits:
+        text = f"{title}: {reasons(observed, context.signals[signal].bits)}"
     return Outcome(True, text, signal, unit.name, measure, baseline=calm, observed=observed, threshold=limit)
 
 
