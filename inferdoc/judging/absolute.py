@@ -7,12 +7,12 @@ possible cause.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 from msgspec import structs
 
-from inferdoc.catalogue.conditions import Condition, Fact, Level, Move, Not, OfParts
+from inferdoc.catalogue.conditions import Condition, Level, Move, Not, OfParts, leaves
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.judging.fold import Cause
 from inferdoc.judging.view import View
@@ -31,7 +31,7 @@ def absolute(recipes: Mapping[str, Recipe], told: Collection[str]) -> dict[str, 
     found = {}
     for name, recipe in recipes.items():
         symptoms, harm = _kept(recipe.symptoms, told), _kept(recipe.harm, told)
-        seen = {leaf.signal for one in symptoms for leaf in _leaves(one) if isinstance(leaf, Level)}
+        seen = {leaf.signal for one in symptoms for leaf in leaves(one) if isinstance(leaf, Level)}
         lost = [one for one in recipe.symptoms if not _kept([one], told)]
         if symptoms and harm and all(seen.intersection(one.signals) for one in lost):
             found[name] = structs.replace(recipe, symptoms=symptoms, harm=harm)
@@ -53,13 +53,6 @@ def doubted(roots: Iterable[Cause], recipes: Mapping[str, Recipe]) -> None:
 def _kept(conditions: Iterable[Condition], told: Collection[str]) -> tuple[Condition, ...]:
     pruned = (_pruned(condition, told) for condition in conditions)
     return tuple(condition for condition in pruned if condition is not None)
-
-
-def _leaves(condition: Condition) -> Iterator[Fact]:
-    if not isinstance(condition, OfParts):
-        yield condition
-    for part in condition.parts if isinstance(condition, OfParts) else ():
-        yield from _leaves(part)
 
 
 def _pruned(condition: Condition, told: Collection[str]) -> Condition | None:
