@@ -132,3 +132,12 @@ def around_window(around: Moment, until: Moment, latest_ms: int | None) -> tuple
         return begin, until
     end_ms = middle_ms + AROUND_MS
     return begin, "latest" if latest_ms is None or end_ms >= latest_ms else end_ms / 1000
+
+
+def moment_text(milliseconds: int) -> str:
+    """Milliseconds since 1970 as RFC 3339 in seconds; the number itself where no calendar reaches: a damaged time can
+    be any number."""
+    try:
+        return rfc3339(milliseconds / 1000, "seconds")
+    except (OverflowError, ValueError, OSError):
+        return f"{milliseconds} ms"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from inferdoc.times import rfc3339
+from inferdoc.times import moment_text
 
 if TYPE_CHECKING:
     from inferdoc.store import Inventory, Pruned
@@ -32,7 +32,7 @@ def pruned_line(done: Pruned, dry_run: bool = False) -> str | None:
     if done.scrapes and done.first_ms is not None and done.last_ms is not None:
         parts.append(
             f"{verb} {_number(done.scrapes, 'scrape')} of {_number(done.targets, 'target')} from"
-            f" {moment(done.first_ms)} to {moment(done.last_ms)}, about {megabytes(done.freed)}"
+            f" {moment_text(done.first_ms)} to {moment_text(done.last_ms)}, about {megabytes(done.freed)}"
         )
     if done.over:
         parts.append(
@@ -47,14 +47,6 @@ def megabytes(size: int) -> str:
     return f"{size / 1e6:,.1f} MB"
 
 
-def moment(ms: int) -> str:
-    """Milliseconds since 1970 as RFC 3339 in seconds; the number itself where no calendar reaches."""
-    try:
-        return rfc3339(ms / 1000, "seconds")
-    except (OverflowError, ValueError, OSError):
-        return f"{ms} ms"
-
-
 def _number(count: int, thing: str) -> str:
     """A count of things: "1 target", "2,000 targets"."""
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
@@ -65,5 +57,5 @@ def _share(share: Holding) -> str:
         return "nothing"
     return (
         f"{_number(share.scrapes, 'scrape')} of {_number(share.targets, 'target')}, {megabytes(share.bytes)},"
-        f" {moment(share.first_ms)} to {moment(share.last_ms)}"
+        f" {moment_text(share.first_ms)} to {moment_text(share.last_ms)}"
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from inferdoc.store.codec import DamagedError
 from inferdoc.store.seal import Owner
+from inferdoc.times import moment_text
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,9 @@ class Damage:
     def line(self) -> str:
         """For people: `vllm-0 from 2026-11-22T13:00:05Z to 2026-11-22T13:04:50Z (20 scrapes): the page ...`."""
         count = "" if self.scrapes is None else f" ({self.scrapes} scrape{'s' * (self.scrapes != 1)})"
-        times = "" if self.span_ms is None else f" from {_moment(self.span_ms[0])} to {_moment(self.span_ms[1])}"
+        times = (
+            "" if self.span_ms is None else f" from {moment_text(self.span_ms[0])} to {moment_text(self.span_ms[1])}"
+        )
         return f"{self.target}{times}{count}: {self.what}"
 
 
@@ -51,10 +53,3 @@ class DamageLog:
             span_ms = min(span_ms[0], known.span_ms[0]), max(span_ms[1], known.span_ms[1])
             scrapes = max((each for each in (scrapes, known.scrapes) if each is not None), default=None)
         self.found[key] = Damage(name, span_ms, scrapes, str(error))
-
-
-def _moment(milliseconds: int) -> str:
-    try:
-        return datetime.fromtimestamp(milliseconds // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (OverflowError, ValueError, OSError):  # a damaged time can be any number
-        return f"{milliseconds} ms"
