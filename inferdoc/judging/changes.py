@@ -93,8 +93,9 @@ def gaps(scrapes: Sequence[Scrapes], interval_ms: int, fleet: Fleet) -> list[Gap
     """Where scrapes of a target are missing or failed."""
     found = []
     for target in scrapes:
-        name = fleet.called(Entity.of_labels(target.labels))
         good = target.times_ms[target.up >= 0.5]
-        for i in np.flatnonzero(np.diff(good) > GAP_FACTOR * interval_ms):
+        wide = np.flatnonzero(np.diff(good) > GAP_FACTOR * interval_ms)
+        name = fleet.called(Entity.of_labels(target.labels)) if len(wide) else ""
+        for i in wide:
             found.append(Gap(name, stamp(float(good[i]) / 1000), stamp(float(good[i + 1]) / 1000)))
     return found

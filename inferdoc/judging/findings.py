@@ -316,7 +316,7 @@ class FindingMaker:
 
 
 def _upstream(load_changes: Sequence[Cause]) -> list[Cause]:
-    """Drivers with those last that another of them brings about: longer prompts before the queue that they make."""
+    """Those last that another of them brings about: longer prompts before the queue that they make."""
     brought = {effect for load_change in load_changes for effect in load_change.recipe.effects}
     return sorted(load_changes, key=lambda load_change: load_change.recipe.id in brought)
 

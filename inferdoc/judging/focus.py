@@ -7,6 +7,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.lineage import Key, Lineage
@@ -31,7 +32,7 @@ class Focus:
     members: tuple[Member, ...] | None = None
     warnings: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def keys(self) -> set[Key]:
         """Cluster, namespace and name of each pod in focus."""
         return {member.key for member in self.members or ()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inferdoc.judging.focus import ASPECTS
 from inferdoc.judging.model import FocusInfo
 
 MOST_PODS = 3
@@ -9,9 +10,7 @@ MOST_PODS = 3
 
 def in_focus(focus: FocusInfo) -> str:
     """`pod decode-3: 1 of 8 pods, all of which were read and compared`."""
-    asked = [
-        f"{name} {value}" for name in ("namespace", "model", "tier", "role", "pod") if (value := getattr(focus, name))
-    ]
+    asked = [f"{name} {value}" for name in ASPECTS if (value := getattr(focus, name))]
     return f"{', '.join(asked)}: {len(focus.pods)} of {focus.of_pods} pods, all of which were read and compared"
 
 

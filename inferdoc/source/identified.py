@@ -146,7 +146,7 @@ class Identified(Readable):
             joins.look_at_gpus([one.labels for one in gpus])
         self._adopt(processes, joins, present)
         self.findings = Findings(
-            len({*joins.keys}),
+            len(joins.keys),
             bool(engines) and not joins.have_pods,
             sum(1 for one in engines if not one.labels.get("model_name")),
             len(gpus),
