@@ -93,10 +93,18 @@ def _kv_needed(context: Context, match: Match) -> str | None:
 
 def needed_replicas(context: Context, match: Match) -> int | None:
     """Replicas that finish what arrives, with room to spare; None where no more arrives than is finished."""
+    rates = _arriving(context, match)
+    return None if rates is None else _needed(pool_size(context, match), *rates)
+
+
+def _needed(pods: int, arrivals: float, finished: float) -> int:
+    return int(np.ceil(HEADROOM * pods * arrivals / finished))
+
+
+def _arriving(context: Context, match: Match) -> tuple[float, float] | None:
+    """Requests per second of a pod that arrive, and that are finished; None where no more arrives than is finished."""
     arrivals, finished = _after(context, match, "arrival_rate"), _after(context, match, "request_rate")
-    if not arrivals or not finished or arrivals <= finished:
-        return None
-    return int(np.ceil(HEADROOM * pool_size(context, match) * arrivals / finished))
+    return (arrivals, finished) if arrivals and finished and arrivals > finished else None
 
 
 def pool_size(context: Context, match: Match) -> int:
@@ -105,11 +113,11 @@ def pool_size(context: Context, match: Match) -> int:
 
 
 def _replicas(context: Context, match: Match) -> str | None:
-    needed, pods = needed_replicas(context, match), pool_size(context, match)
-    if needed is None:
+    rates, pods = _arriving(context, match), pool_size(context, match)
+    if rates is None:
         return None
-    arrivals, finished = _after(context, match, "arrival_rate"), _after(context, match, "request_rate")
-    return f"{needed} (now {pods}; {arrivals:.3g}/s arrive, {finished:.3g}/s finish per pod, x 1.2)"
+    arrivals, finished = rates
+    return f"{_needed(pods, *rates)} (now {pods}; {arrivals:.3g}/s arrive, {finished:.3g}/s finish per pod, x 1.2)"
 
 
 def _accepted_length(context: Context, match: Match) -> str | None:
