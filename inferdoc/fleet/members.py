@@ -164,9 +164,7 @@ ENGINE_SIGNS = (
 )
 
 
-def resolve(
-    frame: SignalFrame, tiers: Tiers, assignments: Sequence[Assignment] = (), wanted: Wanted | None = None
-) -> Fleet:
+def resolve(frame: SignalFrame, tiers: Tiers, assignments: Sequence[Assignment] = ()) -> Fleet:
     """The pods that run an engine, or ran one in the window, with role, tier and pool.
 
     A target is an engine when it shows at least one engine signal; a scrape target without any (a router, a node
@@ -195,7 +193,6 @@ def resolve(
     fleet.members = [_continuing(m, computed) if m.pool.family in prefills else m for m in fleet.members]
     fleet.members = _like_their_workload(fleet.members)
     fleet.members = _called(fleet.members)
-    fleet.members = [m for m in fleet.members if wanted is None or wanted.keeps(m)]
     return fleet
 
 

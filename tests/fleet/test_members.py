@@ -245,4 +245,4 @@ def test_configuration_before_label_before_card():
 )
 def test_a_selection_keeps_what_it_names(wanted, kept):
     made = frame(running=[(engine("d0", role="decode", tier="h100"), 1.0), (engine("f0", role="prefill"), 1.0)])
-    assert [m.pod for m in resolve(made, TIERS, (), wanted).members] == kept
+    assert [m.pod for m in filter(wanted.keeps, resolve(made, TIERS).members)] == kept
