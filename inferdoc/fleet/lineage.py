@@ -89,7 +89,9 @@ def trace(
         lives[member.key] = Life(first, born, last, first > settled, last < grid.count - 1 - settled)
     described = {member.key: workload(member.pod, owners) for member in fleet.members}
     templates = {key: template for key, (_, template) in described.items() if template}
-    return Lineage(lives, _places(fleet, lives, described, grid.step_ms / 1000), templates)
+    reach = REPLACED_SECONDS / (grid.step_ms / 1000)
+    places = _places(fleet, lives, described, reach)
+    return Lineage(lives, _like_to_like(places, lives, described, _shares(frame, fleet), reach), templates)
 
 
 def divide(fleet: Fleet, lineage: Lineage, begin: int) -> Fleet:
@@ -132,11 +134,10 @@ def scraped_spans(scrapes: Iterable[Scrapes]) -> dict[Key, tuple[int, int]]:
 
 
 def _places(
-    fleet: Fleet, lives: Mapping[Key, Life], described: Mapping[Key, tuple[str, str]], step_seconds: float
+    fleet: Fleet, lives: Mapping[Key, Life], described: Mapping[Key, tuple[str, str]], reach: float
 ) -> dict[Key, Member]:
     """Newborn -> the member whose place it took: of the same workload first, then of the same pool; who left first is
-    replaced first."""
-    reach = REPLACED_SECONDS / step_seconds
+    replaced first. reach: the most steps between an end and a birth."""
     places: dict[Key, Member] = {}
     by_born = sorted((m for m in fleet.members if lives[m.key].came), key=lambda m: (lives[m.key].first, m.pod))
     for same_workload in (True, False):
@@ -152,10 +153,60 @@ def _places(
                 and old.key not in taken
                 and old.pool.family == newborn.pool.family
                 and old.role == newborn.role
-                and lives[old.key].first < came
-                and abs(lives[old.key].last - came) <= reach
+                and _can_follow(lives[old.key], came, reach)
                 and (not same_workload or described[old.key][0] == wanted)
             ]
             if left:
                 places[newborn.key] = min(left, key=lambda m: (lives[m.key].last, m.pod))
     return places
+
+
+def _can_follow(old: Life, came: int, reach: float) -> bool:
+    """Whether a pod that came at a step can have taken the place of an older one."""
+    return old.first < came and abs(old.last - came) <= reach
+
+
+def _shares(frame: SignalFrame, fleet: Fleet) -> dict[Key, float]:
+    """What each pod runs as a multiple of the mean of its role at the time, median over its life."""
+    running: dict[Key, np.ndarray] = {}
+    if "running" in frame:
+        for entity, row in zip(frame["running"].entities, frame["running"].values, strict=True):
+            known = running.get(entity.member, np.full_like(row, np.nan))
+            running[entity.member] = np.where(np.isnan(known), row, known + np.nan_to_num(row))
+    alike: dict[tuple[str, ...], list[Key]] = {}
+    for member in fleet.members:
+        if member.key in running:
+            alike.setdefault((*member.pool.family, member.role), []).append(member.key)
+    shares: dict[Key, float] = {}
+    for keys in alike.values():
+        rows = np.array([running[key] for key in keys])
+        there = np.isfinite(rows)
+        mean = np.where(there, rows, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+        for key, row, use in zip(keys, rows, there & (mean > 0), strict=True):
+            shares[key] = float(np.median(row[use] / mean[use])) if use.any() else 0.0
+    return shares
+
+
+def _like_to_like(
+    places: Mapping[Key, Member],
+    lives: Mapping[Key, Life],
+    described: Mapping[Key, tuple[str, str]],
+    shares: Mapping[Key, float],
+    reach: float,
+) -> dict[Key, Member]:
+    """The same places, given out by how much the pods had to do.
+
+    When a whole workload is replaced, nothing tells which newborn serves for which old pod. Taken by time alone, one
+    that is busier by design would follow an idle one and look newly busy. The busiest follows the busiest: then a
+    difference that is left is one of the pool, whoever is who. Only where the times allow each of the new pairs."""
+    groups: dict[tuple[str, ...], list[Key]] = {}
+    for newborn, old in places.items():
+        groups.setdefault((*old.pool.family, old.role, described[old.key][0]), []).append(newborn)
+    dealt: dict[Key, Member] = {}
+    for group in groups.values():
+        newborns = sorted(group, key=lambda key: (shares.get(key, 0.0), key))
+        olds = sorted((places[key] for key in group), key=lambda member: (shares.get(member.key, 0.0), member.key))
+        pairs = dict(zip(newborns, olds, strict=True))
+        fits = all(_can_follow(lives[old.key], lives[key].first, reach) for key, old in pairs.items())
+        dealt |= pairs if fits else {key: places[key] for key in group}
+    return dealt

@@ -69,6 +69,24 @@ def test_of_two_that_left_each_is_replaced_once():
     assert places(lineage_of(lives)[0]) == {"b-0": "a-0", "b-1": "a-1"}
 
 
+@pytest.mark.parametrize("busy", ["b-0", "b-1", "b-2"])
+def test_when_all_are_replaced_at_once_the_busiest_follows_the_busiest(busy):
+    olds, news = ("a-0", "a-1", "a-2"), ("b-0", "b-1", "b-2")
+    rows = {pod: alive(0, 50) for pod in olds} | {pod: alive(50, N - 1) for pod in news}
+    rows["a-1"] *= 4
+    rows[busy] *= 4
+    frame = frame_of({"running": rows})
+    fleet = resolve(frame, catalogue().tiers)
+    assert places(trace(frame, fleet))[busy] == "a-1"
+
+
+def test_load_decides_nothing_where_the_times_tell():
+    """Replaced twice over: the second cannot have come before itself, however busy each was."""
+    rows = {"a-0": alive(0, 20), "b-0": 4 * alive(22, 60), "c-0": alive(62, N - 1), "x-0": alive(0, N - 1)}
+    frame = frame_of({"running": rows})
+    assert places(trace(frame, resolve(frame, catalogue().tiers))) == {"b-0": "a-0", "c-0": "b-0"}
+
+
 def test_the_same_workload_comes_first():
     other = "mixtral-5d4b75cb6d-zz8pc"
     lives = {OLD: (0, 50), other: (0, 40), NEW: (45, N - 1)}
