@@ -30,7 +30,7 @@ LAYERS = (
     ("source",),
     ("store", "collect"),
     ("catalogue",),
-    ("config",),
+    ("config", "environment"),
     ("escaping",),
     ("times",),
     ("extras",),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from inferdoc.cli import options
+from inferdoc.cli import messages, options
 from inferdoc.escaping import one_line
 
 OUT = options.output_folder("alerts/generated")
@@ -34,7 +34,7 @@ def build(folder: Path, check: bool, runbook_base: str | None, dashboard_base: s
     links = links_of(config.links, runbook_base, dashboard_base)
     changed, remarks = build_alerts(options.catalogue(config), links, folder, check=check)
     for line in remarks:
-        click.echo(one_line(line), err=True)
+        messages.say(line)
     for line in changed:
         click.echo(one_line(line))
     return 1 if check and changed else 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from inferdoc.cli import options
+from inferdoc.cli import messages, options
 from inferdoc.cli.streams import show
 
 
@@ -44,5 +44,5 @@ def command(**asked: Any) -> int:
         answer = audited(source, config, catalogue, asked)
     colour = options.coloured() and asked["output"] == "text"
     show(render_audit(answer, asked["output"], verbose=asked["verbose"], colour=colour), coloured=colour)
-    options.warn(answer.source.warnings)
+    messages.warn(answer.source.warnings)
     return exit_code(answer, asked["fail_on"])

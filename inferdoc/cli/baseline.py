@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from inferdoc.cli import options
+from inferdoc.cli import messages, options
 from inferdoc.escaping import one_line
 
 
@@ -42,7 +42,7 @@ def save(**asked: Any) -> int:
     with options.working(f"reading {source.location}"):
         path, header = baseline.save(source, config, options.catalogue(config), asked)
     click.echo(one_line(f"{path}: {baseline.described(header)}"))
-    options.warn(source.warnings)
+    messages.warn(source.warnings)
     return 0
 
 

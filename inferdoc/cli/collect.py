@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from inferdoc.cli import options
-from inferdoc.escaping import one_line
+from inferdoc.cli import messages, options
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 COMPACT_SECONDS = 2.0
@@ -125,7 +124,7 @@ def command(
         """Drop the oldest and compact for a while; whether there is more to compact."""
         line = pruned_line(keeper.prune(opened))
         if line is not None:
-            click.echo(line, err=True)
+            messages.say(line)
         return not compact(opened, seconds=COMPACT_SECONDS).complete
 
     place = options.store_path(config, store)
@@ -139,13 +138,13 @@ def command(
             stop=stop,
             options=scraping,
             eplb=None if eplb_log is None else log_feed_from_flag(eplb_log),
-            report=lambda line: click.echo(one_line(line), err=True),
+            report=messages.say,
             maintain=keep_up,
         )
-        options.warn(opened.writer.problems)
+        messages.warn(opened.writer.problems)
     counts = [f"{stats.failed} failed"]
     counts += [f"{stats.not_stored} not stored"] if stats.not_stored else []
     counts += [f"{stats.repeated} at times that were stored before"] if stats.repeated else []
     stored = f"{stats.samples} samples stored in {place}"
-    click.echo(one_line(f"{stats.scrapes} scrapes ({', '.join(counts)}), {stored}"), err=True)
+    messages.say(f"{stats.scrapes} scrapes ({', '.join(counts)}), {stored}")
     return ExitCode.SOURCE if stats.not_stored else ExitCode.OK

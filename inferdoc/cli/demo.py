@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from inferdoc.cli import options
+from inferdoc.cli.completion import CAUSES
 from inferdoc.cli.progress import Progress
 from inferdoc.cli.streams import show
 from inferdoc.escaping import page
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
 
 
 @click.command("demo", short_help="Strike a simulated fleet with a fault and diagnose it.")
-@click.option("--fault", metavar="ID", help="Which fault (default: one on a fleet of two hardware tiers).")
+@click.option(
+    "--fault",
+    metavar="ID",
+    shell_complete=CAUSES,
+    help="Which fault (default: one on a fleet of two hardware tiers).",
+)
 @click.option("--recording", metavar="NAME", help="Play a recording of a real vLLM instead, by file or by cause.")
 @click.option("--list", "listed", is_flag=True, help="Every fault, whether metrics show it, and the recordings.")
 @click.option(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inferdoc.cli import faults, options
+from inferdoc.cli import faults, messages, options
 from inferdoc.cli.streams import show
 from inferdoc.errors import ExitCode
 
@@ -84,7 +84,7 @@ def command(**asked: Any) -> int:
         colour = options.coloured() and asked["output"] == "text"
         shown = render(answer, asked["output"], verbose=asked["verbose"], colour=colour, standing=standing)
         show(shown, coloured=colour)
-        options.warn(answer.source.warnings)
+        messages.warn(answer.source.warnings)
         return exit_code(answer, asked["fail_on"])
 
     if not asked["watch"]:
@@ -110,8 +110,8 @@ def _look(found: list[Recognised], config: Config, catalogue: Catalogue, asked: 
     from inferdoc.times import length_of
 
     pace = Pace(max(1.0, length_of(asked["interval"], "--interval")), length_of(asked["look_for"], "--for"))
-    answer = diagnose_pages(found, config, catalogue, asked, options.scraping(asked), pace, options.say)
+    answer = diagnose_pages(found, config, catalogue, asked, options.scraping(asked), pace, messages.say)
     colour = options.coloured() and asked["output"] == "text"
     show(render(answer, asked["output"], verbose=asked["verbose"], colour=colour), coloured=colour)
-    options.warn(answer.source.warnings)
+    messages.warn(answer.source.warnings)
     return exit_code(answer, asked["fail_on"])

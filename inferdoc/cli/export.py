@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from inferdoc.cli import options
+from inferdoc.cli import messages, options
 
 
 @click.command("export")
@@ -32,6 +32,6 @@ def command(store: str | None, since: str | None, begin: str | None, until: str)
             first_ms = moment_of(begin, "--from") * 1000
         elif since:
             first_ms = end_ms - seconds_of(since, "--since") * 1000
-        options.warn(source.warnings)
+        messages.warn(source.warnings)
         written = export(source, first_ms, end_ms, sys.stdout.buffer)
-    click.echo(f"{written} samples", err=True)
+    messages.say(f"{written} samples")

@@ -7,6 +7,7 @@ import traceback
 
 import click
 
+from inferdoc.cli import messages
 from inferdoc.errors import ExitCode, InferdocError
 
 OWN_FAULT = 70
@@ -44,7 +45,7 @@ def report(error: BaseException, *, debug: bool = False) -> int:
     """Say what ended a command, in one line on standard error; its exit code. debug: the traceback before it."""
     message, code = told(error)
     if message and debug and not isinstance(error, click.ClickException):
-        click.echo("".join(traceback.format_exception(error)).rstrip(), err=True)
+        messages.trace("".join(traceback.format_exception(error)).rstrip())
     if message:
-        click.echo("inferdoc: " + " ".join(message.split()), err=True)
+        messages.fail(" ".join(message.split()))
     return code

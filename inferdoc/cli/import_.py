@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from inferdoc.cli import options
+from inferdoc.cli import messages, options
 from inferdoc.cli.streams import console
 from inferdoc.escaping import one_line
 
@@ -35,9 +35,9 @@ def command(files: tuple[str, ...], store: str | None, max_series: int, lenient:
         for file in files:
             with _Bar(file) as bar:
                 done = import_file(target, file, bar.show, max_series, strict=not lenient)
-            options.warn(done.problems)
+            messages.warn(done.problems)
             stored = f"{done.samples} samples, {done.new_pages} of {done.pages} scrapes new"
-            click.echo(one_line(f"{file}: {stored}"), err=True)
+            messages.say(f"{file}: {stored}")
 
 
 class _Bar:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from inferdoc.cli import faults
+from inferdoc.cli import faults, messages
 from inferdoc.cli.streams import guarded
 from inferdoc.errors import ExitCode
 from inferdoc.version import __version__
@@ -49,6 +49,22 @@ class Commands(click.Group):
         command: click.Command = import_module(COMMANDS[name]).command
         return command
 
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the arguments name. Raises click.NoSuchCommand with the nearest names."""
+        try:
+            return super().resolve_command(context, arguments)
+        except click.exceptions.NoSuchCommand as error:
+            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=context) from None
+
+    def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """The environment variables."""
+        from inferdoc.environment import ENVIRONMENT
+
+        with formatter.section("Environment"):
+            formatter.write_dl(list(ENVIRONMENT.items()))
+
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "--version", message="inferdoc %(version)s")
@@ -58,13 +74,26 @@ class Commands(click.Group):
 @click.option(
     "--catalogue", multiple=True, metavar="DIR", help="Overlay folder with your own causes, signals and pages."
 )
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Of remarks, warnings and errors on standard error.",
+)
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.option("--no-color", is_flag=True, help="No colour, as with NO_COLOR.")
 @click.pass_context
 def cli(
-    context: click.Context, config_file: str | None, catalogue: tuple[str, ...], debug: bool, no_color: bool
+    context: click.Context,
+    config_file: str | None,
+    catalogue: tuple[str, ...],
+    log_format: messages.Form,
+    debug: bool,
+    no_color: bool,
 ) -> None:
     """Say what is wrong with an LLM-inference fleet, since when, on which pods, how sure, and what to do next."""
+    messages.FORM.set(log_format)
     context.obj = {"config_file": config_file, "catalogue": catalogue, "debug": debug}
     if no_color or os.environ.get("NO_COLOR"):
         context.color = False
@@ -86,6 +115,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    messages.FORM.set("text")
     try:
         if any("\x00" in argument for argument in arguments):
             raise click.UsageError("an argument holds a NUL character; leave it out")
@@ -93,5 +123,8 @@ def _run(arguments: list[str]) -> int:
         return int(result) if isinstance(result, int) else int(ExitCode.OK)
     except BrokenPipeError:
         raise
+    except click.exceptions.NoArgsIsHelpError as group:
+        click.echo(group.message)
+        return int(ExitCode.OK)
     except (Exception, KeyboardInterrupt) as error:
         return faults.report(error, debug="--debug" in arguments)

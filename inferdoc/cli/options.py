@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from inferdoc.cli import messages
 from inferdoc.cli.streams import console
 from inferdoc.escaping import one_line
 
@@ -115,7 +116,7 @@ def told(problems: Iterable[str], summary: str) -> int:
     found = list(problems)
     for line in found:
         click.echo(one_line(line))
-    click.echo(one_line(summary), err=True)
+    messages.say(summary)
     return 1 if found else 0
 
 
@@ -222,11 +223,6 @@ def named(asked: dict[str, Any]) -> list[Recognised] | None:
     return None
 
 
-def say(line: str) -> None:
-    """A line of progress on stderr."""
-    click.echo(one_line(line), err=True)
-
-
 def headers_of(texts: Iterable[str]) -> dict[str, str]:
     """The values of --header as a dict. A text that is refused is not repeated: it may be a secret."""
     headers = {}
@@ -265,9 +261,3 @@ def working(what: str) -> Iterator[None]:
 
     with console().status(Text(one_line(what))):
         yield
-
-
-def warn(warnings: Iterable[str]) -> None:
-    """Each warning as one line on stderr."""
-    for warning in warnings:
-        click.echo(f"warning: {one_line(warning)}", err=True)

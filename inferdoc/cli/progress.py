@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 
-import click
-
-from inferdoc.escaping import one_line
+from inferdoc.cli import messages
 
 
 class Progress:
@@ -20,4 +18,4 @@ class Progress:
         tenth = int(share * 10)
         if tenth > self._tenth and sys.stderr.isatty():
             self._tenth = tenth
-            click.echo(one_line(f"{self._title}: {tenth * 10} %"), err=True)
+            messages.say(f"{self._title}: {tenth * 10} %")

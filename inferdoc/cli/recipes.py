@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from inferdoc.cli import options
+from inferdoc.cli.completion import CAUSES
 from inferdoc.escaping import page
 
 
@@ -27,7 +28,7 @@ def list_() -> None:
 
 
 @command.command("show")
-@click.argument("cause", metavar="ID")
+@click.argument("cause", metavar="ID", shell_complete=CAUSES)
 def show(cause: str) -> None:
     """One cause in words: symptoms, harm, what rules it out, what to do."""
     from inferdoc.report.recipes import details

@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 
 from inferdoc.cli import options
+from inferdoc.cli.completion import PAGES
 from inferdoc.cli.streams import show
 from inferdoc.escaping import page as lines
 
 
 @click.command("runbook", short_help="The page of a cause, in the terminal.")
-@click.argument("cause", metavar="[ID]", required=False)
+@click.argument("cause", metavar="[ID]", required=False, shell_complete=PAGES)
 def command(cause: str | None) -> None:
     """Show the runbook page of a cause; without an ID, list the pages."""
     from inferdoc.report.runbook import page, pages, pretty

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from inferdoc.cli import options
+from inferdoc.cli import messages, options
+from inferdoc.cli.completion import SCENARIOS
 from inferdoc.cli.progress import Progress
 from inferdoc.cli.streams import exact
 from inferdoc.escaping import one_line
@@ -14,7 +15,11 @@ from inferdoc.escaping import one_line
 
 @click.command("simulate", short_help="Simulate a fleet, healthy or with a fault, and write its metrics.")
 @click.option(
-    "--scenario", "name", metavar="FILE|ID", help="A scenario file, or the id of one that comes with inferdoc."
+    "--scenario",
+    "name",
+    metavar="FILE|ID",
+    shell_complete=SCENARIOS,
+    help="A scenario file, or the id of one that comes with inferdoc.",
 )
 @click.option("--list", "listed", is_flag=True, help="The scenarios that come with inferdoc.")
 @click.option("--pods", type=click.IntRange(1, 4096), metavar="N", help="Grow or shrink the first pool to N pods.")
@@ -31,7 +36,11 @@ from inferdoc.escaping import one_line
     "--out", metavar="FILE", help="OpenMetrics text with timestamps; .gz compresses; default: standard output."
 )
 @click.option("--store", metavar="PATH", help="Put the scrapes straight into an embedded store instead.")
-@click.option("--live", is_flag=True, help="Serve every target's /metrics on loopback until interrupted.")
+@click.option(
+    "--live",
+    is_flag=True,
+    help="Serve every target's /metrics on loopback until interrupted; prints what a Prometheus needs to scrape them.",
+)
 @click.option(
     "--port", type=click.IntRange(1024, 60000), default=18000, show_default=True, help="First port of --live."
 )
@@ -77,7 +86,7 @@ def command(
     if live:
         from inferdoc.simulate.live import serve
 
-        serve(scenario, port, speed, lambda line: click.echo(one_line(line), err=True))
+        serve(scenario, port, speed, messages.say, lambda text: click.echo(text, nl=False))
         return 0
     from inferdoc.simulate.output import write_file, write_openmetrics, write_store
     from inferdoc.simulate.recording import record
@@ -93,5 +102,5 @@ def command(
         samples, place = write_file(targets, Path(out)), out
     else:
         samples, place = write_openmetrics(targets, exact()), "standard output"
-    click.echo(one_line(f"{place}: {samples} samples of {len(targets)} targets"), err=True)
+    messages.say(f"{place}: {samples} samples of {len(targets)} targets")
     return 0

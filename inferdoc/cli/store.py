@@ -6,7 +6,7 @@ import json
 
 import click
 
-from inferdoc.cli import options
+from inferdoc.cli import messages, options
 
 STORE = click.option("--store", metavar="PATH", help="The embedded store (default: the configured one).")
 
@@ -32,8 +32,7 @@ def info(store: str | None, output: str, check: bool) -> None:
 
     path = options.store_path(options.configuration(), store)
     with Store.open(path) as opened:
-        for warning in opened.warnings:
-            click.echo(f"warning: {warning}", err=True)
+        messages.warn(opened.warnings)
         verified = verify(opened) if check else None
         if verified is not None and verified.damages:
             for damage in verified.damages:

@@ -9,9 +9,9 @@ import numpy as np
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.judging.changes import gaps
 from inferdoc.judging.judge import Judgement
-from inferdoc.judging.model import Baseline, Coverage, Finding, NotJudged, VerdictWord, stamp
+from inferdoc.judging.model import Baseline, Coverage, Finding, NotJudged, Timing, VerdictWord, stamp
 from inferdoc.judging.view import View
-from inferdoc.source.base import Scrapes
+from inferdoc.source.base import Cost, Scrapes
 
 
 def baseline_of(view: View, judgement: Judgement) -> Baseline:
@@ -53,9 +53,16 @@ def summarise(
     ask_again: str | None = None,
     first_look: bool = False,
     spread: bool = False,
+    newest: str | None = None,
 ) -> str:
     """One sentence for a ticket. ask_again: when there will be enough to compare with; first_look: whether nobody
-    scraped before; spread: whether the fleet lies in several clusters or namespaces."""
+    scraped before; spread: whether the fleet lies in several clusters or namespaces; newest: time of the newest sample,
+    where all samples are older than the window."""
+    if newest is not None:
+        return (
+            f"There is no sample in the window: the newest is of {newest}. Look at that time (--until latest), or have "
+            "the fleet scraped."
+        )
     if verdict == "unknown" and ask_again is not None and first_look:
         return (
             "Nothing stands out against the time since the start, but too little was seen to call it healthy: look "
@@ -82,6 +89,13 @@ def summarise(
     more = f" ({len(findings) - 1} more finding{'s' if len(findings) > 2 else ''})" if len(findings) > 1 else ""
     near = "no impact yet, but " if first.imminent else ""
     return f"{first.title} on {pods_named}, {state} {first.onset}{ended} ({first.certainty}): {near}{harm}.{more}"
+
+
+def timing_of(cost: Cost, read_seconds: float, judge_seconds: float) -> Timing:
+    """What reading and judging took."""
+    seconds, query = cost.slowest or (None, None)
+    slowest = None if seconds is None else round(seconds, 4)
+    return Timing(read_seconds, judge_seconds, cost.queries, cost.samples, cost.split, query, slowest)
 
 
 def coverage_of(view: View, scrapes: Sequence[Scrapes], wanted: Sequence[str]) -> Coverage:

@@ -15,7 +15,7 @@ from inferdoc.fleet.members import resolve
 from inferdoc.fleet.silent import add_silent
 from inferdoc.judging import phases
 from inferdoc.judging.absolute import absolute, doubted, told_by_lead
-from inferdoc.judging.answer import baseline_of, coverage_of, nothing_to_judge, summarise, verdict_of
+from inferdoc.judging.answer import baseline_of, coverage_of, nothing_to_judge, summarise, timing_of, verdict_of
 from inferdoc.judging.breaches import UNEXPLAINED
 from inferdoc.judging.changes import find_events, of_window
 from inferdoc.judging.clock import Clock
@@ -126,7 +126,7 @@ def diagnose(
     answer = narrowed(answer, whole)
     answer.source.warnings = list(source.warnings)
     judge_seconds = round(time.perf_counter() - began - read_seconds, 4)
-    answer.timing = Timing(round(read_seconds, 4), judge_seconds, source.cost.queries, source.cost.samples)
+    answer.timing = timing_of(source.cost, round(read_seconds, 4), judge_seconds)
     return answer
 
 
@@ -301,7 +301,9 @@ def _answer(session: Session) -> tuple[Judged, Whole]:
         window=window,
         source=SourceInfo(source.kind, source.location, list(source.warnings)),
         verdict=verdict,
-        summary=summarise(verdict, findings, len(view.fleet.members), again, first_look, view.fleet.spread),
+        summary=summarise(
+            verdict, findings, len(view.fleet.members), again, first_look, view.fleet.spread, _too_old(session)
+        ),
         phases=phases.split_phases(view, units, roots[0].onset if roots else None),
         findings=findings,
         not_judged=maker.not_judged() if view.units else nothing_to_judge(catalogue),
@@ -311,6 +313,15 @@ def _answer(session: Session) -> tuple[Judged, Whole]:
     )
     answer.__dict__["view"] = view
     return answer, Whole(session, judgement, events, None if rhythm is None else answer.window.baseline)
+
+
+def _too_old(session: Session) -> str | None:
+    """The time of the newest sample, where all that the source holds is older than the window."""
+    if session.context.view.units or session.scrapes:
+        return None
+    newest, frame = session.source.latest_ms(), session.frame
+    begin_ms = frame.grid.start_ms + frame.begin * frame.grid.step_ms
+    return stamp(newest / 1000) if newest is not None and newest < begin_ms else None
 
 
 def _ask_again(context: Context, short: int) -> str | None:

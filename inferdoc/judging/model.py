@@ -205,10 +205,16 @@ class Coverage(msgspec.Struct):
 
 
 class Timing(msgspec.Struct):
+    """What the answer took. split: queries that the server found too large, asked in halves; slowest_query: the
+    one that took longest, of a server."""
+
     read_seconds: float
     judge_seconds: float
     queries: int
     samples: int
+    split: int = 0
+    slowest_query: str | None = None
+    slowest_seconds: float | None = None
 
 
 class Elsewhere(msgspec.Struct):

@@ -61,7 +61,10 @@ def text(answer: Diagnosis, *, verbose: bool = False, colour: bool = False) -> s
     if verbose:
         timing = answer.timing
         took = f"read {timing.read_seconds:.2f} s, judged {timing.judge_seconds:.2f} s"
-        lines += wrap(f"{took}, {timing.queries} queries, {timing.samples:,} samples", "")
+        split = f", {timing.split} of them in halves, too large for the server" if timing.split else ""
+        lines += wrap(f"{took}, {timing.queries} queries{split}, {timing.samples:,} samples", "")
+        if timing.slowest_query is not None and timing.slowest_seconds is not None:
+            lines += wrap(f"slowest query: {timing.slowest_seconds:.2f} s, {timing.slowest_query}", "")
     return "\n".join(lines)
 
 
@@ -165,8 +168,12 @@ def _not_judged(answer: Diagnosis, verbose: bool) -> Iterator[str]:
         return
     yield ""
     if answer.verdict == "unknown":
-        yield from wrap(f"missing: {', '.join(answer.coverage.signals_absent[:BASIC])} and others", "")
+        empty = not (answer.coverage.pods or answer.coverage.targets)
+        if not empty:
+            yield from wrap(f"missing: {', '.join(answer.coverage.signals_absent[:BASIC])} and others", "")
         yield "switch on: scrape the /metrics page of the vLLM API port; `inferdoc doctor` says what this source shows"
+        if empty and not verbose:
+            return
     if not verbose:
         number = _count(len(answer.not_judged), "cause")
         words = f"{number}: what would show them is not there (inferdoc doctor says how to switch it on; -v names them)"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+import yaml
 
 from inferdoc.errors import InferdocError
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.items import Item, series_of
 from inferdoc.simulate.scenario import Scenario
-from inferdoc.simulate.scrape import FleetScraper, SimulatedTarget
+from inferdoc.simulate.scrape import FleetScraper, Scraped, SimulatedTarget
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 HOST = "127.0.0.1"
@@ -103,12 +105,28 @@ class Live:
             server.server_close()
 
 
-def serve(scenario: Scenario, port: int, speed: float, say: Callable[[str], None]) -> None:
-    """Serve until interrupted, or until the scenario is over."""
+def scrape_configuration(targets: Sequence[Scraped], port: int, seconds: float) -> str:
+    """What a Prometheus needs to scrape the targets under their own labels, as YAML of its configuration file. port: of
+    the first; seconds: between two scrapes."""
+    jobs: dict[str, list[dict[str, Any]]] = {}
+    for number, target in enumerate(targets):
+        labels = {name: value for name, value in target.labels.items() if name != "job"}
+        jobs.setdefault(target.labels["job"], []).append({"targets": [f"{HOST}:{port + number}"], "labels": labels})
+    interval = f"{max(1, round(seconds))}s"
+    configs = [
+        {"job_name": job, "scrape_interval": interval, "scrape_timeout": interval, "static_configs": pages}
+        for job, pages in jobs.items()
+    ]
+    text: str = yaml.safe_dump({"scrape_configs": configs}, sort_keys=False, allow_unicode=True)
+    return text
+
+
+def serve(scenario: Scenario, port: int, speed: float, say: Callable[[str], None], show: Callable[[str], None]) -> None:
+    """Serve until interrupted, or until the scenario is over. say: a line of progress; show: the configuration with
+    which a Prometheus scrapes the fleet."""
     live = Live(scenario, port, speed)
-    for number, target in enumerate(live.targets):
-        found = target.scraped.labels
-        say(f"http://{HOST}:{port + number}/metrics  {found['job']} {found.get('pod', found['instance'])}")
+    show(scrape_configuration([target.scraped for target in live.targets], port, scenario.scrape / speed))
+    say(f"serving {len(live.targets)} targets on {HOST}, ports {port} to {port + len(live.targets) - 1}, until Ctrl-C")
     live.start()
     try:
         while live.step() < scenario.duration:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from inferdoc.catalogue.document import nearest
 from inferdoc.catalogue.yaml_text import load_yaml
 from inferdoc.errors import InferdocError
 from inferdoc.simulate.scenario import Scenario
@@ -94,7 +95,8 @@ def load_scenario(name: str, overlays: Iterable[Path] = ()) -> Scenario:
     if not path.is_file():
         found = scenario_files(overlays).get(name)
         if found is None:
-            raise InferdocError(f"no scenario {name!r}; inferdoc simulate --list names those that come with inferdoc")
+            near = nearest(name, scenario_files(overlays))
+            raise InferdocError(f"no scenario {name!r}{near}; inferdoc simulate --list names them")
         path = found
     return read_scenario(path.read_text("utf-8"), path.name)
 

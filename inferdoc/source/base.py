@@ -34,11 +34,14 @@ class InfoSeries:
 
 @dataclass
 class Cost:
-    """What reading took so far."""
+    """What reading took so far. split: queries that a server found too large, and that were asked in halves; slowest:
+    the query that took longest and its seconds, of a server."""
 
     queries: int = 0
     samples: int = 0
     seconds: float = 0.0
+    split: int = 0
+    slowest: tuple[float, str] | None = None
 
 
 class Source(Protocol):

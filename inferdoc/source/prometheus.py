@@ -13,6 +13,7 @@ What differs between them, and is not relied on or is switched off here:
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -67,6 +68,7 @@ class PrometheusSource(Readable):
         self.warnings = self._client.warnings
         self._timeout = timeout
         self._parallel = parallel
+        self._counting = threading.Lock()
 
     def __repr__(self) -> str:
         return f"PrometheusSource({self.location!r})"
@@ -216,6 +218,7 @@ class PrometheusSource(Readable):
         except TooMuchError as error:
             if grid.count <= FEWEST_POINTS:
                 raise _hopeless(error, f"{grid.count} steps of a query") from None
+            self._count_split()
             halves = cut(grid, -(-grid.count // 2))
             return [series for half in halves for series in self._range(query, half, deadline)]
 
@@ -228,6 +231,7 @@ class PrometheusSource(Readable):
         except TooMuchError as error:
             if end_ms - start_ms <= SHORTEST_RAW_MS:
                 raise _hopeless(error, "the scrapes of a minute") from None
+            self._count_split()
             middle = (start_ms + end_ms) // 2
             return self._raw(what, start_ms, middle, deadline) + self._raw(what, middle + 1, end_ms, deadline)
         for series in found:
@@ -237,13 +241,21 @@ class PrometheusSource(Readable):
 
     # ---- asking ---------------------------------------------------------------------------------------------
 
+    def _count_split(self) -> None:
+        with self._counting:
+            self.cost.split += 1
+
     def _series(
         self, path: str, params: Params, deadline: ReadDeadline, steps_ms: np.ndarray | None = None
     ) -> list[AnswerSeries]:
         limits = {"timeout": f"{max(1, int(min(self._client.request_seconds, deadline.left)))}s"}
+        began = time.perf_counter()
         data = self._client.ask(path, {**params, **limits, "nocache": "1", "max_source_resolution": "0s"}, deadline)
         found = self._decoded(partial(answers.series, steps_ms=steps_ms), data)
-        self.cost.samples += sum(len(series.values) for series in found)
+        took = time.perf_counter() - began, str(params["query"])
+        with self._counting:
+            self.cost.samples += sum(len(series.values) for series in found)
+            self.cost.slowest = max(took, self.cost.slowest or took)
         return found
 
     def _decoded(self, decode: Callable[[msgspec.Raw], T], data: msgspec.Raw) -> T:

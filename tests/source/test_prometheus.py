@@ -66,7 +66,20 @@ def test_a_range_that_the_server_finds_too_large_is_halved(answer):
     with serving(lambda a: answer if len(steps(a.params)) > 30 else ramp(a)) as fake:
         source = open_source(prometheus=fake.url)
         check_ramp(source.evaluate([READ], grid(100))[READ], 100)
-        assert len(fake.asked) == 1 + 2 + 4
+        assert len(fake.asked) == 1 + 2 + 4 and source.cost.split == 1 + 2
+
+
+def test_the_slowest_query_is_told():
+    slow = Read("slow", "last", ("pod",))
+
+    def respond(asked):
+        return Answer(200, ramp(asked), delay=0.2) if "slow" in asked.params["query"] else ramp(asked)
+
+    with serving(respond) as fake:
+        source = open_source(prometheus=fake.url)
+        source.evaluate([READ, slow], grid(10))
+    seconds, query = source.cost.slowest
+    assert seconds >= 0.2 and "slow" in query and source.cost.split == 0
 
 
 def test_what_is_too_large_at_any_length_ends_in_one_line():

@@ -1,0 +1,53 @@
+"""What is said beside the data, on standard error: remarks, warnings, and the one line that ends a command. Text for
+people, or JSON, one object a line, for what collects logs (--log-format json)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Literal
+
+import click
+
+from inferdoc.escaping import one_line
+from inferdoc.times import rfc3339
+
+Level = Literal["debug", "info", "warning", "error"]
+Form = Literal["text", "json"]
+FORM: ContextVar[Form] = ContextVar("form", default="text")
+"""Of the command under way."""
+_WRITTEN = {"debug": "", "info": "", "warning": "warning: ", "error": "inferdoc: "}
+
+
+def say(line: str) -> None:
+    """A remark: how far the work is, what was done."""
+    _write("info", line)
+
+
+def warn(warnings: Iterable[str]) -> None:
+    """Each warning as a line of its own."""
+    for warning in warnings:
+        _write("warning", warning)
+
+
+def fail(line: str) -> None:
+    """Why a command ends without what was asked of it."""
+    _write("error", line)
+
+
+def trace(text: str) -> None:
+    """The traceback of an error, for --debug: lines of their own as text, one object as JSON."""
+    if FORM.get() == "json":
+        _write("debug", text)
+        return
+    click.echo(text, err=True)
+
+
+def _write(level: Level, line: str) -> None:
+    if FORM.get() == "json":
+        now = rfc3339(datetime.now(UTC), "milliseconds")
+        click.echo(json.dumps({"time": now, "level": level, "message": line}), err=True)
+        return
+    click.echo(_WRITTEN[level] + one_line(line), err=True)
