@@ -38,7 +38,8 @@ class IdentityLabels(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """pods: sets of labels that name a pod; cluster, node, host (of GPUs), job, instance: labels that name these, in
     the order in which they are tried; replica: labels of the server that stored a series. engines, gpus, totals: groups
     of series names, the best first; started: the time at which a process began; pod_info, target_info: info series of
-    kube-state-metrics and of OTLP."""
+    kube-state-metrics and of OTLP; containers: the info series of the image that a container runs; engine_images: a
+    regular expression for the images of engines."""
 
     pods: tuple[PodLabels, ...]
     cluster: tuple[str, ...]
@@ -53,6 +54,8 @@ class IdentityLabels(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     started: str
     pod_info: str
     target_info: str
+    containers: str
+    engine_images: str
 
     @property
     def series(self) -> set[str]:

@@ -63,13 +63,15 @@ class LogLine(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 class Exporter(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """One exporter: its metrics by current name. colon_as_underscore: the same names with `_` for `:` exist too
-    (Ray, and OpenMetrics negotiation without UTF-8 names)."""
+    (Ray, and OpenMetrics negotiation without UTF-8 names); whole: its page has every series from the start, but for
+    those that need something or come with their first event."""
 
     exporter: str
     title: str
     endpoint: str
     metrics: dict[str, Metric]
     colon_as_underscore: bool = False
+    whole: bool = False
     prefixes_before: tuple[str, ...] = ()
     log_lines: dict[str, LogLine] = {}
     notes: tuple[str, ...] = ()
@@ -128,6 +130,20 @@ class Reading(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     over: Over = "last"
     agg: Literal["sum", "max", "min"] = "sum"
     scale: float = 1.0
+
+    @property
+    def series(self) -> tuple[str, ...]:
+        """Names of the series that it is read from."""
+        own = (self.gauge, self.rate, self.increase, self.change, self.info)
+        parts = (self.quantile and f"{self.quantile}_bucket", self.mean and f"{self.mean}_count")
+        terms = (name for t in self.terms.values() for name in (t.gauge, t.rate, t.increase, t.change))
+        return tuple(dict.fromkeys(name for name in (*own, *parts, *terms) if name))
+
+    @property
+    def signals(self) -> tuple[str, ...]:
+        """Names of the signals that it is worked out from."""
+        terms = (term.signal for term in self.terms.values())
+        return tuple(dict.fromkeys(name for name in (self.of, *terms) if name))
 
 
 class Signal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

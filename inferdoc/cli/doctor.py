@@ -13,6 +13,7 @@ from inferdoc.escaping import page
 @click.command("doctor", short_help="What the source shows, what is missing, and how to switch it on.")
 @options.source_options
 @click.option("--until", default="latest", show_default=True, metavar="TIME", help="When: a time, now, or latest.")
+@click.option("-v", "--verbose", is_flag=True, help="Also what would only add evidence.")
 def command(**asked: Any) -> int:
     """Check a source: reachable, fresh, which engines, roles and tiers, which signals are missing and why.
 
@@ -21,6 +22,7 @@ def command(**asked: Any) -> int:
     from inferdoc.report.doctor import examine
 
     config = options.configuration()
-    lines, good = examine(options.source(config, asked), config, options.catalogue(config), asked["until"])
+    source, catalogue = options.source(config, asked), options.catalogue(config)
+    lines, good = examine(source, config, catalogue, asked["until"], verbose=asked["verbose"])
     click.echo(page(lines))
     return 0 if good else 1

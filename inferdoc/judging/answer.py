@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from inferdoc.catalogue.load import Catalogue
 from inferdoc.judging.changes import gaps
 from inferdoc.judging.judge import Judgement
-from inferdoc.judging.model import Baseline, Coverage, Finding, NotJudged, Timing, VerdictWord, stamp
+from inferdoc.judging.model import Baseline, Coverage, Finding, Timing, VerdictWord, stamp
 from inferdoc.judging.view import View
 from inferdoc.source.base import Cost, Scrapes
 
@@ -112,14 +111,3 @@ def coverage_of(view: View, scrapes: Sequence[Scrapes], wanted: Sequence[str]) -
 def _since(target: Scrapes, begin_ms: float) -> Scrapes:
     later = int(np.searchsorted(target.times_ms, begin_ms))
     return Scrapes(target.labels, target.times_ms[later:], target.up[later:])
-
-
-def nothing_to_judge(catalogue: Catalogue) -> list[NotJudged]:
-    """Without any engine in the source nothing is judged: every cause with the signals it would need."""
-    causes = []
-    for recipe in catalogue.recipes.values():
-        missing = list(dict.fromkeys(name for c in recipe.symptoms for name in c.signals))
-        ways = dict.fromkeys(catalogue.signals[n].enable for n in missing if catalogue.signals[n].enable)
-        enable = "; ".join(str(w) for w in ways) or "scrape the /metrics page of the vLLM API port"
-        causes.append(NotJudged(recipe.id, missing, enable))
-    return causes

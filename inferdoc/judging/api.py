@@ -15,7 +15,7 @@ from inferdoc.fleet.members import resolve
 from inferdoc.fleet.silent import add_silent
 from inferdoc.judging import phases
 from inferdoc.judging.absolute import absolute, doubted, told_by_lead
-from inferdoc.judging.answer import baseline_of, coverage_of, nothing_to_judge, summarise, timing_of, verdict_of
+from inferdoc.judging.answer import baseline_of, coverage_of, summarise, timing_of, verdict_of
 from inferdoc.judging.breaches import UNEXPLAINED
 from inferdoc.judging.changes import find_events, of_window
 from inferdoc.judging.clock import Clock
@@ -40,8 +40,10 @@ from inferdoc.judging.rhythm import take_out_rhythm
 from inferdoc.judging.session import Options, Session
 from inferdoc.judging.stored import StoredBaseline
 from inferdoc.judging.stored_lead import check, fitting, lead_of
+from inferdoc.judging.unjudged import not_judged, nothing_to_judge
 from inferdoc.judging.vanished import end_vanished
 from inferdoc.judging.view import make_view
+from inferdoc.judging.visibility import Visibility
 from inferdoc.source.assemble import read_signals
 from inferdoc.source.base import InfoSeries, Scrapes, Source
 from inferdoc.source.frame import SignalFrame
@@ -257,7 +259,7 @@ def _session(
     focus = focus_on(options.wanted, fleet, lineage, scrapes)
     alone = lost_peers(options.match, fleet, scrapes) if options.match else None
     source.warnings += [one for one in (*focus.warnings, alone) if one is not None and one not in source.warnings]
-    return Session(source, catalogue, options, frame, scrapes, infos, older_than, lineage, context, focus)
+    return Session(source, catalogue, options, frame, scrapes, infos, older_than, lineage, context, focus, present)
 
 
 def _answer(session: Session) -> tuple[Judged, Whole]:
@@ -283,6 +285,7 @@ def _answer(session: Session) -> tuple[Judged, Whole]:
     maker = FindingMaker(
         context, judgement, catalogue.recipes, events, links, traits, flags, older, calibration, places, server
     )
+    visibility = Visibility(catalogue, session.names, session.frame.signals)
     roots = judgement.roots
     findings = [maker.make(root) for root in roots]
     units = [m.unit for m in roots[0].matches] if roots else view.units
@@ -306,7 +309,7 @@ def _answer(session: Session) -> tuple[Judged, Whole]:
         ),
         phases=phases.split_phases(view, units, roots[0].onset if roots else None),
         findings=findings,
-        not_judged=maker.not_judged() if view.units else nothing_to_judge(catalogue),
+        not_judged=not_judged(judgement, visibility) if view.units else nothing_to_judge(visibility),
         changes=[Change(stamp(e.at), e.kind, e.entity, e.detail) for e in events],
         coverage=coverage_of(view, session.scrapes, needed_signals(catalogue)),
         timing=Timing(0.0, 0.0, 0, 0),

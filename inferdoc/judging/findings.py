@@ -27,7 +27,6 @@ from inferdoc.judging.model import (
     EvidenceItem,
     Finding,
     NextStep,
-    NotJudged,
     Rival,
     RuledOut,
     Scope,
@@ -299,19 +298,6 @@ class FindingMaker:
             if name in explained or verdict is None or verdict.match is not None or verdict.missing:
                 continue
             found.append(RuledOut(name, verdict.against))
-        return found
-
-    def not_judged(self) -> list[NotJudged]:
-        """Causes that no unit could be judged on, with the missing signals and how to switch them on."""
-        found = []
-        for name, by_unit in self.judgement.verdicts.items():
-            applying = [v for v in by_unit.values() if v.applies]
-            missing = list(dict.fromkeys(signal for v in applying for signal in v.missing))
-            if applying and missing and all(v.missing for v in applying):
-                ways = dict.fromkeys(self.context.signals[s].enable for s in missing if self.context.signals[s].enable)
-                found.append(
-                    NotJudged(name, missing, "; ".join(str(w) for w in ways) or "no exporter in the source supplies it")
-                )
         return found
 
 

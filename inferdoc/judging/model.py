@@ -23,6 +23,7 @@ BaselineKind = Literal[
     "lifetime",
     "none",
 ]
+AbsenceKind = Literal["off", "later", "blind"]
 VerdictWord = Literal["healthy", "degraded", "critical", "unknown"]
 
 
@@ -185,9 +186,13 @@ class Finding(msgspec.Struct):
 
 
 class NotJudged(msgspec.Struct):
+    """A cause that could not be judged. missing: the signals without which it cannot; kind: `off` where they belong to
+    a feature that is not in use, `later` where they come with their first event, `blind` where they could be seen."""
+
     id: str
     missing: list[str]
     enable: str
+    kind: AbsenceKind = "blind"
 
 
 class Gap(msgspec.Struct, rename={"from_": "from"}):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -44,7 +44,7 @@ class Session:
     """source, catalogue, options: what was asked; frame: the signals of history and window; scrapes: when targets were
     scraped; infos: the info metrics that tell of changes, by current name; older_than: the vLLM release that the
     engines are older than, where their pages show it; lineage: which pod took over from which; context: where
-    conditions are evaluated; focus: the pods that the report is about."""
+    conditions are evaluated; focus: the pods that the report is about; names: of the series that the source has."""
 
     source: Source
     catalogue: Catalogue
@@ -56,6 +56,7 @@ class Session:
     lineage: Lineage
     context: Context
     focus: Focus = field(default_factory=Focus)
+    names: Collection[str] = ()
 
     @cached_property
     def aliases(self) -> Aliases:

@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
 from inferdoc.fleet.members import Assignment, Fleet, resolve
+from inferdoc.fleet.unscraped import unscraped
+from inferdoc.generate.board import load_boards
 from inferdoc.judging.api import needed_signals, read_window
+from inferdoc.judging.visibility import Visibility, gains
 from inferdoc.judging.words import figure
 from inferdoc.report.labels import label_lines
 from inferdoc.report.wrapping import wrap
 from inferdoc.source.base import Scrapes, Source
-from inferdoc.source.frame import Entity, SignalFrame
+from inferdoc.source.frame import Entity
 from inferdoc.source.identified import Identified
 from inferdoc.times import Moment
 
 LOOK_BACK = "15m"
 STALE_SECONDS = 300.0
+MOST_PODS = 8
+"""So many names are told; of more the number."""
+HEADS = {"off": "not in use: nothing to do unless you expect it", "later": "shows with its first event: nothing to do"}
 
 
-def examine(source: Source, config: Config, catalogue: Catalogue, until: Moment) -> tuple[list[str], bool]:
-    """Lines for people, and whether any engine can be judged. Raises SourceError where the source cannot be read."""
+def examine(
+    source: Source, config: Config, catalogue: Catalogue, until: Moment, *, verbose: bool = False
+) -> tuple[list[str], bool]:
+    """Lines for people, and whether any engine can be judged. verbose: also what would only add evidence. Raises
+    SourceError where the source cannot be read."""
     latest = source.latest_ms()
     lines = [f"source      {source.kind} {source.location}"]
     if latest is None:
@@ -43,7 +54,11 @@ def examine(source: Source, config: Config, catalogue: Catalogue, until: Moment)
     if isinstance(source, Identified):
         found = label_lines(source.findings, source.replica, bool(scrapes))
         lines += [part for line in found for part in wrap(line, "labels      ")]
-    lines += _missing(frame, catalogue, wanted)
+    names = source.names(frame.grid.start_ms, frame.grid.end_ms)
+    lines += _unscraped(unscraped(source, frame.grid, names, fleet))
+    visibility = Visibility(catalogue, names, frame.signals)
+    lines += _missing(visibility, wanted, verbose)
+    lines += _empty_rows(visibility, catalogue.overlays)
     lines += [f"warning     {warning}" for warning in source.warnings]
     return lines, bool(fleet.members)
 
@@ -67,14 +82,62 @@ def _fleet(fleet: Fleet) -> list[str]:
     return lines
 
 
-def _missing(frame: SignalFrame, catalogue: Catalogue, wanted: list[str]) -> list[str]:
-    """Absent signals, with the causes that need them and how to switch them on."""
-    absent = [name for name in wanted if name not in frame]
-    lines = [f"signals     {len(wanted) - len(absent)} of {len(wanted)} visible"]
-    for name in absent:
-        signal = catalogue.signals[name]
-        users = [r.id for r in catalogue.recipes.values() if any(name in c.signals for c in r.symptoms)]
-        if users or signal.enable:
-            need = f" (needed by {', '.join(users)})" if users else ""
-            lines.append(f"  absent    {name}{need}: {signal.enable or 'no exporter in the source supplies it'}")
-    return lines
+def _missing(visibility: Visibility, wanted: Sequence[str], verbose: bool) -> Iterator[str]:
+    """What cannot be judged: blind spots by the causes gained, features that are off, series that come later."""
+    recipes = visibility.catalogue.recipes.values()
+    unjudged = [recipe for recipe in recipes if not visibility.judges(recipe)]
+    seen = sum(name in visibility.visible for name in wanted)
+    yield f"causes      {len(recipes) - len(unjudged)} of {len(recipes)} can be judged"
+    yield f"signals     {seen} of {len(wanted)} visible"
+    reasons = {recipe.id: visibility.reason(recipe) for recipe in unjudged}
+    cures = gains(visibility, recipes, (name for name in wanted if name not in visibility.visible))
+    if cures:
+        yield ""
+        yield "could be seen, by the causes that it would let inferdoc judge"
+    for cure, names in cures.items():
+        if names:
+            yield from wrap(f"{cure}: {', '.join(names)}", f"  {f'+{len(names)}':<4}")
+    idle = [cure for cure, names in cures.items() if not names]
+    if idle and not verbose:
+        yield f"      {len(idle)} more would add evidence to causes that can be judged; -v names them"
+    for cure in idle if verbose else ():
+        yield from wrap(cure, "      evidence: ")
+    alone = {name for names in cures.values() for name in names}
+    several = [name for name, reason in reasons.items() if reason.kind == "blind" and name not in alone]
+    if several:
+        yield from wrap(f"only with several of these: {', '.join(several)}", "      ")
+    for kind in ("off", "later"):
+        causes: dict[str, list[str]] = {}
+        for name, reason in reasons.items():
+            if reason.kind == kind:
+                causes.setdefault(reason.cure, []).append(name)
+        if causes:
+            yield ""
+            yield HEADS[kind]
+        for cure, names in sorted(causes.items(), key=lambda item: -len(item[1])):
+            yield from wrap(f"{cure}: {', '.join(names)}", "  ")
+
+
+def _empty_rows(visibility: Visibility, overlays: tuple[Path, ...]) -> Iterator[str]:
+    """Rows of boards of which no panel shows anything."""
+    for board, _ in load_boards(overlays).values():
+        rows = (row for row in board.rows if row.panels)
+        empty = [
+            row.title
+            for row in rows
+            if not any(name in visibility.visible for panel in row.panels for name in panel.signals)
+        ]
+        if empty:
+            yield from wrap(f"{board.title}: no data for the rows {', '.join(empty)}", "boards      ")
+
+
+def _unscraped(pods: Sequence[tuple[str, str]]) -> Iterator[str]:
+    if not pods:
+        return
+    shown = ", ".join(f"{namespace}/{pod}" for namespace, pod in pods[:MOST_PODS])
+    more = f" and {len(pods) - MOST_PODS} more" if len(pods) > MOST_PODS else ""
+    yield from wrap(
+        f"{shown}{more}: by the image they run an engine, and no page of theirs is scraped. Does a PodMonitor or "
+        "ServiceMonitor select them, and does your Prometheus select that monitor (podMonitorSelector, namespaces)?",
+        "unscraped   ",
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from inferdoc.audit.model import Audit
 from inferdoc.escaping import html as escape
 from inferdoc.judging.api import Judged
@@ -15,6 +17,7 @@ from inferdoc.report.html_page import document
 from inferdoc.report.html_plot import Detail
 from inferdoc.report.html_timeline import day_and_clock, timeline
 from inferdoc.report.references import compared_with
+from inferdoc.report.unjudged import KINDS, by_reason
 
 MOST_GAPS = 20
 
@@ -88,15 +91,18 @@ def _not_judged(answer: Diagnosis) -> str:
     if not answer.not_judged:
         return ""
     rows = "".join(
-        f"<tr><td><code>{escape(n.id)}</code></td>"
-        f"<td>{', '.join(f'<code>{escape(s)}</code>' for s in n.missing)}</td><td>{escape(n.enable)}</td></tr>"
-        for n in answer.not_judged
+        f"<tr><td>{_codes(r.causes)}</td><td>{KINDS[r.kind]}: {escape(r.cure)}</td><td>{_codes(r.missing)}</td></tr>"
+        for r in by_reason(answer.not_judged)
     )
-    heads = ("cause", "signals missing", "how to switch it on")
+    heads = ("causes", "why", "signals missing")
     return (
         '<section aria-labelledby="not-judged"><h2 id="not-judged">What could not be judged</h2>'
         f"{table(heads, rows)}</section>"
     )
+
+
+def _codes(names: Iterable[str]) -> str:
+    return ", ".join(f"<code>{escape(name)}</code>" for name in names)
 
 
 def _coverage(coverage: Coverage) -> str:

@@ -12,6 +12,7 @@ from inferdoc.judging.words import figure
 from inferdoc.report.focus import elsewhere, in_focus
 from inferdoc.report.references import compared_with
 from inferdoc.report.roles import role_word
+from inferdoc.report.unjudged import KINDS, by_reason
 
 
 def markdown(answer: Diagnosis) -> str:
@@ -37,7 +38,9 @@ def markdown(answer: Diagnosis) -> str:
         lines.append("")
     if answer.not_judged:
         lines += ["## Not judged", ""]
-        lines += [f"- {code(n.id)}: no {words(', '.join(n.missing))}. {words(n.enable)}" for n in answer.not_judged]
+        for reason in by_reason(answer.not_judged):
+            causes = ", ".join(code(cause) for cause in reason.causes)
+            lines.append(f"- {causes} {KINDS[reason.kind]}: {words(reason.cure)}")
         lines.append("")
     return "\n".join(lines).rstrip()
 

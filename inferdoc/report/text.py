@@ -12,6 +12,7 @@ from inferdoc.judging.words import figure
 from inferdoc.report.focus import elsewhere, in_focus
 from inferdoc.report.references import compared_with
 from inferdoc.report.roles import HARM, role_word
+from inferdoc.report.unjudged import KINDS, by_reason, counted
 from inferdoc.report.wrapping import wrap
 
 COLOURS = {
@@ -176,12 +177,16 @@ def _not_judged(answer: Diagnosis, verbose: bool) -> Iterator[str]:
             return
     if not verbose:
         number = _count(len(answer.not_judged), "cause")
-        words = f"{number}: what would show them is not there (inferdoc doctor says how to switch it on; -v names them)"
-        yield from wrap(words, "not judged  ")
+        kinds = counted(answer.not_judged)
+        yield from wrap(f"{number}: {kinds} (inferdoc doctor says how; -v names them)", "not judged  ")
         return
     yield "not judged"
-    for item in answer.not_judged:
-        yield from wrap(f"{item.id}: no {', '.join(item.missing)}. {item.enable}", "  ")
+    kind = None
+    for reason in by_reason(answer.not_judged):
+        if reason.kind != kind:
+            kind = reason.kind
+            yield f"  {KINDS[kind]}"
+        yield from wrap(f"{reason.cure}: {', '.join(reason.causes)}", "    ")
 
 
 def _span(answer: Diagnosis) -> str:

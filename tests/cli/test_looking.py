@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -31,9 +32,35 @@ def test_doctor_says_who_is_there_and_how_it_knows(pools):
 
 
 def test_doctor_says_what_is_missing_what_needs_it_and_how_to_switch_it_on(pools):
-    out = call("doctor", *pools).out
-    absent = [line for line in out.splitlines() if line.startswith("  absent")]
-    assert any("eplb_balancedness" in line and "ep-hot-expert" in line and "--eplb-log" in line for line in absent)
+    words = " ".join(call("doctor", *pools).out.split())
+    blind, _, rest = words.partition("could be seen, by the causes")[2].partition("not in use")
+    assert "+2 scrape the llm-d autoscaler or kube-state-metrics: autoscaler-blind, autoscaler-oscillation" in blind
+    assert "only with --speculative-config: spec-acceptance-decay" in rest
+    assert words.count("evidence:") == 0 < " ".join(call("doctor", *pools, "-v").out.split()).count("evidence:")
+
+
+def test_doctor_ranks_what_could_be_seen_by_what_it_would_let_inferdoc_judge(pools):
+    gained = [int(n) for n in re.findall(r"^  \+(\d+) ", call("doctor", *pools).out, re.MULTILINE)]
+    assert gained == sorted(gained, reverse=True) and len(gained) > 4
+
+
+def test_doctor_names_engines_that_nobody_scrapes(tmp_path):
+    made = recorded(Engine("llama-0"))
+    for pod, image in (
+        ("llama-0", "docker.io/vllm/vllm-openai:v0.11.0"),
+        ("llama-1", "ghcr.io/llm-d/llm-d-cuda:v0.4.0"),
+        ("epp-0", "ghcr.io/llm-d/llm-d-inference-scheduler:v0.4.0"),
+    ):
+        labels = {"namespace": "", "pod": pod, "container": "vllm", "image": image}
+        made.put("kube_pod_container_info", "gauge", labels, 1)
+    out = call("doctor", "--store", stored(made.text(), tmp_path)).out
+    (line,) = (line for line in out.splitlines() if line.startswith("unscraped"))
+    assert "/llama-1:" in line and "llama-0" not in line and "epp-0" not in line and "PodMonitor" in out
+
+
+def test_doctor_names_the_rows_of_boards_that_stay_empty(pools):
+    words = " ".join(call("doctor", *pools).out.split())
+    assert "no data for the rows" in words and "Speculation" in words.partition("no data for the rows")[2]
 
 
 def test_signals_shows_the_newest_value_of_every_pod(store_of):

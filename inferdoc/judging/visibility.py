@@ -1,0 +1,191 @@
+"""Why a signal is not visible, and what would make it so.
+
+Three kinds of absence: `off`, of a feature that is not in use; `later`, of a series that comes with its first event;
+and `blind`, of what could be seen if somebody scraped it, switched it on or no longer dropped it. Told from what the
+catalogue declares of each series (its exporter, its release, what it needs) and from the names that the source has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from inferdoc.catalogue.aliases import HISTOGRAM_PARTS, Aliases
+from inferdoc.catalogue.conditions import AnyOf, Condition, KOf, OfParts, Presence, Witnesses
+from inferdoc.catalogue.flags import version
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.recipe import Recipe
+from inferdoc.catalogue.signal import Exporter, Metric, Reading
+from inferdoc.judging.model import AbsenceKind
+
+COHORTS = {
+    "other-tiers": "the model runs on one hardware tier",
+    "over-other-tiers": "the model runs on one hardware tier",
+    "blend": "the model runs on one hardware tier",
+    "over-ranks": "no deployment with several data-parallel ranks",
+    "ranks-skew": "no deployment with several data-parallel ranks",
+    "unlike": "one pod, or pods that are all alike",
+}
+"""What a comparison lacks where it has no value (`Reading.cohort`)."""
+EASIEST: Mapping[AbsenceKind, int] = {"later": 0, "blind": 1, "off": 2}
+"""Of several ways to read a signal, the one that takes least to see."""
+
+
+@dataclass(frozen=True)
+class Absence:
+    """kind: see the module; cure: what to do, or for `off` what is not in use, or for `later` what brings it."""
+
+    kind: AbsenceKind
+    cure: str
+
+
+@dataclass
+class Visibility:
+    """names: of the series that the source has; visible: the signals that have a value."""
+
+    catalogue: Catalogue
+    names: Collection[str]
+    visible: Collection[str]
+
+    @cached_property
+    def _aliases(self) -> Aliases:
+        return Aliases(self.catalogue.exporters.values())
+
+    @cached_property
+    def _declared(self) -> dict[str, tuple[Exporter, Metric]]:
+        """Series name -> who exposes it, and its declaration."""
+        found = {}
+        for exporter in self.catalogue.exporters.values():
+            for name, metric in exporter.metrics.items():
+                for part in ("", *(HISTOGRAM_PARTS if metric.type in ("histogram", "summary") else ())):
+                    found[name + part] = exporter, metric
+        return found
+
+    @cached_property
+    def _engines_older_than(self) -> str | None:
+        return self.catalogue.flags.older_than(self.names)
+
+    @cached_property
+    def _scraped(self) -> set[tuple[str, str]]:
+        """Exporter and first word of those of its series that are there: one declaration may stand for several
+        programs (kube-state-metrics, cAdvisor, KEDA)."""
+        spelled = self._aliases
+        return {
+            (exporter.exporter, _family(name))
+            for name, (exporter, _) in self._declared.items()
+            if any(alias in self.names for alias in spelled.of(name))
+        }
+
+    def absence(self, signal: str) -> Absence:
+        """Why a signal has no value. Raises KeyError for a signal that no catalogue declares."""
+        declared = self.catalogue.signals[signal]
+        off = declared.feature and not any(self._in_use(name) for way in declared.readings for name in way.series)
+        if off and declared.enable:
+            return Absence("off", declared.enable)
+        ways = [self._of_reading(reading, declared.enable) for reading in declared.readings]
+        way = min(ways, key=_effort)
+        return Absence("off", way.cure) if off else way
+
+    def _in_use(self, series: str) -> bool:
+        """Whether what a series needs is switched on: another series that needs the same is there."""
+        exporter, metric = self._declared.get(series, (None, None))
+        if exporter is None or metric is None or metric.needs is None:
+            return False
+        alike = (name for name, other in exporter.metrics.items() if other.needs == metric.needs)
+        return any(self._there(name) or self._there(f"{name}_count") for name in alike)
+
+    def _of_reading(self, reading: Reading, enable: str | None) -> Absence:
+        if reading.cohort is not None and (reading.of is None or reading.of in self.visible):
+            return Absence("off", COHORTS[reading.cohort])
+        if reading.telemetry is not None:
+            return Absence("later", enable or "nothing has happened that it counts")
+        reasons = [self._of_series(name, enable) for name in reading.series if not self._there(name)]
+        reasons += [self.absence(name) for name in reading.signals if name not in self.visible]
+        if not reasons:
+            return Absence("blind", enable) if enable else Absence("later", "no value in the window")
+        return max(reasons, key=_effort)
+
+    def _there(self, series: str) -> bool:
+        return any(name in self.names for name in self._aliases.of(series))
+
+    def _of_series(self, series: str, enable: str | None) -> Absence:
+        if series not in self._declared:
+            return Absence("blind", enable or f"scrape what exposes {series}")
+        exporter, metric = self._declared[series]
+        if (exporter.exporter, _family(series)) not in self._scraped:
+            has_page = exporter.endpoint.startswith("/")
+            asked = enable if enable and (enable.startswith("scrape ") or not has_page) else None
+            return Absence("blind", asked or f"scrape the {exporter.title}: {exporter.endpoint}")
+        older = self._engines_older_than if exporter.exporter == "vllm" else None
+        if metric.since and older is not None and version(metric.since) >= version(older):
+            release = metric.since.removesuffix(".0")
+            return Absence("blind", f"vLLM {release} or later has it; these engines look older than {older}")
+        if metric.needs:
+            return Absence("blind", enable or metric.needs)
+        if metric.born_at_first_event:
+            return Absence("later", f"{series} comes with its first event, unless the scrape drops it")
+        dropped = f"{exporter.title} exposes {series}: is it dropped by metric_relabel_configs?"
+        return Absence("blind", dropped if exporter.whole else enable or dropped)
+
+    def tells(self, condition: Condition, more: Collection[str] = ()) -> bool:
+        """Whether a condition can be answered with what is visible, and with `more` signals."""
+        if isinstance(condition, OfParts):
+            told = sum(self.tells(part, more) for part in condition.parts)
+            least = condition.k if isinstance(condition, KOf) else len(condition.parts)
+            return told >= (1 if isinstance(condition, AnyOf | Witnesses) else least)
+        if isinstance(condition, Presence) and not condition.there:
+            return True
+        return all(signal in self.visible or signal in more for signal in condition.signals)
+
+    def judges(self, recipe: Recipe, more: Collection[str] = ()) -> bool:
+        """Whether a cause can be judged."""
+        return all(self.tells(condition, more) for condition in recipe.symptoms)
+
+    def lacking(self, recipe: Recipe) -> list[str]:
+        """The signals without which a cause cannot be judged."""
+        untold = (condition for condition in recipe.symptoms if not self.tells(condition))
+        names = dict.fromkeys(name for condition in untold for name in condition.signals)
+        return [name for name in names if name not in self.visible]
+
+    def reason(self, recipe: Recipe) -> Absence:
+        """Why a cause cannot be judged: what is hardest to see of all that it needs, easiest of what stands in for each
+        other. Raises ValueError for one that can be judged."""
+        untold = [condition for condition in recipe.symptoms if not self.tells(condition)]
+        return _hardest(self._of_condition(condition) for condition in untold)
+
+    def _of_condition(self, condition: Condition) -> Absence:
+        if not isinstance(condition, OfParts):
+            return _hardest(self.absence(name) for name in condition.signals if name not in self.visible)
+        untold = [self._of_condition(part) for part in condition.parts if not self.tells(part)]
+        return min(untold, key=_effort) if isinstance(condition, AnyOf | Witnesses | KOf) else _hardest(untold)
+
+
+def _effort(reason: Absence) -> int:
+    return EASIEST[reason.kind]
+
+
+def _hardest(reasons: Iterable[Absence]) -> Absence:
+    """Of several reasons the hardest, with all that would cure it."""
+    given = list(reasons)
+    kind = max(given, key=_effort).kind
+    cures = dict.fromkeys(reason.cure for reason in given if reason.kind == kind)
+    longest = [cure for cure in cures if not any(other != cure and other.startswith(cure) for other in cures)]
+    return Absence(kind, "; ".join(longest))
+
+
+def _family(series: str) -> str:
+    """The first word of the name of a series: kube, container, vllm."""
+    return series.replace(":", "_").partition("_")[0]
+
+
+def gains(visibility: Visibility, recipes: Iterable[Recipe], absent: Iterable[str]) -> dict[str, list[str]]:
+    """Cure of a blind spot -> the causes that could be judged with it alone, most first, those without any last."""
+    by_cure: dict[str, list[str]] = {}
+    for name in absent:
+        reason = visibility.absence(name)
+        if reason.kind == "blind":
+            by_cure.setdefault(reason.cure, []).append(name)
+    unjudged = [recipe for recipe in recipes if not visibility.judges(recipe)]
+    gained = {cure: [r.id for r in unjudged if visibility.judges(r, names)] for cure, names in by_cure.items()}
+    return dict(sorted(gained.items(), key=lambda item: -len(item[1])))
