@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from inferdoc.cli import messages, options
+
+if TYPE_CHECKING:
+    from inferdoc.collect.collector import CollectStats, LogFeed
+    from inferdoc.config import Config
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 COMPACT_SECONDS = 2.0
@@ -57,6 +64,15 @@ SHORTEST_SECONDS = 0.1
     help="Drop the oldest collected scrapes beyond this store size.",
 )
 @click.option("--eplb-log", metavar="FILE[,LABEL=VALUE]...", help="A vLLM log with EPLB balancedness lines to follow.")
+@click.option("--expose", metavar="ADDRESS", help="Serve /metrics there, for a Prometheus: :9108, 127.0.0.1:9108.")
+@click.option(
+    "--judge-every",
+    metavar="DURATION",
+    help="With --expose: diagnose the last 15 minutes so often, and show the verdict and the findings.",
+)
+@click.option(
+    "--forecast-every", metavar="DURATION", help="With --expose: forecast the next day of every pool so often."
+)
 @click.option("--ca-file", type=FILE, help="Trust this CA instead of the usual ones.")
 @click.option("--bearer-token-file", type=FILE, help="Read before every scrape.")
 @click.option("--username", metavar="NAME", help="For basic authentication, with --password-file.")
@@ -76,6 +92,9 @@ def command(
     retention: str,
     retention_mb: int | None,
     eplb_log: str | None,
+    expose: str | None,
+    judge_every: str | None,
+    forecast_every: str | None,
     ca_file: Path | None,
     bearer_token_file: Path | None,
     username: str | None,
@@ -86,7 +105,7 @@ def command(
 
     Each target has its own moment in the interval. A target that fails is stored as `up` 0 and stops nobody.
     """
-    from inferdoc.collect.collector import collect, log_feed_from_flag, stop_on_signals
+    from inferdoc.collect.collector import CollectStats, collect, log_feed_from_flag, stop_on_signals
     from inferdoc.collect.discovery import Discovery, target_from_flag, targets_from_config
     from inferdoc.collect.http_sd import HttpDiscovery
     from inferdoc.collect.scrape import ScrapeOptions
@@ -128,8 +147,10 @@ def command(
         return not compact(opened, seconds=COMPACT_SECONDS).complete
 
     place = options.store_path(config, store)
-    with Store.open(place, "w") as opened, stop_on_signals() as stop:
-        stats = collect(
+    feed, stats = None if eplb_log is None else log_feed_from_flag(eplb_log), CollectStats()
+    page = _page(config, place, stats, feed, expose, judge_every, forecast_every)
+    with Store.open(place, "w") as opened, stop_on_signals() as stop, page:
+        collect(
             discovery,
             opened.writer,
             interval=seconds_between,
@@ -137,9 +158,10 @@ def command(
             once=once,
             stop=stop,
             options=scraping,
-            eplb=None if eplb_log is None else log_feed_from_flag(eplb_log),
+            eplb=feed,
             report=messages.say,
             maintain=keep_up,
+            stats=stats,
         )
         messages.warn(opened.writer.problems)
     counts = [f"{stats.failed} failed"]
@@ -148,3 +170,43 @@ def command(
     stored = f"{stats.samples} samples stored in {place}"
     messages.say(f"{stats.scrapes} scrapes ({', '.join(counts)}), {stored}")
     return ExitCode.SOURCE if stats.not_stored else ExitCode.OK
+
+
+def _page(
+    config: Config,
+    place: str,
+    stats: CollectStats,
+    feed: LogFeed | None,
+    address: str | None,
+    judge_every: str | None,
+    forecast_every: str | None,
+) -> AbstractContextManager[None]:
+    """The page for a Prometheus, where one is asked for."""
+    if address is None:
+        if judge_every or forecast_every:
+            raise click.UsageError("--judge-every and --forecast-every need --expose, where their results are shown")
+        return nullcontext()
+    from inferdoc.catalogue.own_metrics import Families
+    from inferdoc.cli.forecast import opener
+    from inferdoc.expose.exporter import Exposed, serving
+    from inferdoc.expose.rounds import Rounds
+    from inferdoc.expose.work import FORECAST_SECONDS, JUDGED, diagnoses, forecasts
+    from inferdoc.forecast.command import Origin
+    from inferdoc.times import seconds_of
+
+    catalogue = options.catalogue(config)
+    asked = {"store": place}
+    judged = predicted = None
+    if judge_every:
+        work = diagnoses(partial(options.source, config, asked), config, catalogue, JUDGED)
+        judged = Rounds("diagnosis", options.in_context(work), seconds_of(judge_every, "--judge-every"), messages.say)
+    if forecast_every:
+        load = forecasts(Origin(open=opener(asked)), FORECAST_SECONDS)
+        predicted = Rounds(
+            "forecast", options.in_context(load), seconds_of(forecast_every, "--forecast-every"), messages.say
+        )
+    size = Path(place)
+    exposed = Exposed(
+        Families(catalogue.exporters["inferdoc"]), stats, lambda: size.stat().st_size, feed, judged, predicted
+    )
+    return serving(exposed, address)

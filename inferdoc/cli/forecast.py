@@ -36,6 +36,20 @@ def origin_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def opener(where: dict[str, Any]) -> Callable[[], tuple[Any, Any, Any, dict[str, float]]]:
+    """Opens the source that the options name, when it is needed: with the tiers, roles and limits to know its pools."""
+
+    def opened() -> tuple[Any, Any, Any, dict[str, float]]:
+        from inferdoc.fleet.members import Assignment
+
+        config = options.configuration()
+        assignments = [Assignment(pod.pod, pod.role, pod.tier) for pod in config.pods]
+        limits = {signal: limit for slo in config.slo for signal, limit in slo.limits.items()}
+        return options.source(config, where), options.catalogue(config).tiers, assignments, limits
+
+    return opened
+
+
 def origin(asked: dict[str, Any], step: str = "5m") -> Any:
     """Takes the origin's options out of `asked`. The source is opened only when something is read from it."""
     from inferdoc.forecast.command import Origin
@@ -47,14 +61,6 @@ def origin(asked: dict[str, Any], step: str = "5m") -> Any:
     if path is not None and (where["prometheus"] or where["store"]):
         raise click.UsageError("--input and a source name two origins: give one of them")
 
-    def opened() -> tuple[Any, Any, Any, dict[str, float]]:
-        from inferdoc.fleet.members import Assignment
-
-        config = options.configuration()
-        assignments = [Assignment(pod.pod, pod.role, pod.tier) for pod in config.pods]
-        limits = {signal: limit for slo in config.slo for signal, limit in slo.limits.items()}
-        return options.source(config, where), options.catalogue(config).tiers, assignments, limits
-
     return Origin(
         path=path,
         kind=asked.pop("kind"),
@@ -63,7 +69,7 @@ def origin(asked: dict[str, Any], step: str = "5m") -> Any:
         namespace=asked.pop("namespace"),
         days=max(1, round(seconds_of(asked.pop("history"), "--history") / 86400)),
         step=seconds_of(step, "--step"),
-        open=opened,
+        open=opener(where),
     )
 
 

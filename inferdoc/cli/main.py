@@ -93,7 +93,7 @@ def cli(
     no_color: bool,
 ) -> None:
     """Say what is wrong with an LLM-inference fleet, since when, on which pods, how sure, and what to do next."""
-    messages.FORM.set(log_format)
+    messages.write_as(log_format)
     context.obj = {"config_file": config_file, "catalogue": catalogue, "debug": debug}
     if no_color or os.environ.get("NO_COLOR"):
         context.color = False
@@ -115,7 +115,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    messages.FORM.set("text")
+    messages.write_as("text")
     try:
         if any("\x00" in argument for argument in arguments):
             raise click.UsageError("an argument holds a NUL character; leave it out")

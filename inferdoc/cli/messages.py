@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -16,9 +15,16 @@ from inferdoc.times import rfc3339
 
 Level = Literal["debug", "info", "warning", "error"]
 Form = Literal["text", "json"]
-FORM: ContextVar[Form] = ContextVar("form", default="text")
-"""Of the command under way."""
-_WRITTEN = {"debug": "", "info": "", "warning": "warning: ", "error": "inferdoc: "}
+_PREFIX = {"debug": "", "info": "", "warning": "warning: ", "error": "inferdoc: "}
+
+
+_form: Form = "text"
+
+
+def write_as(form: Form) -> None:
+    """How messages are written from now on, whichever thread has one."""
+    global _form
+    _form = form
 
 
 def say(line: str) -> None:
@@ -39,15 +45,15 @@ def fail(line: str) -> None:
 
 def trace(text: str) -> None:
     """The traceback of an error, for --debug: lines of their own as text, one object as JSON."""
-    if FORM.get() == "json":
+    if _form == "json":
         _write("debug", text)
         return
     click.echo(text, err=True)
 
 
 def _write(level: Level, line: str) -> None:
-    if FORM.get() == "json":
+    if _form == "json":
         now = rfc3339(datetime.now(UTC), "milliseconds")
         click.echo(json.dumps({"time": now, "level": level, "message": line}), err=True)
         return
-    click.echo(_WRITTEN[level] + one_line(line), err=True)
+    click.echo(_PREFIX[level] + one_line(line), err=True)

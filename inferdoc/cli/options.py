@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from inferdoc.source.recognise import Recognised
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+T = TypeVar("T")
 
 HEADER = click.option(
     "--header",
@@ -131,6 +132,17 @@ def _globals() -> dict[str, Any]:
     """The values of the global flags; empty where a command runs on its own."""
     found: dict[str, Any] = click.get_current_context().find_root().obj or {}
     return found
+
+
+def in_context(work: Callable[[], T]) -> Callable[[], T]:
+    """The work as another thread can do it, with the global flags of this command."""
+    context = click.get_current_context()
+
+    def done() -> T:
+        with context.scope(cleanup=False):
+            return work()
+
+    return done
 
 
 def debugging() -> bool:

@@ -107,6 +107,7 @@ def collect(
     report: Callable[[str], None] = lambda line: None,
     maintain: Callable[[], object] | None = None,
     workers: int = DEFAULT_WORKERS,
+    stats: CollectStats | None = None,
 ) -> CollectStats:
     """Scrape all targets and store every scrape as it comes in.
 
@@ -127,6 +128,7 @@ def collect(
         maintain: called at the start and every hour, in the thread that stores; drops old scrapes, for example. If
             it returns True, it has more to do and is called again soon.
         workers: scrapes at the same time.
+        stats: the numbers to add to, for one who looks at them meanwhile.
 
     Raises:
         InferdocError: with `once`, what the sink raised. Otherwise such an error is reported and the run goes on.
@@ -135,7 +137,7 @@ def collect(
     if interval <= 0:
         raise ValueError(f"interval must be above 0 seconds, not {interval}")
     options = options or ScrapeOptions()
-    run = _Run(sink, report, stop or threading.Event(), raise_sink_errors=once)
+    run = _Run(sink, report, stop or threading.Event(), stats or CollectStats(), raise_sink_errors=once)
     timeout = options.timeout if once else min(options.timeout, interval)
     with Scraper(options) as scraper, ThreadPoolExecutor(workers, thread_name_prefix="scrape") as pool:
         schedule = _Schedule(targets, run, pool, scraper, interval, timeout, duration)
@@ -178,9 +180,15 @@ class _Run:
     """What the threads of one run share: results on their way to the sink, and the numbers."""
 
     def __init__(
-        self, sink: Sink, report: Callable[[str], None], stop: threading.Event, *, raise_sink_errors: bool
+        self,
+        sink: Sink,
+        report: Callable[[str], None],
+        stop: threading.Event,
+        stats: CollectStats,
+        *,
+        raise_sink_errors: bool,
     ) -> None:
-        self.stats = CollectStats()
+        self.stats = stats
         self.stop = stop
         self.results: queue.Queue[ScrapeResult | None] = queue.Queue(_QUEUE_PAGES)
         """None comes last."""
@@ -266,6 +274,7 @@ class _Run:
 
     def _log_page(self, eplb: LogFeed) -> Page | None:
         page = eplb_page(eplb.log.read())
+        eplb.log.newest = page or eplb.log.newest
         self.say("EPLB log", eplb.log.problem)
         return page
 

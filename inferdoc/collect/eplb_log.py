@@ -97,6 +97,8 @@ class EplbLog:
         self.path = Path(path)
         self.problem: str | None = None
         """Why the file cannot be read at the moment, one line; None where it can."""
+        self.newest: Page | None = None
+        """What the newest lines said, of every model; None before the first."""
         self._file: BinaryIO | None = None
         self._rest = b""
         try:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from inferdoc.catalogue.load import load_catalogue
+from inferdoc.catalogue.own_metrics import Families, Row
 from inferdoc.escaping import one_line, page
 from inferdoc.extras import needed
 from inferdoc.forecast.calendar import zone_of
@@ -76,34 +79,30 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def to_textfile(results: list[Forecast], generated: float) -> str:
-    """Prometheus text for a textfile collector, one set of series per pool: the first step's quantiles, the highest
-    over the horizon, and what an alert on staleness or trust needs. generated: Unix seconds."""
-    families: dict[str, tuple[str, list[str]]] = {}
+def forecast_rows(results: Sequence[Forecast], generated: float) -> dict[str, list[Row]]:
+    """Values by metric name, one set per pool: the first step's quantiles, the highest over the horizon, and what an
+    alert on staleness or trust needs. generated: Unix seconds."""
+    rows: dict[str, list[Row]] = {}
 
-    def add(name: str, help_text: str, result: Forecast, value: float, extra: str = "") -> None:
-        line = f'inferdoc_forecast_{name}{{pool="{_escape(result.name)}"{extra}}} {value:.10g}'
-        families.setdefault(f"inferdoc_forecast_{name}", (help_text, []))[1].append(line)
+    def add(name: str, result: Forecast, value: float, **labels: str) -> None:
+        rows.setdefault(f"inferdoc_forecast_{name}", []).append(({"pool": result.name, **labels}, value))
 
     for result in results:
         for q, values in sorted(result.quantiles.items()):
-            mark = f',quantile="{q:g}"'
-            add("load", "Forecast load of the step that begins at the step timestamp.", result, number(values[0]), mark)
-            add("load_max", "Highest forecast load over the horizon.", result, number(float(values.max())), mark)
-        add("step_timestamp_seconds", "Begin of the step the load belongs to.", result, float(result.start))
-        add("generated_timestamp_seconds", "When the forecast was made.", result, float(round(generated)))
-        add("horizon_seconds", "How far the forecast reaches.", result, float(result.step * len(result.mean)))
-        add("abstained", "1 when the forecast abstained and a baseline stands in.", result, float(result.abstained))
+            add("load", result, number(values[0]), quantile=f"{q:g}")
+            add("load_max", result, number(float(values.max())), quantile=f"{q:g}")
+        add("step_timestamp_seconds", result, float(result.start))
+        add("generated_timestamp_seconds", result, float(round(generated)))
+        add("horizon_seconds", result, float(result.step * len(result.mean)))
+        add("abstained", result, float(result.abstained))
         if result.skill is not None:
-            add("skill_ratio", "1 - MSE / MSE of the flat level on the back-tested days.", result, number(result.skill))
-    lines = []
-    for name, (help_text, rows) in families.items():
-        lines += [f"# HELP {name} {help_text}", f"# TYPE {name} gauge", *rows]
-    return "\n".join(lines) + "\n"
+            add("skill_ratio", result, number(result.skill))
+    return rows
 
 
-def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+def to_textfile(results: Sequence[Forecast], generated: float) -> str:
+    """Prometheus text for a textfile collector. generated: Unix seconds."""
+    return Families(load_catalogue().exporters["inferdoc"]).text(forecast_rows(results, generated))
 
 
 def to_image(series: LoadSeries, result: Forecast, kind: str = "png") -> bytes:

@@ -1,0 +1,110 @@
+"""The page that a Prometheus scrapes, served while `inferdoc collect` runs."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from inferdoc.catalogue.own_metrics import Families, Row
+from inferdoc.collect.collector import CollectStats, LogFeed
+from inferdoc.errors import ConfigError
+from inferdoc.expose.rounds import Rounds
+from inferdoc.expose.verdicts import verdict_rows
+from inferdoc.forecast.output import forecast_rows
+from inferdoc.forecast.result import Forecast
+from inferdoc.judging.model import Diagnosis
+from inferdoc.version import __version__
+
+
+@dataclass(eq=False)
+class Exposed(Collector):
+    """What is read at each scrape of the page.
+
+    stats: of the collecting under way; store_bytes: the size of the store's file; eplb: the log that is followed;
+    diagnoses, forecasts: made beside the collecting, where they are.
+    """
+
+    families: Families
+    stats: CollectStats
+    store_bytes: Callable[[], int]
+    eplb: LogFeed | None = None
+    diagnoses: Rounds[Diagnosis] | None = None
+    forecasts: Rounds[Sequence[Forecast]] | None = None
+    registry: CollectorRegistry = field(default_factory=lambda: CollectorRegistry(auto_describe=False))
+
+    def __post_init__(self) -> None:
+        self.registry.register(self)
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing: the families are known at a scrape."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """Every family of the page."""
+        yield from self.families.families(self._rows())
+
+    def _rows(self) -> dict[str, list[Row]]:
+        rows = self._own() | self._balance()
+        if self.diagnoses is not None:
+            rows |= verdict_rows(self.diagnoses)
+        forecasts = self.forecasts.newest() if self.forecasts is not None else None
+        if forecasts is not None:
+            rows |= forecast_rows(forecasts.value, forecasts.at)
+        return rows
+
+    def _own(self) -> dict[str, list[Row]]:
+        stats = self.stats
+        scrapes = {"ok": stats.scrapes - stats.failed, "failed": stats.failed, "left_out": stats.left_out}
+        return {
+            "inferdoc_build_info": [({"version": __version__}, 1.0)],
+            "inferdoc_scrapes_total": [({"result": result}, float(count)) for result, count in scrapes.items()],
+            "inferdoc_samples_stored_total": [({}, float(stats.samples))],
+            "inferdoc_pages_not_stored_total": [({}, float(stats.not_stored))],
+            "inferdoc_store_size_bytes": [({}, float(self.store_bytes()))],
+        }
+
+    def _balance(self) -> dict[str, list[Row]]:
+        """The newest lines of the log, under the labels that tell which target writes it."""
+        page = self.eplb.log.newest if self.eplb is not None else None
+        rows: dict[str, list[Row]] = {}
+        if page is not None:
+            for series, value in zip(page.layout.series, page.values, strict=True):
+                rows.setdefault(series.name, []).append((dict(series.labels), float(value)))
+        return rows
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """`:9108` (every interface), `127.0.0.1:9108`, `[::1]:9108` -> host and port. Raises ConfigError."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ConfigError(f"--expose {text}: not an address such as :9108 or 127.0.0.1:9108")
+    return host.strip("[]") or "0.0.0.0", int(port)
+
+
+@contextmanager
+def serving(exposed: Exposed, address: str) -> Iterator[None]:
+    """Serve the page, and do the rounds, while the block runs. Raises ConfigError where the address is taken."""
+    host, port = address_of(address)
+    try:
+        server, thread = start_http_server(port, host, registry=exposed.registry)
+    except OSError as error:
+        known: Mapping[int | None, str] = {errno.EADDRINUSE: "is taken", errno.EACCES: "may not be opened"}
+        why = known.get(error.errno, error.strerror or str(error))
+        raise ConfigError(f"--expose {address}: the address {why}; choose another port") from None
+    rounds = [each for each in (exposed.diagnoses, exposed.forecasts) if each is not None]
+    try:
+        for each in rounds:
+            each.start()
+        yield
+    finally:
+        for each in rounds:
+            each.stop()
+        server.shutdown()
+        server.server_close()
+        thread.join()

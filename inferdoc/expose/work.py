@@ -1,0 +1,40 @@
+"""What is done beside the collecting: diagnoses and forecasts of the store that is being filled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.config import Config
+from inferdoc.forecast.command import Origin
+from inferdoc.forecast.engine import Request, forecast
+from inferdoc.forecast.result import Forecast
+from inferdoc.judging.model import Diagnosis
+from inferdoc.judging.request import diagnosis
+from inferdoc.source.identified import Identified
+
+JUDGED = "15m"
+"""How far back a diagnosis looks; what came before is read along, to compare with."""
+FORECAST_SECONDS = 86_400
+
+
+def diagnoses(
+    open_source: Callable[[], Identified], config: Config, catalogue: Catalogue, since: str
+) -> Callable[[], Diagnosis]:
+    """Diagnoses the last stretch of a source, `since` long (a duration), opened anew each time."""
+    asked: dict[str, Any] = {"since": since, "until": "latest"}
+
+    def work() -> Diagnosis:
+        source = open_source()
+        try:
+            return diagnosis(source, config, catalogue, asked)
+        finally:
+            source.close()
+
+    return work
+
+
+def forecasts(origin: Origin, horizon: int) -> Callable[[], Sequence[Forecast]]:
+    """Forecasts the load of every pool, so many seconds ahead."""
+    return lambda: [forecast(series, Request(horizon=horizon)) for series in origin.series()]
