@@ -23,7 +23,7 @@ def audited(source: Source, config: Config, catalogue: Catalogue, asked: dict[st
     """Audit as asked. asked: the values of the command's options by name."""
     chosen = AuditOptions(
         match=tuple(matcher(text) for text in asked.get("labels") or ()),
-        wanted=Wanted(*(asked.get(k) for k in ("model", "namespace", "tier", "role", "pod"))),
+        wanted=Wanted(*(asked.get(k) for k in ("model", "namespace", "tier", "role", "pod", "cluster"))),
         config=config,
         catalogue=catalogue,
     )

@@ -55,6 +55,7 @@ FLEET_OPTIONS = (
     ),
     click.option("--model", help="Report on this served model; all is read and compared, here and below."),
     click.option("--namespace", help="Report on this namespace."),
+    click.option("--cluster", help="Report on this cluster."),
     click.option("--tier", help="Report on this hardware tier."),
     click.option("--role", type=click.Choice(["prefill", "decode", "both"]), help="Report on pods in this role."),
     click.option("--pod", help="Report on this pod."),

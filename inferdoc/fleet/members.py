@@ -136,6 +136,7 @@ class Wanted:
     tier: str | None = None
     role: str | None = None
     pod: str | None = None
+    cluster: str | None = None
 
     def keeps(self, member: Member) -> bool:
         """Whether a member is selected."""
@@ -143,6 +144,7 @@ class Wanted:
         return all(
             wanted is None or wanted == have
             for wanted, have in (
+                (self.cluster, pool.cluster),
                 (self.model, pool.model),
                 (self.namespace, pool.namespace),
                 (self.tier, pool.tier),

@@ -19,7 +19,7 @@ from inferdoc.source.matching import passes
 from inferdoc.source.reads import Matcher
 
 MOST_NAMES = 8
-ASPECTS = ("namespace", "model", "tier", "role", "pod")
+ASPECTS = ("cluster", "namespace", "model", "tier", "role", "pod")
 """In the order in which they narrow: from the widest on, so that the names that are left fit what came before."""
 
 
@@ -87,7 +87,11 @@ def _aspect(member: Member, name: str) -> str:
 
 def _is_scraped(pod: str, wanted: Wanted, scrapes: Iterable[Scrapes]) -> bool:
     entities = (Entity.of_labels(target.labels) for target in scrapes)
-    return any(e.member[2] == pod and wanted.namespace in (None, e.member[1]) for e in entities)
+    members = (entity.member for entity in entities)
+    return any(
+        name == pod and wanted.namespace in (None, namespace) and wanted.cluster in (None, cluster)
+        for cluster, namespace, name in members
+    )
 
 
 def _nobody(name: str, value: str, names: Collection[str]) -> str:
@@ -118,7 +122,7 @@ def lost_peers(match: Sequence[Matcher], fleet: Fleet, scrapes: Sequence[Scrapes
     said = " ".join(f"-l {name}={value}" for name, _, value in on_targets)
     return (
         f"{said} leaves {len(out)} of {len(there)} targets of its job unread, and nothing is compared with them; "
-        "--pod, --role, --tier, --model and --namespace narrow the report alone"
+        "--pod, --role, --tier, --model, --namespace and --cluster narrow the report alone"
     )
 
 

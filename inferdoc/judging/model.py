@@ -241,6 +241,7 @@ class FocusInfo(msgspec.Struct):
     pods: list[str]
     of_pods: int
     elsewhere: list[Elsewhere] = []
+    cluster: str | None = None
 
 
 class Diagnosis(msgspec.Struct):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from inferdoc.judging import phases
 from inferdoc.judging.answer import baseline_of, summarise, verdict_of
 from inferdoc.judging.events import Event
-from inferdoc.judging.focus import Focus
+from inferdoc.judging.focus import ASPECTS, Focus
 from inferdoc.judging.judge import Judgement, can_judge, short_of_steps
 from inferdoc.judging.model import Baseline, Change, Diagnosis, Elsewhere, FocusInfo, stamp
 from inferdoc.judging.session import Session
@@ -62,7 +62,8 @@ def narrowed(answer: Judged, whole: Whole) -> Judged:
 def _described(focus: Focus, of_pods: int, elsewhere: list[Elsewhere]) -> FocusInfo:
     wanted = focus.wanted
     pods = list(dict.fromkeys(member.pod for member in focus.members or ()))
-    return FocusInfo(wanted.model, wanted.namespace, wanted.tier, wanted.role, wanted.pod, pods, of_pods, elsewhere)
+    asked = {name: getattr(wanted, name) for name in ASPECTS}
+    return FocusInfo(**asked, pods=pods, of_pods=of_pods, elsewhere=elsewhere)
 
 
 def _is_about(event: Event, focus: Focus) -> bool:

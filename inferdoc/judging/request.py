@@ -34,7 +34,7 @@ def options_of(source: Source, config: Config, catalogue: Catalogue, asked: dict
     """What was chosen by options and by the configuration."""
     return Options(
         match=tuple(matcher(text) for text in asked.get("labels") or ()),
-        wanted=Wanted(*(asked.get(k) for k in ("model", "namespace", "tier", "role", "pod"))),
+        wanted=Wanted(*(asked.get(k) for k in ("model", "namespace", "tier", "role", "pod", "cluster"))),
         assignments=[Assignment(p.pod, p.role, p.tier) for p in config.pods],
         baseline=_baseline(asked.get("baseline"), source, config),
         stored=baselines_folder(config),

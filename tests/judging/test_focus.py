@@ -40,6 +40,15 @@ def test_names_narrow_one_after_the_other():
     assert focus.has_pool(POOL) and not focus.has_pool(Pool("", "llm", "qwen", "decode", "h100-80"))
 
 
+def test_a_cluster_tells_pods_of_one_name_apart():
+    pools = [Pool(cluster, "llm", "qwen", "both", "h100-80") for cluster in ("eu-1", "us-1")]
+    both = Fleet([Member((pool.cluster, "llm", "a"), "a", "n1", pool) for pool in pools])
+    focus = focus_on(Wanted(cluster="us-1", pod="a"), both, Lineage(), [])
+    assert [m.key for m in focus.members or ()] == [("us-1", "llm", "a")]
+    with pytest.raises(InferdocError, match="--cluster us-2: no such cluster in the window; known here: us-1, eu-1"):
+        focus_on(Wanted(cluster="us-2"), both, Lineage(), [])
+
+
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
