@@ -1,69 +1,138 @@
 """Causes at first look: what can be asked of an engine that nobody watched before.
 
-Its counters tell what was usual (`lifetime`), its gauges do not: whether the cache is full can be seen, whether it
+Its counters tell what was usual (`lifetime`), most gauges do not: whether the cache is full can be seen, whether it
 filled just now cannot. A condition that compares a gauge with its past is left out, and what is left is at most a
 possible cause.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from msgspec import structs
 
-from inferdoc.catalogue.conditions import Condition, Level, Move, Not, OfParts, leaves
+from inferdoc.catalogue.conditions import AllOf, AnyOf, Condition, Level, Move, Not, OfParts, leaves
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.judging.fold import Cause
 from inferdoc.judging.view import View
 
+QUIET = Move(signal="arrival_rate", ratio=0.95, up=False, average=True)
+"""A quiet hour: less arrives than on average over days and nights."""
+MUCH_MORE = 1.5
+"""Own choice: as much as the recipes ask of a wait before they call it late."""
 
-def told_by_lead(view: View) -> set[str]:
-    """The signals of which the baseline before the window holds a value."""
-    lead = view.lead_steps
-    return {name for name, one in view.frame.signals.items() if np.isfinite(one.values[:, :lead]).any()}
+Ask = Callable[[Move], Condition | None]
+"""What is asked at first look in the place of a move; None: nothing."""
 
 
-def absolute(recipes: Mapping[str, Recipe], told: Collection[str]) -> dict[str, Recipe]:
+@dataclass(frozen=True)
+class FirstLook:
+    """What a first look can be asked. told: signals whose past is known; means: those of which a mean over days and
+    nights is: less than that says nothing; brief: too little was seen for two means of rate windows."""
+
+    told: frozenset[str]
+    means: frozenset[str]
+    brief: bool
+
+    @classmethod
+    def of(cls, view: View) -> FirstLook:
+        """What the first look at these series can be asked."""
+        told = {name for name, one in view.frame.signals.items() if np.isfinite(one.values[:, : view.lead_steps]).any()}
+        brief = view.steps - view.begin <= 2 * view.window_steps
+        return cls(frozenset(told), view.lead_means, brief)
+
+    def exactly(self, move: Move) -> Condition | None:
+        """The move itself, where its past is known; where too little was seen for means, of the values. Less than in a
+        mean over days and nights counts where no less arrives."""
+        if move.signal not in self.told or (self.excused(move) and QUIET.signal not in self.told):
+            return None
+        asked = self._in_time(move)
+        return AllOf((asked, Not(self._in_time(QUIET)))) if self.excused(move) else asked
+
+    def _in_time(self, move: Move) -> Move:
+        return structs.replace(move, average=False) if self.brief else move
+
+    def widely(self, move: Move) -> Condition | None:
+        """The move, or that of the median: the fault that is looked at is a part of the life, and moves its mean at
+        once and its median last."""
+        asked, median = self.exactly(move), move.signal.removesuffix("_mean") + "_p50"
+        if asked is None or not move.up or not move.signal.endswith("_mean") or median not in self.told:
+            return asked
+        return AnyOf((asked, structs.replace(move, signal=median, average=False)))
+
+    def excuse(self, move: Move) -> Condition | None:
+        """A move whose absence is asked: more work excuses slower answers. A mean over hours without work is less than
+        what was usual while there was some, so it takes more than a little above it."""
+        if move.signal in self.means and move.up:
+            move = structs.replace(move, ratio=max(move.ratio, MUCH_MORE))
+        return self.exactly(move)
+
+    def excused(self, move: Move) -> bool:
+        """Whether it would compare a quiet hour with a mean over days and nights."""
+        return move.signal in self.means and not move.up
+
+
+def absolute(recipes: Mapping[str, Recipe], look: FirstLook) -> dict[str, Recipe]:
     """The recipes without what compares a signal with a past that nobody knows. Where a symptom is lost, a level of the
     same signal must speak for it (the cache is full, if not fuller than before): else the recipe is left out, since
-    what is left would fit too much. told: signals whose past is known."""
+    what is left would fit too much."""
     found = {}
     for name, recipe in recipes.items():
-        symptoms, harm = _kept(recipe.symptoms, told), _kept(recipe.harm, told)
+        within_not = look.excuse if recipe.kind == "unexplained" else look.exactly
+        symptoms, harm = (_kept(each, look.widely, within_not) for each in (recipe.symptoms, recipe.harm))
         seen = {leaf.signal for one in symptoms for leaf in leaves(one) if isinstance(leaf, Level)}
-        lost = [one for one in recipe.symptoms if not _kept([one], told)]
+        lost = [one for one in recipe.symptoms if not _kept([one], look.exactly, look.exactly)]
         if symptoms and harm and all(seen.intersection(one.signals) for one in lost):
-            found[name] = structs.replace(recipe, symptoms=symptoms, harm=harm)
+            rest = {
+                part: _kept(getattr(recipe, part), _around(look), _around(look))
+                for part in ("unless", "support", "proof")
+            }
+            found[name] = structs.replace(recipe, symptoms=symptoms, harm=harm, **rest)
     return found
 
 
-def doubted(roots: Iterable[Cause], recipes: Mapping[str, Recipe]) -> None:
-    """Lower the certainty: possible where not all of a recipe could be asked, else likely at most."""
+def _around(look: FirstLook) -> Ask:
+    """For what speaks for or against a cause: unknown pasts stay in, as what cannot be told."""
+    return lambda move: look.exactly(move) or (None if look.excused(move) else move)
+
+
+def doubted(roots: Iterable[Cause], recipes: Mapping[str, Recipe], look: FirstLook) -> None:
+    """Lower the certainty: possible where not all of a recipe could be asked, or where it rests on a mean over days and
+    nights, else likely at most."""
     for root in roots:
         whole = recipes.get(root.recipe.id)
         for match in root.matches:
-            if whole is None or whole.symptoms != match.recipe.symptoms:
+            rests = {one.outcome.signal for one in match.evidence if one.role == "symptom"}
+            if whole is None or not _whole(whole, match.recipe, look) or rests.intersection(look.means):
                 match.certainty = "possible"
             elif match.certainty == "proven":
                 match.certainty = "likely"
-        doubted((*root.effects, *root.load_changes), recipes)
+        doubted((*root.effects, *root.load_changes), recipes, look)
 
 
-def _kept(conditions: Iterable[Condition], told: Collection[str]) -> tuple[Condition, ...]:
-    pruned = (_pruned(condition, told) for condition in conditions)
+def _whole(recipe: Recipe, asked: Recipe, look: FirstLook) -> bool:
+    """Whether all moves among the symptoms of a recipe could be asked."""
+    moves = {leaf.signal for one in recipe.symptoms for leaf in leaves(one) if isinstance(leaf, Move)}
+    return moves <= look.told and len(asked.symptoms) == len(recipe.symptoms)
+
+
+def _kept(conditions: Iterable[Condition], ask: Ask, within_not: Ask) -> tuple[Condition, ...]:
+    pruned = (_pruned(condition, ask, within_not) for condition in conditions)
     return tuple(condition for condition in pruned if condition is not None)
 
 
-def _pruned(condition: Condition, told: Collection[str]) -> Condition | None:
-    """The condition without its parts that compare with an unknown past; None where nothing is left."""
+def _pruned(condition: Condition, ask: Ask, within_not: Ask) -> Condition | None:
+    """The condition with its moves as they are asked; None where nothing is left."""
     if isinstance(condition, Move):
-        return condition if condition.signal in told else None
+        return ask(condition)
     if not isinstance(condition, OfParts):
         return condition
-    parts = _kept(condition.parts, told)
+    if isinstance(condition, Not):
+        part = _pruned(condition.part, within_not, within_not)
+        return None if part is None else structs.replace(condition, part=part)
+    parts = _kept(condition.parts, ask, within_not)
     if not parts or parts == condition.parts:
         return condition if parts else None
-    if isinstance(condition, Not):
-        return structs.replace(condition, part=parts[0])
     return structs.replace(condition, parts=parts)

@@ -14,7 +14,7 @@ from inferdoc.fleet.lineage import divide, trace
 from inferdoc.fleet.members import resolve
 from inferdoc.fleet.silent import add_silent
 from inferdoc.judging import phases
-from inferdoc.judging.absolute import absolute, doubted, told_by_lead
+from inferdoc.judging.absolute import FirstLook, absolute, doubted
 from inferdoc.judging.answer import baseline_of, coverage_of, summarise, timing_of, verdict_of
 from inferdoc.judging.breaches import UNEXPLAINED
 from inferdoc.judging.changes import find_events, of_window
@@ -29,7 +29,7 @@ from inferdoc.judging.focus import focus_on, lost_peers
 from inferdoc.judging.inherit import compare_settings
 from inferdoc.judging.judge import LATENCY, PROGRESS, Judgement, can_judge, judge, short_of_steps
 from inferdoc.judging.ladder import better_times
-from inferdoc.judging.lifetime import Lifetime
+from inferdoc.judging.lifetime import Lifetime, Past
 from inferdoc.judging.match import Evidence
 from inferdoc.judging.model import BaselineKind, Change, Diagnosis, SourceInfo, Timing, Window, stamp
 from inferdoc.judging.narrow import Judged, Whole, narrowed
@@ -163,6 +163,7 @@ def _read(
     present = source.names(frame.grid.start_ms, frame.grid.end_ms)
     baseline: Grid | None = None
     kind: BaselineKind = "none"
+    past: Past | None = None
     if isinstance(lead, StoredBaseline):
         everyone = resolve(frame, catalogue.tiers, options.assignments).members
         check(lead, filter(options.wanted.keeps, everyone), catalogue.flags.older_than(present))
@@ -170,9 +171,9 @@ def _read(
         baseline, kind = earlier.grid, "stored"
         frame.prepend(earlier)
     elif isinstance(lead, Lifetime):
-        earlier = lead.lead(frame, wanted, catalogue, options.match)
-        baseline, kind = earlier.grid, "lifetime"
-        frame.prepend(earlier)
+        past = lead.lead(frame, wanted, catalogue, options.match)
+        baseline, kind = past.frame.grid, "lifetime"
+        frame.prepend(past.frame)
     elif lead is not None:
         kind, (begin, end) = lead
         count = max(1, (end - begin) // frame.grid.step_ms + 1)
@@ -184,6 +185,7 @@ def _read(
     seconds = time.perf_counter() - began
     session = _session(source, catalogue, options, frame, scrapes, infos, present, owners, baseline, kind)
     session.context.view.lead_name = lead.name if isinstance(lead, StoredBaseline) else None
+    session.context.view.lead_means = frozenset() if past is None else past.means
     return session, seconds
 
 
@@ -266,11 +268,11 @@ def _answer(session: Session) -> tuple[Judged, Whole]:
     """Judge the session, and write the document; beside it what it was made from."""
     context, catalogue, source = session.context, session.catalogue, session.source
     view, grid = context.view, session.frame.grid
-    first_look = view.lead_kind == "lifetime"
-    recipes = absolute(catalogue.recipes, told_by_lead(view)) if first_look else catalogue.recipes
+    first_look = FirstLook.of(view) if view.lead_kind == "lifetime" else None
+    recipes = absolute(catalogue.recipes, first_look) if first_look else catalogue.recipes
     judgement = judge(context, recipes)
     if first_look:
-        doubted(judgement.roots, catalogue.recipes)
+        doubted(judgement.roots, catalogue.recipes, first_look)
     rhythm = take_out_rhythm(session, judgement.roots)
     _rank_unexplained(session, judgement)
     judgement.roots = blame_rollouts(judgement.roots, context, catalogue.recipes)
@@ -305,7 +307,13 @@ def _answer(session: Session) -> tuple[Judged, Whole]:
         source=SourceInfo(source.kind, source.location, list(source.warnings)),
         verdict=verdict,
         summary=summarise(
-            verdict, findings, len(view.fleet.members), again, first_look, view.fleet.spread, _too_old(session)
+            verdict,
+            findings,
+            len(view.fleet.members),
+            again,
+            first_look is not None,
+            view.fleet.spread,
+            _too_old(session),
         ),
         phases=phases.split_phases(view, units, roots[0].onset if roots else None),
         findings=findings,

@@ -2,7 +2,7 @@
 
 A comparison needs a past; an objective does not. Where one is broken and no cause covers the place, users are hurt and
 the diagnosis says so, with the limit as its evidence. Without objectives two absolute signs remain, which hold on any
-hardware: most of the time to the first token is spent in the queue and it takes ten seconds, or nothing moves.
+hardware: waits that no user puts up with (`patience`), or nothing moves.
 """
 
 from __future__ import annotations
@@ -10,20 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from inferdoc.catalogue.conditions import Level
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.judging.conditions import evaluate
 from inferdoc.judging.context import Context, Outcome
 from inferdoc.judging.match import Evidence, Match, objective
+from inferdoc.judging.patience import lost
 from inferdoc.judging.view import Unit
 
 UNEXPLAINED = "unexplained-anomaly"
-QUEUE_SHARE = 0.5
-"""A queue that holds more than this of the time to the first token is what users wait for (judging: physics)."""
-NO_USER_WAITS_SECONDS = 10.0
-"""Nielsen, "Response times: the three important limits": ten seconds keep a user's attention, no longer."""
-WAITS = Level(signal="ttft_mean", limit=NO_USER_WAITS_SECONDS, up=True, share_of=0.7)
-QUEUES = Level(signal="queue_time_mean", limit=QUEUE_SHARE * NO_USER_WAITS_SECONDS, up=True, share_of=0.7)
 
 
 def breaches(context: Context, recipes: Mapping[str, Recipe]) -> list[Match]:
@@ -46,8 +40,7 @@ def _broken(window: Context, unit: Unit) -> list[Outcome]:
         for one in outcomes
         if one.holds
     ]
-    late, queued = evaluate(WAITS, window, unit), evaluate(QUEUES, window, unit)
-    return [*broken, late, queued] if late.holds and queued.holds and "ttft_mean" not in limits else broken
+    return [*broken, *lost(window, unit)]
 
 
 def _match(recipe: Recipe, unit: Unit, outcomes: list[Outcome], context: Context) -> Match:

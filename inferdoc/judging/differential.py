@@ -29,6 +29,7 @@ RULED_OUT = math.log(0.02)
 fifty times)."""
 MUCH_LIKELIER = math.log(3.0)
 """Another cause contradicts a finding where its odds are three times as high; less is a draw (own choice)."""
+ONE_POD = ("gpu", "rank", "pod", "tenant")
 MOST_OTHERS = 6
 MOST_CANDIDATES = 3
 
@@ -56,14 +57,20 @@ def opinions(context: Context, cause: Cause, recipes: Mapping[str, Recipe]) -> l
 
 
 def _rivals(cause: Cause, recipes: Mapping[str, Recipe]) -> list[Recipe]:
-    """Look-alikes of a cause, in either direction, that are neither folded under it nor impossible for its role."""
+    """Look-alikes of a cause, in either direction, that are neither folded under it nor impossible for its role; of
+    harm without a known cause every cause of one pod that is no mere limit."""
+    unknown = cause.recipe.kind == "unexplained"
     inside = {cause.recipe.id, *(c.recipe.id for c in (*cause.effects, *cause.load_changes))}
     role = cause.best.unit.member.role
     return [
         recipe
         for recipe in recipes.values()
         if recipe.id not in inside
-        and (recipe.id in cause.recipe.look_alikes or cause.recipe.id in recipe.look_alikes)
+        and (
+            (unknown and recipe.scope in ONE_POD and not recipe.catch_all)
+            or recipe.id in cause.recipe.look_alikes
+            or cause.recipe.id in recipe.look_alikes
+        )
         and recipe.kind not in ("unexplained", "telemetry")
         and (not recipe.roles or role in recipe.roles)
     ]

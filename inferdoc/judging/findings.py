@@ -98,7 +98,7 @@ class FindingMaker:
         recipe, view = cause.recipe, self.context.view
         going = ongoing(cause.last, self.context)
         match = cause.best
-        graded = [] if recipe.kind in ("unexplained", "telemetry") else opinions(self.context, cause, self.recipes)
+        graded = [] if self._stands_alone(cause) else opinions(self.context, cause, self.recipes)
         agrees = not contradicted(graded, recipe)
         certainty = match.certainty if agrees else "possible"
         began = [StageBegan(r.number, r.name, self._at(r.first)) for r in match.stages]
@@ -131,11 +131,23 @@ class FindingMaker:
             differential=self._differential(graded, cause),
         )
 
+    def _stands_alone(self, cause: Cause) -> bool:
+        """Whether no other cause is weighed against it. A breach at first look is no name yet: what it is most like,
+        and what would tell, is all there is to go on with."""
+        first_look = self.context.view.lead_kind == "lifetime"
+        return cause.recipe.kind == "telemetry" or (cause.recipe.kind == "unexplained" and not first_look)
+
     def _differential(self, graded: Sequence[Candidate], cause: Cause) -> list[Rival]:
         """The next candidates, with what would decide between each and the finding."""
         own = next((candidate for candidate in graded if candidate.recipe is cause.recipe), None)
         if own is None:
             return []
+        if cause.recipe.kind == "unexplained":
+            graded = [
+                one for one in graded if one is not own and one.speaks_for and not self._is_off(one.recipe, cause)
+            ]
+            if not graded:
+                return []
         rivals = [(share, c) for share, c in zip(shares(graded), graded, strict=True) if c is not own]
         return [
             Rival(
@@ -148,6 +160,12 @@ class FindingMaker:
             )
             for share, candidate in rivals[:MOST_CANDIDATES]
         ]
+
+    def _is_off(self, recipe: Recipe, cause: Cause) -> bool:
+        """Whether a cause rests on a feature of which nothing is visible, or can hardly be told without what is not."""
+        rests = [name for one in (*recipe.symptoms, *recipe.proof) for name in one.signals]
+        rests = [name for name in rests if name in self.context.signals and self.context.signals[name].feature]
+        return any(self.context.view.get(cause.best.unit, name) is None for name in (*rests, *recipe.optional))
 
     def _decided_by(self, signal: str | None, pod: str) -> DecidedBy | None:
         """The observation that is not visible, and the query that shows it once it is switched on."""

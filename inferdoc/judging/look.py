@@ -74,4 +74,4 @@ def _keep(result: ScrapeResult, store: Store, first: dict[Target, FirstPage]) ->
     labels = dict(result.target.labels)
     store.writer.append(labels, result.timestamp_ms, page_to_store(result))
     if result.page is not None and result.up:
-        first.setdefault(result.target, FirstPage(labels, result.page))
+        first.setdefault(result.target, FirstPage(labels, result.page, result.timestamp_ms))

@@ -54,7 +54,7 @@ def put_into(store: Store, paths: Sequence[Path]) -> Lifetime | None:
         labels = {"job": DEFAULT_JOB, "instance": saved.pod, "pod": saved.pod}
         page = join_pages(Page(UP, np.ones(1)), parse(saved.path.read_bytes(), strict=False))
         store.writer.append(labels, saved.at_ms, page)
-        first.setdefault(saved.pod, FirstPage(labels, page))
+        first.setdefault(saved.pod, FirstPage(labels, page, saved.at_ms))
     return Lifetime(tuple(first.values())) if first else None
 
 

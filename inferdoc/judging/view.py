@@ -54,7 +54,8 @@ class Trace:
 @dataclass
 class View:
     """frame: the signals; fleet: who is who; units: what is judged; lead: the grid of a baseline from elsewhere, whose
-    values stand before those of the frame; lead_kind: which rung that is; lead_name: of a stored one; wide: signals
+    values stand before those of the frame; lead_kind: which rung that is; lead_name: of a stored one; lead_means:
+    signals of which it holds a mean over days and nights alone; wide: signals
     above the pod, with whether more of them is better; lineage: whose history a pod has. `get` answers None where the
     unit lacks a signal."""
 
@@ -64,6 +65,7 @@ class View:
     lead: Grid | None = None
     lead_kind: BaselineKind = "chosen"
     lead_name: str | None = None
+    lead_means: frozenset[str] = frozenset()
     wide: Mapping[str, bool] = field(default_factory=dict)
     lineage: Lineage = field(default_factory=Lineage)
     _rows: dict[str, dict[Unit, Trace | None]] = field(default_factory=dict)

@@ -101,6 +101,11 @@ class Earlier:
         for entity, row in self._rows.items():
             self._shared.setdefault(_shared(entity), []).append(row)
 
+    def own(self, entity: Entity, gap: np.ndarray) -> np.ndarray:
+        """float64[T] of an entity itself, else the gap."""
+        row: np.ndarray | None = self._rows.get(entity)
+        return gap if row is None else row
+
     def of(self, entity: Entity, gap: np.ndarray) -> np.ndarray:
         """float64[T] of an entity, of its peers where it was not there, else the gap."""
         own: np.ndarray | None = self._rows.get(entity)

@@ -103,7 +103,47 @@ def test_sick_boxes_at_first_look(tmp_path):
     assert len(named) >= NAMED_AT_LEAST, {name: seen[name] for name in SICK if name not in named}
 
 
-@pytest.mark.parametrize("name", ["control-steady", "control-kv-high"])
+WITHIN_THE_LIFE = {
+    "decode-batch-saturation": "decode-batch-saturation",
+    "fcfs-head-of-line": "prompt-growth",
+    "gpu-clock-throttle": BREACH,
+    "prefill-compute-bound": "prefill-compute-bound",
+    "runaway-generation": "runaway-generation",
+    "slow-gpu": BREACH,
+}
+"""Faults that are a fifth of the life that they are compared with, and what one page shows of each after a minute.
+Which GPU is slow no engine's page tells."""
+
+
+@pytest.mark.parametrize("name", WITHIN_THE_LIFE)
+def test_a_fault_that_moved_the_means_of_a_life(name, tmp_path):
+    _, last = looked(scrapes(name), 60.0, tmp_path / "look.db")
+    assert WITHIN_THE_LIFE[name] in told(last)
+    assert all(f.certainty != "proven" for f in last.findings)
+
+
+def test_a_breach_says_what_it_is_most_like_and_what_would_tell(tmp_path):
+    answers, _ = looked(scrapes("slow-gpu"), 60.0, tmp_path / "look.db")
+    (breach,) = answers[0].findings
+    assert breach.id == BREACH and {e.signal for e in breach.evidence if e.role == "harm"} >= {"itl_mean"}
+    likely = {rival.id: rival for rival in breach.differential}
+    assert {"slow-gpu", "gpu-clock-throttle"} <= likely.keys()
+    assert "dcgm" in likely["gpu-clock-throttle"].decided_by.observation
+
+
+def test_too_slow_since_it_began(tmp_path):
+    """The life of the process is as bad as the minute that is looked at: only absolute limits can tell."""
+    scenario = load_scenario("control-kv-high")
+    pools = tuple(structs.replace(p, flags=structs.replace(p.flags, max_seqs=4, blocks=None)) for p in scenario.pools)
+    scenario = structs.replace(scenario, pools=pools, scrape=5.0, duration=480.0)
+    target = next(t for t in record(scenario).targets if t.labels["job"] == "vllm")
+    pages = [one for one in target.pages if one[0] >= 1000 * (scenario.start + 400.0)]
+    _, last = looked(pages, 60.0, tmp_path / "look.db")
+    harm = [e for f in last.findings for e in f.evidence if e.role == "harm" and e.reference == "absolute"]
+    assert last.verdict != "unknown" and {"ttft_mean", "queue_time_mean"} <= {e.signal for e in harm}
+
+
+@pytest.mark.parametrize("name", ["control-steady", "control-kv-high", "control-ramp", "control-bursts", "control-pd"])
 def test_a_well_box_is_not_called_sick_nor_healthy_after_a_minute(name, tmp_path):
     answers, last = looked(scrapes(name), 60.0, tmp_path / "look.db")
     assert [answer.verdict for answer in answers] == ["unknown", "unknown"]

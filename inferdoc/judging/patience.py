@@ -1,0 +1,48 @@
+"""What no user puts up with, on any hardware: the last rung, where there is neither a past nor an objective.
+
+With a past only the plainest of it counts: a service may always have been slow, and its users know. At first look the
+limits at which the public benchmark of serving (MLPerf Inference, server scenario, Llama 2 70B) calls a service too
+slow count as well: two seconds to the first token, a fifth of a second between tokens, slower than people read.
+"""
+
+from __future__ import annotations
+
+from inferdoc.catalogue.conditions import Level
+from inferdoc.judging.conditions import evaluate
+from inferdoc.judging.context import Context, Outcome
+from inferdoc.judging.view import Unit
+
+QUEUE_SHARE = 0.5
+"""A queue that holds more than this of the time to the first token is what users wait for (judging: physics)."""
+NO_USER_WAITS_SECONDS = 10.0
+"""Nielsen, "Response times: the three important limits": ten seconds keep a user's attention, no longer."""
+BENCHMARK_TTFT_SECONDS = 2.0
+BENCHMARK_TPOT_SECONDS = 0.2
+"""MLPerf Inference v4.0, server scenario of Llama 2 70B: the 99th percentiles allowed. Here means are held against
+them, which is more lenient."""
+MOSTLY = 0.7
+
+
+def _longer(signal: str, seconds: float) -> Level:
+    return Level(signal=signal, limit=seconds, up=True, share_of=MOSTLY)
+
+
+def _queued(seconds: float) -> tuple[Level, ...]:
+    """The wait for the first token is long, and most of it is spent in the queue: no long prompt explains it."""
+    return _longer("ttft_mean", seconds), _longer("queue_time_mean", QUEUE_SHARE * seconds)
+
+
+ALWAYS = (_queued(NO_USER_WAITS_SECONDS),)
+FIRST_LOOK = (_queued(BENCHMARK_TTFT_SECONDS), (_longer("itl_mean", BENCHMARK_TPOT_SECONDS),))
+
+
+def lost(window: Context, unit: Unit) -> list[Outcome]:
+    """The limits that are broken on a unit in a window; of what an objective speaks of, none."""
+    groups = (*ALWAYS, *FIRST_LOOK) if window.view.lead_kind == "lifetime" else ALWAYS
+    spoken = {name.split("_")[0] for name in window.limits(unit)}
+    found: dict[str, Outcome] = {}
+    for group in groups:
+        outcomes = [evaluate(level, window, unit) for level in group if level.signal.split("_")[0] not in spoken]
+        if len(outcomes) == len(group) and all(one.holds for one in outcomes):
+            found |= {one.signal: one for one in outcomes if one.signal not in found}
+    return list(found.values())

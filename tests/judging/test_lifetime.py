@@ -1,0 +1,77 @@
+"""What the first page of an engine tells of the time before it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from inferdoc.collect.exposition import parse
+from inferdoc.judging.lifetime import FirstPage, Lifetime
+from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
+from inferdoc.source.reads import Grid
+from tests.judging.frames import catalogue
+
+NOW_MS = 1_795_000_000_000
+LIFE_SECONDS = 1000.0
+WANTED = ("request_rate", "prefill_time_mean", "decode_time_mean", "queue_time_mean", "itl_mean", "running", "waiting")
+COUNTED = {
+    "request_prefill_time_seconds": (100.0, 500),
+    "request_decode_time_seconds": (2900.0, 500),
+    "request_queue_time_seconds": (250.0, 500),
+    "inter_token_latency_seconds": (2000.0, 100_000),
+}
+"""Sum and count over the life."""
+
+
+def first_page(start: float | None) -> FirstPage:
+    lines = ["# TYPE process_start_time_seconds gauge", f"process_start_time_seconds {start}"] if start else []
+    lines += ["# TYPE vllm:request_success_total counter"]
+    lines += ['vllm:request_success_total{engine="0",model_name="m",finished_reason="stop"} 500.0']
+    for name, (total, count) in COUNTED.items():
+        labels = '{engine="0",model_name="m"'
+        lines += [f"# TYPE vllm:{name} histogram", f'vllm:{name}_bucket{labels},le="+Inf"}} {count}']
+        lines += [f"vllm:{name}_sum{labels}}} {total}", f"vllm:{name}_count{labels}}} {count}"]
+    page = parse("\n".join([*lines, ""]).encode())
+    return FirstPage({"job": "vllm", "instance": "a:8000", "pod": "a"}, page, NOW_MS)
+
+
+def past(start: float | None):
+    grid = Grid(NOW_MS, 5000, 6, 5000, 25_000, 60_000)
+    return Lifetime((first_page(start),)).lead(SignalFrame(grid), WANTED, catalogue(), ())
+
+
+def level(of, name: str) -> float:
+    (row,) = of.frame[name].values
+    assert np.allclose(row, row[0])
+    return row[0]
+
+
+def test_quotients_are_those_of_the_life():
+    of = past(NOW_MS / 1000 - LIFE_SECONDS)
+    assert level(of, "itl_mean") == pytest.approx(0.02)
+    assert level(of, "queue_time_mean") == pytest.approx(0.5)
+    assert "itl_mean" not in of.means
+
+
+def test_rates_are_means_over_the_life_and_gauges_follow_from_them():
+    of = past(NOW_MS / 1000 - LIFE_SECONDS)
+    assert level(of, "request_rate") == pytest.approx(0.5)
+    assert level(of, "running") == pytest.approx(0.5 * (0.2 + 5.8)), "Little's law"
+    assert level(of, "waiting") == pytest.approx(0.5 * 0.5)
+    assert {"request_rate", "running", "waiting"} <= of.means
+
+
+@pytest.mark.parametrize("start", [None, NOW_MS / 1000 - 30, NOW_MS / 1000 + 600], ids=["untold", "new", "ahead"])
+def test_without_a_life_there_are_no_rates(start):
+    of = past(start)
+    assert level(of, "itl_mean") == pytest.approx(0.02)
+    assert not of.means and not np.isfinite(of.frame["request_rate"].values).any()
+
+
+def test_the_first_rates_of_a_look_are_put_right():
+    grid = Grid(NOW_MS, 5000, 8, 5000, 25_000, 60_000)
+    seen = np.array([np.nan, *(0.2 * (n + 0.5) for n in range(1, 5)), 1.0, 1.0, 1.0])
+    entity = Entity.of_labels({"pod": "a"})
+    frame = SignalFrame(grid, {"request_rate": SignalMatrix([entity], seen[np.newaxis].copy())})
+    Lifetime((first_page(NOW_MS / 1000 - LIFE_SECONDS),)).lead(frame, WANTED, catalogue(), ())
+    assert np.allclose(frame["request_rate"].values[0, 1:], 1.0)
