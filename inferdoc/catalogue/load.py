@@ -167,6 +167,12 @@ class Catalogue:
         found.append((content_file("collectors", CHANGES, self.overlays) or Path(CHANGES), self._marker_problems()))
         unknown = sorted({name for row in self.health for name in row.signals} - self.signals.keys())
         rows = [Problem(("rows",), f'"{name}" is no declared signal') for name in unknown]
+        rows += [
+            Problem(at, words)
+            for number, row in enumerate(self.health)
+            for name in (*row.shows, *row.only_with)
+            for at, words in self.dictionary.problems(name, ("rows", number))
+        ]
         found.append((content_file("collectors", HEALTH, self.overlays) or Path(HEALTH), rows))
         flags = [Problem(("flags",), words) for words in self.flags.problems()]
         found.append((content_file("collectors", FLAGS, self.overlays) or Path(FLAGS), flags))

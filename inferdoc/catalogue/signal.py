@@ -180,12 +180,16 @@ class Marker(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 class HealthRow(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """One row of the monitoring table. judge: against the band of the tier, the SLO of the configuration, or only its
-    own past (trend)."""
+    own past (trend). shows: observations that make it bad, whatever the bands say; only_with: observations of which one
+    must hold on the same pod before a band that is left is more than a note; do: what to do then."""
 
     title: str
     signals: tuple[str, ...]
     judge: Literal["band", "slo", "trend"]
     says: str
+    do: str
+    shows: tuple[str, ...] = ()
+    only_with: tuple[str, ...] = ()
 
 
 class Figure(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -12,16 +12,21 @@ from inferdoc.cli import options
 @click.command("signals", short_help="The signals now, against the target bands of their tier.")
 @options.source_options
 @click.option("--until", default="latest", show_default=True, metavar="TIME", help="When: a time, now, or latest.")
+@click.option("--pod", help="Show this pod.")
+@click.option("--namespace", help="Show this namespace.")
+@click.option("--signal", "signals", multiple=True, help="Show this signal. Repeatable.")
 @click.option("--health", is_flag=True, help="The monitoring table: every row of it, against target bands and SLOs.")
 @click.option("--list", "listed", is_flag=True, help="The signals that exist, without reading a source.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(**asked: Any) -> int:
     """Show the newest value of every signal per pod. With --health, the monitoring table: each row per tier and role
-    against its target band, what is outside it, and how to switch on what is not visible; exit 1 where anything is
-    outside."""
-    from inferdoc.report.health import as_json as health_json
-    from inferdoc.report.health import as_text as health_text
-    from inferdoc.report.health import table
+    against its target band, its objective and what was usual before, and how to switch on what is not visible. ! marks
+    what hurts, with what it means and what to do; ~ what is outside its target and hurts nobody. Exit 1 where anything
+    hurts."""
+    from inferdoc.report.health import HURTING, table
+    from inferdoc.report.health_text import as_json as health_json
+    from inferdoc.report.health_text import as_text as health_text
+    from inferdoc.report.shown import Shown
     from inferdoc.report.signals import as_json, as_text, listing, readings
 
     config = options.configuration()
@@ -30,10 +35,11 @@ def command(**asked: Any) -> int:
         click.echo(listing(catalogue))
         return 0
     source, as_document = options.source(config, asked), asked["output"] == "json"
+    shown = Shown(asked["pod"], asked["namespace"], asked["signals"])
     if not asked["health"]:
-        rows = readings(source, config, catalogue, asked["until"])
+        rows = shown.rows(readings(source, config, catalogue, asked["until"]), catalogue)
         click.echo(as_json(rows) if as_document else as_text(rows))
         return 0
-    lines = table(source, config, catalogue, asked["until"])
+    lines = shown.lines(table(source, config, catalogue, asked["until"]), catalogue)
     click.echo(health_json(lines) if as_document else health_text(lines))
-    return 1 if any(line.outside for line in lines) else 0
+    return 1 if any(line.state in HURTING for line in lines) else 0

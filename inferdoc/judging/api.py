@@ -132,6 +132,11 @@ def diagnose(
     return answer
 
 
+def read_session(source: Source, catalogue: Catalogue, options: Options, since: Moment, until: Moment) -> Session:
+    """A window with its history, ready for observations to be looked for. Raises SourceError."""
+    return _read(source, catalogue, options, (since, None, until), None)[0]
+
+
 def _explained(answer: Diagnosis) -> bool:
     """Whether there is a finding that names a cause."""
     return any(finding.id != UNEXPLAINED for finding in answer.findings)

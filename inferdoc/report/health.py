@@ -1,33 +1,54 @@
-"""The monitoring table: each thing to watch, per tier and role, against its target band, and what is not visible."""
+"""The monitoring table: each thing to watch, per tier and role, whether it is well, and what is not visible.
+
+A row is bad where an observation says so (late against the past, against peers, or absolutely), where an objective is
+broken, or where a value lies beyond the limit of its band in the direction that hurts. Outside the target otherwise, or
+beyond a limit that means nothing without harm (full compute with a steady time to first token), is a note.
+"""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-
-import msgspec
-import numpy as np
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.catalogue.signal import HealthRow
+from inferdoc.catalogue.signal import Band, Direction, HealthRow
 from inferdoc.config import Config
-from inferdoc.escaping import lines as escaped
-from inferdoc.escaping import page
-from inferdoc.judging.words import figure
-from inferdoc.report.signals import Row, limits, readings
+from inferdoc.judging.api import read_session
+from inferdoc.judging.conditions import evaluate
+from inferdoc.judging.context import Context
+from inferdoc.judging.judge import ongoing
+from inferdoc.judging.request import options_of
+from inferdoc.report.signals import LOOK_BACK, Row, readings
 from inferdoc.source.base import Source
 from inferdoc.times import Moment
 
-NAMED = 2
-"""Pods outside a band that are named in the table."""
-WIDTH = 118
+State = Literal["good", "note", "warn", "bad"]
+HURTING: tuple[State, ...] = ("warn", "bad")
+STATES: tuple[State, ...] = ("good", "note", "warn", "bad")
+HURTS: dict[Direction, tuple[bool, bool]] = {
+    "up": (True, False),
+    "down": (False, True),
+    "either": (True, True),
+    "info": (True, False),
+}
+"""Whether more and less hurt; of what is neither good nor bad in itself, too much of it."""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """An observation that holds now: the pod and its namespace, and what is seen in words."""
+
+    pod: str
+    namespace: str
+    text: str
 
 
 @dataclass(frozen=True)
 class Line:
-    """One signal of a row on the like pods of a tier and role. values: newest, sorted by how bad; enable: how to switch
-    on what nothing supplies (then there are no values)."""
+    """One signal of a row on the like pods of a tier and role. values: settled, sorted by how bad; states: of each;
+    sights: what its observations show, on the first line of a row; enable: how to switch on what nothing supplies (then
+    there are no values)."""
 
     row: HealthRow
     signal: str
@@ -35,103 +56,106 @@ class Line:
     role: str
     unit: str
     values: tuple[Row, ...]
+    states: tuple[State, ...] = ()
+    sights: tuple[Sight, ...] = ()
     enable: str = ""
 
     @property
     def outside(self) -> list[Row]:
-        """The pods outside their band; a row that has no fixed target has none."""
-        return [] if self.row.judge == "trend" else [row for row in self.values if row.outside]
+        """The pods that are beyond a limit."""
+        return [row for row, state in zip(self.values, self.states, strict=True) if state in HURTING]
+
+    @property
+    def state(self) -> State:
+        """The worst of its pods."""
+        return max((*self.states, "bad" if self.sights else "good"), key=STATES.index)
+
+
+@dataclass
+class Seen:
+    """What the observations of all rows show at the end of a window: observation -> sights."""
+
+    sights: Mapping[str, Sequence[Sight]] = field(default_factory=dict)
+
+    @classmethod
+    def at(cls, source: Source, config: Config, catalogue: Catalogue, until: Moment) -> Seen:
+        """Look for all of them."""
+        session = read_session(source, catalogue, options_of(source, config, catalogue, {}), LOOK_BACK, until)
+        names = dict.fromkeys(name for row in catalogue.health for name in (*row.shows, *row.only_with))
+        return cls({name: list(_sights(name, catalogue, session.context)) for name in names})
+
+    def any_on(self, names: Sequence[str], pod: str) -> bool:
+        """Whether one of these observations holds on a pod."""
+        return any(sight.pod == pod for name in names for sight in self.sights.get(name, ()))
+
+
+def _sights(name: str, catalogue: Catalogue, context: Context) -> Iterator[Sight]:
+    condition = catalogue.dictionary.condition(name)
+    for unit in context.view.units:
+        outcome = evaluate(condition, context, unit)
+        if outcome.holds and (outcome.last is None or ongoing(outcome.last, context)):
+            yield Sight(unit.member.pod, unit.member.pool.namespace, outcome.text)
 
 
 def table(source: Source, config: Config, catalogue: Catalogue, until: Moment) -> list[Line]:
     """Every row of the monitoring table. Raises SourceError where the source holds no engine."""
     names = list(dict.fromkeys(name for row in catalogue.health for name in row.signals))
     found: dict[str, list[Row]] = {}
-    for reading in readings(source, config, catalogue, until, names):
+    for reading in readings(source, config, catalogue, until, names, settled=True):
         found.setdefault(reading.signal, []).append(reading)
-    return [line for row in catalogue.health for line in _lines(row, found, catalogue)]
+    seen = Seen.at(source, config, catalogue, until)
+    return [line for row in catalogue.health for line in _lines(row, found, catalogue, seen)]
 
 
-def _lines(row: HealthRow, found: dict[str, list[Row]], catalogue: Catalogue) -> Iterator[Line]:
-    seen = [name for name in row.signals if name in found]
-    for name in seen or row.signals[:1]:
-        unit, enable = (
-            catalogue.signals[name].unit,
-            catalogue.signals[name].enable or "no exporter in the source has it",
-        )
+def _lines(row: HealthRow, found: dict[str, list[Row]], catalogue: Catalogue, seen: Seen) -> Iterator[Line]:
+    shown = [sight for name in row.shows for sight in seen.sights.get(name, ())]
+    sights = tuple(dict.fromkeys(shown))
+    for name in [name for name in row.signals if name in found] or row.signals[:1]:
+        signal = catalogue.signals[name]
         groups: dict[tuple[str, str], list[Row]] = {}
         for reading in found.get(name, []):
             groups.setdefault((reading.tier, reading.role), []).append(reading)
         for (tier, role), members in sorted(groups.items()):
-            yield Line(row, name, tier, role, unit, tuple(sorted(members, key=lambda m: m.value)))
+            values = tuple(sorted(members, key=lambda m: m.value))
+            states = tuple(_state(row, reading, signal.harm, seen) for reading in values)
+            yield Line(row, name, tier, role, signal.unit, values, states, sights)
+            sights = ()
         if not groups:
-            yield Line(row, name, "", "", unit, (), enable)
+            enable = signal.enable or "no exporter in the source has it"
+            yield Line(row, name, "", "", signal.unit, (), (), sights, enable)
+            sights = ()
 
 
-def as_text(lines: Sequence[Line]) -> str:
-    """A table for people; the mark ! stands where a pod is outside its band."""
-    parts = [f"  {'':<21} {'signal':<24} {'tier, role':<20} {'pods':>4}  {'lowest .. median .. highest':<34} band"]
-    title = ""
-    for line in lines:
-        head, title = ("" if line.row.title == title else line.row.title), line.row.title
-        if not line.values:
-            text = f"not visible: {line.enable}"
-            parts += textwrap.wrap(
-                text, WIDTH, initial_indent=f"  {head:<21} {line.signal:<24} ", subsequent_indent=" " * 49
-            )
+def _state(row: HealthRow, reading: Row, harm: Direction, seen: Seen) -> State:
+    if row.judge == "trend" or reading.band is None:
+        return "good"
+    if row.judge == "slo":
+        return "bad" if reading.outside else "good"
+    state = graded(reading.value, reading.band, harm)
+    if state in HURTING and row.only_with and not seen.any_on(row.only_with, reading.pod.split(" ")[0]):
+        return "note"
+    return state
+
+
+def graded(value: float, band: Band, harm: Direction) -> State:
+    """A value against a band: beyond a limit in a direction that hurts, else outside the target or not."""
+    found: State = "good"
+    if (band.low is not None and value < band.low) or (band.high is not None and value > band.high):
+        found = "note"
+    limits: tuple[tuple[State, float | None], ...] = (("warn", band.warn), ("bad", band.bad))
+    for state, limit in limits:
+        if limit is None:
             continue
-        where = ", ".join(word for word in (line.tier, "" if line.role == "both" else line.role) if word) or "router"
-        band = limits(line.values[0].band, line.unit) or {"slo": "no SLO configured", "trend": "trend"}.get(
-            line.row.judge, ""
-        )
-        mark = "!" if line.outside else " "
-        parts.append(
-            f"{mark} {head:<21} {line.signal:<24} {where:<20} {len(line.values):>4}  {_spread(line):<34} {band}"
-        )
-        parts += _named(line)
-    return page(part.rstrip() for part in parts)
+        upwards = _acts_upwards(limit, band, harm)
+        beyond = value > limit if upwards else value < limit
+        if beyond and HURTS[harm][0 if upwards else 1]:
+            found = state
+    return found
 
 
-def _spread(line: Line) -> str:
-    values = [row.value for row in line.values]
-    if len(values) == 1:
-        return figure(values[0], line.unit)
-    return " .. ".join(figure(float(v), line.unit) for v in (values[0], np.median(values), values[-1]))
-
-
-def _named(line: Line) -> Iterator[str]:
-    """Which pods are outside, where that is not said already."""
-    if line.outside and len(line.values) > 1:
-        worst = sorted(line.outside, key=lambda row: -abs(row.value - float(np.median([r.value for r in line.values]))))
-        named = ", ".join(f"{row.pod} {figure(row.value, row.unit)}" for row in worst[:NAMED])
-        more = f" and {len(worst) - NAMED} more" if len(worst) > NAMED else ""
-        yield f"{'':<49}{named}{more}"
-
-
-def as_json(lines: Sequence[Line]) -> str:
-    """One object per pod and signal, and one without a value per signal that nothing supplies."""
-    found: list[dict[str, object]] = []
-    for line in lines:
-        common = {
-            "row": line.row.title,
-            "signal": line.signal,
-            "unit": line.unit,
-            "judge": line.row.judge,
-            "says": line.row.says,
-        }
-        found += [
-            {
-                **common,
-                "pod": each.pod,
-                "tier": each.tier,
-                "role": each.role,
-                "value": each.value,
-                "outside": each in line.outside,
-                "low": each.band.low if each.band else None,
-                "high": each.band.high if each.band else None,
-            }
-            for each in line.values
-        ]
-        if not line.values:
-            found.append({**common, "pod": None, "value": None, "outside": False, "enable": line.enable})
-    return escaped(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+def _acts_upwards(limit: float, band: Band, harm: Direction) -> bool:
+    if band.high is not None and limit >= band.high:
+        return True
+    if band.low is not None and limit <= band.low:
+        return False
+    return harm != "down"

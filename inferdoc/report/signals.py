@@ -18,11 +18,14 @@ from inferdoc.fleet.members import Assignment, Fleet, Member, resolve
 from inferdoc.judging.api import read_window
 from inferdoc.judging.words import figure
 from inferdoc.judging.yields import GPU_SIGNALS
+from inferdoc.report.natural import natural
 from inferdoc.source.base import Source
 from inferdoc.source.frame import Entity, SignalFrame
 from inferdoc.times import Moment
 
 LOOK_BACK = "10m"
+SETTLED_SECONDS, SETTLED_SCRAPES = 120, 5
+"""What lasts for less is a burst: the catalogue of failure modes counts from 20 s and five scrapes on (own choice)."""
 TELEMETRY_NEEDS = ("generation_tokens_rate", "prefill_tokens_rate", *GPU_SIGNALS)
 """What the derived signals are made of."""
 
@@ -38,6 +41,7 @@ class Row:
     value: float
     unit: str
     band: Band | None
+    namespace: str = ""
 
     @property
     def outside(self) -> bool:
@@ -52,10 +56,15 @@ def listing(catalogue: Catalogue) -> str:
 
 
 def readings(
-    source: Source, config: Config, catalogue: Catalogue, until: Moment, signals: Sequence[str] | None = None
+    source: Source,
+    config: Config,
+    catalogue: Catalogue,
+    until: Moment,
+    signals: Sequence[str] | None = None,
+    settled: bool = False,
 ) -> list[Row]:
-    """The newest value of the signals (None: all) of every engine pod, and of the routers that serve them. Raises
-    SourceError where the source holds nothing."""
+    """The newest value of the signals (None: all) of every engine pod, and of the routers that serve them; settled: the
+    median of the newest, so that no burst passes for a state. Raises SourceError where the source holds nothing."""
     wanted = list(catalogue.signals if signals is None else signals)
     basis = ["running", "generation_tokens_rate", "request_rate", "output_len_mean", "gpu_util"]
     names = list(dict.fromkeys(n for n in (*basis, *wanted) if n in catalogue.signals))
@@ -70,7 +79,7 @@ def readings(
     rows = []
     for name in wanted:
         signal = catalogue.signals[name]
-        for entity, value in _newest(frame, name):
+        for entity, value in _newest(frame, name, settled):
             member = _owner(fleet, entity, signal.level)
             if member is None:
                 continue
@@ -78,17 +87,19 @@ def readings(
             pool = member.pool
             band = _slo(config, member, name) or _band(catalogue, member, name)
             who = str(entity) if entity.pod == member.pod or wide else f"{member.pod} {entity.get('gpu')}".strip()
-            rows.append(Row(name, who, "" if wide else pool.tier, "" if wide else pool.role, value, signal.unit, band))
-    return rows
+            tier, role = ("", "") if wide else (pool.tier, pool.role)
+            rows.append(Row(name, who, tier, role, value, signal.unit, band, pool.namespace))
+    return sorted(rows, key=lambda row: (wanted.index(row.signal), natural(row.pod)))
 
 
-def _newest(frame: SignalFrame, name: str) -> Iterator[tuple[Entity, float]]:
-    """Every entity of a signal with its newest value."""
+def _newest(frame: SignalFrame, name: str, settled: bool) -> Iterator[tuple[Entity, float]]:
+    """Every entity of a signal with its newest value, or the median of its newest values."""
+    count = max(SETTLED_SCRAPES, SETTLED_SECONDS * 1000 // frame.grid.step_ms) if settled else 1
     if name in frame:
         for entity, values in zip(frame[name].entities, frame[name].values, strict=True):
-            known = np.flatnonzero(np.isfinite(values))
+            known = values[np.isfinite(values)]
             if len(known):
-                yield entity, float(values[known[-1]])
+                yield entity, float(np.median(known[-count:]))
 
 
 def _owner(fleet: Fleet, entity: Entity, level: Level) -> Member | None:

@@ -39,7 +39,8 @@ def test_the_catalogue_is_sound():
 
 def test_every_observation_and_every_step_is_used():
     files = [decode(path, RecipeFile) for path in PLACES]
-    used = {fact for file in files for _, name in file.names() for fact in named(name)}
+    watched = {fact for row in CATALOGUE.health for name in (*row.shows, *row.only_with) for fact in named(name)}
+    used = watched | {fact for file in files for _, name in file.names() for fact in named(name)}
     assert used == CATALOGUE.dictionary.observations.keys()
     steps = {use if isinstance(use, str) else use.step for file in files for use in file.next_steps}
     assert steps - {None} == CATALOGUE.actions.keys()
@@ -104,3 +105,11 @@ def test_what_a_group_needs_is_worked_out_once():
     assert group.needs_split and group.needs_split is vars(group)["needs_split"]
     assert group.signals == ("waiting", "ttft_mean", "up") and group.signals is group.signals
     assert not Not(structs.replace(late, average=False)).needs_split
+
+
+def test_a_row_of_the_monitoring_table_names_observations_there_are(tmp_path):
+    row = "{title: T, signals: [running], judge: trend, says: s, do: d, shows: [tokens_slw]}"
+    (tmp_path / "collectors").mkdir()
+    (tmp_path / "collectors" / "health.yaml").write_text(f"rows:\n  - {row}\n")
+    (problem,) = load_catalogue([tmp_path]).problems()
+    assert 'no such observation "tokens_slw"' in problem and "tokens_slow" in problem

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 
 import pytest
 
 from tests.cli.command import call, refused
+from tests.conftest import recording_path
 from tests.judging.frames import catalogue
 from tests.judging.made import Engine, gpu, recorded, stored
 
@@ -79,12 +81,64 @@ def test_signals_against_their_bands(store_of):
     assert any("kv_usage" in line for line in marked) and any("preempt_fraction" in line for line in marked)
     rows = json.loads(call("signals", "--store", store_of("kv-preemption-thrash"), "--health", "-o", "json").out)
     assert {row["row"] for row in rows} == {row.title for row in catalogue().health}, "the table is whole"
-    assert all(row["enable"] for row in rows if row["value"] is None), "what is not visible says how to switch it on"
+    assert all(row["enable"] for row in rows if row["state"] == "unknown"), "not visible: how to switch it on"
     for row in (row for row in rows if row["value"] is not None and row["judge"] != "trend"):
         beyond = (row["low"] is not None and row["value"] < row["low"]) or (
             row["high"] is not None and row["value"] > row["high"]
         )
         assert row["outside"] is beyond
+
+
+def test_what_is_not_well_says_what_it_means_and_what_to_do(store_of):
+    lines = call("signals", "--store", store_of("slow-replica"), "--health").out.splitlines()
+    told = {row.title: row for row in catalogue().health}
+    found = 0
+    for at, line in enumerate(lines):
+        title = line[2:24].strip()
+        if line.startswith("!") and title in told:
+            block = " ".join(
+                " ".join(itertools.takewhile(lambda each: each.startswith(" " * 10), lines[at + 1 :])).split()
+            )
+            assert f"means: {told[title].says}" in block and f"do: {told[title].do}" in block
+            found += 1
+    assert found >= 2 and any("vllm-1: Inter-token latency, mean rose from" in line for line in lines)
+
+
+LABELS = json.loads((recording_path("control-steady").parent / "labels.json").read_text())["recordings"]
+
+
+@pytest.mark.parametrize("label", LABELS, ids=[label["file"].removesuffix(".om.gz") for label in LABELS])
+def test_health_of_recordings(label, store_of):
+    """Controls are well; faults show at their height."""
+    name = label["file"].removesuffix(".om.gz")
+    until = "latest" if label["control"] else str(label["end"])
+    done = call("signals", "--store", store_of(name), "--health", "--until", until)
+    assert done.code == (0 if label["control"] else 1), done.out
+
+
+def test_what_is_shown_of_the_signals(store_of):
+    source = ("--store", store_of("slow-replica"))
+    sick = call("signals", *source, "--health", "--pod", "vllm-1")
+    assert sick.code == 1 and "vllm-0" not in sick.out and "from" in sick.out, (
+        "still compared with before and its peers"
+    )
+    well = call("signals", *source, "--health", "--pod", "vllm-0")
+    assert well.code == 0 and "vllm-1" not in well.out
+    rows = json.loads(call("signals", *source, "--signal", "kv_usage", "--signal", "waiting", "-o", "json").out)
+    assert {(row["signal"], row["pod"]) for row in rows} == {
+        (signal, pod) for signal in ("kv_usage", "waiting") for pod in ("vllm-0", "vllm-1")
+    }
+    refused(call("signals", *source, "--pod", "vllm-9"), 2, "vllm-9", "vllm-0, vllm-1")
+    refused(call("signals", *source, "--namespace", "nope"), 2, "nope")
+    refused(call("signals", *source, "--signal", "kv_usag"), 2, "kv_usage")
+
+
+def test_pods_stand_in_the_order_of_their_numbers(tmp_path):
+    made = recorded(*(Engine(f"vllm-{number}") for number in (0, 10, 2)))
+    rows = json.loads(
+        call("signals", "--store", stored(made.text(), tmp_path), "--signal", "running", "-o", "json").out
+    )
+    assert [row["pod"] for row in rows] == ["vllm-0", "vllm-2", "vllm-10"]
 
 
 def test_latencies_are_held_against_the_slo(store_of, tmp_path):
