@@ -5,7 +5,7 @@
 
 Each draw is simulated (another fleet, load, model and tier every time); then the page of one engine that the fault
 struck is scraped every five seconds for a minute, beginning three minutes after the onset, and nothing is known from
-before but what the page holds. Counted are the answers after 25 s and after a minute: the cause named (or one that is
+before but what the page holds. Counted are the first answer and the one after a minute: the cause named (or one that is
 as right), the breach (users are hurt, no cause), another cause, unknown, healthy. Of controls, how many stay without
 a finding.
 """
@@ -124,7 +124,7 @@ def main() -> None:
                 print(f"{name} {asked.seed + number}: {grades} {ids}", file=sys.stderr, flush=True)
     print("| drawn | look | " + " | ".join(WORDS) + " |\n| --- | --- |" + " --- |" * len(WORDS))
     for kind, both in counted.items():
-        for count, when in zip(both, ("after 25 s", "after 60 s"), strict=True):
+        for count, when in zip(both, ("first", "after 60 s"), strict=True):
             print(f"| {kind}s | {when} | " + " | ".join(str(count[word]) for word in WORDS) + " |")
 
 

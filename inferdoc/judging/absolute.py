@@ -16,6 +16,7 @@ from msgspec import structs
 from inferdoc.catalogue.conditions import AllOf, AnyOf, Condition, Level, Move, Not, OfParts, leaves
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.judging.fold import Cause
+from inferdoc.judging.lifetime import LITTLE
 from inferdoc.judging.view import View
 
 QUIET = Move(signal="arrival_rate", ratio=0.95, up=False, average=True)
@@ -64,10 +65,17 @@ class FirstLook:
 
     def excuse(self, move: Move) -> Condition | None:
         """A move whose absence is asked: more work excuses slower answers. A mean over hours without work is less than
-        what was usual while there was some, so it takes more than a little above it."""
+        what was usual while there was some, so it takes more than a little above it. How much runs or waits is no
+        work that came: whatever slows the engine raises it."""
+        if move.signal in LITTLE:
+            return None
         if move.signal in self.means and move.up:
             move = structs.replace(move, ratio=max(move.ratio, MUCH_MORE))
         return self.exactly(move)
+
+    def known(self, ask: Ask) -> Ask:
+        """For what speaks for or against a cause: unknown pasts stay in, as what cannot be told."""
+        return lambda move: ask(move) if move.signal in self.told else move
 
     def excused(self, move: Move) -> bool:
         """Whether it would compare a quiet hour with a mean over days and nights."""
@@ -85,17 +93,12 @@ def absolute(recipes: Mapping[str, Recipe], look: FirstLook) -> dict[str, Recipe
         seen = {leaf.signal for one in symptoms for leaf in leaves(one) if isinstance(leaf, Level)}
         lost = [one for one in recipe.symptoms if not _kept([one], look.exactly, look.exactly)]
         if symptoms and harm and all(seen.intersection(one.signals) for one in lost):
-            rest = {
-                part: _kept(getattr(recipe, part), _around(look), _around(look))
-                for part in ("unless", "support", "proof")
-            }
-            found[name] = structs.replace(recipe, symptoms=symptoms, harm=harm, **rest)
+            around, excuse = look.known(look.exactly), look.known(look.excuse)
+            unless = _kept(recipe.unless, around, excuse)
+            support, proof = (_kept(each, around, around) for each in (recipe.support, recipe.proof))
+            kept = structs.replace(recipe, symptoms=symptoms, harm=harm, unless=unless)
+            found[name] = structs.replace(kept, support=support, proof=proof)
     return found
-
-
-def _around(look: FirstLook) -> Ask:
-    """For what speaks for or against a cause: unknown pasts stay in, as what cannot be told."""
-    return lambda move: look.exactly(move) or (None if look.excused(move) else move)
 
 
 def doubted(roots: Iterable[Cause], recipes: Mapping[str, Recipe], look: FirstLook) -> None:

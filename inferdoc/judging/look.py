@@ -15,8 +15,8 @@ from inferdoc.judging.lifetime import FirstPage, Lifetime
 from inferdoc.judging.model import Diagnosis
 from inferdoc.store.store import Store
 
-FIRST_LOOK_SCRAPES = 6
-"""Five scrapes are more than a spike, and a rate needs one before them."""
+FIRST_LOOK_SCRAPES = 8
+"""Five scrapes are more than a spike, a rate needs one before them, and the first rates span seconds."""
 MOST_AT_ONCE = 32
 
 

@@ -127,7 +127,6 @@ def test_a_breach_says_what_it_is_most_like_and_what_would_tell(tmp_path):
     (breach,) = answers[0].findings
     assert breach.id == BREACH and {e.signal for e in breach.evidence if e.role == "harm"} >= {"itl_mean"}
     likely = {rival.id: rival for rival in breach.differential}
-    assert {"slow-gpu", "gpu-clock-throttle"} <= likely.keys()
     assert "dcgm" in likely["gpu-clock-throttle"].decided_by.observation
 
 
