@@ -16,11 +16,12 @@ from msgspec import structs
 from inferdoc.catalogue.conditions import AllOf, AnyOf, Condition, Level, Move, Not, OfParts, leaves
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.judging.fold import Cause
-from inferdoc.judging.lifetime import LITTLE
+from inferdoc.judging.lifetime import LITTLE, RAN
 from inferdoc.judging.view import View
 
 QUIET = Move(signal="arrival_rate", ratio=0.95, up=False, average=True)
 """A quiet hour: less arrives than on average over days and nights."""
+MORE_MADE = Move(signal="generation_tokens_rate", ratio=1.1, up=True, share_of=0.5)
 MUCH_MORE = 1.5
 """Own choice: as much as the recipes ask of a wait before they call it late."""
 
@@ -57,8 +58,11 @@ class FirstLook:
 
     def widely(self, move: Move) -> Condition | None:
         """The move, or that of the median: the fault that is looked at is a part of the life, and moves its mean at
-        once and its median last."""
+        once and its median last. What runs rises with whatever slows the engine: it speaks of a larger batch only where
+        more tokens come out as well."""
         asked, median = self.exactly(move), move.signal.removesuffix("_mean") + "_p50"
+        if asked is not None and move.up and LITTLE.get(move.signal) == RAN and MORE_MADE.signal in self.told:
+            return AllOf((asked, MORE_MADE))
         if asked is None or not move.up or not move.signal.endswith("_mean") or median not in self.told:
             return asked
         return AnyOf((asked, structs.replace(move, signal=median, average=False)))
