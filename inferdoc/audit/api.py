@@ -17,7 +17,7 @@ from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.config import Config
 from inferdoc.fleet.lineage import Lineage
-from inferdoc.fleet.members import ENGINE_SIGNS, Assignment, Wanted, resolve
+from inferdoc.fleet.members import ENGINE_SIGNS, Wanted, assignments_of, resolve
 from inferdoc.judging.api import read_window
 from inferdoc.judging.cohort_signals import add_cohorts
 from inferdoc.judging.focus import focus_on
@@ -76,7 +76,7 @@ def audit(
     frame, scrapes = read_window(source, wanted, catalogue, since, from_, until, options.match, plateaus)
     infos = _settings(source, catalogue, frame.grid, options.match) if frame.signals else []
     read_done = time.perf_counter()
-    assignments = [Assignment(p.pod, p.role, p.tier) for p in options.config.pods]
+    assignments = assignments_of(options.config.pods)
     fleet = resolve(frame, catalogue.tiers, assignments)
     focus = focus_on(options.wanted, fleet, Lineage(), scrapes)
     add_cohorts(frame, catalogue.signals, fleet)

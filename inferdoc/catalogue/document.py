@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -56,13 +57,33 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 def decode(path: Path, into: type[T]) -> T:
     """A YAML file as a struct, strictly: no unknown keys, no conversions. Raises CatalogueError."""
-    data = read_yaml(path)
+    return decode_over((path,), into)
+
+
+def decode_over(paths: Sequence[Path], into: type[T]) -> T:
+    """YAML files laid over one another, later ones on top and key by key, as one struct; an error is looked for in the
+    last. Raises CatalogueError."""
+    data, path = reduce(_over, (read_yaml(path) for path in paths)), paths[-1]
     try:
         return msgspec.convert(data, into, strict=True)
     except msgspec.ValidationError as error:
         raise CatalogueError(_explain(path, data, into, error)) from None
     except RecursionError:
         raise CatalogueError(f"{path}: nested too deeply to be read") from None
+
+
+def _over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Two mappings as one, key by key as far as they hold mappings themselves; what holds none (a figure with its
+    source, a band) is that of `above` whole."""
+    if not any(isinstance(value, dict) for value in above.values()):
+        return above
+    shared = [key for key in below.keys() & above.keys() if _mappings(below[key], above[key])]
+    both = {key: _over(below[key], above[key]) for key in shared}
+    return {**below, **above, **both}
+
+
+def _mappings(*values: object) -> bool:
+    return all(isinstance(value, dict) for value in values)
 
 
 def locate(path: Path, steps: Steps) -> str:

@@ -14,7 +14,7 @@ from inferdoc.catalogue.calibration import Calibration
 from inferdoc.catalogue.check_observation import check_observation, read_limits
 from inferdoc.catalogue.check_recipe import CatalogueNames, check_action, check_recipe
 from inferdoc.catalogue.content import content_file, content_files, content_folders, overlay_paths
-from inferdoc.catalogue.document import decode, locate, nearest
+from inferdoc.catalogue.document import decode, decode_over, locate, nearest
 from inferdoc.catalogue.flags import Flags
 from inferdoc.catalogue.identity import IDENTITY
 from inferdoc.catalogue.observation import Dictionary, Observation, ObservationFile
@@ -247,10 +247,12 @@ class Catalogue:
 
     @cached_property
     def _tiers(self) -> tuple[Tiers, Path]:
-        path = content_file("collectors", TIERS, self.overlays)
-        if path is None:
+        """A folder of one's own is laid over the shipped file: it holds only what is different."""
+        places = [place / TIERS for place in content_folders("collectors", self.overlays)]
+        paths = [path for path in places if path.is_file()]
+        if not paths:
             raise CatalogueError(f"collectors/{TIERS}: not found; it says what each hardware tier can do")
-        return decode(path, Tiers), path
+        return decode_over(paths, Tiers), paths[-1]
 
     @cached_property
     def _observations(self) -> dict[str, tuple[Observation, Path]]:

@@ -230,6 +230,32 @@ class Tier(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     thresholds: dict[str, Figure] = {}
     bands: dict[str, Band] = {}
 
+    @property
+    def pattern(self) -> str:
+        """`names` as one regular expression for the whole of a model name, in any case; empty where there are none.
+
+        What GPU feature discovery appends to a product (time slicing, MIG) belongs to it. Source:
+        github.com/NVIDIA/k8s-device-plugin, docs/gpu-feature-discovery.
+        """
+        names = "|".join(name.replace(" ", "[ _-]") for name in self.names)
+        return f"({names})(-SHARED|-MIG.*)?" if names else ""
+
+
+class RoleSigns(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What tells the role of a pod. labels: of its series; pod_labels: of kube_pod_labels; words: role -> regular
+    expression for the whole of a label or of the pod's name."""
+
+    labels: tuple[str, ...]
+    pod_labels: tuple[str, ...]
+    words: dict[Literal["prefill", "decode", "both"], str]
+
+
+class CardSigns(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Labels that name a GPU. labels: of GPU exporters; node_labels: of kube_node_labels."""
+
+    labels: tuple[str, ...]
+    node_labels: tuple[str, ...]
+
 
 class Tiers(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """tiers.yaml: defaults apply to every tier that does not say otherwise."""
@@ -237,3 +263,5 @@ class Tiers(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     thresholds: dict[str, Figure]
     bands: dict[str, Band]
     tiers: dict[str, Tier]
+    roles: RoleSigns
+    cards: CardSigns

@@ -27,12 +27,13 @@ def command() -> None:
 @click.option("--dashboard-base", metavar="URL", help="Address of the fleet board, for `dashboard_url`.")
 def build(folder: Path, check: bool, runbook_base: str | None, dashboard_base: str | None) -> int:
     """Write recording rules, alert rules, their unit tests and the Alertmanager configuration."""
+    from inferdoc.fleet.members import assignments_of
     from inferdoc.generate.alerts import build_alerts
     from inferdoc.generate.links import links_of
 
     config = options.configuration()
     links = links_of(config.links, runbook_base, dashboard_base)
-    changed, remarks = build_alerts(options.catalogue(config), links, folder, check=check)
+    changed, remarks = build_alerts(options.catalogue(config), links, folder, assignments_of(config.pods), check=check)
     for line in remarks:
         messages.say(line)
     for line in changed:

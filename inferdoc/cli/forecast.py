@@ -40,10 +40,10 @@ def opener(where: dict[str, Any]) -> Callable[[], tuple[Any, Any, Any, dict[str,
     """Opens the source that the options name, when it is needed: with the tiers, roles and limits to know its pools."""
 
     def opened() -> tuple[Any, Any, Any, dict[str, float]]:
-        from inferdoc.fleet.members import Assignment
+        from inferdoc.fleet.members import assignments_of
 
         config = options.configuration()
-        assignments = [Assignment(pod.pod, pod.role, pod.tier) for pod in config.pods]
+        assignments = assignments_of(config.pods)
         limits = {signal: limit for slo in config.slo for signal, limit in slo.limits.items()}
         return options.source(config, where), options.catalogue(config).tiers, assignments, limits
 

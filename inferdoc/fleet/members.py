@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 
-from inferdoc.catalogue.signal import Tiers
+from inferdoc.catalogue.signal import RoleSigns, Tiers
+from inferdoc.config import PodSection
 from inferdoc.fleet.workloads import workload
 from inferdoc.source.frame import Entity, SignalFrame
 
 Role = Literal["prefill", "decode", "both"]
-ROLE_LABELS = ("role", "llm_d_ai_role", "llmd_role")
 UNKNOWN_TIER = "unknown"
 COMPUTES_NOTHING = 0.05
 """A pod beside prefill pods that computes at most this share of its prompts continues what they computed."""
@@ -127,6 +127,11 @@ class Assignment:
     tier: str | None = None
 
 
+def assignments_of(pods: Iterable[PodSection]) -> list[Assignment]:
+    """What the configuration says of pods."""
+    return [Assignment(each.pod, each.role, each.tier) for each in pods]
+
+
 @dataclass(frozen=True)
 class Wanted:
     """The user's selection; None means any."""
@@ -182,10 +187,10 @@ def resolve(frame: SignalFrame, tiers: Tiers, assignments: Sequence[Assignment] 
             if entity.get("model_name"):
                 models.setdefault(entity.member, entity.get("model_name"))
     fleet = Fleet()
-    cards, outputs = _gpu_models(frame), _output_lengths(frame)
+    cards, outputs = _gpu_models(frame, tiers), _output_lengths(frame)
     computed = _computed_shares(frame)
     for key, seen in sorted(entities.items()):
-        role, why_role = _role(key, seen, outputs, assignments)
+        role, why_role = _role(key, seen, tiers.roles, outputs, assignments)
         tier, why_tier = _tier(key, seen, tiers, assignments, cards)
         pool = Pool(key[0], key[1], models.get(key, ""), role, tier)
         first = seen[0]
@@ -251,18 +256,19 @@ def _computed_shares(frame: SignalFrame) -> dict[tuple[str, str, str], float]:
 def _role(
     key: tuple[str, str, str],
     seen: Sequence[Entity],
+    signs: RoleSigns,
     outputs: Mapping[tuple[str, str, str], np.ndarray],
     assignments: Sequence[Assignment],
 ) -> tuple[Role, str]:
-    for label in ROLE_LABELS:
+    for label in signs.labels:
         for entity in seen:
-            role = _role_word(entity.get(label))
+            role = _role_word(entity.get(label), signs)
             if role:
                 return role, f"label {label}"
     for assignment in assignments:
         if assignment.role and re.fullmatch(assignment.pod, key[2]):
             return assignment.role, "configuration"
-    named = _role_word(key[2])
+    named = _role_word(key[2], signs)
     if named:
         return named, "name"
     lengths = outputs.get(key)
@@ -271,14 +277,10 @@ def _role(
     return "both", "default"
 
 
-def _role_word(text: str) -> Role | None:
-    """prefill, decode or both as it stands in a label or as a part of a pod name."""
-    parts = set(re.split(r"[^a-z]+", text.lower()))
-    if "prefill" in parts and "decode" not in parts:
-        return "prefill"
-    if "decode" in parts and "prefill" not in parts:
-        return "decode"
-    return "both" if "both" in parts else None
+def _role_word(text: str, signs: RoleSigns) -> Role | None:
+    """The role that the words of a label or of a pod name tell; None where they tell none or several."""
+    told: list[Role] = [role for role, words in signs.words.items() if re.fullmatch(words, text, re.IGNORECASE)]
+    return told[0] if len(told) == 1 else None
 
 
 def _output_lengths(frame: SignalFrame) -> dict[tuple[str, str, str], np.ndarray]:
@@ -297,12 +299,12 @@ Place = tuple[str, ...]
 """Cluster, namespace and pod, or cluster and node."""
 
 
-def _gpu_models(frame: SignalFrame) -> dict[Place, str]:
+def _gpu_models(frame: SignalFrame, tiers: Tiers) -> dict[Place, str]:
     """Pod or node -> GPU model name, as the GPU exporter labels them."""
     found: dict[Place, str] = {}
     for signal in ("gpu_util", "gpu_power", "sm_clock", "tensor_active", "gpu_temp"):
         for entity in frame[signal].entities if signal in frame else []:
-            model = entity.get("modelName")
+            model = next((name for label in tiers.cards.labels if (name := entity.get(label))), "")
             nodes = [entity.get(label) for label in ("Hostname", "hostname", "node")]
             places: list[Place] = [(entity.get("cluster"), node) for node in nodes if node]
             if entity.get("pod"):
@@ -334,8 +336,8 @@ def _tier(
 
 
 def tier_of_model(model: str, tiers: Tiers) -> str | None:
-    """The tier whose `names` match a GPU model name."""
+    """The first tier whose `names` take a GPU model name."""
     for name, tier in tiers.tiers.items():
-        if any(re.search(pattern, model, re.IGNORECASE) for pattern in tier.names):
+        if tier.names and re.fullmatch(tier.pattern, model, re.IGNORECASE):
             return name
     return None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import InferdocError
+from inferdoc.fleet.members import Assignment
 from inferdoc.generate import promtool
 from inferdoc.generate.alertmanager import configuration, load_routing
 from inferdoc.generate.document import write, yaml_text
@@ -19,14 +21,19 @@ AMTOOL_SECONDS = 60
 
 
 def build_alerts(
-    catalogue: Catalogue, links: GeneratedLinks, folder: Path, *, check: bool = False
+    catalogue: Catalogue,
+    links: GeneratedLinks,
+    folder: Path,
+    assignments: Sequence[Assignment] = (),
+    *,
+    check: bool = False,
 ) -> tuple[list[str], list[str]]:
     """Bring a folder up to date. Returns what differed (with `check` it still does), and remarks: the causes without a
     rule and why.
 
     Raises CatalogueError where a declaration is wrong, InferdocError where the folder cannot be written.
     """
-    pack = build_pack(catalogue, links)
+    pack = build_pack(catalogue, links, assignments)
     routes = yaml_text(configuration(load_routing(catalogue.overlays)), "amtool check-config reads it.")
     changed = write({**pack.files, ALERTMANAGER: routes}, folder, check=check)
     remarks = [f"no rule for {name}: {why}" for name, why in pack.none.items()]

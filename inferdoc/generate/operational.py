@@ -15,7 +15,8 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import CatalogueError
 from inferdoc.generate.cause_rules import COMPONENT, AlertRule
 from inferdoc.generate.links import GeneratedLinks
-from inferdoc.generate.recorded import SEEN_EXPR, SEEN_RECORD, Records
+from inferdoc.generate.pod_info import INFO
+from inferdoc.generate.recorded import SEEN_RECORD, Records
 from inferdoc.generate.templating import expand
 from inferdoc.judging.conditions.render import SEEN
 
@@ -65,9 +66,7 @@ def load_operational(overlays: tuple[Path, ...] = ()) -> OperationalFile:
 def operational_rules(
     file: OperationalFile, catalogue: Catalogue, records: Records, others: Iterable[AlertRule], links: GeneratedLinks
 ) -> dict[str, list[AlertRule]]:
-    """The rules by alert name. The series `seen` is recorded where one of them names it."""
-    if any(re.search(r"\bseen\b", each.expr) for each in file.alerts):
-        records.now.setdefault(SEEN_RECORD, SEEN_EXPR)
+    """The rules by alert name."""
     blind = needed_metrics(catalogue, records, list(others))
     found: dict[str, list[AlertRule]] = {}
     for each in file.alerts:
@@ -155,11 +154,12 @@ def _rule(each: Operational, metric: str | None, blind: Mapping[str, list[str]],
 
 
 def _series_of(expr: str, recorded: Mapping[str, str]) -> set[str]:
-    """Raw series that an expression rests on, through recording rules."""
+    """Raw series that an expression rests on, through recording rules. Without what tells the role of a pod it rests on
+    the others."""
     found, open_, seen = set(), [expr], set()
     while open_:
         for name in NAME.findall(open_.pop().replace(SEEN, "")):
-            if name in recorded and name not in seen:
+            if name in recorded and name not in seen and name != INFO:
                 seen.add(name)
                 open_.append(recorded[name])
             elif name.startswith("vllm:"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from inferdoc.catalogue.content import content_file
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import InferdocError
+from inferdoc.fleet.members import Assignment
 from inferdoc.generate.cause_rules import AlertRule, cause_rule
 from inferdoc.generate.document import MARK, yaml_text
 from inferdoc.generate.links import GeneratedLinks
@@ -34,8 +36,8 @@ GROUPS = (
 )
 ABOUT_RECORDING = """\
 Signals under short names, and what is usual for them.
-Targets need a label `pod` (where there is none, relabel `instance` to it): it tells engines apart. `role` (prefill,
-decode) and `tier` (hardware) are used where targets have them: unlike pods are then never compared."""
+Targets need a label `pod` (where there is none, relabel `instance` to it): it tells engines apart. What a pod is for
+(role), on which hardware (tier) and in which pool tells pod:inferdoc_info:last: unlike pods are never compared."""
 RULE_FILES = [f"../{RECORDING}", f"../{RULES}"]
 
 
@@ -48,9 +50,12 @@ class Pack:
     none: dict[str, str]
 
 
-def build_pack(catalogue: Catalogue, links: GeneratedLinks) -> Pack:
-    """The alert pack of a catalogue. Raises CatalogueError or InferdocError where a declaration cannot become rules."""
-    rendering = recorded(catalogue)
+def build_pack(catalogue: Catalogue, links: GeneratedLinks, assignments: Sequence[Assignment] = ()) -> Pack:
+    """The alert pack of a catalogue; assignments: what the configuration says of pods.
+
+    Raises CatalogueError or InferdocError where a declaration cannot become rules.
+    """
+    rendering = recorded(catalogue, assignments)
     causes, none = build_rules(catalogue, links, rendering)
     slos = load_slos(catalogue.overlays)
     objectives = slo_rules(slos, links)

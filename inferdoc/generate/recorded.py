@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.catalogue.signal import Reading
-from inferdoc.judging.conditions.render import FENCE, LIKE, MIN_OBSERVATIONS, SEEN, Rendering, number
+from inferdoc.catalogue.signal import Level, Reading
+from inferdoc.fleet.members import Assignment
+from inferdoc.generate.pod_info import joined, joined_where_known, pod_records
+from inferdoc.judging.conditions.render import (
+    BY_IN_RULES,
+    FENCE,
+    LIKE,
+    MIN_OBSERVATIONS,
+    POOL,
+    SEEN,
+    Rendering,
+    number,
+)
 from inferdoc.source.reads import selector
 
 FEWEST_EVENTS = 3
@@ -16,7 +28,15 @@ INTERVAL = "30s"
 """How often signals are recorded and alerts judged."""
 
 SEEN_RECORD = "instance:inferdoc_engine:seen1d"
-SEEN_EXPR = f"group by (cluster, namespace, job, instance, pod) ({SEEN})"
+SEEN_EXPR = f"group by (cluster, namespace, job, instance, pod, model_name) ({SEEN})"
+
+PODS_ALONE: Mapping[Level, tuple[str, ...]] = {
+    level: tuple(label for label in labels if label not in POOL) for level, labels in BY_IN_RULES.items()
+}
+"""Labels that a signal keeps before it is joined with the info series of its pod."""
+JOINED: Mapping[Level, tuple[str, ...]] = {"engine": POOL, "target": ("model_name", *POOL)}
+"""Labels that the info series gives it. GPUs are compared within their pod only."""
+RECORDED_LABELS = {level: (*labels, *JOINED.get(level, ())) for level, labels in PODS_ALONE.items()}
 
 FEWEST_RECORDED = 60
 """Recorded values that a usual value rests on at least: half an hour. A new pod has no usual value and no alert."""
@@ -45,7 +65,7 @@ class Recorded(Rendering):
 
     def present(self, name: str) -> str | None:
         text = self._plain.present(name)
-        return None if text is None else self._keep(self.records.now, name, "present", text)
+        return None if text is None else self._keep(self.records.now, name, "present", self._joined(name, text))
 
     def over(self, name: str, length: str) -> str | None:
         now = self.signal(name)
@@ -88,12 +108,20 @@ class Recorded(Rendering):
         volume = self._plain.volume(name)
         if volume is None:
             return None
-        events = self._keep(self.records.now, name, f"events{self.window}", volume)
+        events = self._keep(self.records.now, name, f"events{self.window}", self._joined(name, volume))
         return f"{self.signal(name)} * {events} >= {FEWEST_EVENTS}"
 
     @property
     def _plain(self) -> Rendering:
-        return Rendering(self.signals, self.tiers, window=self.window, smooth=True, engines=SEEN_RECORD)
+        plain = Rendering(self.signals, self.tiers, window=self.window, smooth=True)
+        return replace(plain, engines=SEEN_RECORD, kept=PODS_ALONE)
+
+    def _joined(self, name: str, text: str) -> str:
+        """The signal with role and tier of its pod; exporters beside the engines name other pods too."""
+        level = self.level(name)
+        if level not in JOINED:
+            return text
+        return joined(text) if level == "engine" else joined_where_known(text, JOINED[level])
 
     def _record(self, name: str) -> str | None:
         """The name under which the signal is recorded; None where PromQL cannot say it."""
@@ -101,9 +129,7 @@ class Recorded(Rendering):
         if text is None or reading is None:
             return None
         record = self._name(name, self._operation(name, reading))
-        if SEEN_RECORD in text:
-            self.records.now.setdefault(SEEN_RECORD, SEEN_EXPR)
-        self.records.now.setdefault(record, text)
+        self.records.now.setdefault(record, self._joined(name, text))
         return record
 
     def _keep(self, records: dict[str, str], name: str, operation: str, text: str) -> str:
@@ -122,6 +148,7 @@ class Recorded(Rendering):
         return f"{'increase' if reading.increase else 'rate'}{self.window}"
 
 
-def recorded(catalogue: Catalogue) -> Recorded:
-    """A fresh rendering over a catalogue, with nothing recorded yet."""
-    return Recorded(catalogue.signals, catalogue.tiers)
+def recorded(catalogue: Catalogue, assignments: Sequence[Assignment] = ()) -> Recorded:
+    """A fresh rendering over a catalogue, with the info series of the pods recorded and no signal yet."""
+    pods = {SEEN_RECORD: SEEN_EXPR, **pod_records(catalogue.tiers, SEEN_RECORD, assignments)}
+    return Recorded(catalogue.signals, catalogue.tiers, records=Records(pods))

@@ -10,9 +10,9 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.generate.cases import POOL_SIZE, Case, cases
 from inferdoc.generate.cause_rules import COMPONENT, AlertRule, first_leaf
-from inferdoc.generate.series import MODEL, FaultSpan, identity, lines
+from inferdoc.generate.recorded import RECORDED_LABELS
+from inferdoc.generate.series import FaultSpan, identity, lines, pod_info
 from inferdoc.generate.templating import expand
-from inferdoc.judging.conditions.render import BY_IN_RULES
 from inferdoc.times import length_of
 
 CALM_MINUTES = 190
@@ -82,8 +82,8 @@ def _labels(case: Case, recipe: Recipe, rule: AlertRule, catalogue: Catalogue) -
     """The labels the alert carries: those of the first observation's series that the rule keeps."""
     signal = (case.shown or first_leaf(recipe)).signal
     metric = next(case.world.levers(signal))[0]
-    kept = rule.by if recipe.pool_share else BY_IN_RULES[catalogue.signals[signal].level]
-    series = {**identity(metric, case, "p0"), "model_name": MODEL}
+    kept = rule.by if recipe.pool_share else RECORDED_LABELS[catalogue.signals[signal].level]
+    series = {**pod_info(case), **identity(metric, case, "p0")}
     fixed = {"severity": rule.severity, "component": COMPONENT, "cause": rule.cause}
     return {**{name: series[name] for name in kept if name in series}, **fixed}
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from inferdoc.fleet.members import UNKNOWN_TIER
 from inferdoc.generate.cases import POOL_SIZE, Case
-from inferdoc.generate.world import COUNTER_PER_SECOND, NARROW, Key, Raw
+from inferdoc.generate.pod_info import DEFAULT_ROLE
+from inferdoc.generate.world import BUSY, COUNTER_PER_SECOND, NARROW, Key, Raw
+from inferdoc.judging.conditions.render import ENGINE_SIGN
 
 GPUS = 3
 YOUNG_MINUTES = 20
@@ -42,6 +45,11 @@ def identity(metric: str, case: Case, pod: str, gpu: int = 0) -> dict[str, str]:
     return {**scraped, **engine} if metric.startswith("vllm:") else scraped
 
 
+def pod_info(case: Case) -> dict[str, str]:
+    """What the info series tells of the pods of a case."""
+    return {"model_name": MODEL, "role": case.role or DEFAULT_ROLE, "tier": UNKNOWN_TIER}
+
+
 def above_pods(metric: str) -> bool:
     """Whether an exporter speaks for all pods of a namespace: a router, an autoscaler."""
     return metric.startswith(("llm_d_epp_", "wva_", "keda_", "kube_horizontalpodautoscaler_", "kube_deployment_"))
@@ -49,7 +57,7 @@ def above_pods(metric: str) -> bool:
 
 def lines(case: Case, pool: bool, span: FaultSpan) -> Iterator[dict[str, str]]:
     """Every input series of a case. pool: with two more pods, like it but for the fault."""
-    raws = case.world.raw
+    raws = {(ENGINE_SIGN, ()): Raw("gauge", BUSY, BUSY), **case.world.raw}
     down = any(name == "up" and raw.fault == 0 for (name, _), raw in raws.items())
     for number in range(POOL_SIZE if pool else 1):
         pod = f"p{number}"

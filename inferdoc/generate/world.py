@@ -30,6 +30,8 @@ COUNTER_PER_SECOND = 10.0
 SUM_PER_SECOND = 50.0
 GAUGE = 1.0
 WINDOW_SECONDS = 300.0
+BUSY = 4.0
+"""Requests running on an engine of which nothing else is asked."""
 SIZES: tuple[float, ...] = (0.0, *(10.0 ** (exponent / 2) for exponent in range(-16, 25)))
 ARITHMETIC: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
@@ -83,7 +85,7 @@ class World:
                 else:
                     self._counter(part)
         if any(name == "up" for name, _ in self.raw):
-            self.raw.setdefault((ENGINE_SIGN, ()), Raw("gauge", 4.0, 4.0))
+            self.raw.setdefault((ENGINE_SIGN, ()), Raw("gauge", BUSY, BUSY))
 
     def value(self, signal: str, phase: Phase) -> float:
         """What the signal reads in a phase; raises ZeroDivisionError where a quotient has nothing below."""

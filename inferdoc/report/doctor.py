@@ -8,7 +8,7 @@ from pathlib import Path
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
-from inferdoc.fleet.members import Assignment, Fleet, resolve
+from inferdoc.fleet.members import Fleet, assignments_of, resolve
 from inferdoc.fleet.unscraped import unscraped
 from inferdoc.generate.board import load_boards
 from inferdoc.judging.api import needed_signals, read_window
@@ -48,7 +48,7 @@ def examine(
     lines.append(
         f"interval    {figure(frame.grid.interval_ms / 1000, 's')}, rates over {figure(frame.grid.rate_ms / 1000, 's')}"
     )
-    fleet = resolve(frame, catalogue.tiers, [Assignment(p.pod, p.role, p.tier) for p in config.pods])
+    fleet = resolve(frame, catalogue.tiers, assignments_of(config.pods))
     lines += _targets(scrapes, fleet)
     lines += _fleet(fleet)
     if isinstance(source, Identified):

@@ -14,7 +14,7 @@ from inferdoc.config import Config
 from inferdoc.errors import SourceError
 from inferdoc.escaping import lines as escaped
 from inferdoc.escaping import page
-from inferdoc.fleet.members import Assignment, Fleet, Member, resolve
+from inferdoc.fleet.members import Fleet, Member, assignments_of, resolve
 from inferdoc.judging.api import read_window
 from inferdoc.judging.words import figure
 from inferdoc.judging.yields import GPU_SIGNALS
@@ -71,7 +71,7 @@ def readings(
     names += [n for n in TELEMETRY_NEEDS if n in catalogue.signals and n not in names]
     plateaus = [(p.pod, p.tokens_per_second) for p in config.pods if p.tokens_per_second]
     frame, _ = read_window(source, names, catalogue, LOOK_BACK, None, until, plateaus=plateaus)
-    fleet = resolve(frame, catalogue.tiers, [Assignment(p.pod, p.role, p.tier) for p in config.pods])
+    fleet = resolve(frame, catalogue.tiers, assignments_of(config.pods))
     if not fleet.members:
         raise SourceError(
             f"{source.location}: no engine in the last {LOOK_BACK} before {until}; inferdoc doctor says what is visible"

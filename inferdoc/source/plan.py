@@ -25,6 +25,7 @@ BY: Mapping[Level, tuple[str, ...]] = {
         "gpu_id",
         "serial_number",
         "card_model",
+        "card_series",
     ),
     "router": (*SHARED, "name", "model_name", "target_model_name"),
     "tenant": (*SHARED, "model_name", "target_model_name", "fairness_id", "priority"),

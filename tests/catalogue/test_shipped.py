@@ -218,9 +218,10 @@ DCGM_NAMES = {
 @pytest.mark.parametrize("model", DCGM_NAMES)
 def test_a_gpu_name_means_one_tier(model: str) -> None:
     tiers = load_catalogue().tiers.tiers
-    found = [name for name, tier in tiers.items() if any(re.search(p, model, re.I) for p in tier.names)]
-    whole = [name for name, tier in tiers.items() if any(re.fullmatch(p, model, re.I) for p in tier.names)]
-    assert found == whole == ([DCGM_NAMES[model]] if DCGM_NAMES[model] else [])
+    product = model.replace(" ", "-")
+    for said in (model, model.lower(), product, f"{product}-SHARED", f"{product}-MIG-1g.10gb"):
+        found = [name for name, tier in tiers.items() if tier.names and re.fullmatch(tier.pattern, said, re.I)]
+        assert found == ([DCGM_NAMES[model]] if DCGM_NAMES[model] else []), said
 
 
 def test_every_figure_names_its_source() -> None:

@@ -6,9 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from inferdoc.catalogue.conditions import AllOf, KOf
 from inferdoc.catalogue.load import Catalogue, load_catalogue
+from inferdoc.catalogue.validate import check_tiers
 from inferdoc.errors import CatalogueError
 from tests.catalogue.conftest import Write, recipe
 
@@ -431,7 +433,6 @@ TIERS = {
         'bands.sm_active.signal: no such signal "sm_activ"',
     ),
     "upside down": ("low: 0.60, high: 0.85", "low: 0.95, high: 0.85", "low 0.95 lies above high 0.85"),
-    "no unknown": ("  unknown:\n", "  else:\n", 'a tier "unknown" with cautious figures is needed'),
     "empty band": (
         "{signal: waiting, high: 5, warn: 5, ",
         "{signal: waiting, ",
@@ -453,6 +454,13 @@ def test_broken_tiers(case: str, overlay: Path) -> None:
     assert old in text
     (overlay / "collectors" / "tiers.yaml").write_text(text.replace(old, new, 1), encoding="utf-8")
     assert any(expected in line for line in Catalogue((overlay,)).problems())
+
+
+def test_the_unknown_tier_must_stay() -> None:
+    tiers = load_catalogue().tiers
+    known = {name: tier for name, tier in tiers.tiers.items() if name != "unknown"}
+    (problem,) = check_tiers(structs.replace(tiers, tiers=known), load_catalogue().signals)
+    assert problem.message == 'a tier "unknown" with cautious figures is needed'
 
 
 def test_what_began_before_may_exclude_and_what_comes_from_outside_too(write: Write) -> None:

@@ -89,7 +89,7 @@ def test_expressions_are_of_the_dialect_and_avoid_known_traps(rules, records):
 def test_recorded_names_have_level_metric_and_operation(records):
     for name in records:
         assert re.fullmatch(
-            r"(engine|target|gpu|model|instance|router|tenant|namespace):inferdoc_[a-z0-9_]+:[a-z0-9_]+", name
+            r"(engine|target|pod|gpu|model|instance|router|tenant|namespace):inferdoc_[a-z0-9_]+:[a-z0-9_]+", name
         ), name
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from inferdoc.catalogue.formula import FormulaError
 from inferdoc.catalogue.signal import WIDE, Level, Reading, Signal, Term, Tiers
@@ -27,7 +27,7 @@ BY_IN_RULES: Mapping[Level, tuple[str, ...]] = {
 
 LIKE: Mapping[Level, tuple[str, ...]] = {
     "engine": ("cluster", "namespace", "model_name", *POOL),
-    "target": ("cluster", "namespace", *POOL),
+    "target": ("cluster", "namespace", "model_name", *POOL),
     "gpu": ("cluster", "namespace", "pod", "modelName"),
     "router": ("cluster", "namespace", "name"),
     "tenant": ("cluster", "namespace", "model_name"),
@@ -66,9 +66,10 @@ class Said:
     word: str = ""
 
     def joined(self, word: str, other: Said) -> Said:
-        """`self and other`, on the labels both have; where these are all labels of both, without saying so."""
+        """`self and other`, on the labels both have; where these are all labels of both, without saying so. Those of a
+        router never are: its name, and what else tells its series apart, comes on top."""
         shared = tuple(label for label in self.by if label in other.by)
-        on = "" if self.by == other.by else f" on ({', '.join(shared)})"
+        on = "" if self.by == other.by != WHOLE else f" on ({', '.join(shared)})"
         chain = self.word == word or (self.word != "or" and word != "or" and bool(self.word))
         text = f"{self.text if chain else clause(self.text)}\n{word}{on} {clause(other.text)}"
         return Said(text, self.by if word != "or" else shared, word)
@@ -77,8 +78,8 @@ class Said:
 @dataclass(frozen=True)
 class Rendering:
     """signals, tiers: the catalogue; window: of rates; history, lag: what a relative condition compares with (the
-    stretch `history`, ending `lag` ago); extra: matchers added to every selector (dashboard variables); by: labels
-    kept, where not those of the signal's level; smooth: gauges as the mean of the window, not the newest sample;
+    stretch `history`, ending `lag` ago); extra: matchers added to every selector (dashboard variables); kept: labels by
+    level of the signal, or by: the same for all; smooth: gauges as the mean of the window, not the newest sample;
     engines: series of the targets whose `up` is that of an engine."""
 
     signals: Mapping[str, Signal]
@@ -88,6 +89,7 @@ class Rendering:
     lag: str = "1h"
     extra: tuple[Matcher, ...] = ()
     by: tuple[str, ...] | None = None
+    kept: Mapping[Level, tuple[str, ...]] = field(default_factory=lambda: BY_IN_RULES)
     smooth: bool = False
     engines: str = SEEN
 
@@ -95,7 +97,7 @@ class Rendering:
         return self.signals[signal].level
 
     def labels(self, signal: str) -> tuple[str, ...]:
-        return BY_IN_RULES[self.level(signal)] if self.by is None else self.by
+        return self.kept[self.level(signal)] if self.by is None else self.by
 
     def threshold(self, value: float | str) -> str:
         """A number as it stands in the rule: named thresholds take the cautious default of tiers.yaml."""
