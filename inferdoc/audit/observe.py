@@ -171,7 +171,7 @@ def _setting(name: str, one: Absolute, watched: Watched, units: Sequence[Unit]) 
             amount = float(value)
         except ValueError:
             return ObservedUnit(name, False, f"{label} is {value}", label)
-        limit = watched.number(str(one.limit))
+        limit = watched.number(str(one.limit), units[0].member.tier)
         holds = amount > limit if one.above else amount < limit
         said = f"{label} is {amount:g}, {'above' if one.above else 'below'} {limit:g}"
     holds = holds and min(share for _, share in known) >= watched.number("standing_share")
@@ -183,7 +183,7 @@ def _tier(name: str, one: Absolute, watched: Watched, unit: Unit) -> ObservedUni
     if tier is None or unit.member.tier == UNKNOWN_TIER:
         return ObservedUnit(name, None, "the hardware tier is not known", "tier", missing=("tier",))
     found = getattr(tier, str(one.tier))
-    value, limit = (0.0 if found is None else float(found.value)), watched.number(str(one.limit))
+    value, limit = (0.0 if found is None else float(found.value)), watched.number(str(one.limit), unit.member.tier)
     holds = value > limit if one.above else value < limit
     said = f"{tier.title}: {TIER_WORDS[str(one.tier)]} {f'{value:g}' if value else 'none'}"
     return ObservedUnit(name, holds, said, "tier", value, limit)

@@ -103,7 +103,7 @@ def _pool_use(watched: Watched, unit: Unit) -> Amount:
     prefill = _prefill_busy(watched, unit)
     if cache is None or batch is None or prefill is None:
         return None
-    return np.asarray(np.fmax(np.fmax(cache, prefill), batch / watched.number("batch_memory_bound")))
+    return np.asarray(np.fmax(np.fmax(cache, prefill), batch / watched.number("batch_memory_bound", unit.member.tier)))
 
 
 def pool_mean(watched: Watched, pool: Pool, of: Callable[[Unit], Amount], busy: bool = False) -> np.ndarray | None:
@@ -180,8 +180,9 @@ def _running_room(watched: Watched, unit: Unit) -> Amount:
     running, usage = middle(watched, unit, "running"), middle(watched, unit, "kv_usage_mean")
     if not running or not usage:
         return None
-    room = watched.number("batch_memory_bound") * compute_bound_batch(watched, unit)
-    return float(np.floor(min(watched.number("kv_usage_high") * running / usage, max(room, running))))
+    tier = unit.member.tier
+    room = watched.number("batch_memory_bound", tier) * compute_bound_batch(watched, unit)
+    return float(np.floor(min(watched.number("kv_usage_high", tier) * running / usage, max(room, running))))
 
 
 def _gpus_per_engine(watched: Watched, unit: Unit) -> Amount:

@@ -36,9 +36,7 @@ class Watched:
 
     def number(self, name: str, tier: str = UNKNOWN_TIER) -> float:
         """A named limit, that of a tier where it has one of its own."""
-        known = self.tiers.tiers.get(tier)
-        figure = known.thresholds.get(name) if known else None
-        return (figure or self.tiers.thresholds[name]).value
+        return self.tiers.limit(name, tier)
 
     def values(self, unit: Unit, signal: str) -> np.ndarray | None:
         """A signal of a unit, of a GPU signal the mean over the GPUs of its pod: float64[T], or None."""

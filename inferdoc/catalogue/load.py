@@ -185,7 +185,19 @@ class Catalogue:
         unread = sorted(self.tiers.thresholds.keys() - self._read_limits())
         words = "nothing reads this limit; delete it, or name it in an observation"
         found.append((self._tiers[1], [Problem(("thresholds", name), words) for name in unread]))
+        found.append((self._tiers[1], self._limits_of_tiers()))
         return [_line(path, problem) for path, problems in found for problem in problems]
+
+    def _limits_of_tiers(self) -> list[Problem]:
+        """Limits that a tier cannot have for itself: they are about a pool of several tiers, or the whole window."""
+        readable = read_limits(self.dictionary) | self.standing.limits_of_units
+        words = "no tier can have this limit for itself: it is not read pod by pod"
+        tiers = self.tiers.tiers.items()
+        return [
+            Problem(("tiers", name, "thresholds", limit), words)
+            for name, tier in tiers
+            for limit in sorted(tier.thresholds.keys() & self.tiers.thresholds.keys() - readable)
+        ]
 
     def _marker_problems(self) -> list[Problem]:
         known = self.signals.keys() | self.spellings.keys()

@@ -265,3 +265,13 @@ class Tiers(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     tiers: dict[str, Tier]
     roles: RoleSigns
     cards: CardSigns
+
+    def limit(self, name: str, tier: str) -> float:
+        """A named limit: that of a tier where it has one of its own, else that of all."""
+        known = self.tiers.get(tier)
+        figure = known.thresholds.get(name) if known else None
+        return (figure or self.thresholds[name]).value
+
+    def own_limits(self, name: str) -> dict[str, float]:
+        """The tiers that have a limit of this name of their own, with it."""
+        return {tier: each.thresholds[name].value for tier, each in self.tiers.items() if name in each.thresholds}

@@ -137,6 +137,11 @@ class Standing(msgspec.Struct, frozen=True):
         named = (limit for one in self.observations.values() for limit in (one.above, one.below, one.share))
         return {*RULES, *(limit for limit in named if isinstance(limit, str))}
 
+    @property
+    def limits_of_units(self) -> set[str]:
+        """Those of them that a pod is compared with, so that its tier may have its own."""
+        return {str(one.limit) for one in self.observations.values() if one.limit is not None}
+
     def problems(
         self, signals: Collection[str], limits: Collection[str], recipes: Collection[str], flags: Collection[str]
     ) -> list[str]:

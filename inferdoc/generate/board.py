@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +16,8 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Band, Level, Signal
 from inferdoc.errors import CatalogueError
 from inferdoc.generate.links import GeneratedLinks
-from inferdoc.judging.conditions.render import ENGINE_SIGN, Rendering
+from inferdoc.generate.pod_info import chosen
+from inferdoc.judging.conditions.render import ENGINE_SIGN, POOL, Rendering
 from inferdoc.source.reads import Matcher, selector
 
 Viz = Literal["timeseries", "stat"]
@@ -188,14 +189,19 @@ def query(spec: PanelSpec, name: str, catalogue: Catalogue) -> Query | None:
     """The query of a signal in a panel; None where PromQL cannot say the signal."""
     signal = catalogue.signals[name]
     matchers: tuple[Matcher, ...] = tuple((label, "=~", f"${label}") for label in MATCHED[signal.level])
+    engines = f"present_over_time({selector(ENGINE_SIGN, matchers)}[{SEEN_WITHIN}])"
     rendering = Rendering(
         catalogue.signals,
         catalogue.tiers,
         window=RATE_INTERVAL,
         extra=matchers,
         by=LINES[signal.level] if spec.by is None or spec.sum else spec.by,
-        engines=f"present_over_time({selector(ENGINE_SIGN, matchers)}[{SEEN_WITHIN}])",
+        engines=engines,
+        pods=chosen([(label, "=~", f"${label}") for label in (*POOL, "pool")], engines),
     )
+    split = spec.by is not None and not spec.sum and _blends(name, rendering)
+    if split:
+        rendering = replace(rendering, by=tuple(dict.fromkeys((*rendering.labels(name), *POOL))))
     text = rendering.signal(name)
     if text is None:
         return None
@@ -203,7 +209,16 @@ def query(spec: PanelSpec, name: str, catalogue: Catalogue) -> Query | None:
         text = f"sum by ({', '.join(spec.by or ())}) ({text})"
     several = len(spec.signals) > 1
     legend = spec.legend if spec.legend is not None else (LEGENDS[signal.level] if spec.by is None else signal.title)
+    legend += "".join(f" {{{{{label}}}}}" for label in POOL if split and label not in (spec.by or ()))
     return Query(text, f"{legend} {_difference(name)}" if several else legend, name)
+
+
+def _blends(name: str, rendering: Rendering) -> bool:
+    """Whether a signal of several pods is one number for all: of unlike pods that describes none. Sums and maxima are
+    not meant."""
+    reading = rendering.reading(name)
+    of_pods = rendering.level(name) in ("engine", "target")
+    return of_pods and reading is not None and bool(reading.quantile or reading.mean or reading.formula)
 
 
 def steps(name: str, signal: Signal, catalogue: Catalogue) -> tuple[ColourStep, ...]:

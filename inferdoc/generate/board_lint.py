@@ -25,6 +25,8 @@ UNITS = (
 
 SELECTOR = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)\{([^}]*)\}")
 RATE = re.compile(r"\b(rate|irate|increase)\(([^()\[\]]*(?:\{[^}]*\})?)\[([^\]]+)\]\)")
+RECORDED = re.compile(r"[a-z]+:inferdoc_\w+:\w+")
+"""Series of recording rules, which speak of pods and no longer of targets."""
 WORD = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 UID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
@@ -144,7 +146,7 @@ def _expressions(board: Board) -> Iterator[str]:
             if function != "increase" and window != "$__rate_interval":
                 yield f"{_name(panel)}: {function} over [{window}]; use $__rate_interval"
         for metric, inside in SELECTOR.findall(expr):
-            for name in ("job", "instance"):
+            for name in () if RECORDED.fullmatch(metric) else ("job", "instance"):
                 if f'{name}=~"${name}"' not in inside.replace(" ", "").split(","):
                     yield f'{_name(panel)}: {metric} lacks {name}=~"${name}"'
         yield from _bare(panel, expr)

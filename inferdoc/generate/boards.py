@@ -54,7 +54,7 @@ def expanded(expr: str, rate_interval: str = "5m") -> str:
     """A query with the variables that Grafana fills in: everything chosen, a fixed window."""
     for name, value in (("$__rate_interval", rate_interval), *VARIABLES[1:]):
         expr = expr.replace(name, value)
-    for name in ("cluster", "namespace", "pod"):
+    for name in ("cluster", "namespace", "pod", "role", "tier", "pool"):
         expr = expr.replace(f'"${name}"', '".*"')
     for name in ("model_name", "job", "instance"):
         expr = expr.replace(f'"${name}"', '".+"')

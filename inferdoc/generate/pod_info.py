@@ -47,6 +47,13 @@ def joined_where_known(text: str, labels: Sequence[str] = ("role", "tier")) -> s
     return f"{joined(text, labels)}\nor on ({', '.join(POD)}) {clause(text)}"
 
 
+def chosen(match: Sequence[Matcher], engines: str) -> str:
+    """The info series that fit, and a series without labels of its own for every engine pod that has none: where the
+    recording rules are not loaded, all pods. engines: series of the targets that are engines."""
+    pods = f"group by ({', '.join(POD)}) ({engines})"
+    return f"{selector(INFO, tuple(match))}\nor on ({', '.join(POD)}) ({pods} unless on ({', '.join(POD)}) {INFO})"
+
+
 def pod_records(tiers: Tiers, seen: str, assignments: Sequence[Assignment] = ()) -> dict[str, str]:
     """The recording rules, in the order in which one needs the other.
 

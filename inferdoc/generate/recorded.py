@@ -19,7 +19,7 @@ from inferdoc.judging.conditions.render import (
     Rendering,
     number,
 )
-from inferdoc.source.reads import selector
+from inferdoc.source.reads import Matcher, selector
 
 FEWEST_EVENTS = 3
 """A share that so few events make up is chance, however large it is."""
@@ -110,6 +110,17 @@ class Recorded(Rendering):
             return None
         events = self._keep(self.records.now, name, f"events{self.window}", self._joined(name, volume))
         return f"{self.signal(name)} * {events} >= {FEWEST_EVENTS}"
+
+    def by_limit(self, value: float | str, name: str) -> list[tuple[Rendering, float]]:
+        """Tiers that have a limit of their own, each with it, and all others."""
+        own = self.tiers.own_limits(value) if isinstance(value, str) and self.level(name) in JOINED else {}
+        rest = (("tier", "!~", "|".join(own)),) if own else ()
+        (_, limit), *_ = super().by_limit(value, name)
+        of_tiers = [(self._narrowed(("tier", "=", tier)), figure) for tier, figure in own.items()]
+        return [*of_tiers, (self._narrowed(*rest), limit)]
+
+    def _narrowed(self, *match: Matcher) -> Rendering:
+        return replace(self, extra=(*self.extra, *match)) if match else self
 
     @property
     def _plain(self) -> Rendering:

@@ -86,10 +86,7 @@ class Context:
         """A threshold in figures and where it stands: a number, or a named threshold of the unit's tier."""
         if not isinstance(value, str):
             return float(value), ""
-        tier = self.tiers.tiers.get(unit.member.tier)
-        figure = tier.thresholds.get(value) if tier else None
-        figure = figure or self.tiers.thresholds[value]
-        return figure.value, value
+        return self.tiers.limit(value, unit.member.tier), value
 
     def rung(self, unit: Unit, split: int) -> BaselineKind:
         """What a comparison of a unit before and after a step compares with."""

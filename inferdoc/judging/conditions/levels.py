@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from inferdoc.catalogue.conditions import Level
-from inferdoc.judging.conditions.render import Rendering
+from inferdoc.judging.conditions.render import Rendering, number
 from inferdoc.judging.context import Ask, Context, Outcome, absent, rule_asked
 from inferdoc.judging.deviation import LEAST_FINITE
 from inferdoc.judging.order import row_medians
@@ -111,10 +111,12 @@ def explain(condition: Level) -> str:
 
 def promql(condition: Level, rendering: Rendering) -> str | None:
     """The signal against the limit, with as much traffic as makes it mean something."""
-    now, limit = rendering.signal(condition.signal), rendering.threshold(condition.limit)
-    if now is None:
-        return None
-    if not condition.up:
-        return f"{now} < {limit}"
-    few = rendering.few(condition.signal, float(limit))
-    return f"{now} > {limit}" if few is None else f"{now} > {limit}\nand {few}"
+    parts = []
+    for those, limit in rendering.by_limit(condition.limit, condition.signal):
+        now = those.signal(condition.signal)
+        if now is None:
+            return None
+        few = those.few(condition.signal, limit) if condition.up else None
+        beyond = f"{now} {'>' if condition.up else '<'} {number(limit)}"
+        parts.append(beyond if few is None else f"{beyond}\nand {few}")
+    return "\nor ".join(parts)

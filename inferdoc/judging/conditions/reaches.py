@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from inferdoc.catalogue.conditions import Reaches
-from inferdoc.judging.conditions.render import Rendering
+from inferdoc.judging.conditions.render import Rendering, number
 from inferdoc.judging.conditions.slope import TREND, trend
 from inferdoc.judging.context import Context, Outcome, absent
 from inferdoc.judging.view import Unit
@@ -51,8 +51,10 @@ def explain(condition: Reaches) -> str:
 def promql(condition: Reaches, rendering: Rendering) -> str | None:
     """From below the limit upwards: the direction in which signals that fill up meet it."""
     name = condition.signal
-    now, over = rendering.signal(name), rendering.over(name, TREND)
-    if now is None or over is None:
-        return None
-    limit, ahead = rendering.threshold(condition.limit), int(length_of(condition.within))
-    return f"predict_linear({over}, {ahead}) >= {limit}\nand {now} < {limit}"
+    ahead, parts = int(length_of(condition.within)), []
+    for those, limit in rendering.by_limit(condition.limit, name):
+        now, over = those.signal(name), those.over(name, TREND)
+        if now is None or over is None:
+            return None
+        parts.append(f"predict_linear({over}, {ahead}) >= {number(limit)}\nand {now} < {number(limit)}")
+    return "\nor ".join(parts)

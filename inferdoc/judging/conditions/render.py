@@ -80,7 +80,8 @@ class Rendering:
     """signals, tiers: the catalogue; window: of rates; history, lag: what a relative condition compares with (the
     stretch `history`, ending `lag` ago); extra: matchers added to every selector (dashboard variables); kept: labels by
     level of the signal, or by: the same for all; smooth: gauges as the mean of the window, not the newest sample;
-    engines: series of the targets whose `up` is that of an engine."""
+    engines: series of the targets whose `up` is that of an engine; pods: one series per pod that gives its own role and
+    tier."""
 
     signals: Mapping[str, Signal]
     tiers: Tiers
@@ -92,6 +93,7 @@ class Rendering:
     kept: Mapping[Level, tuple[str, ...]] = field(default_factory=lambda: BY_IN_RULES)
     smooth: bool = False
     engines: str = SEEN
+    pods: str | None = None
 
     def level(self, signal: str) -> Level:
         return self.signals[signal].level
@@ -99,9 +101,9 @@ class Rendering:
     def labels(self, signal: str) -> tuple[str, ...]:
         return self.kept[self.level(signal)] if self.by is None else self.by
 
-    def threshold(self, value: float | str) -> str:
-        """A number as it stands in the rule: named thresholds take the cautious default of tiers.yaml."""
-        return number(self.tiers.thresholds[value].value if isinstance(value, str) else value)
+    def by_limit(self, value: float | str, name: str) -> list[tuple[Rendering, float]]:
+        """A limit in figures with the series of the signal that it is for: a named one is that of all tiers here."""
+        return [(self, self.tiers.thresholds[value].value if isinstance(value, str) else value)]
 
     def for_role(self, role: str) -> Rendering:
         """The same, of the pods of one role only."""
@@ -239,6 +241,9 @@ class Rendering:
             inner = owner(inner)
         if part.name == "up":
             inner = f"{inner} and on ({', '.join(SCRAPED)}) {self.engines}"
+        if self.pods is not None and self.level(name) in ("engine", "target"):
+            pods = f"on (cluster, namespace, pod) group_left ({', '.join(POOL)}) {clause(self.pods)}"
+            inner = f"{inner if part.name != 'up' else f'({inner})'} * {pods}"
         return f"{part.agg} by ({labels}) ({inner})"
 
 
