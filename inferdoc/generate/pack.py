@@ -16,12 +16,14 @@ from inferdoc.generate.document import MARK, yaml_text
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.operational import load_operational, operational_rules, operational_test
 from inferdoc.generate.recorded import INTERVAL, Recorded, recorded
+from inferdoc.generate.relabelling import ABOUT, relabelling
 from inferdoc.generate.rule_tests import cause_test
 from inferdoc.generate.slo import load_slos, slo_records, slo_rules
 from inferdoc.generate.slo_tests import slo_test
 
 RECORDING = Path("inferdoc-recording.yaml")
 RULES = Path("inferdoc-rules.yaml")
+RELABELLING = Path("relabelling.yaml")
 TESTS = Path("tests")
 USUAL_INTERVAL = "2m"
 """Usual values move slowly and are read over hours."""
@@ -75,6 +77,7 @@ def build_pack(catalogue: Catalogue, links: GeneratedLinks, assignments: Sequenc
     ]
     files = {
         RECORDING: yaml_text({"groups": recording}, ABOUT_RECORDING),
+        RELABELLING: yaml_text(relabelling(catalogue.tiers), ABOUT),
         RULES: yaml_text({"groups": alerting}, f"Needs {RECORDING} beside it: the alerts read what it records."),
     }
     groups = list(GROUPS)

@@ -9,9 +9,9 @@ import yaml
 
 from inferdoc.fleet.members import Assignment
 from inferdoc.generate import promtool
-from inferdoc.generate.links import GeneratedLinks
-from inferdoc.generate.pack import RECORDING, RULES, build_pack
+from inferdoc.generate.pack import RECORDING
 from inferdoc.generate.pod_info import INFO
+from inferdoc.generate.recorded import recorded
 from tests.generate.conftest import GENERATED, needs_promtool
 
 pytestmark = [pytest.mark.live, needs_promtool]
@@ -173,12 +173,12 @@ def test_every_engine_pod_has_one_info_series(tmp_path: Path) -> None:
 
 def test_what_the_configuration_says_of_pods_counts_as_in_a_diagnosis(catalogue, tmp_path: Path) -> None:
     said = (Assignment("gold-.*", tier="b200-180"), Assignment("gold-.*|x-prefill-.*", role="decode"))
-    pack = build_pack(catalogue, GeneratedLinks(), said)
-    assert RULES in pack.files
+    rules = [{"record": name, "expr": text} for name, text in recorded(catalogue, said).records.now.items()]
+    recording = yaml.safe_dump({"groups": [{"name": "pods", "rules": rules}]}, width=10_000)
     given = [engine("gold-0"), gpu(H100, "gold-0"), engine("x-prefill-0", role="prefill"), engine("y-0")]
     wanted = [
         info("gold-0", "decode", "b200-180"),
         info("x-prefill-0", "prefill", "unknown"),
         info("y-0", "both", "unknown"),
     ]
-    assert complaints(tmp_path, {"configured": (given, wanted)}, pods_alone(pack.files[RECORDING])) == []
+    assert complaints(tmp_path, {"configured": (given, wanted)}, recording) == []

@@ -80,8 +80,8 @@ def evaluated(name: str, folder: Path) -> dict[tuple[str, str], float]:
     done = call("simulate", "--scenario", scenario(name, folder), "--out", raw)
     assert done.code == 0, done.err
     begin = first_scrape(raw)
-    rules = [r for f in (RECORDING, RULES) for g in groups(f) if g["name"] in STAGES for r in staged(g)]
-    for stage in range(4):
+    rules = staged([r for f in (RECORDING, RULES) for g in groups(f) if g["name"] in STAGES for r in g["rules"]])
+    for stage in sorted({at for at, _ in rules}):
         wanted = [rule for at, rule in rules if at == stage]
         with prometheus_server.running([raw] if stage == 0 else [], folder / "server") as address:
             record(wanted, address, begin, folder)
@@ -100,23 +100,26 @@ def evaluated(name: str, folder: Path) -> dict[tuple[str, str], float]:
 
 
 END_SECONDS = (FAULT_MINUTE + 14) * 60
-STAGES = {"inferdoc-signals": 0, "inferdoc-usual": 2, "inferdoc-causes": 3}
+STAGES = ("inferdoc-signals", "inferdoc-usual", "inferdoc-causes")
+RECORD = re.compile(r"[a-z]+:inferdoc_\w+:\w+")
 
 
 def groups(name: Path) -> list[dict]:
     return yaml.safe_load((GENERATED / name).read_text("utf-8"))["groups"]
 
 
-def staged(group: dict) -> list[tuple[int, dict[str, str]]]:
-    """The rules of a group with the stage at which what they read is there; alerts as series of their expression."""
-    found = []
-    for rule in group["rules"]:
-        stage = STAGES[group["name"]]
-        expr = rule["expr"]
-        later = stage == 0 and (":inferdoc_" in expr)
-        name = rule.get("record") or f"alert:{rule['alert']}"
-        found.append((1 if later else stage, {"record": name, "expr": expr}))
-    return found
+def staged(rules: list[dict]) -> list[tuple[int, dict[str, str]]]:
+    """The rules with the stage at which what they read is there; alerts as series of their expression."""
+    exprs = {rule.get("record") or f"alert:{rule['alert']}": rule["expr"] for rule in rules}
+    stages: dict[str, int] = {}
+
+    def stage(name: str) -> int:
+        if name not in stages:
+            read = set(RECORD.findall(exprs[name])) & exprs.keys() - {name}
+            stages[name] = max((stage(other) + 1 for other in read), default=0)
+        return stages[name]
+
+    return [(stage(name), {"record": name, "expr": expr}) for name, expr in exprs.items()]
 
 
 def record(rules: list[dict[str, str]], address: str, begin: int, folder: Path) -> None:
