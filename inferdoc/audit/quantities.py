@@ -132,7 +132,7 @@ def _pods_to_spare(watched: Watched, pool: Pool) -> Amount:
     use, pods = peak_use(watched, pool), len(watched.units(pool))
     if use is None:
         return None
-    return float(pods - max(LEAST_REPLICAS, int(np.ceil(pods * use / watched.number(AFTER_SCALE_IN)))))
+    return float(pods - max(LEAST_REPLICAS, int(np.ceil(pods * use / watched.number(AFTER_SCALE_IN, pool.tier)))))
 
 
 def serving(watched: Watched, pool: Pool) -> list[Unit]:
