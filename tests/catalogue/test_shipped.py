@@ -210,7 +210,15 @@ DCGM_NAMES = {
     "AMD Instinct MI300X OAM": "mi300x",
     "102-G30211-0C": "mi300x",
     "NVIDIA L40": None,
-    "NVIDIA GB200": None,
+    "NVIDIA GB200": "gb200-186",
+    "NVIDIA GB300": "gb300-288",
+    "NVIDIA B300 SXM6 AC": "b300-288",
+    "NVIDIA GH200 480GB": "gh200-96",
+    "NVIDIA GH200 144G HBM3e": "gh200-144",
+    "Tesla T4": "t4",
+    "AMD Instinct MI325X": "mi325x",
+    "AMD Instinct MI355X": "mi355x",
+    "NVIDIA GH200": None,
     "NVIDIA A100X": None,
 }
 
