@@ -15,6 +15,8 @@ import msgspec
 from inferdoc.errors import ConfigError
 
 PROJECT_FILE = "inferdoc.toml"
+LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+SLO_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 def _within(name: str, value: float | None, most: float) -> None:
@@ -87,15 +89,52 @@ class PodSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class SloSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """[[slo]]: limits for a model on a tier (either may be left out: any). Signal id -> limit in the signal's unit."""
+    """[[slo]], and an entry of alerts/slo.yaml: what is promised to whom.
 
-    limits: dict[str, float]
+    signal, percentile, target: so many percent of its observations at most the target (its unit), within `window`; a
+    share of bad events has no percentile. model, tier, role, tenant (label -> value): whom it is promised to, anybody
+    where left out. limits: several at once, signal id -> target. id, title: how rules and reports call it; burn: false
+    for one without burn-rate rules; promised: false for a starting point, which only alerts, boards and `slo` read.
+    """
+
+    limits: dict[str, float] = {}
     model: str | None = None
     tier: str | None = None
+    role: Literal["prefill", "decode", "both"] | None = None
+    tenant: dict[str, str] = {}
+    signal: str | None = None
+    percentile: float | None = None
+    target: float | None = None
+    window: str | None = None
+    id: str | None = None
+    title: str | None = None
+    burn: bool = True
+    promised: bool = True
 
     def __post_init__(self) -> None:
         for signal, limit in self.limits.items():
             _within(f"limits.{signal}", limit, 1e15)
+        _within("target", self.target, 1e15)
+        if self.percentile is not None and not 0 < self.percentile < 100:
+            raise ValueError(f"percentile: {self.percentile:g} is not above 0 and below 100")
+        if self.id is not None and not SLO_ID.fullmatch(self.id):
+            raise ValueError(f"id: {self.id!r} is not in lower case such as ttft-chat")
+        for label in self.tenant:
+            if not LABEL.fullmatch(label):
+                raise ValueError(f"tenant: {label!r} is not a label name such as priority")
+        self._complete()
+
+    def _complete(self) -> None:
+        """Raises ValueError where it does not say what is promised."""
+        if bool(self.limits) == (self.signal is not None):
+            raise ValueError("exactly one of limits, signal is needed")
+        if self.signal is not None and self.target is None:
+            raise ValueError("target: missing; the most that is allowed, in the unit of the signal")
+        if self.limits and any((self.id, self.title, self.percentile, self.target)):
+            raise ValueError("limits: goes without id, title, percentile and target; use signal with them")
+
+    def __hash__(self) -> int:
+        return hash(msgspec.json.encode(self, order="sorted"))
 
 
 class RecipesSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -159,9 +198,6 @@ class BaselinesSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """[baselines]: where `inferdoc baseline save` keeps them; None: the user's data folder."""
 
     folder: str | None = None
-
-
-LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 class LabelsSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

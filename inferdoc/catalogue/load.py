@@ -21,6 +21,8 @@ from inferdoc.catalogue.observation import Dictionary, Observation, ObservationF
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.catalogue.recipe_file import RecipeFile, resolved
 from inferdoc.catalogue.signal import Exporter, HealthRow, Marker, Signal, Tiers
+from inferdoc.catalogue.slo import Slo
+from inferdoc.catalogue.slo_file import Objectives, load_objectives
 from inferdoc.catalogue.standing import Standing, load_standing
 from inferdoc.catalogue.steps import Action, ActionFile
 from inferdoc.catalogue.validate import (
@@ -31,6 +33,7 @@ from inferdoc.catalogue.validate import (
     check_tiers,
     spellings,
 )
+from inferdoc.config import SloSection
 from inferdoc.errors import CatalogueError
 
 Part = Literal["exporter", "signal", "tiers", "observation", "recipe"]
@@ -72,6 +75,8 @@ class Catalogue:
 
     overlays: tuple[Path, ...] = ()
     disabled: tuple[str, ...] = ()
+    promises: tuple[tuple[str, SloSection], ...] = ()
+    """The [[slo]] sections of the configuration, each with its place."""
 
     @cached_property
     def exporters(self) -> dict[str, Exporter]:
@@ -80,8 +85,19 @@ class Catalogue:
 
     @cached_property
     def signals(self) -> dict[str, Signal]:
-        """Signals by id."""
-        return {name: signal for name, (signal, _) in self._signals.items()}
+        """Signals by id: the declared ones, and other quantiles that objectives are about."""
+        return dict(self.objectives.signals)
+
+    @cached_property
+    def objectives(self) -> Objectives:
+        """What is promised to whom."""
+        declared = {name: signal for name, (signal, _) in self._signals.items()}
+        return load_objectives(self.overlays, self.promises, declared, self.tiers)
+
+    @property
+    def slos(self) -> tuple[Slo, ...]:
+        """The objectives themselves."""
+        return self.objectives.slos
 
     @cached_property
     def tiers(self) -> Tiers:
@@ -297,15 +313,19 @@ class Catalogue:
 
 
 def load_catalogue(
-    overlays: Iterable[str | Path] = (), *, disabled: Iterable[str] = (), strict: bool = False
+    overlays: Iterable[str | Path] = (),
+    *,
+    disabled: Iterable[str] = (),
+    promises: Iterable[tuple[str, SloSection]] = (),
+    strict: bool = False,
 ) -> Catalogue:
-    """The catalogue with the user's overlay folders and without the causes that are disabled by id, the same object for
-    the same of both.
+    """The catalogue with the user's overlay folders, without the causes that are disabled by id, and with what the
+    configuration promises (place and section), the same object for the same of these.
 
     Nothing is read yet; the parts load on first use. strict: read and cross-check everything now.
     Raises CatalogueError.
     """
-    catalogue = _catalogue(overlay_paths(overlays), tuple(disabled))
+    catalogue = _catalogue(overlay_paths(overlays), tuple(disabled), tuple(promises))
     if strict:
         for problem in catalogue.problems():
             raise CatalogueError(problem)
@@ -321,8 +341,10 @@ def load_recipe(path: Path) -> RecipeFile:
 
 
 @lru_cache(maxsize=8)
-def _catalogue(overlays: tuple[Path, ...], disabled: tuple[str, ...]) -> Catalogue:
-    return Catalogue(overlays, disabled)
+def _catalogue(
+    overlays: tuple[Path, ...], disabled: tuple[str, ...], promises: tuple[tuple[str, SloSection], ...]
+) -> Catalogue:
+    return Catalogue(overlays, disabled, promises)
 
 
 def _claim(found: Mapping[str, tuple[object, Path]], name: str, path: Path, steps: tuple[str, ...], what: str) -> None:

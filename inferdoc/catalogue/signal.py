@@ -36,7 +36,8 @@ class Former(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Metric(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """One metric family of an exporter, under its current name (counters with `_total`, histograms bare)."""
+    """One metric family of an exporter, under its current name (counters with `_total`, histograms bare). bounds: of
+    the buckets of a histogram as the current release ships it, +Inf left out."""
 
     type: Literal["counter", "gauge", "histogram", "summary", "info"]
     meaning: str
@@ -45,6 +46,7 @@ class Metric(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     since: str | None = None
     until: str | None = None
     formerly: tuple[Former, ...] = ()
+    bounds: tuple[float, ...] = ()
     needs: str | None = None
     note: str | None = None
     source: str | None = None

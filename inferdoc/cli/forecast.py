@@ -36,16 +36,15 @@ def origin_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def opener(where: dict[str, Any]) -> Callable[[], tuple[Any, Any, Any, dict[str, float]]]:
-    """Opens the source that the options name, when it is needed: with the tiers, roles and limits to know its pools."""
+def opener(where: dict[str, Any]) -> Callable[[], tuple[Any, Any, Any, Any]]:
+    """Opens the source that the options name, when it is needed: with the tiers, roles and objectives to know its pools."""
 
-    def opened() -> tuple[Any, Any, Any, dict[str, float]]:
+    def opened() -> tuple[Any, Any, Any, Any]:
         from inferdoc.fleet.members import assignments_of
 
         config = options.configuration()
-        assignments = assignments_of(config.pods)
-        limits = {signal: limit for slo in config.slo for signal, limit in slo.limits.items()}
-        return options.source(config, where), options.catalogue(config).tiers, assignments, limits
+        assignments, catalogue = assignments_of(config.pods), options.catalogue(config)
+        return options.source(config, where), catalogue.tiers, assignments, catalogue.slos
 
     return opened
 

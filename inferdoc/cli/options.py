@@ -82,6 +82,13 @@ def part_of_fleet(function: Decorated) -> Decorated:
     return function
 
 
+def part_of_pools(function: Decorated) -> Decorated:
+    """The same without --pod, where pools are the smallest part."""
+    for option in reversed(FLEET_OPTIONS[:-1]):
+        function = option(function)
+    return function
+
+
 def most_series(default: int, of_what: str) -> Callable[[Decorated], Decorated]:
     """--max-series: a bound on what one input may bring."""
     return click.option(
@@ -158,19 +165,12 @@ def overlays(config: Config) -> tuple[str, ...]:
 
 def catalogue(config: Config) -> Catalogue:
     """The catalogue with the user's overlays."""
-    from inferdoc.catalogue.document import nearest
     from inferdoc.catalogue.load import load_catalogue
     from inferdoc.config import config_file
-    from inferdoc.errors import ConfigError
 
-    loaded = load_catalogue(overlays(config), disabled=config.recipes.disabled)
-    for number, section in enumerate(config.slo):
-        for signal in section.limits:
-            if signal not in loaded.signals:
-                place = f"{config_file(_globals().get('config_file'))}: slo[{number}].limits"
-                hint = nearest(signal, loaded.signals) or "; inferdoc signals --list names them"
-                raise ConfigError(f'{place}: no signal is called "{signal}"{hint}')
-    return loaded
+    place = config_file(_globals().get("config_file"))
+    promises = [(f"{place}: slo[{number}]", section) for number, section in enumerate(config.slo)]
+    return load_catalogue(overlays(config), disabled=config.recipes.disabled, promises=promises)
 
 
 def source(config: Config, asked: dict[str, Any]) -> Identified:

@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from inferdoc.catalogue.slo import Slo, limits
+from inferdoc.fleet.members import Pool
 from inferdoc.forecast.fromsource import Gathered, pool_name
 from inferdoc.forecast.result import number
 
@@ -82,15 +84,24 @@ class PoolCapacity:
         }
 
 
-def capacities(made: Gathered, slo: dict[str, float] | None = None) -> list[PoolCapacity]:
-    """One per pool. slo: latency signal -> limit in seconds."""
-    pools: dict[str, list[tuple[str, str, str]]] = {}
-    tiers: dict[str, str] = {}
+def signals_for(slos: Sequence[Slo]) -> tuple[str, ...]:
+    """What has to be read: load, latencies, and the quantiles that are promised."""
+    return tuple(dict.fromkeys((*SIGNALS, *(slo.signal for slo in slos if slo.promised and slo.kind == "latency"))))
+
+
+def capacities(made: Gathered, slos: Sequence[Slo] = ()) -> list[PoolCapacity]:
+    """One per pool, up to the objectives that hold for its model, tier and role."""
+    keys: dict[str, list[tuple[str, str, str]]] = {}
+    pools: dict[str, Pool] = {}
     for key, member in made.members.items():
         name = pool_name(member.pool)
-        pools.setdefault(name, []).append(key)
-        tiers[name] = member.tier
-    return [_of_pool(made, name, tiers[name], keys, slo or {}) for name, keys in sorted(pools.items())]
+        keys.setdefault(name, []).append(key)
+        pools[name] = member.pool
+    latencies = [slo for slo in slos if slo.kind == "latency"]
+    return [
+        _of_pool(made, name, pool.tier, keys[name], limits(latencies, pool.model, pool.tier, pool.role))
+        for name, pool in sorted(pools.items())
+    ]
 
 
 def _column(made: Gathered, signal: str, keys: Sequence[tuple[str, str, str]]) -> np.ndarray:
@@ -106,7 +117,7 @@ def _of_pool(
     best: tuple[float, str, Verdict, np.ndarray, np.ndarray] | None = None
     highest = float(np.nanmax(rate)) if np.isfinite(rate).any() else 0.0
     samples = 0
-    for signal in LATENCIES:
+    for signal in dict.fromkeys((*LATENCIES, *slo)):
         late = _column(made, signal, keys)
         known = np.isfinite(rate) & np.isfinite(late) & (rate > 0)
         samples = max(samples, int(known.sum()))

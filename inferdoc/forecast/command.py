@@ -24,6 +24,7 @@ from inferdoc.forecast.series import Kind, LoadSeries
 from inferdoc.times import moment_of, seconds_of
 
 if TYPE_CHECKING:
+    from inferdoc.catalogue.slo import Slo
     from inferdoc.forecast.fromsource import Gathered
 
 PNG = b"\x89PNG"
@@ -33,7 +34,7 @@ SINGLE = ("csv", "png", "svg")
 @dataclass
 class Origin:
     """Where loads come from: a file (`path`), or a source with what is needed to know its pools. open: opens the source
-    when it is needed and returns (source, tiers, assignments, SLO limits)."""
+    when it is needed and returns (source, tiers, assignments, objectives)."""
 
     path: str | None = None
     kind: Kind = "amount"
@@ -42,17 +43,20 @@ class Origin:
     namespace: str | None = None
     days: int = 28
     step: int = 300
-    open: Callable[[], tuple[Any, Any, Any, dict[str, float]]] | None = field(default=None, repr=False)
+    open: Callable[[], tuple[Any, Any, Any, tuple[Slo, ...]]] | None = field(default=None, repr=False)
 
-    def gathered(self, signals: tuple[str, ...]) -> tuple[Gathered, dict[str, float]]:
-        """The signals of every pod in the source, and the SLO limits."""
+    def gathered(self, signals: tuple[str, ...], capacity: bool = False) -> tuple[Gathered, tuple[Slo, ...]]:
+        """The signals of every pod in the source, with `capacity` those that its capacity is read from as well, and the
+        objectives."""
+        from inferdoc.forecast.capacity import signals_for
         from inferdoc.forecast.fromsource import gather
 
         if self.open is None:
             raise InferdocError("nothing to read: give --input FILE (CSV timestamp,value), --store or --prometheus")
-        source, tiers, assignments, limits = self.open()
+        source, tiers, assignments, slos = self.open()
         match = () if self.namespace is None else (("namespace", "=", self.namespace),)
-        return gather(source, signals, tiers, assignments, match, self.days, progress=_progress), limits  # type: ignore[arg-type]
+        wanted = tuple(dict.fromkeys((*signals, *signals_for(slos)))) if capacity else signals
+        return gather(source, wanted, tiers, assignments, match, self.days, progress=_progress), slos  # type: ignore[arg-type]
 
     def series(self) -> list[LoadSeries]:
         """The series asked for; InferdocError when there is none."""
@@ -134,12 +138,12 @@ def run(
 
 def capacity(*, origin: Origin, output: str, target: str | None) -> int:
     """`inferdoc forecast --capacity`: what one replica can serve, per pool."""
-    from inferdoc.forecast.capacity import SIGNALS, capacities, to_table
+    from inferdoc.forecast.capacity import capacities, to_table
 
     if origin.path is not None:
         raise InferdocError("--capacity needs latencies beside the load: give --store or --prometheus, not --input")
-    gathered, limits = origin.gathered(SIGNALS)
-    found = [c for c in capacities(gathered, limits) if origin.pool in (None, c.pool)]
+    gathered, slos = origin.gathered((), capacity=True)
+    found = [c for c in capacities(gathered, slos) if origin.pool in (None, c.pool)]
     if output == "json":
         text = json.dumps({"schema": "inferdoc.capacity/v1", "pools": [c.to_dict() for c in found]}, indent=1) + "\n"
     else:

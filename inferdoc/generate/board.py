@@ -176,7 +176,7 @@ def panel(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel
         queries=tuple(found for name in names if (found := query(spec, name, catalogue)) is not None),
         unit=unit,
         axis=axis,
-        steps=steps(names[0], first, catalogue),
+        steps=objective_steps(names, catalogue) or steps(names[0], first, catalogue),
         links=tuple((f"Runbook: {cause}", links.runbook(cause)) for cause in _causes(names, catalogue)),
         width=spec.width,
         height=spec.height or (4 if spec.viz == "stat" else 8),
@@ -221,6 +221,15 @@ def _blends(name: str, rendering: Rendering) -> bool:
     return of_pods and reading is not None and bool(reading.quantile or reading.mean or reading.formula)
 
 
+def objective_steps(names: tuple[str, ...], catalogue: Catalogue) -> tuple[ColourStep, ...]:
+    """Threshold lines at what is promised about one of the signals: red from the loosest on, yellow from the others."""
+    targets = sorted({slo.target for slo in catalogue.slos if slo.signal in names})
+    if not targets:
+        return ()
+    steps = [ColourStep("green", None), *(ColourStep("yellow", target) for target in targets[:-1])]
+    return (*steps, ColourStep("red", targets[-1]))
+
+
 def steps(name: str, signal: Signal, catalogue: Catalogue) -> tuple[ColourStep, ...]:
     """Threshold lines of the signal's band: where it is watched and where it is bad."""
     band = next(
@@ -256,6 +265,7 @@ def _description(names: tuple[str, ...], catalogue: Catalogue) -> str:
         signal = catalogue.signals[name]
         parts.append(f"{signal.title} ({signal.unit}).")
         parts += [f"{text[:1].upper()}{text[1:]}." for text in (signal.note,) if text]
+    parts += [f"SLO for {slo.scope.text}: {slo.title}." for slo in catalogue.slos if slo.signal in names]
     enables = dict.fromkeys(catalogue.signals[n].enable for n in names if catalogue.signals[n].enable)
     parts += [f"Empty? {str(text)[:1].upper()}{str(text)[1:]}." for text in enables]
     return " ".join(parts)

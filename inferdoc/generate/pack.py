@@ -18,7 +18,7 @@ from inferdoc.generate.operational import load_operational, operational_rules, o
 from inferdoc.generate.recorded import INTERVAL, Recorded, recorded
 from inferdoc.generate.relabelling import ABOUT, relabelling
 from inferdoc.generate.rule_tests import cause_test
-from inferdoc.generate.slo import load_slos, slo_records, slo_rules
+from inferdoc.generate.slo import slo_records, slo_rules, watched
 from inferdoc.generate.slo_tests import slo_test
 
 RECORDING = Path("inferdoc-recording.yaml")
@@ -59,17 +59,17 @@ def build_pack(catalogue: Catalogue, links: GeneratedLinks, assignments: Sequenc
     """
     rendering = recorded(catalogue, assignments)
     causes, none = build_rules(catalogue, links, rendering)
-    slos = load_slos(catalogue.overlays)
-    objectives = slo_rules(slos, links)
+    slos = watched(catalogue)
+    objectives = [rule for slo in slos for rule in slo_rules(slo, catalogue, links)]
     monitoring = load_operational(catalogue.overlays)
     records = rendering.records
-    watched = operational_rules(monitoring, catalogue, records, [*causes.values()], links)
+    monitored = operational_rules(monitoring, catalogue, records, [*causes.values()], links)
     recording = [
         _group(GROUPS[0], INTERVAL, _recorded(records.now)),
         _group(GROUPS[1], USUAL_INTERVAL, _recorded(records.usual)),
-        _group(GROUPS[2], INTERVAL, _recorded(slo_records(slos))),
+        _group(GROUPS[2], INTERVAL, [record for slo in slos for record in _recorded(slo_records(slo, catalogue))]),
     ]
-    about_monitoring = [rule for rules in watched.values() for rule in rules]
+    about_monitoring = [rule for rules in monitored.values() for rule in rules]
     alerting = [
         _group(GROUPS[3], INTERVAL, [rule.document() for rule in causes.values()]),
         _group(GROUPS[4], INTERVAL, [rule.document() for rule in objectives]),
@@ -86,14 +86,14 @@ def build_pack(catalogue: Catalogue, links: GeneratedLinks, assignments: Sequenc
             cause_test(catalogue.recipes[name], rule, catalogue, RULE_FILES, groups),
             f"promtool test rules on {rule.name}.",
         )
-    for slo in slos.slos:
+    for slo in slos:
         own = [rule for rule in objectives if ("slo", slo.id) in rule.labels]
         text = yaml_text(
-            slo_test(slo, slos, own, RULE_FILES, groups), f"promtool test rules on the objective {slo.id}."
+            slo_test(slo, catalogue, own, RULE_FILES, groups), f"promtool test rules on the objective {slo.id}."
         )
         files[TESTS / f"slo-{slo.id}_test.yaml"] = text
     for each in monitoring.alerts:
-        test = operational_test(each, watched[each.alert], RULE_FILES, groups)
+        test = operational_test(each, monitored[each.alert], RULE_FILES, groups)
         files[TESTS / f"{each.alert}_test.yaml"] = yaml_text(test, f"promtool test rules on {each.alert}.")
     return Pack(files, [*causes.values(), *objectives, *about_monitoring], none)
 

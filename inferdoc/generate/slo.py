@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
-import msgspec
-
-from inferdoc.catalogue.content import content_file
-from inferdoc.catalogue.document import decode, locate
+from inferdoc.catalogue.burn import FAST, SLOW, Burn, windows
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.signal import Term
+from inferdoc.catalogue.slo import Scope, Slo, events_of, narrower
 from inferdoc.errors import CatalogueError
 from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.commands import diagnose_command
@@ -18,129 +15,83 @@ from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.recorded import INTERVAL
 from inferdoc.judging.conditions.render import number
 from inferdoc.source.plan import matchers
-from inferdoc.source.reads import selector
+from inferdoc.source.reads import Matcher, selector
 from inferdoc.times import length_of
 
-BY = ("cluster", "namespace", "model_name", "role")
+BY = ("cluster", "namespace", "model_name", "tier", "role")
+LABELS = {"model": "model_name", "tier": "tier", "role": "role"}
+"""What a scope names, and the label that series carry it in."""
 PAGE = "unexplained-anomaly"
 """Where an alert about harm whose cause it does not know points to."""
-
-
-class Latency(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Observations of a histogram within a limit, in its unit, are good."""
-
-    histogram: str
-    within: float
-
-
-class Errors(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Events of a counter that have these labels are bad."""
-
-    counter: str
-    bad: dict[str, str]
-
-
-class Slo(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """id: part of rule names; objective: the share that is to be good; exactly one of latency, errors."""
-
-    id: str
-    title: str
-    objective: float
-    latency: Latency | None = None
-    errors: Errors | None = None
-
-
-class SloFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """alerts/slo.yaml."""
-
-    slos: tuple[Slo, ...]
-    buckets: dict[str, tuple[float, ...]]
-    period: str = "30d"
-    min_events: int = 100
-
-
-@dataclass(frozen=True)
-class Burn:
-    """spent: share of the period's budget that is gone when this rate lasted for the long window."""
-
-    spent: float
-    long: str
-    short: str
-
-    def factor(self, period: str) -> float:
-        """How many times faster than sustainable the budget burns."""
-        return self.spent * length_of(period) / length_of(self.long)
-
-
-FAST = (Burn(0.02, "1h", "5m"), Burn(0.05, "6h", "30m"))
-SLOW = (Burn(0.10, "1d", "2h"), Burn(0.10, "3d", "6h"))
-"""The pairs of the SRE workbook, chapter "Alerting on SLOs"."""
-
 SPEEDS = (("Fast", FAST, "2m", "critical"), ("Slow", SLOW, "15m", "warning"))
 JUDGED = "6h"
 """Over how long there must be enough events."""
+NEAREST = 4
+"""Bounds that are named where a target is none."""
 
 
-def load_slos(overlays: tuple[Path, ...] = ()) -> SloFile:
-    """alerts/slo.yaml, checked. Raises CatalogueError: one line with file and place."""
-    path = content_file("alerts", "slo.yaml", overlays)
-    if path is None:
-        raise CatalogueError("alerts/slo.yaml: not found; it holds the service level objectives")
-    found = decode(path, SloFile)
-    for index, slo in enumerate(found.slos):
-        for key, problem in _problems(slo, found):
-            raise CatalogueError(f"{locate(path, ('slos', index, key))}: {problem}")
+def watched(catalogue: Catalogue) -> list[Slo]:
+    """The objectives whose burn rate rules watch. Raises CatalogueError for one that no rule can watch: its target is
+    no bucket bound, or its budget is so large that it cannot burn fast enough."""
+    found = [slo for slo in catalogue.slos if slo.burn]
+    for slo in found:
+        _refuse_slow_budgets(slo)
+        _refuse_unbound(slo, catalogue)
     return found
 
 
-def _problems(slo: Slo, file: SloFile) -> Iterator[tuple[str, str]]:
-    if not 0 < slo.objective < 1:
-        yield "objective", f"a share between 0 and 1 is expected, got {slo.objective:g}"
-        return
-    if (slo.latency is None) == (slo.errors is None):
-        yield "id", "exactly one of latency, errors is needed"
+def _refuse_slow_budgets(slo: Slo) -> None:
     for burn in (*FAST, *SLOW):
-        share = burn.factor(file.period) * (1 - slo.objective)
+        share = burn.factor(slo.window) * _budget(slo)
         if share >= 1:
-            needs = f"({share:.0%} of the events would have to be bad): the alert over {burn.long} could never fire"
-            factor = f"{burn.factor(file.period):.4g}"
-            yield "objective", f"{slo.objective:g} leaves a budget that cannot burn {factor} times too fast {needs}"
-    if slo.latency is not None:
-        bounds = file.buckets.get(slo.latency.histogram)
-        if bounds is None:
-            yield "latency", f"buckets does not say the bounds of {slo.latency.histogram}"
-        elif slo.latency.within not in bounds:
-            near = min(bounds, key=lambda bound: abs(bound - slo.latency.within))  # type: ignore[union-attr]
-            yield (
-                "latency",
-                f"{slo.latency.within:g} is no bucket bound of {slo.latency.histogram}; the nearest is {near:g}",
+            raise CatalogueError(
+                f"{slo.where}: {slo.signal} with {1 - _budget(slo):g} good leaves a budget that cannot burn "
+                f"{burn.factor(slo.window):.4g} times too fast ({share:.0%} of the events would have to be bad): "
+                f"the alert over {burn.long} could never fire; raise it, or write burn: false"
             )
 
 
-def slo_records(file: SloFile) -> dict[str, str]:
+def _refuse_unbound(slo: Slo, catalogue: Catalogue) -> None:
+    histogram = slo.histogram(catalogue.signals)
+    if histogram is None:
+        return
+    declared = catalogue.spellings.get(histogram)
+    bounds = catalogue.objectives.buckets.get(histogram) or (declared.metric.bounds if declared else ())
+    if not bounds:
+        raise CatalogueError(
+            f"{slo.where}: nothing declares the bucket bounds of {histogram}: say them under buckets in "
+            "alerts/slo.yaml, or write burn: false"
+        )
+    if not any(abs(_in_buckets(slo, catalogue) - bound) <= 1e-9 * bound for bound in bounds):
+        near = sorted(sorted(bounds, key=lambda bound: abs(bound - slo.target))[:NEAREST])
+        raise CatalogueError(
+            f"{slo.where}: {slo.target:g} is no bucket bound of {histogram}, so no rule can count it; the nearest are "
+            f"{', '.join(f'{bound:g}' for bound in near)} (or burn: false)"
+        )
+
+
+def slo_records(slo: Slo, catalogue: Catalogue) -> dict[str, str]:
     """Recording rules: bad and all events per second, and the share of bad ones over every window."""
-    records = {}
-    for slo in file.slos:
-        bad, every = _events(slo)
-        records[_record(slo, "bad", "rate5m")] = bad
-        records[_record(slo, "all", "rate5m")] = every
-        for window in _windows():
-            records[_record(slo, "bad", f"ratio{window}")] = (
-                f"sum_over_time({_record(slo, 'bad', 'rate5m')}[{window}])\n"
-                f"/ (sum_over_time({_record(slo, 'all', 'rate5m')}[{window}]) > 0)"
-            )
+    bad, every = _events(slo, catalogue)
+    records = {_record(slo, "bad", "rate5m"): bad, _record(slo, "all", "rate5m"): every}
+    for window in windows():
+        records[_record(slo, "bad", f"ratio{window}")] = (
+            f"sum_over_time({_record(slo, 'bad', 'rate5m')}[{window}])\n"
+            f"/ (sum_over_time({_record(slo, 'all', 'rate5m')}[{window}]) > 0)"
+        )
     return records
 
 
-def slo_rules(file: SloFile, links: GeneratedLinks) -> list[AlertRule]:
-    """Fast and slow burn of every objective, and whether there are enough events to judge it."""
-    return [rule for slo in file.slos for rule in (*_burn_rules(slo, file, links), _too_few(slo, file, links))]
+def slo_rules(slo: Slo, catalogue: Catalogue, links: GeneratedLinks) -> list[AlertRule]:
+    """Fast and slow burn of an objective, and whether there are enough events to judge it."""
+    least = catalogue.objectives.min_events
+    return [*_burn_rules(slo, least, links), _too_few(slo, least, links)]
 
 
-def _burn_rules(slo: Slo, file: SloFile, links: GeneratedLinks) -> Iterator[AlertRule]:
+def _burn_rules(slo: Slo, least: int, links: GeneratedLinks) -> Iterator[AlertRule]:
     for speed, burns, for_, severity in SPEEDS:
-        pairs = [_pair(slo, burn, file) for burn in burns]
-        ratio, allowed = "{{ $value | humanizePercentage }}", f"{100 * (1 - slo.objective):.4g} %"
+        pairs = [_pair(slo, burn, least) for burn in burns]
+        ratio, allowed = "{{ $value | humanizePercentage }}", f"{100 * _budget(slo):.4g} %"
         yield AlertRule(
             name=f"InferdocSlo{_camel(slo.id)}Burn{speed}",
             expr="\nor\n".join(f"(\n{pair}\n)" for pair in pairs),
@@ -148,66 +99,104 @@ def _burn_rules(slo: Slo, file: SloFile, links: GeneratedLinks) -> Iterator[Aler
             keep_firing_for=None,
             severity=severity,
             cause=PAGE,
-            annotations=_said(
+            annotations=_about(
                 links,
                 f"{slo.title}: the error budget of model {{{{ $labels.model_name }}}} burns too fast",
                 f"{ratio} of the events miss it over the long window, and it still goes on; {allowed} may. "
-                f"That spends the budget {_pace(burns, file)} too fast. Next: {diagnose_command(BY)}",
+                f"That spends the budget {_pace(burns, slo)} too fast. Next: {diagnose_command(BY)}",
             ),
             by=BY,
             labels=(("slo", slo.id),),
         )
 
 
-def _pace(burns: tuple[Burn, ...], file: SloFile) -> str:
-    return " or ".join(f"{burn.factor(file.period):.4g} times (over {burn.long})" for burn in burns)
+def _pace(burns: tuple[Burn, ...], slo: Slo) -> str:
+    return " or ".join(f"{burn.factor(slo.window):.4g} times (over {burn.long})" for burn in burns)
 
 
-def _pair(slo: Slo, burn: Burn, file: SloFile) -> str:
-    limit = f"{number(round(burn.factor(file.period), 6))} * {number(round(1 - slo.objective, 9))}"
+def _pair(slo: Slo, burn: Burn, least: int) -> str:
+    limit = f"{number(round(burn.factor(slo.window), 6))} * {number(_budget(slo))}"
     return (
         f"  {_record(slo, 'bad', f'ratio{burn.long}')} > {limit}\n"
         f"  and {_record(slo, 'bad', f'ratio{burn.short}')} > {limit}\n"
-        f"  and {_count(slo, burn.long)} >= {file.min_events}"
+        f"  and {_count(slo, burn.long)} >= {least}"
     )
 
 
-def _too_few(slo: Slo, file: SloFile, links: GeneratedLinks) -> AlertRule:
+def _too_few(slo: Slo, least: int, links: GeneratedLinks) -> AlertRule:
     return AlertRule(
         name=f"InferdocSlo{_camel(slo.id)}TrafficTooLow",
-        expr=f"{_count(slo, JUDGED)} < {file.min_events}",
+        expr=f"{_count(slo, JUDGED)} < {least}",
         for_="1h",
         keep_firing_for=None,
         severity="info",
         cause=PAGE,
-        annotations=_said(
+        annotations=_about(
             links,
             f"{slo.title}: too little traffic on model {{{{ $labels.model_name }}}} to judge it",
-            f"{{{{ $value | humanize }}}} events in {JUDGED}; {file.min_events} are needed. Its alerts are silent.",
+            f"{{{{ $value | humanize }}}} events in {JUDGED}; {least} are needed. Its alerts are silent.",
         ),
         by=BY,
         labels=(("slo", slo.id),),
     )
 
 
-def _said(links: GeneratedLinks, summary: str, description: str) -> dict[str, str]:
-    said = {"summary": summary, "description": description, "runbook_url": links.runbook(PAGE)}
+def _about(links: GeneratedLinks, summary: str, description: str) -> dict[str, str]:
+    annotations = {"summary": summary, "description": description, "runbook_url": links.runbook(PAGE)}
     board = links.dashboard(BY)
-    return said if board is None else {**said, "dashboard_url": board}
+    return annotations if board is None else {**annotations, "dashboard_url": board}
 
 
-def _events(slo: Slo) -> tuple[str, str]:
+def _events(slo: Slo, catalogue: Catalogue) -> tuple[str, str]:
+    """Bad and all events per second, without those that a narrower objective speaks for."""
+    parts = [other.scope for other in narrower(slo, catalogue.slos)]
+    histogram = slo.histogram(catalogue.signals)
+    if histogram is not None:
+        match = (*scope_match(slo.scope), *matchers(catalogue.signals[slo.signal].readings[0].match))
+        every = _rate(f"{histogram}_count", match, parts)
+        good = _rate(f"{histogram}_bucket", (*match, ("le", "=~", _le(_in_buckets(slo, catalogue)))))
+        return f"{every}\n- {good}", every
+    counted = events_of(catalogue.signals[slo.signal])
+    assert counted is not None
+    bad, total = (_counter(term, slo.scope) for term in counted)
+    every = _rate(*total, parts)
+    return f"({_rate(*bad)}\nand {every})\nor 0 * {every}", every
+
+
+def _counter(term: Term, scope: Scope) -> tuple[str, tuple[Matcher, ...]]:
+    assert term.rate is not None
+    return term.rate, (*scope_match(scope), *matchers(term.match))
+
+
+def _rate(name: str, match: tuple[Matcher, ...], without: list[Scope] | None = None) -> str:
     labels = ", ".join(BY)
-    if slo.latency is not None:
-        every = f"sum by ({labels}) (rate({slo.latency.histogram}_count[5m]))"
-        bound = number(slo.latency.within)
-        le = f"{bound}|{bound}[.]0" if float(slo.latency.within).is_integer() else bound.replace(".", "[.]")
-        good = selector(f"{slo.latency.histogram}_bucket", (("le", "=~", le),))
-        return f"{every}\n- sum by ({labels}) (rate({good}[5m]))", every
-    assert slo.errors is not None
-    every = f"sum by ({labels}) (rate({slo.errors.counter}[5m]))"
-    bad = selector(slo.errors.counter, matchers(slo.errors.bad))
-    return f"sum by ({labels}) (rate({bad}[5m]))\nor 0 * {every}", every
+    text = f"sum by ({labels}) (rate({selector(name, match)}[5m]))"
+    for scope in without or ():
+        other = tuple(dict.fromkeys((*match, *scope_match(scope))))
+        text = f"({text}\nunless sum by ({labels}) (rate({selector(name, other)}[5m])))"
+    return text
+
+
+def scope_match(scope: Scope) -> tuple[Matcher, ...]:
+    """A scope as label matchers."""
+    named: list[Matcher] = [(LABELS[key], "=", value) for key, value in scope.fields.items()]
+    return (*named, *((label, "=", value) for label, value in scope.tenant))
+
+
+def _in_buckets(slo: Slo, catalogue: Catalogue) -> float:
+    """The target in the unit of the histogram's bounds."""
+    return slo.target / catalogue.signals[slo.signal].readings[0].scale
+
+
+def _le(bound: float) -> str:
+    """Go writes le="1", Python le="1.0"."""
+    text = number(bound)
+    return f"{text}|{text}[.]0" if float(bound).is_integer() else text.replace(".", "[.]")
+
+
+def _budget(slo: Slo) -> float:
+    assert slo.good is not None
+    return round(1 - slo.good, 9)
 
 
 def _count(slo: Slo, window: str) -> str:
@@ -217,11 +206,6 @@ def _count(slo: Slo, window: str) -> str:
 
 def _record(slo: Slo, what: str, operation: str) -> str:
     return f"model:inferdoc_slo_{slo.id.replace('-', '_')}_{what}:{operation}"
-
-
-def _windows() -> list[str]:
-    found: Mapping[str, Any] = {window: None for burn in (*FAST, *SLOW) for window in (burn.short, burn.long)}
-    return sorted(found, key=length_of)
 
 
 def _camel(text: str) -> str:

@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from inferdoc.catalogue.burn import FAST, SLOW
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.slo import Slo, events_of
 from inferdoc.generate.cause_rules import AlertRule
-from inferdoc.generate.slo import FAST, SLOW, Slo, SloFile
+from inferdoc.generate.slo import LABELS
 from inferdoc.judging.conditions.render import number
 from inferdoc.source.plan import matchers
 
@@ -31,11 +34,12 @@ class BurnCourse:
     per_second: float = PER_SECOND
 
 
-def courses(slo: Slo, file: SloFile) -> Iterator[BurnCourse]:
+def courses(slo: Slo) -> Iterator[BurnCourse]:
     """The two fast pairs each on its own, the slow one, each just short, and too little traffic."""
-    budget = 1 - slo.objective
-    quick, steady = (burn.factor(file.period) * budget for burn in FAST)
-    slow = min(burn.factor(file.period) for burn in SLOW) * budget
+    assert slo.good is not None
+    budget = 1 - slo.good
+    quick, steady = (burn.factor(slo.window) * budget for burn in FAST)
+    slow = min(burn.factor(slo.window) for burn in SLOW) * budget
     above, below = 1 + NEAR, 1 - NEAR
     yield BurnCourse("burst", 0.0, min(1.0, quick * above), ("Fast", "Slow"))
     yield BurnCourse("short-of-a-burst", 0.0, quick * below, ("Slow",))
@@ -48,10 +52,10 @@ def courses(slo: Slo, file: SloFile) -> Iterator[BurnCourse]:
 
 
 def slo_test(
-    slo: Slo, file: SloFile, rules: list[AlertRule], rule_files: list[str], groups: list[str]
+    slo: Slo, catalogue: Catalogue, rules: list[AlertRule], rule_files: list[str], groups: list[str]
 ) -> dict[str, Any]:
     """The test file of one objective: its rules over every course."""
-    made = list(courses(slo, file))
+    made = list(courses(slo))
     checks = []
     for rule in rules:
         speed = next(end for end in ("Fast", "Slow", "TrafficTooLow") if rule.name.endswith(end))
@@ -66,7 +70,7 @@ def slo_test(
                 ],
             }
         )
-    series = [line for course in made for line in _series(slo, course)]
+    series = [line for course in made for line in _series(slo, catalogue, course)]
     test = {"interval": "1m", "input_series": series, "promql_expr_test": checks}
     return {
         "rule_files": rule_files,
@@ -76,23 +80,39 @@ def slo_test(
     }
 
 
-def _series(slo: Slo, course: BurnCourse) -> Iterator[dict[str, str]]:
-    base = f'cluster="c1", namespace="{course.name}", job="vllm", pod="p0", model_name="model-a", engine="0"'
+def _series(slo: Slo, catalogue: Catalogue, course: BurnCourse) -> Iterator[dict[str, str]]:
+    labels = {
+        "cluster": "c1",
+        "namespace": course.name,
+        "job": "vllm",
+        "pod": "p0",
+        "model_name": "model-a",
+        "engine": "0",
+    }
+    labels |= {LABELS[key]: value for key, value in slo.scope.fields.items()} | dict(slo.scope.tenant)
+    base = _inside(labels)
     bad = tuple(course.per_second * share for share in (course.before, course.after))
     good = tuple(course.per_second - each for each in bad)
-    if slo.latency is not None:
-        name, bound = slo.latency.histogram, number(slo.latency.within)
+    signal = catalogue.signals[slo.signal]
+    name, counted = slo.histogram(catalogue.signals), events_of(signal)
+    if name is not None:
+        bound = number(slo.target / signal.readings[0].scale)
+        every = _counter(course.per_second, course.per_second)
         yield {"series": f'{name}_bucket{{{base}, le="{bound}"}}', "values": _counter(*good)}
-        yield {
-            "series": f'{name}_bucket{{{base}, le="+Inf"}}',
-            "values": _counter(course.per_second, course.per_second),
-        }
-        yield {"series": f"{name}_count{{{base}}}", "values": _counter(course.per_second, course.per_second)}
-    elif slo.errors is not None:
-        labels = ", ".join(f'{label}="{value}"' for label, _, value in matchers(slo.errors.bad))
-        other = ", ".join(f'{label}="other"' for label in slo.errors.bad)
-        yield {"series": f"{slo.errors.counter}{{{base}, {labels}}}", "values": _counter(*bad)}
-        yield {"series": f"{slo.errors.counter}{{{base}, {other}}}", "values": _counter(*good)}
+        yield {"series": f'{name}_bucket{{{base}, le="+Inf"}}', "values": every}
+        yield {"series": f"{name}_count{{{base}}}", "values": every}
+    elif counted is not None:
+        wrong, total = counted
+        both = {label: value for label, _, value in matchers(total.match)}
+        inside = both | {label: value for label, _, value in matchers(wrong.match)}
+        other = {label: both.get(label, "other") for label in inside}
+        rest = good if wrong.rate == total.rate else (course.per_second, course.per_second)
+        yield {"series": f"{wrong.rate}{{{_inside(labels | inside)}}}", "values": _counter(*bad)}
+        yield {"series": f"{total.rate}{{{_inside(labels | other)}}}", "values": _counter(*rest)}
+
+
+def _inside(labels: dict[str, str]) -> str:
+    return ", ".join(f'{label}="{value}"' for label, value in labels.items())
 
 
 def _counter(before: float, after: float) -> str:

@@ -234,6 +234,7 @@ def needed_signals(catalogue: Catalogue) -> list[str]:
         for condition in (*parts, *((recipe.critical_when,) if recipe.critical_when else ())):
             names.update(dict.fromkeys(condition.signals))
         names.update(dict.fromkeys(recipe.optional))
+    names.update(dict.fromkeys(slo.signal for slo in catalogue.slos if slo.promised))
     return list(names)
 
 
@@ -261,7 +262,7 @@ def _session(
     view.lead_kind = lead_kind
     scrape_seconds = frame.grid.interval_ms / 1000
     clock = Clock(view.step_seconds, scrape_seconds, view.window_steps, view.lead_steps, view.begin)
-    context = Context(view, catalogue.signals, catalogue.tiers, clock, slo=options.slo)
+    context = Context(view, catalogue.signals, catalogue.tiers, clock, slo=catalogue.slos)
     older_than = catalogue.flags.older_than(present)
     focus = focus_on(options.wanted, fleet, lineage, scrapes)
     alone = lost_peers(options.match, fleet, scrapes) if options.match else None

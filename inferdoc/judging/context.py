@@ -10,7 +10,7 @@ import numpy as np
 
 from inferdoc.catalogue.conditions import Fact, Lasting
 from inferdoc.catalogue.signal import Signal, Tiers
-from inferdoc.config import SloSection
+from inferdoc.catalogue.slo import Slo, limits
 from inferdoc.fleet.members import Pool
 from inferdoc.judging.clock import DEFAULT_SHARE, Clock, Rule
 from inferdoc.judging.deviation import Deviation, find_rows, without_past
@@ -71,7 +71,7 @@ class Context:
     clock: Clock
     split: int | None = None
     last: int | None = None
-    slo: tuple[SloSection, ...] = ()
+    slo: tuple[Slo, ...] = ()
     _found: dict[tuple[str, Rule], dict[Unit, Deviation | None]] = field(default_factory=dict)
     _past: dict[tuple[str, Rule], dict[Unit, np.ndarray]] = field(default_factory=dict)
     _usual: dict[tuple[str, Pool], dict[Unit, np.ndarray]] = field(default_factory=dict)
@@ -99,12 +99,9 @@ class Context:
         return "history" if view.begin > split - view.begin else "calm-before"
 
     def limits(self, unit: Unit) -> dict[str, float]:
-        """The SLO limits in force for a unit: signal id -> limit; entries that name model or tier win."""
-        found: dict[str, float] = {}
-        for section in sorted(self.slo, key=lambda s: (s.model is not None) + (s.tier is not None)):
-            if section.model in (None, unit.member.pool.model) and section.tier in (None, unit.member.tier):
-                found |= section.limits
-        return found
+        """What is promised to the users of a unit: signal id -> limit."""
+        pool = unit.member.pool
+        return limits(self.slo, pool.model, pool.tier, pool.role)
 
     def deviations(self, signal: str, units: Sequence[Unit], rule: Rule) -> list[Deviation | None]:
         """The earliest sustained deviation of the signal of some units; looked for in all units of the view at once."""

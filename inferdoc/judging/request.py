@@ -39,7 +39,6 @@ def options_of(source: Source, config: Config, catalogue: Catalogue, asked: dict
         baseline=_baseline(asked.get("baseline"), source, config),
         stored=baselines_folder(config),
         links=Links(config.links.runbook_base, config.links.dashboard_base),
-        slo=config.slo,
         catalogue=catalogue,
     )
 

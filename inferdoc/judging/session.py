@@ -9,7 +9,6 @@ from pathlib import Path
 
 from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.config import SloSection
 from inferdoc.fleet.lineage import Lineage
 from inferdoc.fleet.members import Assignment, Wanted
 from inferdoc.judging.context import Context
@@ -27,14 +26,13 @@ from inferdoc.source.reads import Grid, Matcher
 class Options:
     """What the user chose. match: label matchers for every selector; wanted: what the report is about; baseline: (from,
     until) in milliseconds, a stored one, or the life of the processes; stored: the folder of the baselines that a
-    window without history is held against (None: none is); slo: limits per model and tier."""
+    window without history is held against (None: none is)."""
 
     match: tuple[Matcher, ...] = ()
     wanted: Wanted = field(default_factory=Wanted)
     assignments: Sequence[Assignment] = ()
     baseline: tuple[int, int] | StoredBaseline | Lifetime | None = None
     stored: Path | None = None
-    slo: tuple[SloSection, ...] = ()
     links: Links = field(default_factory=Links)
     catalogue: Catalogue | None = None
 

@@ -56,13 +56,12 @@ def clean(name: str) -> str:
 
 
 def _from_source(origin: Origin, wish: Wish, known: Known) -> list[PoolRow]:
-    from inferdoc.forecast.capacity import SIGNALS as CAPACITY_SIGNALS
     from inferdoc.forecast.capacity import capacities
     from inferdoc.forecast.fromsource import SIGNALS, pool_series
 
     loads = tuple(s for choices in SIGNALS.values() for choice in choices for s in choice)
-    gathered, limits = origin.gathered(tuple(dict.fromkeys((*loads, *CAPACITY_SIGNALS))))
-    measured = {c.pool: c for c in capacities(gathered, limits)}
+    gathered, slos = origin.gathered(loads, capacity=True)
+    measured = {c.pool: c for c in capacities(gathered, slos)}
     rows = []
     for name, pool, series in pool_series(gathered, origin.load, origin.step):  # type: ignore[arg-type]
         if origin.pool in (None, name):
@@ -84,7 +83,8 @@ def _capacity(known: Known, name: str, unit: str, found: Any) -> Capacity:
         seen = "" if found is None else f"; the highest load seen was {found.highest:.4g} requests/s per replica"
         raise InferdocError(f"pool {name}: what a replica serves was not seen in history{seen}; give --rps-per-replica")
     low = value if found.low is None or not found.per_second else value * found.low / found.per_second
-    return Capacity(low, unit, f"measured at the {found.latency} knee, low end of its band")
+    held = f"the objective for {found.latency}" if found.verdict == "slo" else f"the {found.latency} knee"
+    return Capacity(low, unit, f"measured at {held}, low end of its band")
 
 
 def _cold_start(origin: Origin, known: Known, tier: str) -> tuple[int, list[str]]:

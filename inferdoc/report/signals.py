@@ -10,6 +10,7 @@ import numpy as np
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import WIDE, Band, Level
+from inferdoc.catalogue.slo import in_force
 from inferdoc.config import Config
 from inferdoc.errors import SourceError
 from inferdoc.escaping import lines as escaped
@@ -85,7 +86,7 @@ def readings(
                 continue
             wide = signal.level in WIDE
             pool = member.pool
-            band = _slo(config, member, name) or _band(catalogue, member, name)
+            band = _slo(catalogue, member, name) or _band(catalogue, member, name)
             who = str(entity) if entity.pod == member.pod or wide else f"{member.pod} {entity.get('gpu')}".strip()
             tier, role = ("", "") if wide else (pool.tier, pool.role)
             rows.append(Row(name, who, tier, role, value, signal.unit, band, pool.namespace))
@@ -111,15 +112,11 @@ def _owner(fleet: Fleet, entity: Entity, level: Level) -> Member | None:
     return fleet.by_key().get(entity.member)
 
 
-def _slo(config: Config, member: Member, signal: str) -> Band | None:
-    """The SLO of a signal as a band."""
-    fits = [
-        s
-        for s in config.slo
-        if s.model in (None, member.pool.model) and s.tier in (None, member.tier) and signal in s.limits
-    ]
-    best = max(fits, key=lambda s: (s.model is not None) + (s.tier is not None), default=None)
-    return None if best is None else Band(signal, "SLO of the configuration", high=best.limits[signal])
+def _slo(catalogue: Catalogue, member: Member, signal: str) -> Band | None:
+    """What is promised about a signal as a band."""
+    promised = (slo for slo in catalogue.slos if slo.promised)
+    found = in_force(promised, member.pool.model, member.tier, member.role).get(signal)
+    return None if found is None else Band(signal, f"SLO {found.id}", high=found.target)
 
 
 def _band(catalogue: Catalogue, member: Member, signal: str) -> Band | None:

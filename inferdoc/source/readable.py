@@ -35,7 +35,8 @@ class Readable:
         step: float | None = None,
         match: tuple[Matcher, ...] = (),
     ) -> SignalFrame:
-        """Read signals of the catalogue between two moments (RFC 3339, Unix seconds, "now", "latest", a datetime).
+        """Read signals of the catalogue between two moments (RFC 3339, Unix seconds, "now", "latest", a datetime); of a
+        declared quantile also others (ttft_p95).
 
         step: seconds between two values, by default the scrape interval (or a thousandth of the stretch); match: label
         matchers added to every series. Returns one float64[entities, times] per signal, in the signal's unit, NaN for
@@ -44,19 +45,21 @@ class Readable:
         """
         from inferdoc.catalogue.aliases import Aliases
         from inferdoc.catalogue.load import load_catalogue
+        from inferdoc.catalogue.quantiles import with_quantiles
         from inferdoc.source.assemble import read_signals
         from inferdoc.source.plan import series_names
 
         wanted = list(signals)
         catalogue = load_catalogue(self.catalogue)
+        known = with_quantiles(catalogue.signals, wanted)
         for name in wanted:
-            if name not in catalogue.signals:
+            if name not in known:
                 raise InferdocError(f"no signal is called {name!r}: `inferdoc signals --list` names them")
         aliases = Aliases(catalogue.exporters.values())
-        self.expect(series_names(wanted, catalogue.signals, aliases))
+        self.expect(series_names(wanted, known, aliases))
         grid = self._grid(start, end, step)
         cast("Source", self).identify(grid.start_ms - grid.rate_ms, grid.end_ms)
-        return read_signals(cast("Source", self), wanted, grid, catalogue.signals, aliases, match)
+        return read_signals(cast("Source", self), wanted, grid, known, aliases, match)
 
     def _grid(self, start: Moment, end: Moment, step: float | None) -> Grid:
         from inferdoc.source.grid import LOOK_MS, make_grid, scrape_interval_ms

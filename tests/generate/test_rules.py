@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Alert
 from inferdoc.catalogue.signal import WIDE
 from inferdoc.errors import CatalogueError, InferdocError
@@ -183,10 +184,10 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
         write({Path("rules.yaml"): "x"}, blocked / "below")
 
 
-def test_a_missing_declaration_of_objectives_is_one_line(catalogue, monkeypatch):
-    monkeypatch.setattr("inferdoc.generate.slo.content_file", lambda *_: None)
+def test_a_missing_declaration_of_objectives_is_one_line(monkeypatch):
+    monkeypatch.setattr("inferdoc.catalogue.slo_file.content_file", lambda *_: None)
     with pytest.raises(CatalogueError, match=r"alerts/slo\.yaml: not found"):
-        build_pack(catalogue, GeneratedLinks())
+        _ = Catalogue().slos
 
 
 def _with(recipe, alert):

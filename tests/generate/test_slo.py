@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from inferdoc.catalogue.load import load_catalogue
+from inferdoc.catalogue.burn import FAST, SLOW
+from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.errors import CatalogueError
+from inferdoc.generate.alerts import build_alerts
 from inferdoc.generate.links import GeneratedLinks
-from inferdoc.generate.slo import FAST, SLOW, load_slos, slo_records, slo_rules
-from tests.generate.conftest import ROOT
+from inferdoc.generate.pack import build_pack
+from inferdoc.generate.promtool import test as promtool_test
+from inferdoc.generate.slo import slo_records, slo_rules, watched
+from tests.generate.conftest import ROOT, needs_promtool
 
-SHIPPED = yaml.safe_load((ROOT / "alerts" / "slo.yaml").read_text("utf-8"))
+PLAIN = {"id": "ttft", "title": "First tokens", "signal": "ttft", "percentile": 99, "target": 2.5}
 
 
-def overlay(tmp_path: Path, **changes: object) -> tuple[Path, ...]:
-    """A user's folder whose first objective is changed."""
-    document = {**SHIPPED, "slos": [{**SHIPPED["slos"][0], **changes}]}
-    (tmp_path / "alerts").mkdir()
-    (tmp_path / "alerts" / "slo.yaml").write_text(yaml.safe_dump(document), "utf-8")
-    return (tmp_path,)
+def catalogue_of(tmp_path: Path, *entries: dict[str, Any], **top: Any) -> Catalogue:
+    """The catalogue with a user's alerts/slo.yaml."""
+    (tmp_path / "alerts").mkdir(exist_ok=True)
+    (tmp_path / "alerts" / "slo.yaml").write_text(yaml.safe_dump({"slos": list(entries), **top}), "utf-8")
+    return Catalogue((tmp_path,))
+
+
+def refused(tmp_path: Path, entry: dict[str, Any], words: str, **top: Any) -> None:
+    with pytest.raises(CatalogueError, match=words):
+        watched(catalogue_of(tmp_path, entry, **top))
 
 
 def test_factors_are_those_of_the_workbook_for_thirty_days():
@@ -34,48 +43,38 @@ def test_factors_are_computed_anew_for_another_period():
 
 def test_an_objective_whose_budget_cannot_burn_fast_enough_is_refused(tmp_path):
     """At 0.90 the fast burn would need 144 % bad events."""
-    with pytest.raises(CatalogueError, match=r"slo\.yaml:\d+: slos\[0\]\.objective: 0\.9 leaves a budget.*144%"):
-        load_slos(overlay(tmp_path, objective=0.90))
+    refused(tmp_path, {**PLAIN, "percentile": 90}, r"slo\.yaml:\d+: slos\[0\]: .*0\.9 good leaves a budget.*144%")
+
+
+def test_it_can_stand_without_rules(tmp_path):
+    assert watched(catalogue_of(tmp_path, {**PLAIN, "percentile": 90, "burn": False})) == []
 
 
 def test_the_lowest_objective_that_can_fire_is_taken(tmp_path):
-    assert load_slos(overlay(tmp_path, objective=0.95)).slos[0].objective == 0.95
-
-
-@pytest.mark.parametrize("objective", [0.0, 1.0, 99.0])
-def test_an_objective_that_is_no_share_is_refused(tmp_path, objective):
-    with pytest.raises(CatalogueError, match="a share between 0 and 1"):
-        load_slos(overlay(tmp_path, objective=objective))
+    (slo,) = watched(catalogue_of(tmp_path, {**PLAIN, "percentile": 95}))
+    assert slo.good == 0.95 and slo.signal == "ttft_p95"
 
 
 def test_a_limit_that_is_no_bucket_bound_is_refused_with_the_nearest(tmp_path):
-    latency = {"histogram": "vllm:time_to_first_token_seconds", "within": 3.0}
-    with pytest.raises(
-        CatalogueError, match=r"3 is no bucket bound of vllm:time_to_first_token_seconds.*nearest is 2\.5"
-    ):
-        load_slos(overlay(tmp_path, latency=latency))
+    words = r"3 is no bucket bound of vllm:time_to_first_token_seconds.*nearest are 0\.75, 1, 2\.5, 5"
+    refused(tmp_path, {**PLAIN, "target": 3.0}, words)
+
+
+def test_servers_may_have_bounds_of_their_own(tmp_path):
+    buckets = {"vllm:time_to_first_token_seconds": [1, 2, 3]}
+    assert watched(catalogue_of(tmp_path, {**PLAIN, "target": 3.0}, buckets=buckets))
+    refused(tmp_path, PLAIN, r"2\.5 is no bucket bound.*nearest are 1, 2, 3", buckets=buckets)
 
 
 def test_a_histogram_whose_bounds_nobody_told_is_refused(tmp_path):
-    latency = {"histogram": "vllm:request_prefill_time_seconds", "within": 1.0}
-    with pytest.raises(CatalogueError, match="buckets does not say the bounds"):
-        load_slos(overlay(tmp_path, latency=latency))
+    refused(
+        tmp_path, {**PLAIN, "signal": "router_ttft"}, "nothing declares the bucket bounds of llm_d_epp_request_ttft"
+    )
 
 
-def test_latency_and_errors_exclude_each_other(tmp_path):
-    errors = {"counter": "vllm:request_success_total", "bad": {"finished_reason": "error"}}
-    with pytest.raises(CatalogueError, match="exactly one of latency, errors"):
-        load_slos(overlay(tmp_path, errors=errors))
-
-
-def test_unknown_keys_are_named(tmp_path):
-    with pytest.raises(CatalogueError, match=r"slo\.yaml:\d+: slos\[0\]\.objektive: unknown key"):
-        load_slos(overlay(tmp_path, objektive=0.9))
-
-
-def test_both_windows_must_burn_and_rest_on_enough_events():
-    file = load_slos()
-    fast = next(rule for rule in slo_rules(file, GeneratedLinks()) if rule.name == "InferdocSloTtftBurnFast")
+def test_both_windows_must_burn_and_rest_on_enough_events(catalogue):
+    (ttft,) = [slo for slo in watched(catalogue) if slo.id == "ttft"]
+    fast = next(rule for rule in slo_rules(ttft, catalogue, GeneratedLinks()) if rule.name == "InferdocSloTtftBurnFast")
     for expected in (
         "bad:ratio1h > 14.4 * 0.01",
         "bad:ratio5m > 14.4 * 0.01",
@@ -86,29 +85,55 @@ def test_both_windows_must_burn_and_rest_on_enough_events():
     assert fast.expr.count(">= 100") == 2 and fast.severity == "critical"
 
 
-def test_a_whole_bound_is_found_in_both_spellings():
+def test_a_whole_bound_is_found_in_both_spellings(tmp_path):
     """Go writes le="1", Python le="1.0"."""
-    from inferdoc.generate.slo import Latency, Slo, SloFile
+    catalogue = catalogue_of(tmp_path, {**PLAIN, "target": 1.0})
+    records = slo_records(catalogue.slos[0], catalogue)
+    assert 'seconds_bucket{le=~"1|1[.]0"}' in records["model:inferdoc_slo_ttft_bad:rate5m"]
 
-    file = SloFile((Slo("x", "x", 0.99, Latency("h", 1.0)),), {"h": (1.0,)})
-    assert 'h_bucket{le=~"1|1[.]0"}' in slo_records(file)["model:inferdoc_slo_x_bad:rate5m"]
 
-
-def test_every_ratio_is_recorded_once_per_window():
-    file = load_slos()
-    names = [name for name in slo_records(file) if "_ttft_bad:ratio" in name]
+def test_every_ratio_is_recorded_once_per_window(catalogue):
+    names = [name for name in slo_records(catalogue.slos[0], catalogue) if "_ttft_bad:ratio" in name]
     windows = [name.rsplit("ratio", 1)[1] for name in names]
     assert windows == ["5m", "30m", "1h", "2h", "6h", "1d", "3d"]
 
 
-def test_the_shipped_bounds_are_those_that_the_pages_show():
-    """Every bound that a real page of vLLM has for these histograms stands in slo.yaml, and no other."""
+def test_the_declared_bounds_are_those_that_the_pages_show(catalogue):
+    """Every bound that a real page of vLLM has for these histograms stands in collectors/vllm.yaml, and no other."""
     text = "".join(path.read_text("utf-8") for path in sorted((ROOT / "fixtures" / "pages").glob("vllm-plain.txt")))
-    for histogram, bounds in SHIPPED["buckets"].items():
+    declared = {name: metric.bounds for name, metric in catalogue.exporters["vllm"].metrics.items() if metric.bounds}
+    assert len(declared) == 8
+    for histogram, bounds in declared.items():
         lines = [line for line in text.splitlines() if line.startswith(f"{histogram}_bucket{{")]
         seen = {float(line.split('le="')[1].split('"')[0]) for line in lines if 'le="+Inf"' not in line}
         assert seen == {float(bound) for bound in bounds}, histogram
 
 
-def test_a_catalogue_without_overlay_has_the_shipped_objectives():
-    assert [slo.id for slo in load_slos(load_catalogue().overlays).slos] == ["ttft", "itl", "errors"]
+def test_a_catalogue_without_overlay_has_the_shipped_starting_points():
+    slos = load_catalogue().slos
+    assert [slo.id for slo in slos] == ["ttft", "tpot", "errors"]
+    assert not any(slo.promised for slo in slos)
+
+
+@needs_promtool
+def test_rules_of_narrow_scopes_and_of_counters_pass_their_unit_tests(tmp_path):
+    """A tier with an objective of its own is left out of the common one."""
+    catalogue = catalogue_of(
+        tmp_path,
+        PLAIN,
+        {**PLAIN, "id": "ttft-a100", "target": 5, "tier": "a100-80", "model": "model-a"},
+        {"id": "gold", "signal": "ttft", "percentile": 99, "target": 1, "tenant": {"customer": "gold"}},
+        {"id": "router-errors", "signal": "router_error_share", "target": 0.01},
+        {"id": "http", "signal": "http_error_ratio", "target": 0.01, "window": "28d"},
+    )
+    build_alerts(catalogue, GeneratedLinks(), tmp_path / "out")
+    answer = promtool_test(sorted((tmp_path / "out" / "tests").glob("slo-*_test.yaml")))
+    assert answer.count == 5 and answer.problems == []
+    records = slo_records(catalogue.slos[0], catalogue)["model:inferdoc_slo_ttft_all:rate5m"]
+    assert "unless sum by" in records and 'tier="a100-80"' in records and "customer" not in records
+
+
+def test_two_scopes_have_alerts_of_their_own(tmp_path):
+    catalogue = catalogue_of(tmp_path, PLAIN, {**PLAIN, "id": "ttft-a100", "target": 5, "tier": "a100-80"})
+    names = {rule.name for rule in build_pack(catalogue, GeneratedLinks()).rules}
+    assert {"InferdocSloTtftBurnFast", "InferdocSloTtftA100BurnFast"} <= names

@@ -1,0 +1,100 @@
+"""What is promised to whom: one service level objective, and which of several holds in a place.
+
+Declared in alerts/slo.yaml (shipped, or in an overlay folder beside your rules) or in [[slo]] of inferdoc.toml; either
+way it becomes the same object, and diagnosis, alerts, burn rates, boards, audit, capacity and `inferdoc slo` read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from inferdoc.catalogue.signal import Signal, Term
+
+Kind = Literal["latency", "share", "level"]
+"""latency: a share of the observations of a histogram lies within the target; share: bad events of all are at most the
+target; level: the signal is at most the target, and there are no events to count."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Whom an objective is promised to; None or empty: anybody. tenant: (label, value) pairs of the series."""
+
+    model: str | None = None
+    tier: str | None = None
+    role: str | None = None
+    tenant: tuple[tuple[str, str], ...] = ()
+
+    def holds(self, model: str, tier: str, role: str) -> bool:
+        """Whether a pool is within it, tenants aside."""
+        return self.model in (None, model) and self.tier in (None, tier) and self.role in (None, role)
+
+    def within(self, other: Scope) -> bool:
+        """Whether it is a narrower part of another scope of the same tenants."""
+        mine, others = self.fields, other.fields
+        return self != other and self.tenant == other.tenant and others.items() <= mine.items()
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """What it names, tenants aside."""
+        named = {"model": self.model, "tier": self.tier, "role": self.role}
+        return {key: value for key, value in named.items() if value is not None}
+
+    @property
+    def text(self) -> str:
+        """In words: "model llama, tier h100-80"; "every pool" where it names nothing."""
+        words = [f"{key} {value}" for key, value in self.fields.items()]
+        words += [f"{label} {value}" for label, value in self.tenant]
+        return ", ".join(words) or "every pool"
+
+
+@dataclass(frozen=True)
+class Slo:
+    """signal: a quantile (ttft_p99), a share (error_share) or another signal, held to at most `target` in its unit;
+    good: the share of events that has to be good, over `window`, None for a level; promised: not only a starting point;
+    burn: whether rules watch its burn rate; where: the file and the place it is declared in."""
+
+    id: str
+    title: str
+    signal: str
+    kind: Kind
+    target: float
+    good: float | None
+    window: str
+    scope: Scope = Scope()
+    promised: bool = True
+    burn: bool = True
+    where: str = ""
+
+    def histogram(self, signals: Mapping[str, Signal]) -> str | None:
+        """The histogram that its events are counted in, under its current name; None where there is none."""
+        return signals[self.signal].readings[0].quantile if self.kind == "latency" else None
+
+
+def events_of(signal: Signal) -> tuple[Term, Term] | None:
+    """The counters of bad and of all events that a share is made of; None for another signal."""
+    reading = signal.readings[0]
+    above, slash, below = (reading.formula or "").partition(" / ")
+    if signal.unit != "ratio" or not slash:
+        return None
+    bad, every = reading.terms.get(above), reading.terms.get(below)
+    return None if bad is None or every is None or bad.rate is None or every.rate is None else (bad, every)
+
+
+def in_force(slos: Iterable[Slo], model: str, tier: str, role: str) -> dict[str, Slo]:
+    """The objectives of a pool by signal: of several on one signal the one that names more of it, then the later. What
+    is promised to tenants alone is no limit of the pool."""
+    fitting = [slo for slo in slos if not slo.scope.tenant and slo.scope.holds(model, tier, role)]
+    return {slo.signal: slo for slo in sorted(fitting, key=lambda slo: len(slo.scope.fields))}
+
+
+def limits(slos: Iterable[Slo], model: str, tier: str, role: str) -> dict[str, float]:
+    """What is promised to the users of a pool: signal -> target in its unit."""
+    promised = (slo for slo in slos if slo.promised)
+    return {name: slo.target for name, slo in in_force(promised, model, tier, role).items()}
+
+
+def narrower(slo: Slo, slos: Iterable[Slo]) -> list[Slo]:
+    """The other objectives on the same signal that take a part of its scope out."""
+    return [other for other in slos if other.signal == slo.signal and other.scope.within(slo.scope)]
