@@ -23,7 +23,7 @@ MODULES = {
 LAYERS = (
     ("cli",),
     ("report", "expose"),
-    ("audit",),
+    ("audit", "slo"),
     ("judging", "prewarm", "generate", "simulate"),
     ("forecast",),
     ("fleet",),

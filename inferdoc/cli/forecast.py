@@ -37,7 +37,7 @@ def origin_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def opener(where: dict[str, Any]) -> Callable[[], tuple[Any, Any, Any, Any]]:
-    """Opens the source that the options name, when it is needed: with the tiers, roles and objectives to know its pools."""
+    """Opens the source that the options name when it is needed, with the tiers, roles and objectives of its pools."""
 
     def opened() -> tuple[Any, Any, Any, Any]:
         from inferdoc.fleet.members import assignments_of

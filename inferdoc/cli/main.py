@@ -24,6 +24,7 @@ COMMANDS = {
     "signals": "inferdoc.cli.signals",
     "audit": "inferdoc.cli.audit",
     "baseline": "inferdoc.cli.baseline",
+    "slo": "inferdoc.cli.slo",
     "recipes": "inferdoc.cli.recipes",
     "runbook": "inferdoc.cli.runbook",
     "alerts": "inferdoc.cli.alerts",

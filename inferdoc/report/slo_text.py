@@ -1,0 +1,134 @@
+"""The answers of `inferdoc slo` as text for a terminal, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+import msgspec
+
+from inferdoc.escaping import lines as escaped
+from inferdoc.escaping import page
+from inferdoc.judging.words import figure
+from inferdoc.report.wrapping import wrap
+from inferdoc.slo.attainment import place_text
+from inferdoc.slo.model import Kept, Range, SloReport
+
+BURNS = ("1h", "1d")
+"""Windows that a line shows: one in which users are hurt now, one in which the budget goes unseen."""
+MARKS = {"met": " ", "missed": "!", "between": "?", "too few": "-"}
+NAME = 30
+"""Columns for the name of a pool."""
+HEAD = f"  {'':<{NAME}} {'attained':>16} {'budget left':>13} {'burn 1h':>8} {'1d':>5}"
+
+
+def as_text(report: SloReport) -> str:
+    """The report for people."""
+    seen, asked = _span(report.seen_seconds), _span(report.asked_seconds)
+    less = "" if report.seen_seconds >= 0.95 * report.asked_seconds else f" of the {asked} asked for"
+    short = any(report.seen_seconds < 0.95 * one.window_seconds for one in report.objectives)
+    budget = "; budgets are those of the time seen" if short else ""
+    lines = [f"{report.source}: {report.from_} to {report.until}", f"{seen} of data{less}{budget}"]
+    for _, group in groupby(report.objectives, key=lambda one: one.objective):
+        lines += ["", *_objective(list(group))]
+    if report.goodput:
+        lines += ["", *_goodput(report)]
+    if report.not_judged:
+        lines += ["", "Not judged:"]
+        for one in report.not_judged:
+            lines += wrap(f"{one.objective} ({one.place}): {one.because}", "  ")
+    lines += ["", _sentence(report)]
+    if not any(one.promised for one in report.objectives):
+        lines += wrap("Nobody has promised these starting points: `inferdoc slo suggest` prints your own.", "")
+    return page(lines)
+
+
+def _objective(group: Sequence[Kept]) -> Iterator[str]:
+    first = group[0]
+    what = f"{first.title}: {100 * first.wanted:.4g} % over {_span(first.window_seconds)}"
+    start = "" if first.promised else " (a starting point)"
+    tenant = "".join(f", {label} {value}" for label, value in first.tenant.items())
+    yield from wrap(f"{first.objective}  {what}{tenant}{start}", "")
+    yield HEAD
+    for one in group:
+        yield from _line(one)
+
+
+def _line(one: Kept) -> Iterator[str]:
+    rates = {burning.window: burning.rate for burning in one.burn}
+    burns = [_burn(rates.get(window)) for window in BURNS]
+    name = place_text(one.place)
+    budget = _range(one.budget_left, _whole)
+    columns = f"{_range(one.attained, _percent):>16} {budget:>13} {burns[0]:>8} {burns[1]:>5}"
+    mark = MARKS[one.status]
+    if len(name) > NAME:
+        yield from wrap(name, f"{mark} ")
+        name, mark = "", " "
+    yield f"{mark} {name:<{NAME}} {columns}".rstrip()
+    if one.status == "between":
+        low, high = (None if bound is None else figure(bound, one.unit) for bound in one.bounds)
+        text = (
+            f"the buckets end at {low or 0} and {high or 'infinity'}, and {figure(one.target, one.unit)} lies between"
+        )
+        yield from wrap(f"{text}: `inferdoc slo suggest` prints targets that buckets can prove", "    ")
+    if one.status == "too few":
+        yield f"    {one.events:.0f} events: too few to judge"
+    if one.alerting is not None:
+        yield f"    burns fast enough for the {one.alerting} alert"
+
+
+def _goodput(report: SloReport) -> Iterator[str]:
+    objectives = ", ".join(dict.fromkeys(name for one in report.goodput for name in one.objectives))
+    yield from wrap(f"goodput  requests within {objectives}, at least to at most", "")
+    yield f"  {'':<{NAME}} {'good per second':>16} {'of all asked':>16} {'asked':>8}"
+    for one in report.goodput:
+        name, mark = place_text(one.place), "  "
+        if len(name) > NAME:
+            yield from wrap(name, mark)
+            name = ""
+        good = _range(one.good, lambda value: f"{value:.3g}")
+        yield f"  {name:<{NAME}} {good:>16} {_range(one.share, _percent):>16} {one.asked:>6.3g}/s"
+        if one.note:
+            yield from wrap(one.note, "    ")
+
+
+def _sentence(report: SloReport) -> str:
+    missed = [one for one in report.objectives if one.status == "missed"]
+    if missed:
+        named = ", ".join(dict.fromkeys(one.objective for one in missed))
+        return f"Not met: {named}."
+    return "All that could be judged are met." if report.verdict == "met" else "Cannot tell whether they are met."
+
+
+def _percent(share: float) -> str:
+    """Never 100 % of what is less."""
+    text = f"{100 * share:.2f}"
+    return f"{'99.99' if text == '100.00' and share < 1 else text.rstrip('0').rstrip('.')} %"
+
+
+def _whole(share: float) -> str:
+    return f"{100 * share:.0f} %" if share > -10 else f"{share:.3g} x"
+
+
+def _range(both: Range, words: object) -> str:
+    assert callable(words)
+    low, high = words(both.low), words(both.high)
+    if low == high:
+        return str(low)
+    return f"{str(low).removesuffix(' %') if str(high).endswith(' %') else low}..{high}"
+
+
+def _burn(rate: Range | None) -> str:
+    return "-" if rate is None else f"{rate.high:.2g}x"
+
+
+def _span(seconds: float) -> str:
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length or (seconds >= length and seconds % length == 0):
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def as_json(report: object) -> str:
+    """Any of the answers as JSON."""
+    return escaped(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())

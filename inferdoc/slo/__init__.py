@@ -1,0 +1,1 @@
+"""How well objectives are kept: attainment, error budget, goodput, and objectives from history."""

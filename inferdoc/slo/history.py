@@ -1,0 +1,237 @@
+"""The events of a fleet over a stretch, counted per pool: what happened in each step, pod by pod, then added up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from inferdoc.catalogue.aliases import Aliases
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.signal import WIDE, Term
+from inferdoc.catalogue.slo import Slo, events_of
+from inferdoc.errors import SourceError
+from inferdoc.fleet.members import COMPUTED, ENGINE_SIGNS, PROMPTS, Assignment, Fleet, Pool, resolve
+from inferdoc.slo.buckets import Counted, added, within
+from inferdoc.source.frame import Entity, SignalFrame
+from inferdoc.source.grid import LOOK_MS, scrape_interval_ms
+from inferdoc.source.identified import Identified
+from inferdoc.source.plan import BY, matchers
+from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
+from inferdoc.times import Moment, length_of, moment_ms
+
+FINE_MS = 300_000
+"""Steps for burn rates: the shortest of their windows."""
+MOST_STEPS = 500
+LOOKS = 48
+"""Times at which it is looked who is who."""
+SCRAPES_PER_STEP = 5
+"""An increase over fewer scrapes is a guess at its edges."""
+ROUTER = "router"
+"""Stands as the role of what is counted above the pods."""
+
+
+@dataclass
+class History:
+    """source, catalogue: where events are read and what they mean; fleet: who is who; begin_ms, end_ms: the data that
+    there are in the stretch asked for; interval_ms: between two scrapes; match: matchers on every series."""
+
+    source: Identified
+    catalogue: Catalogue
+    fleet: Fleet
+    begin_ms: int
+    end_ms: int
+    interval_ms: int
+    match: tuple[Matcher, ...] = ()
+    _read: dict[tuple[Read, Grid], ReadResult] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        """Length of the data."""
+        return (self.end_ms - self.begin_ms) / 1000
+
+    @cached_property
+    def aliases(self) -> Aliases:
+        """Older names of metrics."""
+        return Aliases(self.catalogue.exporters.values())
+
+    @property
+    def pools(self) -> list[Pool]:
+        """The pools of the fleet, in order."""
+        return sorted(
+            {m.pool for m in self.fleet.members}, key=lambda p: (p.cluster, p.namespace, p.model, p.role, p.tier)
+        )
+
+    def whole(self) -> Grid:
+        """Steps over all of the data."""
+        return self.grid(max(self._least_ms, -(-(self.end_ms - self.begin_ms) // MOST_STEPS)))
+
+    def fine(self, length: str) -> Grid:
+        """Short steps over the last part of the data, at most so long."""
+        begin = max(self.begin_ms, self.end_ms - round(1000 * length_of(length)))
+        fitting = max(1, (self.end_ms - begin) // 50)
+        return self.grid(int(min(FINE_MS, fitting)), begin)
+
+    def grid(self, step_ms: int, begin_ms: int | None = None) -> Grid:
+        """Whole steps that end 1 ms after the newest sample; what happens in a step is counted by its end."""
+        step = max(step_ms, self._least_ms)
+        span = self.end_ms - (self.begin_ms if begin_ms is None else begin_ms)
+        count = max(1, span // step)
+        end = self.end_ms + 1
+        return Grid(end - (count - 1) * step, step, count, self.interval_ms, step, int(2.5 * self.interval_ms))
+
+    @property
+    def _least_ms(self) -> int:
+        return SCRAPES_PER_STEP * self.interval_ms
+
+    # ---- events ---------------------------------------------------------------------------------------------------
+
+    def of_slo(self, slo: Slo, grid: Grid) -> dict[Pool, Counted]:
+        """Good and all events of an objective by pool; of an objective for tenants only theirs."""
+        signal = self.catalogue.signals[slo.signal]
+        tenant = tuple(label for label, _ in slo.scope.tenant)
+        level, counted = signal.level, events_of(signal)
+        by = tuple(dict.fromkeys((*BY[level], *tenant)))
+        histogram = slo.histogram(self.catalogue.signals)
+        rows: dict[Pool, list[Counted]] = {}
+        if histogram is not None:
+            match = matchers(signal.readings[0].match)
+            for entity, cells in self.histograms(histogram, grid, by, match).items():
+                pool = self.pool_of(entity, level in WIDE)
+                one = within(cells, slo.target / signal.readings[0].scale)
+                if pool is not None and one is not None and _is_tenant(entity, slo):
+                    rows.setdefault(pool, []).append(one)
+        elif counted is not None:
+            bad, every = (self.counts(term, grid, by) for term in counted)
+            seen = {self.pool_of(entity, level in WIDE) for entity in bad}
+            for entity, total in every.items():
+                pool = self.pool_of(entity, level in WIDE)
+                known = counted[0].default is not None or pool in seen
+                if pool is not None and known and _is_tenant(entity, slo):
+                    good = np.maximum(total - bad.get(entity, np.zeros_like(total)), 0.0)
+                    rows.setdefault(pool, []).append(Counted(good, good, total))
+        summed = {pool: added(parts) for pool, parts in rows.items()}
+        return {pool: one for pool, one in summed.items() if one is not None}
+
+    def histograms(
+        self, name: str, grid: Grid, by: tuple[str, ...], match: tuple[Matcher, ...] = ()
+    ) -> dict[Entity, dict[float, np.ndarray]]:
+        """Cumulative events of every step by bound, of each histogram of that name in any spelling."""
+        found: dict[Entity, dict[float, np.ndarray]] = {}
+        for entity, values in self._increases(f"{name}_bucket", grid, (*by, "le"), match):
+            try:
+                bound = float(entity.get("le"))
+            except ValueError:
+                continue
+            cells = found.setdefault(Entity(tuple(pair for pair in entity.labels if pair[0] != "le")), {})
+            cells[bound] = cells[bound] + values if bound in cells else values
+        return found
+
+    def counts(self, term: Term, grid: Grid, by: tuple[str, ...]) -> dict[Entity, np.ndarray]:
+        """Events of every step that a term counts."""
+        assert term.rate is not None
+        found: dict[Entity, np.ndarray] = {}
+        for entity, values in self._increases(term.rate, grid, by, matchers(term.match)):
+            found[entity] = found[entity] + values if entity in found else values
+        return found
+
+    def labels_of(self, slo: Slo) -> set[str]:
+        """Which labels of an objective's tenants any of its series carries."""
+        signal = self.catalogue.signals[slo.signal]
+        counted = events_of(signal)
+        histogram = slo.histogram(self.catalogue.signals)
+        name = f"{histogram}_count" if histogram else counted[1].rate if counted else None
+        tenant = tuple(label for label, _ in slo.scope.tenant)
+        by = tuple(dict.fromkeys((*BY[signal.level], *tenant)))
+        rows = self._increases(name, self.whole(), by, ()) if name else []
+        return {label for entity, _ in rows for label in tenant if entity.get(label)}
+
+    def _increases(
+        self, name: str, grid: Grid, by: tuple[str, ...], match: tuple[Matcher, ...]
+    ) -> list[tuple[Entity, np.ndarray]]:
+        present = self.source.names(self.begin_ms, self.end_ms)
+        reads = [Read(alias, "increase", by, match) for alias in self.aliases.of(name) if alias in present]
+        missing = [read for read in reads if (read, grid) not in self._read]
+        if missing:
+            self.source.expect({read.name for read in missing})
+            answers = self.source.evaluate(missing, grid, self.match)
+            self._read.update({(read, grid): answers[read] for read in missing})
+        found: dict[Entity, np.ndarray] = {}
+        for read in reads:  # of two names of one metric that exist at once the newer counts, as in signals
+            result = self._read[read, grid]
+            for key, values in zip(result.keys, result.values, strict=True):
+                entity = Entity.of(result.by, key)
+                newer = found.get(entity)
+                found[entity] = values if newer is None else np.where(np.isnan(newer), values, newer)
+        return [(entity, np.nan_to_num(values)) for entity, values in found.items()]
+
+    def pool_of(self, entity: Entity, wide: bool = False) -> Pool | None:
+        """The pool that events belong to; of what is counted above the pods the namespace and model, None for what is
+        no engine."""
+        if wide:
+            place = entity.get("cluster"), entity.get("namespace")
+            return Pool(*place, entity.get("target_model_name") or entity.get("model_name"), ROUTER, "")
+        return self._pools.get(entity.member)
+
+    @cached_property
+    def _pools(self) -> Mapping[tuple[str, str, str], Pool]:
+        return {member.key: member.pool for member in self.fleet.members}
+
+
+def read_history(
+    source: Identified,
+    catalogue: Catalogue,
+    assignments: Sequence[Assignment],
+    since: str,
+    until: Moment,
+    match: tuple[Matcher, ...] = (),
+) -> History:
+    """Who is who in a stretch of a source, and how much of it there are data for. Raises SourceError where the source
+    holds no engine there."""
+    latest = source.latest_ms()
+    end = moment_ms(until, latest, what="--until")
+    begin = end - round(1000 * length_of(since, "--since"))
+    if latest is None or latest < begin:
+        raise SourceError(f"{source.location}: nothing in the stretch asked for; inferdoc doctor says what is visible")
+    end = min(end, latest)
+    names = [n for n in (*ENGINE_SIGNS, "gpu_util", "output_len_mean", PROMPTS, COMPUTED) if n in catalogue.signals]
+    interval = scrape_interval_ms(source.scrapes(end - LOOK_MS, end))
+    begin = _first_ms(source, names, begin, end, interval, match)
+    step = max(interval, (end - begin) // LOOKS)
+    frame = source.read(names, begin / 1000, end / 1000, step / 1000, match)
+    fleet = resolve(frame, catalogue.tiers, assignments)
+    if not fleet.members:
+        raise SourceError(
+            f"{source.location}: no engine in the stretch asked for; inferdoc doctor says what is visible"
+        )
+    return History(source, catalogue, fleet, begin, end, interval, match)
+
+
+def _first_ms(
+    source: Identified, names: Sequence[str], begin: int, end: int, interval: int, match: tuple[Matcher, ...]
+) -> int:
+    """When the data begin: looked for on coarse steps, then on finer ones in the first of them that has any."""
+    least = 2 * interval
+    last, step = end, max(least, (end - begin) // LOOKS)
+    while last - begin > least:
+        found = _first_seen(source.read(names[:2], begin / 1000, last / 1000, step / 1000, match))
+        if found is None and last == end:
+            break
+        last = last if found is None else min(last, found)  # seen by the coarse look alone: just before it
+        begin, finest = max(begin, last - step), step <= least
+        if finest:
+            break
+        step = max(least, (last - begin) // LOOKS)
+    return begin
+
+
+def _first_seen(frame: SignalFrame) -> int | None:
+    rows = [np.isfinite(matrix.values).any(axis=0) for matrix in frame.signals.values() if len(matrix.values)]
+    seen = np.flatnonzero(np.any(rows, axis=0)) if rows else np.empty(0, dtype=int)
+    return int(frame.grid.times_ms[seen[0]]) if len(seen) else None
+
+
+def _is_tenant(entity: Entity, slo: Slo) -> bool:
+    return all(entity.get(label) == value for label, value in slo.scope.tenant)

@@ -1,0 +1,99 @@
+"""The answer of `inferdoc slo show` (`inferdoc.slo/v1`)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+SCHEMA_ID = "inferdoc.slo/v1"
+Status = Literal["met", "missed", "between", "too few"]
+"""between: the buckets beside the target do not tell; too few: less events than can be judged."""
+Verdict = Literal["met", "missed", "unknown"]
+
+
+class Range(msgspec.Struct, frozen=True):
+    """At least and at most; the same where it is known."""
+
+    low: float
+    high: float
+
+
+class Place(msgspec.Struct, frozen=True):
+    """The pool that a line is about; role `router`: counted above the pods, by model."""
+
+    cluster: str
+    namespace: str
+    model: str
+    role: str
+    tier: str
+
+
+class Burning(msgspec.Struct, frozen=True):
+    """How many times faster than sustainable the budget burns over the last `window`; None where the data do not reach
+    over it, or it holds no events."""
+
+    window: str
+    rate: Range | None
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """One objective in one pool. attained: the share of good events; wanted: the one promised; budget_left: of the
+    errors that the time seen allows, 1 = none used, below 0 = more than all; bounds: those of the buckets that tell;
+    seen_seconds, window_seconds: how much of the objective's window there are data for; alerting: the pair of windows
+    that burns too fast now."""
+
+    objective: str
+    title: str
+    signal: str
+    target: float
+    unit: str
+    wanted: float
+    promised: bool
+    tenant: dict[str, str]
+    place: Place
+    status: Status
+    events: float
+    attained: Range
+    budget_left: Range
+    bounds: tuple[float | None, float | None]
+    seen_seconds: float
+    window_seconds: float
+    burn: tuple[Burning, ...]
+    alerting: Literal["fast", "slow"] | None
+
+
+class Goodput(msgspec.Struct, frozen=True):
+    """Requests of a pool that were within all of some objectives. good: per second; share: of all asked, with the
+    failed and the refused ones; asked: per second; objectives: their ids; note: what is not in it."""
+
+    place: Place
+    objectives: tuple[str, ...]
+    good: Range
+    share: Range
+    asked: float
+    note: str | None = None
+
+
+class NotJudged(msgspec.Struct, frozen=True):
+    """An objective that could not be judged in a place, and why."""
+
+    objective: str
+    place: str
+    because: str
+
+
+class SloReport(msgspec.Struct, frozen=True, rename={"schema_": "schema", "from_": "from"}):
+    """Everything. from, until: the data that were read; asked_seconds: how long was asked for."""
+
+    schema_: str
+    inferdoc_version: str
+    source: str
+    from_: str
+    until: str
+    asked_seconds: float
+    seen_seconds: float
+    verdict: Verdict
+    objectives: list[Kept]
+    goodput: list[Goodput]
+    not_judged: list[NotJudged]
