@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from inferdoc.catalogue.burn import FAST, SLOW, Burn, windows
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.catalogue.signal import Term
+from inferdoc.catalogue.signal import WIDE
 from inferdoc.catalogue.slo import Scope, Slo, events_of, narrower
 from inferdoc.errors import CatalogueError
 from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.commands import diagnose_command
 from inferdoc.generate.links import GeneratedLinks
+from inferdoc.generate.pod_info import INFO, POD, joined, joined_where_known
 from inferdoc.generate.recorded import INTERVAL
-from inferdoc.judging.conditions.render import number
+from inferdoc.judging.conditions.render import clause, number
 from inferdoc.source.plan import matchers
 from inferdoc.source.reads import Matcher, selector
 from inferdoc.times import length_of
 
 BY = ("cluster", "namespace", "model_name", "tier", "role")
+SHOWN_BY = ("cluster", "namespace", "pod", "model_name")
+"""What engines are told apart by before the tier and role of their pod are joined."""
+ABOVE = ("cluster", "namespace", "model_name")
 LABELS = {"model": "model_name", "tier": "tier", "role": "role"}
-"""What a scope names, and the label that series carry it in."""
+"""What a scope names, and the label of the info series of pods that holds it."""
 PAGE = "unexplained-anomaly"
 """Where an alert about harm whose cause it does not know points to."""
 SPEEDS = (("Fast", FAST, "2m", "critical"), ("Slow", SLOW, "15m", "warning"))
@@ -150,37 +154,43 @@ def _about(links: GeneratedLinks, summary: str, description: str) -> dict[str, s
 def _events(slo: Slo, catalogue: Catalogue) -> tuple[str, str]:
     """Bad and all events per second, without those that a narrower objective speaks for."""
     parts = [other.scope for other in narrower(slo, catalogue.slos)]
+    above = catalogue.signals[slo.signal].level in WIDE
     histogram = slo.histogram(catalogue.signals)
     if histogram is not None:
-        match = (*scope_match(slo.scope), *matchers(catalogue.signals[slo.signal].readings[0].match))
-        every = _rate(f"{histogram}_count", match, parts)
-        good = _rate(f"{histogram}_bucket", (*match, ("le", "=~", _le(_in_buckets(slo, catalogue)))))
-        return f"{every}\n- {good}", every
+        match = matchers(catalogue.signals[slo.signal].readings[0].match)
+        every = _of_scope(f"{histogram}_count", match, slo.scope, parts, above)
+        good = (*match, ("le", "=~", _le(_in_buckets(slo, catalogue))))
+        return f"{every}\n- {_of_scope(f'{histogram}_bucket', good, slo.scope, [], above)}", every
     counted = events_of(catalogue.signals[slo.signal])
     assert counted is not None
-    bad, total = (_counter(term, slo.scope) for term in counted)
-    every = _rate(*total, parts)
-    return f"({_rate(*bad)}\nand {every})\nor 0 * {every}", every
+    bad, total = counted
+    every = _of_scope(str(total.rate), matchers(total.match), slo.scope, parts, above)
+    wrong = _of_scope(str(bad.rate), matchers(bad.match), slo.scope, [], above)
+    return f"{clause(f'{wrong}{chr(10)}and {every}')}\nor 0 * {every}", every
 
 
-def _counter(term: Term, scope: Scope) -> tuple[str, tuple[Matcher, ...]]:
-    assert term.rate is not None
-    return term.rate, (*scope_match(scope), *matchers(term.match))
-
-
-def _rate(name: str, match: tuple[Matcher, ...], without: list[Scope] | None = None) -> str:
-    labels = ", ".join(BY)
-    text = f"sum by ({labels}) (rate({selector(name, match)}[5m]))"
-    for scope in without or ():
-        other = tuple(dict.fromkeys((*match, *scope_match(scope))))
-        text = f"({text}\nunless sum by ({labels}) (rate({selector(name, other)}[5m])))"
+def _of_scope(name: str, match: Sequence[Matcher], scope: Scope, without: list[Scope], above: bool) -> str:
+    """Events per second of what is in a scope, and not in one of its parts."""
+    text = _rate(name, match, scope, above)
+    for other in without:
+        text = clause(f"{text}\nunless {_rate(name, match, other, above)}")
     return text
 
 
-def scope_match(scope: Scope) -> tuple[Matcher, ...]:
-    """A scope as label matchers."""
-    named: list[Matcher] = [(LABELS[key], "=", value) for key, value in scope.fields.items()]
-    return (*named, *((label, "=", value) for label, value in scope.tenant))
+def _rate(name: str, match: Sequence[Matcher], scope: Scope, above: bool) -> str:
+    """Events per second by what the rules split: of engines with the tier and role of their pod, of what is counted
+    above the pods by model."""
+    own: list[Matcher] = [*match, *((label, "=", value) for label, value in scope.tenant)]
+    if scope.model is not None:
+        own.append((LABELS["model"], "=", scope.model))
+    inner = f"sum by ({', '.join(SHOWN_BY)}) (rate({selector(name, tuple(own))}[5m]))"
+    if above:
+        return inner.replace(f"({', '.join(SHOWN_BY)})", f"({', '.join(ABOVE)})", 1)
+    pool: list[Matcher] = [(LABELS[key], "=", value) for key, value in scope.fields.items() if key != "model"]
+    text = joined_where_known(inner) if not pool else joined(inner)
+    if pool:
+        text = f"{clause(text)}\nand on ({', '.join(POD)}) {selector(INFO, tuple(pool))}"
+    return f"sum by ({', '.join(BY)}) {clause(text)}"
 
 
 def _in_buckets(slo: Slo, catalogue: Catalogue) -> float:

@@ -11,7 +11,7 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.slo import Slo, events_of
 from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.slo import LABELS
-from inferdoc.judging.conditions.render import number
+from inferdoc.judging.conditions.render import ENGINE_SIGN, number
 from inferdoc.source.plan import matchers
 
 EVALUATED_MINUTES = 2
@@ -90,6 +90,7 @@ def _series(slo: Slo, catalogue: Catalogue, course: BurnCourse) -> Iterator[dict
         "engine": "0",
     }
     labels |= {LABELS[key]: value for key, value in slo.scope.fields.items()} | dict(slo.scope.tenant)
+    yield {"series": f"{ENGINE_SIGN}{{{_inside(labels)}}}", "values": f"4x{AT + 10}"}
     base = _inside(labels)
     bad = tuple(course.per_second * share for share in (course.before, course.after))
     good = tuple(course.per_second - each for each in bad)
