@@ -81,7 +81,9 @@ def audit(
     focus = focus_on(options.wanted, fleet, Lineage(), scrapes)
     add_cohorts(frame, catalogue.signals, fleet)
     view = make_view(frame, fleet, None, catalogue.signals)
-    watched = Watched(view, catalogue.signals, catalogue.tiers, settings_of(view, infos), options.config.pods)
+    watched = Watched(
+        view, catalogue.signals, catalogue.tiers, settings_of(view, infos), options.config.pods, catalogue.slos
+    )
     verdicts = about(focus, judge(watched, catalogue.standing))
     states = [state_of(watched, options.config, catalogue.standing, entry) for entry in verdicts.standing]
     states.sort(key=rank)
@@ -113,7 +115,7 @@ def audit(
 
 def needed_signals(catalogue: Catalogue) -> list[str]:
     """Every signal that a state, a quantity or a formula reads."""
-    names: dict[str, None] = dict.fromkeys(ALWAYS_READ)
+    names: dict[str, None] = dict.fromkeys((*ALWAYS_READ, *(s.signal for s in catalogue.slos if s.promised)))
     for one in catalogue.standing.observations.values():
         if one.signal is not None:
             names[one.signal] = None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferdoc.audit.watched import Watched
+from inferdoc.catalogue.slo import limits
 from inferdoc.fleet.members import UNKNOWN_TIER, Pool
 from inferdoc.judging.advice import DRAFT_COSTS
 from inferdoc.judging.formulas import expected_tokens
@@ -165,6 +166,16 @@ def _router_gap(watched: Watched, unit: Unit) -> Amount:
     return None if expected is None or hits is None else np.asarray(expected - hits)
 
 
+def _objective_excess(watched: Watched, unit: Unit) -> Amount:
+    """The worst of what is promised to the users of a unit, over its target; 0 where nothing is."""
+    pool = unit.member.pool
+    promised = limits(watched.slos, pool.model, pool.tier, pool.role)
+    rows = [values / target for name, target in promised.items() if (values := watched.values(unit, name)) is not None]
+    if not rows:
+        return None if promised else 0.0
+    return np.asarray(np.fmax.reduce(rows))
+
+
 def _running_flat(watched: Watched, unit: Unit) -> Amount:
     running = watched.values(unit, "running")
     seen = np.empty(0) if running is None else running[watched.busy(unit) & np.isfinite(running)]
@@ -250,6 +261,7 @@ QUANTITIES: Mapping[str, Quantity] = {
         ("router_prefix_hit_ratio", "prefix_hit_ratio"),
         _router_gap,
     ),
+    "objective_excess": Quantity("The worst of what is promised, over its target", "times", (), _objective_excess),
     "running_flat": Quantity("Evenness of the batch (p10 over p90)", "ratio", ("running",), _running_flat),
     "running_room": Quantity("Requests that would fit", "requests", ("running", "kv_usage_mean"), _running_room),
     "gpus_per_engine": Quantity("GPUs of one engine", "GPUs", ("gpu_util",), _gpus_per_engine),

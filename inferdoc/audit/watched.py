@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from inferdoc.catalogue.signal import Signal, Tiers
+from inferdoc.catalogue.slo import Slo
 from inferdoc.config import PodSection
 from inferdoc.fleet.members import UNKNOWN_TIER, Pool
 from inferdoc.judging.view import Unit, View
@@ -25,13 +26,14 @@ ENDS = ("request_rate", "first_token_rate")
 @dataclass
 class Watched:
     """view: the series; settings: per unit, label -> (value, share of the window in which it stood); pods: what the
-    configuration says of them."""
+    configuration says of them; slos: what is promised."""
 
     view: View
     signals: Mapping[str, Signal]
     tiers: Tiers
     settings: Mapping[Unit, Mapping[str, tuple[str, float]]]
     pods: Sequence[PodSection] = ()
+    slos: Sequence[Slo] = ()
     _busy: dict[Unit, np.ndarray] = field(default_factory=dict)
 
     def number(self, name: str, tier: str = UNKNOWN_TIER) -> float:

@@ -8,7 +8,8 @@ import numpy as np
 
 from inferdoc.audit.judge import Verdicts, judge
 from inferdoc.audit.watched import Watched
-from inferdoc.config import PodSection
+from inferdoc.catalogue.slo_file import objectives_of
+from inferdoc.config import PodSection, SloSection
 from inferdoc.fleet.members import resolve
 from inferdoc.judging.view import make_view
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
@@ -31,6 +32,7 @@ def watched(
     settings: Mapping[str, str] | None = None,
     gpus: int = 1,
     labels: Mapping[str, Mapping[str, str]] | None = None,
+    slo: Sequence[SloSection] = (),
 ) -> Watched:
     """A fleet of one pool. pods: name -> signal -> one number, or one per step."""
     count = round(hours * 3600 / step_s) + 1
@@ -51,7 +53,8 @@ def watched(
     content = catalogue()
     view = make_view(frame, resolve(frame, content.tiers), None, content.signals)
     shown_settings = {unit: {k: (v, 1.0) for k, v in (settings or {}).items()} for unit in view.units}
-    return Watched(view, content.signals, content.tiers, shown_settings, [PodSection(pod=".*", gpus=gpus)])
+    own = [PodSection(pod=".*", gpus=gpus)]
+    return Watched(view, content.signals, content.tiers, shown_settings, own, objectives_of(slo, content.signals))
 
 
 def verdicts(fleet: Watched) -> Verdicts:

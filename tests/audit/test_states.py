@@ -7,6 +7,7 @@ import pytest
 
 from inferdoc.audit.quantities import DRAFT_COST, best_draft, compute_bound_batch
 from inferdoc.audit.waste import WASTES
+from inferdoc.config import SloSection
 from tests.audit.lab import doubts, standing, verdicts, watched
 
 HOURS = 24
@@ -59,6 +60,18 @@ def test_a_pool_without_any_request_is_idle():
 def test_a_benchmark_beats_the_estimate():
     busy = watched(pods(8, running=day(2, 12), fleet_utilisation=day(0.3, 0.95), **IDLE))
     assert standing(busy) == ["pool-without-headroom"]
+
+
+# ---- what is promised
+
+
+def test_a_promise_that_is_missed_all_day_stands_where_it_holds():
+    slow = pods(2, ttft_p99=3.0)
+    assert standing(watched(slow, slo=[SloSection({"ttft_p99": 2.0})])) == ["objective-missed"]
+    assert standing(watched(slow, slo=[SloSection({"ttft_p99": 4.0})])) == []
+    assert standing(watched(slow, slo=[SloSection({"ttft_p99": 2.0}, tier="a100-80")])) == []
+    assert "objective-missed" not in {**dict.fromkeys(standing(watched(slow))), **doubts(watched(slow))}
+    assert "objective-missed" in doubts(watched(pods(2), slo=[SloSection({"ttft_p99": 2.0})]))
 
 
 # ---- holding over the window
