@@ -54,7 +54,7 @@ QUANTITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "first token": (HURT, ("ttft", "router_ttft", "tenant_ttft", "ttft_tail_ratio", "ttft_over_other_tiers")),
     "next token": (HURT, ("itl", "tpot_request", "itl_per_stream", "itl_over_other_tiers")),
     "whole request": (HURT, ("e2e", "router_e2e")),
-    "throughput": (HURT, ("goodput", "request_rate", "generation_tokens_rate")),
+    "throughput": (HURT, ("served_rate", "request_rate", "generation_tokens_rate")),
     "clock": (MECHANISM, ("sm_clock", "sm_clock_busy", "mem_clock")),
     "prefix reuse": (
         MECHANISM,

@@ -25,7 +25,7 @@ def level(value: float, seed: int = 1) -> np.ndarray:
 
 def healthy() -> dict[str, dict[str, np.ndarray]]:
     """A fleet that nothing is wrong with, and its router."""
-    flat = {"ttft_mean": 0.2, "itl_mean": 0.02, "e2e_mean": 4.0, "goodput": 2.0, "generation_tokens_rate": 400.0}
+    flat = {"ttft_mean": 0.2, "itl_mean": 0.02, "e2e_mean": 4.0, "served_rate": 2.0, "generation_tokens_rate": 400.0}
     rows = {name: {p: level(value, i) for i, p in enumerate(PODS)} for name, value in flat.items()}
     rows |= {name: {p: level(500.0, i) for i, p in enumerate(PODS)} for name in ("prompt_tokens_rate",)}
     rows |= {"target_up": {p: np.ones(N) for p in PODS}, "request_rate": {p: level(2.0) for p in PODS}}
