@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -225,6 +225,8 @@ def _agreeing(slos: Iterable[Slo]) -> list[Slo]:
     promised = [slo for slo in kept.values() if slo.promised]
     replaced = {(_family(slo.signal), slo.scope) for slo in promised}
     found = [slo for slo in kept.values() if slo.promised or (_family(slo.signal), slo.scope) not in replaced]
+    taken = {slo.id for slo in promised}
+    found = [slo if slo.promised or slo.id not in taken else replace(slo, id=f"{slo.id}-start") for slo in found]
     names: dict[str, Slo] = {}
     for slo in found:
         if slo.id in names:

@@ -135,6 +135,8 @@ def test_a_promise_replaces_the_starting_point(tmp_path):
     assert [slo.signal for slo in declared(tmp_path, start, own=own).slos] == ["ttft_p95"]
     of_one = declared(tmp_path, start, own=f'{own}model = "m"\n').slos
     assert [slo.signal for slo in of_one] == ["ttft_p99", "ttft_p95"]
+    same_name = declared(tmp_path, start, own=f'{own}id = "ttft"\nmodel = "m"\n').slos
+    assert [slo.id for slo in same_name] == ["ttft-start", "ttft"]
     assert limits(of_one, "m", "l4", "both") == {"ttft_p95": 1.0}
 
 
