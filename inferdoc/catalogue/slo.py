@@ -18,7 +18,7 @@ target; level: the signal is at most the target, and there are no events to coun
 
 
 @dataclass(frozen=True)
-class Scope:
+class Audience:
     """Whom an objective is promised to; None or empty: anybody. tenant: (label, value) pairs of the series."""
 
     model: str | None = None
@@ -30,7 +30,7 @@ class Scope:
         """Whether a pool is within it, tenants aside."""
         return self.model in (None, model) and self.tier in (None, tier) and self.role in (None, role)
 
-    def within(self, other: Scope) -> bool:
+    def within(self, other: Audience) -> bool:
         """Whether it is a narrower part of another scope of the same tenants."""
         mine, others = self.fields, other.fields
         return self != other and self.tenant == other.tenant and others.items() <= mine.items()
@@ -62,7 +62,7 @@ class Slo:
     target: float
     good: float | None
     window: str
-    scope: Scope = Scope()
+    scope: Audience = Audience()
     promised: bool = True
     burn: bool = True
     where: str = ""

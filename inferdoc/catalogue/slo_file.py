@@ -13,7 +13,7 @@ from inferdoc.catalogue.content import content_file
 from inferdoc.catalogue.document import decode, locate, nearest
 from inferdoc.catalogue.quantiles import NAME, families, quantile_name, share_of, with_quantiles
 from inferdoc.catalogue.signal import WIDE, Level, Signal, Tiers
-from inferdoc.catalogue.slo import Kind, Scope, Slo, events_of
+from inferdoc.catalogue.slo import Audience, Kind, Slo, events_of
 from inferdoc.config import SloSection
 from inferdoc.errors import CatalogueError, InferdocError
 from inferdoc.times import length_of
@@ -99,11 +99,6 @@ def load_objectives(
     return Objectives(tuple(kept), file.min_events, file.buckets, needed)
 
 
-def objectives_of(sections: Iterable[SloSection], signals: Mapping[str, Signal]) -> tuple[Slo, ...]:
-    """The objectives of some sections alone."""
-    return tuple(slo for section in sections for slo in _objectives(section, "[[slo]]", PERIOD, signals))
-
-
 def _checked(
     section: SloSection, where: str, period: str, signals: Mapping[str, Signal], tiers: Tiers
 ) -> Iterator[Slo]:
@@ -159,7 +154,7 @@ def _slo(section: SloSection, name: str, kind: Kind, level: Level, target: float
     if kind == "share" and not target < 1:
         raise CatalogueError(f"{where}.target: {name} is a share of bad events: a number below 1, got {target:g}")
     good = share_of(name) if kind == "latency" else 1 - target if kind == "share" else None
-    scope = Scope(section.model, section.tier, section.role, tuple(sorted(section.tenant.items())))
+    scope = Audience(section.model, section.tier, section.role, tuple(sorted(section.tenant.items())))
     if level in WIDE and (scope.tier or scope.role):
         raise CatalogueError(
             f"{where}: {name} is counted above the pods, where nothing says tier or role: leave them out"
@@ -209,7 +204,7 @@ def _from_former(entry: SloEntry, where: str, signals: Mapping[str, Signal]) -> 
 def _agreeing(slos: Iterable[Slo]) -> list[Slo]:
     """The objectives without starting points that a promise replaces. Raises CatalogueError where two promise unlike
     things about the same, or share a name."""
-    kept: dict[tuple[str, Scope], Slo] = {}
+    kept: dict[tuple[str, Audience], Slo] = {}
     for slo in slos:
         key = (slo.signal, slo.scope)
         known = kept.get(key)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from inferdoc.cli import options
+from inferdoc.cli import messages, options
 from inferdoc.cli.streams import show as print_page
 
 SINCE = click.option("--since", metavar="DURATION", help="How far back from --until: 24h, 7d (default 30d).")
@@ -39,7 +39,7 @@ def show(**asked: Any) -> int:
     with options.working(f"reading {source.location}"):
         report = shown(source, config, catalogue, asked)
     print_page(as_json(report) if asked["output"] == "json" else as_text(report), coloured=False)
-    options.warn(source.warnings)
+    messages.warn(source.warnings)
     return exit_code(report)
 
 
@@ -73,14 +73,14 @@ def suggest(**asked: Any) -> int:
     from inferdoc.report.slo_suggest import as_toml, as_yaml
     from inferdoc.report.slo_text import as_json
     from inferdoc.slo.show import chosen_pools, opened, suggested_code
-    from inferdoc.slo.suggest import Wish, suggestions
+    from inferdoc.slo.suggest import Strictness, suggestions
 
     config = options.configuration()
     source, catalogue = options.source(config, asked), options.catalogue(config)
     with options.working(f"reading {source.location}"):
         history = opened(source, config, catalogue, asked)
-        found = suggestions(history, chosen_pools(history, asked), Wish(asked["percentile"], asked["hours"]))
+        found = suggestions(history, chosen_pools(history, asked), Strictness(asked["percentile"], asked["hours"]))
     form = {"toml": as_toml, "yaml": as_yaml, "json": as_json}[asked["output"]]
     print_page(form(found), coloured=False)
-    options.warn(source.warnings)
+    messages.warn(source.warnings)
     return suggested_code(found)

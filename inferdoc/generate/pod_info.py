@@ -18,8 +18,6 @@ from inferdoc.source.reads import Matcher, selector
 INFO = "pod:inferdoc_info:last"
 GPU_TIER = "pod:inferdoc_gpu_tier:present"
 TIER_SEEN, ROLE_SEEN = "pod:inferdoc_tier:seen", "pod:inferdoc_role:seen"
-TOLD = ("model_name", "role", "tier", "pool")
-"""What the info series tells of a pod, as labels."""
 POD = ("cluster", "namespace", "pod")
 POOL_PARTS = ("model_name", "role", "tier")
 MEMORY = "6h"

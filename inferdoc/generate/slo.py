@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from inferdoc.catalogue.burn import FAST, SLOW, Burn, windows
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import WIDE
-from inferdoc.catalogue.slo import Scope, Slo, events_of, narrower
+from inferdoc.catalogue.slo import Audience, Slo, events_of, narrower
 from inferdoc.errors import CatalogueError
 from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.commands import diagnose_command
@@ -169,7 +169,7 @@ def _events(slo: Slo, catalogue: Catalogue) -> tuple[str, str]:
     return f"{clause(f'{wrong}{chr(10)}and {every}')}\nor 0 * {every}", every
 
 
-def _of_scope(name: str, match: Sequence[Matcher], scope: Scope, without: list[Scope], above: bool) -> str:
+def _of_scope(name: str, match: Sequence[Matcher], scope: Audience, without: list[Audience], above: bool) -> str:
     """Events per second of what is in a scope, and not in one of its parts."""
     text = _rate(name, match, scope, above)
     for other in without:
@@ -177,7 +177,7 @@ def _of_scope(name: str, match: Sequence[Matcher], scope: Scope, without: list[S
     return text
 
 
-def _rate(name: str, match: Sequence[Matcher], scope: Scope, above: bool) -> str:
+def _rate(name: str, match: Sequence[Matcher], scope: Audience, above: bool) -> str:
     """Events per second by what the rules split: of engines with the tier and role of their pod, of what is counted
     above the pods by model."""
     own: list[Matcher] = [*match, *((label, "=", value) for label, value in scope.tenant)]

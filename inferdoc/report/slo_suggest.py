@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from inferdoc.escaping import page
 from inferdoc.judging.words import figure
 from inferdoc.report.wrapping import wrap
-from inferdoc.slo.suggest import Refusal, Suggestion
+from inferdoc.slo.suggest import NoSuggestion, Suggestion
 
 FIELDS = ("model", "tier", "role")
 
 
-def as_toml(found: Sequence[Suggestion | Refusal]) -> str:
+def as_toml(found: Sequence[Suggestion | NoSuggestion]) -> str:
     """Entries of inferdoc.toml."""
     lines: list[str] = []
     for one in found:
@@ -23,7 +23,7 @@ def as_toml(found: Sequence[Suggestion | Refusal]) -> str:
     return page(lines)
 
 
-def as_yaml(found: Sequence[Suggestion | Refusal]) -> str:
+def as_yaml(found: Sequence[Suggestion | NoSuggestion]) -> str:
     """An alerts/slo.yaml of an overlay folder."""
     lines = ["slos:" if any(isinstance(one, Suggestion) for one in found) else "slos: []"]
     for one in found:
@@ -47,10 +47,10 @@ def _plain(value: float) -> float | int:
     return int(value) if float(value).is_integer() else float(f"{value:.9g}")
 
 
-def _remarks(one: Suggestion | Refusal) -> Iterator[str]:
+def _remarks(one: Suggestion | NoSuggestion) -> Iterator[str]:
     """Comment lines: what was seen, or why there is nothing to promise."""
     where = ", ".join(getattr(one, key) for key in FIELDS if getattr(one, key)) or "all"
-    if isinstance(one, Refusal):
+    if isinstance(one, NoSuggestion):
         yield from _comment(f"{where}, {one.signal}: nothing to suggest: {one.because}")
         return
     target = figure(one.target, one.unit)

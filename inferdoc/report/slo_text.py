@@ -12,7 +12,7 @@ from inferdoc.escaping import page
 from inferdoc.judging.words import figure
 from inferdoc.report.wrapping import wrap
 from inferdoc.slo.attainment import place_text
-from inferdoc.slo.model import Kept, Range, SloReport
+from inferdoc.slo.model import Bounds, Kept, SloReport
 
 BURNS = ("1h", "1d")
 """Windows that a line shows: one in which users are hurt now, one in which the budget goes unseen."""
@@ -110,7 +110,7 @@ def _whole(share: float) -> str:
     return f"{100 * share:.0f} %" if share > -10 else f"{share:.3g} x"
 
 
-def _range(both: Range, words: object) -> str:
+def _range(both: Bounds, words: object) -> str:
     assert callable(words)
     low, high = words(both.low), words(both.high)
     if low == high:
@@ -118,7 +118,7 @@ def _range(both: Range, words: object) -> str:
     return f"{str(low).removesuffix(' %') if str(high).endswith(' %') else low}..{high}"
 
 
-def _burn(rate: Range | None) -> str:
+def _burn(rate: Bounds | None) -> str:
     return "-" if rate is None else f"{rate.high:.2g}x"
 
 

@@ -11,7 +11,7 @@ from inferdoc.catalogue.slo import Slo, in_force
 from inferdoc.fleet.members import Pool
 from inferdoc.slo.buckets import Counted
 from inferdoc.slo.history import ROUTER, History
-from inferdoc.slo.model import Burning, Kept, NotJudged, Place, Range, Status
+from inferdoc.slo.model import Bounds, Burning, Kept, PoolPlace, Status, Unjudged
 from inferdoc.times import length_of
 
 PER_TOKEN = ("vllm:request_time_per_output_token_seconds", "vllm:inter_token_latency_seconds")
@@ -20,24 +20,24 @@ REACHES = 0.9
 """Data reach over a window when they cover so much of it."""
 
 
-def kept(history: History, slos: Sequence[Slo], pools: Sequence[Pool]) -> tuple[list[Kept], list[NotJudged]]:
+def kept(history: History, slos: Sequence[Slo], pools: Sequence[Pool]) -> tuple[list[Kept], list[Unjudged]]:
     """Every objective that is in force in one of the pools, and those that cannot be judged."""
     found: list[Kept] = []
-    unjudged: list[NotJudged] = []
+    unjudged: list[Unjudged] = []
     for slo in slos:
         for answer in _of_slo(history, slo, slos, pools):
             (found if isinstance(answer, Kept) else unjudged).append(answer)  # type: ignore[arg-type]
     return found, unjudged
 
 
-def _of_slo(history: History, slo: Slo, slos: Sequence[Slo], pools: Sequence[Pool]) -> Iterator[Kept | NotJudged]:
+def _of_slo(history: History, slo: Slo, slos: Sequence[Slo], pools: Sequence[Pool]) -> Iterator[Kept | Unjudged]:
     if slo.kind == "level":
-        yield NotJudged(slo.id, slo.scope.text, "there are no events to count; diagnose holds the signal to it")
+        yield Unjudged(slo.id, slo.scope.text, "there are no events to count; diagnose holds the signal to it")
         return
     lacking = sorted({label for label, _ in slo.scope.tenant} - history.labels_of(slo)) if slo.scope.tenant else []
     if lacking:
         what = f"no series that it counts carries the label {', '.join(lacking)}, so tenants cannot be told apart"
-        yield NotJudged(slo.id, slo.scope.text, what)
+        yield Unjudged(slo.id, slo.scope.text, what)
         return
     counted = history.of_slo(slo, history.whole())
     above = history.catalogue.signals[slo.signal].level in WIDE
@@ -47,14 +47,14 @@ def _of_slo(history: History, slo: Slo, slos: Sequence[Slo], pools: Sequence[Poo
     for pool in held:
         if pool.role == "prefill" and slo.histogram(history.catalogue.signals) in PER_TOKEN:
             if slo.scope.role == "prefill":
-                yield NotJudged(slo.id, place_text(pool), "a prefill pod ends every request with its first token")
+                yield Unjudged(slo.id, place_text(pool), "a prefill pod ends every request with its first token")
             continue
         one = counted.get(pool)
         if one is not None and one.share is not None:
             judged = True
             yield _kept(history, slo, pool, one)
     if not judged:
-        yield NotJudged(slo.id, slo.scope.text, _why(history, slo, held))
+        yield Unjudged(slo.id, slo.scope.text, _why(history, slo, held))
 
 
 def _holds(slo: Slo, slos: Sequence[Slo], pool: Pool) -> bool:
@@ -93,8 +93,8 @@ def _kept(history: History, slo: Slo, pool: Pool, one: Counted) -> Kept:
         place=place_of(pool),
         status=_status(one.events, low, high, slo.good, history.catalogue.objectives.min_events),
         events=round(one.events, 3),
-        attained=Range(low, high),
-        budget_left=Range(1 - (1 - low) / (1 - slo.good), 1 - (1 - high) / (1 - slo.good)),
+        attained=Bounds(low, high),
+        budget_left=Bounds(1 - (1 - low) / (1 - slo.good), 1 - (1 - high) / (1 - slo.good)),
         bounds=tuple(None if b is None or b == float("inf") else b * scale for b in (one.below, one.above)),  # type: ignore[arg-type]
         seen_seconds=history.seconds,
         window_seconds=length_of(slo.window),
@@ -119,7 +119,7 @@ def _burning(history: History, slo: Slo, pool: Pool, window: str) -> Burning:
     one = history.of_slo(slo, grid).get(pool) if steps else None
     share = None if one is None else one.last(steps).share
     budget = 1 - slo.good
-    return Burning(window, None if share is None else Range((1 - share[1]) / budget, (1 - share[0]) / budget))
+    return Burning(window, None if share is None else Bounds((1 - share[1]) / budget, (1 - share[0]) / budget))
 
 
 def _alerting(slo: Slo, burns: Sequence[Burning]) -> Literal["fast", "slow"] | None:
@@ -135,12 +135,12 @@ def _alerting(slo: Slo, burns: Sequence[Burning]) -> Literal["fast", "slow"] | N
     return None
 
 
-def place_of(pool: Pool) -> Place:
+def place_of(pool: Pool) -> PoolPlace:
     """A pool as a report says it."""
-    return Place(pool.cluster, pool.namespace, pool.model, pool.role, pool.tier)
+    return PoolPlace(pool.cluster, pool.namespace, pool.model, pool.role, pool.tier)
 
 
-def place_text(place: Pool | Place) -> str:
+def place_text(place: Pool | PoolPlace) -> str:
     """In words: "prod/llm llama, decode, h100-80"."""
     where = "/".join(part for part in (place.cluster, place.namespace) if part)
     head = " ".join(part for part in (where, place.model) if part) or "all"

@@ -19,7 +19,7 @@ from inferdoc.catalogue.slo import Slo, in_force
 from inferdoc.fleet.members import Pool
 from inferdoc.slo.attainment import place_of, place_text
 from inferdoc.slo.history import History
-from inferdoc.slo.model import Goodput, NotJudged, Range
+from inferdoc.slo.model import Bounds, Goodput, Unjudged
 from inferdoc.source.plan import BY
 from inferdoc.source.reads import Grid
 
@@ -38,13 +38,13 @@ class _Asked:
     lost: dict[Pool, float]
 
 
-def goodput(history: History, slos: Sequence[Slo], pools: Sequence[Pool]) -> tuple[list[Goodput], list[NotJudged]]:
+def goodput(history: History, slos: Sequence[Slo], pools: Sequence[Pool]) -> tuple[list[Goodput], list[Unjudged]]:
     """Per pool that sends whole answers, under the objectives in force there for the first token and for the time per
     token; a pool for which one of them is missing, or was not counted, is told."""
     grid = history.whole()
     asked = _Asked(_by_pool(history, SERVED, grid), _lost(history, grid))
     found: list[Goodput] = []
-    unjudged: list[NotJudged] = []
+    unjudged: list[Unjudged] = []
     for pool in pools:
         if pool.role == "prefill" or not asked.served.get(pool):
             continue
@@ -53,19 +53,19 @@ def goodput(history: History, slos: Sequence[Slo], pools: Sequence[Pool]) -> tup
     return found, unjudged
 
 
-def _of_pool(history: History, pool: Pool, slos: Sequence[Slo], asked: _Asked) -> Goodput | NotJudged:
+def _of_pool(history: History, pool: Pool, slos: Sequence[Slo], asked: _Asked) -> Goodput | Unjudged:
     strictest = {_family(slo): slo for slo in sorted(slos, key=lambda slo: -slo.target)}
     chosen = [strictest[family] for family in (FIRST_TOKEN, PER_TOKEN) if family in strictest]
     missing = {FIRST_TOKEN, PER_TOKEN} - strictest.keys()
     if missing:
         text = f"needs an objective on {' and on '.join(sorted(missing))} too"
-        return NotJudged("goodput", place_text(pool), text)
+        return Unjudged("goodput", place_text(pool), text)
     shares = []
     for slo in chosen:
         one = history.of_slo(slo, history.whole()).get(pool)
         if one is None or one.share is None:
             name = slo.histogram(history.catalogue.signals)
-            return NotJudged("goodput", place_text(pool), f"no requests were counted in {name}")
+            return Unjudged("goodput", place_text(pool), f"no requests were counted in {name}")
         shares.append(one.share)
     low = max(0.0, sum(share[0] for share in shares) - (len(shares) - 1))
     high = min(share[1] for share in shares)
@@ -74,8 +74,8 @@ def _of_pool(history: History, pool: Pool, slos: Sequence[Slo], asked: _Asked) -
     return Goodput(
         place=place_of(pool),
         objectives=tuple(slo.id for slo in chosen),
-        good=Range(low * served / history.seconds, high * served / history.seconds),
-        share=Range(low * part, high * part),
+        good=Bounds(low * served / history.seconds, high * served / history.seconds),
+        share=Bounds(low * part, high * part),
         asked=(served + lost) / history.seconds,
         note=_router_note(history, pool),
     )

@@ -12,14 +12,14 @@ Status = Literal["met", "missed", "between", "too few"]
 Verdict = Literal["met", "missed", "unknown"]
 
 
-class Range(msgspec.Struct, frozen=True):
+class Bounds(msgspec.Struct, frozen=True):
     """At least and at most; the same where it is known."""
 
     low: float
     high: float
 
 
-class Place(msgspec.Struct, frozen=True):
+class PoolPlace(msgspec.Struct, frozen=True):
     """The pool that a line is about; role `router`: counted above the pods, by model."""
 
     cluster: str
@@ -34,7 +34,7 @@ class Burning(msgspec.Struct, frozen=True):
     over it, or it holds no events."""
 
     window: str
-    rate: Range | None
+    rate: Bounds | None
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -51,11 +51,11 @@ class Kept(msgspec.Struct, frozen=True):
     wanted: float
     promised: bool
     tenant: dict[str, str]
-    place: Place
+    place: PoolPlace
     status: Status
     events: float
-    attained: Range
-    budget_left: Range
+    attained: Bounds
+    budget_left: Bounds
     bounds: tuple[float | None, float | None]
     seen_seconds: float
     window_seconds: float
@@ -67,15 +67,15 @@ class Goodput(msgspec.Struct, frozen=True):
     """Requests of a pool that were within all of some objectives. good: per second; share: of all asked, with the
     failed and the refused ones; asked: per second; objectives: their ids; note: what is not in it."""
 
-    place: Place
+    place: PoolPlace
     objectives: tuple[str, ...]
-    good: Range
-    share: Range
+    good: Bounds
+    share: Bounds
     asked: float
     note: str | None = None
 
 
-class NotJudged(msgspec.Struct, frozen=True):
+class Unjudged(msgspec.Struct, frozen=True):
     """An objective that could not be judged in a place, and why."""
 
     objective: str
@@ -96,4 +96,4 @@ class SloReport(msgspec.Struct, frozen=True, rename={"schema_": "schema", "from_
     verdict: Verdict
     objectives: list[Kept]
     goodput: list[Goodput]
-    not_judged: list[NotJudged]
+    not_judged: list[Unjudged]

@@ -16,7 +16,7 @@ from inferdoc.slo.attainment import kept
 from inferdoc.slo.goodput import goodput
 from inferdoc.slo.history import History, read_history
 from inferdoc.slo.model import SCHEMA_ID, Kept, SloReport, Verdict
-from inferdoc.slo.suggest import Refusal, Suggestion
+from inferdoc.slo.suggest import NoSuggestion, Suggestion
 from inferdoc.source.identified import Identified
 from inferdoc.times import length_of
 
@@ -79,6 +79,6 @@ def exit_code(report: SloReport) -> int:
     return {"met": ExitCode.OK, "missed": ExitCode.FINDINGS, "unknown": ExitCode.UNKNOWN}[report.verdict]
 
 
-def suggested_code(found: Sequence[Suggestion | Refusal]) -> int:
+def suggested_code(found: Sequence[Suggestion | NoSuggestion]) -> int:
     """0: there is something to promise; 3: there is not."""
     return ExitCode.OK if any(isinstance(one, Suggestion) for one in found) else ExitCode.UNKNOWN

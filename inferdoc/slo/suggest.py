@@ -27,7 +27,6 @@ CALM_ERRORS = 0.01
 """More failed requests than this are an incident (design: one in a hundred)."""
 ANSWERED = 0.95
 """Share of the scrapes of an hour that an engine answers where it was not away: a restart takes longer."""
-EVERY_REQUEST = "vllm:request_success_total"
 
 
 class Suggestion(msgspec.Struct, frozen=True):
@@ -50,7 +49,7 @@ class Suggestion(msgspec.Struct, frozen=True):
     left_out: dict[str, int]
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class NoSuggestion(msgspec.Struct, frozen=True):
     """Why nothing can be suggested for a signal of a part of the fleet."""
 
     model: str
@@ -61,7 +60,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Wish:
+class Strictness:
     """percentile: of the requests, that is to be within; share: of the calm hours, in which it is to be."""
 
     percentile: float = 99.0
@@ -85,7 +84,7 @@ class _Part:
         return self.model, role, None if self.tier == UNKNOWN_TIER else self.tier
 
 
-def suggestions(history: History, pools: Sequence[Pool], wish: Wish) -> list[Suggestion | Refusal]:
+def suggestions(history: History, pools: Sequence[Pool], wish: Strictness) -> list[Suggestion | NoSuggestion]:
     """One per part of the fleet and histogram."""
     grid = history.grid(round(1000 * wish.hour_seconds))
     found = []
@@ -103,14 +102,14 @@ def _parts(pools: Sequence[Pool]) -> Iterator[_Part]:
 
 
 def _of_part(
-    history: History, part: _Part, family: str, grid: Grid, calm: np.ndarray, left_out: dict[str, int], wish: Wish
-) -> Suggestion | Refusal:
+    history: History, part: _Part, family: str, grid: Grid, calm: np.ndarray, left_out: dict[str, int], wish: Strictness
+) -> Suggestion | NoSuggestion:
     signals = history.catalogue.signals
     signal = next(s for name, s in signals.items() if name.startswith(f"{family}_p") and s.readings[0].quantile)
     name = str(signal.readings[0].quantile)
 
-    def refused(because: str) -> Refusal:
-        return Refusal(*part.named, family, because)
+    def refused(because: str) -> NoSuggestion:
+        return NoSuggestion(*part.named, family, because)
 
     rows = [c for e, c in history.histograms(name, grid, BY[signal.level]).items() if history.pool_of(e) in part.pools]
     rows = [cells for cells in rows if np.inf in cells and cells[np.inf].any()]

@@ -8,7 +8,7 @@ import numpy as np
 
 from inferdoc.audit.judge import Verdicts, judge
 from inferdoc.audit.watched import Watched
-from inferdoc.catalogue.slo_file import objectives_of
+from inferdoc.catalogue.slo_file import load_objectives
 from inferdoc.config import PodSection, SloSection
 from inferdoc.fleet.members import resolve
 from inferdoc.judging.view import make_view
@@ -54,7 +54,8 @@ def watched(
     view = make_view(frame, resolve(frame, content.tiers), None, content.signals)
     shown_settings = {unit: {k: (v, 1.0) for k, v in (settings or {}).items()} for unit in view.units}
     own = [PodSection(pod=".*", gpus=gpus)]
-    return Watched(view, content.signals, content.tiers, shown_settings, own, objectives_of(slo, content.signals))
+    promised = load_objectives((), [("[[slo]]", section) for section in slo], content.signals, content.tiers).slos
+    return Watched(view, content.signals, content.tiers, shown_settings, own, promised)
 
 
 def verdicts(fleet: Watched) -> Verdicts:

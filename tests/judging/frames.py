@@ -13,7 +13,7 @@ from inferdoc.catalogue.kinds import fact_of, in_yaml
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.catalogue.recipe import Recipe, Step
 from inferdoc.catalogue.signal import Signal
-from inferdoc.catalogue.slo_file import objectives_of
+from inferdoc.catalogue.slo_file import load_objectives
 from inferdoc.config import SloSection
 from inferdoc.fleet.members import resolve
 from inferdoc.judging.clock import Clock
@@ -97,7 +97,8 @@ def scene(
     known = {**catalogue().signals, **SIGNALS, **(signals or {})}
     view = make_view(frame, resolve(frame, catalogue().tiers), signals=known)
     clock = Clock(view.step_seconds, frame.grid.interval_ms / 1000, view.window_steps)
-    return Context(view, known, catalogue().tiers, clock, slo=objectives_of(slo, known))
+    own = [("[[slo]]", section) for section in slo]
+    return Context(view, known, catalogue().tiers, clock, slo=load_objectives((), own, known, catalogue().tiers).slos)
 
 
 def unit_of(context: Context, name: str = "p0") -> Unit:
