@@ -33,6 +33,7 @@ LAYERS = (
     ("config", "environment"),
     ("escaping",),
     ("times",),
+    ("installed",),
     ("extras",),
     ("errors",),
     ("version",),

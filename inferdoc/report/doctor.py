@@ -8,9 +8,11 @@ from pathlib import Path
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
+from inferdoc.extras import DISTRIBUTION
 from inferdoc.fleet.members import Fleet, assignments_of, resolve
 from inferdoc.fleet.unscraped import unscraped
 from inferdoc.generate.board import load_boards
+from inferdoc.installed import rivals
 from inferdoc.judging.api import needed_signals, read_window
 from inferdoc.judging.visibility import Visibility, gains
 from inferdoc.judging.words import figure
@@ -34,7 +36,7 @@ def examine(
     """Lines for people, and whether any engine can be judged. verbose: also what would only add evidence. Raises
     SourceError where the source cannot be read."""
     latest = source.latest_ms()
-    lines = [f"source      {source.kind} {source.location}"]
+    lines = [*_installed(rivals()), f"source      {source.kind} {source.location}"]
     if latest is None:
         lines.append(
             "newest      no sample at all: is anything scraped into it? inferdoc collect --target URL fills a store"
@@ -61,6 +63,16 @@ def examine(
     lines += _empty_rows(visibility, catalogue.overlays)
     lines += [f"warning     {warning}" for warning in source.warnings]
     return lines, bool(fleet.members)
+
+
+def _installed(others: Sequence[str]) -> Iterator[str]:
+    if others:
+        names = ", ".join(others)
+        yield from wrap(
+            f"{names} brings the same module or command as {DISTRIBUTION}, so it is chance which of them runs: pip "
+            f"uninstall {' '.join(name.split()[0] for name in others)}, and install {DISTRIBUTION} again",
+            "installed   ",
+        )
 
 
 def _targets(scrapes: list[Scrapes], fleet: Fleet) -> list[str]:
