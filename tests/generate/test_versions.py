@@ -1,0 +1,44 @@
+"""The table of releases in docs/versions.md: in step with collectors/, one row per exporter, releases in order."""
+
+from __future__ import annotations
+
+import pytest
+
+from inferdoc.catalogue.load import load_catalogue
+from inferdoc.errors import InferdocError
+from inferdoc.generate.versions_page import BEGIN, END, OUTSIDE, table, update_versions
+from tests.generate.conftest import ROOT
+
+PAGE = ROOT / "docs" / "versions.md"
+
+
+def test_the_page_is_in_step():
+    assert update_versions(PAGE, load_catalogue(), check=True) == []
+
+
+def test_what_was_changed_by_hand_is_written_again(tmp_path):
+    page = tmp_path / "versions.md"
+    page.write_text(f"# Head\n\n{BEGIN}| old |\n{END}\n\ntail\n", "utf-8")
+    assert update_versions(page, load_catalogue(), check=True) == [f"{page}: out of date"]
+    assert "| old |" in page.read_text("utf-8")
+    update_versions(page, load_catalogue())
+    text = page.read_text("utf-8")
+    assert "| old |" not in text and text.startswith("# Head\n") and text.endswith(f"{END}\n\ntail\n")
+    assert update_versions(page, load_catalogue()) == []
+
+
+def test_every_exporter_has_a_row_and_its_releases_are_in_order():
+    exporters = load_catalogue().exporters
+    rows = {row.split(" | ")[0].strip("| "): row for row in list(table(load_catalogue()))[2:]}
+    assert set(rows) == {one.title for name, one in exporters.items() if name not in OUTSIDE}
+    vllm = rows["vLLM"].split(" | ")[-1]
+    assert vllm.index("0.9.2") < vllm.index("0.10.2") < vllm.index("0.28") < vllm.index("0.33")
+    assert vllm.count("0.11,") + vllm.count("0.11.0,") == 1
+
+
+def test_a_page_without_its_markers_is_refused(tmp_path):
+    page = tmp_path / "versions.md"
+    page.write_text("# Head\n", "utf-8")
+    with pytest.raises(InferdocError, match="markers"):
+        update_versions(page, load_catalogue())
+    assert update_versions(tmp_path / "none.md", load_catalogue()) == []
