@@ -21,6 +21,8 @@ from inferdoc.catalogue.load import Catalogue, load_catalogue
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+ROOT_PAGES = ("README", "CONTRIBUTING", "ARCHITECTURE", "CHANGELOG")
+FOR_WHOM = ("on-call", "one-box", "gitops", "recipes", "troubleshooting", "versions", "labels")
 SCHEMA = ROOT / "docs" / "diagnosis.schema.json"
 PLAIN_LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
 LARGEST_ATTACHMENT = 1 << 20
@@ -59,7 +61,7 @@ def lay_out(stage: Path) -> None:
 
 def sources() -> Iterator[Path]:
     """The Markdown files of the repository that are pages of the site."""
-    yield from (path for name in ("README", "ARCHITECTURE", "CHANGELOG") if (path := ROOT / f"{name}.md").is_file())
+    yield from (path for name in ROOT_PAGES if (path := ROOT / f"{name}.md").is_file())
     for folder in ("docs", "runbooks"):
         yield from sorted((ROOT / folder).glob("*.md"))
 
@@ -139,10 +141,12 @@ def type_words(kind: dict[str, Any]) -> str:
 def contents(stage: Path) -> str:
     """The navigation, for the end of the home page."""
     docs = sorted(f"docs/{path.stem}" for path in (stage / "docs").glob("*.md"))
+    guides = [name for page in FOR_WHOM if (name := f"docs/{page}") in docs]
     groups = {
+        "Use it": guides,
         "Causes": ["runbooks/index"],
-        "How it works": [name for name in ("ARCHITECTURE", "CHANGELOG") if (stage / f"{name}.md").is_file()],
-        "Reference": docs,
+        "How it works": [name for name in ROOT_PAGES[1:] if (stage / f"{name}.md").is_file()],
+        "Reference": [name for name in docs if name not in guides],
     }
     return "".join(
         f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(pages) + "\n```\n"

@@ -29,7 +29,7 @@ from tests.simulated import Simulated
 __all__ = ["alone"]
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 RUNBOOKS = sorted((ROOT / "runbooks").glob("*.md"))
 STEPS = {page.name for page in RUNBOOKS}
 """Pages whose steps name commands in a sentence; elsewhere a sentence may name one without its arguments."""
@@ -75,6 +75,7 @@ def given(fleet, tmp_path_factory) -> Path:
     )
     shutil.copytree(ROOT / "alerts", folder / "alerts")
     shutil.copytree(ROOT / "alerts", folder / "my-catalogue" / "alerts")
+    shutil.copytree(ROOT / "alerts", folder / "mine" / "alerts")
     (folder / "load.csv").write_text("\n".join(["timestamp,value", *days]) + "\n")
     (folder / "scaledobject.yaml").write_text(
         "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: llama}\n"
@@ -110,7 +111,9 @@ def runnable(one: Shown, servers: dict[str, str], onset: float) -> list[str]:
     words = [word.replace("/var/lib/node_exporter/", "") for word in words]
     minutes = [f"{datetime.fromtimestamp(onset + s, UTC):%Y-%m-%dT%H:%M:%SZ}" for s in (-600, -120, 0)]
     words = [re.sub(rf"^{DATE}\.\.{DATE}$", f"{minutes[0]}..{minutes[1]}", word) for word in words]
-    words = [re.sub(rf"^{DATE}$", minutes[2], word) for word in words]
+    places = {"--from": minutes[0], "--until": minutes[1]}
+    befores = ["", *words]
+    words = [re.sub(rf"^{DATE}$", places.get(b, minutes[2]), w) for b, w in zip(befores, words, strict=False)]
     name, at_a_page = one.name, words[1:2] != [] and words[1].startswith("http")
     if name == "collect":
         words = without(words, "--duration") + ["--once"] * ("--once" not in words)
@@ -139,7 +142,7 @@ def problem(one: Shown, given: Path, servers: dict[str, str], onset: float) -> s
         return None if done.code == 0 else done.err
     writer = one.name in ("collect", "import", "simulate")
     for file in given.iterdir():
-        for old in Path().glob(f"{file.name}?*"):  # what a store keeps beside itself
+        for old in Path().glob(f"{file.name}-*"):  # what a store keeps beside itself
             old.unlink()
         if file.is_dir():
             shutil.copytree(file, file.name, dirs_exist_ok=True)
