@@ -45,7 +45,7 @@ def text_page(items: list[Item]) -> str:
 
 
 class Live:
-    """Moves the fleet on with the clock, and answers scrapes in between."""
+    """Moves the fleet on with the clock, and answers scrapes in between. port: of the first target; 0: any free one."""
 
     def __init__(self, scenario: Scenario, port: int, speed: float) -> None:
         self.fleet = SimulatedFleet(scenario)
@@ -54,7 +54,7 @@ class Live:
         self._lock = threading.Lock()
         self._speed = speed
         self._began = time.monotonic()
-        self.servers = [self._server(target, port + i) for i, target in enumerate(self.targets)]
+        self.servers = [self._server(target, port and port + i) for i, target in enumerate(self.targets)]
 
     def _server(self, target: SimulatedTarget, port: int) -> ThreadingHTTPServer:
         live = self

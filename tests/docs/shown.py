@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from inferdoc.cli.main import COMMANDS
+
 FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
 SHELL = ("", "sh", "bash", "shell", "console")
 COMMENT = re.compile(r"(^|\s)#.*$")
@@ -27,8 +29,8 @@ class Shown:
 
     @property
     def name(self) -> str:
-        """The command, behind the options of `inferdoc` itself, which all take a value."""
-        return self.words[next((n for n in range(0, len(self.words), 2) if self.words[n][:1] != "-"), 0)]
+        """The command, behind the options of `inferdoc` itself."""
+        return next((word for word in self.words if word in COMMANDS), self.words[0])
 
     @property
     def text(self) -> str:
