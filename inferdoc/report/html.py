@@ -97,7 +97,7 @@ def _not_judged(answer: Diagnosis) -> str:
     heads = ("causes", "why", "signals missing")
     return (
         '<section aria-labelledby="not-judged"><h2 id="not-judged">What could not be judged</h2>'
-        f"{table(heads, rows)}</section>"
+        f"{table(heads, rows, cards=True)}</section>"
     )
 
 

@@ -57,17 +57,17 @@ def section(number: int, finding: Finding, view: View | None, detail: Detail) ->
         rows = "".join(
             f"<tr><td><code>{escape(r.id)}</code></td><td>{escape(r.because)}</td></tr>" for r in finding.ruled_out
         )
-        parts.append(
-            f"<h3>Look-alikes ruled out</h3>{table(('cause', 'the observation that speaks against it'), rows)}"
-        )
+        parts.append(f"<h3>Look-alikes ruled out</h3>{table(('cause', 'what speaks against it'), rows, cards=True)}")
     parts.append(_steps(finding))
     return "".join([*parts, "</section>"])
 
 
-def table(heads: tuple[str, ...], rows: str) -> str:
-    """A table with column heads; rows are HTML already."""
+def table(heads: tuple[str, ...], rows: str, *, cards: bool = False) -> str:
+    """A table with column heads; rows are HTML already. cards: on a phone its cells stand below each other without
+    their heads, for cells that explain themselves."""
     head = "".join(f'<th scope="col">{escape(h)}</th>' for h in heads)
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    kind = ' class="cards"' if cards else ""
+    return f'<div class="scroll"><table{kind}><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
 def link(url: str | None, words: str) -> str:

@@ -67,7 +67,8 @@ figcaption strong{font-weight:600}
 .roles{font-size:.78rem;font-weight:600;text-transform:uppercase;letter-spacing:.04em;color:var(--soft)}
 .draw{overflow-x:auto;margin:.4rem 0 0}
 svg{display:block;width:100%;min-width:400px;height:auto}
-svg.wide{min-width:760px}
+.draw.wide svg{min-width:760px}
+.draw.narrow{display:none}
 svg text{font:11.5px system-ui,-apple-system,"Segoe UI",Roboto,"Liberation Sans",sans-serif;fill:var(--soft)}
 .facts{font-size:.87rem;margin:.3rem 0 0}
 .key{display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;margin:.4rem 0 .8rem;padding:0;list-style:none;font-size:.87rem;
@@ -107,13 +108,24 @@ dl.pairs dt{color:var(--soft)}
 dl.pairs dd{margin:0}
 summary{cursor:pointer;color:var(--soft);font-size:.87rem}
 footer{margin-top:2.5rem;padding-top:.8rem;border-top:1px solid var(--line);font-size:.87rem;color:var(--soft)}
+@media screen and (max-width:640px){
+main{padding:16px 14px 40px}
+svg{min-width:0}
+.draw.wide{display:none}
+.draw.narrow{display:block}
+table.cards{min-width:0}
+table.cards thead{display:none}
+table.cards tr{display:block;padding:.35rem 0;border-bottom:1px solid var(--line)}
+table.cards td{display:block;padding:.05rem 0;border:0}
+table.cards td.when,table.cards td.kind{display:inline;padding-right:.6rem}
+}
 @media print{
 body{font-size:10.5pt}
 main{max-width:none;padding:0}
 .plots{grid-template-columns:1fr 1fr}
 figure,tr,ol.steps li,dl.pairs{break-inside:avoid}
 h2,h3{break-after:avoid}
-svg,svg.wide,table{min-width:0}
+svg,.draw.wide svg,table{min-width:0}
 svg text{font-size:13px}
 details{display:none}
 a[href]::after{content:" (" attr(href) ")";font-size:.85em}

@@ -11,8 +11,7 @@ from inferdoc.report.html_plot import clock
 from inferdoc.report.html_scale import Scale, number, time_ticks
 from inferdoc.report.html_series import seconds
 
-WIDTH, LEFT, RIGHT = 1100.0, 250.0, 16.0
-LANE, TOP, FOOT = 34.0, 8.0, 26.0
+LANE, TOP, RIGHT, FOOT = 34.0, 8.0, 16.0, 26.0
 MOST_LANES = 12
 MOST_ROWS = 60
 LABEL_LETTERS = 30
@@ -24,6 +23,28 @@ LEGEND = (
     ('<rect class="band" width="26" height="12"/>', "baseline"),
     ('<rect class="gap" width="26" height="12"/>', "no scrapes"),
 )
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A form of the drawing. left: where the time begins; head: height of a line for the label over its lane, 0 where
+    it stands to the left of it; ticks: about so many."""
+
+    name: str
+    width: float
+    left: float
+    head: float
+    ticks: int
+
+    @property
+    def row(self) -> float:
+        """Height of a lane with its label."""
+        return LANE + self.head
+
+
+WIDE = Shape("wide", 1100.0, 250.0, 0.0, 9)
+NARROW = Shape("narrow", 390.0, 8.0, 16.0, 4)
+"""For a phone: the style sheet shows one of the two."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +62,8 @@ def timeline(answer: Diagnosis) -> str:
     entries = list(_rows(answer))
     if not entries and not answer.coverage.gaps:
         return ""
-    drawing = _drawing(answer)
-    return f'<div class="draw">{drawing}</div>{key(LEGEND, drawing)}{_table(entries)}'
+    drawings = "".join(f'<div class="draw {shape.name}">{_drawing(answer, shape)}</div>' for shape in (WIDE, NARROW))
+    return f"{drawings}{key(LEGEND, drawings)}{_table(entries)}"
 
 
 def _rows(answer: Diagnosis) -> Iterator[TimelineRow]:
@@ -75,22 +96,26 @@ def _table(entries: list[TimelineRow]) -> str:
     )
     heads = "".join(f'<th scope="col">{word}</th>' for word in ("when (UTC)", "what", "where", "seen"))
     more = f'<p class="soft">and {left_out} earlier changes</p>' if left_out else ""
-    return f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>{more}'
+    table = f'<table class="cards"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>'
+    return f'<div class="scroll">{table}</div>{more}'
 
 
-def _drawing(answer: Diagnosis) -> str:
+def _drawing(answer: Diagnosis, shape: Shape) -> str:
     shown = answer.findings[:MOST_LANES]
     lanes = len(shown) + bool(answer.changes) + bool(answer.coverage.gaps)
-    height = TOP + LANE * lanes + FOOT
-    x = Scale(seconds(answer.window.from_), seconds(answer.window.until), LEFT, WIDTH - RIGHT)
-    parts = [_axis(x, height)]
+    height = TOP + shape.row * lanes + FOOT
+    x = Scale(seconds(answer.window.from_), seconds(answer.window.until), shape.left, shape.width - RIGHT)
+    parts = [_axis(x, height, shape)]
     baseline = answer.window.baseline
     if baseline.from_ and baseline.until and seconds(baseline.until) > x.low:
         begin, end = x(seconds(baseline.from_)), x(seconds(baseline.until))
-        parts.append(_box("band", begin, TOP, end - begin, LANE * lanes, "baseline that the window is compared with"))
+        parts.append(
+            _box("band", begin, TOP, end - begin, shape.row * lanes, "baseline that the window is compared with")
+        )
     top = TOP
     if answer.changes:
-        parts.append(_label(top, "changes"))
+        parts.append(_label(top, "changes", shape))
+        top += shape.head
         for change in answer.changes:
             at = number(x(seconds(change.at)))
             hint = escape(f"{clock(change.at)} {change.kind}, {change.entity}: {change.detail}")
@@ -98,19 +123,22 @@ def _drawing(answer: Diagnosis) -> str:
             parts.append(f'<path class="mark-change" d="M{at} {middle}l6 7l-6 7l-6-7z"><title>{hint}</title></path>')
         top += LANE
     for position, finding in enumerate(shown, start=1):
-        parts.append(_label(top, f"{position}. {finding.id}"))
+        parts.append(_label(top, f"{position}. {finding.id}", shape))
+        top += shape.head
         parts += _lane(finding, x, top)
         top += LANE
     if answer.coverage.gaps:
-        parts.append(_label(top, "gaps in the scrapes"))
+        parts.append(_label(top, "gaps in the scrapes", shape))
+        top += shape.head
         for gap in answer.coverage.gaps[:200]:
             begin, end = x(seconds(gap.from_)), x(seconds(gap.until))
             parts.append(_box("gap", begin, top + 10, max(2.0, end - begin), LANE - 20, f"no scrape of {gap.entity}"))
     words = "Timeline of the window: " + "; ".join(
         f"{f.id} since {f.onset}{'' if f.ended is None else ' until ' + f.ended}" for f in shown
     )
-    title = f'<title id="timeline-t">{escape(words)}. The table below says the same.</title>'
-    head = f'<svg class="wide" viewBox="0 0 {number(WIDTH)} {number(height)}" role="img" aria-labelledby="timeline-t">'
+    name = f"timeline-{shape.name}"
+    title = f'<title id="{name}">{escape(words)}. The table below says the same.</title>'
+    head = f'<svg viewBox="0 0 {number(shape.width)} {number(height)}" role="img" aria-labelledby="{name}">'
     return f"{head}{title}{''.join(parts)}</svg>"
 
 
@@ -126,7 +154,7 @@ def _lane(finding: Finding, x: Scale, top: float) -> Iterator[str]:
     )
     yield f'<path class="onset" d="M{number(begin)} {number(top + 2)}V{number(top + LANE - 2)}"/>'
     label = f"onset {clock(finding.onset)}"
-    room = unsure - LEFT > 110
+    room = unsure - x.begin > 110
     at, anchor = (unsure - 6, "end") if room else (begin + 6, "start")
     line = top + LANE / 2 + 4 if room else top + 7
     yield f'<text class="at-onset" x="{number(at)}" y="{number(line)}" text-anchor="{anchor}">{label}</text>'
@@ -142,20 +170,22 @@ def _triangle(kind: str, at: float, top: float, hint: str) -> str:
     return f'<path class="{kind}" d="{corner}"><title>{escape(hint)}</title></path>'
 
 
-def _axis(x: Scale, height: float) -> str:
+def _axis(x: Scale, height: float, shape: Shape) -> str:
     parts = []
-    for moment, label in time_ticks(x.low, x.high, 9):
+    for moment, label in time_ticks(x.low, x.high, shape.ticks):
         at = number(x(moment))
         parts.append(f'<path class="grid" d="M{at} {number(TOP)}V{number(height - FOOT + 4)}"/>')
         parts.append(f'<text x="{at}" y="{number(height - 7)}" text-anchor="middle">{label}</text>')
-    parts.append(f'<text x="{number(LEFT - 12)}" y="{number(height - 7)}" text-anchor="end">UTC</text>')
+    if not shape.head:
+        parts.append(f'<text x="{number(shape.left - 12)}" y="{number(height - 7)}" text-anchor="end">UTC</text>')
     return "".join(parts)
 
 
-def _label(top: float, words: str) -> str:
+def _label(top: float, words: str, shape: Shape) -> str:
     short = words if len(words) <= LABEL_LETTERS else words[: LABEL_LETTERS - 1] + "…"
-    at = f'x="{number(LEFT - 12)}" y="{number(top + LANE / 2 + 4)}"'
-    return f'<text class="strong" {at} text-anchor="end">{escape(short)}</text>'
+    left, line, anchor = (shape.left, 13.0, "start") if shape.head else (shape.left - 12, LANE / 2 + 4, "end")
+    at = f'x="{number(left)}" y="{number(top + line)}"'
+    return f'<text class="strong" {at} text-anchor="{anchor}">{escape(short)}</text>'
 
 
 def _box(kind: str, left: float, top: float, wide: float, tall: float, hint: str) -> str:

@@ -127,12 +127,22 @@ def test_says_what_the_diagnosis_says(thrash: Diagnosis, page: str) -> None:
         assert item.query is None or item.query in text
 
 
+def test_a_phone_sees_the_timeline_whole_and_no_table_beside_the_screen(page: str) -> None:
+    rule = page.partition("@media screen and (max-width:640px){")[2].partition("@media print")[0]
+    assert ".draw.wide{display:none}" in rule and ".draw.narrow{display:block}" in rule
+    assert ".draw.narrow{display:none}" in page.partition("@media screen and (max-width")[0]
+    narrow = page.partition('<div class="draw narrow">')[2].partition("</svg>")[0]
+    width = float(narrow.partition('viewBox="0 0 ')[2].partition(" ")[0])
+    assert width <= 400 and "onset 09:19:13" in narrow and 'class="bar critical"' in narrow
+    assert page.count('<table class="cards">') >= 2
+
+
 def test_one_drawing_per_observation_and_words_beside_each(thrash: Diagnosis, page: str) -> None:
     parsed = Page(page)
     figures = [attrs for tag, attrs in parsed.elements if tag == "svg" and attrs.get("role") == "img"]
     observations = sum(len({(e.signal, e.entity, e.statement) for e in f.evidence}) for f in thrash.findings)
     assert observations >= 5
-    assert len(figures) == observations + 1, "the timeline and one for each observation"
+    assert len(figures) == observations + 2, "the timeline, wide and narrow, and one for each observation"
     names = [attrs["id"] for _, attrs in parsed.elements if attrs.get("id")]
     assert Counter(names).most_common(1)[0][1] == 1, "an id stands on the page twice"
     for attrs in figures:
@@ -216,7 +226,7 @@ def test_a_document_without_its_series_shows_bars(thrash: Diagnosis) -> None:
     text = render(answer, "html")
     parsed = Page(text)
     observations = sum(len(merged(f.evidence)) for f in answer.findings)
-    assert sum(1 for tag, a in parsed.elements if tag == "svg" and a.get("role") == "img") == observations + 1
+    assert sum(1 for tag, a in parsed.elements if tag == "svg" and a.get("role") == "img") == observations + 2
     assert "before" in parsed.text
     assert "observed" in parsed.text
 
