@@ -18,7 +18,7 @@ from inferdoc.catalogue.standing import Standing, State
 from inferdoc.config import AcceptedSection, Config
 from inferdoc.fleet.members import Pool
 from inferdoc.judging.model import stamp
-from inferdoc.judging.words import figure
+from inferdoc.judging.words import figure, how_many
 
 MOST_NAMED = 3
 COUNTED = ("tokens", "requests", "replicas")
@@ -194,14 +194,14 @@ def summarise(verdict: AuditVerdict, states: Sequence[StandingState], pods: int)
     """One sentence for a ticket."""
     if verdict == "unknown":
         return "Not enough data: no pool shows traffic over most of the window."
-    many = f"{pods} pod{'s' if pods != 1 else ''}"
+    many = how_many(pods, "pod")
     if not states:
         return f"No standing state on {many}."
     priced = [state.wasted for state in states if state.wasted is not None]
     first = states[0]
     named = ", ".join(first.place.pods[:MOST_NAMED])
     more = f" and {len(first.place.pods) - MOST_NAMED} more" if len(first.place.pods) > MOST_NAMED else ""
-    head = f"{len(states)} standing state{'s' if len(states) != 1 else ''} on {many}"
+    head = f"{how_many(len(states), 'standing state')} on {many}"
     top = f"{first.title} ({named}{more}"
     cost = f", {cost_words(first)})" if priced and first.wasted is not None else ")"
     return f"{head}; first: {top}{cost}."

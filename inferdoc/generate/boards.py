@@ -15,6 +15,7 @@ from inferdoc.generate.board import load_boards, panels
 from inferdoc.generate.board_lint import problems, queries
 from inferdoc.generate.document import write, yaml_text
 from inferdoc.generate.links import GeneratedLinks
+from inferdoc.judging.words import how_many
 
 VARIABLES = (("$__rate_interval", "5m"), ("$__interval", "1m"), ("$__range", "1h"))
 
@@ -45,7 +46,7 @@ def check_boards(folder: Path) -> tuple[list[str], str]:
         found += [f"{path}: {line}" for line in problems(board)]
         if shutil.which("promtool"):
             found += [f"{path}: {line}" for line in _unparsed(board)]
-    boards = f"{len(paths)} dashboard{'s' if len(paths) != 1 else ''} checked, {len(found)} problems"
+    boards = f"{how_many(len(paths), 'dashboard')} checked, {how_many(len(found), 'problem')}"
     without = "" if shutil.which("promtool") else " (queries not parsed: promtool is not on the PATH)"
     return found, boards + without
 

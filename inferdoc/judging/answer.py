@@ -10,6 +10,7 @@ from inferdoc.judging.changes import gaps
 from inferdoc.judging.judge import Judgement
 from inferdoc.judging.model import Baseline, Coverage, Finding, Timing, VerdictWord, stamp
 from inferdoc.judging.view import View
+from inferdoc.judging.words import how_many
 from inferdoc.source.base import Cost, Scrapes
 
 
@@ -76,7 +77,7 @@ def summarise(
     if verdict == "unknown":
         return "Not enough data to judge: no engine shows both traffic and a latency or progress signal in the window."
     if not findings:
-        return f"No cause found on {pods} pod{'s' if pods != 1 else ''}; nothing is judged harmful in the window."
+        return f"No cause found on {how_many(pods, 'pod')}; nothing is judged harmful in the window."
     first = findings[0]
     pods_named = ", ".join(first.scope.pods[:3]) + (
         f" and {len(first.scope.pods) - 3} more" if len(first.scope.pods) > 3 else ""
@@ -86,7 +87,7 @@ def summarise(
     harm = next((e.statement for e in first.evidence if e.role == "harm"), "")
     state = "seen since" if first_look else "since" if first.ongoing else "began"
     ended = "" if first.ongoing else f", ended {first.ended}"
-    more = f" ({len(findings) - 1} more finding{'s' if len(findings) > 2 else ''})" if len(findings) > 1 else ""
+    more = f" ({how_many(len(findings) - 1, 'more finding')})" if len(findings) > 1 else ""
     near = "no impact yet, but " if first.imminent else ""
     return f"{first.title} on {pods_named}, {state} {first.onset}{ended} ({first.certainty}): {near}{harm}.{more}"
 

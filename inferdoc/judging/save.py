@@ -18,6 +18,7 @@ from inferdoc.judging.model import Diagnosis, stamp
 from inferdoc.judging.reading import read_window
 from inferdoc.judging.request import options_of, window_of
 from inferdoc.judging.stored import Header, StoredPool, place, write
+from inferdoc.judging.words import how_many
 from inferdoc.source.base import Source
 from inferdoc.source.frame import SignalFrame, SignalMatrix
 from inferdoc.source.reads import Grid
@@ -63,7 +64,7 @@ def save(source: Source, config: Config, catalogue: Catalogue, asked: dict[str, 
 def described(header: Header) -> str:
     """What was kept, in a line."""
     pods = sum(len(pool.pods) for pool in header.pools)
-    return f"baseline of {pods} pod{'s' if pods != 1 else ''}, {_span(header.grid)}"
+    return f"baseline of {how_many(pods, 'pod')}, {_span(header.grid)}"
 
 
 def _refuse(answer: Diagnosis) -> None:

@@ -44,3 +44,8 @@ def _short(value: float) -> str:
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.3g}"
+
+
+def how_many(number: int, thing: str) -> str:
+    """A count of things: "1 target", "2,000 targets"."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from inferdoc.judging.words import how_many
 from inferdoc.times import moment_text
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ def inventory_lines(found: Inventory) -> list[str]:
     sizes = f"{megabytes(found.bytes)} of data, {megabytes(found.free_bytes)} free, {megabytes(found.log_bytes)} of log"
     lines = [
         f"{found.path}: format {found.format}, {sizes}",
-        f"  {_number(found.targets, 'target')}, {found.series:,} series, {_number(found.samples, 'sample')}",
+        f"  {how_many(found.targets, 'target')}, {found.series:,} series, {how_many(found.samples, 'sample')}",
     ]
     for origin, share in (("collected", found.collected), ("imported", found.imported)):
         lines.append(f"  {origin}: {_share(share)}")
@@ -31,7 +32,7 @@ def pruned_line(done: Pruned, dry_run: bool = False) -> str | None:
     parts = []
     if done.scrapes and done.first_ms is not None and done.last_ms is not None:
         parts.append(
-            f"{verb} {_number(done.scrapes, 'scrape')} of {_number(done.targets, 'target')} from"
+            f"{verb} {how_many(done.scrapes, 'scrape')} of {how_many(done.targets, 'target')} from"
             f" {moment_text(done.first_ms)} to {moment_text(done.last_ms)}, about {megabytes(done.freed)}"
         )
     if done.over:
@@ -47,15 +48,10 @@ def megabytes(size: int) -> str:
     return f"{size / 1e6:,.1f} MB"
 
 
-def _number(count: int, thing: str) -> str:
-    """A count of things: "1 target", "2,000 targets"."""
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
-
-
 def _share(share: Holding) -> str:
     if share.first_ms is None or share.last_ms is None:
         return "nothing"
     return (
-        f"{_number(share.scrapes, 'scrape')} of {_number(share.targets, 'target')}, {megabytes(share.bytes)},"
+        f"{how_many(share.scrapes, 'scrape')} of {how_many(share.targets, 'target')}, {megabytes(share.bytes)},"
         f" {moment_text(share.first_ms)} to {moment_text(share.last_ms)}"
     )

@@ -8,7 +8,7 @@ from datetime import datetime
 import click
 
 from inferdoc.judging.model import Diagnosis, Finding, PhaseSplit, Rival, StageReached
-from inferdoc.judging.words import figure
+from inferdoc.judging.words import figure, how_many
 from inferdoc.report.focus import elsewhere, in_focus
 from inferdoc.report.references import compared_with
 from inferdoc.report.roles import HARM, role_word
@@ -26,6 +26,8 @@ COLOURS = {
 SHORT_LIST = 4
 WORTH_NAMING = 0.1
 """A candidate with less than a tenth of the odds is shown with -v only."""
+WORTH_SAYING = 0.005
+"""Less rounds to no odds at all."""
 BASIC = 8
 """How many of the missing signals an answer of "unknown" names; the judge asks for the basic ones first."""
 
@@ -55,10 +57,10 @@ def text(answer: Diagnosis, *, verbose: bool = False, colour: bool = False) -> s
         lines += [line for c in shown for line in wrap(f"{c.entity}: {c.detail}", f"  {clock(c.at)}  {c.kind:<9} ")]
     lines += _not_judged(answer, verbose)
     coverage = answer.coverage
-    seen = f"{_count(coverage.pods, 'pod')}, {_count(coverage.targets, 'target')}"
+    seen = f"{how_many(coverage.pods, 'pod')}, {how_many(coverage.targets, 'target')}"
     signals = f"{len(coverage.signals_present)} signals ({len(coverage.signals_absent)} not visible)"
     lines += ["", *wrap(f"compared with {compared_with(answer.window.baseline, clock)}", "")]
-    lines += wrap(f"looked at {seen}, {signals}, {_count(len(coverage.gaps), 'gap')} in the scrapes", "")
+    lines += wrap(f"looked at {seen}, {signals}, {how_many(len(coverage.gaps), 'gap')} in the scrapes", "")
     if verbose:
         timing = answer.timing
         took = f"read {timing.read_seconds:.2f} s, judged {timing.judge_seconds:.2f} s"
@@ -88,7 +90,7 @@ def _finding(
         f" and {len(scope.pods) - SHORT_LIST} more" if len(scope.pods) > SHORT_LIST else ""
     )
     where = [
-        f"{len(scope.pods)} of {_count(scope.of_pods, 'pod')}: {pods}",
+        f"{len(scope.pods)} of {how_many(scope.of_pods, 'pod')}: {pods}",
         f"model {scope.model}" if scope.model else "",
     ]
     where += [
@@ -114,9 +116,10 @@ def _finding(
         yield from wrap(f"{finding.change.detail} ({finding.change.kind}, {clock(finding.change.at)})", "   changed  ")
     if finding.effects:
         yield from wrap(", ".join(finding.effects), "   effects  ")
-    for i, rival in enumerate(finding.differential if verbose else finding.differential[:1]):
-        if verbose or rival.probability >= WORTH_NAMING:
-            yield from _rival(rival, "or" if i == 0 else "")
+    least = WORTH_SAYING if verbose else WORTH_NAMING
+    rivals = [rival for rival in finding.differential if rival.probability >= least]
+    for i, rival in enumerate(rivals if verbose else rivals[:1]):
+        yield from _rival(rival, "or" if i == 0 else "")
     for i, excluded in enumerate(finding.ruled_out if verbose else finding.ruled_out[:2]):
         yield from wrap(f"{excluded.id}: {excluded.because}", f"   {'not' if i == 0 else '':<8} ")
     for i, step in enumerate(finding.next_steps if verbose else finding.next_steps[:3]):
@@ -176,7 +179,7 @@ def _not_judged(answer: Diagnosis, verbose: bool) -> Iterator[str]:
         if empty and not verbose:
             return
     if not verbose:
-        number = _count(len(answer.not_judged), "cause")
+        number = how_many(len(answer.not_judged), "cause")
         kinds = counted(answer.not_judged)
         yield from wrap(f"{number}: {kinds} (inferdoc doctor says how; -v names them)", "not judged  ")
         return
@@ -196,7 +199,3 @@ def _span(answer: Diagnosis) -> str:
 def clock(stamp: str) -> str:
     """A moment of the document in local time with its offset."""
     return datetime.fromisoformat(stamp).astimezone().strftime("%Y-%m-%d %H:%M:%S%z")
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
