@@ -18,7 +18,7 @@ from inferdoc.catalogue.standing import Standing, State
 from inferdoc.config import AcceptedSection, Config
 from inferdoc.fleet.members import Pool
 from inferdoc.judging.model import stamp
-from inferdoc.judging.words import figure, how_many
+from inferdoc.judging.words import figure, how_many, lasting
 
 MOST_NAMED = 3
 COUNTED = ("tokens", "requests", "replicas")
@@ -152,7 +152,7 @@ def cannot_tell(watched: Watched, doubts: Iterable[Doubt]) -> list[CannotTell]:
 def _doubt_words(watched: Watched, state: State, reason: Reason, doubt: Doubt, missing: Sequence[str]) -> str:
     if reason == "window":
         shown = "; ".join(reading.text for reading in doubt.readings[:2])
-        seen = f"which shows {duration(watched.seconds)} of the {state.horizon} needed"
+        seen = f"which shows {lasting(watched.seconds)} of the {state.horizon} needed"
         return f"it looks so in this window, {seen}: {shown}"
     if reason == "missing":
         return f"not visible: {', '.join(missing)}"
@@ -175,13 +175,6 @@ def _way(watched: Watched, name: str) -> str:
     if signal is None:
         return f"keep {name} in the scrape"
     return signal.enable or f"nothing in the source supplies {name}"
-
-
-def duration(seconds: float) -> str:
-    """3600 as 1 h, 5400 as 90 min."""
-    if seconds >= 2 * 3600 or seconds % 3600 == 0:
-        return f"{seconds / 3600:.3g} h"
-    return f"{seconds / 60:.0f} min" if seconds >= 120 else f"{seconds:.0f} s"
 
 
 def nowhere(watched: Watched, verdicts: Verdicts) -> list[str]:

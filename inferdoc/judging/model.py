@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
@@ -30,6 +31,11 @@ VerdictWord = Literal["healthy", "degraded", "critical", "unknown"]
 def stamp(seconds: float) -> str:
     """RFC 3339 in UTC with milliseconds."""
     return rfc3339(round(seconds, 3), "milliseconds")
+
+
+def seconds(moment: str) -> float:
+    """A moment of the document in seconds since the epoch."""
+    return datetime.fromisoformat(moment).timestamp()
 
 
 class Baseline(msgspec.Struct, rename={"from_": "from"}):

@@ -49,3 +49,16 @@ def _short(value: float) -> str:
 def how_many(number: int, thing: str) -> str:
     """A count of things: "1 target", "2,000 targets"."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def lasting(seconds: float) -> str:
+    """A length of time to the precision that people speak of it: "45 s", "12 min", "3 h 20 min", "4 days"."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours >= 48:
+        return how_many(round(seconds / 86_400), "day")
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"

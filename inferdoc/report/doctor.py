@@ -15,7 +15,7 @@ from inferdoc.generate.board import load_boards
 from inferdoc.installed import rivals
 from inferdoc.judging.api import needed_signals, read_window
 from inferdoc.judging.visibility import Visibility, gains
-from inferdoc.judging.words import figure
+from inferdoc.judging.words import figure, lasting
 from inferdoc.report.labels import label_lines
 from inferdoc.report.wrapping import wrap
 from inferdoc.source.base import Scrapes, Source
@@ -44,7 +44,7 @@ def examine(
         return lines, False
     age = time.time() - latest / 1000
     note = "  (old: nothing has been written for a while; diagnose with --until latest)" if age > STALE_SECONDS else ""
-    lines.append(f"newest      {figure(max(age, 0.0), 's')} ago{note}")
+    lines.append(f"newest      {lasting(max(age, 0.0))} ago{note}")
     wanted = needed_signals(catalogue)
     frame, scrapes = read_window(source, wanted, catalogue, LOOK_BACK, None, until)
     lines.append(

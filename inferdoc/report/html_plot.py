@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferdoc.escaping import html as escape
-from inferdoc.judging.model import EvidenceItem, Finding
+from inferdoc.judging.model import EvidenceItem, Finding, seconds
 from inferdoc.judging.words import figure
 from inferdoc.report.html_scale import Scale, area, number, path, time_ticks, value_ticks
-from inferdoc.report.html_series import Lines, seconds, threshold_of
+from inferdoc.report.html_series import Lines, threshold_of
 
 WIDTH, HEIGHT = 520.0, 196.0
 LEFT, RIGHT, TOP, BOTTOM = 66.0, 12.0, 22.0, 24.0

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from datetime import datetime
 
 import numpy as np
 
-from inferdoc.judging.model import EvidenceItem, Finding
+from inferdoc.judging.model import EvidenceItem, Finding, seconds
 from inferdoc.judging.view import Unit, View
 
 MIN_CALM = 5
@@ -27,11 +26,6 @@ class Lines:
     others: list[np.ndarray] = field(default_factory=list)
     peers: list[np.ndarray] = field(default_factory=list)
     calm: tuple[float, float] | None = None
-
-
-def seconds(stamp: str) -> float:
-    """A moment of the document in seconds since the epoch."""
-    return datetime.fromisoformat(stamp).timestamp()
 
 
 def lines_of(view: View | None, item: EvidenceItem, finding: Finding) -> Lines | None:

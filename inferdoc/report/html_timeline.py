@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from inferdoc.escaping import html as escape
-from inferdoc.judging.model import Diagnosis, Finding
+from inferdoc.judging.model import Diagnosis, Finding, seconds
 from inferdoc.report.html_plot import clock
 from inferdoc.report.html_scale import Scale, number, time_ticks
-from inferdoc.report.html_series import seconds
 
 LANE, TOP, RIGHT, FOOT = 34.0, 8.0, 16.0, 26.0
 MOST_LANES = 12

@@ -7,8 +7,8 @@ from datetime import datetime
 
 import click
 
-from inferdoc.judging.model import Diagnosis, Finding, PhaseSplit, Rival, StageReached
-from inferdoc.judging.words import figure, how_many
+from inferdoc.judging.model import Diagnosis, Finding, PhaseSplit, Rival, StageReached, seconds
+from inferdoc.judging.words import figure, how_many, lasting
 from inferdoc.report.focus import elsewhere, in_focus
 from inferdoc.report.references import compared_with
 from inferdoc.report.roles import HARM, role_word
@@ -43,7 +43,7 @@ def text(answer: Diagnosis, *, verbose: bool = False, colour: bool = False) -> s
         lines += wrap(in_focus(answer.focus), "about    ")
     for number, finding in enumerate(answer.findings, start=1):
         unseen = answer.window.baseline.kind == "lifetime" and finding.onset <= answer.window.from_
-        lines += ["", *_finding(number, finding, verbose, paint, unseen)]
+        lines += ["", *_finding(number, finding, answer.window.until, verbose, paint, unseen)]
     if not answer.findings:
         lines += wrap(answer.summary, "")
     if answer.focus and answer.focus.elsewhere:
@@ -72,16 +72,17 @@ def text(answer: Diagnosis, *, verbose: bool = False, colour: bool = False) -> s
 
 
 def _finding(
-    number: int, finding: Finding, verbose: bool, paint: Callable[..., str], unseen: bool = False
+    number: int, finding: Finding, until: str, verbose: bool, paint: Callable[..., str], unseen: bool = False
 ) -> Iterator[str]:
-    """unseen: nobody looked when it began."""
+    """until: the end of the window; unseen: nobody looked when it began."""
     for line in wrap(finding.title, f"{number}. "):
         yield paint(line, finding.severity)
-    when = f"since {clock(finding.onset)} (± {figure(finding.onset_uncertainty_seconds, 's')})"
+    long = lasting(max(0.0, seconds(finding.ended or until) - seconds(finding.onset)))
+    when = f"since {clock(finding.onset)} (± {figure(finding.onset_uncertainty_seconds, 's')}), for {long}"
     if unseen:
         when = f"began before {clock(finding.onset)}"
     if finding.ended:
-        when = f"from {clock(finding.onset)} to {clock(finding.ended)}"
+        when = f"from {clock(finding.onset)} to {clock(finding.ended)} ({long})"
     first, *rest = wrap(f"{finding.severity}, {_sure(finding)}, {when}", f"   {finding.id}  ")
     yield first.replace(finding.severity, paint(finding.severity, finding.severity, False), 1)
     yield from rest
