@@ -27,6 +27,10 @@ from inferdoc.simulate.request import EngineRequest
 from inferdoc.simulate.scenario import EngineFlags, PoolSpec
 
 Told = Callable[[EngineRequest, float], None]
+CFS_PERIOD = 0.1
+"""Seconds in which a CPU quota is counted (Linux: cpu.cfs_period_us, 100 ms)."""
+PAGE_SECONDS = 0.015
+"""CPU time that a metrics page costs: real servers answer in 12 to 39 ms (fixtures/fleets, control-steady)."""
 
 
 def step_time(spec: PoolSpec) -> StepTime:
@@ -217,10 +221,17 @@ class Pod:
             return
         busy = min(1.0, (stats.busy - self._cpu_busy) / passed)
         self._cpu_seen, self._cpu_busy = now, stats.busy
-        periods = passed / 0.1
+        periods = passed / CFS_PERIOD
         stats.cfs_periods += periods
         short = max(0.0, 1.0 / self.health.cpu - 1.0)
         stats.cfs_held += periods * busy * min(1.0, 1.5 * short)
+
+    def page_delay(self, draw: float) -> float:
+        """Seconds that its metrics page comes late for want of CPU: what the page costs to write takes longer, and a
+        container that has used up its quota waits for the next period of the scheduler. draw: between 0 and 1, where
+        in the period the scrape falls."""
+        share = self.health.cpu
+        return PAGE_SECONDS * (1.0 / share - 1.0) + CFS_PERIOD * (1.0 - share) * draw if share < 1.0 else 0.0
 
     # ---- its GPUs ----------------------------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ class Scraped:
 @dataclass
 class SimulatedTarget:
     """alive: whether it answers; exists: whether it is in the list of targets at all; offset: s into the interval at
-    which it is scraped; skip: lost scrapes."""
+    which it is scraped; skip: lost scrapes; delay: s that its answer comes late, by a draw between 0 and 1."""
 
     scraped: Scraped
     items: Callable[[float], Iterator[Item]]
@@ -42,6 +42,7 @@ class SimulatedTarget:
     exists: Callable[[float], bool]
     offset: float
     skip: Callable[[float], bool] = lambda now: False
+    delay: Callable[[float], float] = lambda draw: 0.0
 
 
 class FleetScraper:
@@ -105,7 +106,9 @@ class FleetScraper:
             answered &= not self._noise.refused(target.scraped.labels["instance"])
         items = list(target.items(moment)) if answered else []
         items.append(gauge("up", float(answered)))
-        items.append(gauge("scrape_duration_seconds", round(float(self._rng.uniform(0.004, 0.012)), 6)))
+        took = float(self._rng.uniform(0.004, 0.012))
+        # No draw of its own: a share of the same one, so that a fleet without a fault is the same fleet as before.
+        items.append(gauge("scrape_duration_seconds", round(took + target.delay((took - 0.004) / 0.008), 6)))
         target.scraped.pages.append((stamp, self._pages.page(items)))
 
     # ---- targets -----------------------------------------------------------------------------------------------
@@ -126,13 +129,14 @@ class FleetScraper:
         alive: Callable[[], bool],
         exists: Callable[[float], bool],
         skip: Callable[[float], bool] = lambda now: False,
+        delay: Callable[[float], float] = lambda draw: 0.0,
     ) -> None:
         found = {"job": job, "instance": instance}
         if pod:
             found |= {"namespace": self._scenario.namespace, "pod": pod}
         # A fixed place within the interval, as Prometheus gives each target one.
         offset = zlib.crc32(f"{job}{instance}".encode()) % 997 / 997 * self._scenario.scrape
-        self._targets.append(SimulatedTarget(Scraped(found), items, alive, exists, offset, skip))
+        self._targets.append(SimulatedTarget(Scraped(found), items, alive, exists, offset, skip, delay))
 
     def _pod(self, pod: Pod) -> None:
         pod.unix = self._scenario.start
@@ -158,7 +162,7 @@ class FleetScraper:
         def seen(now: float) -> bool:
             return pod.scraped
 
-        self._add("vllm", pod.instance, pod.name, items, lambda: pod.alive, seen, lost)
+        self._add("vllm", pod.instance, pod.name, items, lambda: pod.alive, seen, lost, pod.page_delay)
         if twice:
             again = pod.instance.replace(":8000", ":8001")
             self._add(
