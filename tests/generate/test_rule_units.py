@@ -15,6 +15,7 @@ from inferdoc.errors import InferdocError
 from inferdoc.generate import promtool
 from inferdoc.generate.cause_rules import alert_name
 from inferdoc.generate.pack import RECORDING, RULES
+from inferdoc.generate.pod_info import GPU_TIER, INFO, ROLE_SEEN, TIER_SEEN
 from tests.generate.conftest import GENERATED, needs_promtool
 
 pytestmark = pytest.mark.live
@@ -141,6 +142,7 @@ def test_reduced_files_hold_the_alert_and_what_it_rests_on():
         "instance:inferdoc_engine:seen1d",
         "target:inferdoc_target_up:last",
         "engine:inferdoc_engine_asleep:last",
+        *(GPU_TIER, TIER_SEEN, ROLE_SEEN, INFO),  # recorded levels carry the role and tier of the pod
         "InferdocEngineDown",
     }
     assert [len(document["groups"]) for document in small.values()] == [3, 3]
