@@ -197,6 +197,8 @@ class _Run:
         self._report = report
         self._raise = raise_sink_errors
         self._said: dict[str, str] = {}
+        self._unstored: set[tuple[tuple[str, str], ...]] = set()
+        """Labels of the targets whose newest page could not be stored."""
 
     def say(self, about: str, text: str | None) -> None:
         """Report a state once, when it changes; None when all is well again."""
@@ -287,17 +289,22 @@ class _Run:
         self._store(dict(result.target.labels), result.timestamp_ms, page_to_store(result, extra))
 
     def _store(self, labels: dict[str, str], timestamp_ms: int, page: Page) -> None:
+        target = tuple(sorted(labels.items()))
         try:
             new = self._sink.append(labels, timestamp_ms, page) is not False
         except InferdocError as error:
             self.stats.not_stored += 1
             if self._raise:
                 raise
+            self._unstored.add(target)
             self.say("store", str(error))
         else:
             self.stats.samples += len(page) if new else 0
             self.stats.repeated += not new
-            self.say("store", None)
+            self._unstored.discard(target)
+            # A disk that is nearly full still takes the small page of a failed scrape: that alone is not well again.
+            if not self._unstored:
+                self.say("store", None)
 
 
 class _Schedule:

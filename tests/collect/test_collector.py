@@ -256,3 +256,25 @@ def test_an_eplb_log_of_no_target_is_stored_by_itself(server: PageServer, tmp_pa
     collect(Discovery(pods(server, "a")), sink, interval=0.5, duration=2.2, eplb=feed)
     assert sink.value("eplb-log:vllm.log", "inferdoc_eplb_step") == 7.0
     assert {"job": "inferdoc", "instance": "eplb-log:vllm.log", "node": "n1"} in sink.labels
+
+
+def test_a_full_store_is_well_again_once_all_targets_are_stored_again(server: PageServer) -> None:
+    """A full disk still takes small pages, such as those of failed scrapes: telling of each would fill the log."""
+    server.pages["/big"] = respond(b"".join(b"m%d 1\n" % number for number in range(100)))
+    server.pages["/small"] = respond(PAGE)
+    stop = threading.Event()
+
+    class Full(Memory):
+        refused = 0
+
+        def append(self, labels: dict[str, str], timestamp_ms: int, page: Page) -> None:
+            if len(page) > 50:
+                if self.refused < 3 or len(self.pages["small"]) < 3:
+                    self.refused += 1
+                    raise InferdocError("no space left for it")
+                stop.set()
+            super().append(labels, timestamp_ms, page)
+
+    said: list[str] = []
+    collect(Discovery(pods(server, "big", "small")), Full(), interval=0.2, duration=60, stop=stop, report=said.append)
+    assert said == ["store: no space left for it", "store: well again"]
