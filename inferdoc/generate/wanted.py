@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice, permutations
+from copy import copy
+from dataclasses import dataclass, field, replace
+from itertools import islice, permutations, tee
 
 from inferdoc.catalogue.conditions import Fact, Level, Presence, Slope, Stall
 from inferdoc.catalogue.load import Catalogue
@@ -61,15 +62,14 @@ def build(catalogue: Catalogue, signals: Sequence[str], wants: Sequence[Want]) -
         for name in want.condition.signals:
             by_signal.setdefault(name, [])
         by_signal[want.condition.signal].append(want)
-    free = _Attempt(catalogue, by_signal, news=False)
+    fresh, free = _Attempt(catalogue, by_signal, news=True), _Attempt(catalogue, by_signal, news=False)
     if any(next(free.courses(name), None) is None for name, group in by_signal.items() if group):
         return None
     bare = World(catalogue)
     fewest = sorted(by_signal, key=lambda name: len(list(bare.levers(name))))
     orders = (*islice(permutations(fewest), ORDERS_TRIED), tuple(by_signal))
-    for news in (True, False):
+    for attempt in (fresh, free):
         for order in orders:
-            attempt = _Attempt(catalogue, by_signal, news)
             world = attempt.world(signals, order, gone)
             if world is not None:
                 return world
@@ -102,6 +102,8 @@ class _Attempt:
     catalogue: Catalogue
     wants: dict[str, list[Want]]
     news: bool
+    _courses: dict[str, Iterator[Course]] = field(default_factory=dict)
+    """Of each signal a `tee` that is never drawn from: its copies share what any of them has worked out."""
 
     def world(self, signals: Iterable[str], order: Sequence[str], gone: set[str]) -> World | None:
         """gone: signals that are to be absent, with the series that others may share with them."""
@@ -111,7 +113,7 @@ class _Attempt:
                 world.add(name)
         for name in gone:
             for key in list(world.levers(name)):
-                world.raw.pop(key, None)
+                world.remove(key)
         asked = (w for group in self.wants.values() for w in group if w.at == "work")
         idle = {w.condition.work for w in asked if isinstance(w.condition, Stall)}
         for name in sorted(idle):
@@ -173,6 +175,11 @@ class _Attempt:
 
     def courses(self, name: str) -> Iterator[Course]:
         """Courses of one signal that meet what is wanted of it, the plainest first."""
+        if name not in self._courses:
+            (self._courses[name],) = tee(self._worked_out(name), 1)
+        return copy(self._courses[name])
+
+    def _worked_out(self, name: str) -> Iterator[Course]:
         signal, wants = self.catalogue.signals[name], self.wants[name]
         slopes = [
             w.condition.per_second * (1 + MARGIN if w.holds else 1 - MARGIN)

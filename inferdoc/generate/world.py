@@ -67,9 +67,17 @@ class World:
 
     catalogue: Catalogue
     raw: dict[Key, Raw] = field(default_factory=dict)
+    _taken: dict[Operand, list[Key]] = field(default_factory=dict)
+    """Which raw series an operand takes, of those that are there now."""
+
+    def remove(self, key: Key) -> None:
+        """Take a raw series away, if it is there."""
+        self.raw.pop(key, None)
+        self._taken.clear()
 
     def add(self, signal: str) -> None:
         """The raw series of a signal, in a state of no particular interest."""
+        self._taken.clear()
         reading = self._reading(signal)
         level = self.catalogue.signals[signal].level
         if reading.info:
@@ -160,11 +168,11 @@ class World:
 
     def _total(self, part: Operand, phase: Phase) -> float:
         """The operand over all raw series that its matchers take."""
-        found = [
-            (0.0 if part.fn == "change" else raw.at(phase))
-            for (name, labels), raw in self.raw.items()
-            if name == part.name and _matches(part.match, labels)
-        ]
+        taken = self._taken.get(part)
+        if taken is None:
+            taken = [key for key in self.raw if key[0] == part.name and _matches(part.match, key[1])]
+            self._taken[part] = taken
+        found = [0.0 if part.fn == "change" else self.raw[key].at(phase) for key in taken]
         return max(found) if part.agg == "max" else min(found) if part.agg == "min" else sum(found)
 
     def _value_of(self, part: Operand | str, phase: Phase) -> float:
@@ -266,17 +274,29 @@ def _root(reads: Callable[[float], float | None]) -> float | None:
             away = reads(x) if x >= 0 else None
             if away is not None and abs(away) <= 1e-9 * max(abs(one), abs(two)):
                 return x
-    last: tuple[float, float] | None = None
-    for x in SIZES:
-        away = reads(x)
-        if away is None:
-            continue
-        if away == 0:
-            return x
-        if last is not None and (away > 0) != (last[1] > 0):
-            return _halved(reads, last[0], x, last[1])
-        last = (x, away)
-    return None
+    return _bracketed(reads, [(x, away) for x in SIZES[:2] if (away := reads(x)) is not None])
+
+
+def _bracketed(reads: Callable[[float], float | None], defined: list[tuple[float, float]]) -> float | None:
+    """The least of SIZES at which the function is zero, else a zero between two neighbours of it. defined: the least
+    of them at which it has a value, with that value. A steady function crosses zero once: the sizes are halved."""
+    top = reads(SIZES[-1])
+    if not defined or top is None:
+        return None
+    x, first = defined[0]
+    if first == 0:
+        return x
+    if top != 0 and (top > 0) == (first > 0):
+        return None
+    low, high, beyond = SIZES.index(x), len(SIZES) - 1, top
+    while high - low > 1:
+        middle = (low + high) // 2
+        away = reads(SIZES[middle])
+        if away is None or (away != 0 and (away > 0) == (first > 0)):
+            low = middle
+        else:
+            high, beyond = middle, away
+    return SIZES[high] if beyond == 0 else _halved(reads, SIZES[low], SIZES[high], first)
 
 
 def _inverse(x: float) -> float:
