@@ -38,6 +38,7 @@ from inferdoc.judging.reading import read_window
 from inferdoc.judging.released import blame_rollouts
 from inferdoc.judging.rhythm import take_out_rhythm
 from inferdoc.judging.session import Options, Session
+from inferdoc.judging.settings import CACHE_SETTINGS, newest_settings
 from inferdoc.judging.stored import StoredBaseline
 from inferdoc.judging.stored_lead import check, fitting, lead_of
 from inferdoc.judging.unjudged import not_judged, nothing_to_judge
@@ -290,8 +291,20 @@ def _answer(session: Session) -> tuple[Judged, Whole]:
     places = read_places(source, grid, session.scrapes) if judgement.roots else Places()
     server = source.location if source.kind == "prometheus" else None
     older, calibration = session.older_than, catalogue.calibration
+    settings = newest_settings(session.infos.get(CACHE_SETTINGS, ()))
     maker = FindingMaker(
-        context, judgement, catalogue.recipes, events, links, traits, flags, older, calibration, places, server
+        context,
+        judgement,
+        catalogue.recipes,
+        events,
+        links,
+        traits,
+        flags,
+        older,
+        calibration,
+        places,
+        server,
+        settings,
     )
     visibility = Visibility(catalogue, session.names, session.frame.signals)
     roots = judgement.roots

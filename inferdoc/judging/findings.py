@@ -35,6 +35,7 @@ from inferdoc.judging.model import (
     stamp,
 )
 from inferdoc.judging.places import Places, filled, runs_on_kubernetes
+from inferdoc.judging.settings import Settings, settings_of, with_previous
 from inferdoc.source.reads import Matcher
 
 NEAR_WINDOWS = 2
@@ -70,7 +71,7 @@ class Links:
 class FindingMaker:
     """Builds findings from roots. events: everything that changed in the window; older_than: the vLLM release that the
     engines are older than, where their pages show it; places: where steps are to be done; server: the address of the
-    Prometheus that was read, if one was."""
+    Prometheus that was read, if one was; settings: what the engines show of theirs."""
 
     def __init__(
         self,
@@ -85,8 +86,10 @@ class FindingMaker:
         calibration: Calibration | None = None,
         places: Places | None = None,
         server: str | None = None,
+        settings: Settings | None = None,
     ) -> None:
         self.places, self.server = places or Places(), server
+        self.settings = settings or {}
         self.calibration = calibration
         self.flags, self.older_than = flags or Flags(), older_than
         self.traits = traits or {}
@@ -195,7 +198,8 @@ class FindingMaker:
         def told(text: str) -> str:
             return filled(fill(text, self.context, match), self.places, self.context, match)
 
-        return NextStep(told(do), told(step.why), told(step.cost), told(step.undo), command and told(command))
+        undo = with_previous(step.undo, step.flags, settings_of(self.settings, match.unit.member.key))
+        return NextStep(told(do), told(step.why), told(step.cost), told(undo), command and told(command))
 
     def _steps(self, cause: Cause) -> list[NextStep]:
         """The steps of a cause, then the first one for the load change that set it off."""

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from inferdoc.catalogue.signal import Signal
-from inferdoc.fleet.lineage import Key, Lineage
+from inferdoc.fleet.lineage import Lineage
+from inferdoc.judging.settings import Settings, newest_settings
 from inferdoc.source.base import InfoSeries
 from inferdoc.source.frame import Entity, SignalFrame
 
@@ -25,7 +26,7 @@ def compare_settings(
     for name, signal in signals.items():
         for reading in signal.readings:
             if reading.moved and name in frame:
-                newest = _newest(infos.get(str(reading.info), ()))
+                newest = newest_settings(infos.get(str(reading.info), ()))
                 for row, entity in enumerate(frame[name].entities):
                     own, before = newest.get((entity.member, entity.engine)), _former(newest, lineage, entity)
                     if own is not None and before is not None:
@@ -37,20 +38,6 @@ def _moved(labels: Sequence[str], before: Mapping[str, str], own: Mapping[str, s
     return sum(bool(before.get(name)) and bool(own.get(name)) and before[name] != own[name] for name in labels)
 
 
-def _newest(series: Sequence[InfoSeries]) -> dict[tuple[Key, str], Mapping[str, str]]:
-    """The labels that each engine showed last."""
-    newest: dict[tuple[Key, str], tuple[int, Mapping[str, str]]] = {}
-    for one in series:
-        steps = np.flatnonzero(np.isfinite(one.values))
-        entity = Entity.of_labels(one.labels)
-        place = entity.member, entity.engine
-        if len(steps) and steps[-1] >= newest.get(place, (-1, {}))[0]:
-            newest[place] = int(steps[-1]), one.labels
-    return {place: labels for place, (_, labels) in newest.items()}
-
-
-def _former(
-    newest: Mapping[tuple[Key, str], Mapping[str, str]], lineage: Lineage, entity: Entity
-) -> Mapping[str, str] | None:
+def _former(newest: Settings, lineage: Lineage, entity: Entity) -> Mapping[str, str] | None:
     before = lineage.predecessor.get(entity.member)
     return None if before is None else newest.get((before.key, entity.engine))

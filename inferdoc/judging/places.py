@@ -18,6 +18,7 @@ from inferdoc.fleet.workloads import ORDINAL, REPLICA_SET, REPLICA_SET_POD, work
 from inferdoc.judging.advice import needed_replicas, pool_size
 from inferdoc.judging.context import Context
 from inferdoc.judging.match import Match
+from inferdoc.judging.settings import PREVIOUS, UNKNOWN
 from inferdoc.source.base import InfoSeries, Scrapes, Source
 from inferdoc.source.frame import Entity
 from inferdoc.source.reads import Grid
@@ -186,6 +187,7 @@ IN_GENERAL = {
     "gpu": "",
     "replicas_now": "(as many as before)",
     "replicas_wanted": "(as many as needed)",
+    PREVIOUS: UNKNOWN,
 }
 
 

@@ -11,6 +11,7 @@ from inferdoc.catalogue.recipe import Phase, ScopeLevel, Severity
 from inferdoc.errors import InferdocError
 from inferdoc.judging.advice import NUMBERS
 from inferdoc.judging.places import PLACES
+from inferdoc.judging.settings import PREVIOUS
 from inferdoc.simulate.scenario_files import load_scenario
 
 OPEN = "TODO"
@@ -116,7 +117,7 @@ def files_of(recipe: Path) -> tuple[Path, Path, Path]:
 def problems(catalogue: Catalogue, path: Path) -> list[str]:
     """What is wrong with, or still missing from, a cause: its file, and its page and scenario where the file lies in
     the `diagnostics` folder of a catalogue. One line each."""
-    lines = catalogue.check_recipe_file(path, {*NUMBERS, *PLACES})
+    lines = catalogue.check_recipe_file(path, {*NUMBERS, *PLACES, PREVIOUS})
     together = files_of(path) if path.parent.name == "diagnostics" else (path,)
     for each in together:
         lines += [f"{each}: is missing"] if not each.is_file() else _open_places(each)

@@ -19,6 +19,7 @@ from inferdoc.judging.formulas import (
 )
 from inferdoc.judging.match import Match
 from inferdoc.judging.places import PLACES
+from inferdoc.judging.settings import PREVIOUS
 from tests.judging.frames import N, catalogue, recipe, scene, step, unit_of
 
 ONSET = 70
@@ -88,7 +89,8 @@ def test_other_braces_stay():
 def test_every_number_that_a_cause_names_exists():
     for one in catalogue().recipes.values():
         for words in one.next_steps:
-            for text in (words.do, words.why, words.cost, words.undo, words.command or ""):
+            assert set(BRACED.findall(words.undo)) <= NUMBERS.keys() | PLACES.keys() | {PREVIOUS}, (one.id, words.undo)
+            for text in (words.do, words.why, words.cost, words.command or ""):
                 assert set(BRACED.findall(text)) <= NUMBERS.keys() | PLACES.keys(), (one.id, text)
 
 
