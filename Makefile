@@ -12,7 +12,7 @@ demo: $(VENV)/.installed
 	@echo && echo "(. $(BIN)/activate puts inferdoc on your PATH)"
 
 test: $(VENV)/.installed-test
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 lint: $(VENV)/.installed-dev
 	@$(BIN)/ruff check .

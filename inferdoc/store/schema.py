@@ -65,6 +65,7 @@ _LOOKED_UP = {"page": "target, ts_ms", "stretch": "target, start_ms"}
 _MOST_CHECKED = 500_000
 """Rows of `page` up to which its index is checked whenever a store is opened (a microsecond each); hours gone by are no
 pages any more."""
+_FILLS = "with `inferdoc collect` or `inferdoc import`"
 _BUSY_SECONDS = 10.0
 _CREATION_SECONDS = 2.0
 _WAL_LIMIT_BYTES = 64 << 20
@@ -98,7 +99,7 @@ def open_for_reading(place: StoreFile) -> tuple[sqlite3.Connection, list[str]]:
     """Open an existing store read-only, beside a writer if there is one. Returns the connection and warnings."""
     path = place.given
     if not place.file.exists():
-        raise StoreError(f"there is no store at {path}; fill one with `inferdoc collect` or `inferdoc import`")
+        raise StoreError(f"there is no store at {path}; fill one {_FILLS}")
     with guarded(path, "read"):
         other_name = check_reading(place)
         warnings = [other_name] if other_name else []
@@ -118,6 +119,8 @@ def open_for_reading(place: StoreFile) -> tuple[sqlite3.Connection, list[str]]:
             if warnings and _is_blank(connection):
                 raise StoreError(warnings[-1])
             _await_creation(connection)
+            if _is_blank(connection):
+                raise StoreError(f"the store {path} is empty: whoever created it was stopped at once; fill it {_FILLS}")
             with transaction(connection, "DEFERRED"):
                 _check_tables(connection, path, check_format(connection, path))
             connection.execute("PRAGMA cache_size = -65536")

@@ -123,7 +123,7 @@ def test_another_file_is_not_touched(tmp_path):
                 Store.open(file, mode)
             assert "not an inferdoc store" in one_line(caught)
         assert file.read_bytes() == before
-    with pytest.raises(StoreError):
+    with pytest.raises(StoreError, match="is empty"):
         Store.open(empty)
     Store.open(empty, "w").close()
     assert held_by(empty) == {}
