@@ -61,23 +61,43 @@ class Raw:
         return self.calm if phase == "calm" else self.fault
 
 
+@dataclass(frozen=True, slots=True)
+class _Total:
+    """An operand: the keys of its raw series, how they are put together, and whether it asks for their changes."""
+
+    keys: tuple[Key, ...]
+    over: Callable[[list[float]], float] = sum
+    still: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How a signal is made up: its parts, an operand or another signal each, and what is worked out of them. The one
+    part of a signal without arithmetic is called ""; what is only there or not has none."""
+
+    parts: Mapping[str, _Total | str]
+    arithmetic: Callable[[Mapping[str, float]], float] | None
+    codes: tuple[float, ...]
+    scale: float
+
+
 @dataclass
 class World:
     """Raw series of one entity, and the signals they make up."""
 
     catalogue: Catalogue
     raw: dict[Key, Raw] = field(default_factory=dict)
-    _taken: dict[Operand, list[Key]] = field(default_factory=dict)
-    """Which raw series an operand takes, of those that are there now."""
+    _formed: dict[str, _Form] = field(default_factory=dict)
+    """How signals are made up of the raw series that are there now."""
 
     def remove(self, key: Key) -> None:
         """Take a raw series away, if it is there."""
         self.raw.pop(key, None)
-        self._taken.clear()
+        self._formed.clear()
 
     def add(self, signal: str) -> None:
         """The raw series of a signal, in a state of no particular interest."""
-        self._taken.clear()
+        self._formed.clear()
         reading = self._reading(signal)
         level = self.catalogue.signals[signal].level
         if reading.info:
@@ -97,24 +117,23 @@ class World:
 
     def value(self, signal: str, phase: Phase) -> float:
         """What the signal reads in a phase; raises ZeroDivisionError where a quotient has nothing below."""
-        reading, parts = self._reading(signal), _parts(self.catalogue, signal)
-        if reading.info:
-            return 1.0
-        if reading.quantile:
-            found = self.raw[_key(_operand(parts[""]))].at(phase)
-        elif reading.formula or reading.mean:
-            values = {name: self._value_of(part, phase) for name, part in parts.items()}
-            found = _arithmetic(reading.formula or "sum / count")(values)
+        form = self._formed.get(signal)
+        if form is None:
+            form = self._formed[signal] = self._form(signal)
+        if form.arithmetic is None:
+            if not form.parts:
+                return 1.0
+            found = self._value_of(form.parts[""], phase)
         else:
-            found = self._value_of(parts[""], phase)
-        if reading.codes:
-            found = float(found in reading.codes)
-        return found * reading.scale
+            found = form.arithmetic({name: self._value_of(part, phase) for name, part in form.parts.items()})
+        if form.codes:
+            found = float(found in form.codes)
+        return found * form.scale
 
     def events(self, signal: str, phase: Phase) -> float | None:
         """How many events of a rate window a share rests on; None where it rests on none."""
         part = _counted(self.catalogue, signal)
-        return None if part is None else self._total(part, phase) * WINDOW_SECONDS
+        return None if part is None else self._value_of(self._taken(part), phase) * WINDOW_SECONDS
 
     def counted(self, signal: str) -> Key | None:
         """The raw series whose events a share is a share of."""
@@ -123,18 +142,7 @@ class World:
 
     def levers(self, signal: str) -> Iterator[Key]:
         """The raw series by which a signal is moved, the most direct first."""
-        reading, parts = self._reading(signal), _parts(self.catalogue, signal)
-        if reading.info:
-            yield (reading.info, (("max_lora", "4"),))
-        names = list(parts)
-        if reading.formula:
-            names = re.findall("|".join(map(re.escape, sorted(reading.terms, reverse=True))), reading.formula)
-        for name in names:
-            part = parts[name]
-            if isinstance(part, str):
-                yield from self.levers(part)
-            else:
-                yield _key(part)
+        return iter(_levers(self.catalogue, signal))
 
     def move(self, signal: str, phase: Phase, target: float, lever: Key) -> bool:
         """Set the lever so that the signal reads the target; whether that is possible."""
@@ -166,17 +174,27 @@ class World:
         start = (SUM_PER_SECOND if sums else COUNTER_PER_SECOND) if counts else GAUGE
         self.raw.setdefault(_key(part), Raw(kind, start, start))
 
-    def _total(self, part: Operand, phase: Phase) -> float:
-        """The operand over all raw series that its matchers take."""
-        taken = self._taken.get(part)
-        if taken is None:
-            taken = [key for key in self.raw if key[0] == part.name and _matches(part.match, key[1])]
-            self._taken[part] = taken
-        found = [0.0 if part.fn == "change" else self.raw[key].at(phase) for key in taken]
-        return max(found) if part.agg == "max" else min(found) if part.agg == "min" else sum(found)
+    def _form(self, signal: str) -> _Form:
+        reading, parts = self._reading(signal), _parts(self.catalogue, signal)
+        if reading.quantile:
+            return _Form({"": _Total((_key(_operand(parts[""])),))}, None, (), reading.scale)
+        totals = {name: part if isinstance(part, str) else self._taken(part) for name, part in parts.items()}
+        formula = reading.formula or ("sum / count" if reading.mean else None)
+        return _Form(totals, _arithmetic(formula) if formula else None, tuple(reading.codes or ()), reading.scale)
 
-    def _value_of(self, part: Operand | str, phase: Phase) -> float:
-        return self.value(part, phase) if isinstance(part, str) else self._total(part, phase)
+    def _taken(self, part: Operand) -> _Total:
+        """The raw series that the matchers of an operand take."""
+        keys = (key for key in self.raw if key[0] == part.name and _matches(part.match, key[1]))
+        over = max if part.agg == "max" else min if part.agg == "min" else sum
+        return _Total(tuple(keys), over, part.fn == "change")
+
+    def _value_of(self, part: _Total | str, phase: Phase) -> float:
+        if isinstance(part, str):
+            return self.value(part, phase)
+        raw = self.raw
+        if len(part.keys) == 1 and not part.still:
+            return raw[part.keys[0]].at(phase)
+        return float(part.over([0.0 if part.still else raw[key].at(phase) for key in part.keys]))
 
 
 @lru_cache(maxsize=1024)
@@ -187,6 +205,18 @@ def _reading(catalogue: Catalogue, signal: str) -> Reading:
     if found is None:
         raise InferdocError(f"no rule can read {signal}, so no test can be made for one that does")
     return found
+
+
+@lru_cache(maxsize=1024)
+def _levers(catalogue: Catalogue, signal: str) -> tuple[Key, ...]:
+    reading, parts = _reading(catalogue, signal), _parts(catalogue, signal)
+    names = list(parts)
+    if reading.formula:
+        names = re.findall("|".join(map(re.escape, sorted(reading.terms, reverse=True))), reading.formula)
+    found: list[Key] = [(reading.info, (("max_lora", "4"),))] if reading.info else []
+    for part in (parts[name] for name in names):
+        found += _levers(catalogue, part) if isinstance(part, str) else [_key(part)]
+    return tuple(found)
 
 
 @lru_cache(maxsize=1024)
