@@ -32,12 +32,14 @@ SHORT_MS = 2 * 3_600_000
 """A stretch up to this long may take so much (400 MB): what is read of it serves the whole diagnosis."""
 EDGE_MS = 1
 """Read so much further than asked: a grid ends 1 ms after the newest sample, which another call asked for."""
-AHEAD_MS = 300_000
-"""Read so much more before: rates over the first steps of a grid are asked for next, at 15 s between scrapes this far
-back, and reading on later means to put all tables together anew."""
+AHEAD_MS = 600_000
+"""Read so much more before: rates and maxima over the first steps of a grid are asked for next, at 15 s between scrapes
+this far back, and reading on later means to put all tables together anew."""
 KEPT_SECONDS = 60.0
 """How long samples already read serve on although a writer has added newer ones: the calls of one diagnosis agree."""
 
+STRETCHES_COUNTED = 16
+"""Stretches of which it is remembered which names have samples there."""
 DAMAGES_NAMED = 5
 """Parts of a store whose damage is told one by one."""
 
@@ -73,6 +75,7 @@ class StoreSource(Readable):
         self._held: Held | None = None
         self._left_out: set[str] = set()
         self._damage_told: list[str] = []
+        self._counted: dict[tuple[int, int], tuple[int, float, dict[str, int]]] = {}
 
     def __repr__(self) -> str:
         return f"StoreSource({self.location!r})"
@@ -97,7 +100,7 @@ class StoreSource(Readable):
     def names(self, start_ms: int, end_ms: int) -> set[str]:
         """Series names that have a sample in the stretch."""
         with self._timed():
-            return self._store.names(start_ms, end_ms)
+            return set(self._counts(start_ms, end_ms))
 
     def label_names(self, start_ms: int, end_ms: int) -> set[str] | None:
         """Names of the labels of the stretch."""
@@ -130,7 +133,7 @@ class StoreSource(Readable):
         reach = max(grid.reach_ms(read) for read in reads)
         with self._timed():
             start, end = grid.start_ms - reach, grid.end_ms
-            pieces = self._pieces(start, end, names)
+            pieces = 1 if self._holds(start, end, names) else self._pieces(start, end, names)
             if pieces == 1:
                 return evaluate_tables(self._tables(start, end, names), reads, grid, match)
             parts = []
@@ -145,13 +148,28 @@ class StoreSource(Readable):
             tables = self._tables(grid.start_ms - grid.gauge_ms, grid.end_ms, {name})
             return info_series(tables, name, grid, match)
 
+    def _counts(self, start_ms: int, end_ms: int) -> dict[str, int]:
+        """Number of samples by series name: a diagnosis asks for those of one stretch several times."""
+        version, now = self._version(), time.monotonic()
+        known = self._counted.get((start_ms, end_ms))
+        if known is None or (known[0] != version and now - known[1] >= KEPT_SECONDS):
+            if len(self._counted) >= STRETCHES_COUNTED:
+                self._counted.clear()
+            known = self._counted[start_ms, end_ms] = (version, now, self._store.sample_counts(start_ms, end_ms))
+        return known[2]
+
+    def _holds(self, start_ms: int, end_ms: int, names: set[str]) -> bool:
+        """Whether what is held answers this as it is: then nothing is read, and it need not fit into memory again."""
+        held = self._held
+        return held is not None and held.start_ms <= start_ms and self._serves(held, end_ms, names)
+
     def _pieces(self, start_ms: int, end_ms: int, names: set[str]) -> int:
         """In how many pieces this must be read to fit into memory."""
         is_short = end_ms - start_ms <= SHORT_MS
         if is_short and self._store.scrape_count(start_ms, end_ms) <= FEW_SCRAPES:
             return 1
         most = MOST_VALUES_SHORT if is_short else MOST_VALUES
-        counts = self._store.sample_counts(start_ms, end_ms)
+        counts = self._counts(start_ms, end_ms)
         total = sum(count for name, count in counts.items() if name in names or name in self._asked)
         return -(-max(total, 1) // most)
 
@@ -163,8 +181,10 @@ class StoreSource(Readable):
             self._held = None
             held = self._read(start_ms - AHEAD_MS, end_ms + EDGE_MS)
         elif start_ms < held.start_ms:
-            earlier = self._blocks(start_ms, held.start_ms - 1, held.asked)
-            held.tables = join([*earlier, *(_block(table) for table in held.tables)])
+            blocks = self._blocks(start_ms, held.start_ms - 1, held.asked)
+            blocks += map(_block, held.tables)
+            held.tables = []
+            held.tables = join(_drained(blocks))
             held.start_ms = start_ms
         self._held = held
         return held.tables
@@ -216,6 +236,13 @@ class StoreSource(Readable):
             yield
         finally:
             self.cost.seconds += time.perf_counter() - began
+
+
+def _drained(blocks: list[Block]) -> Iterator[Block]:
+    """The blocks in their order, none of which is held any longer than whoever takes it holds it."""
+    blocks.reverse()
+    while blocks:
+        yield blocks.pop()
 
 
 def _block(table: Table) -> Block:

@@ -108,7 +108,9 @@ def join(blocks: Iterable[Block]) -> list[Table]:
             groups.setdefault(frozenset(block.target.items()), []).append(block)
     layouts: list[TableLayout] = []
     tables = []
-    for group in groups.values():
+    del blocks
+    while groups:  # what was put together is let go at once: both would be twice the memory
+        group = groups.pop(next(iter(groups)))
         block = group[0] if len(group) == 1 and _ascending(group[0].times_ms) else _merge(group)
         tables.append(Table(block.target, _layout(block, layouts), Samples(block.times_ms, block.values)))
     return tables

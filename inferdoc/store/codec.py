@@ -53,7 +53,8 @@ def unpack(bodies: Sequence[bytes], complete: NDArray[np.bool_], width: int, col
     if not bodies or not complete[0]:
         raise DamagedError("a chain of pages has lost its beginning")
     try:
-        data = b"".join([zlib.decompress(body) for body in bodies])
+        # Told how much comes out, zlib writes it in place: it takes a quarter of the time to cut a larger buffer down.
+        data = b"".join([zlib.decompress(body, zlib.MAX_WBITS, width * _BITS.itemsize) for body in bodies])
     except zlib.error as error:
         raise DamagedError(f"a page does not decompress ({error})") from error
     if len(data) != len(bodies) * width * _BITS.itemsize:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,8 @@ _LEAD_IN = (
     " WHERE target = ? AND ts_ms >= ? AND ts_ms < ? AND layout = ? ORDER BY ts_ms"
 )
 _OUTERMOST = "SELECT ts_ms, layout, back_ms, body FROM page WHERE target = ? ORDER BY ts_ms"
+_OF_PAGE_ROW = itemgetter(0, 2, 3)
+"""What a `PageRow` holds of a `StoredPage`."""
 
 
 class StoredPage(NamedTuple):
@@ -119,11 +122,11 @@ def _lead(connection: sqlite3.Connection, owner: Owner, first: StoredPage) -> li
 
 
 def _stored(rows: Sequence[tuple[int, int, int, bytes]]) -> list[StoredPage]:
-    return [StoredPage(*row) for row in rows]
+    return list(map(StoredPage._make, rows))
 
 
 def _rows(pages: Sequence[StoredPage]) -> list[PageRow]:
-    return [PageRow(page.ts_ms, page.back_ms, page.body) for page in pages]
+    return list(map(PageRow._make, map(_OF_PAGE_ROW, pages)))
 
 
 def _is_intact(owner: Owner, page: StoredPage) -> bool:
