@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from inferdoc.catalogue.recipe import Recipe
-from inferdoc.judging.conditions import evaluate
-from inferdoc.judging.context import Context, Outcome
+from inferdoc.judging.conditions import evaluate, prepare
+from inferdoc.judging.context import Ask, Context, Outcome
 from inferdoc.judging.match import Evidence, Match, objective
-from inferdoc.judging.patience import lost
+from inferdoc.judging.patience import levels_of, lost
 from inferdoc.judging.view import Unit
 
 UNEXPLAINED = "unexplained-anomaly"
@@ -27,6 +27,8 @@ def breaches(context: Context, recipes: Mapping[str, Recipe]) -> list[Match]:
     if recipe is None:
         return []
     window = context.at(context.view.begin, context.view.steps - 1)
+    asks = [Ask(unit, window.split, window.last) for unit in context.view.units]
+    prepare(levels_of(window), window, asks)
     broken = ((unit, _broken(window, unit)) for unit in context.view.units)
     return [_match(recipe, unit, outcomes, context) for unit, outcomes in broken if outcomes]
 

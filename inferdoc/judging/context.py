@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from inferdoc.fleet.members import Pool
 from inferdoc.judging.clock import DEFAULT_SHARE, Clock, Rule
 from inferdoc.judging.deviation import Deviation, find_rows, without_past
 from inferdoc.judging.model import BaselineKind
-from inferdoc.judging.order import median, medians_of_others
+from inferdoc.judging.order import median, medians_of_others, rows_of
 from inferdoc.judging.view import Unit, View
 from inferdoc.times import length_of
 
@@ -51,13 +51,20 @@ class Outcome:
     ahead: bool = False
     reference: BaselineKind = "absolute"
 
+    def but(self, **changed: Any) -> Outcome:
+        """The same with some fields changed. A group makes one on every unit: `dataclasses.replace` takes six times as
+        long, most of it to look up fields."""
+        copy = object.__new__(Outcome)
+        copy.__dict__.update(self.__dict__, **changed)
+        return copy
+
     def about(self, entity: str) -> Outcome:
         """The same, said of another entity."""
-        return replace(self, entity=entity)
+        return self.but(entity=entity)
 
     def during(self, first: int, last: int) -> Outcome:
         """The same, between two steps where it holds; what does not hold has no beginning."""
-        return replace(self, first=first, last=last) if self.holds else self
+        return self.but(first=first, last=last) if self.holds else self
 
 
 @dataclass
@@ -76,7 +83,7 @@ class Context:
     _past: dict[tuple[str, Rule], dict[Unit, np.ndarray]] = field(default_factory=dict)
     _usual: dict[tuple[str, Pool], dict[Unit, np.ndarray]] = field(default_factory=dict)
     _together: dict[tuple[object, ...], list[Outcome]] = field(default_factory=dict)
-    _told: dict[tuple[object, ...], Outcome] = field(default_factory=dict)
+    _told: dict[Fact, dict[tuple[object, ...], Outcome]] = field(default_factory=dict)
 
     def at(self, split: int | None, last: int | None) -> Context:
         """The same context with a split chosen; what was found before is shared."""
@@ -117,7 +124,7 @@ class Context:
         seen = [unit for unit in units if self.view.get(unit, signal) is not None]
         if not seen:
             return dict.fromkeys(units)
-        values = np.vstack([self.baseline(signal, unit, rule) for unit in seen])
+        values = self.baselines(signal, seen, rule)
         deviations = find_rows(values, rule, self.clock, self.counts(signal, seen))
         return dict.fromkeys(units) | {unit: deviations[row] for row, unit in enumerate(seen)}
 
@@ -128,25 +135,26 @@ class Context:
         if all(row is None for row in rows):
             return None
         nothing = np.full(self.view.steps, np.nan)
-        return np.vstack([nothing if row is None else row for row in rows])
+        return rows_of([nothing if row is None else row for row in rows])
 
-    def baseline(self, signal: str, unit: Unit, rule: Rule) -> np.ndarray:
-        """The series of a unit that has a signal, without the incidents of its history that were over before the
-        window: float64[T]."""
+    def baselines(self, signal: str, units: Sequence[Unit], rule: Rule) -> np.ndarray:
+        """The series of units that have a signal, without the incidents of their history that were over before the
+        window: float64[units, T]."""
         if self.clock.begin <= self.clock.lead:
-            trace = self.view.get(unit, signal)
-            assert trace is not None
-            return trace.values
+            return rows_of([self._values(signal, unit) for unit in units])
         known = self._past.get((signal, rule))
         if known is None:
-            units, values = self.view.stack(signal)
-            rows = without_past(values, rule, self.clock)
-            known = self._past[signal, rule] = dict(zip(units, rows, strict=True))
-        if unit not in known:
-            trace = self.view.get(unit, signal)
-            assert trace is not None
-            known[unit] = without_past(trace.values[np.newaxis], rule, self.clock)[0]
-        return known[unit]
+            everyone, values = self.view.stack(signal)
+            known = self._past[signal, rule] = dict(zip(everyone, without_past(values, rule, self.clock), strict=True))
+        for unit in units:
+            if unit not in known:
+                known[unit] = without_past(self._values(signal, unit)[np.newaxis], rule, self.clock)[0]
+        return rows_of([known[unit] for unit in units])
+
+    def _values(self, signal: str, unit: Unit) -> np.ndarray:
+        trace = self.view.get(unit, signal)
+        assert trace is not None
+        return trace.values
 
     def usual(self, signal: str, unit: Unit) -> np.ndarray | None:
         """What its like show beside a unit, at every step the median: float64[T]; None without any like it."""
@@ -155,7 +163,7 @@ class Context:
             rows = {u: s.values for u in self.view.like(unit) if (s := self.view.get(u, signal)) is not None}
             known = self._usual[signal, unit.member.pool] = {}
             if len(rows) > 1:
-                known |= zip(rows, medians_of_others(np.vstack(list(rows.values()))), strict=True)
+                known |= zip(rows, medians_of_others(rows_of(list(rows.values()))), strict=True)
         return known.get(unit)
 
     def together(self, condition: Fact, group: Sequence[Unit], judge: Judge) -> list[Outcome]:
@@ -168,15 +176,17 @@ class Context:
             self._together[key] = [judge(condition, self, unit) for unit in group]
         return self._together[key]
 
-    def told(self, key: tuple[object, ...]) -> Outcome | None:
-        """An outcome that was worked out before, for many units at once; None where it was not."""
-        return self._told.get(key)
+    def told(self, condition: Fact) -> Mapping[tuple[object, ...], Outcome]:
+        """Outcomes of a condition that were worked out before, for many units at once, by what they depend on: the
+        unit, the split and, of some, the last step."""
+        return self._told.setdefault(condition, {})
 
-    def tell(self, outcomes: Iterable[tuple[tuple[object, ...], Outcome]]) -> None:
+    def tell(self, condition: Fact, outcomes: Iterable[tuple[tuple[object, ...], Outcome]]) -> None:
         """Keep outcomes for those who ask next."""
-        if len(self._told) >= MOST_TOLD:
-            self._told.clear()
-        self._told.update(outcomes)
+        if sum(map(len, self._told.values())) >= MOST_TOLD:
+            for known in self._told.values():
+                known.clear()
+        self._told.setdefault(condition, {}).update(outcomes)
 
 
 class Ask(NamedTuple):

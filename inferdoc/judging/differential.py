@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 from inferdoc.catalogue.conditions import AnyOf, Condition
 from inferdoc.catalogue.recipe import Recipe
-from inferdoc.judging.conditions import evaluate
-from inferdoc.judging.context import Context
+from inferdoc.judging.conditions import evaluate, prepare
+from inferdoc.judging.context import Ask, Context
 from inferdoc.judging.fold import Cause
 from inferdoc.judging.view import Unit
 
@@ -84,6 +84,9 @@ def _others(context: Context, cause: Cause) -> list[Unit]:
 
 def _graded(recipe: Recipe, inside: Context, unit: Unit, others: list[Unit]) -> Candidate:
     candidate = Candidate(recipe)
+    own = Ask(unit, inside.split, inside.last)
+    prepare(tuple(_signs(recipe)), inside, [own, *(own._replace(unit=other) for other in others)])
+    prepare(recipe.unless, inside, [own])
     for sign in _signs(recipe):
         outcome = evaluate(sign, inside, unit)
         if outcome.holds is None:

@@ -239,24 +239,25 @@ class FindingMaker:
         return self.context.clock.scrape_seconds + self.context.view.frame.grid.rate_ms / 1000
 
     def _evidence(self, cause: Cause) -> list[EvidenceItem]:
-        items: dict[tuple[str, str, str], EvidenceItem] = {}
+        pieces: dict[tuple[str, str, str], tuple[Evidence, Outcome, str]] = {}
         for match in sorted(cause.matches, key=lambda m: m.onset):
             for piece in match.evidence:
                 for outcome in _leaves(piece):
                     key = (piece.role, outcome.signal, outcome.entity)
-                    if outcome.holds and key not in items:
-                        items[key] = self._item(piece, outcome, match.unit.member.pod)
+                    if outcome.holds and key not in pieces:
+                        pieces[key] = (piece, outcome, match.unit.member.pod)
         for child in cause.effects:
             for piece in child.best.evidence:
                 if piece.role == "harm":
                     key = (piece.role, piece.outcome.signal, piece.outcome.entity)
-                    items.setdefault(key, self._item(piece, piece.outcome, child.best.unit.member.pod))
-        ranked = sorted(items.values(), key=lambda item: ("harm", "symptom", "support").index(item.role))
+                    pieces.setdefault(key, (piece, piece.outcome, child.best.unit.member.pod))
+        ranked = sorted(pieces.values(), key=lambda told: ("harm", "symptom", "support").index(told[0].role))
+        shown = ranked[:MAX_EVIDENCE]
         if cause.recipe.kind == "unexplained":  # what is unusual is all there is to go by: harm must not crowd it out
-            unusual = [item for item in ranked if item.role == "support"]
-            told = [item for item in ranked if item.role != "support"]
-            return [*told[: MAX_EVIDENCE - len(unusual)], *unusual]
-        return ranked[:MAX_EVIDENCE]
+            unusual = [told for told in ranked if told[0].role == "support"]
+            others = [told for told in ranked if told[0].role != "support"]
+            shown = [*others[: MAX_EVIDENCE - len(unusual)], *unusual]
+        return [self._item(*told) for told in shown]
 
     def _item(self, piece: Evidence, outcome: Outcome, pod: str) -> EvidenceItem:
         query = None

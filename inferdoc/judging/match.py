@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from inferdoc.catalogue.conditions import Condition, Level, Move, leaves
@@ -242,7 +242,7 @@ def _before(condition: Condition, inside: Context, unit: Unit) -> Outcome:
         return outcome
     blur = BLUR * inside.clock.window_steps
     stood = outcome.first < inside.split and (outcome.last is None or outcome.last + blur >= inside.split)
-    return outcome if stood else replace(outcome, holds=False, text=f"not before the onset: {outcome.text}")
+    return outcome if stood else outcome.but(holds=False, text=f"not before the onset: {outcome.text}")
 
 
 def _with_slo(harm: tuple[Condition, ...], limits: dict[str, float]) -> list[Condition]:

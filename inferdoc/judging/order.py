@@ -19,6 +19,24 @@ def median(finite: np.ndarray) -> float:
     return float((ranked[middle - 1] + ranked[middle]) / 2)
 
 
+def middles(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """`median` of every row of float64[n, T], of the values of a mask bool[n, T] without NaN: float64[n], NaN for none.
+    Of an even number it is half their sum; `row_medians` comes to the middle from the nearer end, as np.quantile."""
+    ranked, counts = ranked_rows(values, mask), mask.sum(axis=1)
+    rows, upper = np.arange(len(values)), np.minimum(counts // 2, max(0, values.shape[1] - 1))
+    if not values.shape[1]:
+        return np.full(len(values), np.nan)
+    high, low = ranked[rows, upper], ranked[rows, np.maximum(upper - 1, 0)]
+    found = np.where(counts % 2 == 1, high, (low + high) / 2)
+    return np.where(counts > 0, found, np.nan)
+
+
+def rows_of(rows: Sequence[np.ndarray]) -> np.ndarray:
+    """np.vstack of float64[T] each, of which there is one at least; it looks at the shape of every row first, which
+    takes longer than to copy it."""
+    return np.concatenate(rows).reshape(len(rows), -1)
+
+
 def percentiles(ranked: np.ndarray, shares: Sequence[float]) -> list[float]:
     """np.quantile at these shares (0..1) of float64[n] in ascending order, without NaN, n > 0."""
     found = []

@@ -36,12 +36,20 @@ ALWAYS = (_queued(NO_USER_WAITS_SECONDS),)
 FIRST_LOOK = (_queued(BENCHMARK_TTFT_SECONDS), (_longer("itl_mean", BENCHMARK_TPOT_SECONDS),))
 
 
+def levels_of(window: Context) -> list[Level]:
+    """The limits that count in a window."""
+    return [level for group in _groups(window) for level in group]
+
+
+def _groups(window: Context) -> tuple[tuple[Level, ...], ...]:
+    return (*ALWAYS, *FIRST_LOOK) if window.view.lead_kind == "lifetime" else ALWAYS
+
+
 def lost(window: Context, unit: Unit) -> list[Outcome]:
     """The limits that are broken on a unit in a window; of what an objective speaks of, none."""
-    groups = (*ALWAYS, *FIRST_LOOK) if window.view.lead_kind == "lifetime" else ALWAYS
     spoken = {name.split("_")[0] for name in window.limits(unit)}
     found: dict[str, Outcome] = {}
-    for group in groups:
+    for group in _groups(window):
         outcomes = [evaluate(level, window, unit) for level in group if level.signal.split("_")[0] not in spoken]
         if len(outcomes) == len(group) and all(one.holds for one in outcomes):
             found |= {one.signal: one for one in outcomes if one.signal not in found}

@@ -18,27 +18,32 @@ from inferdoc.source.reads import Grid
 UP = "target_up"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Unit:
     """One engine (DP rank) of one pod: the finest thing a cause is judged on. gpu: one GPU of its pod, where a single
-    condition is looked at GPU by GPU."""
+    condition is looked at GPU by GPU. A view makes each once: units are the same where they are one object, and nothing
+    is looked up by more often."""
 
     member: Member
     engine: str
     gpu: str = ""
 
     @cached_property
-    def _hash(self) -> int:
-        return hash((self.member.key, self.engine, self.gpu))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    @property
     def name(self) -> str:
         """The pod, the engine where it is not the first, and the GPU where one is meant."""
         name = self.member.shown if self.engine in ("", "0") else f"{self.member.shown} engine={self.engine}"
         return f"{name} {self.gpu}" if self.gpu else name
+
+    @cached_property
+    def _of_gpus(self) -> dict[str, Unit]:
+        return {}
+
+    def of_gpu(self, gpu: str) -> Unit:
+        """The same of one GPU of its pod."""
+        known = self._of_gpus.get(gpu)
+        if known is None:
+            known = self._of_gpus[gpu] = Unit(self.member, self.engine, gpu)
+        return known
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import reduce
 
 from inferdoc.judging.conditions.render import Said
@@ -16,34 +15,33 @@ def combine(kind: str, outcomes: Sequence[Outcome]) -> Outcome:
     `witnesses` are an `all` of those that are visible."""
     if kind == "not":
         (one,) = outcomes
-        return replace(one, holds=None if one.holds is None else not one.holds, first=None, last=None, parts=(one,))
+        return one.but(holds=None if one.holds is None else not one.holds, first=None, last=None, parts=(one,))
     if kind == "any":
         for one in outcomes:
             if one.holds:
-                return replace(one, parts=tuple(outcomes))
+                return one.but(parts=tuple(outcomes))
         unknown = [o for o in outcomes if o.holds is None]
         pick = next((o for o in outcomes if o.holds is False), outcomes[0])
-        return replace(
-            pick,
+        return pick.but(
             holds=None if len(unknown) == len(outcomes) else False,
             missing=_missing(unknown),
             parts=tuple(outcomes),
         )
     for one in outcomes:
         if one.holds is False:
-            return replace(one, parts=tuple(outcomes))
+            return one.but(parts=tuple(outcomes))
     unknown = [o for o in outcomes if o.holds is None]
     holding = [o for o in outcomes if o.holds]
     if kind == "witnesses" and unknown and holding:
-        return replace(combine("all", holding), missing=_missing(unknown), parts=tuple(outcomes))
+        return combine("all", holding).but(missing=_missing(unknown), parts=tuple(outcomes))
     if unknown:
-        return replace(unknown[0], missing=_missing(unknown), parts=tuple(outcomes))
+        return unknown[0].but(missing=_missing(unknown), parts=tuple(outcomes))
     first = max((o.first for o in outcomes if o.first is not None), default=None)
     last = min((o.last for o in outcomes if o.last is not None), default=None)
     text = "; ".join(o.text for o in outcomes)
     if first is not None and last is not None and first > last:
-        return replace(outcomes[0], holds=False, text=f"not at the same time: {text}", parts=tuple(outcomes))
-    return replace(outcomes[0], text=text, first=first, last=last, parts=tuple(outcomes))
+        return outcomes[0].but(holds=False, text=f"not at the same time: {text}", parts=tuple(outcomes))
+    return outcomes[0].but(text=text, first=first, last=last, parts=tuple(outcomes))
 
 
 def k_of(wanted: int, outcomes: Sequence[Outcome]) -> Outcome:
@@ -54,22 +52,22 @@ def k_of(wanted: int, outcomes: Sequence[Outcome]) -> Outcome:
         lasts = sorted((one.last for one in holding if one.last is not None), reverse=True)
         text = "; ".join(one.text for one in holding)
         last = lasts[wanted - 1] if len(lasts) >= wanted else None
-        return replace(holding[0], text=text, first=firsts[wanted - 1], last=last, parts=tuple(outcomes))
+        return holding[0].but(text=text, first=firsts[wanted - 1], last=last, parts=tuple(outcomes))
     unknown = [one for one in outcomes if one.holds is None]
     pick = next((one for one in outcomes if one.holds is False), outcomes[0])
     told = len(holding) + len(unknown) < wanted
-    return replace(pick, holds=False if told else None, missing=_missing(unknown), parts=tuple(outcomes))
+    return pick.but(holds=False if told else None, missing=_missing(unknown), parts=tuple(outcomes))
 
 
 def at_least_half(outcomes: Sequence[Outcome]) -> Outcome:
     """The answer of the first that holds where at least half of them do, else that of one that does not."""
     holding = [one for one in outcomes if one.holds]
     if 2 * len(holding) >= len(outcomes):
-        return replace(holding[0], parts=tuple(outcomes))
+        return holding[0].but(parts=tuple(outcomes))
     unknown = [one for one in outcomes if one.holds is None]
     known = 2 * len(unknown) < len(outcomes)
     pick = next((one for one in outcomes if not one.holds), outcomes[0])
-    return replace(pick, holds=False if known else None, missing=_missing(unknown), parts=tuple(outcomes))
+    return pick.but(holds=False if known else None, missing=_missing(unknown), parts=tuple(outcomes))
 
 
 def _missing(outcomes: Sequence[Outcome]) -> tuple[str, ...]:

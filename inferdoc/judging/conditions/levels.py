@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from inferdoc.catalogue.conditions import Level
 from inferdoc.judging.conditions.render import Rendering, number
 from inferdoc.judging.context import Ask, Context, Outcome, absent, rule_asked
 from inferdoc.judging.deviation import LEAST_FINITE
-from inferdoc.judging.order import row_medians
+from inferdoc.judging.order import row_medians, rows_of
 from inferdoc.judging.stretches import NONE, held
 from inferdoc.judging.view import Unit
 from inferdoc.judging.words import figure, reasons
@@ -33,7 +32,7 @@ def evaluate_rows(condition: Level, context: Context, asks: Sequence[Ask]) -> li
 
 def _beyond(condition: Level, context: Context, asked: Sequence[tuple[Ask, np.ndarray]]) -> list[Outcome]:
     up = condition.up
-    asks, values = [ask for ask, _ in asked], np.vstack([row for _, row in asked])
+    asks, values = [ask for ask, _ in asked], rows_of([row for _, row in asked])
     limits = [context.number(condition.limit, ask.unit) for ask in asks]
     limit = np.array([figure for figure, _ in limits])[:, np.newaxis]
     splits = np.array([ask.split or 0 for ask in asks])[:, np.newaxis]
@@ -59,7 +58,7 @@ def _beyond(condition: Level, context: Context, asked: Sequence[tuple[Ask, np.nd
         start = int(starts[row])
         usual = None if np.isnan(calm[row]) else float(calm[row])
         one = _lies(condition, context, ask.unit, usual, float(observed[row]), threshold, name)
-        outcomes.append(replace(one, first=start, last=int(lasts[row]), from_start=start < context.clock.calm_steps))
+        outcomes.append(one.but(first=start, last=int(lasts[row]), from_start=start < context.clock.calm_steps))
     return outcomes
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from inferdoc.catalogue.conditions import (
@@ -78,6 +77,7 @@ enough."""
 AT_ONCE: Mapping[type[OfSignal], Callable[[Any, Context, Sequence[Ask]], list[Outcome]]] = {
     Level: levels.evaluate_rows,
     Move: relative.evaluate_rows,
+    Stall: stalls.evaluate_rows,
 }
 """Kinds that look at many units at once."""
 AT_ONCE_ROWS = 1024
@@ -111,12 +111,15 @@ def prepare(conditions: Iterable[Condition], context: Context, asks: Iterable[As
         judge = AT_ONCE.get(type(leaf))
         if judge is None:
             continue
-        parts = (part for ask in _looked_at(leaf, context, asks) for part in _parts(leaf, context, ask))
-        wanted = {_key(leaf, part): part for part in parts}
-        rest = [(key, ask) for key, ask in wanted.items() if context.told(key) is None]
+        told, by_last = context.told(leaf), _by_last(leaf)
+        looked_at = _looked_at(leaf, context, asks)
+        if _is_per_gpu(leaf, context):
+            looked_at = [part for ask in looked_at for part in _parts(leaf, context, ask)]
+        wanted = {ask if by_last else ask[:2]: ask for ask in looked_at}
+        rest = [(key, ask) for key, ask in wanted.items() if key not in told]
         for begin in range(0, len(rest), AT_ONCE_ROWS):
             keys, some = zip(*rest[begin : begin + AT_ONCE_ROWS], strict=True)
-            context.tell(zip(keys, judge(leaf, context, some), strict=True))
+            context.tell(leaf, zip(keys, judge(leaf, context, some), strict=True))
 
 
 def _looked_at(condition: Fact, context: Context, asks: Sequence[Ask]) -> Iterable[Ask]:
@@ -136,19 +139,17 @@ def _others(condition: Fact, context: Context, unit: Unit) -> list[Unit]:
 
 def _parts(condition: Fact, context: Context, ask: Ask) -> list[Ask]:
     """The unit, or the GPUs of its pod where the signal is theirs."""
-    gpus = _gpus(condition, context, ask.unit)
-    return [ask._replace(unit=replace(ask.unit, gpu=name)) for name in gpus] if gpus else [ask]
+    gpus = context.view.gpus(ask.unit, condition.signal)
+    return [ask._replace(unit=ask.unit.of_gpu(name)) for name in gpus] if gpus else [ask]
 
 
-def _gpus(condition: Fact, context: Context, unit: Unit) -> Mapping[str, object]:
-    if context.signals[condition.signal].level != "gpu" or not isinstance(condition, PER_GPU):
-        return {}
-    return context.view.gpus(unit, condition.signal)
+def _is_per_gpu(condition: Fact, context: Context) -> bool:
+    return context.signals[condition.signal].level == "gpu" and isinstance(condition, PER_GPU)
 
 
-def _key(condition: Fact, ask: Ask) -> tuple[object, ...]:
-    """What an outcome depends on. The last step of an episode counts for means alone."""
-    return (condition, ask.unit, ask.split, ask.last if isinstance(condition, Move) and condition.average else None)
+def _by_last(condition: Fact) -> bool:
+    """Whether an outcome depends on the last step of an episode: that counts for means alone."""
+    return isinstance(condition, Move) and condition.average
 
 
 def _of_others(condition: Fact, context: Context, unit: Unit) -> list[Outcome]:
@@ -164,10 +165,10 @@ def _of_others(condition: Fact, context: Context, unit: Unit) -> list[Outcome]:
 
 def _on(condition: Fact, context: Context, unit: Unit) -> Outcome:
     """A simple condition on one unit: on its series, or on those of its GPUs (then on the first that shows it)."""
-    gpus = _gpus(condition, context, unit)
+    gpus = context.view.gpus(unit, condition.signal) if _is_per_gpu(condition, context) else ()
     if not gpus:
         return _simple(condition, context, unit)
-    outcomes = [_simple(condition, context, replace(unit, gpu=name)) for name in gpus]
+    outcomes = [_simple(condition, context, unit.of_gpu(name)) for name in gpus]
     holding = [o for o in outcomes if o.holds]
     if holding:
         return min(holding, key=lambda found: (found.first is None, found.first or 0))
@@ -176,7 +177,8 @@ def _on(condition: Fact, context: Context, unit: Unit) -> Outcome:
 
 def _simple(condition: Fact, context: Context, unit: Unit) -> Outcome:
     """One series: the outcome that was prepared, or one worked out now."""
-    told = context.told(_key(condition, Ask(unit, context.split, context.last)))
+    key = (unit, context.split, context.last) if _by_last(condition) else (unit, context.split)
+    told = context.told(condition).get(key)
     return told or SIMPLE[type(condition)].evaluate(condition, context, unit)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,8 +10,9 @@ import numpy as np
 from inferdoc.catalogue.conditions import Move
 from inferdoc.judging.clock import Rule
 from inferdoc.judging.conditions.render import Rendering, number
-from inferdoc.judging.context import Ask, Context, Outcome, absent, quiet, rule_asked
+from inferdoc.judging.context import Ask, Context, Outcome, absent, rule_asked
 from inferdoc.judging.deviation import Deviation, against_rows
+from inferdoc.judging.order import middles
 from inferdoc.judging.shift import STANDARD_ERRORS, Shift, shifts
 from inferdoc.judging.view import Trace, Unit
 from inferdoc.judging.words import figure
@@ -44,9 +46,10 @@ def evaluate_rows(condition: Move, context: Context, asks: Sequence[Ask]) -> lis
             whole.append(ask)
     if whole:
         left = context.deviations(signal, [ask.unit for ask in whole], rule)
-        outcomes |= {ask: _moved(signal, context, ask, rule, one) for ask, one in zip(whole, left, strict=True)}
+        values = context.baselines(signal, [ask.unit for ask in whole], rule)
+        outcomes |= zip(whole, _moved_rows(signal, context, whole, rule, left, values), strict=True)
     if split:
-        values = np.vstack([context.baseline(signal, ask.unit, rule) for ask in split])
+        values = context.baselines(signal, [ask.unit for ask in split], rule)
         splits = np.array([ask.split for ask in split])
         if condition.average:
             lasts = np.array([context.view.steps - 1 if ask.last is None else ask.last for ask in split])
@@ -55,30 +58,47 @@ def evaluate_rows(condition: Move, context: Context, asks: Sequence[Ask]) -> lis
         else:
             counts = context.counts(signal, [ask.unit for ask in split])
             rows = against_rows(values, splits, rule, context.clock, counts)
-            outcomes |= {ask: _moved(signal, context, ask, rule, rows[row]) for row, ask in enumerate(split)}
+            found = [rows[row] for row in range(len(split))]
+            outcomes |= zip(split, _moved_rows(signal, context, split, rule, found, values), strict=True)
     return [outcomes[ask] for ask in asks]
 
 
-def _moved(signal: str, context: Context, ask: Ask, rule: Rule, found: Deviation | None) -> Outcome:
-    series, unit = context.view.get(ask.unit, signal), ask.unit
-    assert series is not None
-    if found is not None and _within_one_bucket(found, series):
-        found = None
-    measure = context.signals[signal].unit
-    title = context.signals[signal].title
-    if found is None:
-        if ask.split is not None and ask.split < context.clock.calm_steps:
-            return Outcome(None, f"{title}: no baseline to compare with", signal, unit.name, measure)
-        calm = quiet(context.baseline(signal, unit, rule)[: ask.split])
-        moved = "rise" if rule.up else "fall"
-        return Outcome(
-            False,
-            f"{title} does not {moved} (baseline {figure(calm, measure)})",
-            signal,
-            unit.name,
-            measure,
-            baseline=calm,
-        )
+def _moved_rows(
+    signal: str,
+    context: Context,
+    asks: Sequence[Ask],
+    rule: Rule,
+    found: Sequence[Deviation | None],
+    values: np.ndarray,
+) -> list[Outcome]:
+    """What the deviations say. values: float64[asks, T], in which they were looked for."""
+    left = [
+        None if one is None or _within_one_bucket(one, context.view.get(ask.unit, signal)) else one
+        for ask, one in zip(asks, found, strict=True)
+    ]
+    still = [row for row, one in enumerate(left) if one is None]
+    splits = np.array([values.shape[1] if asks[row].split is None else asks[row].split for row in still], np.int64)
+    own = values[still]
+    calms = middles(own, np.isfinite(own) & (np.arange(values.shape[1]) < splits[:, np.newaxis]))
+    calm_of = dict(zip(still, calms.tolist(), strict=True))
+    return [
+        _stayed(signal, context, ask, rule, calm_of[row]) if one is None else _moved(signal, context, ask, rule, one)
+        for row, (ask, one) in enumerate(zip(asks, left, strict=True))
+    ]
+
+
+def _stayed(signal: str, context: Context, ask: Ask, rule: Rule, calm: float) -> Outcome:
+    """calm: the median of what a unit showed before the split, NaN for none."""
+    title, measure, name = context.signals[signal].title, context.signals[signal].unit, ask.unit.name
+    if ask.split is not None and ask.split < context.clock.calm_steps:
+        return Outcome(None, f"{title}: no baseline to compare with", signal, name, measure)
+    usual = None if math.isnan(calm) else calm
+    text = f"{title} does not {'rise' if rule.up else 'fall'} (baseline {figure(usual, measure)})"
+    return Outcome(False, text, signal, name, measure, baseline=usual)
+
+
+def _moved(signal: str, context: Context, ask: Ask, rule: Rule, found: Deviation) -> Outcome:
+    title, measure, unit = context.signals[signal].title, context.signals[signal].unit, ask.unit
     moved = "rose" if rule.up else "fell"
     return Outcome(
         True,
@@ -95,9 +115,9 @@ def _moved(signal: str, context: Context, ask: Ask, rule: Rule, found: Deviation
     )
 
 
-def _within_one_bucket(found: Deviation, series: Trace) -> bool:
+def _within_one_bucket(found: Deviation, series: Trace | None) -> bool:
     """A quantile read off buckets must move by more than one bucket: inside two neighbours it is interpolation."""
-    if series.bounds is None:
+    if series is None or series.bounds is None:
         return False
     before, now = (int((series.bounds < value).sum()) for value in (found.calm, found.observed))
     return abs(now - before) < 2

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
 from inferdoc.catalogue.conditions import Stall
 from inferdoc.judging.conditions.render import JOIN, Rendering, Said
-from inferdoc.judging.context import Context, Outcome, absent, quiet
+from inferdoc.judging.context import Ask, Context, Outcome, absent
+from inferdoc.judging.order import middles, rows_of
 from inferdoc.judging.view import Unit
 from inferdoc.judging.words import figure
 
@@ -17,60 +21,77 @@ LONGEST_GAP_FACTOR = 10
 
 def evaluate(condition: Stall, context: Context, unit: Unit) -> Outcome:
     """Whether progress has stood at 0, with work waiting, up to the newest value."""
-    progress_name, work_name = condition.signal, condition.work
-    progress, work = context.view.get(unit, progress_name), context.view.get(unit, work_name)
-    for name, series in ((progress_name, progress), (work_name, work)):
-        if series is None:
-            return absent(name, unit)
-    assert progress is not None and work is not None
+    return evaluate_rows(condition, context, [Ask(unit, context.split, context.last)])[0]
+
+
+def evaluate_rows(condition: Stall, context: Context, asks: Sequence[Ask]) -> list[Outcome]:
+    """The same of many units at once; splits make no difference."""
+    seen = [(context.view.get(ask.unit, condition.signal), context.view.get(ask.unit, condition.work)) for ask in asks]
+    there = [(ask.unit, p.values, w.values) for ask, (p, w) in zip(asks, seen, strict=True) if p and w]
+    outcomes = iter(_stood(condition, context, there) if there else ())
+    missing = [condition.signal if p is None else condition.work if w is None else None for p, w in seen]
+    return [next(outcomes) if name is None else absent(name, ask.unit) for ask, name in zip(asks, missing, strict=True)]
+
+
+def _stood(condition: Stall, context: Context, there: Sequence[tuple[Unit, np.ndarray, np.ndarray]]) -> list[Outcome]:
+    """there: units with their progress and their work."""
+    progress, work = rows_of([p for _, p, _ in there]), rows_of([w for _, _, w in there])
     with np.errstate(invalid="ignore"):
-        stuck = (progress.values == 0) & (work.values > 0)
-        moved = progress.values > 0
-    title, measure = context.signals[progress_name].title, context.signals[progress_name].unit
-    last = _last_known(progress.values + work.values)
-    length = _run_ending_at(stuck, last)
+        stuck = (progress == 0) & (work > 0)
+        moved = progress > 0
+        last = _last_known(progress + work)
+    columns, rows = np.arange(progress.shape[1]), np.arange(len(there))
+    free = np.maximum.accumulate(np.where(stuck, -1, columns), axis=1)  # the newest step at which it is not stuck
+    length = last - free[rows, last]
     begin = last - length + 1
     # The rate is 0 only once the last progress has left the window: the stall began a window earlier.
     earlier = context.clock.window_steps - 1
-    longest = _longest_run(stuck[:begin])
-    need = max(context.clock.steps(0, MIN_SCRAPES), LONGEST_GAP_FACTOR * longest)
-    moved_before = moved[:begin].any() or context.view.lead_kind == "lifetime"  # it has answered before anybody looked
-    if not moved_before or length + earlier < need or length < 2:
-        text = f"{title} moves while there is work"
-        return Outcome(False, text, progress_name, unit.name, measure, observed=quiet(progress.values))
-    first = max(0, begin - earlier)
-    usual = quiet(progress.values[:first])
-    work_signal = context.signals[work_name]
-    work_left = figure(float(work.values[last]), work_signal.unit)
+    before = columns < begin[:, np.newaxis]
+    longest = np.where(before, columns - free, 0).max(axis=1, initial=0)
+    need = np.maximum(context.clock.steps(0, MIN_SCRAPES), LONGEST_GAP_FACTOR * longest)
+    # What was scraped for the first time has answered before anybody looked.
+    answered = (moved & before).any(axis=1) | (context.view.lead_kind == "lifetime")
+    stands = answered & (length + earlier >= need) & (length >= 2)
+    first = np.maximum(0, begin - earlier)
+    shown = np.isfinite(progress) & (~stands[:, np.newaxis] | (columns < first[:, np.newaxis]))
+    usual = middles(progress, shown).tolist()
+    return [
+        _stands(condition, context, unit, usual[row], int(first[row]), int(last[row]), float(work[row, last[row]]))
+        if stands[row]
+        else _moves(condition, context, unit, usual[row])
+        for row, (unit, _, _) in enumerate(there)
+    ]
+
+
+def _moves(condition: Stall, context: Context, unit: Unit, usual: float) -> Outcome:
+    signal = context.signals[condition.signal]
+    text, observed = f"{signal.title} moves while there is work", None if math.isnan(usual) else usual
+    return Outcome(False, text, condition.signal, unit.name, signal.unit, observed=observed)
+
+
+def _stands(
+    condition: Stall, context: Context, unit: Unit, usual: float, first: int, last: int, work_left: float
+) -> Outcome:
+    signal, work = context.signals[condition.signal], context.signals[condition.work]
     return Outcome(
         True,
-        f"{title} stands at 0 (usually {figure(usual, measure)}) while {work_signal.title.lower()} reads {work_left}",
-        progress_name,
+        f"{signal.title} stands at 0 (usually {figure(usual, signal.unit)}) while {work.title.lower()} reads "
+        f"{figure(work_left, work.unit)}",
+        condition.signal,
         unit.name,
-        measure,
+        signal.unit,
         first=first,
         last=last,
-        baseline=usual,
+        baseline=None if math.isnan(usual) else usual,
         observed=0.0,
         threshold=0.0,
     )
 
 
-def _last_known(values: np.ndarray) -> int:
-    known = np.flatnonzero(np.isfinite(values))
-    return int(known[-1]) if len(known) else 0
-
-
-def _run_ending_at(mask: np.ndarray, last: int) -> int:
-    """Length of the run of True that ends at `last`."""
-    before = np.flatnonzero(~mask[: last + 1])
-    return last - (int(before[-1]) if len(before) else -1)
-
-
-def _longest_run(mask: np.ndarray) -> int:
-    """Length of the longest run of True."""
-    breaks = np.flatnonzero(np.concatenate(([True], ~mask, [True])))
-    return int(np.diff(breaks).max()) - 1
+def _last_known(values: np.ndarray) -> np.ndarray:
+    """int64[R]: the newest step of each row with a finite value, 0 where none has one."""
+    known = np.isfinite(values)
+    return np.where(known.any(axis=1), values.shape[1] - 1 - known[:, ::-1].argmax(axis=1), 0)
 
 
 def explain(condition: Stall) -> str:
