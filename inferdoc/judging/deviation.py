@@ -15,7 +15,7 @@ import numpy as np
 
 from inferdoc.judging.clock import Clock, Rule
 from inferdoc.judging.order import ranked_rows, row_medians, row_percentile
-from inferdoc.judging.stretches import NONE, Counts, beginnings, sustained
+from inferdoc.judging.stretches import NONE, Counts, beginnings, needed_steps, sustained
 
 SIGMAS = 3.0
 MIN_OBSERVATIONS = 20
@@ -163,6 +163,7 @@ def find_rows(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray |
     finite = np.isfinite(values)
     candidates = _records(values, finite, rule, clock)
     candidates[resting(values, rule, clock)] = False
+    _drop_spikes(candidates, values, finite, rule, clock)
     late = Deviations.nothing(rows, steps)
     pending = np.flatnonzero(candidates.any(axis=1))
     while len(pending):
@@ -204,6 +205,29 @@ def _records(values: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -
     beyond = np.zeros_like(finite)
     beyond[:, 1:] = finite[:, 1:] & (signed[:, 1:] > record[:, :-1])
     return np.asarray(beyond & (columns >= np.maximum(clock.lead, first + clock.least_calm)))
+
+
+AT_ONCE = 4096
+"""Candidates looked at together: some tens of megabytes."""
+
+
+def _drop_spikes(candidates: np.ndarray, values: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -> None:
+    """Take out candidates, bool[R, T], at which nothing that lasts can begin, cheaply: too few of the next values are
+    beyond the later part of what lies before, which is calm whatever is left out of it as a warm-up (`bands`)."""
+    signed, columns = np.where(finite, values if rule.up else -values, -np.inf), np.arange(values.shape[1])
+    seen = np.cumsum(finite, axis=1)
+    every, starts = np.nonzero(candidates)
+    for begin in range(0, len(every), AT_ONCE):
+        rows, at = every[begin : begin + AT_ONCE], starts[begin : begin + AT_ONCE]
+        own, at_column = signed[rows], at[:, np.newaxis]
+        before = seen[rows, at - 1]
+        kept = (columns < at_column) & (seen[rows] > np.floor(WARM_UP * before)[:, np.newaxis])
+        extreme = np.where(kept, own, -np.inf).max(axis=1)
+        need = needed_steps(at, values.shape[1], rule, clock)[:, np.newaxis]
+        soon = finite[rows] & (columns >= at_column) & (columns < at_column + need)
+        beyond = (soon & (own > extreme[:, np.newaxis])).sum(axis=1)
+        dropped = beyond < rule.share * soon.sum(axis=1)
+        candidates[rows[dropped], at[dropped]] = False
 
 
 def resting(values: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:

@@ -7,7 +7,6 @@ The others are looked at one by one, shortened at their longest gap until a stre
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -22,23 +21,19 @@ class Counts:
 
     mask: np.ndarray
 
-    @cached_property
-    def _running(self) -> np.ndarray:
-        """int32[R, T + 1]: how many lie before a step."""
-        counts = np.zeros((len(self.mask), self.mask.shape[1] + 1), dtype=np.int32)
-        np.cumsum(self.mask, axis=1, out=counts[:, 1:])
-        return counts
-
     def between(self, first: np.ndarray, stop: np.ndarray) -> np.ndarray:
-        """int32[R]: of each row in [first, stop), cut at its ends."""
-        rows, steps = np.arange(len(self.mask)), self.mask.shape[1]
-        before = self._running[rows, np.clip(first, 0, steps)]
-        return np.asarray(self._running[rows, np.clip(stop, 0, steps)] - before)
+        """int32[R]: of each row in [first, stop), cut at its ends. Running counts would answer for any stretch, but
+        take as long as ten such sums."""
+        columns = np.arange(self.mask.shape[1], dtype=np.int32)
+        inside = columns >= first.astype(np.int32)[:, np.newaxis]
+        inside &= columns < stop.astype(np.int32)[:, np.newaxis]
+        inside &= self.mask
+        return np.asarray(inside.view(np.int8).sum(axis=1, dtype=np.int32))
 
     @property
     def running(self) -> np.ndarray:
         """int32[R, T]: how many lie before a step or at it."""
-        return self._running[:, 1:]
+        return np.cumsum(self.mask, axis=1, dtype=np.int32)
 
 
 def sustained(out: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
@@ -46,14 +41,17 @@ def sustained(out: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -> 
     is none. out, finite: bool[R, T]; a step before which a row is not looked at is in neither."""
     rows, steps = out.shape
     starts, lasts = np.full(rows, NONE), np.full(rows, NONE)
-    if not steps:
+    some = np.flatnonzero(out.any(axis=1))
+    if len(some) < rows:
+        if len(some):
+            starts[some], lasts[some] = sustained(out[some], finite[some], rule, clock)
         return starts, lasts
     outside, seen = Counts(out), Counts(finite)
     first = out.argmax(axis=1)
     last = steps - 1 - out[:, ::-1].argmax(axis=1)
     need = needed_steps(first, steps, rule, clock)
     inside_seen, inside_out = seen.between(first, last + 1), outside.between(first, last + 1)
-    long_enough = (last - first + 1 >= need) & out.any(axis=1)
+    long_enough = last - first + 1 >= need
     often = (inside_out >= rule.share * inside_seen) & (inside_out >= np.minimum(need, inside_seen))
     dense = outside.between(first, first + need) >= rule.share * seen.between(first, first + need)
     at_once = long_enough & often & dense
