@@ -181,6 +181,7 @@ class StoreSource(Readable):
             self._held = None
             held = self._read(start_ms - AHEAD_MS, end_ms + EDGE_MS)
         elif start_ms < held.start_ms:
+            start_ms -= AHEAD_MS
             blocks = self._blocks(start_ms, held.start_ms - 1, held.asked)
             blocks += map(_block, held.tables)
             held.tables = []
