@@ -182,15 +182,23 @@ def _extrapolated(samples: Samples, windows: Windows, per_second: bool) -> tuple
     spacing = sampled / np.maximum(span.count - 1, 1)
     near = spacing * THRESHOLD
 
+    def stretch(to_start: np.ndarray) -> np.ndarray:
+        """What an increase is multiplied by, where this lies between the start of the window and the oldest sample."""
+        stretched = sampled + np.where(to_start < near, to_start, spacing / 2)
+        stretched = stretched + np.where(to_end < near, to_end, spacing / 2)
+        factor = stretched / sampled
+        return np.asarray(factor / (windows.length_ms / 1000.0) if per_second else factor)
+
     to_zero = sampled * (oldest / increase)
     clipped = (increase > 0) & (oldest >= 0) & (to_zero < to_start)
-    to_start = np.where(clipped, to_zero, to_start)
-    stretched = sampled + np.where(to_start < near, to_start, spacing / 2)
-    stretched = stretched + np.where(to_end < near, to_end, spacing / 2)
-    factor = stretched / sampled
-    if per_second:
-        factor = factor / (windows.length_ms / 1000.0)
-    return increase * factor, np.broadcast_to(enough, increase.shape)
+    new = clipped.any(axis=0)
+    if span.count.shape[1] > 1 or new.all():
+        return increase * stretch(np.where(clipped, to_zero, to_start)), np.broadcast_to(enough, increase.shape)
+    # Few counters are so new that they would reach zero inside a window: all others have one factor for all of them.
+    values = increase * stretch(to_start)
+    if new.any():
+        values[:, new] = increase[:, new] * stretch(np.where(clipped[:, new], to_zero[:, new], to_start))
+    return values, np.broadcast_to(enough, increase.shape)
 
 
 def rate(samples: Samples, windows: Windows) -> tuple[np.ndarray, np.ndarray]:
