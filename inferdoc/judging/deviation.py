@@ -207,27 +207,27 @@ def _records(values: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -
     return np.asarray(beyond & (columns >= np.maximum(clock.lead, first + clock.least_calm)))
 
 
-AT_ONCE = 4096
-"""Candidates looked at together: some tens of megabytes."""
-
-
 def _drop_spikes(candidates: np.ndarray, values: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -> None:
     """Take out candidates, bool[R, T], at which nothing that lasts can begin, cheaply: too few of the next values are
-    beyond the later part of what lies before, which is calm whatever is left out of it as a warm-up (`bands`)."""
-    signed, columns = np.where(finite, values if rule.up else -values, -np.inf), np.arange(values.shape[1])
-    seen = np.cumsum(finite, axis=1)
+    beyond the record before, where that is calm whatever is left out of the calm as a warm-up (`bands`)."""
+    steps = values.shape[1]
     every, starts = np.nonzero(candidates)
-    for begin in range(0, len(every), AT_ONCE):
-        rows, at = every[begin : begin + AT_ONCE], starts[begin : begin + AT_ONCE]
-        own, at_column = signed[rows], at[:, np.newaxis]
-        before = seen[rows, at - 1]
-        kept = (columns < at_column) & (seen[rows] > np.floor(WARM_UP * before)[:, np.newaxis])
-        extreme = np.where(kept, own, -np.inf).max(axis=1)
-        need = needed_steps(at, values.shape[1], rule, clock)[:, np.newaxis]
-        soon = finite[rows] & (columns >= at_column) & (columns < at_column + need)
-        beyond = (soon & (own > extreme[:, np.newaxis])).sum(axis=1)
-        dropped = beyond < rule.share * soon.sum(axis=1)
-        candidates[rows[dropped], at[dropped]] = False
+    follows = np.flatnonzero(np.diff(every) == 0)  # of those of one row, in the order of time, all but the first
+    rows, before, at = every[follows], starts[follows], starts[follows + 1]
+    seen = np.cumsum(finite, axis=1, dtype=np.int32)
+    calm = seen[rows, before] > np.floor(WARM_UP * seen[rows, at - 1])
+    rows, before, at = rows[calm], before[calm], at[calm]
+    need = needed_steps(at, steps, rule, clock)[:, np.newaxis]
+    ahead = np.arange(int(need.max(initial=0)))
+    columns = at[:, np.newaxis] + ahead
+    inside = (ahead < need) & (columns < steps)
+    columns = np.minimum(columns, steps - 1)
+    soon = inside & finite[rows[:, np.newaxis], columns]
+    next_values, record = values[rows[:, np.newaxis], columns], values[rows, before][:, np.newaxis]
+    with np.errstate(invalid="ignore"):
+        beyond = soon & (next_values > record if rule.up else next_values < record)
+    spikes = beyond.sum(axis=1) < rule.share * soon.sum(axis=1)
+    candidates[rows[spikes], at[spikes]] = False
 
 
 def resting(values: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:
