@@ -67,7 +67,9 @@ def row_percentile(ranked: np.ndarray, counts: np.ndarray, share: float) -> np.n
 
 def ranked_rows(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """float64[n, T]: of every row of float64[n, T] the values of a mask bool[n, T] in ascending order, then NaN."""
-    return np.sort(np.where(mask, values, np.nan), axis=1)
+    ranked = np.where(mask, values, np.nan)
+    ranked.sort(axis=1)
+    return ranked
 
 
 def row_medians(values: np.ndarray, mask: np.ndarray) -> np.ndarray:

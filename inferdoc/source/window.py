@@ -182,22 +182,21 @@ def _extrapolated(samples: Samples, windows: Windows, per_second: bool) -> tuple
     spacing = sampled / np.maximum(span.count - 1, 1)
     near = spacing * THRESHOLD
 
-    def stretch(to_start: np.ndarray) -> np.ndarray:
-        """What an increase is multiplied by, where this lies between the start of the window and the oldest sample."""
+    def scaled(increase: np.ndarray, *lengths: np.ndarray) -> np.ndarray:
+        to_start, to_end, sampled, spacing, near = lengths
         stretched = sampled + np.where(to_start < near, to_start, spacing / 2)
         stretched = stretched + np.where(to_end < near, to_end, spacing / 2)
         factor = stretched / sampled
-        return np.asarray(factor / (windows.length_ms / 1000.0) if per_second else factor)
+        return np.asarray(increase * (factor / (windows.length_ms / 1000.0) if per_second else factor))
 
+    # Series without gaps share what they are stretched by, but for the few windows in which a new one would reach zero.
+    values = scaled(increase, to_start, to_end, sampled, spacing, near)
     to_zero = sampled * (oldest / increase)
-    clipped = (increase > 0) & (oldest >= 0) & (to_zero < to_start)
-    new = clipped.any(axis=0)
-    if span.count.shape[1] > 1 or new.all():
-        return increase * stretch(np.where(clipped, to_zero, to_start)), np.broadcast_to(enough, increase.shape)
-    # Few counters are so new that they would reach zero inside a window: all others have one factor for all of them.
-    values = increase * stretch(to_start)
-    if new.any():
-        values[:, new] = increase[:, new] * stretch(np.where(clipped[:, new], to_zero[:, new], to_start))
+    clipped = np.nonzero((increase > 0) & (oldest >= 0) & (to_zero < to_start))
+    if len(clipped[0]):
+        own = clipped if span.count.shape[1] > 1 else (clipped[0], np.zeros_like(clipped[1]))
+        lengths = (each[own] for each in (to_end, sampled, spacing, near))
+        values[clipped] = scaled(increase[clipped], to_zero[clipped], *lengths)
     return values, np.broadcast_to(enough, increase.shape)
 
 
