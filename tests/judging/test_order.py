@@ -5,7 +5,7 @@ import pytest
 
 from inferdoc.judging.clock import Clock, Rule
 from inferdoc.judging.deviation import find, resting
-from inferdoc.judging.order import median, medians_of_others, percentiles, row_percentile
+from inferdoc.judging.order import median, medians_of_others, middles, percentiles, row_percentile, rows_of
 
 RNG = np.random.default_rng(3)
 SERIES = [RNG.lognormal(0, 2, n) for n in (1, 2, 3, 4, 5, 17, 64, 239, 240)] + [
@@ -31,6 +31,20 @@ def test_rows_with_gaps():
     for i, row in enumerate(rows):
         if counts[i]:
             assert found[i] == np.percentile(row[np.isfinite(row)], 5)
+
+
+def test_middles_of_rows():
+    rows = RNG.lognormal(0, 3, (60, 41))
+    mask = RNG.random(rows.shape) < RNG.random((60, 1))
+    mask[5], mask[6] = False, True
+    for row, kept, found in zip(rows, mask, middles(rows, mask), strict=True):
+        assert found == np.median(row[kept]) if kept.any() else np.isnan(found)
+    assert np.isnan(middles(np.empty((3, 0)), np.empty((3, 0), bool))).all() and not len(middles(rows[:0], mask[:0]))
+
+
+def test_rows_are_put_together_as_they_are():
+    rows = [np.arange(4.0), np.full(4, np.nan), -np.arange(8.0)[::2]]
+    np.testing.assert_array_equal(rows_of(rows), np.vstack(rows))
 
 
 @pytest.mark.parametrize("pods", [2, 3, 4, 7, 20, 601])

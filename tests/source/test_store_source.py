@@ -104,6 +104,21 @@ def test_long_stretches_are_read_in_pieces(path, monkeypatch):
         np.testing.assert_array_equal(found[read].values, whole[read].values)
 
 
+def test_what_is_held_is_not_read_again_in_pieces(path, monkeypatch):
+    whole = StoreSource(path).evaluate([RATE, GAUGE], grid(60, 340))
+    source = StoreSource(path)
+    source.expect(["work_total", "level"])
+    source.scrapes(START_S * 1000, (START_S + 3600) * 1000)
+    before = source.cost.queries
+    monkeypatch.setattr(store_source, "MOST_VALUES", 300)
+    monkeypatch.setattr(store_source, "SHORT_MS", 0)
+    found = source.evaluate([RATE, GAUGE], grid(60, 340))
+    assert source.cost.queries == before
+    for read in (RATE, GAUGE):
+        assert found[read].keys == whole[read].keys
+        np.testing.assert_array_equal(found[read].values, whole[read].values)
+
+
 def test_rates_and_info(path):
     source = open_source(store=path)
     result = source.evaluate([RATE], grid(), (("pod", "=", "p1"),))[RATE]

@@ -1,0 +1,66 @@
+"""Stalls of many units at once against one unit at a time, step by step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from inferdoc.judging.conditions.stalls import LONGEST_GAP_FACTOR, MIN_SCRAPES, evaluate_rows
+from inferdoc.judging.context import Ask
+from tests.judging.frames import N, scene, when
+
+STALLED = when("speed", stalls="queue")
+
+
+def plain(progress, work, context):
+    """(holds, first, last, usual) of one unit that has both signals."""
+    known = [t for t in range(N) if np.isfinite(progress[t] + work[t])]
+    last = known[-1] if known else 0
+    stuck = [progress[t] == 0 and work[t] > 0 for t in range(N)]
+    begin = last + 1
+    while begin > 0 and stuck[begin - 1]:
+        begin -= 1
+    runs, run = [0], 0
+    for t in range(begin):
+        run = run + 1 if stuck[t] else 0
+        runs.append(run)
+    earlier = context.clock.window_steps - 1
+    need = max(context.clock.steps(0, MIN_SCRAPES), LONGEST_GAP_FACTOR * max(runs))
+    length = last - begin + 1
+    stands = any(progress[t] > 0 for t in range(begin)) and length + earlier >= need and length >= 2
+    first = max(0, begin - earlier)
+    usual = [v for v in (progress[:first] if stands else progress) if np.isfinite(v)]
+    middle = float(np.median(usual)) if usual else None
+    return (True, first, last, middle) if stands else (False, None, None, middle)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_agree_with_one_unit_at_a_time(seed):
+    rng = np.random.default_rng(seed)
+    speed, queue = {}, {}
+    for pod in range(40):
+        stops = np.cumsum(rng.integers(1, 40, 12))
+        moving = np.searchsorted(stops, np.arange(N)) % 2 == 0
+        progress = np.where(moving | (rng.random(N) < 0.02), rng.lognormal(3, 1, N), 0.0)
+        progress[rng.random(N) < 0.05] = np.nan
+        work = np.where(rng.random(N) < 0.05, 0.0, rng.integers(0 if pod % 2 else 1, 9, N).astype(float))
+        work[rng.random(N) < 0.05] = np.nan
+        if pod % 3 == 0:  # one long stop, which goes on to the end
+            stop = int(rng.integers(N // 4, N))
+            progress[:stop], progress[stop:], work[stop:] = rng.lognormal(3, 1, stop), 0.0, 4.0
+        if pod % 5:
+            queue[f"p{pod}"] = work
+        if pod % 7:
+            speed[f"p{pod}"] = progress
+    context = scene({"speed": speed, "queue": queue})
+    outcomes = evaluate_rows(STALLED, context, [Ask(unit) for unit in context.view.units])
+    held = 0
+    for unit, found in zip(context.view.units, outcomes, strict=True):
+        name = unit.member.pod
+        if name in speed and name in queue:
+            told = (found.holds, found.first, found.last, found.baseline if found.holds else found.observed)
+            assert told == plain(speed[name], queue[name], context)
+            held += bool(found.holds)
+        else:
+            assert found.holds is None and found.missing == (("queue",) if name in speed else ("speed",))
+    assert held
