@@ -146,9 +146,10 @@ class Context:
         if known is None:
             everyone, values = self.view.stack(signal)
             known = self._past[signal, rule] = dict(zip(everyone, without_past(values, rule, self.clock), strict=True))
-        for unit in units:
-            if unit not in known:
-                known[unit] = without_past(self._values(signal, unit)[np.newaxis], rule, self.clock)[0]
+        rest = [unit for unit in dict.fromkeys(units) if unit not in known]  # such as single GPUs
+        if rest:
+            rows = rows_of([self._values(signal, unit) for unit in rest])
+            known |= zip(rest, without_past(rows, rule, self.clock), strict=True)
         return rows_of([known[unit] for unit in units])
 
     def _values(self, signal: str, unit: Unit) -> np.ndarray:
