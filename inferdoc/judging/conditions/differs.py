@@ -3,16 +3,18 @@ requests."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from inferdoc.catalogue.conditions import Odd
 from inferdoc.judging.clock import Rule
 from inferdoc.judging.conditions.render import Rendering, number
-from inferdoc.judging.context import Context, Outcome, absent, quiet, rule_asked
-from inferdoc.judging.deviation import find
-from inferdoc.judging.order import medians_of_others
+from inferdoc.judging.context import Ask, Context, Outcome, absent, rule_asked
+from inferdoc.judging.deviation import Deviation, find_rows
+from inferdoc.judging.order import medians_of_others, middles, rows_of
 from inferdoc.judging.shift import STANDARD_ERRORS
 from inferdoc.judging.stretches import NONE, held
 from inferdoc.judging.view import Unit
@@ -21,87 +23,120 @@ from inferdoc.judging.words import figure
 
 def evaluate(condition: Odd, context: Context, unit: Unit) -> Outcome:
     """Whether a unit, or one GPU of its pod, stands off its like members by the factor."""
-    signal = condition.signal
-    level = context.signals[signal].level
+    return evaluate_rows(condition, context, [Ask(unit, context.split, context.last)])[0]
+
+
+def evaluate_rows(condition: Odd, context: Context, asks: Sequence[Ask]) -> list[Outcome]:
+    """The same of many units at once."""
+    answers: list[Outcome | list[_Compared]] = [_compared(condition, context, ask) for ask in asks]
+    rows = [row for answer in answers if isinstance(answer, list) for row in answer]
+    outcomes = iter(_odd(condition, context, rows) if rows else ())
+    return [
+        answer if isinstance(answer, Outcome) else _first_that_holds([next(outcomes) for _ in answer])
+        for answer in answers
+    ]
+
+
+class _Compared(NamedTuple):
+    """What an entity shows, and what its like: float64[T] each. split: of the episode that it is looked at in."""
+
+    entity: str
+    split: int | None
+    own: np.ndarray
+    usual: np.ndarray
+
+
+def _compared(condition: Odd, context: Context, ask: Ask) -> Outcome | list[_Compared]:
+    """The rows to compare of a unit, or the answer where there is nothing to compare, or only means."""
+    signal, unit = condition.signal, ask.unit
+    title, measure, level = (getattr(context.signals[signal], name) for name in ("title", "unit", "level"))
     if level in ("gpu", "tenant"):
         parts = context.view.gpus(unit, signal) if level == "gpu" else context.view.tenants(unit, signal)
-        return _among_parts(condition, context, unit, parts)
+        if not parts:
+            return absent(signal, unit)
+        if len(parts) < 2:
+            text = f"{title}: {next(iter(parts))} is alone, nothing to compare with"
+            return Outcome(None, text, signal, unit.name, measure)
+        others = medians_of_others(rows_of(list(parts.values())))
+        return [
+            _Compared(f"{unit.name} {name}", ask.split, row, rest)
+            for (name, row), rest in zip(parts.items(), others, strict=True)
+        ]
     series = context.view.get(unit, signal)
     if series is None:
         return absent(signal, unit)
     usual = context.usual(signal, unit)
-    title, measure = context.signals[signal].title, context.signals[signal].unit
     if usual is None:
         return Outcome(None, f"{title}: no peer to compare with", signal, unit.name, measure)
     if condition.average:
-        return _on_average(condition, context, unit.name, series.values, usual)
-    return _odd(condition, context, unit.name, series.values, usual)
+        return _on_average(condition, context.at(ask.split, ask.last), unit.name, series.values, usual)
+    return [_Compared(unit.name, ask.split, series.values, usual)]
 
 
-def _among_parts(condition: Odd, context: Context, unit: Unit, parts: Mapping[str, np.ndarray]) -> Outcome:
-    """The first of the GPUs of a pod, or of the classes of requests at its router, that stands off the others."""
-    signal = condition.signal
-    title, measure = context.signals[signal].title, context.signals[signal].unit
-    if not parts:
-        return absent(signal, unit)
-    if len(parts) < 2:
-        return Outcome(
-            None, f"{title}: {next(iter(parts))} is alone, nothing to compare with", signal, unit.name, measure
-        )
-    best: Outcome | None = None
-    usual = medians_of_others(np.vstack(list(parts.values())))
-    for (name, row), rest in zip(parts.items(), usual, strict=True):
-        outcome = _odd(condition, context, f"{unit.name} {name}", row, rest)
-        if outcome.holds:
-            return outcome
-        best = best or outcome
-    assert best is not None
-    return best
+def _first_that_holds(outcomes: Sequence[Outcome]) -> Outcome:
+    """Of the GPUs of a pod, or of the classes of requests at its router, the first that stands off the others."""
+    return next((one for one in outcomes if one.holds), outcomes[0])
 
 
-def _odd(condition: Odd, context: Context, entity: str, own: np.ndarray, usual: np.ndarray) -> Outcome:
-    """Whether one row stands off the median of the others, `usual`, by the factor, and did not before."""
-    signal, factor = condition.signal, condition.factor
-    title, measure = context.signals[signal].title, context.signals[signal].unit
-    floor = context.signals[signal].floor
+def _odd(condition: Odd, context: Context, rows: Sequence[_Compared]) -> list[Outcome]:
+    """Whether each row stands off the median of the others by the factor, and did not before."""
+    factor, floor = condition.factor, context.signals[condition.signal].floor
+    own, usual = rows_of([row.own for row in rows]), rows_of([row.usual for row in rows])
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(
             usual > floor, own / np.maximum(usual, 1e-12), np.where(own > floor, own / max(floor, 1e-12), 1.0)
         )
-    ratio = np.where(np.isfinite(own) & np.isfinite(usual), ratio, np.nan)
-    if not np.isfinite(ratio).any():
-        return Outcome(None, f"{title}: never seen together with a peer", signal, entity, measure)
-    away = np.abs(own - usual) > floor
-    with np.errstate(invalid="ignore"):
-        mask = np.isfinite(ratio) & away & ((ratio >= factor) if factor >= 1 else (ratio <= factor))
-    finite = np.isfinite(ratio)
-    if context.split is not None:
-        mask[: context.split] = False
-        finite[: context.split] = False
+        ratio = np.where(np.isfinite(own) & np.isfinite(usual), ratio, np.nan)
+        seen = np.isfinite(ratio)
+        finite = seen & (np.arange(own.shape[1]) >= np.array([row.split or 0 for row in rows])[:, np.newaxis])
+        mask = finite & (np.abs(own - usual) > floor) & ((ratio >= factor) if factor >= 1 else (ratio <= factor))
     rule = rule_asked(condition, factor)
-    starts, lasts = held(mask[np.newaxis], finite[np.newaxis], rule, context.clock)
-    stretch = None if starts[0] == NONE else (int(starts[0]), int(lasts[0]))
-    looked_at = mask if stretch else finite
-    own_now, usual_now = quiet(own[looked_at]), quiet(usual[looked_at])
-    if stretch is None:
-        text = f"{title} is like its peers' ({figure(own_now, measure)} against {figure(usual_now, measure)})"
-        return Outcome(False, text, signal, entity, measure, baseline=usual_now, observed=own_now, threshold=factor)
-    first, last = stretch
-    newly = find(ratio, Rule(factor, share=rule.share), context.clock) if context.split is None else None
-    return Outcome(
-        True,
-        f"{title} is {figure(own_now, measure)} against {figure(usual_now, measure)} of its peers",
-        signal,
-        entity,
-        measure,
-        first=newly.start if newly else first,
-        last=last,
-        baseline=usual_now,
-        observed=own_now,
-        threshold=factor,
-        from_start=newly is None and not np.isfinite(ratio[:first]).any(),
-        reference="peers",
-    )
+    starts, lasts = held(mask, finite, rule, context.clock)
+    stands = starts != NONE
+    looked_at = np.where(stands[:, np.newaxis], mask, finite)
+    own_now, usual_now = (_or_none(middles(values, looked_at)) for values in (own, usual))
+    began: dict[int, Deviation | None] = {}
+    whole = [row for row in np.flatnonzero(stands).tolist() if rows[row].split is None]
+    if whole:
+        newly = find_rows(ratio[whole], Rule(factor, share=rule.share), context.clock)
+        began = {row: newly[place] for place, row in enumerate(whole)}
+    outcomes = []
+    for row, one in enumerate(rows):
+        if not seen[row].any():
+            outcomes.append(_unseen(condition, context, one.entity))
+        elif not stands[row]:
+            outcomes.append(_like(condition, context, one.entity, own_now[row], usual_now[row]))
+        else:
+            new, first = began.get(row), int(starts[row])
+            apart = _apart(condition, context, one.entity, own_now[row], usual_now[row])
+            begin = new.start if new else first
+            from_start = new is None and not seen[row, :first].any()
+            outcomes.append(apart.but(first=begin, last=int(lasts[row]), from_start=from_start))
+    return outcomes
+
+
+def _or_none(values: np.ndarray) -> list[float | None]:
+    return [None if math.isnan(value) else value for value in values.tolist()]
+
+
+def _unseen(condition: Odd, context: Context, entity: str) -> Outcome:
+    signal = context.signals[condition.signal]
+    text = f"{signal.title}: never seen together with a peer"
+    return Outcome(None, text, condition.signal, entity, signal.unit)
+
+
+def _like(condition: Odd, context: Context, entity: str, own: float | None, usual: float | None) -> Outcome:
+    title, measure = context.signals[condition.signal].title, context.signals[condition.signal].unit
+    text = f"{title} is like its peers' ({figure(own, measure)} against {figure(usual, measure)})"
+    limit = condition.factor
+    return Outcome(False, text, condition.signal, entity, measure, baseline=usual, observed=own, threshold=limit)
+
+
+def _apart(condition: Odd, context: Context, entity: str, own: float | None, usual: float | None) -> Outcome:
+    title, measure = context.signals[condition.signal].title, context.signals[condition.signal].unit
+    text = f"{title} is {figure(own, measure)} against {figure(usual, measure)} of its peers"
+    apart = Outcome(True, text, condition.signal, entity, measure, reference="peers")
+    return apart.but(baseline=usual, observed=own, threshold=condition.factor)
 
 
 def _on_average(condition: Odd, context: Context, entity: str, own: np.ndarray, usual: np.ndarray) -> Outcome:

@@ -78,6 +78,7 @@ AT_ONCE: Mapping[type[OfSignal], Callable[[Any, Context, Sequence[Ask]], list[Ou
     Level: levels.evaluate_rows,
     Move: relative.evaluate_rows,
     Stall: stalls.evaluate_rows,
+    Odd: differs.evaluate_rows,
 }
 """Kinds that look at many units at once."""
 AT_ONCE_ROWS = 1024
@@ -149,7 +150,7 @@ def _is_per_gpu(condition: Fact, context: Context) -> bool:
 
 def _by_last(condition: Fact) -> bool:
     """Whether an outcome depends on the last step of an episode: that counts for means alone."""
-    return isinstance(condition, Move) and condition.average
+    return isinstance(condition, Move | Odd) and condition.average
 
 
 def _of_others(condition: Fact, context: Context, unit: Unit) -> list[Outcome]:

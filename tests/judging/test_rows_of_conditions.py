@@ -1,0 +1,53 @@
+"""Conditions on many units at once say of each unit what they say of it alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from inferdoc.judging.conditions.registry import AT_ONCE
+from inferdoc.judging.context import Ask
+from tests.judging.frames import CALM, N, scene, when
+
+ASKED = {
+    "above": when("load", above=30),
+    "rises": when("load", rises=1.5),
+    "rises on average": when("load", rises=1.2, average=True),
+    "stalls": when("load", stalls="queue"),
+    "differs": when("load", differs=1.6),
+    "differs downwards": when("load", differs=0.6),
+    "differs on average": when("load", differs=1.2, average=True),
+}
+
+
+def fleet(seed: int) -> dict[str, dict[str, np.ndarray]]:
+    """Forty pods, some of which are beyond the others, or stand still, from some time on; some have no series."""
+    rng = np.random.default_rng(seed)
+    load = 20 * rng.lognormal(0, 0.2, (40, N))
+    for pod in range(0, 40, 4):
+        begin = int(rng.integers(CALM // 2, N))
+        load[pod, begin:] *= rng.choice([0.0, 0.4, 2.5])
+    load[rng.random(load.shape) < 0.05] = np.nan
+    rows = {f"p{pod}": row for pod, row in enumerate(load) if pod % 13}
+    return {"load": rows, "queue": {f"p{pod}": rng.integers(0, 9, N).astype(float) + 1 for pod in range(1, 40)}}
+
+
+@pytest.mark.parametrize("condition", ASKED.values(), ids=ASKED.keys())
+@pytest.mark.parametrize("seed", range(2))
+def test_many_units_at_once(condition, seed):
+    rows = fleet(seed)
+    context = scene(rows)
+    splits = [None, CALM, CALM + 10]
+    asks = [Ask(unit, splits[n % 3], N - 1 - n % 5) for n, unit in enumerate(context.view.units)]
+    together = AT_ONCE[type(condition)](condition, context, asks)
+    alone = scene(rows)
+    for ask, outcome in zip(asks, together, strict=True):
+        unit = next(one for one in alone.view.units if one.name == ask.unit.name)
+        (own,) = AT_ONCE[type(condition)](condition, alone, [Ask(unit, ask.split, ask.last)])
+        if (
+            getattr(condition, "average", False) and own.baseline is not None
+        ):  # the order of a sum depends on how many blocks the longest row has
+            assert (outcome.baseline, outcome.observed) == pytest.approx((own.baseline, own.observed), rel=1e-12)
+            own = own.but(baseline=outcome.baseline, observed=outcome.observed, threshold=outcome.threshold)
+        assert outcome == own
+    assert len({outcome.holds for outcome in together}) >= 2
