@@ -1,12 +1,13 @@
 """Seconds and peak memory of a diagnosis for 8, 64 and 512 pods, from both sources, beside the time of the bare reads.
 
-usage: python benchmarks/diagnose.py [--pods 8 64 512] [--health some all healthy] [--turns 3] [--without-prometheus]
+usage: python benchmarks/diagnose.py [--pods 8 64 512] [--health some all healthy] [--turns 3] [--minutes 120]
+       [--without-prometheus]
 
-The fleets are simulated (`fleets.py`), an hour each, scraped every 15 s: engines, GPUs, containers and a router, of
-which `some` pods are sick, `all` or none. Each measurement runs in a process of its own, so that the peak memory is
-that of one diagnosis. With Debian's `prometheus` on the PATH the same fleet is back-filled into a real server, as far
-as a diagnosis asks for its series; the bare reads there are the range queries of the diagnosis, sent again by as many
-threads and not even decoded.
+The fleets are simulated (`fleets.py`), two hours each, scraped every 15 s: engines, GPUs, containers and a router, of
+which `some` pods are sick, `all` or none. The last hour is diagnosed, and the one before it is read as its history.
+Each measurement runs in a process of its own, so that the peak memory is that of one diagnosis. With Debian's
+`prometheus` on the PATH the same fleet is back-filled into a real server, as far as a diagnosis asks for its series;
+the bare reads there are the range queries of the diagnosis, sent again by as many threads and not even decoded.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def measure(kind: str, place: str) -> dict[str, float]:
             list(pool.map(lambda params: ask("query_range", params, deadline), asked))
     else:
         source = open_source(**{kind: place})
-        read_window(source, needed_signals(load_catalogue()), load_catalogue(), "1h", None, "latest")
+        read_window(source, needed_signals(load_catalogue()), load_catalogue(), "1h", None, "latest", history=True)
     bare = time.perf_counter() - began
     return {
         "wall": wall,
@@ -96,7 +97,7 @@ def asked_for(store: Path) -> set[str]:
         return info(name, grid, match)
 
     source.evaluate, source.info = evaluate_noted, info_noted  # type: ignore[method-assign]
-    read_window(source, needed_signals(load_catalogue()), load_catalogue(), "1h", None, "latest")
+    read_window(source, needed_signals(load_catalogue()), load_catalogue(), "1h", None, "latest", history=True)
     return names
 
 
@@ -170,6 +171,7 @@ def main() -> None:
     ask.add_argument("--pods", type=int, nargs="+", default=[8, 64, 512])
     ask.add_argument("--health", nargs="+", choices=["healthy", "some", "all"], default=["some", "all"])
     ask.add_argument("--turns", type=int, default=3)
+    ask.add_argument("--minutes", type=int, default=120, help="length of the recordings, history included")
     ask.add_argument("--without-prometheus", action="store_true")
     asked = ask.parse_args()
     served = not asked.without_prometheus and shutil.which("prometheus") and shutil.which("promtool")
@@ -181,7 +183,7 @@ def main() -> None:
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for pods, health in itertools.product(asked.pods, asked.health):
         with tempfile.TemporaryDirectory() as temporary:
-            one_fleet(Path(temporary), pods, health, asked.turns, bool(served))
+            one_fleet(Path(temporary), pods, health, asked.minutes, asked.turns, bool(served))
     load, recipes = os.getloadavg()[0], recipe_count()
     print(f"\n{os.cpu_count()} cores, load {load:.1f} at the end, {recipes} recipes, best of {asked.turns}.")
 
@@ -193,7 +195,7 @@ def recipe_count() -> int:
     return len(load_catalogue().recipes)
 
 
-def one_fleet(folder: Path, pods: int, health: str, turns: int, served: bool) -> None:
+def one_fleet(folder: Path, pods: int, health: str, minutes: int, turns: int, served: bool) -> None:
     """Make a fleet, measure it from the store and, if there is one, from a server."""
     from fleets import fleet_store
 
@@ -202,7 +204,7 @@ def one_fleet(folder: Path, pods: int, health: str, turns: int, served: bool) ->
     what = f"{pods}, {health if health == 'healthy' else health + ' sick'}"
     print(f"making {what}", file=sys.stderr)
     place = folder / "fleet.db"
-    fleet_store(place, pods, health)  # type: ignore[arg-type]
+    fleet_store(place, pods, health, minutes)  # type: ignore[arg-type]
     print(measured("store", what, str(place), turns), flush=True)
     if not served:
         return
