@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from importlib.resources import files
 from typing import Any
 
 Board = dict[str, Any]
@@ -17,11 +18,12 @@ GONE = ("graph", "singlestat", "table-old", "grafana-worldmap-panel")
 SCHEMA_VERSIONS = range(39, 43)
 DATASOURCES = ("$datasource", "${datasource}")
 FUNCTIONS = ("label_names", "label_values", "metrics", "query_result")
-UNITS = (
-    "short", "none", "percentunit", "percent", "s", "ms", "Bps", "bytes", "decbytes", "mbytes", "cps", "ops", "reqps",
-    "rps", "watt", "celsius", "hertz", "bool", "bool_yes_no", "bool_on_off",
-)  # fmt: skip
-"""Those of Grafana's units that signals have; any other is a slip, which Grafana would show as a suffix."""
+UNITS = frozenset(
+    line
+    for line in files("inferdoc.generate").joinpath("grafana-units.txt").read_text("utf-8").splitlines()
+    if not line.startswith("#")
+)
+"""Grafana's registry; any other is a slip, which Grafana would show as a suffix."""
 
 SELECTOR = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)\{([^}]*)\}")
 RATE = re.compile(r"\b(rate|irate|increase)\(([^()\[\]]*(?:\{[^}]*\})?)\[([^\]]+)\]\)")
