@@ -29,6 +29,8 @@ SELECTOR = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)\{([^}]*)\}")
 RATE = re.compile(r"\b(rate|irate|increase)\(([^()\[\]]*(?:\{[^}]*\})?)\[([^\]]+)\]\)")
 RECORDED = re.compile(r"[a-z]+:inferdoc_\w+:\w+")
 """Series of recording rules, which speak of pods and no longer of targets."""
+OWN = ("ALERTS", "inferdoc_", "model:inferdoc_")
+"""Series that Prometheus and inferdoc make: their scope stands in other labels."""
 WORD = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 UID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
@@ -76,19 +78,6 @@ def _data_source(board: Board) -> Iterator[str]:
                 source = owner.get("datasource")
                 if not isinstance(source, dict) or source.get("uid") not in DATASOURCES:
                     yield f"{_name(panel)}: datasource must be an object with uid ${{datasource}}"
-
-
-def _scrape_variables(board: Board) -> Iterator[str]:
-    found = {v.get("name"): v for v in _variables(board)}
-    for name in ("job", "instance"):
-        variable = found.get(name)
-        if variable is None:
-            yield f"variable {name} is missing"
-            continue
-        wanted = {"type": "query", "label": name.capitalize(), "multi": True, "allValue": ".+"}
-        for key, value in wanted.items():
-            if variable.get(key) != value:
-                yield f"variable {name}: {key} must be {value!r}, not {variable.get(key)!r}"
 
 
 def _query_variables(board: Board) -> Iterator[str]:
@@ -148,9 +137,8 @@ def _expressions(board: Board) -> Iterator[str]:
             if function != "increase" and window != "$__rate_interval":
                 yield f"{_name(panel)}: {function} over [{window}]; use $__rate_interval"
         for metric, inside in SELECTOR.findall(expr):
-            for name in () if RECORDED.fullmatch(metric) else ("job", "instance"):
-                if f'{name}=~"${name}"' not in inside.replace(" ", "").split(","):
-                    yield f'{_name(panel)}: {metric} lacks {name}=~"${name}"'
+            if not RECORDED.fullmatch(metric) and not metric.startswith(OWN) and 'cluster=~"$cluster"' not in inside:
+                yield f'{_name(panel)}: {metric} lacks cluster=~"$cluster"'
         yield from _bare(panel, expr)
 
 
@@ -162,6 +150,8 @@ def _bare(panel: dict[str, Any], expr: str) -> Iterator[str]:
             yield f"{_name(panel)}: counter {metric} without rate or increase"
     plain = re.sub(r"\b(?:by|on|ignoring|without|group_left|group_right) \([^)]*\)", " ", SELECTOR.sub(" ", expr))
     for word in WORD.findall(re.sub(r"\[[^\]]*\]|\"[^\"]*\"", " ", plain)):
+        if word.startswith(OWN):
+            continue
         if "_total" in word or word.startswith(("vllm:", "DCGM_")):
             yield f"{_name(panel)}: {word} without matchers"
 
@@ -211,7 +201,6 @@ def _name(panel: dict[str, Any]) -> str:
 RULES: tuple[Callable[[Board], Iterator[str]], ...] = (
     _document,
     _data_source,
-    _scrape_variables,
     _query_variables,
     _panels,
     _targets,

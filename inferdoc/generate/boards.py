@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -11,12 +12,15 @@ from typing import Any
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import InferdocError
 from inferdoc.generate import promtool
-from inferdoc.generate.board import load_boards, panels
+from inferdoc.generate.board import panels
 from inferdoc.generate.board_lint import problems, queries
+from inferdoc.generate.board_spec import load_boards
 from inferdoc.generate.document import write, yaml_text
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.judging.words import how_many
 
+SETTINGS = "vllm:cache_config_info"
+VARIABLE = re.compile(r"(?<![\w\\])\$[a-z]\w*")
 VARIABLES = (("$__rate_interval", "5m"), ("$__interval", "1m"), ("$__range", "1h"))
 
 
@@ -28,8 +32,9 @@ def build_boards(catalogue: Catalogue, links: GeneratedLinks, folder: Path, *, c
     from inferdoc.generate.grafana import dashboard, text
 
     files = {}
+    settings = [label for marker in catalogue.markers if marker.info == SETTINGS for label in marker.labels]
     for name, (board, path) in load_boards(catalogue.overlays).items():
-        files[Path(f"{name}.json")] = text(dashboard(board, panels(board, path, catalogue, links), links))
+        files[Path(f"{name}.json")] = text(dashboard(board, panels(board, path, catalogue, links), links, settings))
     return write(files, folder, check=check)
 
 
@@ -55,11 +60,7 @@ def expanded(expr: str, rate_interval: str = "5m") -> str:
     """A query with the variables that Grafana fills in: everything chosen, a fixed window."""
     for name, value in (("$__rate_interval", rate_interval), *VARIABLES[1:]):
         expr = expr.replace(name, value)
-    for name in ("cluster", "namespace", "pod", "role", "tier", "pool"):
-        expr = expr.replace(f'"${name}"', '".*"')
-    for name in ("model_name", "job", "instance"):
-        expr = expr.replace(f'"${name}"', '".+"')
-    return expr
+    return VARIABLE.sub(".*", expr)
 
 
 def _unparsed(board: dict[str, Any]) -> list[str]:

@@ -11,7 +11,7 @@ from inferdoc.config import Config
 from inferdoc.extras import DISTRIBUTION
 from inferdoc.fleet.members import Fleet, assignments_of, resolve
 from inferdoc.fleet.unscraped import unscraped
-from inferdoc.generate.board import load_boards
+from inferdoc.generate.board_spec import load_boards
 from inferdoc.installed import rivals
 from inferdoc.judging.api import needed_signals, read_window
 from inferdoc.judging.visibility import Visibility, gains
@@ -133,7 +133,7 @@ def _missing(visibility: Visibility, wanted: Sequence[str], verbose: bool) -> It
 def _empty_rows(visibility: Visibility, overlays: tuple[Path, ...]) -> Iterator[str]:
     """Rows of boards of which no panel shows anything."""
     for board, _ in load_boards(overlays).values():
-        rows = (row for row in board.rows if row.panels)
+        rows = (row for row in board.rows if any(panel.signals for panel in row.panels))
         empty = [
             row.title
             for row in rows

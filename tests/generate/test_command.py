@@ -28,7 +28,7 @@ def test_the_configuration_names_where_runbooks_lie(tmp_path):
     assert call("alerts", "build", "--out", "rules").code == 0
     assert "https://wiki.example/r/engine-down" in (tmp_path / "rules" / "inferdoc-rules.yaml").read_text()
     assert call("dashboards", "build", "--out", "boards").code == 0
-    assert "https://wiki.example/r/engine-down" in (tmp_path / "boards" / "fleet-overview.json").read_text()
+    assert "https://wiki.example/r/engine-down" in (tmp_path / "boards" / "data-health.json").read_text()
 
 
 @needs_promtool
@@ -60,10 +60,10 @@ def test_without_promtool_there_is_one_line(monkeypatch, tmp_path):
 
 def test_boards_are_built_and_checked(tmp_path):
     done = call("dashboards", "build", "--out", tmp_path)
-    assert done.code == 0 and done.out == f"{tmp_path / 'fleet-overview.json'}: missing\n"
+    assert done.code == 0 and f"{tmp_path / 'fleet-overview.json'}: missing\n" in done.out
     assert call("dashboards", "build", "--out", tmp_path, "--check").code == 0
     checked = call("dashboards", "check", "--out", tmp_path)
-    assert checked.code == 0 and checked.err.startswith("1 dashboard checked, 0 problems")
+    assert checked.code == 0 and checked.err.startswith("11 dashboards checked, 0 problems")
     board = json.loads((tmp_path / "fleet-overview.json").read_text())
     board["editable"] = True
     (tmp_path / "fleet-overview.json").write_text(json.dumps(board))

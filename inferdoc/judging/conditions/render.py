@@ -241,7 +241,7 @@ class Rendering:
             inner = owner(inner)
         if part.name == "up":
             inner = f"{inner} and on ({', '.join(SCRAPED)}) {self.engines}"
-        if self.pods is not None and self.level(name) in ("engine", "target"):
+        if self.pods is not None and self.level(name) in ("engine", "target", "gpu"):
             pods = f"on (cluster, namespace, pod) group_left ({', '.join(POOL)}) {clause(self.pods)}"
             inner = f"{inner if part.name != 'up' else f'({inner})'} * {pods}"
         return f"{part.agg} by ({labels}) ({inner})"

@@ -1,0 +1,111 @@
+"""Views of what the rules say: alerts that fire, budgets that are left, and how fast they burn."""
+
+from __future__ import annotations
+
+from inferdoc.catalogue.burn import FAST, SLOW
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.generate.board_drill import drill
+from inferdoc.generate.board_panel import AxisBounds, ColourStep, Panel, Query
+from inferdoc.generate.board_scope import matched
+from inferdoc.generate.board_spec import PanelSpec
+from inferdoc.generate.board_view import any_of, view_panel
+from inferdoc.generate.links import GeneratedLinks
+from inferdoc.generate.slo import watched
+from inferdoc.judging.conditions.render import number
+from inferdoc.source.reads import Matcher, selector
+
+BUDGET_LOW = 0.25
+"""Own choice: below a quarter of its budget a service takes no risks."""
+
+
+def alerts(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
+    """Alerts that fire, by what they are about."""
+    by = "alertname, severity, namespace, model_name, pod, name"
+    return view_panel(
+        spec,
+        "Alerts that fire",
+        "Alerts of inferdoc that fire now, before Alertmanager groups and inhibits them.",
+        (Query(f"count by ({by}) ({_firing()})", "Series", unit="short"),),
+        columns={
+            "alertname": "Alert",
+            "severity": "Severity",
+            "namespace": "Namespace",
+            "model_name": "Model",
+            "pod": "Pod",
+        },
+        nothing="no alert fires",
+    )
+
+
+def firing(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
+    """How many alerts page, and how many are tickets."""
+    return view_panel(
+        spec,
+        "Pages and tickets open",
+        "Alerts of inferdoc that fire now: critical ones page, warnings are tickets.",
+        tuple(
+            Query(f"count({_firing(severity)}) or vector(0)", word, steps=any_of(colour))
+            for severity, word, colour in (("critical", "pages", "red"), ("warning", "tickets", "orange"))
+        ),
+        steps=any_of("red"),
+    )
+
+
+def _firing(severity: str = "") -> str:
+    about: Matcher = ("severity", "=", severity) if severity else ("severity", "!=", "info")
+    return selector(
+        "ALERTS",
+        (("alertstate", "=", "firing"), ("component", "=", "inferdoc"), about, ("namespace", "=~", "$namespace|")),
+    )
+
+
+def budget(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
+    """What is left of each error budget, of the pool that has least."""
+    told = "; ".join(f"{slo.title} ({slo.good:.2%} over {slo.window})" for slo in watched(catalogue))
+    return view_panel(
+        spec,
+        "Error budget left",
+        f"Of the pool that has least, over the period of the objective: {told}. Below 0 the promise is broken.",
+        tuple(
+            Query(
+                f"min(1 - (sum_over_time({_slo(slo.id, 'bad')}[{slo.window}]) / (sum_over_time({_slo(slo.id, 'all')}"
+                f"[{slo.window}]) > 0)) / {number(1 - (slo.good or 0))})",
+                slo.id,
+            )
+            for slo in watched(catalogue)
+        ),
+        unit="percentunit",
+        steps=(ColourStep("red", None), ColourStep("yellow", 0), ColourStep("green", BUDGET_LOW)),
+    )
+
+
+def burn(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
+    """How fast the budgets burn, and at what rate that pages."""
+    found = watched(catalogue)
+    factors = sorted({round(each.factor(slo.window), 2) for slo in found for each in (FAST[0], SLOW[-1])})
+    return view_panel(
+        spec,
+        "Error budget burn over 1 h",
+        "Times faster than the budget allows, of each pool and objective: at 1 it is spent exactly at the end of the "
+        "period. The upper line pages.",
+        tuple(
+            Query(
+                f"{_slo(slo.id, 'bad', 'ratio1h')} / {number(1 - (slo.good or 0))}",
+                f"{slo.id} {{{{model_name}}}} {{{{role}}}} {{{{tier}}}}",
+            )
+            for slo in found
+        ),
+        steps=(
+            ColourStep("green", None),
+            *(ColourStep("yellow", value) for value in factors[:-1]),
+            *(ColourStep("red", value) for value in factors[-1:]),
+        ),
+        bounds=AxisBounds(0, soft=max(factors, default=None)),
+        axis="times",
+        drill=drill(("model_name", "role", "tier")),
+    )
+
+
+def _slo(name: str, kind: str, operation: str = "rate5m") -> str:
+    scope = ("cluster", "namespace", "model_name", "role", "tier")
+    return selector(f"model:inferdoc_slo_{name.replace('-', '_')}_{kind}:{operation}", matched(scope))

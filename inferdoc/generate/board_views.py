@@ -1,0 +1,244 @@
+"""Panels that show no signal: verdicts and forecasts of inferdoc, adapters, what is scraped.
+
+Each view is one function; a board file names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import get_args
+
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.generate.board_drill import drill
+from inferdoc.generate.board_lora import MOST, adapters, combinations
+from inferdoc.generate.board_panel import AxisBounds, ColourStep, Panel, Query
+from inferdoc.generate.board_rules import alerts, budget, burn, firing
+from inferdoc.generate.board_scope import matched, pods_without_info
+from inferdoc.generate.board_spec import PanelSpec
+from inferdoc.generate.board_view import any_of, view_panel
+from inferdoc.generate.links import GeneratedLinks
+from inferdoc.generate.pod_info import CARDS
+from inferdoc.judging.conditions.render import ENGINE_SIGN, clause, owner
+from inferdoc.judging.model import VerdictWord
+from inferdoc.source.reads import selector
+
+View = Callable[[PanelSpec, Catalogue, GeneratedLinks], Panel]
+
+STALE = "1h"
+"""A verdict older than this says nothing of now."""
+STALE_SECONDS = 3600
+WELL = {"healthy": "green", "degraded": "orange", "critical": "red", "unknown": "text"}
+COLLECT = "run inferdoc collect --expose"
+SIGNS = (
+    f"{ENGINE_SIGN}|llm_d_epp_ready_endpoints|{CARDS}|kube_pod_info|container_cpu_cfs_periods_total|inferdoc_build_info"
+)
+"""Series that tell an exporter this fleet needs."""
+
+
+def view(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
+    """The panel of a declared view."""
+    return VIEWS[str(spec.view)](spec, catalogue, links)
+
+
+def _verdict(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
+    fresh = f"and on () (time() - max(inferdoc_diagnosis_timestamp_seconds) < {STALE_SECONDS})"
+    queries = tuple(
+        Query(f'max(inferdoc_verdict{{verdict="{word}"}}) == 1\n{fresh}', word, colour=WELL[word])
+        for word in get_args(VerdictWord)
+    )
+    return view_panel(
+        spec,
+        "Verdict of inferdoc",
+        "The verdict of the newest diagnosis; nothing where it is older than an hour.",
+        queries,
+        unit="short",
+        word=True,
+        nothing="no verdict",
+    )
+
+
+def _findings(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
+    found = _told("inferdoc_finding")
+    by = "cause, severity, namespace, model_name, role, tier"
+    onset = _told("inferdoc_finding_onset_timestamp_seconds")
+    begun = f"min by (cause, namespace, model_name, role, tier) (time() - {onset})"
+    severe = f"group by ({by}) ({found})"
+    joined = f"{severe}\n* on (cause, namespace, model_name, role, tier) group_left () {clause(begun)}"
+    return view_panel(
+        spec,
+        "What inferdoc says is wrong",
+        f"Each finding of the newest diagnosis. Empty? Nothing was found, or {COLLECT} is missing.",
+        (Query(f"count by ({by}) ({found})", "Pods", unit="short"), Query(joined, "Since", unit="dtdurations")),
+        columns={
+            "cause": "Cause",
+            "severity": "Severity",
+            "namespace": "Namespace",
+            "model_name": "Model",
+            "role": "Role",
+            "tier": "Tier",
+        },
+        drill=(
+            ("Runbook", f"{links.runbook('${__data.fields.cause}')}"),
+            *drill(("model_name", "role", "tier"), rows=True),
+        ),
+        nothing="nothing found",
+    )
+
+
+def _told(name: str) -> str:
+    """A series about a finding: what it says of namespace and pod wins over where inferdoc itself runs."""
+    scope = matched(("model_name", "role", "tier"))
+    here = selector(name, (("namespace", "=~", "$namespace"), ("exported_namespace", "=", ""), *scope))
+    there = selector(name, (("exported_namespace", "=~", "$namespace"), ("exported_namespace", "!=", ""), *scope))
+    return owner(f"({here} or {there})")
+
+
+def _exporters(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
+    signs = selector("", (("__name__", "=~", SIGNS), *matched(("cluster",))))
+    here = f"and on (cluster, job, instance) max_over_time(group by (cluster, job, instance) ({signs})[{STALE}:1m])"
+    up, took = selector("up", matched(("cluster",))), selector("scrape_duration_seconds", matched(("cluster",)))
+    return view_panel(
+        spec,
+        "What is scraped",
+        "Targets that had series of this fleet within the last hour, by job; down are those that do not answer now.",
+        (
+            Query(f"count by (job) ({up} {here})", "Targets", unit="short"),
+            Query(
+                f"count by (job) (({up} {here}) == 0)\nor 0 * count by (job) ({up} {here})",
+                "Down",
+                unit="short",
+                steps=any_of("red"),
+            ),
+            Query(f"max by (job) ({took} {here})", "Slowest scrape", unit="s"),
+        ),
+        columns={"job": "Job"},
+    )
+
+
+def _unknown_pods(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
+    return view_panel(
+        spec,
+        "Engines without role and tier",
+        "Engine pods that the recording rules tell nothing of. More than none: load inferdoc-recording.yaml; until "
+        "then totals count prefill and decode twice, and the variables role, tier and pool narrow nothing.",
+        (Query(pods_without_info(), "pods"),),
+        steps=any_of("red"),
+    )
+
+
+def _diagnosis_age(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
+    return view_panel(
+        spec,
+        "Age of the newest diagnosis",
+        f"Empty? {COLLECT[:1].upper()}{COLLECT[1:]}, and let Prometheus scrape it.",
+        (Query("time() - max(inferdoc_diagnosis_timestamp_seconds)", "age"),),
+        unit="s",
+        steps=(ColourStep("green", None), ColourStep("red", STALE_SECONDS)),
+    )
+
+
+def _own_scrapes(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
+    return view_panel(
+        spec,
+        "Scrapes of inferdoc collect",
+        "By result: failed, and left out because the one before still ran.",
+        (Query("sum by (result) (rate(inferdoc_scrapes_total[$__rate_interval]))", "{{result}}"),),
+        unit="cps",
+        bounds=AxisBounds(0),
+    )
+
+
+def _not_judged(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
+    return view_panel(
+        spec,
+        "Causes that could not be judged",
+        "blind: a series that would tell is missing; off: the feature is not in use; later: too little history.",
+        (Query("max by (kind) (inferdoc_causes_not_judged)", "{{kind}}"),),
+        bounds=AxisBounds(0),
+        axis="causes",
+    )
+
+
+def _forecast(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
+    return view_panel(
+        spec,
+        "Highest load forecast over the horizon",
+        "By pool, in the unit the forecast was asked for; p95 is what to be ready for. Empty? Run inferdoc collect "
+        "--expose with --forecast-every.",
+        (Query("max by (pool, quantile) (inferdoc_forecast_load_max)", "{{pool}} q{{quantile}}"),),
+        bounds=AxisBounds(0),
+        axis="load",
+    )
+
+
+def _forecast_age(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
+    return view_panel(
+        spec,
+        "Age of the forecast",
+        "Of the oldest pool. A prewarm plan from a stale forecast is refused.",
+        (Query("max(time() - inferdoc_forecast_generated_timestamp_seconds)", "age"),),
+        unit="s",
+    )
+
+
+def _forecast_doubt(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
+    return view_panel(
+        spec,
+        "Pools whose forecast abstained",
+        "Their history is too short or too irregular; a baseline stands in.",
+        (Query("sum(inferdoc_forecast_abstained)", "pools"),),
+        steps=any_of("yellow"),
+    )
+
+
+def _lora_running(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
+    return _lora(
+        spec, "Adapters running", "Adapters of the running requests: at --max-loras the others wait.", "running"
+    )
+
+
+def _lora_waiting(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
+    return _lora(
+        spec, "Adapters waiting", "Adapters of requests that wait; a pod that always has some thrashes.", "waiting"
+    )
+
+
+def _lora(spec: PanelSpec, title: str, description: str, word: str) -> Panel:
+    text = f"{description} {MOST} stands for {MOST} or more. Empty? Start vLLM with --enable-lora."
+    query = Query(adapters(f"{word}_lora_adapters"), "{{pod}}")
+    return view_panel(
+        spec, title, text, (query,), bounds=AxisBounds(0, soft=MOST), axis="adapters", drill=drill(("pod",))
+    )
+
+
+def _lora_combinations(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
+    return view_panel(
+        spec,
+        "Combinations of adapters in 10 minutes",
+        "How often the adapters in use change: each change may load one. Empty? Start vLLM with --enable-lora.",
+        (Query(combinations(), "{{pod}}"),),
+        bounds=AxisBounds(0),
+        axis="combinations",
+        drill=drill(("pod",)),
+    )
+
+
+VIEWS: dict[str, View] = {
+    "verdict": _verdict,
+    "findings": _findings,
+    "alerts": alerts,
+    "firing": firing,
+    "budget": budget,
+    "burn": burn,
+    "exporters": _exporters,
+    "unknown-pods": _unknown_pods,
+    "diagnosis-age": _diagnosis_age,
+    "own-scrapes": _own_scrapes,
+    "not-judged": _not_judged,
+    "forecast": _forecast,
+    "forecast-age": _forecast_age,
+    "forecast-doubt": _forecast_doubt,
+    "lora-running": _lora_running,
+    "lora-waiting": _lora_waiting,
+    "lora-combinations": _lora_combinations,
+}
