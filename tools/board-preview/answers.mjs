@@ -29,14 +29,14 @@ function gapless(frames, from, to, step) {
   });
 }
 
-function table(target, result) {
+function table(target, result, alone) {
   const columns = [...new Set(result.flatMap(({metric}) => Object.keys(metric)))].sort();
   return {
     refId: target.refId,
     columns: [
       {name: 'Time', type: 'time', values: result.map(({value}) => value[0] * 1000)},
       ...columns.map((name) => ({name, type: 'string', values: result.map(({metric}) => metric[name] ?? '')})),
-      {name: `Value #${target.refId}`, type: 'number', values: result.map(({value}) => Number(value[1]))},
+      {name: alone ? "Value" : `Value #${target.refId}`, type: 'number', values: result.map(({value}) => Number(value[1]))},
     ],
   };
 }
@@ -48,7 +48,7 @@ export async function answers(url, panel, fill, {from, to, step}) {
     const query = fill(target.expr);
     try {
       if (target.format === 'table') {
-        found.tables.push(table(target, await ask(url, 'query', {query, time: to})));
+        found.tables.push(table(target, await ask(url, "query", {query, time: to}), panel.targets.length === 1));
       } else if (target.instant) {
         const result = await ask(url, 'query', {query, time: to});
         found.series.push(...series(target, result.map(({metric, value}) => ({metric, values: [value]}))));

@@ -22,7 +22,7 @@ function fits({id, options}, name, refId) {
 export function configured(frames, panel, theme) {
   for (const frame of frames) {
     for (const field of frame.fields) {
-      const name = field.config.displayNameFromDS ?? field.name;
+      const name = field.config.displayName ?? field.config.displayNameFromDS ?? field.name;
       const config = {...structuredClone(panel.fieldConfig.defaults), ...field.config};
       for (const {matcher, properties} of panel.fieldConfig.overrides ?? []) {
         if (fits(matcher, name, frame.refId)) properties.forEach(({id, value}) => put(config, id, value));
@@ -37,6 +37,12 @@ export function configured(frames, panel, theme) {
   return frames;
 }
 
+/** names of lines as the panel's transformations write them */
+function renamed(panel) {
+  const found = (panel.transformations ?? []).filter(({id}) => id === 'renameByRegex');
+  return (name) => found.reduce((text, {options}) => text.replace(new RegExp(options.regex), options.renamePattern), name);
+}
+
 /** one frame per series */
 export function lineFrames(panel, theme) {
   const frames = panel.answers.series.map(({refId, name, labels, times, values}) =>
@@ -44,7 +50,7 @@ export function lineFrames(panel, theme) {
       refId,
       fields: [
         {name: 'Time', type: FieldType.time, values: times, config: {}},
-        {name: 'Value', type: FieldType.number, values, labels, config: {displayNameFromDS: name}},
+        {name: 'Value', type: FieldType.number, values, labels, config: {displayNameFromDS: renamed(panel)(name)}},
       ],
     }));
   frames.forEach((frame, place) => {

@@ -73,7 +73,7 @@ function draw(shown, out) {
       '--headless=new', '--no-sandbox', '--disable-gpu', '--hide-scrollbars', '--allow-file-access-from-files', `--user-data-dir=${folder}/profile`,
       `--window-size=${WIDTH},${height}`, '--virtual-time-budget=15000', '--enable-logging=stderr', `--screenshot=${out}`, `file://${html}`,
     ], {encoding: 'utf8', env: {...process.env, TZ: 'UTC'}});
-    for (const line of done.stderr.split('\n').filter((each) => each.includes('CONSOLE') && !/warn/i.test(each))) console.error(line.slice(0, 400));
+    for (const line of done.stderr.split('\n').filter((each) => each.includes('CONSOLE'))) console.error(line.slice(0, 600));
     if (done.status !== 0) throw new Error(done.stderr.slice(-800));
   } finally {
     rmSync(folder, {recursive: true, force: true});

@@ -1,11 +1,12 @@
 // A table panel: its queries merged, its columns named and ordered as the board says.
 import {useEffect, useState} from 'react';
 import {FieldType, standardTransformers, standardTransformersRegistry, toDataFrame, transformDataFrame} from '@grafana/data';
-import {Table} from '@grafana/ui';
+import {TableNG} from '@grafana/ui/unstable';
 import {configured} from './fields.js';
 
 standardTransformersRegistry.setInit(() =>
-  Object.values(standardTransformers).map((each) => ({id: each.id, name: each.name, transformation: async () => each})));
+  [standardTransformers.mergeTransformer, standardTransformers.organizeFieldsTransformer]
+    .map((each) => ({id: each.id, name: each.name, transformation: async () => each})));
 
 const TYPES = {time: FieldType.time, string: FieldType.string, number: FieldType.number};
 
@@ -25,5 +26,5 @@ export function Rows({panel, width, height, theme}) {
     const text = panel.fieldConfig.defaults.noValue ?? 'No data';
     return <div style={{width, height, display: 'grid', placeItems: 'center', color: theme.colors.text.secondary}}>{text}</div>;
   }
-  return <Table data={shown[0]} width={width} height={height} initialSortBy={panel.options.sortBy} />;
+  return <TableNG data={shown[0]} width={width} height={height} initialSortBy={panel.options.sortBy} timeRange={null} structureRev={1} />;
 }
