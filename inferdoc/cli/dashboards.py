@@ -21,13 +21,18 @@ def command() -> None:
 @OUT
 @options.CHECK
 @options.RUNBOOK_BASE
-def build(folder: Path, check: bool, runbook_base: str | None) -> int:
+@click.option(
+    "--provisioning", is_flag=True, help="Also a ConfigMap per board for the sidecar, and a provider for files."
+)
+def build(folder: Path, check: bool, runbook_base: str | None, provisioning: bool) -> int:
     """Write one JSON file per board of the catalogue."""
     from inferdoc.generate.boards import build_boards
     from inferdoc.generate.links import links_of
 
     config = options.configuration()
-    changed = build_boards(options.catalogue(config), links_of(config.links, runbook_base), folder, check=check)
+    changed = build_boards(
+        options.catalogue(config), links_of(config.links, runbook_base), folder, check=check, provisioned=provisioning
+    )
     for line in changed:
         click.echo(one_line(line))
     return 1 if check and changed else 0

@@ -12,18 +12,20 @@ from inferdoc.catalogue.load import load_catalogue
 from inferdoc.errors import InferdocError
 from inferdoc.generate.alerts import build_alerts
 from inferdoc.generate.boards import build_boards
+from inferdoc.generate.boards_page import update_boards
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.runbook_sections import update_pages
 from inferdoc.generate.versions_page import update_versions
 
 
 def generate(root: Path, *, check: bool = False) -> list[str]:
-    """Bring alerts/generated, dashboards/generated, the runbook pages, the table of docs/versions.md and the schemas of
-    diagnostics/ up to date under a root; what differed."""
+    """Bring alerts/generated, dashboards/generated, the runbook pages, docs/boards.md, the table of docs/versions.md
+    and the schemas of diagnostics/ up to date under a root; what differed."""
     catalogue, links = load_catalogue(), GeneratedLinks()
     changed, _ = build_alerts(catalogue, links, root / "alerts" / "generated", check=check)
     changed += build_boards(catalogue, links, root / "dashboards" / "generated", check=check)
     changed += update_pages(root / "runbooks", check, catalogue)
+    changed += update_boards(root / "docs" / "boards.md", catalogue, check)
     changed += update_versions(root / "docs" / "versions.md", catalogue, check)
     return changed + update_schemas(root / "diagnostics", catalogue, check=check)
 

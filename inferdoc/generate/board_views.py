@@ -184,7 +184,7 @@ def _forecast_age(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) 
 def _forecast_doubt(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
     return view_panel(
         spec,
-        "Pools whose forecast abstained",
+        "Forecasts that abstained",
         "Their history is too short or too irregular; a baseline stands in.",
         (Query("sum(inferdoc_forecast_abstained)", "pools"),),
         steps=any_of("yellow"),

@@ -17,6 +17,7 @@ from inferdoc.generate.board_lint import problems, queries
 from inferdoc.generate.board_spec import load_boards
 from inferdoc.generate.document import write, yaml_text
 from inferdoc.generate.links import GeneratedLinks
+from inferdoc.generate.provisioning import beside
 from inferdoc.judging.words import how_many
 
 SETTINGS = "vllm:cache_config_info"
@@ -24,17 +25,24 @@ VARIABLE = re.compile(r"(?<![\w\\])\$[a-z]\w*")
 VARIABLES = (("$__rate_interval", "5m"), ("$__interval", "1m"), ("$__range", "1h"))
 
 
-def build_boards(catalogue: Catalogue, links: GeneratedLinks, folder: Path, *, check: bool = False) -> list[str]:
-    """Bring a folder up to date; returns what differed (with `check` it still does).
+def build_boards(
+    catalogue: Catalogue, links: GeneratedLinks, folder: Path, *, check: bool = False, provisioned: bool = False
+) -> list[str]:
+    """Bring a folder up to date; returns what differed (with `check` it still does). provisioned: with the
+    ConfigMaps and the provider beside them.
 
     Raises CatalogueError where a board file is wrong, InferdocError where the folder cannot be written.
     """
     from inferdoc.generate.grafana import dashboard, text
 
-    files = {}
     settings = [label for marker in catalogue.markers if marker.info == SETTINGS for label in marker.labels]
-    for name, (board, path) in load_boards(catalogue.overlays).items():
-        files[Path(f"{name}.json")] = text(dashboard(board, panels(board, path, catalogue, links), links, settings))
+    made = {
+        name: dashboard(board, panels(board, path, catalogue, links), links, settings)
+        for name, (board, path) in load_boards(catalogue.overlays).items()
+    }
+    files = {Path(f"{name}.json"): text(board) for name, board in made.items()}
+    if provisioned:
+        files |= beside(made)
     return write(files, folder, check=check)
 
 

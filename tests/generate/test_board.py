@@ -20,6 +20,7 @@ from inferdoc.generate.board_panel import AxisBounds
 from inferdoc.generate.board_scale import bounds, colour_steps, steps
 from inferdoc.generate.board_spec import PanelSpec, load_boards
 from inferdoc.generate.boards import build_boards, check_boards, expanded
+from inferdoc.generate.boards_page import update_boards
 from inferdoc.generate.links import GeneratedLinks
 from tests.generate.conftest import ROOT, needs_promtool
 from tests.recorded_history import rules_of
@@ -48,6 +49,16 @@ def test_the_boards_that_are_promised_are_there():
         "lora", "moe-and-ranks", "pd-and-transfer", "router", "speculation",
     ]  # fmt: skip
     assert len({board["uid"] for board in each()}) == len(NAMES)
+
+
+def test_every_board_is_shown_with_its_question(catalogue):
+    page = (ROOT / "docs" / "boards.md").read_text("utf-8")
+    assert update_boards(ROOT / "docs" / "boards.md", catalogue, check=True) == [], "run make generate"
+    for name in NAMES:
+        picture = ROOT / "docs" / "boards" / f"{name}.png"
+        assert f"](boards/{name}.png)" in page and f"dashboards/{name}.yaml" in page
+        assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size < 400_000
+    assert page.count("?") >= 2 * len(NAMES)
 
 
 def test_the_linter_finds_nothing():

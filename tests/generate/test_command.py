@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
+import yaml
 
 from tests.cli.command import alone, call, refused
 from tests.generate.conftest import GENERATED, ROOT, needs_promtool
@@ -69,6 +71,25 @@ def test_boards_are_built_and_checked(tmp_path):
     (tmp_path / "fleet-overview.json").write_text(json.dumps(board))
     assert call("dashboards", "check", "--out", tmp_path).code == 1
     assert call("dashboards", "build", "--out", tmp_path, "--check").code == 1
+
+
+def test_boards_come_with_what_brings_them_into_grafana(tmp_path):
+    assert call("dashboards", "build", "--out", tmp_path, "--provisioning").code == 0
+    boards = {path.stem: json.loads(path.read_text("utf-8")) for path in tmp_path.glob("*.json")}
+    maps = {path.stem: path.read_text("utf-8") for path in (tmp_path / "configmaps").glob("*.yaml")}
+    assert boards.keys() == maps.keys() and len(maps) == 11
+    for name, text in maps.items():
+        found = yaml.safe_load(text)
+        assert found["kind"] == "ConfigMap" and found["metadata"]["labels"] == {"grafana_dashboard": "1"}
+        assert re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", found["metadata"]["name"])
+        ((key, body),) = found["data"].items()
+        assert key.endswith(".json") and json.loads(body) == boards[name]
+        assert len(text.encode()) < 256 * 1024, "kubectl apply keeps a copy of it in an annotation"
+    (provider,) = yaml.safe_load((tmp_path / "provisioning" / "inferdoc.yaml").read_text("utf-8"))["providers"]
+    assert provider["type"] == "file" and provider["options"]["path"].startswith("/")
+    assert call("dashboards", "build", "--out", tmp_path, "--provisioning", "--check").code == 0
+    assert call("dashboards", "build", "--out", tmp_path).code == 0
+    assert not list((tmp_path / "configmaps").glob("*"))
 
 
 def test_a_board_that_is_no_json_is_one_line(tmp_path):

@@ -1,0 +1,64 @@
+"""The boards in docs/boards.md: what each answers, and its picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.errors import InferdocError
+from inferdoc.generate.board_spec import BoardSpec, load_boards
+
+BEGIN = "<!-- boards: generated from dashboards/*.yaml -->\n"
+END = "<!-- /boards -->"
+FIRST = "fleet-overview"
+
+
+def update_boards(page: Path, catalogue: Catalogue, check: bool = False) -> list[str]:
+    """Bring the page up to date; one line where it differed. Nothing where there is no page, as in an installation.
+    Raises InferdocError for a page without its markers or that cannot be written."""
+    if not page.is_file():
+        return []
+    before = page.read_text("utf-8")
+    head, begin, rest = before.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not (begin and end):
+        raise InferdocError(f"{page}: the markers {BEGIN.strip()} and {END} are not there; put them back")
+    after = head + begin + "\n".join(sections(catalogue)) + "\n" + end + tail
+    if after == before:
+        return []
+    try:
+        if not check:
+            page.write_text(after, "utf-8")
+    except OSError as error:
+        raise InferdocError(f"{page}: cannot be written: {error.strerror}") from None
+    return [f"{page}: out of date"]
+
+
+def sections(catalogue: Catalogue) -> Iterator[str]:
+    """Markdown: a table of questions, then a section for each board."""
+    boards = {name: board for name, (board, _) in load_boards(catalogue.overlays).items()}
+    order = sorted(boards, key=lambda name: (name != FIRST, boards[name].title))
+    yield "| you ask | board |"
+    yield "| --- | --- |"
+    yield from (f"| {boards[name].question} | [{_title(boards[name])}](#{_anchor(boards[name])}) |" for name in order)
+    for name in order:
+        board = boards[name]
+        yield from (
+            "",
+            f"## {_title(board)}",
+            "",
+            f"{board.question} Board `{board.uid}`, from `dashboards/{name}.yaml`.",
+        )
+        yield from ("", f"![{_title(board)}](boards/{name}.png)")
+
+
+def _title(board: BoardSpec) -> str:
+    text = board.title.removeprefix("inferdoc: ")
+    return text[:1].upper() + text[1:]
+
+
+def _anchor(board: BoardSpec) -> str:
+    """As GitHub makes it of the heading."""
+    kept = "".join(letter for letter in _title(board).lower() if letter.isalnum() or letter in " -")
+    return kept.replace(" ", "-")

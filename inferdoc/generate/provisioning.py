@@ -1,0 +1,58 @@
+"""How boards get into Grafana: ConfigMaps that its sidecar looks for, and a provider for files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from inferdoc.generate.document import yaml_text
+
+LABEL = {"grafana_dashboard": "1"}
+"""What the sidecar of kube-prometheus-stack looks for by default (grafana.sidecar.dashboards.label, .labelValue)."""
+FOLDER = "inferdoc"
+FOLDER_ANNOTATION = "grafana_folder"
+"""The usual name (grafana.sidecar.dashboards.folderAnnotation); without it the boards lie in the top folder."""
+
+
+def configmap(name: str, dashboard: Mapping[str, Any]) -> str:
+    """A board as a ConfigMap. One for each: `kubectl apply` keeps a copy of at most 256 KiB in an annotation."""
+    body = json.dumps(dashboard, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    document = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": f"inferdoc-board-{name}",
+            "labels": LABEL,
+            "annotations": {FOLDER_ANNOTATION: FOLDER},
+        },
+        "data": {f"inferdoc-{name}.json": body},
+    }
+    return yaml_text(document, "kubectl apply -n NAMESPACE -f FOLDER; Grafana's sidecar finds it by its label.")
+
+
+def provider(folder: str) -> str:
+    """What stands in provisioning/dashboards/ of a Grafana that reads files. folder: where the boards lie there."""
+    document = {
+        "apiVersion": 1,
+        "providers": [
+            {
+                "name": "inferdoc",
+                "folder": FOLDER,
+                "type": "file",
+                "disableDeletion": False,
+                "allowUiUpdates": False,
+                "options": {"path": folder},
+            }
+        ],
+    }
+    return yaml_text(
+        document, "Put it into provisioning/dashboards/ of Grafana, and the boards into the path it names."
+    )
+
+
+def beside(boards: Mapping[str, Mapping[str, Any]]) -> dict[Path, str]:
+    """The files for both ways, by their path beside the boards."""
+    found = {Path("configmaps") / f"{name}.yaml": configmap(name, board) for name, board in boards.items()}
+    return {**found, Path("provisioning") / "inferdoc.yaml": provider("/var/lib/grafana/dashboards/inferdoc")}
