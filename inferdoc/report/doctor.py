@@ -131,13 +131,13 @@ def _missing(visibility: Visibility, wanted: Sequence[str], verbose: bool) -> It
 
 
 def _empty_rows(visibility: Visibility, overlays: tuple[Path, ...]) -> Iterator[str]:
-    """Rows of boards of which no panel shows anything."""
+    """Rows of boards of which no panel shows anything; panels of pods with a feature do not speak for a row."""
     for board, _ in load_boards(overlays).values():
-        rows = (row for row in board.rows if any(panel.signals for panel in row.panels))
+        rows = [(row, [p for p in row.panels if p.signals and p.only is None]) for row in board.rows]
         empty = [
             row.title
-            for row in rows
-            if not any(name in visibility.visible for panel in row.panels for name in panel.signals)
+            for row, shown in rows
+            if shown and not any(name in visibility.visible for panel in shown for name in panel.signals)
         ]
         if empty:
             yield from wrap(f"{board.title}: no data for the rows {', '.join(empty)}", "boards      ")
