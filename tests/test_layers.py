@@ -23,7 +23,7 @@ MODULES = {
 LAYERS = (
     ("cli",),
     ("report", "expose"),
-    ("audit", "slo"),
+    ("audit", "slo", "backtest"),
     ("judging", "prewarm", "generate", "simulate"),
     ("forecast",),
     ("fleet",),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from inferdoc.cli import messages, options
 from inferdoc.escaping import one_line
 
+PATH = click.Path(exists=True, dir_okay=False, path_type=Path)
 OUT = options.output_folder("alerts/generated")
 
 
@@ -58,3 +60,34 @@ def test(folder: Path, names: tuple[str, ...]) -> int:
     from inferdoc.generate.alerts import run_alert_tests
 
     return options.told(*run_alert_tests(folder, names))
+
+
+@command.command("backtest")
+@OUT
+@click.argument("inputs", nargs=-1, metavar="[PATH]...")
+@options.source_options
+@click.option("--since", default="6h", show_default=True, metavar="DURATION", help="How far back a server is read.")
+@click.option("--rules", "others", multiple=True, type=PATH, metavar="FILE", help="A rule file to put beside ours.")
+@click.option("--cold", is_flag=True, help="Without the history before an incident, as after an install.")
+@click.option("-v", "--verbose", is_flag=True, help="Every alert of every recording.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def backtest(inputs: tuple[str, ...], **asked: Any) -> int:
+    """Replay recordings under the rules with promtool, and say which alerts would have fired when.
+
+    A PATH is a folder of recordings with labels.json, a store, or OpenMetrics text; --prometheus reads a server. With
+    labels an alert is right or wrong, and totals are given; without, all that fires counts as noise.
+    """
+    from inferdoc.backtest.request import replayed
+    from inferdoc.report.alerts_backtest import as_text
+
+    source = options.source(options.configuration(), asked) if asked["prometheus"] or asked["store"] else None
+    if source is None and not inputs:
+        raise click.UsageError("name a recording, a folder of them or a store, or give --prometheus")
+    report = replayed(inputs, source, asked, messages.say)
+    if asked["output"] == "json":
+        import msgspec
+
+        click.echo(msgspec.json.format(msgspec.json.encode(report)).decode())
+    else:
+        click.echo(as_text(report, verbose=asked["verbose"]), nl=False)
+    return 0

@@ -58,6 +58,12 @@ def test(tests: Iterable[Path]) -> PromtoolCheck:
     return PromtoolCheck([line for lines in found for line in lines], len(wanted))
 
 
+def said_of_test(path: Path) -> str:
+    """All that `promtool test rules` prints of a test file. Raises InferdocError where promtool is missing."""
+    done = _run("test", "rules", str(path))
+    return done.stdout + done.stderr
+
+
 def reduced(documents: Mapping[str, dict[str, Any]], alerts: set[str]) -> dict[str, dict[str, Any]]:
     """Rule files with these alerts and the recording rules they rest on; every group stays, if empty."""
     rules = [rule for document in documents.values() for group in document["groups"] for rule in group["rules"]]

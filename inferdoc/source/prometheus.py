@@ -239,6 +239,17 @@ class PrometheusSource(Readable):
             series.times_ms, series.values = series.times_ms[inside], series.values[inside]
         return found
 
+    def samples(self, names: Sequence[str], start_ms: int, end_ms: int) -> list[tuple[str, AnswerSeries]]:
+        """The raw samples of metrics in [start, end], milliseconds since 1970, each series with the name of its metric.
+        Raises PrometheusError."""
+        with self._operation() as deadline:
+
+            def of(name: str) -> list[tuple[str, AnswerSeries]]:
+                what = f'{{__name__="{_literal(name)}"}}'
+                return [(name, series) for series in self._raw(what, start_ms, end_ms, deadline)]
+
+            return [each for found in self._all([partial(of, name) for name in names], deadline) for each in found]
+
     # ---- asking ---------------------------------------------------------------------------------------------
 
     def _count_split(self) -> None:

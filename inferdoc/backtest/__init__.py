@@ -1,0 +1,1 @@
+"""Replays recordings under alert rules with Prometheus' own rule engine, and scores what fires."""

@@ -1,0 +1,149 @@
+"""What was scraped, as columns: the input of a back-test, cut to a stretch and to the metrics that rules read."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferdoc.collect.openmetrics_file import SampleColumns, read_openmetrics
+from inferdoc.collect.samples import ParseError
+from inferdoc.errors import InferdocError
+from inferdoc.source.prometheus_answers import AnswerSeries
+
+TARGET = ("job", "instance")
+"""Labels that the series of one scrape have in common."""
+FEWEST_SCRAPES = 3
+
+Labels = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """One series. times: int64, shape (n,), milliseconds since 1970, ascending, each once; values: float64, shape (n,).
+    Where the series ends although its target is still scraped, the value is the NaN of `stale`."""
+
+    name: str
+    labels: Labels
+    times: NDArray[np.int64]
+    values: NDArray[np.float64]
+    stale: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class ScrapedSeries:
+    """name: what reports call it; series: what was scraped."""
+
+    name: str
+    series: tuple[Points, ...]
+
+    @property
+    def span_ms(self) -> tuple[int, int]:
+        """First and last sample. Raises InferdocError for a recording without samples."""
+        if not self.series:
+            raise InferdocError(f"{self.name}: no samples that a rule reads")
+        return min(int(p.times[0]) for p in self.series), max(int(p.times[-1]) for p in self.series)
+
+    def since(self, begin_ms: int) -> ScrapedSeries:
+        """What a server knows that was installed then: nothing before."""
+        kept = (_after(points, begin_ms) for points in self.series)
+        return replace(self, series=tuple(points for points in kept if len(points.times)))
+
+    def narrowed(self, names: frozenset[str], patterns: Iterable[str] = ()) -> ScrapedSeries:
+        """Only the metrics of these names, or that fit one of these patterns whole."""
+        fits = [re.compile(pattern) for pattern in patterns]
+        found = {p.name for p in self.series}
+        kept = {name for name in found if name in names or any(fit.fullmatch(name) for fit in fits)}
+        return replace(self, series=tuple(points for points in self.series if points.name in kept))
+
+
+def read_file(path: Path, name: str | None = None) -> ScrapedSeries:
+    """OpenMetrics text with timestamps, plain or gzip. Raises InferdocError where none can be read."""
+    try:
+        with path.open("rb") as stream:
+            columns = read_openmetrics(stream)
+    except OSError as error:
+        raise InferdocError(f"{path}: cannot be read: {error.strerror}") from None
+    except ParseError as error:
+        raise InferdocError(f"{path}: {error}") from None
+    if not len(columns):
+        raise InferdocError(f"{path}: no samples with timestamps; export some with inferdoc export")
+    return ScrapedSeries(name or _plain_name(path), tuple(_marked(list(_points(columns)))))
+
+
+def read_store(path: Path) -> ScrapedSeries:
+    """All samples of an embedded store. Raises StoreError."""
+    from inferdoc.store import Store, export
+
+    with Store.open(path) as store, tempfile.TemporaryDirectory(prefix="inferdoc-") as folder:
+        text = Path(folder) / "store.om"
+        with text.open("wb") as stream:
+            export(store, store.first_ms() or 0, store.latest_ms() or 0, stream)
+        return read_file(text, path.name)
+
+
+def of_answers(name: str, answers: Iterable[tuple[str, AnswerSeries]]) -> ScrapedSeries:
+    """Raw samples of a server: each series with the name of its metric."""
+    parts: dict[tuple[str, Labels], list[AnswerSeries]] = {}
+    for metric, answer in answers:
+        parts.setdefault((metric, tuple(sorted(answer.labels.items()))), []).append(answer)
+    points = []
+    for (metric, labels), pieces in parts.items():
+        times, first = np.unique(np.concatenate([piece.times_ms for piece in pieces]), return_index=True)
+        values = np.concatenate([piece.values for piece in pieces])[first]
+        if len(times):
+            points.append(Points(metric, labels, times, values, np.zeros(len(times), bool)))
+    return ScrapedSeries(name, tuple(_marked(points)))
+
+
+def _plain_name(path: Path) -> str:
+    return path.name.removesuffix(".gz").removesuffix(".om").removesuffix(".txt")
+
+
+def _points(columns: SampleColumns) -> Iterator[Points]:
+    order = np.lexsort((columns.timestamps_ms, columns.series_index))
+    index, times, values = columns.series_index[order], columns.timestamps_ms[order], columns.values[order]
+    starts = np.flatnonzero(np.diff(index, prepend=-1))
+    for begin, end in zip(starts, [*starts[1:], len(index)], strict=True):
+        series = columns.series[int(index[begin])]
+        own, at = times[begin:end], np.flatnonzero(np.diff(times[begin:end], append=np.iinfo(np.int64).max))
+        yield Points(series.name, tuple(series.labels), own[at], values[begin:end][at], np.zeros(len(at), bool))
+
+
+def _marked(series: list[Points]) -> Iterator[Points]:
+    """The series with staleness as a server marks it, which no text format carries: a series that a scrape of its
+    target no longer brings ends there, all series of a target that is gone end one interval later."""
+    scrapes: dict[tuple[str, ...], list[Points]] = {}
+    for points in series:
+        labels = dict(points.labels)
+        scrapes.setdefault(tuple(labels.get(label, "") for label in TARGET), []).append(points)
+    end = max((int(p.times[-1]) for p in series), default=0)
+    for members in scrapes.values():
+        times = np.unique(np.concatenate([p.times for p in members]))
+        interval = int(np.median(np.diff(times))) if len(times) >= FEWEST_SCRAPES else 0
+        after = times if not interval or times[-1] + 2 * interval > end else np.append(times, times[-1] + interval)
+        yield from (_with_gaps(points, after) for points in members)
+
+
+def _with_gaps(points: Points, scrapes: NDArray[np.int64]) -> Points:
+    at = np.searchsorted(scrapes, points.times)
+    missing = at + 1
+    missing = missing[missing < len(scrapes)]
+    missing = missing[~np.isin(missing, at)]
+    if not len(missing):
+        return points
+    times = np.concatenate([points.times, scrapes[missing]])
+    order = np.argsort(times, kind="stable")
+    values = np.concatenate([points.values, np.full(len(missing), np.nan)])
+    stale = np.concatenate([points.stale, np.ones(len(missing), bool)])
+    return replace(points, times=times[order], values=values[order], stale=stale[order])
+
+
+def _after(points: Points, begin_ms: int) -> Points:
+    at = int(np.searchsorted(points.times, begin_ms))
+    return replace(points, times=points.times[at:], values=points.values[at:], stale=points.stale[at:])

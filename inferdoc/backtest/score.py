@@ -1,0 +1,201 @@
+"""What fired against what was done: right, wrong, too early, and what of it reached a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+import msgspec
+
+from inferdoc.backtest.inhibition import Inhibit, sent
+from inferdoc.backtest.labels import Told
+from inferdoc.backtest.replay import STEP_SECONDS, Firing, RuleSet
+from inferdoc.times import length_of
+
+KINDS = ("cause", "symptom", "monitoring")
+CAUSE, SYMPTOM, MONITORING = KINDS
+GROUPED_BY = ("cluster", "namespace", "model_name", "slo", "metric")
+"""Alerts that agree in these are one notification, as the routes group them."""
+SLACK_INTERVALS = 2
+
+
+class FiredAlert(msgspec.Struct, frozen=True):
+    """The alerts of one name and group. first: seconds since the epoch; delay: after the onset; verdict: right, wrong,
+    noise (before the onset, in a control or on a healthy pod), symptom, info or monitoring; sent: a notification goes
+    out; hours: alert hours, of every label set."""
+
+    alert: str
+    kind: str
+    severity: str
+    cause: str
+    verdict: str
+    first: float
+    delay: float | None
+    label_sets: int
+    hours: float
+    sent: bool
+
+
+class RecordingOutcome(msgspec.Struct, frozen=True):
+    """One recording under one rule set. begin, end: what was replayed; named: seconds from the onset until the right
+    cause is named; felt: until the first page about a symptom; prompt: whether that came within the `for` of its rule
+    and two intervals of the first impact."""
+
+    recording: str
+    control: bool
+    severity: str | None
+    expected: tuple[str, ...]
+    onset: float | None
+    begin: float
+    end: float
+    alerts: tuple[FiredAlert, ...]
+    named: float | None = None
+    felt: float | None = None
+    prompt: bool | None = None
+
+    @property
+    def hours(self) -> float:
+        """How long was replayed."""
+        return (self.end - self.begin) / 3600
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """Over recordings. recall: incidents whose right cause is named; median_delay: seconds, of those; paged_severe:
+    severe incidents that page; prompt: of those that page, within the time that the rule needs; wrong_pages: pages for
+    a wrong cause, in all; wrong_tickets, wrong_tickets_sent: per incident, before and after inhibition; quiet_*: in
+    controls."""
+
+    incidents: int
+    controls: int
+    recall: float | None
+    median_delay: float | None
+    paged_severe: float | None
+    prompt: float | None
+    wrong_pages: int
+    wrong_tickets: float | None
+    wrong_tickets_sent: float | None
+    quiet_hours: float
+    quiet_cause_alerts: int
+    quiet_pages: int
+    quiet_symptom_ticket_hours: float
+    quiet_monitoring_tickets: int
+
+
+def outcome(
+    told: Told, firings: Sequence[Firing], span: tuple[float, float], rules: RuleSet, inhibitions: Sequence[Inhibit]
+) -> RecordingOutcome:
+    """One recording judged. firings: what fired in it; span: seconds since the epoch."""
+    out = set(map(id, sent(firings, inhibitions)))
+    groups: dict[tuple[str, ...], list[Firing]] = {}
+    for firing in firings:
+        verdict = _verdict(told, firing, kind_of(firing))
+        group = (firing.alert, verdict, *(firing.labels.get(label, "") for label in GROUPED_BY))
+        groups.setdefault(group, []).append(firing)
+    alerts = sorted(
+        (
+            _fired(told, verdict, members, kind_of(members[0]), any(id(each) in out for each in members))
+            for (_, verdict, *_), members in groups.items()
+        ),
+        key=lambda each: (each.first, each.alert),
+    )
+    right = [a.delay for a in alerts if a.verdict == "right" and a.severity != "info" and a.delay is not None]
+    pages = [a for a in alerts if _is_page(a) and a.sent and a.verdict in ("right", "symptom") and a.delay is not None]
+    felt = min(pages, key=lambda each: each.first, default=None)
+    return RecordingOutcome(
+        recording=told.file.removesuffix(".om.gz"),
+        control=told.control,
+        severity=told.severity,
+        expected=told.expected,
+        onset=told.onset,
+        begin=span[0],
+        end=span[1],
+        alerts=tuple(alerts),
+        named=min(right, default=None),
+        felt=felt.delay if felt else None,
+        prompt=_prompt(told, felt, rules),
+    )
+
+
+def totals(outcomes: Sequence[RecordingOutcome]) -> Totals:
+    """The outcomes of a rule set together; shares are None where there is nothing to share."""
+    incidents = [o for o in outcomes if not o.control]
+    quiet = [o for o in outcomes if o.control]
+    severe = [o for o in incidents if o.severity == "severe"]
+    delays = [o.named for o in incidents if o.named is not None]
+    wrong = [a for o in incidents for a in o.alerts if a.kind == CAUSE and a.verdict in ("wrong", "noise")]
+    tickets = [a for a in wrong if a.severity == "warning"]
+    silent = [a for o in quiet for a in o.alerts]
+    prompt = [o.prompt for o in incidents if o.prompt is not None]
+    return Totals(
+        incidents=len(incidents),
+        controls=len(quiet),
+        recall=_share([o.named is not None for o in incidents]),
+        median_delay=median(delays) if delays else None,
+        paged_severe=_share([o.felt is not None for o in severe]),
+        prompt=_share(prompt),
+        wrong_pages=sum(_is_page(a) and a.sent for o in incidents for a in o.alerts if a.verdict in ("wrong", "noise")),
+        wrong_tickets=len(tickets) / len(incidents) if incidents else None,
+        wrong_tickets_sent=sum(a.sent for a in tickets) / len(incidents) if incidents else None,
+        quiet_hours=sum(o.hours for o in quiet),
+        quiet_cause_alerts=sum(a.kind == CAUSE and a.verdict == "noise" for a in silent),
+        quiet_pages=sum(_is_page(a) for a in silent),
+        quiet_symptom_ticket_hours=sum(a.hours for a in silent if a.kind == SYMPTOM and a.severity == "warning"),
+        quiet_monitoring_tickets=sum(a.kind == MONITORING and a.severity != "info" for a in silent),
+    )
+
+
+def kind_of(firing: Firing) -> str:
+    """What an alert is about, by its label `kind`. Rules of others have none: they are about a cause where a label
+    `cause` names one, else about a symptom."""
+    own = firing.labels.get("kind", "")
+    return own if own in KINDS else CAUSE if firing.labels.get("cause") else SYMPTOM
+
+
+def _verdict(told: Told, firing: Firing, kind: str) -> str:
+    cause = firing.labels.get("cause", "")
+    if kind == MONITORING and cause not in told.accepted:
+        return MONITORING
+    if cause in (told.edge_accepts or ()) and told.control:
+        return "info"
+    if firing.labels.get("severity") == "info":
+        return "info"
+    if told.control or told.onset is None or firing.begin < told.onset:
+        return "noise"
+    if firing.labels.get("pod") in told.healthy_pods:
+        return "wrong"
+    if cause in told.accepted:
+        return "right"
+    return SYMPTOM if kind == SYMPTOM else "wrong"
+
+
+def _fired(told: Told, verdict: str, members: Sequence[Firing], kind: str, goes_out: bool) -> FiredAlert:
+    first = min(each.begin for each in members)
+    return FiredAlert(
+        alert=members[0].alert,
+        kind=kind,
+        severity=members[0].labels.get("severity", ""),
+        cause=members[0].labels.get("cause", ""),
+        verdict=verdict,
+        first=first,
+        delay=None if told.onset is None else first - told.onset,
+        label_sets=len({tuple(sorted(each.labels.items())) for each in members}),
+        hours=sum(each.end - each.begin + STEP_SECONDS for each in members) / 3600,
+        sent=goes_out,
+    )
+
+
+def _prompt(told: Told, page: FiredAlert | None, rules: RuleSet) -> bool | None:
+    if page is None or told.impact is None:
+        return None
+    waits: Mapping[str, float] = {
+        rule["alert"]: length_of(rule.get("for", "0s")) for rule in rules.rules if "alert" in rule
+    }
+    return page.first - told.impact <= waits.get(page.alert, 0.0) + SLACK_INTERVALS * STEP_SECONDS
+
+
+def _is_page(alert: FiredAlert) -> bool:
+    return alert.severity == "critical"
+
+
+def _share(marks: Sequence[bool]) -> float | None:
+    return sum(marks) / len(marks) if marks else None
