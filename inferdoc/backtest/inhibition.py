@@ -12,10 +12,11 @@ import yaml
 
 from inferdoc.backtest.replay import STEP_SECONDS, Firing
 from inferdoc.errors import InferdocError
+from inferdoc.times import length_of
 
 MATCHER = re.compile(r'\s*([a-zA-Z_]\w*)\s*(=~|!~|!=|=)\s*"?((?:[^"\\]|\\.)*)"?\s*')
-GROUP_WAIT_SECONDS = 30
-"""Alertmanager waits so long before it sends a group: what is held back by then is never sent."""
+GROUP_WAIT = "30s"
+"""Alertmanager's default: it waits so long before it sends a group, and what is held back by then is never sent."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +50,26 @@ class Inhibit:
         return equal and not both and _fit(self.source, source) and _fit(self.target, target)
 
 
-def read_inhibitions(path: Path) -> tuple[Inhibit, ...]:
-    """The inhibit rules of an Alertmanager configuration; none where the file is not there. Raises InferdocError for a
+@dataclass(frozen=True)
+class Notifying:
+    """What an Alertmanager configuration says of when alerts go out. waits: of every route in order, whom it takes and
+    how many seconds it waits; without a route that fits, the last."""
+
+    inhibitions: tuple[Inhibit, ...] = ()
+    waits: tuple[tuple[tuple[Matcher, ...], float], ...] = (((), length_of(GROUP_WAIT)),)
+
+    def wait(self, labels: Mapping[str, str]) -> float:
+        """How long an alert is held before it is sent, seconds."""
+        return next((seconds for matchers, seconds in self.waits if _fit(matchers, labels)), length_of(GROUP_WAIT))
+
+
+def read_notifying(path: Path) -> Notifying:
+    """An Alertmanager configuration; where the file is not there, nothing is held back. Raises InferdocError for a
     matcher that cannot be read."""
     if not path.is_file():
-        return ()
+        return Notifying()
     document: dict[str, Any] = yaml.safe_load(path.read_text("utf-8")) or {}
-    return tuple(
+    inhibitions = tuple(
         Inhibit(
             _matchers(rule.get("source_matchers", ()), path),
             _matchers(rule.get("target_matchers", ()), path),
@@ -63,30 +77,30 @@ def read_inhibitions(path: Path) -> tuple[Inhibit, ...]:
         )
         for rule in document.get("inhibit_rules", ())
     )
+    root = document.get("route") or {}
+    default = root.get("group_wait", GROUP_WAIT)
+    routes = [(_matchers(r.get("matchers", ()), path), r.get("group_wait", default)) for r in root.get("routes", ())]
+    return Notifying(inhibitions, tuple((own, length_of(wait)) for own, wait in (*routes, ((), default))))
 
 
-def sent(firings: Sequence[Firing], inhibitions: Iterable[Inhibit]) -> list[Firing]:
-    """The firings of which a notification goes out: those that are free for as long as Alertmanager waits."""
-    rules = list(inhibitions)
-    return [firing for firing in firings if _free_seconds(firing, firings, rules) >= GROUP_WAIT_SECONDS]
+def sent(firings: Sequence[Firing], notifying: Notifying) -> list[Firing]:
+    """The firings of which a notification goes out: those that nothing holds back once Alertmanager has waited."""
+    return [each for each in firings if _goes_out(each, firings, notifying)]
 
 
-def _free_seconds(firing: Firing, others: Sequence[Firing], rules: Sequence[Inhibit]) -> float:
-    """The longest stretch in which nothing holds it back."""
+def _goes_out(firing: Firing, others: Sequence[Firing], notifying: Notifying) -> bool:
+    """Whether there is a moment, after the wait of its route, at which it fires and nothing holds it back."""
     labels = named(firing)
-    end = firing.end + STEP_SECONDS
     held = sorted(
         (other.begin, other.end + STEP_SECONDS)
         for other in others
-        if other is not firing
-        and other.begin < end
-        and firing.begin < other.end + STEP_SECONDS
-        and any(rule.holds_back(named(other), labels) for rule in rules)
+        if other is not firing and any(rule.holds_back(named(other), labels) for rule in notifying.inhibitions)
     )
-    longest, free_from = 0.0, firing.begin
+    free, end = firing.begin + notifying.wait(labels), firing.end + STEP_SECONDS
     for begin, until in held:
-        longest, free_from = max(longest, begin - free_from), max(free_from, until)
-    return max(longest, end - free_from)
+        if begin <= free < until:
+            free = until
+    return free < end
 
 
 def named(firing: Firing) -> dict[str, str]:

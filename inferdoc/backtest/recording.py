@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from inferdoc.collect.openmetrics_file import SampleColumns, read_openmetrics
 from inferdoc.collect.samples import ParseError
 from inferdoc.errors import InferdocError
+from inferdoc.judging.conditions.render import ENGINE_SIGN
 from inferdoc.source.prometheus_answers import AnswerSeries
 
 TARGET = ("job", "instance")
@@ -53,6 +54,11 @@ class ScrapedSeries:
         """What a server knows that was installed then: nothing before."""
         kept = (_after(points, begin_ms) for points in self.series)
         return replace(self, series=tuple(points for points in kept if len(points.times)))
+
+    def with_pods(self) -> ScrapedSeries:
+        """Engines by `pod`, as the rules ask of the scrape configuration: where it is missing, `instance` stands in."""
+        targets = {_target(p) for p in self.series if p.name == ENGINE_SIGN and "pod" not in dict(p.labels)}
+        return replace(self, series=tuple(_with_pod(p) if _target(p) in targets else p for p in self.series))
 
     def narrowed(self, names: frozenset[str], patterns: Iterable[str] = ()) -> ScrapedSeries:
         """Only the metrics of these names, or that fit one of these patterns whole."""
@@ -120,14 +126,24 @@ def _marked(series: list[Points]) -> Iterator[Points]:
     target no longer brings ends there, all series of a target that is gone end one interval later."""
     scrapes: dict[tuple[str, ...], list[Points]] = {}
     for points in series:
-        labels = dict(points.labels)
-        scrapes.setdefault(tuple(labels.get(label, "") for label in TARGET), []).append(points)
+        scrapes.setdefault(_target(points), []).append(points)
     end = max((int(p.times[-1]) for p in series), default=0)
     for members in scrapes.values():
         times = np.unique(np.concatenate([p.times for p in members]))
         interval = int(np.median(np.diff(times))) if len(times) >= FEWEST_SCRAPES else 0
         after = times if not interval or times[-1] + 2 * interval > end else np.append(times, times[-1] + interval)
         yield from (_with_gaps(points, after) for points in members)
+
+
+def _target(points: Points) -> tuple[str, ...]:
+    labels = dict(points.labels)
+    return tuple(labels.get(label, "") for label in TARGET)
+
+
+def _with_pod(points: Points) -> Points:
+    return replace(
+        points, labels=tuple(sorted({"pod": dict(points.labels)["instance"], **dict(points.labels)}.items()))
+    )
 
 
 def _with_gaps(points: Points, scrapes: NDArray[np.int64]) -> Points:

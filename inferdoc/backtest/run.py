@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from inferdoc.backtest.inhibition import read_inhibitions
+from inferdoc.backtest.inhibition import Notifying, read_notifying
 from inferdoc.backtest.labels import FILE, Told, read_labels
 from inferdoc.backtest.recording import ScrapedSeries, read_file, read_store
 from inferdoc.backtest.replay import RuleSet, replay
@@ -84,18 +84,17 @@ def backtest(
 
     Raises InferdocError where something cannot be read, or promtool is missing or refuses rules.
     """
-    inhibitions = {OURS: read_inhibitions(folder / ALERTMANAGER)}
+    notifying = {OURS: read_notifying(folder / ALERTMANAGER)}
 
     def judged(case: Replayed) -> list[RecordingOutcome]:
         progress(case.told.file)
-        recording = case.read()
+        recording = case.read().with_pods()
         if cold and case.told.onset is not None:
             recording = recording.since(round((case.told.onset - COLD_SECONDS) * 1000))
         begin, end = recording.span_ms
+        span = (begin / 1000, end / 1000)
         return [
-            outcome(
-                case.told, replay(rules, recording), (begin / 1000, end / 1000), rules, inhibitions.get(rules.name, ())
-            )
+            outcome(case.told, replay(rules, recording), span, rules, notifying.get(rules.name, Notifying()))
             for rules in rule_sets
         ]
 

@@ -7,7 +7,7 @@ from statistics import median
 
 import msgspec
 
-from inferdoc.backtest.inhibition import Inhibit, sent
+from inferdoc.backtest.inhibition import Notifying, sent
 from inferdoc.backtest.labels import Told
 from inferdoc.backtest.replay import STEP_SECONDS, Firing, RuleSet
 from inferdoc.times import length_of
@@ -17,6 +17,8 @@ CAUSE, SYMPTOM, MONITORING = KINDS
 GROUPED_BY = ("cluster", "namespace", "model_name", "slo", "metric")
 """Alerts that agree in these are one notification, as the routes group them."""
 SLACK_INTERVALS = 2
+UNKNOWN = "unexplained-anomaly"
+"""The page of alerts that say what users feel and not why: they name no cause."""
 
 
 class FiredAlert(msgspec.Struct, frozen=True):
@@ -82,10 +84,10 @@ class Totals(msgspec.Struct, frozen=True):
 
 
 def outcome(
-    told: Told, firings: Sequence[Firing], span: tuple[float, float], rules: RuleSet, inhibitions: Sequence[Inhibit]
+    told: Told, firings: Sequence[Firing], span: tuple[float, float], rules: RuleSet, notifying: Notifying
 ) -> RecordingOutcome:
     """One recording judged. firings: what fired in it; span: seconds since the epoch."""
-    out = set(map(id, sent(firings, inhibitions)))
+    out = set(map(id, sent(firings, notifying)))
     groups: dict[tuple[str, ...], list[Firing]] = {}
     for firing in firings:
         verdict = _verdict(told, firing, kind_of(firing))
@@ -163,6 +165,8 @@ def _verdict(told: Told, firing: Firing, kind: str) -> str:
         return "noise"
     if firing.labels.get("pod") in told.healthy_pods:
         return "wrong"
+    if kind == SYMPTOM and cause in (UNKNOWN, ""):
+        return SYMPTOM
     if cause in told.accepted:
         return "right"
     return SYMPTOM if kind == SYMPTOM else "wrong"

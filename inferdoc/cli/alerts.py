@@ -10,7 +10,7 @@ import click
 from inferdoc.cli import messages, options
 from inferdoc.escaping import one_line
 
-PATH = click.Path(exists=True, dir_okay=False, path_type=Path)
+PATH = click.Path(dir_okay=False, path_type=Path)
 OUT = options.output_folder("alerts/generated")
 
 

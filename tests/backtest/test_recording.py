@@ -37,6 +37,13 @@ def test_a_cold_start_knows_nothing_of_before(recording):
     assert recording.since(begin).span_ms == (begin, recording.span_ms[1])
 
 
+def test_engines_without_a_pod_label_go_by_their_instance(file):
+    text = file.read_text("utf-8").replace(',pod="a"', "").replace(',pod="b"', "")
+    file.write_text(text, "utf-8")
+    named = read_file(file).with_pods()
+    assert {dict(p.labels)["pod"] for p in named.series} == {"a:8000", "b:8000"}
+
+
 def test_a_server_and_a_file_give_the_same_recording(recording):
     answers = []
     for p in recording.series:

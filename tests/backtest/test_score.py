@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from inferdoc.backtest.inhibition import Notifying
 from inferdoc.backtest.labels import Told
 from inferdoc.backtest.replay import Firing, RuleSet
 from inferdoc.backtest.score import outcome, totals
@@ -21,7 +22,7 @@ def firing(begin: float, kind: str = "cause", cause: str = "engine-hung", severi
 
 
 def judged(*firings: Firing, told: Told = INCIDENT):
-    return outcome(told, firings, (0.0, 3600.0), NO_RULES, ())
+    return outcome(told, firings, (0.0, 3600.0), NO_RULES, Notifying())
 
 
 @pytest.mark.parametrize(

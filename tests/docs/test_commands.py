@@ -39,6 +39,7 @@ FLEET = "demo-two-tiers"
 NOT_RUN = {
     r"simulate .*--live": "serves until it is interrupted: tests/simulate/test_live.py",
     r"prewarm plan($| --prometheus)": "measures capacity over weeks: tests/prewarm/test_pools.py",
+    r"alerts backtest": "evaluates hundreds of rules for minutes: tests/backtest/test_command.py",
     r"prewarm apply": "asks a cluster: tests/prewarm/test_apply.py",
 }
 """Commands of pages that are parsed only, and why."""
