@@ -41,11 +41,13 @@ class Stage(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Alert(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename={"for_": "for"}):
-    """How the cause becomes a Prometheus rule. `severity` overrides the recipe's."""
+    """How the cause becomes a Prometheus rule. symptom: it is what users feel, or what serves nobody, so it may page;
+    any other cause is a ticket at most. `severity` overrides the recipe's."""
 
     for_: str = "5m"
     keep_firing_for: str | None = "5m"
     severity: Severity | None = None
+    symptom: bool = False
     expr: str | None = None
     none_because: str | None = None
 

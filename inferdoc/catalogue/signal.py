@@ -260,13 +260,15 @@ class CardSigns(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Tiers(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """tiers.yaml: defaults apply to every tier that does not say otherwise."""
+    """tiers.yaml: defaults apply to every tier that does not say otherwise. stand_ins: by signal, what a rule takes for
+    usual where nobody recorded anything yet."""
 
     thresholds: dict[str, Figure]
     bands: dict[str, Band]
     tiers: dict[str, Tier]
     roles: RoleSigns
     cards: CardSigns
+    stand_ins: dict[str, Figure] = {}
 
     def limit(self, name: str, tier: str) -> float:
         """A named limit: that of a tier where it has one of its own, else that of all."""

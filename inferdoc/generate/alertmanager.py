@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import msgspec
 
 from inferdoc.catalogue.content import content_file
 from inferdoc.catalogue.document import decode, locate
+from inferdoc.catalogue.recipe import Recipe
 from inferdoc.errors import CatalogueError
+from inferdoc.generate.cause_rules import AlertRule, alert_name
 from inferdoc.times import length_of
 
 Receiver = dict[str, Any]
@@ -73,8 +76,33 @@ def load_routing(overlays: tuple[Path, ...] = ()) -> Routing:
     return found
 
 
-def configuration(routing: Routing) -> dict[str, Any]:
-    """The configuration file as a document.
+def effect_inhibitions(rules: Iterable[AlertRule], recipes: Mapping[str, Recipe]) -> list[Inhibition]:
+    """One inhibition per cause that explains others: its effects are no tickets of their own in the same model.
+
+    Where two may bring about each other, the one that explains more holds back the other: two that held each other back
+    would both be silent.
+    """
+    names = {rule.cause: rule for rule in rules if rule.cause in recipes and rule.name == alert_name(rule.cause)}
+    found = []
+    for cause, rule in names.items():
+        effects = [
+            names[effect].name
+            for effect in recipes[cause].effects
+            if effect in names and _explains(recipes[cause]) > _explains(recipes[effect])
+        ]
+        if effects:
+            target = (f'alertname=~"{"|".join(effects)}"', 'kind="cause"')
+            because = f"{recipes[cause].title}: these are its effects"
+            found.append(Inhibition(because, (f'alertname="{rule.name}"',), target, ("namespace", "model_name")))
+    return found
+
+
+def _explains(recipe: Recipe) -> tuple[int, str]:
+    return len(recipe.effects), recipe.id
+
+
+def configuration(routing: Routing, inhibitions: Iterable[Inhibition] = ()) -> dict[str, Any]:
+    """The configuration file as a document. inhibitions: besides those of the routing.
 
     A label that both alerts lack counts as equal to Alertmanager, so every label of `equal` must be there on both.
     """
@@ -89,7 +117,7 @@ def configuration(routing: Routing) -> dict[str, Any]:
     return {
         "route": root,
         "receivers": [dict(receiver) for receiver in routing.receivers],
-        "inhibit_rules": [_inhibition(each) for each in routing.inhibitions],
+        "inhibit_rules": [_inhibition(each) for each in (*routing.inhibitions, *inhibitions)],
     }
 
 

@@ -11,10 +11,11 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Assignment
 from inferdoc.generate import promtool
-from inferdoc.generate.alertmanager import configuration, load_routing
+from inferdoc.generate.alertmanager import configuration, effect_inhibitions, load_routing
 from inferdoc.generate.document import write, yaml_text
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pack import RECORDING, RULES, TESTS, build_pack
+from inferdoc.generate.pack_lint import alerts_of, pack_problems
 
 ALERTMANAGER = Path("alertmanager.yml")
 AMTOOL_SECONDS = 60
@@ -34,7 +35,8 @@ def build_alerts(
     Raises CatalogueError where a declaration is wrong, InferdocError where the folder cannot be written.
     """
     pack = build_pack(catalogue, links, assignments)
-    routes = yaml_text(configuration(load_routing(catalogue.overlays)), "amtool check-config reads it.")
+    inhibitions = effect_inhibitions(pack.rules, catalogue.recipes)
+    routes = yaml_text(configuration(load_routing(catalogue.overlays), inhibitions), "amtool check-config reads it.")
     changed = write({**pack.files, ALERTMANAGER: routes}, folder, check=check)
     remarks = [f"no rule for {name}: {why}" for name, why in pack.none.items()]
     return changed, [f"{len(pack.rules)} alert rules", *remarks]
@@ -44,6 +46,10 @@ def check_alerts(folder: Path) -> tuple[list[str], str]:
     """Problems, one line each, and a summary. Raises InferdocError where there is nothing to check or no promtool."""
     answer = promtool.check(_existing(folder, RECORDING, RULES))
     problems, routes = list(answer.problems), folder / ALERTMANAGER
+    if not problems:
+        problems += [
+            f"{folder / RULES}: {line}" for line in pack_problems(alerts_of((folder / RULES).read_text("utf-8")))
+        ]
     if routes.is_file() and shutil.which("amtool"):
         problems += _check_routes(routes)
     return problems, f"{answer.count} rules checked, {len(problems)} problems"

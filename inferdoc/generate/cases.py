@@ -184,7 +184,13 @@ class _Maker:
             relative = [isinstance(part, Move) for part in parts]
             return all(relative) if isinstance(condition, AnyOf) else any(relative)
 
-        return any(needs(c) for c in self.recipe.symptoms) or bool(self.harm and all(needs(c) for c in self.harm))
+        relative = any(needs(c) for c in self.recipe.symptoms) or bool(self.harm and all(needs(c) for c in self.harm))
+        return relative and not self._stood_in()
+
+    def _stood_in(self) -> bool:
+        """Whether something stands in for a usual value that nobody recorded."""
+        parts = [part for c in (*self.recipe.symptoms, *self.harm) for part in leaves(c)]
+        return any(isinstance(part, Move) and part.signal in self.catalogue.tiers.stand_ins for part in parts)
 
 
 def _said(condition: Condition, rendering: Recorded) -> Condition:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Literal
 
 from inferdoc.catalogue.conditions import Condition, Fact, Presence, Reaches, Slope, Stall, leaves
 from inferdoc.catalogue.load import Catalogue
@@ -23,7 +24,8 @@ SHOWN = {"pod": "pod", "gpu": "GPU", "model_name": "model"}
 
 @dataclass(frozen=True)
 class AlertRule:
-    """An alert rule as it stands in the file. cause: the id of its runbook page; by: labels its series keep."""
+    """An alert rule as it stands in the file. cause: the id of its runbook page; by: labels its series keep; kind: what
+    it is about, a cause, a symptom (users feel it, or nobody is served) or the monitoring itself."""
 
     name: str
     expr: str
@@ -34,6 +36,13 @@ class AlertRule:
     annotations: dict[str, str]
     by: tuple[str, ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
+    kind: Literal["cause", "symptom", "monitoring"] = "cause"
+
+    @property
+    def fixed_labels(self) -> dict[str, str]:
+        """The labels that the rule puts on its alerts."""
+        fixed = {"severity": self.severity, "component": COMPONENT, "kind": self.kind, "cause": self.cause}
+        return {**fixed, **dict(self.labels)}
 
     def document(self) -> dict[str, object]:
         """The rule in the form of a Prometheus rule file."""
@@ -42,8 +51,7 @@ class AlertRule:
             rule["for"] = self.for_
         if self.keep_firing_for:
             rule["keep_firing_for"] = self.keep_firing_for
-        labels = {"severity": self.severity, "component": COMPONENT, "cause": self.cause, **dict(self.labels)}
-        return {**rule, "labels": labels, "annotations": self.annotations}
+        return {**rule, "labels": self.fixed_labels, "annotations": self.annotations}
 
 
 def alert_name(cause: str) -> str:
@@ -66,11 +74,18 @@ def cause_rule(recipe: Recipe, catalogue: Catalogue, rendering: Recorded, links:
         expr=said.text.strip(),
         for_=alert.for_,
         keep_firing_for=alert.keep_firing_for,
-        severity=alert.severity or recipe.severity,
+        severity=_severity(alert, recipe),
         cause=recipe.id,
         annotations=_annotations(recipe, alert, catalogue, rendering, said.by, links),
         by=said.by,
+        kind="symptom" if alert.symptom else "cause",
     )
+
+
+def _severity(alert: Alert, recipe: Recipe) -> str:
+    """A cause wakes nobody: what its victims feel does."""
+    severity = alert.severity or recipe.severity
+    return "warning" if severity == "critical" and not alert.symptom else severity
 
 
 def expression(recipe: Recipe, rendering: Recorded) -> Said | str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -13,10 +13,10 @@ from inferdoc.catalogue.content import content_file
 from inferdoc.catalogue.document import decode
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import CatalogueError
-from inferdoc.generate.cause_rules import COMPONENT, AlertRule
+from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pod_info import INFO
-from inferdoc.generate.recorded import SEEN_RECORD, Records
+from inferdoc.generate.recorded import ROUTERS_RECORD, SEEN_RECORD, Records
 from inferdoc.generate.templating import expand
 from inferdoc.judging.conditions.render import SEEN
 
@@ -47,6 +47,7 @@ class Operational(msgspec.Struct, forbid_unknown_fields=True, frozen=True, renam
     description: str
     tests: tuple[RuleTrial, ...]
     for_each_metric: bool = False
+    kind: Literal["symptom", "monitoring"] = "monitoring"
 
 
 class OperationalFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -124,9 +125,8 @@ def _for_each(line: dict[str, str], metrics: list[str]) -> list[dict[str, str]]:
 
 
 def _expected(rule: AlertRule, labels: dict[str, str], value: float) -> dict[str, Any]:
-    fixed = {"severity": rule.severity, "component": COMPONENT, "cause": rule.cause, **dict(rule.labels)}
     said = {key: expand(text, labels, value) for key, text in rule.annotations.items()}
-    return {"exp_labels": {**labels, **fixed}, "exp_annotations": said}
+    return {"exp_labels": {**labels, **rule.fixed_labels}, "exp_annotations": said}
 
 
 def _rule(each: Operational, metric: str | None, blind: Mapping[str, list[str]], links: GeneratedLinks) -> AlertRule:
@@ -139,7 +139,7 @@ def _rule(each: Operational, metric: str | None, blind: Mapping[str, list[str]],
 
     return AlertRule(
         name=each.alert,
-        expr=re.sub(r"\bseen\b", SEEN_RECORD, filled(each.expr)),
+        expr=re.sub(r"\brouters\b", ROUTERS_RECORD, re.sub(r"\bseen\b", SEEN_RECORD, filled(each.expr))),
         for_=each.for_,
         keep_firing_for=None,
         severity=each.severity,
@@ -150,6 +150,7 @@ def _rule(each: Operational, metric: str | None, blind: Mapping[str, list[str]],
             "runbook_url": links.runbook(each.page),
         },
         labels=(("metric", metric),) if metric else (),
+        kind=each.kind,
     )
 
 

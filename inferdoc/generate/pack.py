@@ -15,6 +15,7 @@ from inferdoc.generate.cause_rules import AlertRule, cause_rule
 from inferdoc.generate.document import MARK, yaml_text
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.operational import load_operational, operational_rules, operational_test
+from inferdoc.generate.pack_lint import refuse_problems
 from inferdoc.generate.recorded import INTERVAL, Recorded, recorded
 from inferdoc.generate.relabelling import ABOUT, relabelling
 from inferdoc.generate.rule_tests import cause_test
@@ -70,6 +71,8 @@ def build_pack(catalogue: Catalogue, links: GeneratedLinks, assignments: Sequenc
         _group(GROUPS[2], INTERVAL, [record for slo in slos for record in _recorded(slo_records(slo, catalogue))]),
     ]
     about_monitoring = [rule for rules in monitored.values() for rule in rules]
+    rules = [*causes.values(), *objectives, *about_monitoring]
+    refuse_problems(rule.document() for rule in rules)
     alerting = [
         _group(GROUPS[3], INTERVAL, [rule.document() for rule in causes.values()]),
         _group(GROUPS[4], INTERVAL, [rule.document() for rule in objectives]),
@@ -95,7 +98,7 @@ def build_pack(catalogue: Catalogue, links: GeneratedLinks, assignments: Sequenc
     for each in monitoring.alerts:
         test = operational_test(each, monitored[each.alert], RULE_FILES, groups)
         files[TESTS / f"{each.alert}_test.yaml"] = yaml_text(test, f"promtool test rules on {each.alert}.")
-    return Pack(files, [*causes.values(), *objectives, *about_monitoring], none)
+    return Pack(files, rules, none)
 
 
 def build_rules(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
+from inferdoc.catalogue.aliases import HISTOGRAM_PARTS
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Level, Reading
 from inferdoc.fleet.members import Assignment
@@ -17,6 +21,7 @@ from inferdoc.judging.conditions.render import (
     POOL,
     SEEN,
     Rendering,
+    clause,
     number,
 )
 from inferdoc.source.reads import Matcher, selector
@@ -30,6 +35,12 @@ INTERVAL = "30s"
 SEEN_RECORD = "instance:inferdoc_engine:seen1d"
 SEEN_EXPR = f"group by (cluster, namespace, job, instance, pod, model_name) ({SEEN})"
 
+ROUTER_SIGN = "llm_d_epp_request_total|inference_objective_request_total|inference_model_request_total"
+ROUTERS_RECORD = "instance:inferdoc_router:seen1d"
+ROUTERS_EXPR = (
+    f'group by (cluster, namespace, job, instance, pod) (present_over_time({{__name__=~"{ROUTER_SIGN}"}}[1d]))'
+)
+
 PODS_ALONE: Mapping[Level, tuple[str, ...]] = {
     level: tuple(label for label in labels if label not in POOL) for level, labels in BY_IN_RULES.items()
 }
@@ -39,7 +50,15 @@ JOINED: Mapping[Level, tuple[str, ...]] = {"engine": POOL, "target": ("model_nam
 RECORDED_LABELS = {level: (*labels, *JOINED.get(level, ())) for level, labels in PODS_ALONE.items()}
 
 FEWEST_RECORDED = 60
-"""Recorded values that a usual value rests on at least: half an hour. A new pod has no usual value and no alert."""
+"""Recorded values that a usual value over hours rests on at least: half an hour."""
+
+
+METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+YOUNG = ("30m", "10m", 10)
+"""Until then a pod is held against its last half hour without the newest ten minutes, in which an alert comes up: how
+long, how long ago, and how many values at least."""
+POOLED: frozenset[Level] = frozenset({"engine", "target"})
+"""Levels whose members have like ones beside them, whose past a new pod can borrow."""
 
 
 @dataclass
@@ -54,10 +73,12 @@ class Records:
 class Recorded(Rendering):
     """Says signals by recorded names, and remembers in `records` what has to be recorded for them.
 
-    extra: matchers on the recorded series, such as the role a cause is about.
+    extra: matchers on the recorded series, such as the role a cause is about. former: by the name of a series, those it
+    had before.
     """
 
     records: Records = field(default_factory=Records)
+    former: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def signal(self, name: str) -> str | None:
         record = self._record(name)
@@ -75,21 +96,42 @@ class Recorded(Rendering):
         record = self._record(name)
         if record is None:
             return None
-        past = f"{record}[{self.history}] offset {self.lag}"
-        text = f"quantile_over_time(0.5, {past})\nand count_over_time({past}) >= {FEWEST_RECORDED}"
+        text = self._ladder(name, record, lambda past: f"quantile_over_time(0.5, {past})")
         return self._keep(self.records.usual, name, f"median{self.history}", text)
 
     def edge(self, name: str, up: bool) -> str | None:
         record = self._record(name)
         if record is None:
             return None
-        past = f"{record}[{self.history}] offset {self.lag}"
         near, far = ("0.75", "0.25") if up else ("0.25", "0.75")
-        text = (
-            f"{number(1 + FENCE)} * quantile_over_time({near}, {past})\n"
-            f"- {number(FENCE)} * quantile_over_time({far}, {past})"
-        )
+
+        def fence(past: str) -> str:
+            return (
+                f"{number(1 + FENCE)} * quantile_over_time({near}, {past})\n"
+                f"- {number(FENCE)} * quantile_over_time({far}, {past})"
+            )
+
+        text = self._ladder(name, record, fence)
         return self._keep(self.records.usual, name, f"{'high' if up else 'low'}{self.history}", text)
+
+    def _ladder(self, name: str, record: str, told: Callable[[str], str]) -> str:
+        """What the past of a signal tells, from the first that has one: the pod over hours; the pod since it is there;
+        its pool, whatever its pods were called; else the figure that stands for a healthy service.
+
+        told: an expression over a range of the record.
+        """
+        level = self.level(name)
+        rungs = []
+        for length, lag, fewest in ((self.history, self.lag, FEWEST_RECORDED), YOUNG):
+            past = f"{record}[{length}] offset {lag}"
+            rungs.append(f"{told(past)}\nand count_over_time({past}) >= {fewest}")
+        like = LIKE[level]
+        if level in POOLED:
+            ours = f"quantile by ({', '.join(like)}) (0.5, {clause(rungs[1])})"
+            rungs.append(f"0 * {record}\n+ on ({', '.join(like)}) group_left () {ours}")
+        if name in self.tiers.stand_ins:
+            rungs.append(f"0 * {record} + {number(self.tiers.stand_ins[name].value)}")
+        return "\nor ".join(rungs)
 
     def peers(self, name: str) -> str | None:
         record = self._record(name)
@@ -136,12 +178,35 @@ class Recorded(Rendering):
 
     def _record(self, name: str) -> str | None:
         """The name under which the signal is recorded; None where PromQL cannot say it."""
-        text, reading = self._plain.sound(name), self._plain.reading(name)
+        text, reading = self._any_reading(name), self._plain.reading(name)
         if text is None or reading is None:
             return None
         record = self._name(name, self._operation(name, reading))
         self.records.now.setdefault(record, self._joined(name, text))
         return record
+
+    def _any_reading(self, name: str) -> str | None:
+        """The signal by the first of its readings that is there, under current names, then under former ones: one
+        series that an exporter lacks or spells in another way silences nothing."""
+        signal = self.signals[name]
+        texts = []
+        for reading in signal.readings:
+            alone = {**self.signals, name: msgspec.structs.replace(signal, readings=(reading,))}
+            text = replace(self._plain, signals=alone).sound(name)
+            if text is not None:
+                texts += [text, *self._spelled(text)]
+        return "\nor ".join(dict.fromkeys(texts)) or None
+
+    def _spelled(self, text: str) -> Iterator[str]:
+        """The expression under former names of its metrics, newest first."""
+        former = {word: self.former.get(word, ()) for word in METRIC.findall(text)}
+        for place in range(max(map(len, former.values()), default=0)):
+
+            def older(found: re.Match[str], place: int = place) -> str:
+                names = former[found[0]]
+                return names[min(place, len(names) - 1)] if names else found[0]
+
+            yield METRIC.sub(older, text)
 
     def _keep(self, records: dict[str, str], name: str, operation: str, text: str) -> str:
         record = self._name(name, operation)
@@ -161,5 +226,22 @@ class Recorded(Rendering):
 
 def recorded(catalogue: Catalogue, assignments: Sequence[Assignment] = ()) -> Recorded:
     """A fresh rendering over a catalogue, with the info series of the pods recorded and no signal yet."""
-    pods = {SEEN_RECORD: SEEN_EXPR, **pod_records(catalogue.tiers, SEEN_RECORD, assignments)}
-    return Recorded(catalogue.signals, catalogue.tiers, records=Records(pods))
+    pods = {
+        SEEN_RECORD: SEEN_EXPR,
+        ROUTERS_RECORD: ROUTERS_EXPR,
+        **pod_records(catalogue.tiers, SEEN_RECORD, assignments),
+    }
+    return Recorded(catalogue.signals, catalogue.tiers, records=Records(pods), former=_former_names(catalogue))
+
+
+def _former_names(catalogue: Catalogue) -> dict[str, tuple[str, ...]]:
+    """Former names by series. The spelling with `_` for `:`, of Ray, is that of another fleet."""
+    found: dict[str, tuple[str, ...]] = {}
+    for exporter in catalogue.exporters.values():
+        for name, metric in exporter.metrics.items():
+            names = tuple(dict.fromkeys(former.name for former in metric.formerly))
+            if not names:
+                continue
+            parts = HISTOGRAM_PARTS if metric.type in ("histogram", "summary") else ("",)
+            found |= {name + part: tuple(each + part for each in names) for part in parts}
+    return found

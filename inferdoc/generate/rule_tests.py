@@ -70,8 +70,9 @@ def _alert(case: Case, recipe: Recipe, rule: AlertRule, catalogue: Catalogue, mi
 
 
 def _identities(firing: list[Case], recipe: Recipe, rule: AlertRule, catalogue: Catalogue, at: str) -> dict[str, Any]:
-    query = f'count by (namespace, severity, component, cause) (ALERTS{{alertname="{rule.name}", alertstate="firing"}})'
-    fixed = f'cause="{rule.cause}", component="{COMPONENT}"'
+    firing_now = f'ALERTS{{alertname="{rule.name}", alertstate="firing"}}'
+    query = f"count by (namespace, severity, component, kind, cause) ({firing_now})"
+    fixed = f'cause="{rule.cause}", component="{COMPONENT}", kind="{rule.kind}"'
     expected = [
         {"labels": f'{{{fixed}, namespace="{case.name}", severity="{rule.severity}"}}', "value": 1} for case in firing
     ]
@@ -84,7 +85,7 @@ def _labels(case: Case, recipe: Recipe, rule: AlertRule, catalogue: Catalogue) -
     metric = next(case.world.levers(signal))[0]
     kept = rule.by if recipe.pool_share else RECORDED_LABELS[catalogue.signals[signal].level]
     series = {**pod_info(case), **identity(metric, case, "p0")}
-    fixed = {"severity": rule.severity, "component": COMPONENT, "cause": rule.cause}
+    fixed = rule.fixed_labels
     return {**{name: series[name] for name in kept if name in series}, **fixed}
 
 

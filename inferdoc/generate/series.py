@@ -12,7 +12,7 @@ from inferdoc.generate.world import BUSY, COUNTER_PER_SECOND, NARROW, Key, Raw
 from inferdoc.judging.conditions.render import ENGINE_SIGN
 
 GPUS = 3
-YOUNG_MINUTES = 20
+YOUNG_MINUTES = 3
 SWING_MINUTES = 60
 """More than a quarter and less than half of what usual values rest on: it moves their edges, not their middle."""
 CLUSTER, MODEL = "c1", "model-a"

@@ -28,6 +28,8 @@ LABELS = {"model": "model_name", "tier": "tier", "role": "role"}
 PAGE = "unexplained-anomaly"
 """Where an alert about harm whose cause it does not know points to."""
 SPEEDS = (("Fast", FAST, "2m", "critical"), ("Slow", SLOW, "15m", "warning"))
+MOST, OUTAGE_EVENTS = 0.5, 20
+"""An outage: most events of five minutes miss the objective, of at least so many. The windows of an hour come later."""
 JUDGED = "6h"
 """Over how long there must be enough events."""
 NEAREST = 4
@@ -89,7 +91,27 @@ def slo_records(slo: Slo, catalogue: Catalogue) -> dict[str, str]:
 def slo_rules(slo: Slo, catalogue: Catalogue, links: GeneratedLinks) -> list[AlertRule]:
     """Fast and slow burn of an objective, and whether there are enough events to judge it."""
     least = catalogue.objectives.min_events
-    return [*_burn_rules(slo, least, links), _too_few(slo, least, links)]
+    return [_outage(slo, links), *_burn_rules(slo, least, links), _too_few(slo, least, links)]
+
+
+def _outage(slo: Slo, links: GeneratedLinks) -> AlertRule:
+    bad, every = _record(slo, "bad", "rate5m"), _record(slo, "all", "rate5m")
+    return AlertRule(
+        name=f"InferdocSlo{_camel(slo.id)}Outage",
+        expr=f"{bad} / ({every} > 0) > {number(MOST)}\nand {number(length_of('5m'))} * {every} >= {OUTAGE_EVENTS}",
+        for_="1m",
+        keep_firing_for=None,
+        severity="critical",
+        cause=PAGE,
+        annotations=_about(
+            links,
+            f"{slo.title}: most requests of model {{{{ $labels.model_name }}}} miss it now",
+            f"{{{{ $value | humanizePercentage }}}} of the events of five minutes. Next: {diagnose_command(BY)}",
+        ),
+        by=BY,
+        labels=(("slo", slo.id),),
+        kind="symptom",
+    )
 
 
 def _burn_rules(slo: Slo, least: int, links: GeneratedLinks) -> Iterator[AlertRule]:
@@ -111,6 +133,7 @@ def _burn_rules(slo: Slo, least: int, links: GeneratedLinks) -> Iterator[AlertRu
             ),
             by=BY,
             labels=(("slo", slo.id),),
+            kind="symptom",
         )
 
 
@@ -142,6 +165,7 @@ def _too_few(slo: Slo, least: int, links: GeneratedLinks) -> AlertRule:
         ),
         by=BY,
         labels=(("slo", slo.id),),
+        kind="monitoring",
     )
 
 

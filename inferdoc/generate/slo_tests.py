@@ -10,7 +10,7 @@ from inferdoc.catalogue.burn import FAST, SLOW
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.slo import Slo, events_of
 from inferdoc.generate.cause_rules import AlertRule
-from inferdoc.generate.slo import LABELS
+from inferdoc.generate.slo import LABELS, MOST
 from inferdoc.judging.conditions.render import ENGINE_SIGN, number
 from inferdoc.source.plan import matchers
 
@@ -48,6 +48,8 @@ def courses(slo: Slo) -> Iterator[BurnCourse]:
     yield BurnCourse("slow", slow * above, slow * above, ("Slow",))
     yield BurnCourse("within-budget", slow * below, slow * below, ())
     yield BurnCourse("over", min(1.0, quick * above), 0.0, ("Slow",) if FAST[0].long == "1h" else ())
+    yield BurnCourse("most", 0.0, MOST * above, ("Fast", "Slow", "Outage"))
+    yield BurnCourse("short-of-most", 0.0, MOST * below, ("Fast", "Slow"))
     yield BurnCourse("too-few", quick * above, min(1.0, quick * above), ("TrafficTooLow",), FEW_PER_SECOND)
 
 
@@ -58,7 +60,7 @@ def slo_test(
     made = list(courses(slo))
     checks = []
     for rule in rules:
-        speed = next(end for end in ("Fast", "Slow", "TrafficTooLow") if rule.name.endswith(end))
+        speed = next(end for end in ("Fast", "Slow", "Outage", "TrafficTooLow") if rule.name.endswith(end))
         firing = [course.name for course in made if speed in course.fires]
         checks.append(
             {

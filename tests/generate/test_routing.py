@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from inferdoc.errors import CatalogueError
-from inferdoc.generate.alertmanager import configuration, load_routing
+from inferdoc.generate.alertmanager import configuration, effect_inhibitions, load_routing
 from inferdoc.generate.alerts import ALERTMANAGER, check_alerts
 from tests.generate.conftest import GENERATED, ROOT, needs_promtool
 
@@ -35,7 +35,22 @@ def amtool(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_amtool_takes_the_configuration():
     done = amtool("check-config", str(CONFIG))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "4 receivers" in done.stdout and "4 inhibit rules" in done.stdout
+    inhibitions = len(yaml.safe_load(CONFIG.read_text("utf-8"))["inhibit_rules"])
+    assert inhibitions > len(SHIPPED["inhibitions"])
+    assert "4 receivers" in done.stdout and f"{inhibitions} inhibit rules" in done.stdout
+
+
+def test_a_cause_holds_back_its_effects_and_never_two_each_other(pack, catalogue):
+    """Two that held each other back would both be silent, and so would a ring of three."""
+    holds: dict[str, set[str]] = {}
+    for each in effect_inhibitions(pack.rules, catalogue.recipes):
+        source = each.source[0].split('"')[1]
+        holds[source] = set(each.target[0].split('"')[1].split("|"))
+    assert "InferdocKvCapacityBound" in holds["InferdocKvPreemptionThrash"]
+    while free := [name for name in holds if not holds[name] & holds.keys()]:
+        for name in free:
+            del holds[name]
+    assert not holds, "a ring"
 
 
 @needs_amtool

@@ -18,6 +18,7 @@ from inferdoc.generate.cause_rules import AlertRule, alert_name, cause_rule, fir
 from inferdoc.generate.document import write, yaml_text
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pack import RECORDING, RULES, build_pack
+from inferdoc.generate.pack_lint import pack_problems
 from inferdoc.generate.recorded import recorded
 from tests.generate.conftest import GENERATED, ROOT, needs_promtool
 
@@ -52,6 +53,20 @@ def test_labels_are_constant_and_severities_known(rules):
         assert rule["labels"]["severity"] in ("critical", "warning", "info"), rule["alert"]
         assert rule["labels"]["component"] == "inferdoc"
         assert not any("{{" in value for value in rule["labels"].values()), rule["alert"]
+
+
+def test_only_what_users_feel_is_critical(rules):
+    """A cause is a ticket: who wakes for it would have been woken by its victims."""
+    assert list(pack_problems(rules)) == []
+    kinds = {rule["alert"]: rule["labels"]["kind"] for rule in rules}
+    assert kinds["InferdocEngineDown"] == "symptom" and kinds["InferdocKvPreemptionThrash"] == "cause"
+    assert kinds["InferdocWatchdog"] == "monitoring"
+
+
+def test_a_critical_cause_and_an_alert_about_nothing_are_refused():
+    critical = {"alert": "A", "labels": {"severity": "critical", "kind": "cause"}}
+    nameless = {"alert": "B", "labels": {"severity": "warning"}}
+    assert [line.partition(":")[0] for line in pack_problems([critical, nameless])] == ["A", "B"]
 
 
 def test_annotations_say_what_where_and_what_next(rules):
@@ -105,6 +120,26 @@ def test_a_usual_value_needs_a_history(records):
     assert usual
     for name, expr in usual.items():
         assert re.search(r"and count_over_time\(.+\[6h\] offset 1h\) >= \d+", expr), name
+
+
+def test_a_new_pod_is_held_against_its_own_short_past_then_its_pool(records):
+    """Pod names change with every rollout: what was usual must survive them."""
+    expr = records["engine:inferdoc_itl_mean:median6h"]
+    own, short, pool, stand_in = expr.split("\nor ")
+    assert "[6h] offset 1h" in own and "[30m] offset 10m" in short
+    assert "quantile by (cluster, namespace, model_name, role, tier)" in pool
+    assert stand_in.startswith("0 * engine:inferdoc_itl_mean:rate5m + ")
+
+
+def test_a_signal_of_the_workload_has_no_figure_in_place_of_its_past(records):
+    assert "+ on (" in records["engine:inferdoc_arrival_rate:median6h"].split("\nor ")[-1]
+
+
+def test_a_signal_is_read_by_what_the_exporter_has(records):
+    """A queue that is not split by reason, and a router under its former name."""
+    queue = records["engine:inferdoc_waiting_capacity:avg5m"]
+    assert queue.index("waiting_by_reason") < queue.index("avg_over_time(vllm:num_requests_waiting[5m])")
+    assert "inference_objective_request_total" in records["router:inferdoc_router_request_rate:rate5m"]
 
 
 def test_quotients_by_zero_are_no_value(records):

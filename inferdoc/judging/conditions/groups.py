@@ -81,13 +81,30 @@ def explain(kind: str, parts: Sequence[str]) -> str:
     return (" or " if kind == "any" else " and ").join(parts)
 
 
-def promql(kind: str, parts: Sequence[Said | None], barred: Sequence[Said | None] = ()) -> Said | None:
+def promql(
+    kind: str, parts: Sequence[Said | None], barred: Sequence[Said | None] = (), visible: Sequence[Said | None] = ()
+) -> Said | None:
     """`all` leaves out what PromQL cannot say (the rule is then a little wider); `any` needs one.
 
-    barred: what must not hold beside the parts of an `all`; alone, or in an `any`, no rule can say it.
+    barred: what must not hold beside the parts of an `all`; alone, or in an `any`, no rule can say it. visible: of each
+    part of `witnesses`, series while it can be told: a series that is missing then silences no rule.
     """
     said = [part for part in parts if part is not None]
+    if kind == "witnesses" and not barred:
+        return _of_witnesses(parts, visible)
     if not said or kind == "not" or (kind == "any" and barred):
         return None
     told = reduce(lambda one, other: one.joined("or" if kind == "any" else "and", other), said)
     return reduce(lambda one, other: one.joined("unless", other), [part for part in barred if part is not None], told)
+
+
+def _of_witnesses(parts: Sequence[Said | None], visible: Sequence[Said | None]) -> Said | None:
+    """One holds, and none that can be told does not."""
+    pairs = [(part, seen) for part, seen in zip(parts, visible, strict=True) if part is not None]
+    if not pairs:
+        return None
+    told = reduce(lambda one, other: one.joined("or", other), [part for part, _ in pairs])
+    if len(pairs) == 1:
+        return told
+    against = [seen.joined("unless", part) for part, seen in pairs if seen is not None]
+    return reduce(lambda one, other: one.joined("unless", other), against, told)

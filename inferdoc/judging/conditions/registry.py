@@ -213,7 +213,8 @@ def promql(condition: Condition, rendering: Rendering) -> Said | None:
     if isinstance(condition, OfParts):
         held = [promql(part, rendering) for part in condition.parts if not isinstance(part, Not)]
         barred = [promql(part.part, rendering) for part in condition.parts if isinstance(part, Not)]
-        return groups.promql(condition.word, held, barred)
+        seen = [_visible(part, rendering) for part in condition.parts if not isinstance(part, Not)]
+        return groups.promql(condition.word, held, barred, seen)
     said, level = SIMPLE[type(condition)].promql, rendering.level(condition.signal)
     pool = tuple(label for label in LIKE[level] if label not in POOL)
     if condition.scope in ("prefill", "decode"):
@@ -229,3 +230,10 @@ def promql(condition: Condition, rendering: Rendering) -> Said | None:
     others = f"{those}\n- on ({like}) group_right () (0 * {clause(text)} + 1 or 0 * {now})"
     most = f">= on ({like}) group_left () (0.5 * (count by ({like}) ({now}) - 1) > 0)"
     return Said(f"{others}\n{'> 0' if condition.scope == 'peers' else most}", JOIN[level])
+
+
+def _visible(condition: Condition, rendering: Rendering) -> Said | None:
+    """Series while the signal of a condition is there; of several, the first."""
+    name = next(leaves(condition)).signal
+    now = rendering.signal(name)
+    return None if now is None else Said(now, JOIN[rendering.level(name)])
