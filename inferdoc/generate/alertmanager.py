@@ -79,26 +79,36 @@ def load_routing(overlays: tuple[Path, ...] = ()) -> Routing:
 def effect_inhibitions(rules: Iterable[AlertRule], recipes: Mapping[str, Recipe]) -> list[Inhibition]:
     """One inhibition per cause that explains others: its effects are no tickets of their own in the same model.
 
-    Where two may bring about each other, the one that explains more holds back the other: two that held each other back
-    would both be silent.
+    A load that grew explains the limits it reaches (`limit`); of whatever else it sets off it is the driver, not the
+    story, and is held back in turn. Where two may bring about each other, the one that explains more holds back the
+    other: two that held each other back would both be silent.
     """
-    names = {rule.cause: rule for rule in rules if rule.cause in recipes and rule.name == alert_name(rule.cause)}
-    found = []
-    for cause, rule in names.items():
-        effects = [
-            names[effect].name
-            for effect in recipes[cause].effects
-            if effect in names and _explains(recipes[cause]) > _explains(recipes[effect])
-        ]
-        if effects:
-            target = (f'alertname=~"{"|".join(effects)}"', 'kind="cause"')
-            because = f"{recipes[cause].title}: these are its effects"
-            found.append(Inhibition(because, (f'alertname="{rule.name}"',), target, ("namespace", "model_name")))
-    return found
+    names = {rule.cause: rule.name for rule in rules if rule.name == alert_name(rule.cause) and rule.cause in recipes}
+    held: dict[str, set[str]] = {}
+    for cause in names:
+        for effect in recipes[cause].effects:
+            if effect not in names:
+                continue
+            if _standing(recipes[cause]) > _standing(recipes[effect]):
+                held.setdefault(cause, set()).add(names[effect])
+            elif recipes[cause].kind == "load" and recipes[effect].kind != "load":
+                held.setdefault(effect, set()).add(names[cause])
+    return [
+        Inhibition(
+            f"{recipes[cause].title}: these are its effects, or drove it",
+            (f'alertname="{names[cause]}"',),
+            (f'alertname=~"{"|".join(sorted(held[cause]))}"', 'kind="cause"'),
+            ("namespace", "model_name"),
+        )
+        for cause in names
+        if cause in held
+    ]
 
 
-def _explains(recipe: Recipe) -> tuple[int, str]:
-    return len(recipe.effects), recipe.id
+def _standing(recipe: Recipe) -> tuple[int, int, str]:
+    """Who holds back whom of two related causes: a mechanism, then a load, then a limit; then who explains more."""
+    rung = 0 if recipe.limit else 1 if recipe.kind == "load" else 2
+    return rung, len(recipe.effects), recipe.id
 
 
 def configuration(routing: Routing, inhibitions: Iterable[Inhibition] = ()) -> dict[str, Any]:

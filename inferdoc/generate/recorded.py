@@ -116,7 +116,8 @@ class Recorded(Rendering):
 
     def _ladder(self, name: str, record: str, told: Callable[[str], str]) -> str:
         """What the past of a signal tells, from the first that has one: the pod over hours; the pod since it is there;
-        its pool, whatever its pods were called; else the figure that stands for a healthy service.
+        its pool, whatever its pods were called; else the figure that stands for a healthy service. A short past beyond
+        that figure is the fault itself, which began with the record: it is nobody's usual.
 
         told: an expression over a range of the record.
         """
@@ -125,6 +126,8 @@ class Recorded(Rendering):
         for length, lag, fewest in ((self.history, self.lag, FEWEST_RECORDED), YOUNG):
             past = f"{record}[{length}] offset {lag}"
             rungs.append(f"{told(past)}\nand count_over_time({past}) >= {fewest}")
+        if name in self.tiers.stand_ins:
+            rungs[1] += f"\nand quantile_over_time(0.5, {past}) <= {number(self.tiers.stand_ins[name].value)}"
         like = LIKE[level]
         if level in POOLED:
             ours = f"quantile by ({', '.join(like)}) (0.5, {clause(rungs[1])})"
