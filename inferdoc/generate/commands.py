@@ -1,8 +1,9 @@
-"""The command that alerts print: it asks about the time, the namespace, the model and the pod of the alert."""
+"""The command that alerts print: it asks about the time, the cluster, the namespace, the model and the pod of the
+alert."""
 
 from __future__ import annotations
 
-OPTIONS = (("namespace", "namespace"), ("model", "model_name"), ("pod", "pod"))
+OPTIONS = (("cluster", "cluster"), ("namespace", "namespace"), ("model", "model_name"), ("pod", "pod"))
 """Options of `inferdoc diagnose` and the labels that fill them in."""
 NOW = '{{ query "time()" | first | value | printf "%.0f" }}'
 """When the rule was evaluated: templates of Prometheus have no variable for the time (prometheus.io/docs/prometheus/
