@@ -43,7 +43,7 @@ def test_every_standing_limit_has_a_reader():
     named = {name for one in content.standing.observations.values() for name in (one.above, one.below, one.share)}
     code = "".join(path.read_text("utf-8") for path in (content_root() / "inferdoc" / "audit").glob("*.py"))
     text = (content_root() / "collectors" / "tiers.yaml").read_text("utf-8")
-    section = text.split("# ---- standing states")[1].split("\nbands:")[0]
+    section = text.split("# ---- standing states")[1].split("\nstand_ins:")[0]
     mine = [line.split(":")[0].strip() for line in section.splitlines() if line.startswith("  ") and "{value" in line]
     assert [name for name in mine if name not in named and f'"{name}"' not in code] == []
 

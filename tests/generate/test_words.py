@@ -86,7 +86,7 @@ def test_a_page_is_filled_between_its_markers_and_nowhere_else(tmp_path):
     text = page.read_text()
     assert text.startswith("# Down\n\n<!-- fires-when") and text.endswith("<!-- /fires-when -->\n\nEnd.\n")
     assert "- Scrape succeeded: no or " in text and "\nold\n" not in text
-    assert "Alert `InferdocEngineDown` (critical): fires after 2m, keeps firing for 2m." in text
+    assert "Alert `InferdocEngineDown` (critical): fires after 1m, keeps firing for 2m." in text
     assert update_pages(tmp_path) == []
 
 
