@@ -22,7 +22,18 @@ from inferdoc.catalogue.load import Catalogue, load_catalogue
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 ROOT_PAGES = ("README", "CONTRIBUTING", "ARCHITECTURE", "CHANGELOG")
-FOR_WHOM = ("on-call", "one-box", "gitops", "slo", "recipes", "troubleshooting", "versions", "labels")
+FOR_WHOM = (
+    "on-call",
+    "one-box",
+    "gitops",
+    "alerts",
+    "boards",
+    "slo",
+    "recipes",
+    "troubleshooting",
+    "versions",
+    "labels",
+)
 SCHEMA = ROOT / "docs" / "diagnosis.schema.json"
 PLAIN_LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
 LARGEST_ATTACHMENT = 1 << 20

@@ -1,0 +1,127 @@
+"""What the rules cost a Prometheus: series they add, and CPU of their evaluation, for a fleet of so many pods.
+
+    python benchmarks/rule_cost.py --pods 64 --minutes 4
+
+A simulated fleet is served on loopback and scraped by two servers of one kind, one with the rules and one without; the
+CPU of the rules is the difference of the two, of the last half of the time. Needs `prometheus` on the PATH.
+"""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import requests
+import yaml
+
+from inferdoc.catalogue.content import content_root
+from inferdoc.generate.pack import RECORDING, RULES
+from inferdoc.simulate.live import Live
+from inferdoc.simulate.scenario_files import adapted, load_scenario
+
+SCRAPE_SECONDS, PAUSE_SECONDS = 15, 0.5
+RECORDED = '{__name__=~".+:inferdoc_.+"}'
+
+
+def main() -> None:
+    """Print one line per figure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pods", type=int, default=64)
+    parser.add_argument("--minutes", type=float, default=4.0)
+    parser.add_argument("--scenario", default="control-steady")
+    given = parser.parse_args()
+    scenario = adapted(load_scenario(given.scenario), given.pods, None, None, None)
+    live = Live(scenario, 0, 1.0)
+    live.start()
+    generated = content_root() / "alerts" / "generated"
+    with ExitStack() as open_, tempfile.TemporaryDirectory(prefix="inferdoc-") as folder:
+        open_.callback(live.stop)
+        rules = [generated / RECORDING, generated / RULES]
+        bare, ruled = (
+            open_.enter_context(server(Path(folder) / name, live, files)) for name, files in (("a", []), ("b", rules))
+        )
+        move(live, given.minutes * 30)
+        before, began = [cpu_seconds(address) for address in (bare, ruled)], time.monotonic()
+        move(live, given.minutes * 30)
+        minutes = (time.monotonic() - began) / 60
+        spent = [now - then for now, then in zip(map(cpu_seconds, (bare, ruled)), before, strict=True)]
+        raw, recorded = asked(bare, 'count({__name__!=""})'), asked(ruled, f"count({RECORDED})")
+        print(f"raw series       {raw:>10,.0f}")
+        print(f"recorded series  {recorded:>10,.0f}   {recorded / raw:.1%} of the raw ones")
+        of_rules, of_scraping = (spent[1] - spent[0]) / minutes, spent[0] / minutes
+        print(f"CPU of the rules {of_rules:>10.2f} s a minute; of scraping {of_scraping:.2f}")
+        for group in sorted(groups(ruled), key=lambda each: -float(each["evaluationTime"])):
+            print(f"  {group['name']:<22} every {group['interval']:>4.0f} s  {group['evaluationTime']:.3f} s")
+
+
+@contextmanager
+def server(folder: Path, live: Live, rules: list[Path]) -> Iterator[str]:
+    """A Prometheus that scrapes the fleet and evaluates these rule files; yields its address."""
+    folder.mkdir()
+    jobs: dict[str, list[dict[str, object]]] = {}
+    for target, http in zip(live.targets, live.servers, strict=True):
+        labels = {name: value for name, value in target.scraped.labels.items() if name != "job"}
+        page = {"targets": [f"127.0.0.1:{http.server_address[1]}"], "labels": labels}
+        jobs.setdefault(target.scraped.labels["job"], []).append(page)
+    config = {
+        "global": {"scrape_interval": f"{SCRAPE_SECONDS}s", "evaluation_interval": "30s"},
+        "rule_files": [str(path) for path in rules],
+        "scrape_configs": [{"job_name": job, "static_configs": pages} for job, pages in jobs.items()],
+    }
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(config), "utf-8")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    command = [
+        "prometheus", f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address={address}", "--log.level=error",
+    ]  # fmt: skip
+    process = subprocess.Popen(command)
+    try:
+        for _ in range(60):
+            try:
+                if requests.get(f"http://{address}/-/ready", timeout=2).ok:
+                    break
+            except requests.RequestException:
+                pass
+            time.sleep(PAUSE_SECONDS)
+        yield f"http://{address}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def move(live: Live, seconds: float) -> None:
+    """Let the fleet go on for so long."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        live.step()
+        time.sleep(PAUSE_SECONDS)
+
+
+def cpu_seconds(address: str) -> float:
+    """CPU that the server has used since it began, by its own page."""
+    lines = requests.get(f"{address}/metrics", timeout=30).text.splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith("process_cpu_seconds_total "))
+
+
+def asked(address: str, query: str) -> float:
+    """The one number that a query gives."""
+    answer = requests.get(f"{address}/api/v1/query", params={"query": query}, timeout=60).json()
+    return float(answer["data"]["result"][0]["value"][1])
+
+
+def groups(address: str) -> list[dict[str, object]]:
+    """The rule groups as the server tells of them."""
+    found: list[dict[str, object]] = requests.get(f"{address}/api/v1/rules", timeout=60).json()["data"]["groups"]
+    return found
+
+
+if __name__ == "__main__":
+    main()
