@@ -196,7 +196,7 @@ class FleetScraper:
             def log(now: float) -> Iterator[Item]:
                 return balancedness_items(pod, self.model_name(pod), self._rng)
 
-            self._add("inferdoc-eplb", host, pod.name, log, lambda: pod.alive, always)
+            self._add("inferdoc-eplb", host, pod.name, log, lambda: pod.alive, lambda now: pod.scraped)
         if node in self._known:
             return
         self._known.add(node)
