@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inferdoc.forecast.bands import FOLD_HALF_LIFE, Residuals
+from inferdoc.forecast.bands import Residuals
 from inferdoc.forecast.baselines import last_week, yesterday
 from inferdoc.forecast.calendar import Rows
+from inferdoc.forecast.likedays import like_days
 from inferdoc.forecast.paths import PATHS, Folded, Path, fill_gaps
 from inferdoc.forecast.residual import corrections
 
@@ -18,7 +19,11 @@ PSEUDO_DAYS = 0.5
 MIN_KNOWN = 0.5
 TINY = 1e-12
 
-CANDIDATES: dict[str, Path] = {**PATHS, "yesterday": yesterday, "last-week": last_week}
+TRIAL_HALF_LIFE = 8.0
+"""Days after which a look at a path counts half: longer than for the bands, since which path suits a load changes less
+often than how far it errs."""
+
+CANDIDATES: dict[str, Path] = {**PATHS, "like-days": like_days, "yesterday": yesterday, "last-week": last_week}
 
 
 @dataclass
@@ -99,7 +104,7 @@ def _weights(trials: Trials, lead: int, names: list[str]) -> dict[str, float]:
     while lead > 0 and not np.isfinite(trials.actual[usable, lead]).any():
         lead -= 1
     age = np.flatnonzero(usable) - lead
-    recent = 0.5 ** (np.maximum(age, 0) / FOLD_HALF_LIFE)
+    recent = 0.5 ** (np.maximum(age, 0) / TRIAL_HALF_LIFE)
     with np.errstate(invalid="ignore"):
         mse = {n: _rowmean((trials.actual[usable, lead] - trials.paths[n][usable, lead]) ** 2) for n in names}
     score: dict[str, float] = {}

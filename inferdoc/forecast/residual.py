@@ -1,7 +1,8 @@
 """What the rhythm leaves over near the origin: an autoregression on the combination's own past errors.
 
 ARIMA belongs on the residual, not on the rhythm: an autoregression over the last hour by Burg's method, which is always
-stationary, so the correction fades and can never run away."""
+stationary, so the correction fades and can never run away; and one of the first order from day to day, for levels that
+the paths follow too slowly."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ import numpy as np
 MEMORY_MINUTES = 60.0
 BLOCK_MINUTES = 5.0
 MIN_DAYS = 3
+MOST_OF_LEVEL = 0.4
+"""Full corrections by the error of yesterday overshoot (own measurement, docs/forecast.md): at most so much of it."""
 
 
 def burg(line: np.ndarray, order: int) -> np.ndarray:
@@ -40,14 +43,25 @@ def corrections(past: np.ndarray, minutes: float) -> tuple[np.ndarray, np.ndarra
         return now, then
     line = _blocks(past[::-1].reshape(-1), size)
     response = _response(burg(line, order), blocks)
+    levels = _levels(past)
     for k in range(-1, folds - 1):
         newest = line[: (folds - 1 - k) * blocks][-order:]
-        step = np.repeat(response @ newest, size)
+        step = np.repeat(response @ newest, size) + levels[k + 1]
         if k < 0:
             now = step
         else:
             then[k] = step
     return now, then
+
+
+def _levels(past: np.ndarray) -> np.ndarray:
+    """float64[K]: what the mean error of each day lets expect of the day after it, by an autoregression of the first
+    order whose coefficient is drawn half-way to nothing; 0 where the day is unknown."""
+    known = np.isfinite(past)
+    means = np.where(known, past, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    followed, power = float(means[:-1] @ means[1:]), float(means[1:] @ means[1:])
+    share = followed / (2.0 * power) if power > 0 else 0.0
+    return np.asarray(np.clip(share, 0.0, MOST_OF_LEVEL) * means)
 
 
 def _block(width: int, minutes: float) -> int:
