@@ -75,6 +75,8 @@ def _told(q: float, bounds: np.ndarray, cumulative: np.ndarray, settle: int) -> 
     """float64[n, T] of cumulative float64[B, n, T]: at each time by the bounds that are there."""
     there = np.isfinite(cumulative)
     answer = bucket_quantile(q, bounds, cumulative)
+    if there.all():
+        return answer
     changing = (there.any(axis=0) & ~there.all(axis=0)).any(axis=1)
     for row in np.flatnonzero(changing):
         answer[row] = _of_changing(q, bounds, cumulative[:, row], there[:, row], settle)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 TIE = 1e-9
@@ -15,19 +17,33 @@ def bucket_quantile(q: float, bounds: np.ndarray, cumulative: np.ndarray) -> np.
     Returns float64[...]: NaN without observations; the upper bound of the last finite bucket where the rank falls
     into the +Inf bucket; linear inside a bucket, the first of which starts at 0 when its bound is positive.
     """
-    counts = np.maximum.accumulate(np.nan_to_num(cumulative, nan=0.0), axis=0)
+    counts = _ascending(cumulative)
     total = counts[-1]
     rank = q * total
-    reached = counts >= rank * (1.0 - TIE)
-    index = np.argmax(reached, axis=0)
+    # Counts ascend, so as many buckets lie below the first that reaches the rank as do not reach it.
+    short = (counts < rank * (1.0 - TIE)).sum(axis=0, dtype=np.uint8 if len(bounds) < 256 else np.int64)
+    index = np.minimum(short.astype(np.int64), len(bounds) - 1)
     last_finite = len(bounds) - 2
     inner = np.minimum(index, max(last_finite, 0))
     upper = bounds[inner]
-    lower = np.where(inner > 0, bounds[np.maximum(inner - 1, 0)], 0.0)
-    here = np.take_along_axis(counts, inner[None, ...], axis=0)[0]
-    below = np.where(inner > 0, np.take_along_axis(counts, np.maximum(inner - 1, 0)[None, ...], axis=0)[0], 0.0)
+    lower = np.concatenate([[0.0], bounds[:-1]])[inner]
+    points = inner * total.size + np.arange(total.size).reshape(total.shape)
+    here = counts.reshape(-1)[points]
+    below = np.where(inner > 0, counts.reshape(-1)[np.maximum(points - total.size, 0)], 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         inside = lower + (upper - lower) * np.clip((rank - below) / (here - below), 0.0, 1.0)
     inside = np.where((inner == 0) & (bounds[0] <= 0), bounds[0], inside)
     result = np.where(index > last_finite, bounds[last_finite] if last_finite >= 0 else np.nan, inside)
     return np.where(total > 0, result, np.nan)
+
+
+def _ascending(cumulative: np.ndarray) -> np.ndarray:
+    """float64[B, ...], C-contiguous: NaN as 0, and no bucket below the one before it. Most are so already."""
+    counts = np.array(cumulative, order="C")
+    odd = ~np.isfinite(counts)
+    if odd.any():
+        counts[odd] = np.nan_to_num(counts[odd], nan=0.0)
+    if (counts[1:] < counts[:-1]).any():
+        for below, bucket in itertools.pairwise(counts):  # a fifth of the time of np.maximum.accumulate
+            np.maximum(below, bucket, out=bucket)
+    return counts

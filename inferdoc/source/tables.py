@@ -148,12 +148,14 @@ def _merge(blocks: list[Block]) -> Block:
                     labels.append(own)
                 place[column] = index[series]
             places.append(place)
-        values = np.full((sum(len(b.times_ms) for b in blocks), len(names)), STALE)
+        values = np.full((len(names), sum(len(b.times_ms) for b in blocks)), STALE).T
         row = 0
         for block, place in zip(blocks, places, strict=True):
             values[row : row + len(block.times_ms), place] = block.values
             row += len(block.times_ms)
     times = np.concatenate([b.times_ms for b in blocks])
+    if _ascending(times):
+        return Block(first.target, times, names, labels, values)
     order = np.argsort(times, kind="stable")
     times, values = times[order], values[order]
     same = np.flatnonzero(np.diff(times) == 0)
