@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,6 +18,11 @@ from tests.simulated import SimulatedStores
 ROOT = Path(__file__).resolve().parent.parent
 RECORDINGS = ROOT / "fixtures" / "recordings"
 MOST_SERVERS = 4
+
+if "INFERDOC_TESTS_CACHE" not in os.environ:
+    # Not the cache of whoever runs the tests; the workers of pytest-xdist share that of the process that starts them.
+    os.environ["INFERDOC_TESTS_CACHE"] = os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="inferdoc-cache-")
+    atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
 ServerOf = Callable[[str], str]
 StoreOf = Callable[[str], Path]

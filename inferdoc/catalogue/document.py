@@ -13,6 +13,7 @@ import msgspec
 import yaml
 from msgspec import inspect
 
+from inferdoc.catalogue.parsed import parsed_texts
 from inferdoc.catalogue.yaml_text import load_yaml
 from inferdoc.errors import CatalogueError
 
@@ -41,7 +42,8 @@ class _Loader(yaml.CSafeLoader):
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping a YAML file holds. Raises CatalogueError with the line where it is not one."""
     try:
-        data = load_yaml(path.read_bytes(), _Loader)
+        text = path.read_bytes()
+        data = parsed_texts().of(text, lambda: load_yaml(text, _Loader))
     except OSError as error:
         raise CatalogueError(f"{path}: cannot be read: {error.strerror or error}") from None
     except yaml.MarkedYAMLError as error:
