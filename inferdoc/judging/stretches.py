@@ -75,29 +75,39 @@ def needed_steps(start: np.ndarray, steps: int, rule: Rule, clock: Clock) -> np.
 
 def _first_dense(out: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -> tuple[int, int]:
     """The same of one row, at leisure."""
-    outside, seen = np.cumsum(out), np.cumsum(finite)
     indices = np.flatnonzero(out)
-    while len(indices):
-        start = int(indices[0])
-        need = int(needed_steps(np.array([start]), len(out), rule, clock)[0])
-        beginning = min(start + need, len(out)) - 1
-        before_out, before_seen = int(outside[start]) - 1, int(seen[start]) - int(finite[start])
-        dense = outside[beginning] - before_out >= rule.share * (seen[beginning] - before_seen)
-        tried = indices
-        while len(tried) and tried[-1] - start + 1 >= need:
-            last = int(tried[-1])
-            inside_out, inside_seen = int(outside[last]) - before_out, int(seen[last]) - before_seen
-            if dense and inside_out >= rule.share * inside_seen and inside_out >= min(need, inside_seen):
-                return start, last
-            tried = tried[: _before_longest_gap(tried)]
-        indices = indices[max(1, len(tried)) :]
+    needs = needed_steps(indices, len(out), rule, clock)
+    outside, seen = np.cumsum(out), np.cumsum(finite)
+    before_out, before_seen = outside[indices] - 1, seen[indices] - finite[indices]
+    until = np.minimum(indices + needs, len(out)) - 1
+    dense = outside[until] - before_out >= rule.share * (seen[until] - before_seen)
+    if not dense.any():
+        return NONE, NONE
+    gaps, near = np.diff(indices), np.searchsorted(indices, indices + needs - 1).tolist()
+    begins_dense, each_gap = dense.tolist(), gaps.tolist()
+    place = 0
+    while place < len(indices) and near[place] < len(indices):  # else what is left is shorter than a stretch must be
+        if begins_dense[place]:
+            ends = _ends(gaps[place:]) + place
+            lasts = indices[ends]
+            inside_out, inside_seen = outside[lasts] - before_out[place], seen[lasts] - before_seen[place]
+            often = (inside_out >= rule.share * inside_seen) & (inside_out >= np.minimum(needs[place], inside_seen))
+            kept = lasts[often & (ends >= near[place])]
+            if len(kept):
+                return int(indices[place]), int(kept[-1])
+        # What is too near for a stretch is passed over up to the longest gap in it, else a step at a time.
+        ahead = each_gap[place : near[place]]
+        longest = max(ahead)
+        place += ahead.index(longest) + 1 if longest > 1 else 1
     return NONE, NONE
 
 
-def _before_longest_gap(indices: np.ndarray) -> int:
-    """How many of the outside steps lie before the longest calm stretch among them: where an episode ended."""
-    gaps = np.diff(indices)
-    return int(np.argmax(gaps)) + 1 if len(gaps) and gaps.max() > 1 else 0
+def _ends(gaps: np.ndarray) -> np.ndarray:
+    """Where a stretch of outside steps may end, in order: at its last one, and wherever it is shortened to when it is
+    cut at its longest gap (the first of equal ones) again and again. gaps: int64[n - 1] between n outside steps."""
+    longest = np.maximum.accumulate(gaps)
+    cut = np.flatnonzero((gaps > 1) & (gaps > np.concatenate([[0], longest[:-1]])))
+    return np.append(cut, len(gaps))
 
 
 def beginnings(
