@@ -209,7 +209,7 @@ def _add(
     values, found = window.apply(leaf.fn, samples, Windows.over(samples.times_ms, ends, leaf.window_ms))
     order = np.argsort(rows, kind="stable")
     rows, place = rows[order], place[order]
-    starts = np.flatnonzero(np.diff(rows, prepend=-1))
+    starts = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]]))
     values, found = values.T[place], found.T[place]
     if len(starts) < len(rows):
         values, found = _fold(leaf.agg, values, found, starts)

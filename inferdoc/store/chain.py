@@ -33,10 +33,14 @@ def chain(connection: sqlite3.Connection, owner: Owner, layout: int, first_ms: i
 
 
 def decode(
-    owner: Owner, layout: int, rows: Sequence[PageRow], width: int, columns: NDArray[np.intp] | None = None
+    owner: Owner,
+    layout: int,
+    rows: Sequence[PageRow | tuple[int, int, bytes]],
+    width: int,
+    columns: NDArray[np.intp] | None = None,
 ) -> Bits:
     """Consecutive pages of one target and layout, the first one complete: uint64[columns, rows], None: all columns."""
-    complete = np.array([row.back_ms == 0 for row in rows], bool)
+    complete = np.array([not back_ms for _, back_ms, _ in rows], bool)
     return unpack(unseal_pages(owner, layout, rows), complete, width, columns)
 
 

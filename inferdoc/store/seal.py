@@ -90,7 +90,7 @@ def reseal_complete(owner: Owner, layout: int, ts_ms: int, before: bytes, data: 
     return _page(owner, layout, ts_ms, 0, _COMPLETE, _name(before), data)
 
 
-def unseal_pages(owner: Owner, layout: int, rows: Sequence[PageRow]) -> list[bytes]:
+def unseal_pages(owner: Owner, layout: int, rows: Sequence[PageRow | tuple[int, int, bytes]]) -> list[bytes]:
     """The data of consecutive pages of one target and layout. Raises DamagedError: names the page."""
     found = []
     begun = _begun(owner, layout)
