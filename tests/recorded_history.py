@@ -19,12 +19,12 @@ NAME = re.compile(r"\b[a-z]+:inferdoc_\w+:\w+")
 STEP = 30
 
 
-def rules_of(path: Path) -> dict[str, list[str]]:
-    """Record -> its expressions, of a file of recording rules."""
+def rules_of(*paths: Path) -> dict[str, list[str]]:
+    """Record -> its expressions, of the recording rules of some files."""
     found: dict[str, list[str]] = {}
-    for group in yaml.safe_load(path.read_text("utf-8"))["groups"]:
-        for rule in group["rules"]:
-            found.setdefault(rule["record"], []).append(rule["expr"])
+    groups = (group for path in paths for group in yaml.safe_load(path.read_text("utf-8"))["groups"])
+    for rule in (rule for group in groups for rule in group["rules"] if "record" in rule):
+        found.setdefault(rule["record"], []).append(rule["expr"])
     return found
 
 

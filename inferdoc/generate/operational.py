@@ -82,7 +82,7 @@ def needed_metrics(catalogue: Catalogue, records: Records, rules: list[AlertRule
     Of a histogram its `_count` stands for all its series.
     """
     exporter = catalogue.exporters["vllm"].metrics
-    recorded = {**records.now, **records.usual}
+    recorded = records.all
     found: dict[str, list[str]] = {}
     for rule in rules:
         for name in sorted(_series_of(rule.expr, recorded)):

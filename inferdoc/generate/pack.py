@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,26 +21,33 @@ from inferdoc.generate.relabelling import ABOUT, relabelling
 from inferdoc.generate.rule_tests import cause_test
 from inferdoc.generate.slo import slo_records, slo_rules, watched
 from inferdoc.generate.slo_tests import slo_test
+from inferdoc.generate.thrift import parted, thrifty
 
 RECORDING = Path("inferdoc-recording.yaml")
 RULES = Path("inferdoc-rules.yaml")
 RELABELLING = Path("relabelling.yaml")
 TESTS = Path("tests")
-USUAL_INTERVAL = "2m"
-"""Usual values move slowly and are read over hours."""
+PAGE_INTERVAL, CAUSE_INTERVAL, USUAL_INTERVAL = INTERVAL, "1m", "4m"
+"""Pages are judged twice a minute. Causes are tickets about means of five minutes; usual values move over hours. A
+series lasts for five minutes, so no interval may be longer."""
 
-GROUPS = (
+PODS, SIGNALS, USUAL, SLO, SYMPTOMS, CAUSES, OBJECTIVES, MONITORING = GROUPS = (
+    "inferdoc-pods",
     "inferdoc-signals",
     "inferdoc-usual",
     "inferdoc-slo",
+    "inferdoc-symptoms",
     "inferdoc-causes",
     "inferdoc-objectives",
     "inferdoc-monitoring",
 )
 ABOUT_RECORDING = """\
-Signals under short names, and what is usual for them.
+Signals under short names, and what is usual for them. A signal that one observation alone reads stands there.
 Targets need a label `pod` (where there is none, relabel `instance` to it): it tells engines apart. What a pod is for
 (role), on which hardware (tier) and in which pool tells pod:inferdoc_info:last: unlike pods are never compared."""
+ABOUT_RULES = f"""\
+Needs {RECORDING} beside it: the rules read what it records.
+Observations stand first, each once: series of those for whom it holds now, with the value of its signal."""
 RULE_FILES = [f"../{RECORDING}", f"../{RULES}"]
 
 
@@ -63,25 +70,32 @@ def build_pack(catalogue: Catalogue, links: GeneratedLinks, assignments: Sequenc
     slos = watched(catalogue)
     objectives = [rule for slo in slos for rule in slo_rules(slo, catalogue, links)]
     monitoring = load_operational(catalogue.overlays)
-    records = rendering.records
-    monitored = operational_rules(monitoring, catalogue, records, [*causes.values()], links)
-    recording = [
-        _group(GROUPS[0], INTERVAL, _recorded(records.now)),
-        _group(GROUPS[1], USUAL_INTERVAL, _recorded(records.usual)),
-        _group(GROUPS[2], INTERVAL, [record for slo in slos for record in _recorded(slo_records(slo, catalogue))]),
-    ]
+    monitored = operational_rules(monitoring, catalogue, rendering.records, [*causes.values()], links)
     about_monitoring = [rule for rules in monitored.values() for rule in rules]
     rules = [*causes.values(), *objectives, *about_monitoring]
     refuse_problems(rule.document() for rule in rules)
+    objective_records = [slo_records(slo, catalogue) for slo in slos]
+    read = [*(rule.expr for rule in rules), *(text for found in objective_records for text in found.values())]
+    records = thrifty(rendering.records, read)
+    symptoms = [rule for rule in (*causes.values(), *about_monitoring) if rule.kind == "symptom"]
+    pages, tickets = parted(records, [rule.expr for rule in symptoms])
+    recording = [
+        _group(PODS, CAUSE_INTERVAL, _recorded(records.pods)),
+        _group(SIGNALS, CAUSE_INTERVAL, _recorded(tickets.now)),
+        _group(USUAL, USUAL_INTERVAL, _recorded(records.usual)),
+        _group(SLO, PAGE_INTERVAL, [record for found in objective_records for record in _recorded(found)]),
+    ]
+    # what alerts join stands in their group: they see it of the same instant
     alerting = [
-        _group(GROUPS[3], INTERVAL, [rule.document() for rule in causes.values()]),
-        _group(GROUPS[4], INTERVAL, [rule.document() for rule in objectives]),
-        _group(GROUPS[5], INTERVAL, [rule.document() for rule in about_monitoring]),
+        _group(SYMPTOMS, PAGE_INTERVAL, [*_recorded(pages.now), *_recorded(pages.held), *_alerts(symptoms)]),
+        _group(CAUSES, CAUSE_INTERVAL, [*_recorded(tickets.held), *_alerts(_of(causes.values(), "cause"))]),
+        _group(OBJECTIVES, PAGE_INTERVAL, _alerts(objectives)),
+        _group(MONITORING, CAUSE_INTERVAL, _alerts(_of(about_monitoring, "monitoring"))),
     ]
     files = {
         RECORDING: yaml_text({"groups": recording}, ABOUT_RECORDING),
         RELABELLING: yaml_text(relabelling(catalogue.tiers), ABOUT),
-        RULES: yaml_text({"groups": alerting}, f"Needs {RECORDING} beside it: the alerts read what it records."),
+        RULES: yaml_text({"groups": alerting}, ABOUT_RULES),
     }
     groups = list(GROUPS)
     for name, rule in causes.items():
@@ -125,6 +139,14 @@ def _by_hand(name: str, catalogue: Catalogue) -> str | None:
 
 def _recorded(records: dict[str, str]) -> list[dict[str, Any]]:
     return [{"record": name, "expr": text} for name, text in records.items()]
+
+
+def _of(rules: Iterable[AlertRule], kind: str) -> list[AlertRule]:
+    return [rule for rule in rules if rule.kind == kind]
+
+
+def _alerts(rules: Iterable[AlertRule]) -> list[dict[str, Any]]:
+    return [rule.document() for rule in rules]
 
 
 def _group(name: str, interval: str, rules: list[dict[str, Any]]) -> dict[str, Any]:

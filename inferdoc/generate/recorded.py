@@ -9,18 +9,22 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from inferdoc.catalogue.aliases import HISTOGRAM_PARTS
+from inferdoc.catalogue.conditions import Condition, OfSignal, Presence, Scope
 from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.observation import Use
 from inferdoc.catalogue.signal import Level, Reading
 from inferdoc.fleet.members import Assignment
 from inferdoc.generate.pod_info import joined, joined_where_known, pod_records
 from inferdoc.judging.conditions.render import (
     BY_IN_RULES,
     FENCE,
+    JOIN,
     LIKE,
     MIN_OBSERVATIONS,
     POOL,
     SEEN,
     Rendering,
+    Said,
     clause,
     number,
 )
@@ -30,7 +34,7 @@ FEWEST_EVENTS = 3
 """A share that so few events make up is chance, however large it is."""
 
 INTERVAL = "30s"
-"""How often signals are recorded and alerts judged."""
+"""How often what may page is judged."""
 
 SEEN_RECORD = "instance:inferdoc_engine:seen1d"
 SEEN_EXPR = f"group by (cluster, namespace, job, instance, pod, model_name) ({SEEN})"
@@ -49,24 +53,45 @@ JOINED: Mapping[Level, tuple[str, ...]] = {"engine": POOL, "target": ("model_nam
 """Labels that the info series gives it. GPUs are compared within their pod only."""
 RECORDED_LABELS = {level: (*labels, *JOINED.get(level, ())) for level, labels in PODS_ALONE.items()}
 
-FEWEST_RECORDED = 60
-"""Recorded values that a usual value over hours rests on at least: half an hour."""
+FEWEST_RECORDED = 30
+"""Recorded values, one a minute, that a usual value over hours rests on at least: half an hour."""
 
 
 METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
-YOUNG = ("30m", "10m", 10)
+YOUNG = ("30m", "10m", 5)
 """Until then a pod is held against its last half hour without the newest ten minutes, in which an alert comes up: how
 long, how long ago, and how many values at least."""
+LEVELS = (
+    *(("engine", BY_IN_RULES["engine"]), ("gpu", BY_IN_RULES["gpu"]), ("router", BY_IN_RULES["router"])),
+    *(("pod", JOIN["target"]), ("model", ("cluster", "namespace", "model_name"))),
+)
+"""What is about so much, the closest first, by the labels that it keeps."""
+AMONG: Mapping[Scope, str] = {
+    "own": "",
+    "pool": "_in_pool",
+    "peers": "_on_a_peer",
+    "most": "_on_most_peers",
+    "prefill": "_on_prefill",
+    "decode": "_on_decode",
+}
 POOLED: frozenset[Level] = frozenset({"engine", "target"})
 """Levels whose members have like ones beside them, whose past a new pod can borrow."""
 
 
 @dataclass
 class Records:
-    """Recording rules by name, in the order in which one needs the other: signals now, then their usual values."""
+    """Recording rules by name, in the order in which one needs the other: what pods are, signals now, then their usual
+    values, then observations: series of those for whom one holds, with the value of its signal."""
 
+    pods: dict[str, str] = field(default_factory=dict)
     now: dict[str, str] = field(default_factory=dict)
     usual: dict[str, str] = field(default_factory=dict)
+    held: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def all(self) -> dict[str, str]:
+        """All of them."""
+        return {**self.pods, **self.now, **self.usual, **self.held}
 
 
 @dataclass(frozen=True)
@@ -74,11 +99,31 @@ class Recorded(Rendering):
     """Says signals by recorded names, and remembers in `records` what has to be recorded for them.
 
     extra: matchers on the recorded series, such as the role a cause is about. former: by the name of a series, those it
-    had before.
+    had before. observed: names of observations by their condition.
     """
 
     records: Records = field(default_factory=Records)
     former: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    observed: Mapping[Condition, str] = field(default_factory=dict)
+
+    def once(self, condition: Condition, said: Callable[[Rendering], Said | None]) -> Said | None:
+        """An observation by the name of its record; what has no name of its own, as it is."""
+        name = self.observed.get(fact(condition))
+        if name is None or isinstance(condition, Presence):
+            return said(self)
+        told = said(replace(self, extra=()))
+        if told is None:
+            return None
+        known = {text: record for record, text in self.records.held.items()}
+        record = known.get(told.text) or f"{self._held_by(condition, told)}:inferdoc_{name}:holds"
+        self.records.held.setdefault(record, told.text)
+        return Said(selector(record, self.extra), told.by)
+
+    def _held_by(self, condition: Condition, told: Said) -> str:
+        """The level of an observation's record: whom it is about."""
+        if isinstance(condition, OfSignal) and condition.scope == "own":
+            return self.level(condition.signal)
+        return next((level for level, labels in LEVELS if set(labels) <= set(told.by)), "namespace")
 
     def signal(self, name: str) -> str | None:
         record = self._record(name)
@@ -227,6 +272,21 @@ class Recorded(Rendering):
         return f"{'increase' if reading.increase else 'rate'}{self.window}"
 
 
+def fact(condition: Condition) -> Condition:
+    """A condition without what belongs to its use."""
+    return msgspec.structs.replace(condition, because=None, when="any", leads=False)
+
+
+def observations(catalogue: Catalogue) -> dict[Condition, str]:
+    """The observations of the dictionary by their condition, also those asked of other units."""
+    found: dict[Condition, str] = {}
+    for name in catalogue.dictionary.observations:
+        for scope, words in AMONG.items():
+            asked = catalogue.dictionary.condition(name if scope == "own" else Use(observation=name, among=scope))
+            found.setdefault(fact(asked), f"{name}{words}")
+    return found
+
+
 def recorded(catalogue: Catalogue, assignments: Sequence[Assignment] = ()) -> Recorded:
     """A fresh rendering over a catalogue, with the info series of the pods recorded and no signal yet."""
     pods = {
@@ -234,7 +294,13 @@ def recorded(catalogue: Catalogue, assignments: Sequence[Assignment] = ()) -> Re
         ROUTERS_RECORD: ROUTERS_EXPR,
         **pod_records(catalogue.tiers, SEEN_RECORD, assignments),
     }
-    return Recorded(catalogue.signals, catalogue.tiers, records=Records(pods), former=_former_names(catalogue))
+    return Recorded(
+        catalogue.signals,
+        catalogue.tiers,
+        records=Records(pods),
+        former=_former_names(catalogue),
+        observed=observations(catalogue),
+    )
 
 
 def _former_names(catalogue: Catalogue) -> dict[str, tuple[str, ...]]:

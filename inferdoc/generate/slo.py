@@ -78,8 +78,8 @@ def _refuse_unbound(slo: Slo, catalogue: Catalogue) -> None:
 
 def slo_records(slo: Slo, catalogue: Catalogue) -> dict[str, str]:
     """Recording rules: bad and all events per second, and the share of bad ones over every window."""
-    bad, every = _events(slo, catalogue)
-    records = {_record(slo, "bad", "rate5m"): bad, _record(slo, "all", "rate5m"): every}
+    every, bad = _events(slo, catalogue, _record(slo, "all", "rate5m"))
+    records = {_record(slo, "all", "rate5m"): every, _record(slo, "bad", "rate5m"): bad}
     for window in windows():
         records[_record(slo, "bad", f"ratio{window}")] = (
             f"sum_over_time({_record(slo, 'bad', 'rate5m')}[{window}])\n"
@@ -175,8 +175,9 @@ def _about(links: GeneratedLinks, summary: str, description: str) -> dict[str, s
     return annotations if board is None else {**annotations, "dashboard_url": board}
 
 
-def _events(slo: Slo, catalogue: Catalogue) -> tuple[str, str]:
-    """Bad and all events per second, without those that a narrower objective speaks for."""
+def _events(slo: Slo, catalogue: Catalogue, recorded: str) -> tuple[str, str]:
+    """All and bad events per second, without those that a narrower objective speaks for. recorded: the name under which
+    all are recorded first."""
     parts = [other.scope for other in narrower(slo, catalogue.slos)]
     above = catalogue.signals[slo.signal].level in WIDE
     histogram = slo.histogram(catalogue.signals)
@@ -184,13 +185,13 @@ def _events(slo: Slo, catalogue: Catalogue) -> tuple[str, str]:
         match = matchers(catalogue.signals[slo.signal].readings[0].match)
         every = _of_scope(f"{histogram}_count", match, slo.scope, parts, above)
         good = (*match, ("le", "=~", _le(_in_buckets(slo, catalogue))))
-        return f"{every}\n- {_of_scope(f'{histogram}_bucket', good, slo.scope, [], above)}", every
+        return every, f"{recorded}\n- {_of_scope(f'{histogram}_bucket', good, slo.scope, [], above)}"
     counted = events_of(catalogue.signals[slo.signal])
     assert counted is not None
     bad, total = counted
     every = _of_scope(str(total.rate), matchers(total.match), slo.scope, parts, above)
     wrong = _of_scope(str(bad.rate), matchers(bad.match), slo.scope, [], above)
-    return f"{clause(f'{wrong}{chr(10)}and {every}')}\nor 0 * {every}", every
+    return every, f"{clause(f'{wrong}{chr(10)}and {recorded}')}\nor 0 * {recorded}"
 
 
 def _of_scope(name: str, match: Sequence[Matcher], scope: Audience, without: list[Audience], above: bool) -> str:

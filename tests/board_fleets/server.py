@@ -55,7 +55,7 @@ def fleets(folder: Path) -> Iterator[Fleets]:
     (folder / "neighbours.om").write_text("\n".join([*neighbours(start, end), ""]), "utf-8")
     server = folder / "server"
     files += [folder / "own.om", folder / "neighbours.om"]
-    rules = rules_of(RULES)
+    rules = rules_of(RULES, ALERTS)
     fires = _alerts(rules)
     wanted = {name for path in BOARDS.glob("*.json") for name in RECORDED.findall(path.read_text("utf-8"))}
     wanted |= {name for rule in fires for name in RECORDED.findall(rule["expr"])}

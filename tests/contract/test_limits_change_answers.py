@@ -25,6 +25,7 @@ from inferdoc.catalogue.signal import Figure, Tiers
 from inferdoc.catalogue.standing import RULES, TIER_FIGURES
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pack import build_rules
+from inferdoc.generate.recorded import recorded
 from inferdoc.judging.conditions import evaluate
 from inferdoc.prewarm.pools import _cold_start
 from inferdoc.simulate import hardware
@@ -184,16 +185,18 @@ def test_a_limit_of_a_tier_counts_in_the_rules_for_its_pods_alone(tmp_path: Path
     own = {"thresholds": {"kv_usage_high": {"value": 0.8125, "source": "this test"}}}
     ours = overlay(tmp_path, {"tiers": {OURS: own}})
     assert ours.problems() == []
-    rules, _ = build_rules(ours, GeneratedLinks())
-    shipped, _ = build_rules(CATALOGUE, GeneratedLinks())
+    told, shipped = recorded(ours), recorded(CATALOGUE)
+    for rendering, catalogue in ((told, ours), (shipped, CATALOGUE)):
+        build_rules(catalogue, GeneratedLinks(), rendering)
     signal = "engine:inferdoc_kv_usage:max5m"
-    reading = [name for name, rule in shipped.items() if re.search(rf"{signal} > 0\.9(?!\d)", rule.expr)]
+    held = shipped.records.held
+    reading = [name for name, expr in held.items() if re.search(rf"{signal} > 0\.9(?!\d)", expr)]
     assert reading
     for name in reading:
-        expr = rules[name].expr
+        expr = told.records.held[name]
         assert f'{signal}{{tier="{OURS}"}} > 0.8125' in expr and f'{signal}{{tier!~"{OURS}"}} > 0.9' in expr, name
-    for name, rule in rules.items():
-        assert "0.8125" in rule.expr or rule.expr == shipped[name].expr
+    for name, expr in told.records.held.items():
+        assert "0.8125" in expr or expr == held[name]
 
 
 def test_a_limit_that_no_pod_is_held_against_cannot_be_a_tiers_own(tmp_path: Path) -> None:

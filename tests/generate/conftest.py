@@ -30,14 +30,18 @@ def pack(catalogue: Catalogue) -> Pack:
 @pytest.fixture(scope="session")
 def rules(pack: Pack) -> list[dict[str, Any]]:
     """Every alert rule as it stands in the file."""
-    return [rule for group in yaml.safe_load(pack.files[RULES])["groups"] for rule in group["rules"]]
+    return [rule for rule in _rules(pack, RULES) if "alert" in rule]
 
 
 @pytest.fixture(scope="session")
 def records(pack: Pack) -> dict[str, str]:
-    """Recording rules: name -> expression."""
-    groups = yaml.safe_load(pack.files[RECORDING])["groups"]
-    return {rule["record"]: rule["expr"] for group in groups for rule in group["rules"]}
+    """Recording rules of both files: name -> expression."""
+    every = (*_rules(pack, RECORDING), *_rules(pack, RULES))
+    return {rule["record"]: rule["expr"] for rule in every if "record" in rule}
+
+
+def _rules(pack: Pack, file: Path) -> list[dict[str, Any]]:
+    return [rule for group in yaml.safe_load(pack.files[file])["groups"] for rule in group["rules"]]
 
 
 needs_promtool = pytest.mark.skipif(

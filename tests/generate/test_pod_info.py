@@ -173,7 +173,7 @@ def test_every_engine_pod_has_one_info_series(tmp_path: Path) -> None:
 
 def test_what_the_configuration_says_of_pods_counts_as_in_a_diagnosis(catalogue, tmp_path: Path) -> None:
     said = (Assignment("gold-.*", tier="b200-180"), Assignment("gold-.*|x-prefill-.*", role="decode"))
-    rules = [{"record": name, "expr": text} for name, text in recorded(catalogue, said).records.now.items()]
+    rules = [{"record": name, "expr": text} for name, text in recorded(catalogue, said).records.pods.items()]
     recording = yaml.safe_dump({"groups": [{"name": "pods", "rules": rules}]}, width=10_000)
     given = [engine("gold-0"), gpu(H100, "gold-0"), engine("x-prefill-0", role="prefill"), engine("y-0")]
     wanted = [

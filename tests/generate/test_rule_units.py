@@ -48,7 +48,12 @@ def test_every_rule_has_a_test_with_a_case_that_fires_and_one_that_does_not(pack
     assert quiet >= names - {"InferdocWatchdog"}, "the watchdog alone never rests"
 
 
-def test_every_rule_of_a_cause_meets_hard_cases(pack):
+def rests_on(expr: str, records: dict[str, str]) -> str:
+    """An expression with those of the observations that it joins."""
+    return "\n".join([expr, *(records[name] for name in promtool.NAME.findall(expr))])
+
+
+def test_every_rule_of_a_cause_meets_hard_cases(pack, records):
     """Short of its limits, without harm, in the other role, without history, gone: as far as its conditions allow."""
     for rule in pack.rules:
         path = GENERATED / "tests" / f"{rule.cause}_test.yaml"
@@ -63,7 +68,7 @@ def test_every_rule_of_a_cause_meets_hard_cases(pack):
         loss_is_harm = any(not isinstance(condition, Move) for condition in recipe.harm)
         silent = ("short-of-", "no-harm", "gone") if loss_is_harm else ("short-of-", "no-harm")
         assert any(case.startswith(silent) for case in cases), rule.name
-        usual = set(re.findall(r"inferdoc_(\w+):median6h", rule.expr))
+        usual = set(re.findall(r"inferdoc_(\w+):median6h", rests_on(rule.expr, records)))
         if usual and not usual & STAND_INS and "or" not in rule.expr.split():
             assert "too-young" in cases, rule.name
 
@@ -71,22 +76,31 @@ def test_every_rule_of_a_cause_meets_hard_cases(pack):
 @needs_promtool
 @pytest.mark.parametrize("cause", MUTATED)
 def test_a_changed_threshold_fails_the_test(cause: str, tmp_path: Path):
-    """The first limit of the rule, doubled: what should fire no longer does."""
+    """The first limit of the rule or its observations, doubled: what should fire no longer does."""
     folder = copied(tmp_path)
     rule_file = folder / RULES
     document = yaml.safe_load(rule_file.read_text("utf-8"))
-    rule = next(r for g in document["groups"] for r in g["rules"] if r.get("alert") == alert_name(cause))
+    rules = {r.get("alert") or r["record"]: r for g in document["groups"] for r in g["rules"]}
+    alert = rules[alert_name(cause)]
+    joined = [rules[name] for name in promtool.NAME.findall(alert["expr"]) if name in rules]
+    rule = next(rule for rule in (alert, *joined) if "== 0" in rule["expr"] or limit_of(rule["expr"]))
     rule["expr"] = changed(rule["expr"])
     rule_file.write_text(yaml.safe_dump(document), "utf-8")
     answer = promtool.test([folder / "tests" / f"{cause}_test.yaml"])
     assert answer.problems and f"{alert_name(cause)} at " in answer.problems[0]
 
 
+def limit_of(expr: str) -> re.Match[str] | None:
+    """The first limit that doubling changes."""
+    return next((limit for limit in LIMIT.finditer(expr) if float(limit.group())), None)
+
+
 def changed(expr: str) -> str:
     """The expression with one limit changed so that it no longer means the same."""
     if "== 0" in expr:
         return expr.replace("== 0", "== 1", 1)
-    found = next(limit for limit in LIMIT.finditer(expr) if float(limit.group()))
+    found = limit_of(expr)
+    assert found is not None
     side = expr[: found.start()].rstrip()[-1]
     value = float(found.group()) * (2 if side == ">" else 0.5)
     return f"{expr[: found.start()]}{value:g}{expr[found.end() :]}"
@@ -140,11 +154,13 @@ def test_reduced_files_hold_the_alert_and_what_it_rests_on():
     assert set(kept) == {
         "instance:inferdoc_engine:seen1d",
         "target:inferdoc_target_up:last",
-        "engine:inferdoc_engine_asleep:last",
+        "target:inferdoc_down:holds",
+        "pod:inferdoc_no_engine:holds",
+        "engine:inferdoc_engine_asleep:holds",
         *(GPU_TIER, TIER_SEEN, ROLE_SEEN, INFO),  # recorded levels carry the role and tier of the pod
         "InferdocEngineDown",
     }
-    assert [len(document["groups"]) for document in small.values()] == [3, 3]
+    assert [len(document["groups"]) for document in small.values()] == [4, 4]
 
 
 def copied(tmp_path: Path) -> Path:

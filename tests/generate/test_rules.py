@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import yaml
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Alert
@@ -139,7 +140,7 @@ def test_a_signal_is_read_by_what_the_exporter_has(records):
     """A queue that is not split by reason, and a router under its former name."""
     queue = records["engine:inferdoc_waiting_capacity:avg5m"]
     assert queue.index("waiting_by_reason") < queue.index("avg_over_time(vllm:num_requests_waiting[5m])")
-    assert "inference_objective_request_total" in records["router:inferdoc_router_request_rate:rate5m"]
+    assert "inference_objective_request_total" in records["router:inferdoc_router_is_asked:holds"]
 
 
 def test_quotients_by_zero_are_no_value(records):
@@ -157,13 +158,24 @@ def test_unlike_roles_are_left_out_by_label(rules):
 
 def test_clauses_of_unlike_levels_are_joined_on_what_both_have(rules):
     expr = next(rule["expr"] for rule in rules if rule["alert"] == "InferdocEpHotExpert")
-    assert "and on (cluster, namespace, pod) (" in expr and "or on (cluster, namespace, pod) (" in expr
+    assert "or on (cluster, namespace, pod) gpu:" in expr and "unless on (cluster, namespace, pod) engine:" in expr
 
 
 def test_a_cause_of_pools_counts_its_members(rules):
     expr = next(rule["expr"] for rule in rules if rule["alert"] == "InferdocDemandBeyondCapacity")
     assert expr.startswith("count by (cluster, namespace, model_name, role, tier) (")
     assert ">= 0.6 * count by (cluster, namespace, model_name, role, tier) (" in expr
+
+
+def test_alerts_join_observations_of_the_same_instant(pack):
+    """An observation stands once, before its alerts and in their group; it can be read at 3 a.m."""
+    for group in yaml.safe_load(pack.files[RULES])["groups"]:
+        kinds = ["record" in rule for rule in group["rules"]]
+        assert kinds == sorted(kinds, reverse=True), f"{group['name']}: an alert stands before what it may join"
+    assert pack.files[RULES].count("record: engine:inferdoc_tokens_slow:holds\n") == 1
+    named = {rule.name: rule.expr for rule in pack.rules}
+    assert max(map(len, named.values())) < 1500
+    assert "engine:inferdoc_tokens_slow:holds" in named["InferdocSlowGpu"]
 
 
 def test_links_follow_the_configuration(catalogue):

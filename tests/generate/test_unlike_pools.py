@@ -10,7 +10,7 @@ import yaml
 
 from inferdoc.fleet.members import resolve
 from inferdoc.generate import promtool
-from inferdoc.generate.pack import RECORDING
+from inferdoc.generate.pack import RECORDING, RULES
 from inferdoc.source.open import open_source
 from tests.cli.command import call
 from tests.generate.conftest import GENERATED, needs_promtool
@@ -48,8 +48,9 @@ def series(cards: bool, sick: bool) -> list[tuple[str, dict[str, str], float, bo
 
 def results(expr: str, folder: Path, *, cards: bool = True, sick: bool = False) -> list[dict[str, str]]:
     """The label sets that an expression has at the end, over the generated recording rules."""
-    document = yaml.safe_load((GENERATED / RECORDING).read_text("utf-8"))
-    rules = [rule for rule in document["groups"][0]["rules"] if WANTED.match(rule["record"])]
+    files = [yaml.safe_load((GENERATED / name).read_text("utf-8")) for name in (RECORDING, RULES)]
+    every = [rule for file in files for group in file["groups"] for rule in group["rules"]]
+    rules = [rule for rule in every if WANTED.match(rule.get("record", ""))]
     (folder / "rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": "x", "rules": rules}]}), "utf-8")
     given = [
         {"series": f"{name}{{{inside(labels)}}}", "values": f"0+{value}x{END}" if grows else f"{value}x{END}"}

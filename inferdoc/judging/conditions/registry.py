@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
+from msgspec import structs
+
 from inferdoc.catalogue.conditions import (
     Condition,
     Fact,
@@ -208,6 +210,10 @@ def promql(condition: Condition, rendering: Rendering) -> Said | None:
 
     One on pods of a role, or of the pool, holds for the pool; one on peers counts those that meet it without the pod.
     """
+    return rendering.once(condition, lambda those: _said(condition, those))
+
+
+def _said(condition: Condition, rendering: Rendering) -> Said | None:
     if isinstance(condition, KOf):
         return None
     if isinstance(condition, OfParts):
@@ -215,19 +221,27 @@ def promql(condition: Condition, rendering: Rendering) -> Said | None:
         barred = [promql(part.part, rendering) for part in condition.parts if isinstance(part, Not)]
         seen = [_visible(part, rendering) for part in condition.parts if not isinstance(part, Not)]
         return groups.promql(condition.word, held, barred, seen)
-    said, level = SIMPLE[type(condition)].promql, rendering.level(condition.signal)
-    pool = tuple(label for label in LIKE[level] if label not in POOL)
-    if condition.scope in ("prefill", "decode"):
-        text = said(condition, rendering.for_role(condition.scope))
-        return None if text is None else Said(f"count by ({', '.join(pool)}) {clause(text)} > 0", pool)
-    text = said(condition, rendering)
-    if text is None or condition.scope == "own":
+    level = rendering.level(condition.signal)
+    if condition.scope == "own":
+        text = SIMPLE[type(condition)].promql(condition, rendering)
         return None if text is None else Said(text, JOIN[level])
+    return _said_of_others(condition, rendering)
+
+
+def _said_of_others(condition: Fact, rendering: Rendering) -> Said | None:
+    own, level = structs.replace(condition, scope="own"), rendering.level(condition.signal)
+    if condition.scope in ("prefill", "decode"):
+        found = promql(own, rendering.for_role(condition.scope))
+        pool = tuple(label for label in LIKE[level] if label not in POOL)
+        return None if found is None else Said(f"count by ({', '.join(pool)}) {clause(found.text)} > 0", pool)
+    found = promql(own, rendering)
+    if found is None:
+        return None
     like, now = ", ".join(LIKE[level]), rendering.signal(condition.signal)
-    those = f"count by ({like}) {clause(text)}"
+    those = f"count by ({like}) {clause(found.text)}"
     if condition.scope == "pool":
         return Said(f"{those} > 0", LIKE[level])
-    others = f"{those}\n- on ({like}) group_right () (0 * {clause(text)} + 1 or 0 * {now})"
+    others = f"{those}\n- on ({like}) group_right () (0 * {clause(found.text)} + 1 or 0 * {now})"
     most = f">= on ({like}) group_left () (0.5 * (count by ({like}) ({now}) - 1) > 0)"
     return Said(f"{others}\n{'> 0' if condition.scope == 'peers' else most}", JOIN[level])
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from inferdoc.catalogue.conditions import Condition
 from inferdoc.catalogue.formula import FormulaError
 from inferdoc.catalogue.signal import WIDE, Level, Reading, Signal, Term, Tiers
 from inferdoc.source import formula
@@ -35,6 +37,7 @@ LIKE: Mapping[Level, tuple[str, ...]] = {
 }
 """What members that may be compared with each other have in common."""
 
+SELECTOR = re.compile(r'[a-zA-Z_:][\w:]*(\{(\w+[=!~]+"[^"]*"(, *)?)*\})?')
 FUNCTIONS = {"last": "", "max": "max_over_time", "mean": "avg_over_time", "rate": "rate", "increase": "increase"}
 SCRAPED = ("cluster", "namespace", "job", "instance")
 ENGINE_SIGN = "vllm:num_requests_running"
@@ -71,7 +74,7 @@ class Said:
         shared = tuple(label for label in self.by if label in other.by)
         on = "" if self.by == other.by != WHOLE else f" on ({', '.join(shared)})"
         chain = self.word == word or (self.word != "or" and word != "or" and bool(self.word))
-        text = f"{self.text if chain else clause(self.text)}\n{word}{on} {clause(other.text)}"
+        text = f"{self.text if chain else operand_of(self.text)}\n{word}{on} {operand_of(other.text)}"
         return Said(text, self.by if word != "or" else shared, word)
 
 
@@ -108,6 +111,10 @@ class Rendering:
     def for_role(self, role: str) -> Rendering:
         """The same, of the pods of one role only."""
         return replace(self, extra=(*self.extra, ("role", "=", role)))
+
+    def once(self, condition: Condition, said: Callable[[Rendering], Said | None]) -> Said | None:
+        """A condition as `said` says it by a rendering. Rules record it and say the name."""
+        return said(self)
 
     # ---- what conditions ask for ---------------------------------------------------------------------------------
 
@@ -253,6 +260,11 @@ def clause(text: str) -> str:
         return f"({text})"
     inner = "\n".join(f"  {line}" for line in text.splitlines())
     return f"(\n{inner}\n)"
+
+
+def operand_of(text: str) -> str:
+    """A clause as one side of `and`, `or`, `unless`: a plain selector needs no parentheses."""
+    return text if SELECTOR.fullmatch(text) else clause(text)
 
 
 def number(value: float) -> str:
