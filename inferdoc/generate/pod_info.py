@@ -45,6 +45,12 @@ def joined_where_known(text: str, labels: Sequence[str] = ("role", "tier")) -> s
     return f"{joined(text, labels)}\nor on ({', '.join(POD)}) {clause(text)}"
 
 
+def joined_to_engines(text: str, labels: Sequence[str] = ("role", "tier")) -> str:
+    """The same of engine pods, said once: those that have no info series yet stay, without the labels."""
+    pods = f"{INFO}\nor on ({', '.join(POD)}) group by ({', '.join(POD)}) ({ENGINE_SIGN})"
+    return f"{clause(text)}\n* on ({', '.join(POD)}) group_left ({', '.join(labels)}) {clause(pods)}"
+
+
 def chosen(match: Sequence[Matcher], engines: str) -> str:
     """The info series that fit, and a series without labels of its own for every engine pod that has none: where the
     recording rules are not loaded, all pods. engines: series of the targets that are engines."""

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from inferdoc.catalogue.burn import FAST, SLOW, Burn, windows
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.catalogue.signal import WIDE
-from inferdoc.catalogue.slo import Audience, Slo, events_of, narrower
+from inferdoc.catalogue.slo import Slo
 from inferdoc.errors import CatalogueError
 from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.commands import diagnose_command
 from inferdoc.generate.links import GeneratedLinks
-from inferdoc.generate.pod_info import INFO, POD, joined, joined_where_known
 from inferdoc.generate.recorded import INTERVAL
+from inferdoc.generate.slo_events import BY, events, in_buckets, seconds
 from inferdoc.judging.conditions.render import clause, number
-from inferdoc.source.plan import matchers
-from inferdoc.source.reads import Matcher, selector
 from inferdoc.times import length_of
 
-BY = ("cluster", "namespace", "model_name", "tier", "role")
-SHOWN_BY = ("cluster", "namespace", "pod", "model_name")
-"""What engines are told apart by before the tier and role of their pod are joined."""
-ABOVE = ("cluster", "namespace", "model_name")
-LABELS = {"model": "model_name", "tier": "tier", "role": "role"}
-"""What a scope names, and the label of the info series of pods that holds it."""
 PAGE = "unexplained-anomaly"
 """Where an alert about harm whose cause it does not know points to."""
 SPEEDS = (("Fast", FAST, "2m", "critical"), ("Slow", SLOW, "15m", "warning"))
+NOW = "2m"
+"""The newest window: two minutes have samples enough where pages are read every 30 s. Those of an hour come later."""
 MOST, OUTAGE_EVENTS = 0.5, 20
-"""An outage: most events of five minutes miss the objective, of at least so many. The windows of an hour come later."""
+"""An outage: most events of the newest window miss the objective, of at least so many."""
+SLOWER, FELT = 1.5, 0.1
+"""Half as long again is what users feel (observation first_tokens_late), as soon as the mean is a tenth of the target:
+one in a hundred then comes near it, as latencies are spread."""
+PAST, LAG, FEWEST_MEANS = "30m", "5m", 10
+"""What is usual for the mean: the half hour before the newest five minutes, five minutes of it at least."""
+USUAL_SPREAD = 0.9
+"""Beyond nine of ten means of that past, so that what swings all the time pages nobody."""
 JUDGED = "6h"
 """Over how long there must be enough events."""
 NEAREST = 4
@@ -68,7 +68,7 @@ def _refuse_unbound(slo: Slo, catalogue: Catalogue) -> None:
             f"{slo.where}: nothing declares the bucket bounds of {histogram}: say them under buckets in "
             "alerts/slo.yaml, or write burn: false"
         )
-    if not any(abs(_in_buckets(slo, catalogue) - bound) <= 1e-9 * bound for bound in bounds):
+    if not any(abs(in_buckets(slo, catalogue) - bound) <= 1e-9 * bound for bound in bounds):
         near = sorted(sorted(bounds, key=lambda bound: abs(bound - slo.target))[:NEAREST])
         raise CatalogueError(
             f"{slo.where}: {slo.target:g} is no bucket bound of {histogram}, so no rule can count it; the nearest are "
@@ -78,8 +78,11 @@ def _refuse_unbound(slo: Slo, catalogue: Catalogue) -> None:
 
 def slo_records(slo: Slo, catalogue: Catalogue) -> dict[str, str]:
     """Recording rules: bad and all events per second, and the share of bad ones over every window."""
-    every, bad = _events(slo, catalogue, _record(slo, "all", "rate5m"))
-    records = {_record(slo, "all", "rate5m"): every, _record(slo, "bad", "rate5m"): bad}
+    records: dict[str, str] = {}
+    for window in ("5m", NOW):
+        names = [_record(slo, what, f"rate{window}") for what in ("all", "bad")]
+        records |= zip(names, events(slo, catalogue, names[0], window), strict=True)
+    records |= _means(slo, catalogue)
     for window in windows():
         records[_record(slo, "bad", f"ratio{window}")] = (
             f"sum_over_time({_record(slo, 'bad', 'rate5m')}[{window}])\n"
@@ -88,17 +91,63 @@ def slo_records(slo: Slo, catalogue: Catalogue) -> dict[str, str]:
     return records
 
 
+def _means(slo: Slo, catalogue: Catalogue) -> dict[str, str]:
+    """The mean latency of the newest window, where there are enough events for one, and what is usual for it: without
+    a past, half of the target, as in `stand_ins` of tiers.yaml."""
+    histogram, least = slo.histogram(catalogue.signals), catalogue.objectives.min_events
+    if histogram is None:
+        return {}
+    total = seconds(slo, catalogue, NOW)
+    every, mean = _record(slo, "all", f"rate{NOW}"), _record(slo, "mean", f"rate{NOW}")
+    past = f"{mean}[{PAST}] offset {LAG}"
+    usual = f"quantile_over_time(0.5, {past})\nand count_over_time({past}) >= {FEWEST_MEANS}"
+    return {
+        mean: f"{clause(total)}\n/ ({every} > 0)\nand {number(length_of(NOW))} * {every} >= {least}",
+        _record(slo, "mean", f"median{PAST}"): f"{usual}\nor 0 * {mean} + {number(in_buckets(slo, catalogue) / 2)}",
+    }
+
+
 def slo_rules(slo: Slo, catalogue: Catalogue, links: GeneratedLinks) -> list[AlertRule]:
-    """Fast and slow burn of an objective, and whether there are enough events to judge it."""
+    """An objective that most miss now, latency that is out of the usual now, fast and slow burn, and whether there are
+    enough events to judge it."""
     least = catalogue.objectives.min_events
-    return [_outage(slo, links), *_burn_rules(slo, least, links), _too_few(slo, least, links)]
+    now = [_outage(slo, links), *_slower(slo, catalogue, links)]
+    return [*now, *_burn_rules(slo, least, links), _too_few(slo, least, links)]
+
+
+def _slower(slo: Slo, catalogue: Catalogue, links: GeneratedLinks) -> Iterator[AlertRule]:
+    if slo.histogram(catalogue.signals) is None:
+        return
+    mean, usual = _record(slo, "mean", f"rate{NOW}"), _record(slo, "mean", f"median{PAST}")
+    swing = f"quantile_over_time({number(USUAL_SPREAD)}, {mean}[{PAST}] offset {LAG})"
+    yield AlertRule(
+        name=f"InferdocSlo{_camel(slo.id)}Slower",
+        expr=(
+            f"{mean} > {number(SLOWER)} * {usual}\n"
+            f"and {mean} > {number(FELT)} * {number(in_buckets(slo, catalogue))}\n"
+            f"unless {mean} <= {swing}"
+        ),
+        for_="2m",
+        keep_firing_for="5m",
+        severity="critical",
+        cause=PAGE,
+        annotations=_about(
+            links,
+            f"{slo.title}: model {{{{ $labels.model_name }}}} suddenly takes half as long again, or longer",
+            "The mean of two minutes is {{ $value | humanizeDuration }}, beyond what was usual half an hour long. "
+            f"Next: {diagnose_command(BY)}",
+        ),
+        by=BY,
+        labels=(("slo", slo.id),),
+        kind="symptom",
+    )
 
 
 def _outage(slo: Slo, links: GeneratedLinks) -> AlertRule:
-    bad, every = _record(slo, "bad", "rate5m"), _record(slo, "all", "rate5m")
+    bad, every = _record(slo, "bad", f"rate{NOW}"), _record(slo, "all", f"rate{NOW}")
     return AlertRule(
         name=f"InferdocSlo{_camel(slo.id)}Outage",
-        expr=f"{bad} / ({every} > 0) > {number(MOST)}\nand {number(length_of('5m'))} * {every} >= {OUTAGE_EVENTS}",
+        expr=f"{bad} / ({every} > 0) > {number(MOST)}\nand {number(length_of(NOW))} * {every} >= {OUTAGE_EVENTS}",
         for_="1m",
         keep_firing_for=None,
         severity="critical",
@@ -106,7 +155,7 @@ def _outage(slo: Slo, links: GeneratedLinks) -> AlertRule:
         annotations=_about(
             links,
             f"{slo.title}: most requests of model {{{{ $labels.model_name }}}} miss it now",
-            f"{{{{ $value | humanizePercentage }}}} of the events of five minutes. Next: {diagnose_command(BY)}",
+            f"{{{{ $value | humanizePercentage }}}} of the events of two minutes. Next: {diagnose_command(BY)}",
         ),
         by=BY,
         labels=(("slo", slo.id),),
@@ -173,60 +222,6 @@ def _about(links: GeneratedLinks, summary: str, description: str) -> dict[str, s
     annotations = {"summary": summary, "description": description, "runbook_url": links.runbook(PAGE)}
     board = links.dashboard(BY)
     return annotations if board is None else {**annotations, "dashboard_url": board}
-
-
-def _events(slo: Slo, catalogue: Catalogue, recorded: str) -> tuple[str, str]:
-    """All and bad events per second, without those that a narrower objective speaks for. recorded: the name under which
-    all are recorded first."""
-    parts = [other.scope for other in narrower(slo, catalogue.slos)]
-    above = catalogue.signals[slo.signal].level in WIDE
-    histogram = slo.histogram(catalogue.signals)
-    if histogram is not None:
-        match = matchers(catalogue.signals[slo.signal].readings[0].match)
-        every = _of_scope(f"{histogram}_count", match, slo.scope, parts, above)
-        good = (*match, ("le", "=~", _le(_in_buckets(slo, catalogue))))
-        return every, f"{recorded}\n- {_of_scope(f'{histogram}_bucket', good, slo.scope, [], above)}"
-    counted = events_of(catalogue.signals[slo.signal])
-    assert counted is not None
-    bad, total = counted
-    every = _of_scope(str(total.rate), matchers(total.match), slo.scope, parts, above)
-    wrong = _of_scope(str(bad.rate), matchers(bad.match), slo.scope, [], above)
-    return every, f"{clause(f'{wrong}{chr(10)}and {recorded}')}\nor 0 * {recorded}"
-
-
-def _of_scope(name: str, match: Sequence[Matcher], scope: Audience, without: list[Audience], above: bool) -> str:
-    """Events per second of what is in a scope, and not in one of its parts."""
-    text = _rate(name, match, scope, above)
-    for other in without:
-        text = clause(f"{text}\nunless {_rate(name, match, other, above)}")
-    return text
-
-
-def _rate(name: str, match: Sequence[Matcher], scope: Audience, above: bool) -> str:
-    """Events per second by what the rules split: of engines with the tier and role of their pod, of what is counted
-    above the pods by model."""
-    own: list[Matcher] = [*match, *((label, "=", value) for label, value in scope.tenant)]
-    if scope.model is not None:
-        own.append((LABELS["model"], "=", scope.model))
-    inner = f"sum by ({', '.join(SHOWN_BY)}) (rate({selector(name, tuple(own))}[5m]))"
-    if above:
-        return inner.replace(f"({', '.join(SHOWN_BY)})", f"({', '.join(ABOVE)})", 1)
-    pool: list[Matcher] = [(LABELS[key], "=", value) for key, value in scope.fields.items() if key != "model"]
-    text = joined_where_known(inner) if not pool else joined(inner)
-    if pool:
-        text = f"{clause(text)}\nand on ({', '.join(POD)}) {selector(INFO, tuple(pool))}"
-    return f"sum by ({', '.join(BY)}) {clause(text)}"
-
-
-def _in_buckets(slo: Slo, catalogue: Catalogue) -> float:
-    """The target in the unit of the histogram's bounds."""
-    return slo.target / catalogue.signals[slo.signal].readings[0].scale
-
-
-def _le(bound: float) -> str:
-    """Go writes le="1", Python le="1.0"."""
-    text = number(bound)
-    return f"{text}|{text}[.]0" if float(bound).is_integer() else text.replace(".", "[.]")
 
 
 def _budget(slo: Slo) -> float:

@@ -10,7 +10,8 @@ from inferdoc.catalogue.burn import FAST, SLOW
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.slo import Slo, events_of
 from inferdoc.generate.cause_rules import AlertRule
-from inferdoc.generate.slo import LABELS, MOST
+from inferdoc.generate.slo import FELT, MOST, SLOWER
+from inferdoc.generate.slo_events import LABELS, in_buckets
 from inferdoc.judging.conditions.render import ENGINE_SIGN, number
 from inferdoc.source.plan import matchers
 
@@ -21,17 +22,24 @@ AT = GOOD_MINUTES + BAD_MINUTES
 PER_SECOND = 100.0
 FEW_PER_SECOND = 0.001
 NEAR = 0.04
+SOON = GOOD_MINUTES + 8
+"""When latency that grew at GOOD_MINUTES has been so for long enough, and is not yet usual."""
+USUAL_SHARE = 0.2
+"""Of the target: a usual mean that matters when it grows by half."""
 
 
 @dataclass(frozen=True)
 class BurnCourse:
-    """Share of bad events before and after GOOD_MINUTES, and which speeds fire at the end."""
+    """Share of bad events before and after GOOD_MINUTES, and which speeds fire at the end. means: as shares of the
+    target, before and after; young: there is nothing before."""
 
     name: str
     before: float
     after: float
     fires: tuple[str, ...]
     per_second: float = PER_SECOND
+    means: tuple[float, float] = (0.01, 0.01)
+    young: bool = False
 
 
 def courses(slo: Slo) -> Iterator[BurnCourse]:
@@ -53,25 +61,33 @@ def courses(slo: Slo) -> Iterator[BurnCourse]:
     yield BurnCourse("too-few", quick * above, min(1.0, quick * above), ("TrafficTooLow",), FEW_PER_SECOND)
 
 
+def slower_courses() -> Iterator[BurnCourse]:
+    """Latency that grows by half, or by a little less; too little to matter; of too few requests; without a past."""
+    above, below, usual = 1 + NEAR, 1 - NEAR, USUAL_SHARE
+    yield BurnCourse("slower", 0.0, 0.0, ("Slower",), means=(usual, SLOWER * above * usual))
+    yield BurnCourse("short-of-slower", 0.0, 0.0, (), means=(usual, SLOWER * below * usual))
+    yield BurnCourse("slow-enough", 0.0, 0.0, ("Slower",), means=(FELT / 3, FELT * above))
+    yield BurnCourse("still-fast", 0.0, 0.0, (), means=(FELT / 3, FELT * below))
+    few = FEW_PER_SECOND
+    yield BurnCourse("slower-of-few", 0.0, 0.0, ("TrafficTooLow",), few, means=(usual, SLOWER * above * usual))
+    yield BurnCourse("slow-since-it-began", 0.0, 0.0, ("Slower",), means=(0.0, SLOWER / 2 * above), young=True)
+    yield BurnCourse("began-well", 0.0, 0.0, (), means=(0.0, SLOWER / 2 * below), young=True)
+
+
 def slo_test(
     slo: Slo, catalogue: Catalogue, rules: list[AlertRule], rule_files: list[str], groups: list[str]
 ) -> dict[str, Any]:
     """The test file of one objective: its rules over every course."""
-    made = list(courses(slo))
+    latency = slo.histogram(catalogue.signals) is not None
+    made = [*courses(slo), *(slower_courses() if latency else ())]
     checks = []
     for rule in rules:
-        speed = next(end for end in ("Fast", "Slow", "Outage", "TrafficTooLow") if rule.name.endswith(end))
+        speed = next(end for end in ("Fast", "Slow", "Slower", "Outage", "TrafficTooLow") if rule.name.endswith(end))
         firing = [course.name for course in made if speed in course.fires]
-        checks.append(
-            {
-                "expr": f'count by (namespace, severity, slo) (ALERTS{{alertname="{rule.name}", alertstate="firing"}})',
-                "eval_time": f"{AT}m",
-                "exp_samples": [
-                    {"labels": f'{{namespace="{name}", severity="{rule.severity}", slo="{slo.id}"}}', "value": 1}
-                    for name in firing
-                ],
-            }
-        )
+        at = SOON if speed == "Slower" else AT
+        checks.append(_check(slo, rule, at, firing))
+        if speed == "Slower":
+            checks += [_check(slo, rule, GOOD_MINUTES - 2, []), _check(slo, rule, AT, [])]
     series = [line for course in made for line in _series(slo, catalogue, course)]
     test = {"interval": "1m", "input_series": series, "promql_expr_test": checks}
     return {
@@ -79,6 +95,16 @@ def slo_test(
         "evaluation_interval": f"{EVALUATED_MINUTES}m",
         "group_eval_order": groups,
         "tests": [test],
+    }
+
+
+def _check(slo: Slo, rule: AlertRule, minute: int, firing: list[str]) -> dict[str, Any]:
+    """The namespaces in which a rule fires at a minute."""
+    labels = f'severity="{rule.severity}", slo="{slo.id}"'
+    return {
+        "expr": f'count by (namespace, severity, slo) (ALERTS{{alertname="{rule.name}", alertstate="firing"}})',
+        "eval_time": f"{minute}m",
+        "exp_samples": [{"labels": f'{{namespace="{name}", {labels}}}', "value": 1} for name in firing],
     }
 
 
@@ -101,9 +127,14 @@ def _series(slo: Slo, catalogue: Catalogue, course: BurnCourse) -> Iterator[dict
     if name is not None:
         bound = number(slo.target / signal.readings[0].scale)
         every = _counter(course.per_second, course.per_second)
-        yield {"series": f'{name}_bucket{{{base}, le="{bound}"}}', "values": _counter(*good)}
-        yield {"series": f'{name}_bucket{{{base}, le="+Inf"}}', "values": every}
-        yield {"series": f"{name}_count{{{base}}}", "values": every}
+        took = [course.per_second * mean * in_buckets(slo, catalogue) for mean in course.means]
+        for part, values in (
+            (f'{name}_bucket{{{base}, le="{bound}"}}', _counter(*good)),
+            (f'{name}_bucket{{{base}, le="+Inf"}}', every),
+            (f"{name}_count{{{base}}}", every),
+            (f"{name}_sum{{{base}}}", _counter(*took)),
+        ):
+            yield {"series": part, "values": _young(values) if course.young else values}
     elif counted is not None:
         wrong, total = counted
         both = {label: value for label, _, value in matchers(total.match)}
@@ -112,6 +143,11 @@ def _series(slo: Slo, catalogue: Catalogue, course: BurnCourse) -> Iterator[dict
         rest = good if wrong.rate == total.rate else (course.per_second, course.per_second)
         yield {"series": f"{wrong.rate}{{{_inside(labels | inside)}}}", "values": _counter(*bad)}
         yield {"series": f"{total.rate}{{{_inside(labels | other)}}}", "values": _counter(*rest)}
+
+
+def _young(values: str) -> str:
+    """The same without what is before GOOD_MINUTES."""
+    return f"_x{GOOD_MINUTES} {values.partition(' ')[2]}"
 
 
 def _inside(labels: dict[str, str]) -> str:

@@ -58,8 +58,7 @@ def test_the_cause_fires_on_its_pods_soon_after_the_onset(firing):
 
 
 def test_nothing_else_fires_but_what_drove_it(firing):
-    """Longer answers are what fills the cache here: their rule may say so beside it, and no other. What users feel pages
-    besides."""
+    """Longer answers are what fills the cache here: their rule may say so beside it, and no other. Symptoms page."""
     cause = "kv-preemption-thrash"
     recipes = load_catalogue().recipes.values()
     load_changes = {alert_name(r.id) for r in recipes if r.kind == "load" and cause in r.effects}
