@@ -112,3 +112,20 @@ def test_fast_burn_holds_back_slow_burn_of_the_same_objective(alertmanager):
         alert("InferdocSloTtftBurnSlow", "other-role", model_name="m", slo="ttft", role="prefill"),
     )
     assert {ident for ident, state in found.items() if state == "suppressed"} == {"slow"}
+
+
+def test_a_cause_holds_back_what_it_explains_in_its_own_model_only(alertmanager):
+    """By the effects that causes declare: load that outgrew the pool explains requests that are refused."""
+    cause, effect = "InferdocDemandBeyondCapacity", "InferdocAdmissionShedding"
+    kind = {"kind": "cause", "namespace": "effects"}
+    found = states(
+        alertmanager,
+        alert(cause, "cause", model_name="m", **kind),
+        alert(effect, "effect", model_name="m", pod="p0", **kind),
+        alert(effect, "other-model", model_name="n", pod="p1", **kind),
+        alert(effect, "no-model", pod="p2", **kind),
+        alert(effect, "other-namespace", model_name="m", pod="p0", **{**kind, "namespace": "b"}),
+        alert("InferdocGpuEccDegradation", "no-effect", model_name="m", **kind),
+    )
+    assert {ident for ident, state in found.items() if state == "suppressed"} == {"effect"}
+    assert len(found) == 6
