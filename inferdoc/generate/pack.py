@@ -13,6 +13,7 @@ from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Assignment
 from inferdoc.generate.cause_rules import AlertRule, cause_rule
 from inferdoc.generate.document import MARK, yaml_text
+from inferdoc.generate.joins import refuse_joins
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.operational import load_operational, operational_rules, operational_test
 from inferdoc.generate.pack_lint import refuse_problems
@@ -92,6 +93,7 @@ def build_pack(catalogue: Catalogue, links: GeneratedLinks, assignments: Sequenc
         _group(OBJECTIVES, PAGE_INTERVAL, _alerts(objectives)),
         _group(MONITORING, CAUSE_INTERVAL, _alerts(_of(about_monitoring, "monitoring"))),
     ]
+    refuse_joins((rule for group in (*recording, *alerting) for rule in group["rules"]), catalogue)
     files = {
         RECORDING: yaml_text({"groups": recording}, ABOUT_RECORDING),
         RELABELLING: yaml_text(relabelling(catalogue.tiers), ABOUT),

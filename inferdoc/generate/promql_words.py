@@ -1,0 +1,85 @@
+"""PromQL in words: names, numbers, durations, strings and signs, each with its place in the text, whoever wrote it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["string", "duration", "number", "name", "sign"]
+COMPARATORS = ("==", "!=", ">=", "<=", ">", "<")
+SETS = ("and", "or", "unless")
+OPEN, CLOSE = "({[", ")}]"
+WORD = re.compile(
+    r"""(?P<comment>\#[^\n]*)
+    |(?P<string>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`[^`]*`)
+    |(?P<duration>\d+(?:ms|[smhdwy])(?:\d+(?:ms|[smhdwy]))*(?!\w))
+    |(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.]))
+    |(?P<name>[a-zA-Z_:][\w:]*)
+    |(?P<sign>=~|!~|==|!=|>=|<=|[-><=+*/%^(){}\[\],:@])
+    |(?P<space>\s+)
+    |(?P<other>.)""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True)
+class Word:
+    """One word of an expression. start, end: its place; inside: the brackets it stands in, outermost first."""
+
+    kind: Kind
+    text: str
+    start: int
+    end: int
+    inside: str
+
+    @property
+    def in_selector(self) -> bool:
+        """Whether it stands between the braces of a selector."""
+        return self.inside.endswith("{")
+
+
+def words(expr: str) -> list[Word]:
+    """The words of an expression. Raises ValueError at what PromQL has no word for, or a bracket without its other."""
+    found: list[Word] = []
+    stack: list[str] = []
+    for each in WORD.finditer(expr):
+        kind, text = each.lastgroup, each.group()
+        if kind in ("space", "comment"):
+            continue
+        if kind == "other":
+            raise ValueError(f"no PromQL at {each.start()}: {expr[each.start() : each.start() + 20]!r}")
+        if text in CLOSE and kind == "sign" and (not stack or OPEN.index(stack.pop()) != CLOSE.index(text)):
+            raise ValueError(f"{text!r} at {each.start()} closes nothing")
+        found.append(Word(kind, text, each.start(), each.end(), "".join(stack)))  # type: ignore[arg-type]
+        if text in OPEN and kind == "sign":
+            stack.append(text)
+    if stack:
+        raise ValueError(f"{stack[-1]!r} is not closed")
+    return found
+
+
+def closing(found: Sequence[Word], start: int) -> int:
+    """The index of the word that closes the bracket at an index."""
+    depth = found[start].inside
+    return next(n for n in range(start + 1, len(found)) if found[n].inside == depth and found[n].text in CLOSE)
+
+
+def clauses(found: Sequence[Word], sign: str) -> Iterator[tuple[int, int]]:
+    """Where a set operator (`unless`) and what it takes begin and end, as indexes of words: [first, last]."""
+    for number, word in enumerate(found):
+        if word.kind == "name" and word.text == sign and not word.in_selector:
+            yield number, _end(found, number)
+
+
+def _end(found: Sequence[Word], number: int) -> int:
+    """The last word of the operand on the right of a set operator."""
+    depth = found[number].inside
+    for later in range(number + 1, len(found)):
+        word = found[later]
+        if len(word.inside) < len(depth):
+            return later - 1
+        if word.inside == depth and ((word.kind == "name" and word.text in SETS) or word.text == ","):
+            return later - 1
+    return len(found) - 1
