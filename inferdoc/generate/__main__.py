@@ -1,4 +1,5 @@
-"""`python -m inferdoc.generate [--check]`: everything that is generated into the checkout."""
+"""`python -m inferdoc.generate [--check]`: everything that is generated into the checkout. `mutate`: how well its unit
+tests hold the rules."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from inferdoc.generate.alerts import build_alerts
 from inferdoc.generate.boards import build_boards
 from inferdoc.generate.boards_page import update_boards
 from inferdoc.generate.links import GeneratedLinks
+from inferdoc.generate.mutation_report import main as mutate
 from inferdoc.generate.runbook_sections import update_pages
 from inferdoc.generate.versions_page import update_versions
 
@@ -32,9 +34,12 @@ def generate(root: Path, *, check: bool = False) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Exit code 1 where --check finds something out of date, 2 where a declaration is wrong."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if given[:1] == ["mutate"]:
+        return mutate(given[1:])
     parser = argparse.ArgumentParser(prog="python -m inferdoc.generate", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where something is out of date")
-    asked = parser.parse_args(arguments)
+    asked = parser.parse_args(given)
     try:
         changed = generate(content_root(), check=asked.check)
     except InferdocError as error:

@@ -19,9 +19,12 @@ from inferdoc.generate.pod_info import INFO
 from inferdoc.generate.recorded import ROUTERS_RECORD, SEEN_RECORD, Records
 from inferdoc.generate.templating import expand
 from inferdoc.judging.conditions.render import SEEN
+from inferdoc.times import length_of
 
 NAME = re.compile(r"\b(?:vllm:[a-z0-9_:]+|[a-z]+:inferdoc_\w+:\w+)")
 PARTS = ("_bucket", "_sum", "_count")
+EVERY_SECONDS = 30
+"""How often these rules are judged."""
 
 
 class RuleTrial(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -113,8 +116,31 @@ def operational_test(
         for minute, label_sets in case.fires.items():
             alerts = [_expected(rule, dict(labels), case.value) for labels in label_sets for rule in rules]
             checks.append({"eval_time": f"{minute}m", "alertname": name, "exp_alerts": alerts})
-        tests.append({"name": case.name, "interval": "1m", "input_series": series, "alert_rule_test": checks})
-    return {"rule_files": rule_files, "evaluation_interval": "1m", "group_eval_order": groups, "tests": tests}
+        asked = {"promql_expr_test": [_waits(rules[0], case)]} if case.fires and rules[0].for_ != "0s" else {}
+        tests.append({"name": case.name, "interval": "1m", "input_series": series, "alert_rule_test": checks, **asked})
+    return {
+        "rule_files": rule_files,
+        "evaluation_interval": f"{EVERY_SECONDS}s",
+        "group_eval_order": groups,
+        "tests": tests,
+    }
+
+
+def _waits(rule: AlertRule, case: RuleTrial) -> dict[str, Any]:
+    """For how many evaluations the alert was pending before it first fired."""
+    minute, label_sets = min(case.fires.items())
+    names = ", ".join(label_sets[0])
+    pending = f'ALERTS{{alertname="{rule.name}", alertstate="pending"}}[{minute}m]'
+    value = round(length_of(rule.for_) / EVERY_SECONDS)
+    samples = [
+        {"labels": "{" + ", ".join(f'{name}="{label}"' for name, label in labels.items()) + "}", "value": value}
+        for labels in label_sets
+    ]
+    return {
+        "expr": f"max by ({names}) (count_over_time({pending}))",
+        "eval_time": f"{minute}m",
+        "exp_samples": samples,
+    }
 
 
 def _for_each(line: dict[str, str], metrics: list[str]) -> list[dict[str, str]]:

@@ -84,12 +84,12 @@ def reduced(documents: Mapping[str, dict[str, Any]], alerts: set[str]) -> dict[s
 
 
 def _test(path: Path) -> list[str]:
-    document = _load(path)
+    document = load(path)
     places = [(path.parent / name).resolve() for name in document.get("rule_files", ())]
     if missing := [place for place in places if not place.is_file()]:
         return [f"{path}: names rules that are not there: {missing[0]}"]
-    documents = {str(place): _load(place) for place in places}
-    alerts = _alerts_of(document)
+    documents = {str(place): load(place) for place in places}
+    alerts = alerts_of(document)
     known = {_name(rule) for found in documents.values() for group in found["groups"] for rule in group["rules"]}
     if not alerts or not alerts <= known:
         return [f"{path}: tests no rule" if not alerts else f"{path}: no rule is called {', '.join(alerts - known)}"]
@@ -103,7 +103,7 @@ def _test(path: Path) -> list[str]:
     return [] if done.returncode == 0 else [f"{path}: {line}" for line in _complaints(done)]
 
 
-def _alerts_of(document: Mapping[str, Any]) -> set[str]:
+def alerts_of(document: Mapping[str, Any]) -> set[str]:
     """Every alert that a test file speaks of."""
     found = set()
     for each in document.get("tests", ()):
@@ -116,7 +116,7 @@ def _name(rule: Mapping[str, Any]) -> str:
     return str(rule.get("alert") or rule.get("record"))
 
 
-def _load(path: Path) -> dict[str, Any]:
+def load(path: Path) -> dict[str, Any]:
     try:
         found = yaml.load(path.read_bytes(), yaml.CSafeLoader)
     except OSError as error:

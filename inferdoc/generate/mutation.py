@@ -1,0 +1,283 @@
+"""How many mistakes in the rules the unit tests notice. All mistakes in what a test file is about run at once, as rules
+of their own name beside the right ones; promtool works out what they share once."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from inferdoc.errors import InferdocError
+from inferdoc.generate import promtool
+from inferdoc.generate.mutants import OF_RAW_SERIES, OPERATORS, Mutant, mutants, mutated
+from inferdoc.generate.pack import RECORDING, RULES, TESTS
+
+AT_ONCE = 2
+MARK = "__mutant"
+MARKED = re.compile(MARK + r"(\d+)\b")
+REFUSED = re.compile(r"rule: (\S+), time: ")
+MOST_AT_ONCE = 80
+OF_PODS = "pod:"
+"""Records that tell what a pod is for, on which hardware and in which pool: no rule's own, with tests of their own."""
+FILES_TRIED = 3
+"""A mistake in what many alerts share is tried with the tests of so many of them."""
+Documents = Mapping[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One mistake in the rule of a name. of: the alerts that rest on it, nearest first."""
+
+    rule: str
+    mutant: Mutant
+    of: tuple[str, ...]
+
+
+@dataclass
+class Score:
+    """noticed, missed: mistakes that made a test fail, and those that made none; untried: the time was up."""
+
+    noticed: list[Mistake] = field(default_factory=list)
+    missed: list[Mistake] = field(default_factory=list)
+    untried: int = 0
+
+    @property
+    def share(self) -> float:
+        """Of those tried, how many were noticed; 1 where none was."""
+        return len(self.noticed) / max(1, len(self.noticed) + len(self.missed)) if self.tried else 1.0
+
+    @property
+    def tried(self) -> int:
+        return len(self.noticed) + len(self.missed)
+
+
+def mistakes(generated: Path, alerts: Collection[str], operators: Collection[str]) -> list[Mistake]:
+    """Every mistake in the alerts and in what their file records, and, where raw series are read, in what is recorded
+    for them. alerts: names, or none for all; operators: likewise.
+
+    Raises InferdocError for a name that is not there.
+    """
+    documents = _documents(generated)
+    names = _alerts(documents)
+    for unknown in sorted({*(set(alerts) - names), *(set(operators) - set(OPERATORS))}):
+        raise InferdocError(f"{unknown}: no such alert or kind of mistake; kinds are {', '.join(OPERATORS)}")
+    wanted = set(alerts) or names
+    resting = {name: _resting(documents, name) for name in sorted(names)}
+    found = []
+    for path, rule in _families(documents):
+        name = _name(rule)
+        if name.startswith(OF_PODS):
+            continue
+        of = [alert for alert, needs in resting.items() if name == alert or name in needs]
+        of = sorted(set(of) & wanted, key=lambda alert: (len(resting[alert]), alert))
+        for mutant in mutants(rule) if of else ():
+            raw = mutant.operator in OF_RAW_SERIES
+            if (not operators or mutant.operator in operators) and (path == str(RULES) or raw):
+                found.append(Mistake(name, mutant, tuple(of[:FILES_TRIED])))
+    return found
+
+
+def run(
+    generated: Path,
+    found: Sequence[Mistake],
+    *,
+    seconds: float = float("inf"),
+    shown: Callable[[int, int], None] = lambda done, of: None,
+) -> Score:
+    """Try the mistakes. seconds: no new test file is begun after so long; shown: is told how many are settled.
+
+    Raises InferdocError where promtool or a test is missing, or a test fails without a mistake.
+    """
+    files = _tests(generated)
+    score, open_, begun = Score(), [(each, list(_files(each, files))) for each in found], time.monotonic()
+    while open_:
+        score.missed += [each for each, paths in open_ if not paths]
+        batches = list(_batches([(each, paths) for each, paths in open_ if paths]))
+        open_ = []
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            for (path, batch), hit in zip(
+                batches, pool.map(lambda b: _within(generated, b, begun + seconds), batches), strict=True
+            ):
+                if hit is None:
+                    score.untried += len(batch)
+                    continue
+                score.noticed += [each for number, (each, _) in enumerate(batch) if number in hit]
+                rest = [(each, paths) for number, (each, paths) in enumerate(batch) if number not in hit]
+                open_ += [(each, [other for other in paths if other != path]) for each, paths in rest]
+                shown(score.tried, len(found))
+    shown(len(found), len(found))
+    return score
+
+
+Trial = tuple[Mistake, list[Path]]
+
+
+def _batches(open_: Iterable[Trial]) -> Iterator[tuple[Path, list[Trial]]]:
+    by_file: dict[Path, list[Trial]] = {}
+    for each, paths in open_:
+        by_file.setdefault(paths[0], []).append((each, paths))
+    for path, batch in sorted(by_file.items(), key=lambda entry: -len(entry[1])):
+        for start in range(0, len(batch), MOST_AT_ONCE):
+            yield path, batch[start : start + MOST_AT_ONCE]
+
+
+def _files(each: Mistake, files: Mapping[str, list[Path]]) -> Iterator[Path]:
+    """The test files that may notice a mistake."""
+    for alert in each.of:
+        yield from files.get(alert, ())
+
+
+def _within(generated: Path, batch: tuple[Path, list[Trial]], end: float) -> set[int] | None:
+    """The numbers of the mistakes of a batch that its test file notices; None where the time is up."""
+    if time.monotonic() > end:
+        return None
+    path, trials = batch
+    return _noticed(generated, path, {number: each for number, (each, _) in enumerate(trials)})
+
+
+def _noticed(generated: Path, path: Path, left: dict[int, Mistake]) -> set[int]:
+    """Run a test file with mistakes. A rule that the server refuses to evaluate fails every test of its file: what is
+    refused counts as noticed, and the rest runs again."""
+    document = promtool.load(path)
+    found: set[int] = set()
+    while left:
+        with tempfile.TemporaryDirectory(prefix="inferdoc-") as name:
+            folder = Path(name)
+            names = [_written(folder, file, text) for file, text in _mutated(generated, document, left).items()]
+            _written(folder, path.name, {**_repeated(document, left), "rule_files": names})
+            said = promtool.said_of_test(folder / path.name)
+        refused = {int(number) for rule in REFUSED.findall(said) for number in MARKED.findall(rule)}
+        plain = [rule for rule in REFUSED.findall(said) if not MARKED.search(rule)]
+        right = [rule for rule, *_ in promtool.ALERTS.findall(said) if not MARKED.search(rule)]
+        if plain or right:
+            raise InferdocError(f"{path}: fails as it is: {(plain or right)[0]}; run inferdoc alerts test first")
+        if "SUCCESS" not in said and "FAILED" not in said:
+            raise InferdocError(f"{path}: promtool says {' '.join(said.split())[:200]}")
+        if not refused:
+            return found | {int(number) for number in MARKED.findall(said)}
+        found |= refused
+        left = {number: each for number, each in left.items() if number not in refused}
+    return found
+
+
+def _written(folder: Path, name: str, document: Mapping[str, Any]) -> str:
+    text = yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=False, width=10**6)
+    (folder / name).write_text(text, "utf-8")
+    return name
+
+
+def _mutated(generated: Path, document: Mapping[str, Any], left: Mapping[int, Mistake]) -> dict[str, dict[str, Any]]:
+    """The rule files with what the alerts of a test rest on, and beside every rule those of it that are wrong."""
+    alerts = promtool.alerts_of(document)
+    kept = promtool.reduced(_documents(generated), alerts)
+    rules = [rule for found in kept.values() for group in found["groups"] for rule in group["rules"]]
+    needs = {_name(rule): set(promtool.NAME.findall(str(rule["expr"]))) - {_name(rule)} for rule in rules}
+    copies = {number: _dependants(each.rule, needs) for number, each in left.items()}
+    found = {}
+    for path, text in kept.items():
+        groups = []
+        for group in text["groups"]:
+            wrong = [_copy(rule, number, left[number], names) for rule in group["rules"]
+                     for number, names in copies.items() if _name(rule) in names]  # fmt: skip
+            groups.append({**group, "rules": [*group["rules"], *_in_order(wrong)]})
+        found[path] = {"groups": groups}
+    return found
+
+
+def _in_order(wrong: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Copies of one mistake after each other, in the order of the rules they copy."""
+    return sorted(wrong, key=lambda rule: int(MARKED.search(_name(rule)).group(1)))  # type: ignore[union-attr]
+
+
+def _copy(rule: Mapping[str, Any], number: int, each: Mistake, names: Collection[str]) -> dict[str, Any]:
+    """A rule as it is with a mistake: wrong itself, or resting on what is."""
+    changed = mutated(rule, each.mutant) if _name(rule) == each.rule else dict(rule)
+    expr = promtool.NAME.sub(
+        lambda found: found.group() + f"{MARK}{number}" * (found.group() in names), str(changed["expr"])
+    )
+    key = "alert" if "alert" in rule else "record"
+    return {**changed, key: f"{rule[key]}{MARK}{number}", "expr": expr}
+
+
+def _dependants(name: str, needs: Mapping[str, set[str]]) -> set[str]:
+    """A rule and all that rest on it."""
+    found, open_ = {name}, [name]
+    while open_:
+        now = open_.pop()
+        for other in [other for other, read in needs.items() if now in read and other not in found]:
+            found.add(other)
+            open_.append(other)
+    return found
+
+
+def _repeated(document: Mapping[str, Any], left: Mapping[int, Mistake]) -> dict[str, Any]:
+    """A test file that asks of the alerts of every mistake what it asks of the right one."""
+    tests = []
+    for test in document["tests"]:
+        asked = dict(test)
+        for key, name in (("alert_rule_test", "alertname"), ("promql_expr_test", "expr")):
+            if key in test:
+                asked[key] = [
+                    {**check, name: said} for check in test[key] for said in _names(str(check[name]), key, left)
+                ]
+        tests.append(asked)
+    return {**document, "tests": tests}
+
+
+def _names(text: str, key: str, left: Mapping[int, Mistake]) -> Iterator[str]:
+    yield text
+    for number in left:
+        if key == "alert_rule_test":
+            yield f"{text}{MARK}{number}"
+        else:
+            yield promtool.ALERT.sub(lambda found, number=number: f'alertname="{found.group(1)}{MARK}{number}"', text)  # type: ignore[misc]
+
+
+# ---- what there is ---------------------------------------------------------------------------------------------------
+
+
+def _documents(generated: Path) -> dict[str, dict[str, Any]]:
+    return {str(name): promtool.load(generated / name) for name in (RECORDING, RULES)}
+
+
+def _families(documents: Documents) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every rule with the file it stands in; of an alert with several rules the first."""
+    seen = set()
+    for path, document in documents.items():
+        for group in document["groups"]:
+            for rule in group["rules"]:
+                if _name(rule) not in seen:
+                    seen.add(_name(rule))
+                    yield path, rule
+
+
+def _alerts(documents: Documents) -> set[str]:
+    return {
+        rule["alert"] for found in documents.values() for g in found["groups"] for rule in g["rules"] if "alert" in rule
+    }
+
+
+def _resting(documents: Documents, alert: str) -> set[str]:
+    """The records that an alert rests on."""
+    kept = promtool.reduced(documents, {alert})
+    return {_name(rule) for found in kept.values() for group in found["groups"] for rule in group["rules"]} - {alert}
+
+
+def _tests(generated: Path) -> dict[str, list[Path]]:
+    """The test files of every alert, quickest first: fewer series."""
+    found: dict[str, list[Path]] = {}
+    for path in sorted((generated / TESTS).glob("*_test.yaml"), key=lambda each: each.stat().st_size):
+        for alert in promtool.alerts_of(promtool.load(path)):
+            found.setdefault(alert, []).append(path)
+    return found
+
+
+def _name(rule: Mapping[str, Any]) -> str:
+    return str(rule.get("alert") or rule.get("record"))
