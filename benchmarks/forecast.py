@@ -95,9 +95,9 @@ def score(series: LoadSeries, zone: str, method: Method, count: int, ahead: int 
     return made
 
 
-def ours(model: str, abstaining: bool = False) -> Method:
+def ours(model: str, abstaining: bool = False, **asked: float) -> Method:
     def method(past: LoadSeries, zone: str, ahead: int) -> tuple[np.ndarray, np.ndarray]:
-        request = Request(ahead * past.step, zone, model=model)
+        request = Request(ahead * past.step, zone, model=model, **asked)
         if not abstaining:
             request = replace(request, never_abstain=True)
         made = forecast(past, request)
@@ -154,6 +154,7 @@ def accuracy(folder: Path, count: int, slow: bool) -> None:
     loads, zones = read(folder)
     methods: dict[str, tuple[Method, int]] = {
         "combination": (ours("combination"), count),
+        "combination without ARIMA": (ours("combination", arima_seconds=0.0), count),
         "as printed (baseline where it abstains)": (ours("combination", abstaining=True), count),
         "time of week, 4 weeks": (naive("time-of-week"), count),
         "last week": (naive("last-week"), count),

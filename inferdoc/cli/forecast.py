@@ -82,6 +82,13 @@ def origin(asked: dict[str, Any], step: str = "5m") -> Any:
     "--from", "begin", metavar="TIME", help="First step; only earlier data are used. Default: after the data."
 )
 @click.option("--model", type=click.Choice(MODELS), default="combination", show_default=True)
+@click.option(
+    "--arima-seconds",
+    type=click.FloatRange(min=0),
+    default=10.0,
+    show_default=True,
+    help="Time that the ARIMA path of the combination may take to fit a pool; 0 leaves it out.",
+)
 @click.option("--holidays", metavar="FILE", help="Local dates (YYYY-MM-DD, one a line) that behave like a weekend.")
 @click.option("--keep-outages", is_flag=True, help="Do not take drops that look like an outage for gaps.")
 @click.option("--capacity", is_flag=True, help="Instead: what one replica can serve, from load and latency in history.")

@@ -1,4 +1,5 @@
-"""Named models of the ARIMA family, on request: both in square-root space, with bands from back-tested residuals.
+"""Models of the ARIMA family, in square-root space: by name, with bands from back-tested residuals, and one of them as
+a path of the combination.
 
 `sarima`: hourly SARIMA(1,0,1)(0,1,1)24. `dhr`: dynamic harmonic regression in two steps, least squares for the rhythm
 and ARMA(2,1) on what is left at half-hours (the joint likelihood differentiates every harmonic numerically: minutes
@@ -6,9 +7,12 @@ instead of a second)."""
 
 from __future__ import annotations
 
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -17,7 +21,7 @@ from inferdoc.extras import needed
 from inferdoc.forecast.calendar import Rows
 from inferdoc.forecast.combine import Combination
 from inferdoc.forecast.made import Made
-from inferdoc.forecast.paths import WEEK, Folded, fill_gaps, rhythm_fit
+from inferdoc.forecast.paths import WEEK, Folded, Path, fill_gaps, rhythm_fit
 
 MAX_ITERATIONS = 60
 MIN_ROWS = 3
@@ -25,6 +29,50 @@ DAYS_FOR_SEASON = 21
 SHORTEST_SEASON, LONGEST_SEASON = 4, 48  # beyond, the state of a seasonal ARIMA takes minutes and gigabytes
 
 Predict = Callable[[int, int], np.ndarray]
+UNFIT = (ValueError, IndexError, np.linalg.LinAlgError)
+"""What statsmodels raises where a series cannot be fitted."""
+SETTLE_SECONDS = 10.0
+"""Wall-clock budget of a fit in the default forecast: usual ones take a third of a second."""
+
+
+class _OverBudgetError(Exception):
+    """The fit took longer than it may."""
+
+
+def installed() -> bool:
+    """Whether statsmodels is there: it comes with an extra."""
+    return find_spec("statsmodels") is not None
+
+
+def arima_path(folded: Folded, seconds: float = SETTLE_SECONDS) -> Path | None:
+    """Harmonics and ARMA(2,1) as a path of the combination, fitted to the whole history once: three coefficients, which
+    ten days more or less hardly move. None where the history is too short, cannot be fitted, or not within `seconds`
+    of wall clock."""
+    if folded.count < MIN_ROWS:
+        return None
+    try:
+        with _quiet():
+            predict = _dhr(folded, time.monotonic() + seconds)
+    except (*UNFIT, _OverBudgetError):
+        return None
+
+    def path(_: Folded, upto: int, ahead: int) -> np.ndarray | None:
+        if upto < MIN_ROWS - 1:
+            return None
+        with _quiet():
+            return predict(upto, ahead)
+
+    return path
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the warnings of statsmodels, whose import resets the filters: so import first."""
+    for module in ("arima.model", "statespace.sarimax"):
+        import_module(f"statsmodels.tsa.{module}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def named_model(name: str, rows: Rows, combined: Combination) -> Made:
@@ -37,13 +85,8 @@ def named_model(name: str, rows: Rows, combined: Combination) -> Made:
         return as_combination
     folded = Folded(rows, fill_gaps(rows))
     builders = {"sarima": _sarima, "dhr": _dhr}
-    with needed("statsmodels", f"the {name} model"):
-        for module in ("arima.model", "statespace.sarimax"):  # their import resets the filters of warnings: first
-            import_module(f"statsmodels.tsa.{module}")
-
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with needed("statsmodels", f"the {name} model"), _quiet():
             predict = builders[name](folded)
             center = predict(rows.count, rows.ahead)
             past = np.full_like(combined.trials.actual, np.nan)
@@ -51,7 +94,7 @@ def named_model(name: str, rows: Rows, combined: Combination) -> Made:
                 upto, seen = rows.count - 1 - k, min(past.shape[1], k + 1)
                 if upto >= MIN_ROWS - 1:
                     past[k, :seen] = np.maximum(predict(upto, seen), 0.0)
-    except (ValueError, IndexError, np.linalg.LinAlgError) as fault:
+    except UNFIT as fault:
         as_combination.notes = (f"{name} could not be fitted ({str(fault)[:80]}); the combination stands in",)
         return as_combination
     label = "sarima(1,0,1)(0,1,1)day hourly" if name == "sarima" else "harmonics + arma(2,1)"
@@ -102,7 +145,8 @@ def _sarima(folded: Folded) -> Predict:
     return predict
 
 
-def _dhr(folded: Folded) -> Predict:
+def _dhr(folded: Folded, until: float = float("inf")) -> Predict:
+    """until: of the monotonic clock; past it the fit raises _OverBudgetError."""
     from statsmodels.tsa.arima.model import ARIMA
 
     width = folded.rows.width
@@ -114,7 +158,13 @@ def _dhr(folded: Folded) -> Predict:
     def left(upto: int, fit: np.ndarray) -> np.ndarray:
         return _blocks((folded.z[:upto] - rhythm(0, upto, fit)).reshape(-1), size)
 
-    fitted = ARIMA(left(folded.count, rhythm_fit(folded, folded.count)), order=(2, 0, 1), trend="n").fit()
+    def in_time(_: np.ndarray) -> None:
+        if time.monotonic() > until:
+            raise _OverBudgetError
+
+    rest_of_all = left(folded.count, rhythm_fit(folded, folded.count))
+    settled = {"maxiter": MAX_ITERATIONS, "disp": 0, "callback": in_time}
+    fitted = ARIMA(rest_of_all, order=(2, 0, 1), trend="n").fit(method_kwargs=settled)
 
     def predict(upto: int, ahead: int) -> np.ndarray:
         fit = rhythm_fit(folded, upto)

@@ -3,6 +3,7 @@ days."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,9 @@ TRIAL_HALF_LIFE = 8.0
 often than how far it errs."""
 
 CANDIDATES: dict[str, Path] = {**PATHS, "like-days": like_days, "yesterday": yesterday, "last-week": last_week}
+
+Fitted = Callable[[Folded], Path | None]
+"""A path that is fitted to the whole history once; None where it cannot be."""
 
 
 @dataclass
@@ -57,29 +61,31 @@ class Combination:
     past: np.ndarray
 
 
-def run_trials(folded: Folded, ahead: int, folds: int = FOLDS) -> Trials:
-    """Forecasts each of the last `folds` days from the days before it."""
+def run_trials(folded: Folded, ahead: int, candidates: Mapping[str, Path], folds: int = FOLDS) -> Trials:
+    """Forecasts each of the last `folds` days from the days before it, by each candidate."""
     count, width = folded.count, folded.rows.width
     folds = max(0, min(folds, count - 1))
     actual = np.full((max(folds, 1), ahead, width), np.nan)
-    paths = {name: np.full(actual.shape, np.nan) for name in CANDIDATES}
+    paths = {name: np.full(actual.shape, np.nan) for name in candidates}
     for k in range(folds):
         upto = count - 1 - k
         seen = min(ahead, k + 1)
         actual[k, :seen] = folded.rows.z[upto : upto + seen]
-        for name, path in CANDIDATES.items():
+        for name, path in candidates.items():
             made = path(folded, upto, seen)
             if made is not None:
                 paths[name][k, :seen] = np.maximum(made, 0.0)
     return Trials(actual, paths)
 
 
-def combine(rows: Rows) -> Combination:
-    """The combination for the days after the last row."""
+def combine(rows: Rows, fitted: Mapping[str, Fitted] | None = None) -> Combination:
+    """The combination for the days after the last row. fitted: further paths by name."""
     folded = Folded(rows, fill_gaps(rows))
     ahead = rows.ahead
-    trials = run_trials(folded, ahead)
-    latest = {name: path(folded, rows.count, ahead) for name, path in CANDIDATES.items()}
+    further = {name: path for name, fit in (fitted or {}).items() if (path := fit(folded)) is not None}
+    paths = CANDIDATES | further
+    trials = run_trials(folded, ahead, paths)
+    latest = {name: path(folded, rows.count, ahead) for name, path in paths.items()}
     candidates = {name: np.maximum(made, 0.0) for name, made in latest.items() if made is not None}
     center = np.empty((ahead, rows.width))
     past = np.full_like(trials.actual, np.nan)

@@ -111,6 +111,7 @@ def run(
     output: str,
     begin: str | None,
     model: str,
+    arima_seconds: float,
     holidays: str | None,
     keep_outages: bool,
     target: str | None,
@@ -122,6 +123,7 @@ def run(
         zone=spoken_zone(zone),
         begin=None if begin is None else moment_of(begin, "--from"),
         model=model,
+        arima_seconds=arima_seconds,
         holidays=dates_of(holidays),
         keep_outages=keep_outages,
     )

@@ -6,10 +6,12 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 
 import numpy as np
 
 from inferdoc.errors import InferdocError
+from inferdoc.forecast.arima import SETTLE_SECONDS, arima_path, installed, named_model
 from inferdoc.forecast.bands import Residuals
 from inferdoc.forecast.baselines import BASELINES
 from inferdoc.forecast.calendar import EPOCH, Rows, fold, local_seconds, zone_of
@@ -33,7 +35,8 @@ MIN_DAYS, MAX_GAP_SHARE, MIN_SKILL, MIN_FOLDS = 3.0, 0.30, 0.25, 3
 class Request:
     """What is asked. horizon: seconds; zone: IANA name; begin: Unix seconds of the first step (None = right after the
     data); model: one of MODELS; levels: quantiles wanted, 0.5 and 0.95 always among them; holidays: local dates that
-    behave like a weekend."""
+    behave like a weekend; arima_seconds: wall-clock budget of the ARIMA path of the combination, 0 leaves it out (as
+    does a core without statsmodels)."""
 
     horizon: int
     zone: str = "UTC"
@@ -44,6 +47,7 @@ class Request:
     history_days: float = HISTORY_DAYS
     keep_outages: bool = False
     never_abstain: bool = False
+    arima_seconds: float = SETTLE_SECONDS
 
 
 def forecast(series: LoadSeries, request: Request) -> Forecast:
@@ -120,7 +124,8 @@ def _inner_step(step: int) -> int:
 
 def _make(rows: Rows, series: LoadSeries, request: Request) -> tuple[Made, dict[str, float], bool, str, float | None]:
     folded = Folded(rows, fill_gaps(rows))
-    combined = combine(rows)
+    with_arima = request.model == "combination" and request.arima_seconds > 0 and installed()
+    combined = combine(rows, {"arima": partial(arima_path, seconds=request.arima_seconds)} if with_arima else {})
     rivals = {name: _trial(folded, combined.trials, name) for name in BASELINES}
     made = _chosen(rows, series, request, combined)
     errors = {name: _mae(combined.trials, past) for name, past in {made.method: made.past, **rivals}.items()}
@@ -156,8 +161,6 @@ def _chosen(rows: Rows, series: LoadSeries, request: Request, combined: Combinat
         assert center is not None
         past = _trial(folded, combined.trials, name)
         return Made(name, center, past, combined.trials, rows.minutes, {name: 1.0})
-    from inferdoc.forecast.arima import named_model
-
     return named_model(request.model, rows, combined)
 
 

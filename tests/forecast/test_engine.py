@@ -172,6 +172,17 @@ def test_named_models_answer(model: str) -> None:
     assert result.method != "combination"
 
 
+def test_arima_is_a_path_of_the_combination_and_within_its_time() -> None:
+    series = office(21)
+    with_it = made(series)
+    assert with_it.method == "combination" and 0 < with_it.weights["arima"] < 1
+    assert abs(sum(with_it.weights.values()) - 1) < 1e-9
+    for seconds in (0.0, 1e-9):
+        without = made(series, arima_seconds=seconds)
+        assert "arima" not in without.weights and not without.abstained
+    assert not np.array_equal(with_it.p50, without.p50)
+
+
 def test_nonsense_requests_are_one_clear_line() -> None:
     for asked, said in [
         ({"horizon": 60}, "shorter than one step"),
