@@ -14,10 +14,10 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.observation import Use
 from inferdoc.catalogue.signal import Level, Reading
 from inferdoc.fleet.members import Assignment
+from inferdoc.generate.past import PODS_ALONE, Past
 from inferdoc.generate.pod_info import joined, joined_where_known, pod_records
 from inferdoc.judging.conditions.render import (
     BY_IN_RULES,
-    FENCE,
     JOIN,
     LIKE,
     MIN_OBSERVATIONS,
@@ -25,8 +25,6 @@ from inferdoc.judging.conditions.render import (
     SEEN,
     Rendering,
     Said,
-    clause,
-    number,
 )
 from inferdoc.source.reads import Matcher, selector
 
@@ -45,22 +43,11 @@ ROUTERS_EXPR = (
     f'group by (cluster, namespace, job, instance, pod) (present_over_time({{__name__=~"{ROUTER_SIGN}"}}[1d]))'
 )
 
-PODS_ALONE: Mapping[Level, tuple[str, ...]] = {
-    level: tuple(label for label in labels if label not in POOL) for level, labels in BY_IN_RULES.items()
-}
-"""Labels that a signal keeps before it is joined with the info series of its pod."""
 JOINED: Mapping[Level, tuple[str, ...]] = {"engine": POOL, "target": ("model_name", *POOL)}
 """Labels that the info series gives it. GPUs are compared within their pod only."""
 RECORDED_LABELS = {level: (*labels, *JOINED.get(level, ())) for level, labels in PODS_ALONE.items()}
 
-FEWEST_RECORDED = 30
-"""Recorded values, one a minute, that a usual value over hours rests on at least: half an hour."""
-
-
 METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
-YOUNG = ("30m", "10m", 5)
-"""Until then a pod is held against its last half hour without the newest ten minutes, in which an alert comes up: how
-long, how long ago, and how many values at least."""
 LEVELS = (
     *(("engine", BY_IN_RULES["engine"]), ("gpu", BY_IN_RULES["gpu"]), ("router", BY_IN_RULES["router"])),
     *(("pod", JOIN["target"]), ("model", ("cluster", "namespace", "model_name"))),
@@ -74,8 +61,6 @@ AMONG: Mapping[Scope, str] = {
     "prefill": "_on_prefill",
     "decode": "_on_decode",
 }
-POOLED: frozenset[Level] = frozenset({"engine", "target"})
-"""Levels whose members have like ones beside them, whose past a new pod can borrow."""
 
 
 @dataclass
@@ -138,48 +123,24 @@ class Recorded(Rendering):
         return None if now is None else f"{now}[{length}]"
 
     def usual(self, name: str) -> str | None:
-        record = self._record(name)
-        if record is None:
-            return None
-        text = self._ladder(name, record, lambda past: f"quantile_over_time(0.5, {past})")
-        return self._keep(self.records.usual, name, f"median{self.history}", text)
+        past = self._past(name)
+        return None if past is None else self._keep(self.records.usual, name, f"median{self.history}", past.middle)
 
     def edge(self, name: str, up: bool) -> str | None:
-        record = self._record(name)
-        if record is None:
+        """The usual value and how far like members usually swing from theirs: that is a matter of their work, so it is
+        recorded once for all of them."""
+        past, usual = self._past(name), self.usual(name)
+        if past is None or usual is None:
             return None
-        near, far = ("0.75", "0.25") if up else ("0.25", "0.75")
+        kept = f"{past.alike_level}:inferdoc_{name}:{'rise' if up else 'fall'}{self.history}"
+        self.records.usual.setdefault(kept, past.swing(up))
+        return f"{usual} {'+' if up else '-'} on ({', '.join(past.alike)}) group_left () {selector(kept, self.extra)}"
 
-        def fence(past: str) -> str:
-            return (
-                f"{number(1 + FENCE)} * quantile_over_time({near}, {past})\n"
-                f"- {number(FENCE)} * quantile_over_time({far}, {past})"
-            )
-
-        text = self._ladder(name, record, fence)
-        return self._keep(self.records.usual, name, f"{'high' if up else 'low'}{self.history}", text)
-
-    def _ladder(self, name: str, record: str, told: Callable[[str], str]) -> str:
-        """What the past of a signal tells, from the first that has one: the pod over hours; the pod since it is there;
-        its pool, whatever its pods were called; else the figure that stands for a healthy service. A short past beyond
-        that figure is the fault itself, which began with the record: it is nobody's usual.
-
-        told: an expression over a range of the record.
-        """
-        level = self.level(name)
-        rungs = []
-        for length, lag, fewest in ((self.history, self.lag, FEWEST_RECORDED), YOUNG):
-            past = f"{record}[{length}] offset {lag}"
-            rungs.append(f"{told(past)}\nand count_over_time({past}) >= {fewest}")
-        if name in self.tiers.stand_ins:
-            rungs[1] += f"\nand quantile_over_time(0.5, {past}) <= {number(self.tiers.stand_ins[name].value)}"
-        like = LIKE[level]
-        if level in POOLED:
-            ours = f"quantile by ({', '.join(like)}) (0.5, {clause(rungs[1])})"
-            rungs.append(f"0 * {record}\n+ on ({', '.join(like)}) group_left () {ours}")
-        if name in self.tiers.stand_ins:
-            rungs.append(f"0 * {record} + {number(self.tiers.stand_ins[name].value)}")
-        return "\nor ".join(rungs)
+    def _past(self, name: str) -> Past | None:
+        record = self._record(name)
+        stand_in = self.tiers.stand_ins.get(name)
+        figure = None if stand_in is None else stand_in.value
+        return None if record is None else Past(record, self.level(name), self.history, self.lag, figure)
 
     def peers(self, name: str) -> str | None:
         record = self._record(name)

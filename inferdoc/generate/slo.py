@@ -23,9 +23,11 @@ NOW = "2m"
 """The newest window: two minutes have samples enough where pages are read every 30 s. Those of an hour come later."""
 MOST, OUTAGE_EVENTS = 0.5, 20
 """An outage: most events of the newest window miss the objective, of at least so many."""
-SLOWER, FELT = 1.5, 0.1
-"""Half as long again is what users feel (observation first_tokens_late), as soon as the mean is a tenth of the target:
-one in a hundred then comes near it, as latencies are spread."""
+SLOWER, CHANCE = 1.3, 5.0
+"""Latency grew where its mean is 1.3 times the usual (observation first_tokens_later), and more than chance makes of so
+few requests: they spread by twice their mean, so that 2.5 errors of a mean of n are 5 / sqrt(n) of it."""
+FELT = 0.1
+"""It matters as soon as the mean is a tenth of the target: one in a hundred then comes near it."""
 PAST, LAG, FEWEST_MEANS = "30m", "5m", 10
 """What is usual for the mean: the half hour before the newest five minutes, five minutes of it at least."""
 USUAL_SPREAD = 0.9
@@ -119,11 +121,13 @@ def _slower(slo: Slo, catalogue: Catalogue, links: GeneratedLinks) -> Iterator[A
     if slo.histogram(catalogue.signals) is None:
         return
     mean, usual = _record(slo, "mean", f"rate{NOW}"), _record(slo, "mean", f"median{PAST}")
+    every = _record(slo, "all", f"rate{NOW}")
     swing = f"quantile_over_time({number(USUAL_SPREAD)}, {mean}[{PAST}] offset {LAG})"
     yield AlertRule(
         name=f"InferdocSlo{_camel(slo.id)}Slower",
         expr=(
-            f"{mean} > {number(SLOWER)} * {usual}\n"
+            f"{mean} > clamp_min(1 + {number(CHANCE)} / sqrt({number(length_of(NOW))} * {every}), {number(SLOWER)})"
+            f" * {usual}\n"
             f"and {mean} > {number(FELT)} * {number(in_buckets(slo, catalogue))}\n"
             f"unless {mean} <= {swing}"
         ),
@@ -133,8 +137,8 @@ def _slower(slo: Slo, catalogue: Catalogue, links: GeneratedLinks) -> Iterator[A
         cause=PAGE,
         annotations=_about(
             links,
-            f"{slo.title}: model {{{{ $labels.model_name }}}} suddenly takes half as long again, or longer",
-            "The mean of two minutes is {{ $value | humanizeDuration }}, beyond what was usual half an hour long. "
+            f"{slo.title}: model {{{{ $labels.model_name }}}} suddenly takes longer than was usual",
+            "The mean of two minutes is {{ $value | humanizeDuration }}, beyond that of the half hour before. "
             f"Next: {diagnose_command(BY)}",
         ),
         by=BY,
@@ -148,7 +152,7 @@ def _outage(slo: Slo, links: GeneratedLinks) -> AlertRule:
     return AlertRule(
         name=f"InferdocSlo{_camel(slo.id)}Outage",
         expr=f"{bad} / ({every} > 0) > {number(MOST)}\nand {number(length_of(NOW))} * {every} >= {OUTAGE_EVENTS}",
-        for_="1m",
+        for_="1m" if slo.kind == "share" else "2m",  # latency that most feel has grown before: that pages first
         keep_firing_for=None,
         severity="critical",
         cause=PAGE,

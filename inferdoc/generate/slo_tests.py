@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any
 
 from inferdoc.catalogue.burn import FAST, SLOW
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.slo import Slo, events_of
 from inferdoc.generate.cause_rules import AlertRule
-from inferdoc.generate.slo import FELT, MOST, SLOWER
+from inferdoc.generate.slo import CHANCE, FELT, MOST, NOW, SLOWER
 from inferdoc.generate.slo_events import LABELS, in_buckets
 from inferdoc.judging.conditions.render import ENGINE_SIGN, number
 from inferdoc.source.plan import matchers
+from inferdoc.times import length_of
 
 EVALUATED_MINUTES = 2
 GOOD_MINUTES = 300
 BAD_MINUTES = 66
 AT = GOOD_MINUTES + BAD_MINUTES
 PER_SECOND = 100.0
-FEW_PER_SECOND = 0.001
+SOME_PER_SECOND, FEW_PER_SECOND = 1.0, 0.001
 NEAR = 0.04
 SOON = GOOD_MINUTES + 8
 """When latency that grew at GOOD_MINUTES has been so for long enough, and is not yet usual."""
@@ -62,14 +64,16 @@ def courses(slo: Slo) -> Iterator[BurnCourse]:
 
 
 def slower_courses() -> Iterator[BurnCourse]:
-    """Latency that grows by half, or by a little less; too little to matter; of too few requests; without a past."""
+    """Latency that grows enough, or a little less; too little to matter; no more than chance does; without a past."""
     above, below, usual = 1 + NEAR, 1 - NEAR, USUAL_SHARE
     yield BurnCourse("slower", 0.0, 0.0, ("Slower",), means=(usual, SLOWER * above * usual))
     yield BurnCourse("short-of-slower", 0.0, 0.0, (), means=(usual, SLOWER * below * usual))
     yield BurnCourse("slow-enough", 0.0, 0.0, ("Slower",), means=(FELT / 3, FELT * above))
     yield BurnCourse("still-fast", 0.0, 0.0, (), means=(FELT / 3, FELT * below))
-    few = FEW_PER_SECOND
-    yield BurnCourse("slower-of-few", 0.0, 0.0, ("TrafficTooLow",), few, means=(usual, SLOWER * above * usual))
+    chance = 1 + CHANCE / sqrt(length_of(NOW) * SOME_PER_SECOND)
+    yield BurnCourse("slower-than-chance", 0.0, 0.0, ("Slower",), SOME_PER_SECOND, (usual, chance * above * usual))
+    yield BurnCourse("by-chance", 0.0, 0.0, (), SOME_PER_SECOND, (usual, chance * below * usual))
+    yield BurnCourse("slower-of-few", 0.0, 0.0, ("TrafficTooLow",), FEW_PER_SECOND, (usual, 4 * usual))
     yield BurnCourse("slow-since-it-began", 0.0, 0.0, ("Slower",), means=(0.0, SLOWER / 2 * above), young=True)
     yield BurnCourse("began-well", 0.0, 0.0, (), means=(0.0, SLOWER / 2 * below), young=True)
 

@@ -26,7 +26,7 @@ RULES = ROOT / "alerts" / "generated" / "inferdoc-recording.yaml"
 ALERTS = ROOT / "alerts" / "generated" / "inferdoc-rules.yaml"
 BOARDS = ROOT / "dashboards" / "generated"
 RECORDED = re.compile(r"[a-z]+:inferdoc_\w+:\w+")
-HISTORY = re.compile(r":(median|high|low|peers)")
+HISTORY = re.compile(r":(median|rise|fall|peers)")
 """What rests on hours of history, which a short simulation has not."""
 
 
