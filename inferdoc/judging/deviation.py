@@ -103,7 +103,7 @@ def bands(values: np.ndarray, calm: np.ndarray, rule: Rule) -> tuple[np.ndarray,
         ranked[warm] = ranked_rows(values[warm], kept)
     middle, spread = _middle_and_spread(ranked, counts)
     if rule.up:
-        extreme = np.take_along_axis(ranked, (counts - 1)[:, np.newaxis], axis=1)[:, 0]
+        extreme = ranked[np.arange(len(ranked)), counts - 1]
         limits = (middle * rule.ratio, middle + spread, middle + rule.by, extreme)
         return middle, np.maximum.reduce(limits)
     limits = (middle * rule.ratio, middle - spread, middle - rule.by, ranked[:, 0])
@@ -237,10 +237,10 @@ def resting(values: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:
     counts = finite.sum(axis=1)
     ranked = ranked_rows(values, finite)
     usual = row_percentile(ranked, counts, LOWEST if rule.up else 1 - LOWEST)
-    last = np.maximum(counts - 1, 0)[:, np.newaxis]
+    last = np.maximum(counts - 1, 0)
     with np.errstate(invalid="ignore"):
         if rule.up:
-            extreme = np.take_along_axis(ranked, last, axis=1)[:, 0]
+            extreme = ranked[np.arange(len(ranked)), last]
             leaves = extreme > np.maximum(usual * rule.ratio, usual + rule.by)
         else:
             leaves = ranked[:, 0] < np.minimum(usual * rule.ratio, usual - rule.by)

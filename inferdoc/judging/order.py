@@ -59,7 +59,8 @@ def row_percentile(ranked: np.ndarray, counts: np.ndarray, share: float) -> np.n
     place = np.maximum(counts - 1, 0) * share
     below = place.astype(np.int64)
     above = np.minimum(below + 1, np.maximum(counts - 1, 0))
-    low, high = (np.take_along_axis(ranked, at[:, np.newaxis], axis=1)[:, 0] for at in (below, above))
+    rows = np.arange(len(ranked))  # np.take_along_axis takes three times as long to begin
+    low, high = ranked[rows, below], ranked[rows, above]
     weight = place - below
     found = np.where(weight >= 0.5, high - (high - low) * (1 - weight), low + (high - low) * weight)
     return np.where(counts > 0, found, np.nan)

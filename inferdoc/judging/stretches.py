@@ -13,6 +13,8 @@ import numpy as np
 from inferdoc.judging.clock import Clock, Rule
 
 NONE = -1
+SHORT = 2**15 - 1
+"""Steps that a number of sixteen bits can count."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +26,11 @@ class Counts:
     def between(self, first: np.ndarray, stop: np.ndarray) -> np.ndarray:
         """int32[R]: of each row in [first, stop), cut at its ends. Running counts would answer for any stretch, but
         take as long as ten such sums."""
-        columns = np.arange(self.mask.shape[1], dtype=np.int32)
-        inside = columns >= first.astype(np.int32)[:, np.newaxis]
-        inside &= columns < stop.astype(np.int32)[:, np.newaxis]
+        steps = self.mask.shape[1]
+        kind = np.int16 if steps < SHORT else np.int32  # half as wide is twice as fast
+        columns = np.arange(steps, dtype=kind)
+        inside = columns >= np.minimum(first, steps).astype(kind)[:, np.newaxis]
+        inside &= columns < np.minimum(stop, steps).astype(kind)[:, np.newaxis]
         inside &= self.mask
         return np.asarray(inside.view(np.int8).sum(axis=1, dtype=np.int32))
 
