@@ -22,7 +22,7 @@ long, how long ago, and how many values at least."""
 
 
 @dataclass(frozen=True)
-class Past:
+class UsualPast:
     """The past of a record over `history`, which ended `lag` ago. stand_in: the figure that stands for a healthy
     service, where there is one."""
 

@@ -14,7 +14,7 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.observation import Use
 from inferdoc.catalogue.signal import Level, Reading
 from inferdoc.fleet.members import Assignment
-from inferdoc.generate.past import PODS_ALONE, Past
+from inferdoc.generate.past import PODS_ALONE, UsualPast
 from inferdoc.generate.pod_info import joined, joined_where_known, pod_records
 from inferdoc.judging.conditions.render import (
     BY_IN_RULES,
@@ -136,11 +136,11 @@ class Recorded(Rendering):
         self.records.usual.setdefault(kept, past.swing(up))
         return f"{usual} {'+' if up else '-'} on ({', '.join(past.alike)}) group_left () {selector(kept, self.extra)}"
 
-    def _past(self, name: str) -> Past | None:
+    def _past(self, name: str) -> UsualPast | None:
         record = self._record(name)
         stand_in = self.tiers.stand_ins.get(name)
         figure = None if stand_in is None else stand_in.value
-        return None if record is None else Past(record, self.level(name), self.history, self.lag, figure)
+        return None if record is None else UsualPast(record, self.level(name), self.history, self.lag, figure)
 
     def peers(self, name: str) -> str | None:
         record = self._record(name)

@@ -18,6 +18,7 @@ from tests.conftest import ROOT
 pytestmark = pytest.mark.live
 
 CONFIG = ROOT / "alerts" / "generated" / ALERTMANAGER
+SETTLED_LOOKS = 5
 BASE = {"component": "inferdoc", "namespace": "a"}
 
 
@@ -58,16 +59,23 @@ def wait_for(url: str) -> None:
 
 
 def states(address: str, *alerts: dict[str, str]) -> dict[str, str]:
-    """Post alerts, and say for each which state it is in, by its `id` label."""
+    """Post alerts, and say for each which state it is in, by its `id` label, once it stays so: Alertmanager lists an
+    alert before those that hold it back have reached its inhibitor."""
     ends = (datetime.now(UTC) + timedelta(minutes=5)).isoformat()
     requests.post(f"{address}/api/v2/alerts", json=[{"labels": a, "endsAt": ends} for a in alerts], timeout=10)
     wanted = {alert["id"] for alert in alerts}
     end = time.monotonic() + 20
     found: dict[str, str] = {}
+    alike = 0
     while time.monotonic() < end:
         listed = requests.get(f"{address}/api/v2/alerts", timeout=10).json()
-        found = {a["labels"]["id"]: a["status"]["state"] for a in listed if a["labels"].get("id") in wanted}
-        if wanted == found.keys() and "unprocessed" not in found.values():
+        before, found = (
+            found,
+            {a["labels"]["id"]: a["status"]["state"] for a in listed if a["labels"].get("id") in wanted},
+        )
+        settled = wanted == found.keys() and "unprocessed" not in found.values()
+        alike = alike + 1 if settled and found == before else 0
+        if alike == SETTLED_LOOKS:
             return found
         time.sleep(0.2)
     return found
