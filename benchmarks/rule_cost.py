@@ -64,15 +64,10 @@ def main() -> None:
 def server(folder: Path, live: Live, rules: list[Path]) -> Iterator[str]:
     """A Prometheus that scrapes the fleet and evaluates these rule files; yields its address."""
     folder.mkdir()
-    jobs: dict[str, list[dict[str, object]]] = {}
-    for target, http in zip(live.targets, live.servers, strict=True):
-        labels = {name: value for name, value in target.scraped.labels.items() if name != "job"}
-        page = {"targets": [f"127.0.0.1:{http.server_address[1]}"], "labels": labels}
-        jobs.setdefault(target.scraped.labels["job"], []).append(page)
     config = {
         "global": {"scrape_interval": f"{SCRAPE_SECONDS}s", "evaluation_interval": "30s"},
         "rule_files": [str(path) for path in rules],
-        "scrape_configs": [{"job_name": job, "static_configs": pages} for job, pages in jobs.items()],
+        "scrape_configs": live.scrape_jobs(),
     }
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config), "utf-8")
     with socket.socket() as probe:

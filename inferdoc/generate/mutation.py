@@ -72,7 +72,7 @@ def mistakes(generated: Path, alerts: Collection[str], operators: Collection[str
     resting = {name: _resting(documents, name) for name in sorted(names)}
     found = []
     for path, rule in _families(documents):
-        name = _name(rule)
+        name = promtool.name_of(rule)
         if name.startswith(OF_PODS):
             continue
         of = [alert for alert, needs in resting.items() if name == alert or name in needs]
@@ -178,14 +178,17 @@ def _mutated(generated: Path, document: Mapping[str, Any], left: Mapping[int, Mi
     alerts = promtool.alerts_of(document)
     kept = promtool.reduced(_documents(generated), alerts)
     rules = [rule for found in kept.values() for group in found["groups"] for rule in group["rules"]]
-    needs = {_name(rule): set(promtool.NAME.findall(str(rule["expr"]))) - {_name(rule)} for rule in rules}
+    needs = {
+        promtool.name_of(rule): set(promtool.NAME.findall(str(rule["expr"]))) - {promtool.name_of(rule)}
+        for rule in rules
+    }
     copies = {number: _dependants(each.rule, needs) for number, each in left.items()}
     found = {}
     for path, text in kept.items():
         groups = []
         for group in text["groups"]:
             wrong = [_copy(rule, number, left[number], names) for rule in group["rules"]
-                     for number, names in copies.items() if _name(rule) in names]  # fmt: skip
+                     for number, names in copies.items() if promtool.name_of(rule) in names]  # fmt: skip
             groups.append({**group, "rules": [*group["rules"], *_in_order(wrong)]})
         found[path] = {"groups": groups}
     return found
@@ -193,12 +196,12 @@ def _mutated(generated: Path, document: Mapping[str, Any], left: Mapping[int, Mi
 
 def _in_order(wrong: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Copies of one mistake after each other, in the order of the rules they copy."""
-    return sorted(wrong, key=lambda rule: int(MARKED.search(_name(rule)).group(1)))  # type: ignore[union-attr]
+    return sorted(wrong, key=lambda rule: int(MARKED.search(promtool.name_of(rule)).group(1)))  # type: ignore[union-attr]
 
 
 def _copy(rule: Mapping[str, Any], number: int, each: Mistake, names: Collection[str]) -> dict[str, Any]:
     """A rule as it is with a mistake: wrong itself, or resting on what is."""
-    changed = mutated(rule, each.mutant) if _name(rule) == each.rule else dict(rule)
+    changed = mutated(rule, each.mutant) if promtool.name_of(rule) == each.rule else dict(rule)
     expr = promtool.NAME.sub(
         lambda found: found.group() + f"{MARK}{number}" * (found.group() in names), str(changed["expr"])
     )
@@ -253,8 +256,8 @@ def _families(documents: Documents) -> Iterator[tuple[str, dict[str, Any]]]:
     for path, document in documents.items():
         for group in document["groups"]:
             for rule in group["rules"]:
-                if _name(rule) not in seen:
-                    seen.add(_name(rule))
+                if promtool.name_of(rule) not in seen:
+                    seen.add(promtool.name_of(rule))
                     yield path, rule
 
 
@@ -267,7 +270,9 @@ def _alerts(documents: Documents) -> set[str]:
 def _resting(documents: Documents, alert: str) -> set[str]:
     """The records that an alert rests on."""
     kept = promtool.reduced(documents, {alert})
-    return {_name(rule) for found in kept.values() for group in found["groups"] for rule in group["rules"]} - {alert}
+    return {
+        promtool.name_of(rule) for found in kept.values() for group in found["groups"] for rule in group["rules"]
+    } - {alert}
 
 
 def _tests(generated: Path) -> dict[str, list[Path]]:
@@ -277,7 +282,3 @@ def _tests(generated: Path) -> dict[str, list[Path]]:
         for alert in promtool.alerts_of(promtool.load(path)):
             found.setdefault(alert, []).append(path)
     return found
-
-
-def _name(rule: Mapping[str, Any]) -> str:
-    return str(rule.get("alert") or rule.get("record"))

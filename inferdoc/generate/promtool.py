@@ -77,7 +77,9 @@ def reduced(documents: Mapping[str, dict[str, Any]], alerts: set[str]) -> dict[s
     kept = alerts | needed
     return {
         path: {
-            "groups": [{**group, "rules": [r for r in group["rules"] if _name(r) in kept]} for group in found["groups"]]
+            "groups": [
+                {**group, "rules": [r for r in group["rules"] if name_of(r) in kept]} for group in found["groups"]
+            ]
         }
         for path, found in documents.items()
     }
@@ -90,7 +92,7 @@ def _test(path: Path) -> list[str]:
         return [f"{path}: names rules that are not there: {missing[0]}"]
     documents = {str(place): load(place) for place in places}
     alerts = alerts_of(document)
-    known = {_name(rule) for found in documents.values() for group in found["groups"] for rule in group["rules"]}
+    known = {name_of(rule) for found in documents.values() for group in found["groups"] for rule in group["rules"]}
     if not alerts or not alerts <= known:
         return [f"{path}: tests no rule" if not alerts else f"{path}: no rule is called {', '.join(alerts - known)}"]
     with tempfile.TemporaryDirectory(prefix="inferdoc-") as name:
@@ -112,7 +114,8 @@ def alerts_of(document: Mapping[str, Any]) -> set[str]:
     return found
 
 
-def _name(rule: Mapping[str, Any]) -> str:
+def name_of(rule: Mapping[str, Any]) -> str:
+    """What a rule alerts as, or records."""
     return str(rule.get("alert") or rule.get("record"))
 
 

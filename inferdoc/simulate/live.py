@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -98,6 +98,11 @@ class Live:
             self.fleet.run((time.monotonic() - self._began) * self._speed)
             return self.fleet.now
 
+    def scrape_jobs(self) -> list[dict[str, Any]]:
+        """The jobs with which a Prometheus scrapes what is served."""
+        scraped = [target.scraped for target in self.targets]
+        return scrape_jobs(scraped, (server.server_address[1] for server in self.servers))
+
     def start(self) -> None:
         for server in self.servers:
             threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -108,17 +113,22 @@ class Live:
             server.server_close()
 
 
+def scrape_jobs(targets: Sequence[Scraped], ports: Iterable[int]) -> list[dict[str, Any]]:
+    """The jobs with which a Prometheus scrapes the targets under their own labels. ports: of each target."""
+    jobs: dict[str, list[dict[str, Any]]] = {}
+    for target, port in zip(targets, ports, strict=True):
+        labels = {name: value for name, value in target.labels.items() if name != "job"}
+        jobs.setdefault(target.labels["job"], []).append({"targets": [f"{HOST}:{port}"], "labels": labels})
+    return [{"job_name": job, "static_configs": pages} for job, pages in jobs.items()]
+
+
 def scrape_configuration(targets: Sequence[Scraped], port: int, seconds: float) -> str:
     """What a Prometheus needs to scrape the targets under their own labels, as YAML of its configuration file. port: of
     the first; seconds: between two scrapes."""
-    jobs: dict[str, list[dict[str, Any]]] = {}
-    for number, target in enumerate(targets):
-        labels = {name: value for name, value in target.labels.items() if name != "job"}
-        jobs.setdefault(target.labels["job"], []).append({"targets": [f"{HOST}:{port + number}"], "labels": labels})
     interval = f"{max(1, round(seconds))}s"
     configs = [
-        {"job_name": job, "scrape_interval": interval, "scrape_timeout": interval, "static_configs": pages}
-        for job, pages in jobs.items()
+        {"job_name": job["job_name"], "scrape_interval": interval, "scrape_timeout": interval, **job}
+        for job in scrape_jobs(targets, range(port, port + len(targets)))
     ]
     text: str = yaml.safe_dump({"scrape_configs": configs}, sort_keys=False, allow_unicode=True)
     return text

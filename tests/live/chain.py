@@ -222,16 +222,11 @@ def _routes(generated: Path, address: str, folder: Path) -> Path:
 
 def _scraping(live: Live, manager: str, files: list[str], folder: Path) -> Path:
     """What Prometheus reads: every target of the fleet under its own labels, once a second."""
-    jobs: dict[str, list[dict[str, Any]]] = {}
-    for target, http in zip(live.targets, live.servers, strict=True):
-        labels = {name: value for name, value in target.scraped.labels.items() if name != "job"}
-        page = {"targets": [f"127.0.0.1:{http.server_address[1]}"], "labels": labels}
-        jobs.setdefault(target.scraped.labels["job"], []).append(page)
     config = {
         "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
         "rule_files": files,
         "alerting": {"alertmanagers": [{"static_configs": [{"targets": [manager]}]}]},
-        "scrape_configs": [{"job_name": job, "static_configs": pages} for job, pages in jobs.items()],
+        "scrape_configs": live.scrape_jobs(),
     }
     path = folder / "prometheus.yml"
     path.write_text(yaml.safe_dump(config), "utf-8")
