@@ -31,7 +31,7 @@ LAYERS = (
     ("store", "collect"),
     ("catalogue",),
     ("config", "environment"),
-    ("escaping",),
+    ("escaping", "replacing"),
     ("times",),
     ("installed",),
     ("extras",),

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import atexit
 import hashlib
-import os
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
@@ -20,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from inferdoc.replacing import PRIVATE, replace_file
 from inferdoc.version import __version__
 
 MOST_KEPT = 1_000
@@ -60,7 +59,7 @@ class ParsedTexts:
         kept = dict([*older.items(), *self._used.items()][-MOST_KEPT:])
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            _write(self._path, msgspec.msgpack.encode((__version__, kept)))
+            replace_file(self._path, msgspec.msgpack.encode((__version__, kept)), PRIVATE)
             self._is_new = False
 
 
@@ -82,18 +81,6 @@ def _read(path: Path) -> dict[bytes, bytes]:
     except (OSError, msgspec.MsgspecError):
         return {}
     return kept if version == __version__ else {}
-
-
-def _write(path: Path, content: bytes) -> None:
-    """The whole file or none of it, whoever else writes it."""
-    number, name = tempfile.mkstemp(dir=path.parent, prefix=".parsed-")
-    try:
-        with os.fdopen(number, "wb") as file:
-            file.write(content)
-        Path(name).replace(path)
-    except OSError:
-        Path(name).unlink()
-        raise
 
 
 def _packed(data: Any) -> bytes | None:

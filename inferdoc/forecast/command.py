@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,6 +19,7 @@ from inferdoc.forecast.holidays import dates_of
 from inferdoc.forecast.output import to_csv, to_image, to_json, to_table, to_textfile
 from inferdoc.forecast.result import Forecast
 from inferdoc.forecast.series import Kind, LoadSeries
+from inferdoc.replacing import replace_file
 from inferdoc.times import moment_of, seconds_of
 
 if TYPE_CHECKING:
@@ -187,10 +186,6 @@ def write(data: bytes, target: str | None) -> None:
         return
     place = Path(target)
     try:
-        handle, name = tempfile.mkstemp(dir=place.parent or Path(), prefix=f".{place.name}.")
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(name).chmod(0o644)
-        Path(name).replace(place)
+        replace_file(place, data)
     except OSError as fault:
         raise InferdocError(f"{target}: cannot be written: {fault.strerror or fault}") from fault
