@@ -150,7 +150,7 @@ def test_without_promtool_there_is_one_clear_line(tmp_path: Path, monkeypatch):
 def test_reduced_files_hold_the_alert_and_what_it_rests_on():
     documents = {str(name): yaml.safe_load((GENERATED / name).read_text("utf-8")) for name in (RECORDING, RULES)}
     small = promtool.reduced(documents, {"InferdocEngineDown"})
-    kept = [promtool._name(rule) for document in small.values() for g in document["groups"] for rule in g["rules"]]
+    kept = [promtool.name_of(rule) for document in small.values() for g in document["groups"] for rule in g["rules"]]
     assert set(kept) == {
         "instance:inferdoc_engine:seen1d",
         "target:inferdoc_target_up:last",
