@@ -15,7 +15,7 @@ import pytest
 from benchmarks.real_vllm.fleet.pods import ACCELERATOR
 
 NAME = "benchmarks.real_vllm.fleet.accelerator"
-REPLACED = {
+REPLACED: dict[str, dict[str, object]] = {
     "torch": {"bfloat16": "bfloat16"},
     "vllm.v1.executor.abstract": {"Executor": object},
     "vllm.v1.kv_cache_interface": {"FullAttentionSpec": SimpleNamespace},

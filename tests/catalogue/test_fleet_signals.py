@@ -146,7 +146,14 @@ EXPECTED = {
     ("dp_imbalance", "caches"): 0.75,
     ("nixl_agent_xfer_p99", "caches"): 0.00199,
 }
-PAGES = {"dcgm": DCGM, "amd": AMD_PAGE, "router": ROUTER, "old": OLD_ROUTER, "cluster": CLUSTER, "caches": CACHES}
+PAGES: dict[str, dict[str, tuple[float, float]]] = {
+    "dcgm": DCGM,
+    "amd": AMD_PAGE,
+    "router": ROUTER,
+    "old": OLD_ROUTER,
+    "cluster": CLUSTER,
+    "caches": CACHES,
+}
 
 
 def _lines() -> Iterator[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from inferdoc.catalogue.load import Catalogue, load_catalogue
+from inferdoc.catalogue.signal import Band, Figure
 from inferdoc.catalogue.validate import check_exporter
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -234,7 +235,7 @@ def test_a_gpu_name_means_one_tier(model: str) -> None:
 
 def test_every_figure_names_its_source() -> None:
     tiers = load_catalogue().tiers
-    figures = [*tiers.thresholds.values(), *tiers.bands.values()]
+    figures: list[Figure | Band] = [*tiers.thresholds.values(), *tiers.bands.values()]
     for tier in tiers.tiers.values():
         figures += [tier.memory_gib, tier.memory_gbps, tier.bf16_tflops, tier.link_gbps, tier.cold_start_s]
     assert all(len(figure.source) > 8 for figure in figures)

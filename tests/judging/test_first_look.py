@@ -20,6 +20,7 @@ from inferdoc.collect.scrape import ScrapeResult
 from inferdoc.errors import InferdocError
 from inferdoc.judging.api import Options
 from inferdoc.judging.look import FIRST_LOOK_SCRAPES, Pace, look
+from inferdoc.judging.model import Diagnosis
 from inferdoc.report import render
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.live import text_page
@@ -66,7 +67,7 @@ def scrapes(name: str) -> list[tuple[int, Page]]:
     raise AssertionError(name)
 
 
-def looked(pages: list[tuple[int, Page]], seconds: float, path) -> tuple[list, object]:
+def looked(pages: list[tuple[int, Page]], seconds: float, path) -> tuple[list[Diagnosis], Diagnosis]:
     """The answers of a look of so many seconds at these pages, and the last of them, without a clock."""
     coming, answers = iter(pages), []
 
@@ -86,7 +87,7 @@ def looked(pages: list[tuple[int, Page]], seconds: float, path) -> tuple[list, o
     return answers, last
 
 
-def told(answer) -> set[str]:
+def told(answer: Diagnosis) -> set[str]:
     return {name for f in answer.findings for name in (f.id, *f.effects)}
 
 

@@ -17,6 +17,7 @@ from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Member, Pool
 from inferdoc.judging import stored
 from inferdoc.judging.api import Options
+from inferdoc.judging.narrow import Judged
 from inferdoc.judging.save import MOST_STEPS, save
 from inferdoc.judging.stored import Header, StoredBaseline, StoredPool, mismatch
 from inferdoc.judging.stored_lead import lead_of
@@ -130,8 +131,10 @@ def test_it_is_thinned_and_ends_where_the_stretch_does(store_of, tmp_path):
     source = open_source(store=store_of("control-steady"))
     asked = {"name": "x", "file": str(tmp_path / "a.b"), "until": "latest", "since": "10m"}
     path, head = save(source, Config(), catalogue(), asked)
-    grid = diagnose(source, since="10m", options=Options()).view.frame.grid
+    answer = diagnose(source, since="10m", options=Options())
     source.close()
+    assert isinstance(answer, Judged) and answer.view is not None
+    grid = answer.view.frame.grid
     assert path == tmp_path / "a.b" and head.count <= MOST_STEPS
     assert head.grid.end_ms == grid.end_ms and head.step_ms % grid.step_ms == 0
 

@@ -10,7 +10,7 @@ from inferdoc.simulate.dcgm_page import Dcgm
 from inferdoc.simulate.engine import Engine
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.gpus import BRAKE_CLOCK, HARDWARE_SLOWDOWN, HW_THERMAL, POWER_BRAKE, POWER_CAP, SW_THERMAL, Gpu
-from inferdoc.simulate.hardware import CARDS, MeasuredTime
+from inferdoc.simulate.hardware import CARDS, MeasuredTime, Roofline
 from inferdoc.simulate.ranks import LockStep, rank_for
 from inferdoc.simulate.request import EngineRequest
 from inferdoc.simulate.scenario import Scenario
@@ -151,8 +151,9 @@ def test_ranks_of_a_model_with_experts_step_together_and_others_do_not():
     assert group.join(0, 0.010) == 0.040
     group.rest(1)
     assert group.join(0, 0.010) == pytest.approx(0.010)
-    assert fleet("qwen3-30b-a3b", ranks=2).pods[0].timing.group is not None
-    assert fleet("llama-3.1-8b", ranks=2).pods[0].timing.group is None
+    for model, in_step in {"qwen3-30b-a3b": True, "llama-3.1-8b": False}.items():
+        machine = fleet(model, ranks=2).pods[0].timing
+        assert isinstance(machine, Roofline) and (machine.group is not None) is in_step
 
 
 def test_the_page_of_a_deployment_has_one_series_per_rank_and_no_process():
