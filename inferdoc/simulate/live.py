@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import yaml
+from msgspec import structs
 
 from inferdoc.errors import InferdocError
 from inferdoc.simulate.fleet import SimulatedFleet
@@ -46,10 +47,11 @@ def text_page(items: list[Item]) -> str:
 
 
 class Live:
-    """Moves the fleet on with the clock, and answers scrapes in between. port: of the first target; 0: any free one."""
+    """Moves the fleet on with the clock, and answers scrapes in between. Its processes began now, not when the scenario
+    says: what scrapes it reads their age. port: of the first target; 0: any free one."""
 
     def __init__(self, scenario: Scenario, port: int, speed: float) -> None:
-        self.fleet = SimulatedFleet(scenario)
+        self.fleet = SimulatedFleet(structs.replace(scenario, start=round(time.time(), 3)))
         self.fleet.run(0.0)
         self.targets = FleetScraper(self.fleet).every_target()
         self._lock = threading.Lock()
