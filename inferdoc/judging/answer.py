@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from inferdoc.judging.model import Baseline, Coverage, Finding, Timing, VerdictW
 from inferdoc.judging.view import View
 from inferdoc.judging.words import how_many
 from inferdoc.source.base import Cost, Scrapes
+from inferdoc.times import rfc3339
 
 
 def baseline_of(view: View, judgement: Judgement) -> Baseline:
@@ -85,11 +87,17 @@ def summarise(
     pods_named += "".join(f", {word} {value}" for word, value in first.scope.place if spread)
     pods_named += "".join(f", all with {name} {value}" for name, value in list(first.scope.shared.items())[:1])
     harm = next((e.statement for e in first.evidence if e.role == "harm"), "")
-    state = "seen since" if first_look else "since" if first.ongoing else "began"
-    ended = "" if first.ongoing else f", ended {first.ended}"
+    times = f"{'seen since' if first_look else 'since' if first.ongoing else 'began'} {_to_seconds(first.onset)}"
+    if first.ended is not None and not first.ongoing:
+        times += f", ended {_to_seconds(first.ended)}"
     more = f" ({how_many(len(findings) - 1, 'more finding')})" if len(findings) > 1 else ""
     near = "no impact yet, but " if first.imminent else ""
-    return f"{first.title} on {pods_named}, {state} {first.onset}{ended} ({first.certainty}): {near}{harm}.{more}"
+    return f"{first.title} on {pods_named}, {times} ({first.certainty}): {near}{harm}.{more}"
+
+
+def _to_seconds(moment: str) -> str:
+    """A time as a sentence has it; the document has it to the millisecond."""
+    return rfc3339(datetime.fromisoformat(moment), "seconds")
 
 
 def timing_of(cost: Cost, read_seconds: float, judge_seconds: float) -> Timing:

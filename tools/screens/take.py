@@ -1,0 +1,46 @@
+"""Pictures of the HTML report on a phone and on a desk, light and dark, into docs/screens: python tools/screens/take.py
+
+Needs chromium. For development only. Look at what comes out before it is committed.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+OUT = ROOT / "docs" / "screens"
+FAULT = "kv-transfer-backlog"
+SIZES = {"phone": (390, 1500), "desk": (1280, 1330)}
+"""Width and height in pixels."""
+NARROWEST = 500
+"""A window of chromium is no narrower: the page lies in a frame of its own width."""
+SCHEMES = {"light": 1, "dark": 0}
+"""Chromium's number for what the reader prefers."""
+
+
+def main() -> None:
+    OUT.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="inferdoc-") as name:
+        report, frame = Path(name) / "report.html", Path(name) / "frame.html"
+        demo = [Path(sys.executable).with_name("inferdoc"), "demo", "--fault", FAULT, "-o", "html"]
+        report.write_bytes(subprocess.run(demo, cwd=ROOT, capture_output=True, check=True).stdout)
+        for size, (width, height) in SIZES.items():
+            style = f"border:0;width:{width}px;height:{height}px"
+            page = f'<iframe src="report.html" style="{style}"></iframe>'
+            frame.write_text(f'<body style="margin:0;background:gray">{page}</body>', "utf-8")
+            for scheme, number in SCHEMES.items():
+                take(frame, OUT / f"report-{size}-{scheme}.png", max(width, NARROWEST), height, number)
+
+
+def take(page: Path, picture: Path, width: int, height: int, scheme: int) -> None:
+    options = ["--headless=new", "--no-sandbox", "--hide-scrollbars", "--disable-gpu", "--allow-file-access-from-files"]
+    shot = [f"--window-size={width},{height}", f"--blink-settings=preferredColorScheme={scheme}"]
+    command = ["chromium", *options, *shot, f"--screenshot={picture}", page.as_uri()]
+    subprocess.run(command, capture_output=True, check=True, timeout=120)
+
+
+if __name__ == "__main__":
+    main()
