@@ -36,6 +36,30 @@ def origin_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+CALENDAR_OPTIONS: tuple[Decorator, ...] = (
+    click.option("--holidays", metavar="FILE", help="Local dates (YYYY-MM-DD, one a line) that behave like a Sunday."),
+    click.option(
+        "--calendar",
+        metavar="FILE",
+        help="ICS: whole days are holidays, titles that end in a factor, such as `Launch x3`, are events.",
+    ),
+    click.option(
+        "--event",
+        "events",
+        multiple=True,
+        metavar="WHEN,LENGTH,xFACTOR",
+        help="The load is a multiple of the usual one: 2026-12-01T09:00,2h,x3. Repeatable.",
+    ),
+)
+
+
+def calendar_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What is planned and no history can tell."""
+    for option in reversed(CALENDAR_OPTIONS):
+        function = option(function)
+    return function
+
+
 def opener(where: dict[str, Any]) -> Callable[[], tuple[Any, Any, Any, Any]]:
     """Opens the source that the options name when it is needed, with the tiers, roles and objectives of its pools."""
 
@@ -89,7 +113,7 @@ def origin(asked: dict[str, Any], step: str = "5m") -> Any:
     show_default=True,
     help="Time that the ARIMA path of the combination may take to fit a pool; 0 leaves it out.",
 )
-@click.option("--holidays", metavar="FILE", help="Local dates (YYYY-MM-DD, one a line) that behave like a weekend.")
+@calendar_options
 @click.option("--keep-outages", is_flag=True, help="Do not take drops that look like an outage for gaps.")
 @click.option("--capacity", is_flag=True, help="Instead: what one replica can serve, from load and latency in history.")
 @click.option("--out", "target", metavar="PATH", help="Write to PATH (replaced in one step), not standard output.")

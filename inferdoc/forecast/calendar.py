@@ -14,6 +14,7 @@ from inferdoc.errors import InferdocError
 from inferdoc.forecast.series import DAY, LoadSeries
 
 EPOCH = date(1970, 1, 1).toordinal()
+WEEK = 7
 PROBE = 900  # all zone transitions since 1970 fall on whole quarters of an hour (IANA tz database)
 
 
@@ -50,12 +51,16 @@ class Rows:
     """History and future folded into local days that begin at the origin's time of day.
 
     z: float64[R, P], square root of the load, NaN for gaps; row R-1 is the last day before the origin.
+    holiday: bool[R, P], where that is a holiday on a working day, and therefore a gap.
     resting: bool[R+F, P], whether the bin's local date is a weekend day or a holiday.
+    stand_in: int64[F, P], the future row whose forecast holds for a bin: its own, on a holiday the nearest Sunday.
     row, col: int64[H], place of each forecast step (row counts from 0 = the day that begins at the origin).
     minutes: minutes per column."""
 
     z: np.ndarray
+    holiday: np.ndarray
     resting: np.ndarray
+    stand_in: np.ndarray
     row: np.ndarray
     col: np.ndarray
     minutes: float
@@ -87,17 +92,30 @@ def fold(series: LoadSeries, zone: ZoneInfo, steps: int, holidays: Collection[da
     count = max(1, int(-row[0]) if past else 1)
     ahead_row = np.maximum(row[past:], 0)
     ahead = int(ahead_row.max()) + 1 if steps else 1
+    begins = (np.arange(-count, ahead + WEEK)[:, None] * width + np.arange(width)[None, :]) * (DAY / width)
+    days = np.floor((origin + begins) / DAY).astype(np.int64)
+    holiday = np.isin(days, [day.toordinal() - EPOCH for day in holidays]) & ~_weekend(days)
+    if not holiday[count : count + ahead].any():
+        days, holiday = days[: count + ahead], holiday[: count + ahead]
     usable = (row[:past] < 0) & np.isfinite(series.values)
     flat = (row[:past][usable] + count) * width + col[:past][usable]
     total = np.bincount(flat, weights=np.sqrt(series.values[usable]), minlength=count * width)
     hits = np.bincount(flat, minlength=count * width)
     z = np.where(hits > 0, total / np.maximum(hits, 1), np.nan).reshape(count, width)
-    starts = origin + (np.arange(-count, ahead)[:, None] * width + np.arange(width)[None, :]) * (DAY / width)
-    return Rows(z, _resting(np.floor(starts / DAY).astype(np.int64), holidays), ahead_row, col[past:], DAY / width / 60)
+    z[holiday[:count]] = np.nan
+    stand_in = _stand_in(days[count:], holiday[count:])
+    return Rows(z, holiday[:count], _weekend(days) | holiday, stand_in, ahead_row, col[past:], DAY / width / 60)
 
 
-def _resting(days: np.ndarray, holidays: Collection[date]) -> np.ndarray:
-    weekend = (days + 3) % 7 >= 5  # day 0 was a Thursday
-    if holidays:
-        weekend |= np.isin(days, [d.toordinal() - EPOCH for d in holidays])
-    return weekend
+def _weekend(days: np.ndarray) -> np.ndarray:
+    return np.asarray((days + 3) % WEEK >= 5)  # day 0 was a Thursday
+
+
+def _stand_in(days: np.ndarray, holiday: np.ndarray) -> np.ndarray:
+    """int64[F, P]: the row whose forecast holds for each bin. days: int64[F, P], local days; holiday: bool[F, P]. A
+    week beyond the last holiday is there, so that a Sunday is."""
+    rows = np.broadcast_to(np.arange(len(days))[:, None], days.shape).copy()
+    for row, col in np.argwhere(holiday):
+        sundays = np.flatnonzero((days[:, col] + 3) % WEEK == 6)
+        rows[row, col] = sundays[np.abs(sundays - row).argmin()]
+    return rows

@@ -15,8 +15,8 @@ from inferdoc.escaping import one_line
 from inferdoc.forecast.calendar import zone_of
 from inferdoc.forecast.csvfile import from_csv
 from inferdoc.forecast.engine import Request, forecast
-from inferdoc.forecast.holidays import dates_of
 from inferdoc.forecast.output import to_csv, to_image, to_json, to_table, to_textfile
+from inferdoc.forecast.planned import planned_for
 from inferdoc.forecast.result import Forecast
 from inferdoc.forecast.series import Kind, LoadSeries
 from inferdoc.replacing import replace_file
@@ -112,21 +112,29 @@ def run(
     model: str,
     arima_seconds: float,
     holidays: str | None,
+    calendar: str | None,
+    events: tuple[str, ...],
     keep_outages: bool,
     target: str | None,
     fail_on_abstain: bool,
 ) -> int:
     """Reads, forecasts, writes; returns the exit code."""
+    clock, ahead = spoken_zone(zone), seconds_of(horizon, "--horizon")
+    loads = origin.series()
+    planned = planned_for(loads, clock, holidays, calendar, events)
+    if planned.others:
+        few = ", ".join(planned.others[:3]) + ", ..." * (len(planned.others) > 3)
+        print(one_line(f"note: {calendar}: neither a whole day nor a factor (x3) in: {few}"), file=sys.stderr)
     request = Request(
-        horizon=seconds_of(horizon, "--horizon"),
-        zone=spoken_zone(zone),
+        horizon=ahead,
+        zone=clock,
         begin=None if begin is None else moment_of(begin, "--from"),
         model=model,
         arima_seconds=arima_seconds,
-        holidays=dates_of(holidays),
+        holidays=planned.holidays,
+        events=planned.events,
         keep_outages=keep_outages,
     )
-    loads = origin.series()
     if len(loads) > 1 and output in SINGLE:
         raise InferdocError(f"-o {output} shows one pool; choose with --pool: {', '.join(s.name for s in loads)}")
     results = [forecast(series, request) for series in loads]

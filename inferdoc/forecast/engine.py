@@ -16,6 +16,7 @@ from inferdoc.forecast.bands import Residuals
 from inferdoc.forecast.baselines import BASELINES
 from inferdoc.forecast.calendar import EPOCH, Rows, fold, local_seconds, zone_of
 from inferdoc.forecast.combine import Combination, Trials, combine
+from inferdoc.forecast.events import PlannedEvent, factors, without_events
 from inferdoc.forecast.made import Made
 from inferdoc.forecast.outage import without_outages
 from inferdoc.forecast.paths import Folded, fill_gaps
@@ -35,8 +36,8 @@ MIN_DAYS, MAX_GAP_SHARE, MIN_SKILL, MIN_FOLDS = 3.0, 0.30, 0.25, 3
 class Request:
     """What is asked. horizon: seconds; zone: IANA name; begin: Unix seconds of the first step (None = right after the
     data); model: one of MODELS; levels: quantiles wanted, 0.5 and 0.95 always among them; holidays: local dates that
-    behave like a weekend; arima_seconds: wall-clock budget of the ARIMA path of the combination, 0 leaves it out (as
-    does a core without statsmodels)."""
+    behave like a Sunday; events: when the load is a multiple of the usual one; arima_seconds: wall-clock budget of the
+    ARIMA path of the combination, 0 leaves it out (as does a core without statsmodels)."""
 
     horizon: int
     zone: str = "UTC"
@@ -45,6 +46,7 @@ class Request:
     levels: tuple[float, ...] = LEVELS
     holidays: Collection[date] = ()
     history_days: float = HISTORY_DAYS
+    events: Collection[PlannedEvent] = ()
     keep_outages: bool = False
     never_abstain: bool = False
     arima_seconds: float = SETTLE_SECONDS
@@ -59,7 +61,8 @@ def forecast(series: LoadSeries, request: Request) -> Forecast:
     steps = request.horizon // series.step
     if steps < 1:
         raise InferdocError(f"horizon of {request.horizon} s is shorter than one step of the data ({series.step} s)")
-    known, skip = _as_known(series if request.keep_outages else without_outages(series), request)
+    usual = without_events(series, request.events)
+    known, skip = _as_known(usual if request.keep_outages else without_outages(usual), request)
     if (steps + skip) * series.step > MAX_HORIZON_DAYS * DAY:
         raise InferdocError(f"the forecast would reach more than {MAX_HORIZON_DAYS} days past the data; shorten it")
     history = known.before(known.end, request.history_days)
@@ -70,14 +73,16 @@ def forecast(series: LoadSeries, request: Request) -> Forecast:
     made, errors, abstain, reason, skill = _make(rows, inner, request)
     mean, quantiles = _per_step(rows, made, request.levels, inner.kind == "amount", factor)
     part = slice(skip, skip + steps)
+    start = known.end + skip * series.step
+    times = factors(start, series.step, steps, request.events)
     return Forecast(
         name=series.name,
         unit=series.unit,
-        start=known.end + skip * series.step,
+        start=start,
         step=series.step,
         zone=request.zone,
-        mean=mean[part],
-        quantiles={level: values[part] for level, values in quantiles.items()},
+        mean=mean[part] * times,
+        quantiles={level: values[part] * times for level, values in quantiles.items()},
         method=made.method,
         weights=made.weights,
         folds=made.trials.folds,
@@ -88,7 +93,7 @@ def forecast(series: LoadSeries, request: Request) -> Forecast:
         coverage=achieved(made, request.levels),
         gaps=history.gaps(),
         history_days=history.days,
-        notes=(*history.notes, *made.notes, *_remarks(series, mean[part], request, known.end + skip * series.step)),
+        notes=(*history.notes, *made.notes, *_remarks(series, mean[part], request, start)),
         seconds=time.perf_counter() - began,
     )
 
@@ -102,7 +107,9 @@ def _remarks(series: LoadSeries, mean: np.ndarray, request: Request, begin: int)
     first_day, last_day = (int(t) // DAY + EPOCH for t in local_seconds(np.array([begin, last]), zone_of(request.zone)))
     met = sorted(day for day in request.holidays if first_day <= day.toordinal() <= last_day)
     if met:
-        found.append(f"holidays in reach are taken for weekend days: {', '.join(day.isoformat() for day in met)}")
+        found.append(f"holidays in reach are taken for Sundays: {', '.join(day.isoformat() for day in met)}")
+    reached = [event.text for event in request.events if event.end > begin and event.start <= last]
+    found += [f"a planned event is in reach: {text}" for text in reached]
     return found
 
 
@@ -227,7 +234,7 @@ def _per_step(
     middle = wanted.index(0.5)
     spread = np.stack([made.residuals.quantiles(lead, wanted) for lead in range(rows.ahead)], axis=1)
     moments = np.stack([made.residuals.moments(lead) for lead in range(rows.ahead)], axis=1)
-    center = made.center[rows.row, rows.col]
+    center = made.center[rows.stand_in[rows.row, rows.col], rows.col]
     share = 1.0 / factor if amounts else 1.0
     quantiles = {}
     floor = np.zeros(len(center))

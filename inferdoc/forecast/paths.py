@@ -222,8 +222,10 @@ PATHS: dict[str, Path] = {
 def fill_gaps(rows: Rows) -> np.ndarray:
     """float64[R, P]: z with gaps filled from the profile of earlier rows plus the row's own known deviation from it, so
     that a gap in the peak does not drag the profile of later days down. Rows with less than half known stay as they
-    are."""
+    are; a holiday is as a week before, so that it does not come back a week later."""
     z = rows.z.copy()
+    for r in range(WEEK, rows.count):
+        z[r] = np.where(rows.holiday[r], z[r - WEEK], z[r])
     at = np.arange(rows.width)
     for r in range(1, rows.count):
         known = np.isfinite(z[r])
