@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from inferdoc.cli.forecast import ZONE_HELP, origin, origin_options
+from inferdoc.cli.per_pool import per_pool
 
 TARGETS = (
     "keda-cron",
@@ -52,33 +53,36 @@ def command() -> None:
 @command.command("plan")
 @origin_options
 @click.option(
-    "--rps-per-replica",
-    "rps",
-    type=float,
-    help="Load per second one replica serves at its SLO. Default: measured from the source.",
+    "--capacity",
+    multiple=True,
+    metavar="[POOL=]NUMBER UNIT",
+    help="What one replica serves at its SLO, in requests/s, prompt tokens/s or generated tokens/s. Default: measured.",
 )
-@click.option(
-    "--cold-start", metavar="DURATION", help="From creation to ready. Default: measured, else the tier's, 5m."
-)
-@click.option("--min", "minimum", type=int, default=1, show_default=True, help="Replicas kept warm at all times.")
-@click.option("--max", "maximum", type=int, default=100, show_default=True, help="Replicas never exceeded.")
-@click.option("--tz", "zone", metavar="ZONE", help=ZONE_HELP)
+@per_pool("--rps-per-replica", "rps", click.FLOAT, words="The same in requests/s, or as --input counts.")
+@per_pool("--cold-start", "cold_start", click.STRING, words="From creation to ready. Default: measured, else by tier.")
+@per_pool("--min", "minimum", click.INT, 1, words="Replicas kept warm at all times.")
+@per_pool("--max", "maximum", click.INT, 100, words="Replicas never exceeded.")
+@per_pool("--tz", "zone", click.STRING, words=ZONE_HELP)
 @click.option(
     "--horizon", default="7d", show_default=True, metavar="DURATION", help="At most 7d: a plan is a local week."
 )
-@click.option("--policy", type=click.Choice(["economy", "balanced", "safe"]), default="balanced", show_default=True)
-@click.option("--quantile", type=click.FloatRange(0.5, 0.999), help="Instead of the policy's forecast quantile.")
-@click.option("--utilisation", type=click.FloatRange(0.05, 1.0), help="Instead of the policy's share of a replica.")
-@click.option("--safety-factor", "safety", type=click.FloatRange(0.1, 10), default=1.0, show_default=True)
-@click.option("--ramp", type=int, metavar="N", help="At most N replicas started within five minutes.")
-@click.option(
-    "--dwell", default="30m", show_default=True, metavar="DURATION", help="A level is held at least this long."
-)
-@click.option("--budget", type=float, metavar="HOURS", help="Replica-hours a week the floor may cost.")
+@per_pool("--policy", "policy", click.Choice(["economy", "balanced", "safe"]), "balanced", words="How much to buy.")
+@per_pool("--quantile", "quantile", click.FloatRange(0.5, 0.999), words="Instead of the policy's forecast quantile.")
+@per_pool("--utilisation", "utilisation", click.FloatRange(0.05, 1.0), words="Instead of the policy's share of one.")
+@per_pool("--safety-factor", "safety", click.FloatRange(0.1, 10), 1.0, words="Factor on the load.")
+@per_pool("--ramp", "ramp", click.INT, words="At most so many replicas started within five minutes.")
+@per_pool("--dwell", "dwell", click.STRING, "30m", words="A level is held at least this long.")
+@per_pool("--budget", "budget", click.FLOAT, words="Replica-hours a week the floor may cost.")
 @click.option("--scale-to-zero", is_flag=True, help="Allow --min 0: the first request then pays the cold start.")
 @click.option("--holidays", metavar="FILE", help="Local dates (YYYY-MM-DD, one a line) that behave like a weekend.")
 @click.option("--from", "begin", metavar="TIME", help="Plan as of TIME, from earlier data only.")
-@click.option("--role", type=click.Choice(["both", "prefill", "decode"]), default="both", show_default=True)
+@click.option(
+    "--role",
+    type=click.Choice(["both", "prefill", "decode"]),
+    default="both",
+    show_default=True,
+    help="Of --input: what its replicas do.",
+)
 @click.option(
     "--schema", is_flag=True, is_eager=True, expose_value=False, callback=_schema, help="Print the JSON Schema."
 )
@@ -86,7 +90,11 @@ def command() -> None:
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @OUT
 def plan(**asked: Any) -> None:
-    """Forecast a pool and turn it into windows with a floor of replicas."""
+    """Forecast each pool and turn it into windows with a floor of replicas.
+
+    Options marked [POOL=] hold for all pools, or for the one named, and may be repeated. A pool that cannot be planned
+    is left out, and why is said.
+    """
     from inferdoc.prewarm import command as work
 
     click.get_current_context().exit(work.plan(origin=origin(asked), **asked))

@@ -1,12 +1,13 @@
-"""What one replica can serve: the knee of its latency over its load, from history, with its uncertainty.
+"""What one replica can serve of each kind of load: from its latency over its load, with its uncertainty.
 
-The knee is the load above which the p99 latency stays at twice its value at low load, or above the SLO. It is checked
-with Little's law: running requests = arrival rate x mean time in the system. A history that never reached the knee says
-so, and gives the highest load it saw as a lower bound, not as a capacity."""
+Where latency is promised (alerts/slo.yaml), the promise decides: a replica serves the highest load from which it is not
+broken for good. Without one, the knee decides: the load above which the p99 latency stays at twice its value at low
+load. A history that never came so far shows the highest load that was served well, a lower bound, and says so. The
+numbers are checked with Little's law: running requests = arrival rate x mean time in the system."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,11 +15,17 @@ import numpy as np
 
 from inferdoc.catalogue.slo import Slo, limits
 from inferdoc.fleet.members import Pool
-from inferdoc.forecast.fromsource import Gathered, pool_name
+from inferdoc.forecast.fromsource import SIGNALS, Gathered, Key, pool_name
 from inferdoc.forecast.result import number
+from inferdoc.forecast.units import BY_ROLE, LoadUnit, Rate
 
 LATENCIES = ("ttft_p99", "itl_p99")
-SIGNALS = ("request_rate", "generation_tokens_rate", "prompt_tokens_rate", "running", "e2e_mean", *LATENCIES)
+SERVED: dict[LoadUnit, str] = {
+    LoadUnit.REQUESTS: "request_rate",
+    LoadUnit.PROMPT: SIGNALS[LoadUnit.PROMPT][0][0],
+    LoadUnit.GENERATED: SIGNALS[LoadUnit.GENERATED][0][0],
+}
+"""What a replica served of each kind: of what waits in its queue nobody has been served."""
 BINS = 12
 MIN_SAMPLES = 60
 MIN_PER_BIN = 5
@@ -26,59 +33,96 @@ LEAVES = 2.0
 LOW_SHARE = 1 / 3
 SPREAD = 2.0
 DRAWS = 200
-BLOCK = 12
+BLOCK = 4
+"""Of readings a quarter of an hour apart: an hour."""
 LITTLE_LIMIT = 2.0
 
-Verdict = Literal["p99", "slo", "not seen"]
+Verdict = Literal["slo", "p99", "at least", "missed", "unknown"]
+"""slo: the objective is broken above; p99: latency leaves its low-load value; at least: neither was seen, the highest
+load served well; missed: the objective was broken at every load; unknown: no latency beside the load."""
 
 
 @dataclass(frozen=True)
-class PoolCapacity:
-    """Of one pool's replicas. verdict: what marks the knee; per_second: requests per second per replica at the knee
-    (None = not seen), low and high: 10 % and 90 % of the bootstrap; tokens: generated tokens per second there; highest:
-    load seen; latency: which signal left; little: running / (rate x time in system), median; samples: bins of five
-    minutes."""
+class Served:
+    """What one replica serves of one kind. rate: None where it is missed or unknown; low, high: 10 % and 90 % of the
+    bootstrap, per second; latency: the signal that decides; limit: what was promised of it, seconds; highest: the
+    highest load seen, per second; samples: bins of five minutes."""
 
-    pool: str
-    tier: str
+    unit: LoadUnit
     verdict: Verdict
-    per_second: float | None
+    rate: Rate | None
     low: float | None
     high: float | None
-    tokens: float | None
-    highest: float
     latency: str
-    little: float | None
+    limit: float | None
+    highest: float
     samples: int
-    replicas: int
 
-    def notes(self) -> list[str]:
-        """What a reader must know before using the number."""
-        found = []
-        if self.verdict == "not seen":
-            found.append(
-                f"the knee was not seen: up to {self.highest:.4g} requests/s per replica nothing left its band"
-            )
-        if self.little is not None and not 1 / LITTLE_LIMIT <= self.little <= LITTLE_LIMIT:
-            found.append(f"Little's law is off by {max(self.little, 1 / self.little):.1f}x: check the signals")
-        return found
+    @property
+    def safe(self) -> Rate | None:
+        """The rate to plan with: the low end of the band."""
+        return self.rate if self.rate is None or self.low is None else Rate(self.low, self.unit)
+
+    @property
+    def basis(self) -> str:
+        """What marks the number, in words."""
+        promised = "" if self.limit is None else f" of {self.limit:g} s"
+        return {
+            "slo": f"the objective for {self.latency}{promised} is broken above it",
+            "p99": f"{self.latency} stays at twice its low-load value above it",
+            "at least": f"a lower bound: the highest load at which {self.latency or 'latency'} was well"
+            + (f" within the objective{promised}" if promised else ", below twice its low-load value"),
+            "missed": f"the objective for {self.latency}{promised} was missed at every load seen",
+            "unknown": "no latency was seen beside this load",
+        }[self.verdict]
 
     def to_dict(self) -> dict[str, Any]:
         def plain(value: float | None) -> float | None:
             return None if value is None else number(value)
 
         return {
-            "pool": self.pool,
-            "tier": self.tier,
+            "unit": self.unit.value,
             "verdict": self.verdict,
-            "requests_per_second_per_replica": plain(self.per_second),
+            "per_replica": plain(None if self.rate is None else self.rate.per_second),
+            "lower_bound": self.verdict == "at least",
             "low": plain(self.low),
             "high": plain(self.high),
-            "generated_tokens_per_second_per_replica": plain(self.tokens),
-            "highest_seen": plain(self.highest),
             "latency": self.latency,
-            "littles_law_ratio": plain(self.little),
+            "objective_seconds": plain(self.limit),
+            "highest_seen": plain(self.highest),
             "samples": self.samples,
+            "basis": self.basis,
+        }
+
+
+@dataclass(frozen=True)
+class PoolCapacity:
+    """Of one pool's replicas. served: one per kind of load; little: running / (rate x time in system), median."""
+
+    pool: str
+    role: str
+    tier: str
+    served: tuple[Served, ...]
+    little: float | None
+    replicas: int
+
+    def of(self, unit: LoadUnit) -> Served | None:
+        return next((each for each in self.served if each.unit == unit), None)
+
+    def notes(self) -> list[str]:
+        """What a reader must know before using the numbers."""
+        found = []
+        if self.little is not None and not 1 / LITTLE_LIMIT <= self.little <= LITTLE_LIMIT:
+            found.append(f"Little's law is off by {max(self.little, 1 / self.little):.1f}x: check the signals")
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "pool": self.pool,
+            "role": self.role,
+            "tier": self.tier,
+            "serves": [each.to_dict() for each in self.served],
+            "littles_law_ratio": None if self.little is None else number(self.little),
             "replicas": self.replicas,
             "notes": self.notes(),
         }
@@ -86,56 +130,72 @@ class PoolCapacity:
 
 def signals_for(slos: Sequence[Slo]) -> tuple[str, ...]:
     """What has to be read: load, latencies, and the quantiles that are promised."""
-    return tuple(dict.fromkeys((*SIGNALS, *(slo.signal for slo in slos if slo.promised and slo.kind == "latency"))))
+    promised = (slo.signal for slo in slos if slo.promised and slo.kind == "latency")
+    return tuple(dict.fromkeys((*SERVED.values(), "running", "e2e_mean", *LATENCIES, *promised)))
 
 
-def capacities(made: Gathered, slos: Sequence[Slo] = ()) -> list[PoolCapacity]:
-    """One per pool, up to the objectives that hold for its model, tier and role."""
-    keys: dict[str, list[tuple[str, str, str]]] = {}
-    pools: dict[str, Pool] = {}
-    for key, member in made.members.items():
-        name = pool_name(member.pool)
-        keys.setdefault(name, []).append(key)
-        pools[name] = member.pool
+def capacities(made: Gathered, slos: Sequence[Slo] = (), unit: LoadUnit | None = None) -> list[PoolCapacity]:
+    """One per pool, in order of name, up to the objectives that hold for its model, tier and role. unit: the kind of
+    load (None = what replicas of the pool's role work on, requests where no tokens were seen)."""
     latencies = [slo for slo in slos if slo.kind == "latency"]
-    return [
-        _of_pool(made, name, pool.tier, keys[name], limits(latencies, pool.model, pool.tier, pool.role))
-        for name, pool in sorted(pools.items())
-    ]
+    found = []
+    for pool, keys in made.pools().items():
+        units = (unit,) if unit is not None else _units(made, pool, keys)
+        promised = limits(latencies, pool.model, pool.tier, pool.role)
+        served = tuple(_served(made, each, keys, promised) for each in units)
+        rate, time = _column(made, "request_rate", keys), _column(made, "e2e_mean", keys)
+        little = _little(rate, _column(made, "running", keys), time)
+        found.append(PoolCapacity(pool_name(pool), pool.role, pool.tier, served, little, len(keys)))
+    return sorted(found, key=lambda each: each.pool)
 
 
-def _column(made: Gathered, signal: str, keys: Sequence[tuple[str, str, str]]) -> np.ndarray:
+def _units(made: Gathered, pool: Pool, keys: Sequence[Key]) -> tuple[LoadUnit, ...]:
+    seen = tuple(u for u in BY_ROLE[pool.role] if np.isfinite(_column(made, SERVED[u], keys)).any())
+    return seen or (LoadUnit.REQUESTS,)
+
+
+def _column(made: Gathered, signal: str, keys: Sequence[Key]) -> np.ndarray:
     blank = np.full(made.count, np.nan)
     return np.concatenate([made.rows.get(signal, {}).get(key, blank) for key in keys])
 
 
-def _of_pool(
-    made: Gathered, name: str, tier: str, keys: Sequence[tuple[str, str, str]], slo: dict[str, float]
-) -> PoolCapacity:
-    rate, tokens = _column(made, "request_rate", keys), _column(made, "generation_tokens_rate", keys)
-    little = _little(rate, _column(made, "running", keys), _column(made, "e2e_mean", keys))
-    best: tuple[float, str, Verdict, np.ndarray, np.ndarray] | None = None
-    highest = float(np.nanmax(rate)) if np.isfinite(rate).any() else 0.0
-    samples = 0
-    for signal in dict.fromkeys((*LATENCIES, *slo)):
+def _served(made: Gathered, unit: LoadUnit, keys: Sequence[Key], promised: Mapping[str, float]) -> Served:
+    """The least over the latencies that count: those that are promised, else time to first token and between tokens."""
+    load = _column(made, SERVED[unit], keys)
+    highest = float(np.nanmax(load)) if np.isfinite(load).any() else 0.0
+    seen = {}
+    for signal in dict.fromkeys((*promised, *LATENCIES)):
         late = _column(made, signal, keys)
-        known = np.isfinite(rate) & np.isfinite(late) & (rate > 0)
-        samples = max(samples, int(known.sum()))
-        found = knee(rate[known], late[known], slo.get(signal))
-        if found is not None and (best is None or found[0] < best[0]):
-            best = (found[0], signal, found[1], rate[known], late[known])
-    if best is None:
-        return PoolCapacity(name, tier, "not seen", None, None, None, None, highest, "", little, samples, len(keys))
-    at, signal, verdict, x, y = best
-    low, high = uncertainty(x, y, slo.get(signal))
-    near = np.isfinite(tokens) & (np.abs(rate - at) <= 0.1 * at)
-    per_token = float(np.median(tokens[near])) if near.any() else None
-    return PoolCapacity(name, tier, verdict, at, low, high, per_token, highest, signal, little, samples, len(keys))
+        known = np.isfinite(load) & np.isfinite(late) & (load > 0)
+        if known.sum() >= MIN_SAMPLES:
+            seen[signal] = (load[known], late[known])
+    deciding = {signal: pair for signal, pair in seen.items() if signal in promised} or seen
+    if not deciding:
+        return Served(unit, "unknown", None, None, None, "", None, highest, 0)
+    answers = [_by_latency(unit, signal, *pair, promised.get(signal), highest) for signal, pair in deciding.items()]
+    missed = [each for each in answers if each.rate is None]
+    crossed = [each for each in answers if each.verdict in ("slo", "p99")]
+    return min(missed or crossed or answers, key=lambda each: 0.0 if each.rate is None else each.rate.per_second)
 
 
-def knee(load: np.ndarray, latency: np.ndarray, limit: float | None = None) -> tuple[float, Verdict] | None:
-    """The load (float64[n], per second) at which `latency` (float64[n], seconds) leaves its band for good, and why;
-    None when it never does or the loads are too few or too alike to tell."""
+def _by_latency(
+    unit: LoadUnit, signal: str, load: np.ndarray, late: np.ndarray, limit: float | None, highest: float
+) -> Served:
+    at = knee(load, late, limit)
+    if at:
+        low, high = uncertainty(load, late, limit)
+        verdict: Verdict = "p99" if limit is None else "slo"
+        return Served(unit, verdict, Rate(at, unit), low, high, signal, limit, highest, len(load))
+    bound = served_well(load, late, limit) if at is None else None
+    if bound is None:
+        return Served(unit, "missed", None, None, None, signal, limit, highest, len(load))
+    return Served(unit, "at least", Rate(bound, unit), None, None, signal, limit, highest, len(load))
+
+
+def knee(load: np.ndarray, latency: np.ndarray, limit: float | None = None) -> float | None:
+    """The load (float64[n], per second) from which `latency` (float64[n], seconds) is beyond the limit for good, or
+    without a limit beyond twice its value at low load; 0.0 when it is at every load, None when it never is, or the
+    loads are too few or too alike to tell."""
     if len(load) < MIN_SAMPLES or np.quantile(load, 0.95) < SPREAD * max(np.quantile(load, 0.05), 1e-12):
         return None
     edges = np.linspace(load.min(), np.quantile(load, 0.995), BINS + 1)
@@ -145,14 +205,12 @@ def knee(load: np.ndarray, latency: np.ndarray, limit: float | None = None) -> t
         return None
     centre = np.array([load[place == b].mean() for b in used])
     middle = np.array([np.median(latency[place == b]) for b in used])
-    base = float(np.median(middle[: max(1, int(len(used) * LOW_SHARE))]))
-    left = _left_for_good(middle >= LEAVES * base)
-    crossed = None if limit is None else _left_for_good(middle > limit)
-    found = [(i, v) for i, v in ((left, "p99"), (crossed, "slo")) if i is not None and i > 0]
-    if not found:
+    if limit is None:
+        limit = LEAVES * float(np.median(middle[: max(1, int(len(used) * LOW_SHARE))]))
+    first = _left_for_good(middle > limit)
+    if first is None:
         return None
-    first, why = min(found, key=lambda item: item[0])
-    return float(centre[first - 1]), "p99" if why == "p99" else "slo"
+    return float(centre[first - 1]) if first else 0.0
 
 
 def _left_for_good(outside: np.ndarray) -> int | None:
@@ -161,6 +219,15 @@ def _left_for_good(outside: np.ndarray) -> int | None:
         return None
     inside = np.flatnonzero(~outside)
     return int(inside[-1]) + 1 if len(inside) else 0
+
+
+def served_well(load: np.ndarray, latency: np.ndarray, limit: float | None) -> float | None:
+    """The highest load (per second) reached in five bins whose latency was within the limit, or without one below twice
+    the median of the lower loads; None when most bins were beyond it."""
+    if limit is None:
+        limit = LEAVES * float(np.median(latency[load <= np.quantile(load, LOW_SHARE)]))
+    well = np.sort(load[latency <= limit])
+    return float(well[-MIN_PER_BIN]) if len(well) >= max(MIN_PER_BIN, len(load) / 2) else None
 
 
 def uncertainty(load: np.ndarray, latency: np.ndarray, limit: float | None) -> tuple[float | None, float | None]:
@@ -173,8 +240,8 @@ def uncertainty(load: np.ndarray, latency: np.ndarray, limit: float | None) -> t
         at = (rng.choice(starts, size=len(starts))[:, None] + np.arange(BLOCK)).reshape(-1)
         at = at[at < len(load)]
         seen = knee(load[at], latency[at], limit)
-        if seen is not None:
-            found.append(seen[0])
+        if seen:
+            found.append(seen)
     if len(found) * 2 < DRAWS:
         return None, None
     return float(np.quantile(found, 0.1)), float(np.quantile(found, 0.9))
@@ -183,20 +250,3 @@ def uncertainty(load: np.ndarray, latency: np.ndarray, limit: float | None) -> t
 def _little(rate: np.ndarray, running: np.ndarray, time: np.ndarray) -> float | None:
     known = np.isfinite(rate) & np.isfinite(running) & np.isfinite(time) & (rate * time > 0.1)
     return float(np.median(running[known] / (rate[known] * time[known]))) if known.sum() >= 10 else None
-
-
-def to_table(found: Sequence[PoolCapacity]) -> str:
-    """One line per pool, then what must be known."""
-    head = (
-        f"{'pool':34s} {'tier':14s} {'requests/s':>11s} {'10 % - 90 %':>17s} {'tokens/s':>9s} {'knee':>9s} {'seen':>8s}"
-    )
-    lines = [head, "-" * len(head)]
-    for c in found:
-        at = "not seen" if c.per_second is None else f"{c.per_second:.4g}"
-        band = "-" if c.low is None or c.high is None else f"{c.low:.4g} - {c.high:.4g}"
-        tokens = "-" if c.tokens is None else f"{c.tokens:.4g}"
-        first = f"{c.pool[:34]:34s} {c.tier[:14]:14s} {at:>11s} {band:>17s} {tokens:>9s}"
-        lines.append(f"{first} {c.latency or '-':>9s} {c.highest:>8.4g}")
-    for c in found:
-        lines += [f"{c.pool}: {note}" for note in c.notes()]
-    return "\n".join(lines) + "\n"

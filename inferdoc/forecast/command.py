@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,15 +26,33 @@ from inferdoc.times import moment_of, seconds_of
 if TYPE_CHECKING:
     from inferdoc.catalogue.slo import Slo
     from inferdoc.forecast.fromsource import Gathered
+    from inferdoc.forecast.units import LoadUnit
+    from inferdoc.source.reads import Matcher
 
 PNG = b"\x89PNG"
 SINGLE = ("csv", "png", "svg")
 
 
+CAPACITY_DAYS = 14
+CAPACITY_STEP = 900
+"""What a replica serves is read from two weeks, five minutes of each quarter of an hour: a p99 takes all buckets of its
+histogram, which cost a server most of what a plan costs it (benchmarks/plan_cost.py)."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A source, and what is needed to know its pools and what is promised to their users."""
+
+    source: Any
+    tiers: Any
+    assignments: Any
+    slos: tuple[Slo, ...]
+
+
 @dataclass
 class Origin:
-    """Where loads come from: a file (`path`), or a source with what is needed to know its pools. open: opens the source
-    when it is needed and returns (source, tiers, assignments, objectives)."""
+    """Where loads come from: a file (`path`), or a source. open: opens the source when it is needed; until: Unix
+    seconds up to which it is read (None = its newest sample)."""
 
     path: str | None = None
     kind: Kind = "amount"
@@ -43,19 +62,46 @@ class Origin:
     days: int = 28
     step: int = 300
     open: Callable[[], tuple[Any, Any, Any, tuple[Slo, ...]]] | None = field(default=None, repr=False)
+    until: int | None = None
 
-    def gathered(self, signals: tuple[str, ...], capacity: bool = False) -> tuple[Gathered, tuple[Slo, ...]]:
-        """The signals of every pod in the source, with `capacity` those that its capacity is read from as well, and the
-        objectives."""
+    @cached_property
+    def opened(self) -> Opened:
+        if self.open is None:
+            raise InferdocError("nothing to read: give --input FILE (CSV timestamp,value), --store or --prometheus")
+        return Opened(*self.open())
+
+    @property
+    def match(self) -> tuple[Matcher, ...]:
+        return () if self.namespace is None else (("namespace", "=", self.namespace),)
+
+    @property
+    def unit(self) -> LoadUnit | None:
+        """What --load counts; None = by role."""
+        from inferdoc.forecast.fromsource import LOADS
+
+        return None if self.load is None else LOADS[self.load]
+
+    def gathered(self, signals: tuple[str, ...]) -> Gathered:
+        """The signals of every pod in the source, over the history asked for."""
+        from inferdoc.forecast.fromsource import gather
+
+        here = self.opened
+        return gather(
+            here.source, signals, here.tiers, here.assignments, self.match, self.days, self.until, progress=_progress
+        )
+
+    @cached_property
+    def capacity_history(self) -> tuple[Gathered, tuple[Slo, ...]]:
+        """Load and latency of every pod, and the objectives."""
         from inferdoc.forecast.capacity import signals_for
         from inferdoc.forecast.fromsource import gather
 
-        if self.open is None:
-            raise InferdocError("nothing to read: give --input FILE (CSV timestamp,value), --store or --prometheus")
-        source, tiers, assignments, slos = self.open()
-        match = () if self.namespace is None else (("namespace", "=", self.namespace),)
-        wanted = tuple(dict.fromkeys((*signals, *signals_for(slos)))) if capacity else signals
-        return gather(source, wanted, tiers, assignments, match, self.days, progress=_progress), slos  # type: ignore[arg-type]
+        here, days = self.opened, min(self.days, CAPACITY_DAYS)
+        wanted = signals_for(here.slos)
+        made = gather(
+            here.source, wanted, here.tiers, here.assignments, self.match, days, self.until, CAPACITY_STEP, _progress
+        )
+        return made, here.slos
 
     def series(self) -> list[LoadSeries]:
         """The series asked for; InferdocError when there is none."""
@@ -69,8 +115,7 @@ class Origin:
                 f"--step {self.step}s is not a whole number of {STEP // 60} minutes; write 5m, 15m or 1h"
             )
         wanted = tuple(s for choices in SIGNALS.values() for choice in choices for s in choice)
-        gathered, _ = self.gathered(wanted)
-        found = load_series(gathered, self.load, self.step)  # type: ignore[arg-type]
+        found = load_series(self.gathered(wanted), self.unit, self.step)
         if self.pool is not None:
             if self.pool not in found:
                 raise InferdocError(f"pool `{self.pool}` was not seen; there are {', '.join(found) or 'none'}")
@@ -147,14 +192,17 @@ def run(
 
 def capacity(*, origin: Origin, output: str, target: str | None) -> int:
     """`inferdoc forecast --capacity`: what one replica can serve, per pool."""
-    from inferdoc.forecast.capacity import capacities, to_table
+    from inferdoc.forecast.capacity import capacities
+    from inferdoc.forecast.capacity_table import to_table
 
     if origin.path is not None:
         raise InferdocError("--capacity needs latencies beside the load: give --store or --prometheus, not --input")
-    gathered, slos = origin.gathered((), capacity=True)
-    found = [c for c in capacities(gathered, slos) if origin.pool in (None, c.pool)]
+    history, slos = origin.capacity_history
+    found = [c for c in capacities(history, slos, origin.unit) if origin.pool in (None, c.pool)]
+    if not found:
+        raise InferdocError(f"pool `{origin.pool}` was not seen; `inferdoc doctor` says what is visible")
     if output == "json":
-        text = json.dumps({"schema": "inferdoc.capacity/v1", "pools": [c.to_dict() for c in found]}, indent=1) + "\n"
+        text = json.dumps({"schema": "inferdoc.capacity/v2", "pools": [c.to_dict() for c in found]}, indent=1) + "\n"
     else:
         text = to_table(found)
     write(text.encode(), target)

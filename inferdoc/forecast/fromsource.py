@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -14,21 +14,31 @@ from inferdoc.catalogue.signal import Tiers
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Assignment, Member, Pool, resolve
 from inferdoc.forecast.series import DAY, LoadSeries
+from inferdoc.forecast.units import LoadUnit
+from inferdoc.source.base import SourceKind
 from inferdoc.source.frame import SignalFrame
 from inferdoc.source.reads import Matcher
 
-Load = Literal["requests", "input-tokens", "output-tokens"]
-
-SIGNALS: dict[Load, tuple[tuple[str, ...], ...]] = {
-    "requests": (("arrival_rate", "request_rate"), ("admission_rejections_rate",)),
-    "input-tokens": (("prompt_tokens_rate",),),
-    "output-tokens": (("generation_tokens_rate",),),
+SIGNALS: dict[LoadUnit, tuple[tuple[str, ...], ...]] = {
+    LoadUnit.REQUESTS: (("arrival_rate", "request_rate"), ("admission_rejections_rate",)),
+    LoadUnit.PROMPT: (("prefill_tokens_rate",),),
+    LoadUnit.GENERATED: (("generation_tokens_rate",),),
 }
-UNITS: dict[Load, str] = {"requests": "requests/s", "input-tokens": "tokens/s", "output-tokens": "tokens/s"}
-BY_ROLE: dict[str, Load] = {"prefill": "input-tokens", "decode": "output-tokens", "both": "requests"}
-ALONGSIDE = ("running", "gpu_util")
+"""What is summed, and of each the first signal that a pool shows."""
+LOADS: dict[str, LoadUnit] = {
+    "requests": LoadUnit.REQUESTS,
+    "input-tokens": LoadUnit.PROMPT,
+    "output-tokens": LoadUnit.GENERATED,
+}
+"""As --load calls them."""
+FORECAST_BY_ROLE = {"prefill": LoadUnit.PROMPT, "decode": LoadUnit.GENERATED, "both": LoadUnit.REQUESTS}
+ADDED = frozenset(signal for choices in SIGNALS.values() for choice in choices for signal in choice) | {"running"}
+"""Signals of which a pod with several engines has the sum; of any other, latencies, it has the highest."""
 STEP = 300
-SUBSTEP = 60
+CARD_STEP = 3600
+"""Which cards a pod has is looked up once an hour."""
+PIECE_DAYS = {"store": 1, "prometheus": 28}
+"""How much is read at once: from a store a day, so that memory stays that of a day; of a server all, in few queries."""
 HISTORY_DAYS = 28
 SHORT_GAP_BINS = 3
 SMALL_SHARE = 0.1
@@ -37,6 +47,8 @@ SMALL_SHARE = 0.1
 class HistorySource(Protocol):
     """What is needed of a source."""
 
+    kind: SourceKind
+
     def read(
         self,
         signals: Iterable[str],
@@ -44,6 +56,7 @@ class HistorySource(Protocol):
         end: float,
         step: float | None = ...,
         match: tuple[Matcher, ...] = ...,
+        window: float | None = ...,
     ) -> SignalFrame: ...
 
     def latest_ms(self) -> int | None: ...
@@ -69,6 +82,18 @@ class Gathered:
             found[key] = np.full(self.count, np.nan)
         return found[key]
 
+    @property
+    def end(self) -> int:
+        """Unix seconds just after the last bin."""
+        return self.start + self.step * self.count
+
+    def pools(self) -> dict[Pool, list[Key]]:
+        """The pods of each pool."""
+        found: dict[Pool, list[Key]] = {}
+        for key, member in self.members.items():
+            found.setdefault(member.pool, []).append(key)
+        return found
+
 
 def gather(
     source: HistorySource,
@@ -78,21 +103,27 @@ def gather(
     match: tuple[Matcher, ...] = (),
     days: int = HISTORY_DAYS,
     until: int | None = None,
+    step: int = STEP,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Gathered:
-    """Reads the signals of the last `days` days day by day (memory stays that of one day) into bins of five minutes.
-    until: Unix seconds (None = the newest sample). Raises InferdocError when the source holds nothing."""
-    newest = source.latest_ms() if until is None else until * 1000
+    """Reads the signals of the last `days` days into one value per `step` seconds, each over the last five minutes of
+    its step. until: Unix seconds (None = the newest sample). Raises InferdocError when the source holds nothing."""
+    newest = source.latest_ms()
     if newest is None:
         raise InferdocError("the source holds no samples: collect some, or give --input FILE")
-    end = newest // 1000 // STEP * STEP
-    made = Gathered(end - days * DAY, STEP, days * DAY // STEP)
-    for done, begin in enumerate(range(made.start, end, DAY)):
-        frame = source.read([*signals, *ALONGSIDE], begin + SUBSTEP, min(begin + DAY, end), SUBSTEP, match)
-        _take(made, frame, signals)
+    end = newest // 1000 if until is None else min(until, newest // 1000)
+    end = end // step * step
+    made = Gathered(end - days * DAY, step, days * DAY // step)
+    piece = PIECE_DAYS[source.kind] * DAY
+    for begin in range(made.start, end, piece):
+        last = min(begin + piece, end)
+        frame = source.read([*signals, "running"], begin + step, last, step, match, window=STEP)
+        _take(made, frame, (*signals, "running"))
+        cards = source.read(["gpu_util"], begin + CARD_STEP, last, CARD_STEP, match)
+        frame.signals |= {name: cards[name] for name in ("gpu_util",) if name in cards}
         for member in resolve(frame, tiers, assignments).members:
             made.members[member.key] = member
-        progress(done + 1, days)
+        progress((last - made.start) // DAY, days)
     if not made.members:
         raise InferdocError("no engine was seen in the source's last days: `inferdoc doctor` says what is visible")
     return made
@@ -109,11 +140,8 @@ def _take(made: Gathered, frame: SignalFrame, signals: Sequence[str]) -> None:
         matrix = frame[signal]
         for entity, values in zip(matrix.entities, matrix.values, strict=True):
             known = inside & np.isfinite(values)
-            hits = np.bincount(at[known], minlength=made.count)
-            total = np.bincount(at[known], weights=values[known], minlength=made.count)
-            row = made.row(signal, entity.member)
-            found = hits > 0
-            row[found] = np.where(np.isfinite(row[found]), row[found], 0.0) + total[found] / hits[found]
+            row, place, seen = made.row(signal, entity.member), at[known], values[known]
+            row[place] = np.nansum([row[place], seen], axis=0) if signal in ADDED else np.fmax(row[place], seen)
 
 
 def pool_name(pool: Pool) -> str:
@@ -123,34 +151,33 @@ def pool_name(pool: Pool) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text).strip("-")[:63].strip("-") or "pool"
 
 
-def load_series(made: Gathered, load: Load | None = None, step: int = STEP) -> dict[str, LoadSeries]:
-    """One series per pool (name -> series, rates per second). load: what is counted; None = by role (prefill by input
-    tokens, decode by output tokens, else requests)."""
-    return {name: series for name, _, series in pool_series(made, load, step)}
+def load_series(made: Gathered, unit: LoadUnit | None = None, step: int = STEP) -> dict[str, LoadSeries]:
+    """One series per pool (name -> series, rates per second). unit: what is counted; None = by role (prefill by the
+    prompt tokens it computes, decode by the tokens it generates, else requests)."""
+    found = {}
+    for pool in made.pools():
+        series = pool_series(made, pool, unit or FORECAST_BY_ROLE[pool.role])
+        if series is not None:
+            found[series.name] = series if step == made.step else series.coarser(step)
+    return dict(sorted(found.items()))
 
 
-def pool_series(made: Gathered, load: Load | None = None, step: int = STEP) -> Iterator[tuple[str, Pool, LoadSeries]]:
-    """(name, pool, series) of each pool, in order of name."""
-    pools: dict[Pool, list[Key]] = {}
-    for key, member in made.members.items():
-        pools.setdefault(member.pool, []).append(key)
-    for name, pool, keys in sorted((pool_name(pool), pool, keys) for pool, keys in pools.items()):
-        kind = load or BY_ROLE.get(pool.role, "requests")
-        values = np.zeros(made.count)
-        found = False
-        for choice in SIGNALS[kind]:
-            signal = next((s for s in choice if any(k in made.rows.get(s, {}) for k in keys)), None)
-            if signal is None:
-                continue
-            rows = made.rows[signal]
-            summed = sum_of_pods(np.stack([rows[k] for k in keys if k in rows]))
-            values = values + (summed if not found else np.nan_to_num(summed))
-            found = True
-        if not found:
+def pool_series(made: Gathered, pool: Pool, unit: LoadUnit) -> LoadSeries | None:
+    """The load of one pool in a unit; None where nothing shows it."""
+    keys = made.pools()[pool]
+    values = np.zeros(made.count)
+    found = False
+    for choice in SIGNALS[unit]:
+        signal = next((s for s in choice if any(k in made.rows.get(s, {}) for k in keys)), None)
+        if signal is None:
             continue
-        series = LoadSeries(made.start, made.step, np.maximum(values, 0.0), "rate", UNITS[kind], name)
-        series = _trimmed(series)
-        yield name, pool, series if step == made.step else series.coarser(step)
+        rows = made.rows[signal]
+        summed = sum_of_pods(np.stack([rows[k] for k in keys if k in rows]))
+        values = values + (summed if not found else np.nan_to_num(summed))
+        found = True
+    if not found:
+        return None
+    return _trimmed(LoadSeries(made.start, made.step, np.maximum(values, 0.0), "rate", unit, pool_name(pool)))
 
 
 def sum_of_pods(rows: np.ndarray) -> np.ndarray:

@@ -1,43 +1,115 @@
-"""How long replicas take to start, from history: the process's start time against the first page it served."""
+"""How long the replicas of each pool take to start, from their own history.
+
+A new pod is a scrape target as soon as it has an address: its first scrapes fail (`up` is 0) until the engine has
+loaded the model and serves its first page. Its process tells when it began. The start lasts from the earlier of the
+two, the first scrape of a new target or the beginning of the process, to the first page; the first token comes later,
+when somebody asks for one."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from inferdoc.forecast.fromsource import HistorySource
+from inferdoc.fleet.members import Pool
+from inferdoc.forecast.fromsource import HistorySource, Key
 from inferdoc.forecast.series import DAY
+from inferdoc.source.frame import SignalFrame
 from inferdoc.source.reads import Matcher
 
-QUANTILE = 0.9
-MIN_STARTS = 5
-STEP = 30
+STARTED, UP, PAGE, TOKENS = "process_start_time", "target_up", "running", "generation_tokens_rate"
+START_DAYS = 7
+STEP = 60
 LONGEST = 3600.0
 
 
 @dataclass(frozen=True)
+class Start:
+    """One replica becoming ready. ready, token: seconds from its beginning to the first page and to the first token
+    (None = none within the hour)."""
+
+    ready: float
+    token: float | None
+
+
+@dataclass(frozen=True)
 class Starts:
-    """seconds: 90 % of the starts were faster (None = fewer than five were seen); count: starts seen."""
+    """The starts seen of one pool."""
 
-    seconds: float | None
-    count: int
+    seen: tuple[Start, ...] = ()
+
+    def quantile(self, q: float) -> float:
+        """Seconds to the first page that a share `q` of the starts did not exceed."""
+        return float(np.quantile([start.ready for start in self.seen], q))
+
+    @property
+    def spread(self) -> str:
+        """In words: how many, how long, and when the first token came."""
+        low, middle, high = (self.quantile(q) for q in (0.1, 0.5, 1.0))
+        tokens = [start.token for start in self.seen if start.token is not None]
+        after = f", first token after {np.median(tokens):.0f} s" if tokens else ""
+        times = f"{low:.0f} s to {high:.0f} s, median {middle:.0f} s" if high > low else f"{high:.0f} s"
+        return f"{len(self.seen)} start{'s' if len(self.seen) > 1 else ''} of its own replicas took {times}{after}"
 
 
-def cold_starts(source: HistorySource, end: int, days: int = 7, match: tuple[Matcher, ...] = ()) -> Starts:
-    """Reads `process_start_time` of the last `days` days before `end` (Unix seconds). An engine serves its first page
-    when the model is loaded, so first page - process start is the load time; image pull and scheduling come on top and
-    are not seen."""
-    found: dict[tuple[str, ...], float] = {}
-    for begin in range(end - days * DAY, end, DAY):
-        frame = source.read(["process_start_time"], begin, begin + DAY, STEP, match)
-        if "process_start_time" not in frame:
-            continue
-        matrix = frame["process_start_time"]
-        for entity, row in zip(matrix.entities, matrix.values, strict=True):
-            for started in np.unique(row[np.isfinite(row)]):
-                if started > begin:
-                    first = float(frame.times[np.flatnonzero(row == started)[0]])
-                    found.setdefault((*entity.member, f"{started:.0f}"), first - float(started))
-    taken = [seconds for seconds in found.values() if 0 < seconds <= LONGEST]
-    return Starts(float(np.quantile(taken, QUANTILE)) if len(taken) >= MIN_STARTS else None, len(taken))
+def pool_starts(
+    source: HistorySource, pools: Mapping[Pool, Iterable[Key]], end: int, match: tuple[Matcher, ...] = ()
+) -> dict[Pool, Starts]:
+    """The starts of the members of each pool in the seven days before `end` (Unix seconds); pools without any are left
+    out."""
+    begin = end - START_DAYS * DAY
+    frame = source.read([STARTED, UP, PAGE, TOKENS], begin, end, STEP, match)
+    rows = {signal: _rows(frame, signal) for signal in (STARTED, UP, PAGE, TOKENS)}
+    found = {}
+    for pool, keys in pools.items():
+        seen = [start for key in keys for start in _of_target(frame.times, {s: rows[s].get(key) for s in rows})]
+        if seen:
+            found[pool] = Starts(tuple(seen))
+    return found
+
+
+def _rows(frame: SignalFrame, signal: str) -> dict[Key, np.ndarray]:
+    """float64[times] per pod, the highest over its engines."""
+    found: dict[Key, np.ndarray] = {}
+    if signal in frame:
+        for entity, row in zip(frame[signal].entities, frame[signal].values, strict=True):
+            key = entity.member
+            found[key] = np.fmax(found[key], row) if key in found else row
+    return found
+
+
+def _of_target(times: np.ndarray, rows: Mapping[str, np.ndarray | None]) -> list[Start]:
+    blank = np.full(len(times), np.nan)
+    started, up, page, tokens = (
+        blank if row is None else row for row in (rows[s] for s in (STARTED, UP, PAGE, TOKENS))
+    )
+    pages = np.isfinite(page) | np.isfinite(started)
+    firsts = np.flatnonzero(pages & ~np.concatenate([[True], pages[:-1]]))
+    again = 1 + np.flatnonzero(np.isfinite(started[1:]) & np.isfinite(started[:-1]) & (np.diff(started) > 1.0))
+    found = []
+    for at in sorted({*firsts.tolist(), *again.tolist()}):
+        begins = [b for b in (_process(started, at, times), _first_scrape(up, pages, at, times)) if b is not None]
+        ready = float(times[at]) - min(begins, default=np.inf)
+        if 0 < ready <= LONGEST:
+            made = np.flatnonzero(tokens[at:] > 0)
+            token = float(times[at + made[0]]) - min(begins) if len(made) else None
+            found.append(Start(ready, token if token is not None and token <= LONGEST else None))
+    return found
+
+
+def _process(started: np.ndarray, at: int, times: np.ndarray) -> float | None:
+    """When the process of the page at `at` began; None where it says nothing, or began before what was read."""
+    told = started[at]
+    known = started[:at][np.isfinite(started[:at])]
+    new = np.isfinite(told) and told >= times[0] and not (len(known) and abs(known[-1] - told) <= 1.0)
+    return float(told) if new else None
+
+
+def _first_scrape(up: np.ndarray, pages: np.ndarray, at: int, times: np.ndarray) -> float | None:
+    """When a target that has never served a page was scraped first; None for one that was there before, or whose first
+    scrape succeeded."""
+    known = np.flatnonzero(np.isfinite(up[:at]))
+    if not len(known) or known[0] == 0 or pages[:at].any() or (up[:at][known] > 0).any():
+        return None
+    return float(times[known[0]])

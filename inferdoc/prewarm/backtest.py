@@ -16,7 +16,8 @@ from inferdoc.forecast.engine import HISTORY_DAYS, Request, forecast
 from inferdoc.forecast.outage import without_outages
 from inferdoc.forecast.paths import Folded, fill_gaps
 from inferdoc.forecast.series import DAY, LoadSeries
-from inferdoc.prewarm.build import Capacity, Wish, build_pool, load_per_second
+from inferdoc.forecast.units import Load, Rate
+from inferdoc.prewarm.build import Capacity, Wish, build_pool, load_per_second, unit_of
 from inferdoc.prewarm.plan import pool_plan
 from inferdoc.prewarm.policy import POLICIES, Limits, Policy, replicas_for
 from inferdoc.prewarm.replay import TARGET, ReplayOutcome, Site, highest_ahead, judge, oracle, per_minute, reactive
@@ -86,7 +87,7 @@ def backtest(series: LoadSeries, trial: Trial) -> Report:
     site = Site(capacity * 60, max(1, round(trial.cold_start / 60)), trial.minimum, trial.maximum)
     replayed = per_minute(clean.before(series.end, trial.days + 1.0))
     skip = len(replayed) - round(trial.days * 1440)
-    floors, abstained, reason = _floors(clean, begin, capacity, trial, site)
+    floors, abstained, reason = _floors(clean, begin, Rate(capacity, unit_of(clean)), trial, site)
     report = Report(series.name, capacity, trial.cold_start, trial.days, abstained, reason)
     lead = np.zeros(skip, dtype=np.int64)
     report.outcomes["reactive"] = judge(replayed, reactive(replayed, site), site, skip)
@@ -125,7 +126,7 @@ def policies(trial: Trial) -> dict[str, Policy]:
     return made
 
 
-def _floors(clean: LoadSeries, begin: int, capacity: float, trial: Trial, site: Site) -> tuple[Levels, float, str]:
+def _floors(clean: LoadSeries, begin: int, capacity: Rate, trial: Trial, site: Site) -> tuple[Levels, float, str]:
     """Floor per minute of each policy, refitted every six hours; and how often the forecast abstained, and why."""
     wanted = policies(trial)
     levels = tuple(sorted({0.5, 0.95, *[p.quantile for p in wanted.values()]}))
@@ -142,7 +143,8 @@ def _floors(clean: LoadSeries, begin: int, capacity: float, trial: Trial, site: 
         reason = result.reason or reason
         naive = _naive(known, trial.zone, horizon // clean.step)
         share = 1.0 / clean.step if clean.kind == "amount" else 1.0
-        parts["naive floor"].append(_floor(naive * share, capacity, NAIVE, clean.step, site, minutes))
+        by_habit = Load(naive * share, capacity.unit)
+        parts["naive floor"].append(_floor(by_habit, capacity, NAIVE, clean.step, site, minutes))
         for name, policy in wanted.items():
             if result.abstained:
                 parts[name].append(np.full(minutes, site.minimum, dtype=np.int64))
@@ -155,7 +157,7 @@ def _floors(clean: LoadSeries, begin: int, capacity: float, trial: Trial, site: 
     return floors, abstentions / max(refits, 1), reason
 
 
-def _floor(load: np.ndarray, capacity: float, policy: Policy, step: int, site: Site, minutes: int) -> np.ndarray:
+def _floor(load: Load, capacity: Rate, policy: Policy, step: int, site: Site, minutes: int) -> np.ndarray:
     need = np.clip(replicas_for(load, capacity, policy.utilisation), site.minimum, site.maximum)
     each = np.repeat(need, max(1, step // 60))
     early = highest_ahead(each, site.cold + MARGIN_MINUTES + policy.margin_minutes)
@@ -177,7 +179,7 @@ def _naive(known: LoadSeries, zone: str, steps: int) -> np.ndarray:
     return np.asarray(made[rows.row, rows.col] ** 2)
 
 
-def _scheduled(clean: LoadSeries, begin: int, capacity: float, trial: Trial) -> np.ndarray:
+def _scheduled(clean: LoadSeries, begin: int, capacity: Rate, trial: Trial) -> np.ndarray:
     """The balanced plan as a weekly schedule, made anew each day from what was known then."""
     zone = zone_of(trial.zone)
     parts = []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -12,6 +13,7 @@ from inferdoc.forecast.calendar import local_seconds, zone_of
 from inferdoc.forecast.engine import Request, forecast
 from inferdoc.forecast.result import Forecast, label
 from inferdoc.forecast.series import DAY, LoadSeries
+from inferdoc.forecast.units import Load, LoadUnit, Rate
 from inferdoc.prewarm.plan import SCHEMA, ForecastRow, PlanRow, PolicyRow, PoolRow, stamped, window_row
 from inferdoc.prewarm.policy import CAP_DAYS, CAP_FACTOR, CAP_QUANTILE, Limits, Policy, lead_seconds, replicas_for
 from inferdoc.prewarm.shape import ahead_of, merged_days, ramped, steps, within_budget
@@ -24,10 +26,9 @@ SILENCE = 0.5  # load units per step: a count below one half is nobody
 
 @dataclass(frozen=True)
 class Capacity:
-    """What one replica serves at its SLO, per second, in `unit`, and where the number comes from."""
+    """What one replica serves at its SLO, and where the number comes from."""
 
-    per_second: float
-    unit: str = "requests/s"
+    rate: Rate
     source: str = "given"
 
 
@@ -45,17 +46,36 @@ class Wish:
     name: str = ""
 
 
+@dataclass(frozen=True)
+class Outlook:
+    """The load that a pool is planned for. load: the quantile of the policy at each step of the forecast; cap: what it
+    was held under, per second."""
+
+    result: Forecast
+    load: Load
+    cap: float | None
+
+
 def build_pool(series: LoadSeries, wish: Wish) -> PoolRow:
-    """The plan of one pool. An abstention yields a pool without windows and the reason."""
+    """The plan of one pool. An abstention yields a pool without windows and the reason. Raises InferdocError for a plan
+    that would hold the maximum all week."""
+    return shaped(outlook(series, wish), wish)
+
+
+def outlook(series: LoadSeries, wish: Wish) -> Outlook:
+    """What is to come, at the quantile of the wish."""
     if wish.request.horizon > 7 * DAY:
         raise InferdocError("a plan covers one week at most; shorten --horizon to 7d")
     levels = tuple(sorted({0.5, 0.95, wish.policy.quantile}))
-    request = Request(**{**wish.request.__dict__, "levels": levels})
-    result = forecast(series, request)
-    load, cap = load_per_second(series, result, wish.policy)
-    need = np.clip(
-        replicas_for(load, wish.capacity.per_second, wish.policy.utilisation, wish.safety), 0, wish.limits.maximum
-    )
+    result = forecast(series, replace(wish.request, levels=levels))
+    return Outlook(result, *load_per_second(series, result, wish.policy))
+
+
+def shaped(ahead: Outlook, wish: Wish) -> PoolRow:
+    """The windows that carry a load."""
+    result = ahead.result
+    wanted = replicas_for(ahead.load, wish.capacity.rate, wish.policy.utilisation, wish.safety)
+    need = np.clip(wanted, 0, wish.limits.maximum)
     largest = int(np.diff(need).max()) if len(need) > 1 else 0
     lead = lead_seconds(wish.cold_start, largest)
     notes = list(result.notes)
@@ -66,19 +86,20 @@ def build_pool(series: LoadSeries, wish: Wish) -> PoolRow:
         floor = np.full(MINUTES, wish.limits.minimum, dtype=np.int64)
     else:
         floor, said = _floor(result, need, lead, wish)
+        _refuse_full(result, ahead.load, wanted, floor, wish)
         notes += said
     base = max(wish.limits.minimum, int(floor.min()))
     windows = grouped(segments(floor, base))
-    reasons = _Reasons(result, load, need, lead, wish)
+    reasons = _Reasons(result, ahead.load.values, need, lead, wish)
     return PoolRow(
-        name=wish.name or series.name,
+        name=wish.name or result.name,
         role=wish.role,
         zone=result.zone,
         base=base,
         maximum=wish.limits.maximum,
         scale_to_zero=wish.limits.scale_to_zero,
         windows=[window_row(w, reasons.of(w)) for w in windows],
-        policy=_policy_row(wish, lead, cap),
+        policy=_policy_row(wish, lead, ahead.cap),
         forecast=_forecast_row(result),
         hours=round(float(floor_of(windows, base).sum()) / 60, 2),
         base_hours=round(base * MINUTES / 60, 2),
@@ -86,37 +107,60 @@ def build_pool(series: LoadSeries, wish: Wish) -> PoolRow:
     )
 
 
-def build_plan(pools: list[PoolRow], generated: int) -> PlanRow:
+def _refuse_full(result: Forecast, load: Load, wanted: np.ndarray, floor: np.ndarray, wish: Wish) -> None:
+    """A floor at the maximum at every minute is no plan: capacity, load or maximum is not what was meant."""
+    most = wish.limits.maximum
+    covered = _minutes_of_week(result, result.step // 60)
+    if wanted.max(initial=0) <= most or (floor[covered] < most).any():
+        return
+    low, high = (Rate(float(bound(load.values)), load.unit) for bound in (np.min, np.max))
+    raise InferdocError(
+        f"the floor would stay at the maximum of {most} all week: {label(wish.policy.quantile)} of {low} to {high}"
+        f"{'' if wish.safety == 1 else f' x {wish.safety:g}'} / ({wish.policy.utilisation:.0%} of {wish.capacity.rate} "
+        f"per replica) = {int(wanted.min())} to {int(wanted.max())} replicas; correct the capacity, or raise --max"
+    )
+
+
+def _minutes_of_week(result: Forecast, span: int = 1) -> np.ndarray:
+    """int64[H * span]: the minutes of the local week of each step, and of the `span` - 1 minutes after it."""
+    starts = local_seconds(result.times, zone_of(result.zone)) // 60
+    each = (starts[:, None] + np.arange(max(1, span))).reshape(-1)
+    return (each + 3 * 1440) % MINUTES  # minute 0 of 1970-01-01 was a Thursday, three days after Monday
+
+
+def build_plan(pools: list[PoolRow], generated: int, notes: Sequence[str] = ()) -> PlanRow:
     """The plan of all pools. generated: Unix seconds; it is valid for eight days, so that a daily job may fail for a
-    while."""
+    while; notes: what its reader must know, such as the pools that are not in it."""
     made = datetime.fromtimestamp(generated, UTC)
-    plan = PlanRow(SCHEMA, "", made, made + timedelta(days=VALID_DAYS), pools)
+    plan = PlanRow(SCHEMA, "", made, made + timedelta(days=VALID_DAYS), pools, list(notes))
     return stamped(plan)
 
 
-def load_per_second(series: LoadSeries, result: Forecast, policy: Policy) -> tuple[np.ndarray, float | None]:
-    """float64[H]: the forecast quantile as load per second, and the cap it was held under (load per second)."""
+def unit_of(series: LoadSeries) -> LoadUnit:
+    """What a series counts per second; one that comes from a file does not say."""
+    return next((unit for unit in LoadUnit if unit.value == series.unit), LoadUnit.OF_FILE)
+
+
+def load_per_second(series: LoadSeries, result: Forecast, policy: Policy) -> tuple[Load, float | None]:
+    """The forecast quantile as load per second, and the cap it was held under (load per second)."""
     share = 1.0 / series.step if series.kind == "amount" else 1.0
+    unit = unit_of(series)
     load = result.quantiles[policy.quantile] * share
     load = np.where(load * series.step < SILENCE, 0.0, load)
     if not policy.capped:
-        return load, None
+        return Load(load, unit), None
     recent = series.before(result.start, CAP_DAYS).values
     recent = recent[np.isfinite(recent)]
     if not len(recent):
-        return load, None
+        return Load(load, unit), None
     cap = CAP_FACTOR * float(np.quantile(recent, CAP_QUANTILE)) * share
-    return np.minimum(load, cap), cap
+    return Load(np.minimum(load, cap), unit), cap
 
 
 def _floor(result: Forecast, need: np.ndarray, lead: int, wish: Wish) -> tuple[np.ndarray, list[str]]:
-    zone = zone_of(result.zone)
     week = np.full(MINUTES, wish.limits.minimum, dtype=np.int64)
     span = max(1, result.step // 60)
-    starts = local_seconds(result.times, zone) // 60
-    for i in range(span):
-        at = (starts + i + 3 * 1440) % MINUTES  # minute 0 of 1970-01-01 was a Thursday, three days after Monday
-        np.maximum.at(week, at, need)
+    np.maximum.at(week, _minutes_of_week(result, span), np.repeat(need, span))
     week = np.clip(week, wish.limits.minimum, wish.limits.maximum)
     margin = wish.policy.margin_minutes
     late = ahead_of(week[::-1], margin)[::-1]
@@ -124,7 +168,7 @@ def _floor(result: Forecast, need: np.ndarray, lead: int, wish: Wish) -> tuple[n
     if len(result.times) * result.step >= 7 * DAY - result.step:
         week = merged_days(week)
     week = steps(ramped(week, wish.limits.ramp), wish.limits.dwell)
-    week, notes = clear_of_jumps(week, zone, datetime.fromtimestamp(result.start, UTC), PROOF_DAYS)
+    week, notes = clear_of_jumps(week, zone_of(result.zone), datetime.fromtimestamp(result.start, UTC), PROOF_DAYS)
     week, cut = within_budget(week, wish.limits.minimum, wish.limits.budget)
     if cut is not None:
         notes.append(f"cut at {cut} replicas to stay within {wish.limits.budget:g} replica-hours a week")
@@ -137,7 +181,7 @@ class _Reasons:
     """Says why a window has its floor: the highest load it was made for."""
 
     def __init__(self, result: Forecast, load: np.ndarray, need: np.ndarray, lead: int, wish: Wish) -> None:
-        self.minutes = (local_seconds(result.times, zone_of(result.zone)) // 60 + 3 * 1440) % MINUTES
+        self.minutes = _minutes_of_week(result)
         self.load, self.need, self.lead, self.wish = load, need, lead, wish
 
     def of(self, window: WeekWindow) -> str:
@@ -149,9 +193,10 @@ class _Reasons:
         if not len(fitting):
             return "holds the neighbouring level until the change is worth it"
         top = int(fitting[np.argmax(self.load[fitting])])
+        reached = Rate(float(self.load[top]), self.wish.capacity.rate.unit)
         return (
-            f"{label(self.wish.policy.quantile)} reaches {self.load[top]:.4g} {self.wish.capacity.unit} at "
-            f"{clock(int(self.minutes[top]))}: {int(self.need[top])} x {self.wish.capacity.per_second:g} at "
+            f"{label(self.wish.policy.quantile)} reaches {reached} at "
+            f"{clock(int(self.minutes[top]))}: {int(self.need[top])} x {self.wish.capacity.rate.per_second:g} at "
             f"{self.wish.policy.utilisation:.0%}, started {self.lead / 60:.0f} min earlier"
         )
 
@@ -162,8 +207,8 @@ def _policy_row(wish: Wish, lead: int, cap: float | None) -> PolicyRow:
         quantile=wish.policy.quantile,
         utilisation=wish.policy.utilisation,
         safety_factor=wish.safety,
-        capacity=wish.capacity.per_second,
-        capacity_unit=wish.capacity.unit,
+        capacity=wish.capacity.rate.per_second,
+        capacity_unit=wish.capacity.rate.unit.value,
         capacity_source=wish.capacity.source,
         cold_start_seconds=wish.cold_start,
         lead_seconds=lead,

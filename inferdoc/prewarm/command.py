@@ -14,30 +14,31 @@ from inferdoc.escaping import one_line
 from inferdoc.forecast.command import Origin, spoken_zone, write
 from inferdoc.forecast.engine import Request
 from inferdoc.forecast.holidays import dates_of
-from inferdoc.prewarm.build import Capacity, Wish, build_plan
+from inferdoc.prewarm.build import build_plan
 from inferdoc.prewarm.explain import explain
 from inferdoc.prewarm.plan import PlanRow, load, parse, to_json
-from inferdoc.prewarm.policy import POLICIES, Limits
-from inferdoc.prewarm.pools import Known, plan_pools
+from inferdoc.prewarm.plan_request import PerPool, PlanRequest, given_rates
+from inferdoc.prewarm.pools import plan_pools
 from inferdoc.times import moment_of, seconds_of
 
 
 def plan(
     *,
     origin: Origin,
-    rps: float | None,
-    cold_start: str | None,
-    minimum: int,
-    maximum: int,
-    zone: str | None,
+    capacity: tuple[str, ...],
+    rps: PerPool[float | None],
+    cold_start: PerPool[str | None],
+    minimum: PerPool[int],
+    maximum: PerPool[int],
+    zone: PerPool[str | None],
     horizon: str,
-    policy: str,
-    quantile: float | None,
-    utilisation: float | None,
-    safety: float,
-    ramp: int | None,
-    dwell: str,
-    budget: float | None,
+    policy: PerPool[str],
+    quantile: PerPool[float | None],
+    utilisation: PerPool[float | None],
+    safety: PerPool[float],
+    ramp: PerPool[int | None],
+    dwell: PerPool[str],
+    budget: PerPool[float | None],
     scale_to_zero: bool,
     holidays: str | None,
     begin: str | None,
@@ -47,25 +48,40 @@ def plan(
     target: str | None,
 ) -> int:
     """Plans one pool from a file, or every pool of a source."""
-    chosen = POLICIES[policy]
-    chosen = replace(chosen, quantile=quantile or chosen.quantile, utilisation=utilisation or chosen.utilisation)
     request = Request(
         horizon=seconds_of(horizon, "--horizon"),
-        zone=spoken_zone(zone),
         begin=None if begin is None else moment_of(begin, "--from"),
         holidays=dates_of(holidays),
     )
-    limits = Limits(minimum, maximum, ramp, seconds_of(dwell, "--dwell"), budget, scale_to_zero)
-    wish = Wish(request, chosen, Capacity(rps or 1.0), limits, cold_start=0, safety=safety, role=role)
-    known = Known(rps, None if cold_start is None else seconds_of(cold_start, "--cold-start"), pd_ratio)
-    rows = plan_pools(origin, wish, known)
+    asked = PlanRequest(
+        request=request,
+        capacity=given_rates(capacity, rps),
+        cold_start=cold_start.map(lambda text: None if text is None else seconds_of(text, "--cold-start")),
+        minimum=minimum,
+        maximum=maximum,
+        zone=zone.map(spoken_zone),
+        policy=policy,
+        quantile=quantile,
+        utilisation=utilisation,
+        safety=safety,
+        ramp=ramp,
+        dwell=dwell.map(lambda text: seconds_of(text, "--dwell")),
+        budget=budget,
+        scale_to_zero=scale_to_zero,
+        role=role,
+        pd_ratio=pd_ratio,
+    )
     now = int(time.time()) if request.begin is None else request.begin
-    made = build_plan(rows, now)
+    planned = plan_pools(replace(origin, until=request.begin), asked, now)
+    left_out = [f"{pool} is not in this plan: {why}" for pool, why in planned.left_out]
+    made = build_plan(planned.rows, now, left_out)
     text = to_json(made) if output == "json" else explain(made, datetime.fromtimestamp(now, UTC), 7)
     write(text.encode(), target)
-    for row in rows:
+    for row in planned.rows:
         for note in row.notes:
-            print(one_line(f"note: {note}" if len(rows) == 1 else f"{row.name}: {note}"), file=sys.stderr)
+            print(one_line(f"note: {note}" if len(planned.rows) == 1 else f"{row.name}: {note}"), file=sys.stderr)
+    for line in left_out:
+        print(one_line(line), file=sys.stderr)
     return ExitCode.OK
 
 

@@ -63,6 +63,7 @@ def explain(plan: PlanRow, begin: datetime, days: float) -> str:
         if not coming:
             lines.append(f"  no change of the floor within {days:g} day(s)")
         lines += [f"  note: {note}" for note in row.notes]
+    lines += [f"note: {note}" for note in plan.notes]
     return escaping.page(lines) + "\n"
 
 

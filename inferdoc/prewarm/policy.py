@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from inferdoc.errors import InferdocError
+from inferdoc.forecast.units import Load, Rate
 
 MARGIN_SECONDS = 120
 CROWD = 10
@@ -61,12 +61,9 @@ class Limits:
             raise InferdocError("--dwell below 5 minutes makes replicas come and go; give at least 5m")
 
 
-def replicas_for(load: np.ndarray, capacity: float, utilisation: float, safety: float = 1.0) -> np.ndarray:
-    """int64[n]: replicas that carry `load` (per second) when each may use `utilisation` of `capacity` (per second)."""
-    if not (capacity > 0 and math.isfinite(capacity)):
-        raise InferdocError(f"capacity per replica {capacity:g} is not a positive number")
-    wanted = load * safety / (utilisation * capacity)
-    return np.ceil(np.round(wanted, 9)).astype(np.int64)
+def replicas_for(load: Load, capacity: Rate, utilisation: float, safety: float = 1.0) -> np.ndarray:
+    """int64[n]: replicas that carry a load when each may use `utilisation` of its capacity, of the same kind."""
+    return np.ceil(np.round(load.over(capacity) * safety / utilisation, 9)).astype(np.int64)
 
 
 def lead_seconds(cold_start: int, largest_step: int) -> int:

@@ -1,52 +1,52 @@
-"""Plans for every pool of an origin: capacity and lead time measured where history shows them, prefill tied to
-decode."""
+"""Plans for every pool of an origin: capacity and lead time measured where history shows them, prefill and decode
+together. A pool that cannot be planned is left out with its reason, and the others are planned."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from inferdoc.errors import InferdocError
-from inferdoc.forecast.calendar import zone_of
 from inferdoc.forecast.command import Origin
-from inferdoc.prewarm.build import Capacity, Wish, build_pool
-from inferdoc.prewarm.plan import PoolRow, pool_plan, window_row
-from inferdoc.prewarm.week import MINUTES, grouped, segments
+from inferdoc.forecast.series import LoadSeries
+from inferdoc.forecast.units import LoadUnit, Rate
+from inferdoc.prewarm.build import Capacity, build_pool, outlook, shaped
+from inferdoc.prewarm.families import Ahead, tied, together
+from inferdoc.prewarm.fitness import fit_for_a_plan
+from inferdoc.prewarm.lead import DEFAULT_COLD_START, ColdStart, cold_start
+from inferdoc.prewarm.plan import PoolRow
+from inferdoc.prewarm.plan_request import PlanRequest
+from inferdoc.prewarm.policy import CAP_DAYS, CAP_QUANTILE
 
-DEFAULT_COLD_START = 300
+if TYPE_CHECKING:
+    from inferdoc.fleet.members import Pool
+    from inferdoc.forecast.capacity import PoolCapacity, Served
+    from inferdoc.forecast.fromsource import Gathered
+    from inferdoc.forecast.starts import Starts
 
 
 @dataclass(frozen=True)
-class Known:
-    """What the user said. capacity: load per second per replica (None = measure); cold_start: seconds (None = measure,
-    else the tier's, else five minutes); pd_ratio: prefill replicas per decode replica."""
+class Planned:
+    """rows: one per pool with a plan; left_out: (pool, why) of the others."""
 
-    capacity: float | None = None
-    cold_start: int | None = None
-    pd_ratio: float | None = None
+    rows: list[PoolRow]
+    left_out: list[tuple[str, str]]
 
 
-def plan_pools(origin: Origin, wish: Wish, known: Known) -> list[PoolRow]:
-    """One row per pool. A pool whose capacity was not seen is an error that names the highest load seen: a guess would
-    be worse than none."""
-    if origin.path is not None:
-        if known.capacity is None:
-            raise InferdocError(
-                "--rps-per-replica is needed with --input: a file of loads does not show what a replica serves"
-            )
-        (series,) = origin.series()
-        cold = known.cold_start or DEFAULT_COLD_START
-        return [
-            build_pool(
-                series, replace(wish, name=clean(series.name), capacity=Capacity(known.capacity), cold_start=cold)
-            )
-        ]
-    rows = _from_source(origin, wish, known)
-    return rows if known.pd_ratio is None else tied(rows, known.pd_ratio)
+def plan_pools(origin: Origin, asked: PlanRequest, now: int) -> Planned:
+    """The plan of each pool. now: Unix seconds that the plan is made at. Raises InferdocError where no pool can be
+    planned."""
+    made = _of_file(origin, asked, now) if origin.path is not None else _of_source(origin, asked, now)
+    if not made.rows:
+        alike = len({why for _, why in made.left_out}) == 1
+        reasons = dict.fromkeys(why if alike else f"{pool}: {why}" for pool, why in made.left_out)
+        raise InferdocError("; ".join(reasons))
+    return made
 
 
 def clean(name: str) -> str:
@@ -55,89 +55,130 @@ def clean(name: str) -> str:
     return kept[:63].strip("-") or "pool"
 
 
-def _from_source(origin: Origin, wish: Wish, known: Known) -> list[PoolRow]:
-    from inferdoc.forecast.capacity import capacities
-    from inferdoc.forecast.fromsource import SIGNALS, pool_series
-
-    loads = tuple(s for choices in SIGNALS.values() for choice in choices for s in choice)
-    gathered, slos = origin.gathered(loads, capacity=True)
-    measured = {c.pool: c for c in capacities(gathered, slos)}
-    rows = []
-    for name, pool, series in pool_series(gathered, origin.load, origin.step):  # type: ignore[arg-type]
-        if origin.pool in (None, name):
-            capacity = _capacity(known, name, series.unit, measured.get(name))
-            cold, said = _cold_start(origin, known, pool.tier)
-            made = replace(wish, name=name, role=pool.role, capacity=capacity, cold_start=cold)
-            row = build_pool(series, made)
-            rows.append(msgspec.structs.replace(row, notes=[*row.notes, *said]))
-    if not rows:
-        raise InferdocError(f"pool `{origin.pool}` was not seen" if origin.pool else "no pool shows this load")
-    return rows
-
-
-def _capacity(known: Known, name: str, unit: str, found: Any) -> Capacity:
-    if known.capacity is not None:
-        return Capacity(known.capacity, unit)
-    value = None if found is None else found.per_second if unit.startswith("requests") else found.tokens
-    if found is None or value is None:
-        seen = "" if found is None else f"; the highest load seen was {found.highest:.4g} requests/s per replica"
-        raise InferdocError(f"pool {name}: what a replica serves was not seen in history{seen}; give --rps-per-replica")
-    low = value if found.low is None or not found.per_second else value * found.low / found.per_second
-    held = f"the objective for {found.latency}" if found.verdict == "slo" else f"the {found.latency} knee"
-    return Capacity(low, unit, f"measured at {held}, low end of its band")
-
-
-def _cold_start(origin: Origin, known: Known, tier: str) -> tuple[int, list[str]]:
-    if known.cold_start is not None or origin.open is None:
-        return known.cold_start or DEFAULT_COLD_START, []
-    from inferdoc.forecast.starts import cold_starts
-
-    source, tiers, _, _ = origin.open()
-    newest = source.latest_ms()
-    if newest is not None:
-        seen = cold_starts(source, newest // 1000)
-        if seen.seconds is not None:
-            return math.ceil(seen.seconds), [
-                f"cold start: 90 % of {seen.count} starts took {seen.seconds:.0f} s or less"
-            ]
-    figure = tiers.tiers.get(tier)
-    if figure is not None and figure.cold_start_s.value:
-        return int(figure.cold_start_s.value), [f"cold start: no starts seen, the value of tier {tier} is taken"]
-    return DEFAULT_COLD_START, ["cold start: no starts seen, five minutes are taken"]
-
-
-def tied(rows: list[PoolRow], ratio: float) -> list[PoolRow]:
-    """Prefill pools with at least `ratio` replicas per decode replica of the plan at every minute, so that neither side
-    of a request waits for the other to warm. Needs one decode pool."""
-    if ratio <= 0:
-        raise InferdocError("--pd-ratio must be above 0: prefill replicas per decode replica")
-    decode = [row for row in rows if row.role == "decode" and not row.forecast.abstained]
-    prefill = [row for row in rows if row.role == "prefill"]
-    if len(decode) != 1 or not prefill:
-        raise InferdocError(f"--pd-ratio ties prefill to one decode pool; there are {len(decode)} with a schedule")
-    wanted = np.ceil(pool_plan(decode[0]).floor * ratio - 1e-9).astype(np.int64)
-    return [raised(row, wanted, decode[0]) if row.role == "prefill" else row for row in rows]
-
-
-def raised(row: PoolRow, wanted: np.ndarray, decode: PoolRow) -> PoolRow:
-    """The pool with its floor at least `wanted` (int64[10080], local week), within its maximum."""
-    if row.zone != decode.zone:
-        raise InferdocError(f"pools {row.name} and {decode.name} live by different clocks; plan them with one --tz")
-    zone_of(row.zone)
-    floor = np.minimum(np.maximum(pool_plan(row).floor, wanted), row.maximum)
-    base = int(floor.min())
-    reasons = {(w.start, w.replicas): w.reason for w in row.windows}
-    windows = []
-    for window in grouped(segments(floor, base)):
-        made = window_row(window, f"keeps the ratio to {decode.name}")
-        windows.append(msgspec.structs.replace(made, reason=reasons.get((made.start, made.replicas), made.reason)))
-    forecast = row.forecast
-    if forecast.abstained:
-        forecast = msgspec.structs.replace(
-            forecast, abstained=False, reason=f"follows {decode.name}: {forecast.reason}"
+def _of_file(origin: Origin, asked: PlanRequest, now: int) -> Planned:
+    (series,) = origin.series()
+    name = clean(series.name)
+    _refuse_unknown(asked, {name})
+    rates = asked.capacity.own.get(name) or asked.capacity.usual
+    if len(rates) != 1:
+        raise InferdocError(
+            "--input needs one --capacity 'NUMBER UNIT': a file of loads does not show what a replica serves"
         )
-    hours = round(float(floor.sum()) / 60, 2)
-    base_hours = round(base * MINUTES / 60, 2)
-    return msgspec.structs.replace(
-        row, base=base, windows=windows, hours=hours, base_hours=base_hours, forecast=forecast
-    )
+    fit_for_a_plan(series, now)
+    capacity = Capacity(Rate(rates[0].per_second, LoadUnit.OF_FILE))
+    cold = cold_start(asked.cold_start.of(name) or DEFAULT_COLD_START, None, "", None)
+    return Planned([build_pool(series, asked.wish(name, asked.role, capacity, cold.seconds))], [])
+
+
+def _of_source(origin: Origin, asked: PlanRequest, now: int) -> Planned:
+    from inferdoc.forecast.fromsource import SIGNALS, pool_name
+
+    gathered = origin.gathered(tuple(s for choices in SIGNALS.values() for choice in choices for s in choice))
+    pools = {pool_name(pool): pool for pool in gathered.pools()}
+    if origin.pool is not None and origin.pool not in pools:
+        raise InferdocError(f"pool `{origin.pool}` was not seen; there are {', '.join(sorted(pools))}")
+    _refuse_unknown(asked, set(pools))
+    wanted = sorted(pools) if origin.pool is None else [origin.pool]
+    measured, starts = _Measured(origin), _Starts(origin, gathered)
+    ahead: list[Ahead] = []
+    rows: list[PoolRow] = []
+    left_out: list[tuple[str, str]] = []
+    for name in wanted:
+        pool = pools[name]
+        try:
+            series, capacity = _binding(gathered, pool, _choices(origin, asked, pool, name, measured))
+            fit_for_a_plan(series, now)
+            cold = starts.of(pool, asked.cold_start.of(name))
+            wish = asked.wish(name, pool.role, capacity, cold.seconds)
+            notes = (f"capacity: {capacity.rate} per replica, {capacity.source}", f"cold start: {cold.basis}")
+            ahead.append(Ahead(pool, series, wish, outlook(series, wish), notes))
+        except InferdocError as fault:
+            left_out.append((name, str(fault)))
+    for each in together(ahead):
+        try:
+            row = shaped(each.outlook, each.wish)
+            rows.append(msgspec.structs.replace(row, notes=[*row.notes, *each.notes]))
+        except InferdocError as fault:
+            left_out.append((each.wish.name, str(fault)))
+    return Planned(rows if asked.pd_ratio is None or not rows else tied(rows, asked.pd_ratio), left_out)
+
+
+def _refuse_unknown(asked: PlanRequest, pools: set[str]) -> None:
+    unknown = sorted(asked.named - pools)
+    if unknown:
+        raise InferdocError(f"no pool is called `{unknown[0]}`; there are {', '.join(sorted(pools))}")
+
+
+class _Measured:
+    """What replicas serve, read from history only where it is asked for."""
+
+    def __init__(self, origin: Origin) -> None:
+        self._origin = origin
+        self._found: dict[LoadUnit | None, dict[str, PoolCapacity]] = {}
+
+    def of(self, pool: str, unit: LoadUnit | None) -> PoolCapacity | None:
+        from inferdoc.forecast.capacity import capacities
+
+        if unit not in self._found:
+            history, slos = self._origin.capacity_history
+            self._found[unit] = {each.pool: each for each in capacities(history, slos, unit)}
+        return self._found[unit].get(pool)
+
+
+class _Starts:
+    """How long replicas take to start, read from history only where it is asked for, of all pools at once."""
+
+    def __init__(self, origin: Origin, gathered: Gathered) -> None:
+        self._origin, self._gathered = origin, gathered
+
+    @cached_property
+    def _seen(self) -> dict[Pool, Starts]:
+        from inferdoc.forecast.starts import pool_starts
+
+        source = self._origin.opened.source
+        return pool_starts(source, self._gathered.pools(), self._gathered.end, self._origin.match)
+
+    def of(self, pool: Pool, given: int | None) -> ColdStart:
+        figure = self._origin.opened.tiers.tiers.get(pool.tier)
+        of_tier = None if figure is None else figure.cold_start_s.value
+        return cold_start(given, None if given is not None else self._seen.get(pool), pool.tier, of_tier)
+
+
+def _choices(origin: Origin, asked: PlanRequest, pool: Pool, name: str, measured: _Measured) -> list[Capacity]:
+    """What a replica of the pool serves, of each kind of load that is known; InferdocError where none is."""
+    given = [rate for rate in asked.capacity.of(name, pool.role) if origin.unit in (None, rate.unit)]
+    if given:
+        return [Capacity(rate) for rate in given]
+    if name in asked.capacity.own and origin.unit is not None:
+        raise InferdocError(f"its capacity is not given in {origin.unit.value}, which --load counts")
+    found = measured.of(name, origin.unit)
+    served = [] if found is None else [each for each in found.served if each.safe is not None]
+    if served:
+        return [seen(each) for each in served]
+    unit = origin.unit or (LoadUnit.REQUESTS if found is None else found.served[0].unit)
+    why = "no latency was seen beside its load" if found is None else found.served[0].basis
+    raise InferdocError(f"what a replica serves is not known ({why}); give --capacity '{name}=NUMBER {unit.value}'")
+
+
+def seen(served: Served) -> Capacity:
+    """A measured capacity as a plan takes it: the low end of its band."""
+    assert served.safe is not None
+    return Capacity(served.safe, served.basis if served.low is None else f"low end of its band: {served.basis}")
+
+
+def _binding(gathered: Gathered, pool: Pool, choices: Sequence[Capacity]) -> tuple[LoadSeries, Capacity]:
+    """The kind of load that needs most replicas at the peak of the last days."""
+    from inferdoc.forecast.fromsource import pool_series
+
+    found: list[tuple[float, LoadSeries, Capacity]] = []
+    for capacity in choices:
+        series = pool_series(gathered, pool, capacity.rate.unit)
+        if series is not None:
+            recent = series.before(series.end, CAP_DAYS).values
+            known = recent[np.isfinite(recent)]
+            peak = float(np.quantile(known, CAP_QUANTILE)) if len(known) else 0.0
+            found.append((peak / capacity.rate.per_second, series, capacity))
+    if not found:
+        raise InferdocError(f"no load in {' or '.join(c.rate.unit.value for c in choices)} was seen")
+    _, series, capacity = max(found, key=lambda each: each[0])
+    return series, capacity

@@ -34,14 +34,16 @@ class Readable:
         end: Moment,
         step: float | None = None,
         match: tuple[Matcher, ...] = (),
+        window: float | None = None,
     ) -> SignalFrame:
         """Read signals of the catalogue between two moments (RFC 3339, Unix seconds, "now", "latest", a datetime); of a
         declared quantile also others (ttft_p95).
 
         step: seconds between two values, by default the scrape interval (or a thousandth of the stretch); match: label
-        matchers added to every series. Returns one float64[entities, times] per signal, in the signal's unit, NaN for
-        gaps; a signal that nothing supplies is left out. Raises SourceError where the source cannot be read,
-        InferdocError for an unknown signal or an impossible time.
+        matchers added to every series; window: seconds that rates and quantiles look back over, at least (by default
+        some scrape intervals). Returns one float64[entities, times] per signal, in the signal's unit, NaN for gaps; a
+        signal that nothing supplies is left out. Raises SourceError where the source cannot be read, InferdocError for
+        an unknown signal or an impossible time.
         """
         from inferdoc.catalogue.aliases import Aliases
         from inferdoc.catalogue.load import load_catalogue
@@ -58,6 +60,8 @@ class Readable:
         aliases = Aliases(catalogue.exporters.values())
         self.expect(series_names(wanted, known, aliases))
         grid = self._grid(start, end, step)
+        if window is not None:
+            grid = replace(grid, rate_ms=max(grid.rate_ms, round(window * 1000)))
         cast("Source", self).identify(grid.start_ms - grid.rate_ms, grid.end_ms)
         return read_signals(cast("Source", self), wanted, grid, known, aliases, match)
 

@@ -16,7 +16,8 @@ from inferdoc.cli.forecast import command
 from inferdoc.cli.prewarm import command as prewarm
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.fromsource import gather, load_series, sum_of_pods
-from inferdoc.forecast.starts import cold_starts
+from inferdoc.forecast.units import LoadUnit
+from inferdoc.source.base import SourceKind
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from inferdoc.source.reads import Grid
 
@@ -25,6 +26,8 @@ NAN = np.nan
 
 class Fake:
     """A source that answers with `value(pod, times)` for the signals it has."""
+
+    kind: SourceKind = "store"
 
     def __init__(
         self, pods: dict[str, str], values: dict[str, float], end: int, silent: tuple[int, int] = (0, 0)
@@ -35,7 +38,13 @@ class Fake:
         return self.end * 1000
 
     def read(
-        self, signals: Iterable[str], start: float, end: float, step: float | None = None, match: object = ()
+        self,
+        signals: Iterable[str],
+        start: float,
+        end: float,
+        step: float | None = None,
+        match: object = (),
+        window: float | None = None,
     ) -> SignalFrame:
         assert step is not None
         grid = Grid(round(start * 1000), round(step * 1000), round((end - start) / step) + 1, 15000, 75000, 37500)
@@ -53,8 +62,8 @@ class Fake:
         return frame
 
 
-def series_of(source: Fake, days: int = 2, load: str | None = None) -> dict[str, object]:
-    made = gather(source, ["arrival_rate", "request_rate", "admission_rejections_rate", "prompt_tokens_rate",
+def series_of(source: Fake, days: int = 2, load: LoadUnit | None = None) -> dict[str, object]:
+    made = gather(source, ["arrival_rate", "request_rate", "admission_rejections_rate", "prefill_tokens_rate",
                            "generation_tokens_rate"], load_catalogue(()).tiers, days=days)  # fmt: skip
     return dict(load_series(made, load))  # type: ignore[arg-type]
 
@@ -71,7 +80,7 @@ def test_pods_are_summed_and_rejections_count_as_demand() -> None:
 
 
 def test_prefill_is_counted_in_input_tokens_and_decode_in_output_tokens() -> None:
-    values = {"running": 1.0, "arrival_rate": 3.0, "prompt_tokens_rate": 900.0, "generation_tokens_rate": 80.0}
+    values = {"running": 1.0, "arrival_rate": 3.0, "prefill_tokens_rate": 900.0, "generation_tokens_rate": 80.0}
     found = series_of(Fake({"p": "prefill", "d": "decode"}, values, END))
     assert {name: float(s.values[5]) for name, s in found.items()} == {"ns-m-prefill": 900.0, "ns-m-decode": 80.0}  # type: ignore[attr-defined]
 
@@ -97,24 +106,6 @@ def test_pods_that_come_and_go_leave_no_false_drop() -> None:
     assert total.tolist() == [11.0] * 5 + [15.0] * 10 + [11.0] * 5
     rows[2, 4:12] = NAN  # a long hole of a heavy pod makes a gap
     assert np.isnan(sum_of_pods(rows)[4:12]).all()
-
-
-def test_cold_starts_are_first_page_minus_process_start() -> None:
-    class Starting(Fake):
-        def read(
-            self, signals: Iterable[str], start: float, end: float, step: float | None = None, match: object = ()
-        ) -> SignalFrame:
-            frame = super().read(["process_start_time"], start, end, step)
-            matrix = frame["process_start_time"]
-            matrix.values[:] = NAN
-            began = start + 6 * 3600
-            matrix.values[0, frame.times >= began + 240] = began
-            return frame
-
-    found = cold_starts(Starting({"a": ""}, {"process_start_time": 1.0}, END), END, days=7)
-    assert found.count == 7
-    assert found.seconds is not None and 240 <= found.seconds <= 270
-    assert cold_starts(Starting({"a": ""}, {"process_start_time": 1.0}, END), END, days=3).seconds is None
 
 
 def exposition(days: float) -> str:
@@ -157,13 +148,17 @@ def test_forecast_and_plan_from_a_store(tmp_path: Path) -> None:
     # 4 requests/s on average, lowest at 18:00 and rising through midnight to 04:00
     assert found["forecast"][0]["p50"] == pytest.approx(4.0, rel=0.15)
     assert found["forecast"][-1]["p50"] == pytest.approx(7.6, rel=0.15)
-    words = ["plan", "--store", str(path), "--history", "4d", "--horizon", "24h"]
+    at = str(MONDAY + 4 * DAY)
+    words = ["plan", "--store", str(path), "--history", "4d", "--horizon", "24h", "--from", at]
     answer = CliRunner().invoke(prewarm, words)
-    assert "was not seen in history" in str(answer.exception)
-    answer = CliRunner().invoke(prewarm, [*words, "--rps-per-replica", "1.5", "-o", "json"])
+    assert str(answer.exception) == (
+        "what a replica serves is not known (no latency was seen beside this load); "
+        "give --capacity 'ns-m=NUMBER requests/s'"
+    )
+    answer = CliRunner().invoke(prewarm, [*words, "--capacity", "1.5 requests/s", "-o", "json"])
     assert answer.exit_code == 0, str(answer.exception)
     plan = json.loads(answer.stdout)["pools"][0]
     assert plan["policy"]["capacity_unit"] == "requests/s"
     assert max(w["replicas"] for w in plan["windows"]) >= 6
     answer = CliRunner().invoke(command, ["--store", str(path), "--history", "4d", "--capacity"])
-    assert "the knee was not seen: up to" in answer.stdout
+    assert "requests/s: not known: no latency was seen beside this load" in answer.stdout

@@ -10,6 +10,7 @@ from made import DAY, noise, office
 
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.engine import Request
+from inferdoc.forecast.units import LoadUnit, Rate
 from inferdoc.prewarm.build import Capacity, Wish, build_plan, build_pool
 from inferdoc.prewarm.emit.base import EmitOptions, cron_days
 from inferdoc.prewarm.emit.keda import alternates
@@ -25,7 +26,7 @@ def wish(name: str = "pool-a") -> Wish:
     return Wish(
         request=Request(horizon=7 * DAY, zone="Europe/Berlin"),
         policy=POLICIES["balanced"],
-        capacity=Capacity(0.2),
+        capacity=Capacity(Rate(0.2, LoadUnit.OF_FILE)),
         limits=Limits(1, 30),
         cold_start=300,
         name=name,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from made import csv_of, office
+from made import DAY, MONDAY, csv_of, office
 
 from inferdoc.cli.prewarm import command
+
+END = str(MONDAY + 14 * DAY)
+PLANNED = ("--rps-per-replica", "0.2", "--from", END)
 
 
 def ask(*words: str, text: str | None = None) -> Result:
@@ -25,7 +27,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_plan_explain_and_emit_work_as_a_pipe(pool: str) -> None:
-    words = ["--input", pool, "--rps-per-replica", "0.2", "--cold-start", "5m", "--min", "1", "--max", "20"]
+    words = ["--input", pool, *PLANNED, "--cold-start", "5m", "--min", "1", "--max", "20"]
     made = ask("plan", *words, "--tz", "Europe/Berlin", "-o", "json")
     assert made.exit_code == 0, made.output
     found = json.loads(made.stdout)
@@ -33,21 +35,21 @@ def test_plan_explain_and_emit_work_as_a_pipe(pool: str) -> None:
     assert found["pools"][0]["name"] == "pool-a"
     assert "Europe/Berlin" in ask("explain", text=made.stdout).stdout
     for target in ("keda-cron", "cronjob", "json"):
-        answer = ask("emit", "--target", target, text=made.stdout)
+        answer = ask("emit", "--target", target, "--now", END, text=made.stdout)
         assert answer.exit_code == 0, answer.output
         assert found["plan_id"] in answer.stdout
 
 
 def test_the_table_explains_the_plan(pool: str) -> None:
-    answer = ask("plan", "--input", pool, "--rps-per-replica", "0.2")
+    answer = ask("plan", "--input", pool, *PLANNED)
     assert answer.exit_code == 0
     assert "policy balanced: p90 at 85%" in answer.stdout
 
 
 def test_a_stale_plan_is_refused(pool: str, tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
-    assert ask("plan", "--input", pool, "--rps-per-replica", "0.2", "-o", "json", "--out", str(file)).exit_code == 0
-    answer = ask("emit", "--plan", str(file), "--target", "json", "--now", str(int(time.time()) + 10 * 86400))
+    assert ask("plan", "--input", pool, *PLANNED, "-o", "json", "--out", str(file)).exit_code == 0
+    answer = ask("emit", "--plan", str(file), "--target", "json", "--now", str(int(END) + 10 * DAY))
     assert "stale" in str(answer.exception)
 
 
@@ -56,6 +58,18 @@ def test_the_schema_of_a_plan_is_printed_and_holds(pool: str) -> None:
 
     schema = json.loads(ask("plan", "--schema").stdout)
     assert schema["$id"] == "inferdoc.prewarm/v1"
-    jsonschema.validate(
-        json.loads(ask("plan", "--input", pool, "--rps-per-replica", "0.2", "-o", "json").stdout), schema
-    )
+    jsonschema.validate(json.loads(ask("plan", "--input", pool, *PLANNED, "-o", "json").stdout), schema)
+
+
+def test_options_hold_for_all_pools_or_for_the_one_named(pool: str) -> None:
+    words = ["plan", "--input", pool, *PLANNED, "-o", "json"]
+    row = json.loads(ask(*words, "--max", "9", "--max", "pool-a=7", "--policy", "pool-a=safe").stdout)["pools"][0]
+    assert (row["maximum"], row["policy"]["name"]) == (7, "safe")
+    assert "no pool is called `other`" in str(ask(*words, "--max", "other=7").exception)
+    assert ask(*words, "--max", "pool-a=many").exit_code == 2
+    assert ask(*words, "--policy", "greedy").exit_code == 2
+
+
+def test_old_data_are_refused_in_one_line(pool: str) -> None:
+    refused = ask("plan", "--input", pool, "--capacity", "0.2 requests/s", "--from", str(int(END) + 3 * DAY))
+    assert "3.0 days before the plan" in str(refused.exception)

@@ -14,7 +14,7 @@ from inferdoc.forecast.capacity import capacities
 from inferdoc.forecast.fromsource import Gathered
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.slo import slo_records, slo_rules, watched
-from inferdoc.prewarm.pools import Known, _capacity
+from inferdoc.prewarm.pools import seen
 from tests.cli.command import alone, call
 
 __all__ = ["alone"]
@@ -84,7 +84,7 @@ def test_capacity_and_with_it_the_plan(declared, form):
     load = np.tile(np.linspace(1.0, 10.0, 300), 2)
     late = 0.2 + 0.02 * load  # never twice its value at low load
     key = ("", "llm", "p0")
-    rows = {"request_rate": {key: load}, "ttft_p99": {key: late}, "generation_tokens_rate": {key: 100 * load}}
+    rows = {"request_rate": {key: load}, "ttft_p99": {key: late}}
     member = Member(key, "p0", "", Pool("", "llm", "m", "both", "h100-80"))
     history = Gathered(0, 300, len(load), rows, {key: member})
     found = {}
@@ -92,10 +92,11 @@ def test_capacity_and_with_it_the_plan(declared, form):
         flags = declared(target, form)
         catalogue = _catalogue(flags)
         (found[target],) = capacities(history, catalogue.slos)
-    assert found[LOOSE].per_second is None
-    assert found[0.25].per_second < found[0.35].per_second == pytest.approx(7.5, abs=1.0)
-    tight, wide = (_capacity(Known(), "m", "requests/s", found[target]) for target in (0.25, 0.35))
-    assert tight.per_second < wide.per_second and "the objective for ttft_p99" in tight.source
+    served = {target: each.served[0] for target, each in found.items()}
+    assert (served[0.25].verdict, served[LOOSE].verdict) == ("slo", "at least")
+    assert served[0.25].rate.per_second < served[0.35].rate.per_second == pytest.approx(7.5, abs=1.0)
+    tight, wide = (seen(served[target]) for target in (0.25, 0.35))
+    assert tight.rate.per_second < wide.rate.per_second and "the objective for ttft_p99" in tight.source
 
 
 def _catalogue(flags: list[str]):

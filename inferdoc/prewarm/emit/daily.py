@@ -30,7 +30,7 @@ def daily(plan: PlanRow, options: EmitOptions) -> str:
     folder = "/var/lib/inferdoc"
     words = [
         "inferdoc", "prewarm", "plan", f"--prometheus={options.server}", f"--pool={row.name}", f"--tz={row.zone}",
-        f"--rps-per-replica={policy.capacity:g}", f"--cold-start={policy.cold_start_seconds}s",
+        f"--capacity={policy.capacity:g} {policy.capacity_unit}", f"--cold-start={policy.cold_start_seconds}s",
         f"--min={row.base}", f"--max={row.maximum}", f"--policy={policy.name}", "-o", "json",
         f"--out={folder}/plan.json",
     ]  # fmt: skip

@@ -1,0 +1,116 @@
+"""Cold starts of each pool's own replicas: from the first scrape or the process to the first page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from made import DAY, MONDAY
+
+from inferdoc.fleet.members import Pool
+from inferdoc.forecast.starts import PAGE, START_DAYS, STARTED, STEP, TOKENS, UP, Start, pool_starts
+from inferdoc.prewarm.lead import cold_start
+from inferdoc.source.base import SourceKind
+from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
+from inferdoc.source.reads import Grid
+
+NAN = np.nan
+BEGIN = MONDAY
+END = BEGIN + START_DAYS * DAY
+TIMES = np.arange(BEGIN, END + 1, STEP)
+FAST, SLOW = Pool("", "ns", "m", "decode", "h100"), Pool("", "ns", "m", "decode", "a100")
+
+
+def life(born: float, load: float, *, scraped: float | None = None, asked: float = 0.0, tells: bool = True) -> dict:
+    """A pod's signals. born: its process, in seconds of the week; load: until its first page; scraped: its first
+    scrape, seconds before its process (None = only once it is ready); asked: until the first token after that."""
+    since = TIMES - BEGIN - born
+    page = since >= load
+    first = since >= (load if scraped is None else -scraped)
+    return {
+        UP: np.where(first, page.astype(float), NAN),
+        PAGE: np.where(page, 1.0, NAN),
+        STARTED: np.where(page & tells, BEGIN + born, NAN),
+        TOKENS: np.where(page, (since >= load + asked) * 50.0, NAN),
+    }
+
+
+class Lives:
+    """A source that holds lives of pods."""
+
+    kind: SourceKind = "store"
+
+    def __init__(self, lives: dict[str, dict[str, np.ndarray]]) -> None:
+        self.lives = lives
+
+    def latest_ms(self) -> int | None:
+        return END * 1000
+
+    def read(
+        self,
+        signals: Iterable[str],
+        start: float,
+        end: float,
+        step: float | None = None,
+        match: object = (),
+        window: float | None = None,
+    ) -> SignalFrame:
+        assert (start, end, step) == (BEGIN, END, STEP)
+        frame = SignalFrame(Grid(BEGIN * 1000, STEP * 1000, len(TIMES), 15000, 75000, 37500))
+        for signal in signals:
+            entities = [Entity.of(("pod", "namespace"), (pod, "ns")) for pod in self.lives]
+            frame.signals[signal] = SignalMatrix(entities, np.stack([life[signal] for life in self.lives.values()]))
+        return frame
+
+
+def starts_of(lives: dict[str, dict[str, np.ndarray]], **pools: Pool) -> dict[Pool, tuple[Start, ...]]:
+    members: dict[Pool, list[tuple[str, str, str]]] = {}
+    for pod in lives:
+        members.setdefault(pools.get(pod, FAST), []).append(("", "ns", pod))
+    return {pool: found.seen for pool, found in pool_starts(Lives(lives), members, END).items()}
+
+
+def test_a_start_lasts_from_the_process_to_the_first_page_and_the_token_comes_later() -> None:
+    assert starts_of({"a": life(3600, 240, asked=120)}) == {FAST: (Start(240, 360),)}
+
+
+def test_what_came_before_the_process_counts_where_the_target_was_scraped_in_vain() -> None:
+    """An image that is pulled for three minutes: the target has an address and does not answer."""
+    assert starts_of({"a": life(3600, 240, scraped=180)})[FAST][0].ready == 420
+    assert starts_of({"a": life(3600, 240, scraped=0, tells=False)})[FAST][0].ready == 240
+
+
+def test_a_pod_that_was_there_before_or_says_nothing_is_no_start() -> None:
+    assert starts_of({"a": life(-7200, 240)}) == {}
+    assert starts_of({"a": life(3600, 240, tells=False)}) == {}
+
+
+def test_a_restart_counts_from_its_own_process() -> None:
+    before, after = life(-7200, 240), life(36000, 300)
+    seen = np.isfinite(after[PAGE])
+    dead = ~seen & (TIMES - BEGIN > 35000)
+    both = {s: np.where(seen, after[s], np.where(dead, 0.0 if s == UP else NAN, before[s])) for s in before}
+    assert [start.ready for start in starts_of({"a": both})[FAST]] == [300]
+
+
+def test_each_pool_has_its_own_members_alone() -> None:
+    lives = {f"fast-{i}": life(3600 * (i + 1), 60) for i in range(6)}
+    lives |= {f"slow-{i}": life(3600 * (i + 1), 600 + 60 * i) for i in range(6)}
+    members = {pool: [("", "ns", f"{word}-{i}") for i in range(6)] for pool, word in ((FAST, "fast"), (SLOW, "slow"))}
+    found = pool_starts(Lives(lives), members, END)
+    assert cold_start(None, found[FAST], "h100", 300.0).seconds == 60
+    slow = cold_start(None, found[SLOW], "a100", 300.0)
+    assert slow.seconds == 870
+    assert slow.basis.startswith("870 s: 6 starts of its own replicas took 630 s to 900 s, median 750 s, first token")
+
+
+def test_few_starts_only_lengthen_what_is_known_of_the_tier() -> None:
+    found = pool_starts(Lives({"a": life(3600, 480)}), {FAST: [("", "ns", "a")]}, END)
+    assert cold_start(None, found[FAST], "h100", 300.0).seconds == 480
+    assert cold_start(None, found[FAST], "h100", 900.0).seconds == 900
+    assert (
+        cold_start(None, None, "h100", 900.0).basis
+        == "no start of its replicas was seen, the 900 s of tier h100 are taken"
+    )
+    assert cold_start(None, None, "x", None).seconds == 300
+    assert cold_start(77, found[FAST], "h100", 300.0).basis == "given"
