@@ -16,6 +16,8 @@ from pathlib import Path
 import requests
 
 START_SECONDS = 30
+LONG_BLOCKS = "--max-block-duration=768h"
+"""promtool reads the whole file once for each block, and makes one for every two hours of weeks without it."""
 MISSING = "Debian's prometheus and promtool are not on the PATH: apt-get install prometheus"
 
 
@@ -33,7 +35,8 @@ def backfill(recordings: Sequence[Path], folder: Path) -> None:
             text = folder / "backfill.om"
             with gzip.open(recording) as source, text.open("wb") as target:
                 shutil.copyfileobj(source, target)
-        command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", "--quiet", str(text), str(folder / "data")]
+        command = ["promtool", "tsdb", "create-blocks-from", LONG_BLOCKS, "openmetrics", "--quiet", str(text)]
+        command.append(str(folder / "data"))
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
         if done.returncode:
             raise RuntimeError(f"promtool refuses {recording}: {done.stdout}{done.stderr}")

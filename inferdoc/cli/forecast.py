@@ -130,5 +130,5 @@ def command(context: click.Context, /, **asked: Any) -> None:
 
     where = origin(asked, asked.pop("step"))
     if asked.pop("capacity"):
-        context.exit(work.capacity(origin=where, output=asked["output"], target=asked["target"]))
+        context.exit(work.capacity(origin=where, begin=asked["begin"], output=asked["output"], target=asked["target"]))
     context.exit(work.run(origin=where, **asked))

@@ -184,6 +184,7 @@ def _by_latency(
     at = knee(load, late, limit)
     if at:
         low, high = uncertainty(load, late, limit)
+        low, high = low and min(low, at), high and max(high, at)
         verdict: Verdict = "p99" if limit is None else "slo"
         return Served(unit, verdict, Rate(at, unit), low, high, signal, limit, highest, len(load))
     bound = served_well(load, late, limit) if at is None else None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,9 +33,9 @@ PNG = b"\x89PNG"
 SINGLE = ("csv", "png", "svg")
 
 
-CAPACITY_DAYS = 14
+CAPACITY_DAYS = 7
 CAPACITY_STEP = 900
-"""What a replica serves is read from two weeks, five minutes of each quarter of an hour: a p99 takes all buckets of its
+"""What a replica serves is read from a week, five minutes of each quarter of an hour: a p99 takes all buckets of its
 histogram, which cost a server most of what a plan costs it (benchmarks/plan_cost.py)."""
 
 
@@ -81,25 +81,34 @@ class Origin:
 
         return None if self.load is None else LOADS[self.load]
 
-    def gathered(self, signals: tuple[str, ...]) -> Gathered:
-        """The signals of every pod in the source, over the history asked for."""
-        from inferdoc.forecast.fromsource import gather
+    def gathered(self, units: Iterable[LoadUnit], step: int) -> Gathered:
+        """The load of every pod in the source in some units, over the history asked for."""
+        from inferdoc.forecast.fromsource import gather, signals_of
 
-        here = self.opened
+        here, wanted = self.opened, signals_of(units)
         return gather(
-            here.source, signals, here.tiers, here.assignments, self.match, self.days, self.until, progress=_progress
+            here.source, wanted, here.tiers, here.assignments, self.match, self.days, self.until, step, None, _progress
         )
 
     @cached_property
     def capacity_history(self) -> tuple[Gathered, tuple[Slo, ...]]:
         """Load and latency of every pod, and the objectives."""
         from inferdoc.forecast.capacity import signals_for
-        from inferdoc.forecast.fromsource import gather
+        from inferdoc.forecast.fromsource import STEP, gather
 
         here, days = self.opened, min(self.days, CAPACITY_DAYS)
         wanted = signals_for(here.slos)
         made = gather(
-            here.source, wanted, here.tiers, here.assignments, self.match, days, self.until, CAPACITY_STEP, _progress
+            here.source,
+            wanted,
+            here.tiers,
+            here.assignments,
+            self.match,
+            days,
+            self.until,
+            CAPACITY_STEP,
+            STEP,
+            _progress,
         )
         return made, here.slos
 
@@ -114,8 +123,7 @@ class Origin:
             raise InferdocError(
                 f"--step {self.step}s is not a whole number of {STEP // 60} minutes; write 5m, 15m or 1h"
             )
-        wanted = tuple(s for choices in SIGNALS.values() for choice in choices for s in choice)
-        found = load_series(self.gathered(wanted), self.unit, self.step)
+        found = load_series(self.gathered(SIGNALS if self.unit is None else (self.unit,), STEP), self.unit, self.step)
         if self.pool is not None:
             if self.pool not in found:
                 raise InferdocError(f"pool `{self.pool}` was not seen; there are {', '.join(found) or 'none'}")
@@ -137,8 +145,6 @@ def spoken_zone(zone: str | None) -> str:
 
 
 def named(series: LoadSeries, name: str) -> LoadSeries:
-    from dataclasses import replace
-
     return replace(series, name=name)
 
 
@@ -165,7 +171,8 @@ def run(
 ) -> int:
     """Reads, forecasts, writes; returns the exit code."""
     clock, ahead = spoken_zone(zone), seconds_of(horizon, "--horizon")
-    loads = origin.series()
+    start = None if begin is None else moment_of(begin, "--from")
+    loads = replace(origin, until=start).series()
     planned = planned_for(loads, clock, holidays, calendar, events)
     if planned.others:
         few = ", ".join(planned.others[:3]) + ", ..." * (len(planned.others) > 3)
@@ -173,7 +180,7 @@ def run(
     request = Request(
         horizon=ahead,
         zone=clock,
-        begin=None if begin is None else moment_of(begin, "--from"),
+        begin=start,
         model=model,
         arima_seconds=arima_seconds,
         holidays=planned.holidays,
@@ -190,13 +197,14 @@ def run(
     return ExitCode.FINDINGS if fail_on_abstain and any(r.abstained for r in results) else ExitCode.OK
 
 
-def capacity(*, origin: Origin, output: str, target: str | None) -> int:
-    """`inferdoc forecast --capacity`: what one replica can serve, per pool."""
+def capacity(*, origin: Origin, begin: str | None, output: str, target: str | None) -> int:
+    """`inferdoc forecast --capacity`: what one replica can serve, per pool, from what was known at `begin`."""
     from inferdoc.forecast.capacity import capacities
     from inferdoc.forecast.capacity_table import to_table
 
     if origin.path is not None:
         raise InferdocError("--capacity needs latencies beside the load: give --store or --prometheus, not --input")
+    origin = replace(origin, until=None if begin is None else moment_of(begin, "--from"))
     history, slos = origin.capacity_history
     found = [c for c in capacities(history, slos, origin.unit) if origin.pool in (None, c.pool)]
     if not found:

@@ -42,6 +42,10 @@ PIECE_DAYS = {"store": 1, "prometheus": 28}
 HISTORY_DAYS = 28
 SHORT_GAP_BINS = 3
 SMALL_SHARE = 0.1
+LIVES = ("process_start_time", "target_up")
+"""What tells whether a pod that was gone came back as another process."""
+SAME_PROCESS = 1.0
+"""Seconds by which two readings of one start differ at most."""
 
 
 class HistorySource(Protocol):
@@ -104,29 +108,47 @@ def gather(
     days: int = HISTORY_DAYS,
     until: int | None = None,
     step: int = STEP,
+    window: int | None = None,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Gathered:
-    """Reads the signals of the last `days` days into one value per `step` seconds, each over the last five minutes of
-    its step. until: Unix seconds (None = the newest sample). Raises InferdocError when the source holds nothing."""
-    newest = source.latest_ms()
+    """Reads the signals of the last `days` days into one value per `step` seconds, each over the last `window` seconds
+    of its step (None = all of it). until: Unix seconds (None = the newest sample). Raises InferdocError when the source
+    holds nothing."""
+    newest = source.latest_ms() if until is None else until * 1000
     if newest is None:
         raise InferdocError("the source holds no samples: collect some, or give --input FILE")
-    end = newest // 1000 if until is None else min(until, newest // 1000)
-    end = end // step * step
+    end = newest // 1000 // STEP * STEP
     made = Gathered(end - days * DAY, step, days * DAY // step)
-    piece = PIECE_DAYS[source.kind] * DAY
-    for begin in range(made.start, end, piece):
-        last = min(begin + piece, end)
-        frame = source.read([*signals, "running"], begin + step, last, step, match, window=STEP)
-        _take(made, frame, (*signals, "running"))
-        cards = source.read(["gpu_util"], begin + CARD_STEP, last, CARD_STEP, match)
+
+    def know(frame: SignalFrame, begin: int, last: int) -> None:
+        cards = source.read(["gpu_util"], begin + CARD_STEP, last, CARD_STEP, match, window=STEP)
         frame.signals |= {name: cards[name] for name in ("gpu_util",) if name in cards}
         for member in resolve(frame, tiers, assignments).members:
             made.members[member.key] = member
         progress((last - made.start) // DAY, days)
+
+    add(made, source, ("running", *signals), match, window, know)
     if not made.members:
         raise InferdocError("no engine was seen in the source's last days: `inferdoc doctor` says what is visible")
     return made
+
+
+def add(
+    made: Gathered,
+    source: HistorySource,
+    signals: Sequence[str],
+    match: tuple[Matcher, ...] = (),
+    window: int | None = None,
+    know: Callable[[SignalFrame, int, int], None] = lambda frame, begin, last: None,
+) -> None:
+    """Reads further signals into what was gathered, piece by piece. know: is shown each piece and where it begins and
+    ends."""
+    piece = PIECE_DAYS[source.kind] * DAY
+    for begin in range(made.start, made.end, piece):
+        last = min(begin + piece, made.end)
+        frame = source.read(signals, begin + made.step, last, made.step, match, window=window or made.step)
+        _take(made, frame, signals)
+        know(frame, begin, last)
 
 
 def _take(made: Gathered, frame: SignalFrame, signals: Sequence[str]) -> None:
@@ -151,6 +173,11 @@ def pool_name(pool: Pool) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text).strip("-")[:63].strip("-") or "pool"
 
 
+def signals_of(units: Iterable[LoadUnit] = SIGNALS) -> tuple[str, ...]:
+    """What has to be read for the load in some units, and to know its pods' lives."""
+    return (*LIVES, *(signal for unit in units for choice in SIGNALS[unit] for signal in choice))
+
+
 def load_series(made: Gathered, unit: LoadUnit | None = None, step: int = STEP) -> dict[str, LoadSeries]:
     """One series per pool (name -> series, rates per second). unit: what is counted; None = by role (prefill by the
     prompt tokens it computes, decode by the tokens it generates, else requests)."""
@@ -172,7 +199,8 @@ def pool_series(made: Gathered, pool: Pool, unit: LoadUnit) -> LoadSeries | None
         if signal is None:
             continue
         rows = made.rows[signal]
-        summed = sum_of_pods(np.stack([rows[k] for k in keys if k in rows]))
+        shown = [key for key in keys if key in rows]
+        summed = sum_of_pods(np.stack([rows[key] for key in shown]), np.stack([_lives(made, key) for key in shown]))
         values = values + (summed if not found else np.nan_to_num(summed))
         found = True
     if not found:
@@ -180,26 +208,40 @@ def pool_series(made: Gathered, pool: Pool, unit: LoadUnit) -> LoadSeries | None
     return _trimmed(LoadSeries(made.start, made.step, np.maximum(values, 0.0), "rate", unit, pool_name(pool)))
 
 
-def sum_of_pods(rows: np.ndarray) -> np.ndarray:
+def _lives(made: Gathered, key: Key) -> np.ndarray:
+    """float64[bins]: a number that is another for each process of the pod, NaN where none is known: when the process
+    began, else how often the target had gone from the list of targets (of one that goes, nobody tells `up`)."""
+    blank = np.full(made.count, np.nan)
+    started = made.rows.get("process_start_time", {}).get(key, blank)
+    if np.isfinite(started).any():
+        return started
+    listed = np.isfinite(made.rows.get("target_up", {}).get(key, blank))
+    return np.where(listed, np.cumsum(~listed), np.nan) if listed.any() else blank
+
+
+def sum_of_pods(rows: np.ndarray, lives: np.ndarray | None = None) -> np.ndarray:
     """float64[bins]: the sum over pods (float64[pods, bins]). A pod counts as absent before its first and after its
-    last bin. A hole inside its life is bridged when it is short or the pod carries little; else the bin is a gap,
-    because a sum without it would be a drop that never happened."""
+    last bin, and between two processes (lives: float64[pods, bins], another number for each): it was scaled in, or its
+    work went to others. A hole inside the life of a process is bridged when it is short or the pod carries little; else
+    the bin is a gap, because a sum without it would be a drop that never happened."""
     total = np.zeros(rows.shape[1])
     alive = np.zeros(rows.shape[1], dtype=bool)
     broken = np.zeros(rows.shape[1], dtype=bool)
     means = np.array([np.nanmean(row) if np.isfinite(row).any() else 0.0 for row in rows])
     whole = float(means.sum())
-    for row, mean in zip(rows, means, strict=True):
+    for row, life, mean in zip(rows, np.full_like(rows, np.nan) if lives is None else lives, means, strict=True):
         known = np.flatnonzero(np.isfinite(row))
         if not len(known):
             continue
-        at = np.arange(known[0], known[-1] + 1)
-        total[at] += np.interp(at, known, row[known])
+        total[known] += row[known]
         alive[known] = True
-        if whole > 0 and mean / whole > SMALL_SHARE:
-            for a, b in pairwise(known.tolist()):
-                if b - a - 1 > SHORT_GAP_BINS:
-                    broken[a + 1 : b] = True
+        for a, b in pairwise(known.tolist()):
+            if b - a == 1 or abs(life[a] - life[b]) > SAME_PROCESS:
+                continue
+            hole = np.arange(a + 1, b)
+            total[hole] += np.interp(hole, (a, b), (row[a], row[b]))
+            if whole > 0 and mean / whole > SMALL_SHARE and b - a - 1 > SHORT_GAP_BINS:
+                broken[hole] = True
     return np.where(alive & ~broken, total, np.nan)
 
 

@@ -18,9 +18,11 @@ from inferdoc.forecast.series import DAY
 from inferdoc.source.frame import SignalFrame
 from inferdoc.source.reads import Matcher
 
-STARTED, UP, PAGE, TOKENS = "process_start_time", "target_up", "running", "generation_tokens_rate"
-START_DAYS = 7
+STARTED, UP, TOKENS = "process_start_time", "target_up", "generation_tokens_rate"
+START_DAYS = 6
 STEP = 60
+LOOK_BACK = 150.0
+"""Two scrapes a minute apart, and one may be lost."""
 LONGEST = 3600.0
 
 
@@ -56,11 +58,11 @@ class Starts:
 def pool_starts(
     source: HistorySource, pools: Mapping[Pool, Iterable[Key]], end: int, match: tuple[Matcher, ...] = ()
 ) -> dict[Pool, Starts]:
-    """The starts of the members of each pool in the seven days before `end` (Unix seconds); pools without any are left
+    """The starts of the members of each pool in the six days before `end` (Unix seconds); pools without any are left
     out."""
     begin = end - START_DAYS * DAY
-    frame = source.read([STARTED, UP, PAGE, TOKENS], begin, end, STEP, match)
-    rows = {signal: _rows(frame, signal) for signal in (STARTED, UP, PAGE, TOKENS)}
+    frame = source.read([STARTED, UP, TOKENS], begin, end, STEP, match, window=LOOK_BACK)
+    rows = {signal: _rows(frame, signal) for signal in (STARTED, UP, TOKENS)}
     found = {}
     for pool, keys in pools.items():
         seen = [start for key in keys for start in _of_target(frame.times, {s: rows[s].get(key) for s in rows})]
@@ -81,10 +83,8 @@ def _rows(frame: SignalFrame, signal: str) -> dict[Key, np.ndarray]:
 
 def _of_target(times: np.ndarray, rows: Mapping[str, np.ndarray | None]) -> list[Start]:
     blank = np.full(len(times), np.nan)
-    started, up, page, tokens = (
-        blank if row is None else row for row in (rows[s] for s in (STARTED, UP, PAGE, TOKENS))
-    )
-    pages = np.isfinite(page) | np.isfinite(started)
+    started, up, tokens = (blank if row is None else row for row in (rows[s] for s in (STARTED, UP, TOKENS)))
+    pages = (up > 0) | np.isfinite(started)
     firsts = np.flatnonzero(pages & ~np.concatenate([[True], pages[:-1]]))
     again = 1 + np.flatnonzero(np.isfinite(started[1:]) & np.isfinite(started[:-1]) & (np.diff(started) > 1.0))
     found = []

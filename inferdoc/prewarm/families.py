@@ -47,7 +47,11 @@ def _beside(each: Ahead, family: Sequence[Ahead]) -> Ahead:
     if not others:
         return each
     partners = [p for p in family if p.pool.role in OTHER]
-    each = replace(each, wish=replace(each.wish, cold_start=max(p.wish.cold_start for p in partners)))
+    slowest = max(partners, key=lambda p: p.wish.cold_start)
+    if slowest.wish.cold_start > each.wish.cold_start:
+        early = f"started as early as {slowest.wish.name}, {slowest.wish.cold_start} s: a request needs both sides"
+        wish = replace(each.wish, cold_start=slowest.wish.cold_start)
+        each = replace(each, wish=wish, notes=(*each.notes, early))
     leading = [p for p in others if not p.outlook.result.abstained and p.outlook.load.values.any()]
     return _following(each, leading) if each.outlook.result.abstained and leading else each
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from inferdoc.forecast.starts import Starts
@@ -27,11 +26,11 @@ def cold_start(given: int | None, starts: Starts | None, tier: str, of_tier: flo
     if given is not None:
         return ColdStart(given, "given")
     if starts is not None and len(starts.seen) >= ENOUGH:
-        seconds = math.ceil(starts.quantile(QUANTILE))
+        seconds = round(starts.quantile(QUANTILE))
         return ColdStart(seconds, f"{seconds} s: {starts.spread}")
     usual = DEFAULT_COLD_START if of_tier is None else int(of_tier)
     whose = "five minutes" if of_tier is None else f"the {usual} s of tier {tier}"
     if starts is None:
         return ColdStart(usual, f"no start of its replicas was seen, {whose} are taken")
-    seconds = max(usual, math.ceil(starts.quantile(1.0)))
+    seconds = max(usual, round(starts.quantile(1.0)))
     return ColdStart(seconds, f"{seconds} s: {starts.spread}; so few count only where they exceed {whose}")

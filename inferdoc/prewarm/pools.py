@@ -22,6 +22,7 @@ from inferdoc.prewarm.lead import DEFAULT_COLD_START, ColdStart, cold_start
 from inferdoc.prewarm.plan import PoolRow
 from inferdoc.prewarm.plan_request import PlanRequest
 from inferdoc.prewarm.policy import CAP_DAYS, CAP_QUANTILE
+from inferdoc.prewarm.shape import SLOT
 
 if TYPE_CHECKING:
     from inferdoc.fleet.members import Pool
@@ -71,9 +72,10 @@ def _of_file(origin: Origin, asked: PlanRequest, now: int) -> Planned:
 
 
 def _of_source(origin: Origin, asked: PlanRequest, now: int) -> Planned:
-    from inferdoc.forecast.fromsource import SIGNALS, pool_name
+    from inferdoc.forecast.fromsource import pool_name
 
-    gathered = origin.gathered(tuple(s for choices in SIGNALS.values() for choice in choices for s in choice))
+    gathered = origin.gathered((), SLOT * 60)
+    loads = _Loads(origin, gathered)
     pools = {pool_name(pool): pool for pool in gathered.pools()}
     if origin.pool is not None and origin.pool not in pools:
         raise InferdocError(f"pool `{origin.pool}` was not seen; there are {', '.join(sorted(pools))}")
@@ -86,7 +88,7 @@ def _of_source(origin: Origin, asked: PlanRequest, now: int) -> Planned:
     for name in wanted:
         pool = pools[name]
         try:
-            series, capacity = _binding(gathered, pool, _choices(origin, asked, pool, name, measured))
+            series, capacity = _binding(loads, pool, _choices(origin, asked, pool, name, measured))
             fit_for_a_plan(series, now)
             cold = starts.of(pool, asked.cold_start.of(name))
             wish = asked.wish(name, pool.role, capacity, cold.seconds)
@@ -107,6 +109,24 @@ def _refuse_unknown(asked: PlanRequest, pools: set[str]) -> None:
     unknown = sorted(asked.named - pools)
     if unknown:
         raise InferdocError(f"no pool is called `{unknown[0]}`; there are {', '.join(sorted(pools))}")
+
+
+class _Loads:
+    """Load series of pools, each kind of load read from the source only where it is asked for. Bins are as long as the
+    quarters of an hour on which a floor changes."""
+
+    def __init__(self, origin: Origin, gathered: Gathered) -> None:
+        self._origin, self._gathered = origin, gathered
+        self._read: set[LoadUnit] = set()
+
+    def of(self, pool: Pool, unit: LoadUnit) -> LoadSeries | None:
+        from inferdoc.forecast.fromsource import SIGNALS, add, pool_series
+
+        if unit not in self._read:
+            wanted = tuple(signal for choice in SIGNALS[unit] for signal in choice)
+            add(self._gathered, self._origin.opened.source, wanted, self._origin.match)
+            self._read.add(unit)
+        return pool_series(self._gathered, pool, unit)
 
 
 class _Measured:
@@ -166,13 +186,11 @@ def seen(served: Served) -> Capacity:
     return Capacity(served.safe, served.basis if served.low is None else f"low end of its band: {served.basis}")
 
 
-def _binding(gathered: Gathered, pool: Pool, choices: Sequence[Capacity]) -> tuple[LoadSeries, Capacity]:
+def _binding(loads: _Loads, pool: Pool, choices: Sequence[Capacity]) -> tuple[LoadSeries, Capacity]:
     """The kind of load that needs most replicas at the peak of the last days."""
-    from inferdoc.forecast.fromsource import pool_series
-
     found: list[tuple[float, LoadSeries, Capacity]] = []
     for capacity in choices:
-        series = pool_series(gathered, pool, capacity.rate.unit)
+        series = loads.of(pool, capacity.rate.unit)
         if series is not None:
             recent = series.before(series.end, CAP_DAYS).values
             known = recent[np.isfinite(recent)]

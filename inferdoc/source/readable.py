@@ -40,10 +40,11 @@ class Readable:
         declared quantile also others (ttft_p95).
 
         step: seconds between two values, by default the scrape interval (or a thousandth of the stretch); match: label
-        matchers added to every series; window: seconds that rates and quantiles look back over, at least (by default
-        some scrape intervals). Returns one float64[entities, times] per signal, in the signal's unit, NaN for gaps; a
-        signal that nothing supplies is left out. Raises SourceError where the source cannot be read, InferdocError for
-        an unknown signal or an impossible time.
+        matchers added to every series; window: seconds that rates, quantiles and gauges look back over (by default some
+        scrape intervals); with it and a step the grid is as asked for, and nobody is asked how often scrapes are.
+        Returns one float64[entities, times] per signal, in the signal's unit, NaN for gaps; a signal that nothing
+        supplies is left out. Raises SourceError where the source cannot be read, InferdocError for an unknown signal or
+        an impossible time.
         """
         from inferdoc.catalogue.aliases import Aliases
         from inferdoc.catalogue.load import load_catalogue
@@ -59,9 +60,10 @@ class Readable:
                 raise InferdocError(f"no signal is called {name!r}: `inferdoc signals --list` names them")
         aliases = Aliases(catalogue.exporters.values())
         self.expect(series_names(wanted, known, aliases))
-        grid = self._grid(start, end, step)
-        if window is not None:
-            grid = replace(grid, rate_ms=max(grid.rate_ms, round(window * 1000)))
+        if window is not None and step is not None:
+            grid = _coarse(moment_ms(start, None, what="start"), moment_ms(end, None, what="end"), step, window)
+        else:
+            grid = self._grid(start, end, step)
         cast("Source", self).identify(grid.start_ms - grid.rate_ms, grid.end_ms)
         return read_signals(cast("Source", self), wanted, grid, known, aliases, match)
 
@@ -82,3 +84,15 @@ class Readable:
             raise InferdocError(f"step {step} is not a length of time: give seconds above 0")
         count = max(1, (grid.end_ms - start_ms) // step_ms + 1)
         return replace(grid, start_ms=grid.end_ms - (count - 1) * step_ms, step_ms=step_ms, count=count)
+
+
+def _coarse(start_ms: int, end_ms: int, step: float, window: float) -> Grid:
+    """A grid that ends 1 ms after `end`, so that closed and left-open ranges hold the same samples."""
+    from inferdoc.source.grid import DEFAULT_INTERVAL_MS
+    from inferdoc.source.reads import Grid
+
+    step_ms, window_ms = round(step * 1000), round(window * 1000)
+    if step_ms <= 0 or window_ms <= 0 or end_ms < start_ms:
+        raise InferdocError(f"step {step}, window {window}: give seconds above 0, and an end after the start")
+    count = (end_ms - start_ms) // step_ms + 1
+    return Grid(end_ms + 1 - (count - 1) * step_ms, step_ms, count, DEFAULT_INTERVAL_MS, window_ms, window_ms)

@@ -108,6 +108,16 @@ def test_pods_that_come_and_go_leave_no_false_drop() -> None:
     assert np.isnan(sum_of_pods(rows)[4:12]).all()
 
 
+def test_a_pod_that_comes_back_as_another_process_was_away_and_hid_nothing() -> None:
+    """Numbered pods that are scaled in at night: no gap, and nothing drawn across the night."""
+    rows = np.full((2, 20), NAN)
+    rows[0] = 5.0
+    rows[1, :6] = rows[1, 14:] = 4.0
+    lives = np.stack([np.full(20, 1000.0), np.where(np.arange(20) < 10, 1000.0, 50_000.0)])
+    assert sum_of_pods(rows, lives).tolist() == [9.0] * 6 + [5.0] * 8 + [9.0] * 6
+    assert np.isnan(sum_of_pods(rows, np.full_like(rows, 1000.0))[6:14]).all()
+
+
 def exposition(days: float) -> str:
     """Counters of two pods over some days, a scrape a minute, a daily rhythm."""
     times = np.arange(MONDAY, MONDAY + days * DAY, 60)

@@ -8,7 +8,7 @@ import numpy as np
 from made import DAY, MONDAY
 
 from inferdoc.fleet.members import Pool
-from inferdoc.forecast.starts import PAGE, START_DAYS, STARTED, STEP, TOKENS, UP, Start, pool_starts
+from inferdoc.forecast.starts import START_DAYS, STARTED, STEP, TOKENS, UP, Start, pool_starts
 from inferdoc.prewarm.lead import cold_start
 from inferdoc.source.base import SourceKind
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
@@ -29,7 +29,6 @@ def life(born: float, load: float, *, scraped: float | None = None, asked: float
     first = since >= (load if scraped is None else -scraped)
     return {
         UP: np.where(first, page.astype(float), NAN),
-        PAGE: np.where(page, 1.0, NAN),
         STARTED: np.where(page & tells, BEGIN + born, NAN),
         TOKENS: np.where(page, (since >= load + asked) * 50.0, NAN),
     }
@@ -87,7 +86,7 @@ def test_a_pod_that_was_there_before_or_says_nothing_is_no_start() -> None:
 
 def test_a_restart_counts_from_its_own_process() -> None:
     before, after = life(-7200, 240), life(36000, 300)
-    seen = np.isfinite(after[PAGE])
+    seen = after[UP] > 0
     dead = ~seen & (TIMES - BEGIN > 35000)
     both = {s: np.where(seen, after[s], np.where(dead, 0.0 if s == UP else NAN, before[s])) for s in before}
     assert [start.ready for start in starts_of({"a": both})[FAST]] == [300]
