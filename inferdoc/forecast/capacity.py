@@ -33,13 +33,14 @@ LEAVES = 2.0
 LOW_SHARE = 1 / 3
 SPREAD = 2.0
 DRAWS = 200
-BLOCK = 4
-"""Of readings a quarter of an hour apart: an hour."""
+BLOCK = 2
+"""Of readings half an hour apart: an hour."""
 LITTLE_LIMIT = 2.0
+ENOUGH_RUNNING = 20.0
 
 Verdict = Literal["slo", "p99", "at least", "missed", "unknown"]
 """slo: the objective is broken above; p99: latency leaves its low-load value; at least: neither was seen, the highest
-load served well; missed: the objective was broken at every load; unknown: no latency beside the load."""
+load served well; missed: the objective was broken at every load; unknown: too few latencies beside the load."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Served:
             "at least": f"a lower bound: the highest load at which {self.latency or 'latency'} was well"
             + (f" within the objective{promised}" if promised else ", below twice its low-load value"),
             "missed": f"the objective for {self.latency}{promised} was missed at every load seen",
-            "unknown": "no latency was seen beside this load",
+            "unknown": f"{self.samples} readings of a latency beside this load, {MIN_SAMPLES} are needed",
         }[self.verdict]
 
     def to_dict(self) -> dict[str, Any]:
@@ -97,7 +98,7 @@ class Served:
 
 @dataclass(frozen=True)
 class PoolCapacity:
-    """Of one pool's replicas. served: one per kind of load; little: running / (rate x time in system), median."""
+    """Of one pool's replicas. served: one per kind of load; little: running / (rate x time in system)."""
 
     pool: str
     role: str
@@ -111,10 +112,9 @@ class PoolCapacity:
 
     def notes(self) -> list[str]:
         """What a reader must know before using the numbers."""
-        found = []
-        if self.little is not None and not 1 / LITTLE_LIMIT <= self.little <= LITTLE_LIMIT:
-            found.append(f"Little's law is off by {max(self.little, 1 / self.little):.1f}x: check the signals")
-        return found
+        if self.little is None or 1 / LITTLE_LIMIT <= self.little <= LITTLE_LIMIT:
+            return []
+        return [f"Little's law: {self.little:.2g} of rate x time in the system are running: check the signals"]
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -163,15 +163,16 @@ def _served(made: Gathered, unit: LoadUnit, keys: Sequence[Key], promised: Mappi
     """The least over the latencies that count: those that are promised, else time to first token and between tokens."""
     load = _column(made, SERVED[unit], keys)
     highest = float(np.nanmax(load)) if np.isfinite(load).any() else 0.0
-    seen = {}
+    seen, few = {}, 0
     for signal in dict.fromkeys((*promised, *LATENCIES)):
         late = _column(made, signal, keys)
         known = np.isfinite(load) & np.isfinite(late) & (load > 0)
         if known.sum() >= MIN_SAMPLES:
             seen[signal] = (load[known], late[known])
+        few = max(few, int(known.sum()))
     deciding = {signal: pair for signal, pair in seen.items() if signal in promised} or seen
     if not deciding:
-        return Served(unit, "unknown", None, None, None, "", None, highest, 0)
+        return Served(unit, "unknown", None, None, None, "", None, highest, few)
     answers = [_by_latency(unit, signal, *pair, promised.get(signal), highest) for signal, pair in deciding.items()]
     missed = [each for each in answers if each.rate is None]
     crossed = [each for each in answers if each.verdict in ("slo", "p99")]
@@ -249,5 +250,8 @@ def uncertainty(load: np.ndarray, latency: np.ndarray, limit: float | None) -> t
 
 
 def _little(rate: np.ndarray, running: np.ndarray, time: np.ndarray) -> float | None:
-    known = np.isfinite(rate) & np.isfinite(running) & np.isfinite(time) & (rate * time > 0.1)
-    return float(np.median(running[known] / (rate[known] * time[known]))) if known.sum() >= 10 else None
+    """Of the whole, since at one moment a prefill pod often runs nothing; None where so few were to be met running at
+    the readings that their number is chance."""
+    known = np.isfinite(rate) & np.isfinite(running) & np.isfinite(time)
+    wanted = float((rate[known] * time[known]).sum())
+    return float(running[known].sum()) / wanted if wanted >= ENOUGH_RUNNING else None

@@ -34,9 +34,13 @@ SINGLE = ("csv", "png", "svg")
 
 
 CAPACITY_DAYS = 7
-CAPACITY_STEP = 900
-"""What a replica serves is read from a week, five minutes of each quarter of an hour: a p99 takes all buckets of its
+CAPACITY_STEP = 1800
+"""What a replica serves is read from a week, five minutes of each half hour: a p99 takes all buckets of its
 histogram, which cost a server most of what a plan costs it (benchmarks/plan_cost.py)."""
+
+
+YOUNG_DAYS = 3
+"""A history shorter than this is read in every five minutes."""
 
 
 @dataclass(frozen=True)
@@ -96,20 +100,15 @@ class Origin:
         from inferdoc.forecast.capacity import signals_for
         from inferdoc.forecast.fromsource import STEP, gather
 
-        here, days = self.opened, min(self.days, CAPACITY_DAYS)
-        wanted = signals_for(here.slos)
-        made = gather(
-            here.source,
-            wanted,
-            here.tiers,
-            here.assignments,
-            self.match,
-            days,
-            self.until,
-            CAPACITY_STEP,
-            STEP,
-            _progress,
-        )
+        here = self.opened
+
+        def read(days: int, step: int) -> Gathered:
+            where = (here.tiers, here.assignments, self.match, min(self.days, days), self.until, step, STEP, _progress)
+            return gather(here.source, signals_for(here.slos), *where)
+
+        made = read(CAPACITY_DAYS, CAPACITY_STEP)
+        if made.end - made.begun < YOUNG_DAYS * 86400:
+            made = read(YOUNG_DAYS, STEP)
         return made, here.slos
 
     def series(self) -> list[LoadSeries]:

@@ -42,8 +42,8 @@ PIECE_DAYS = {"store": 1, "prometheus": 28}
 HISTORY_DAYS = 28
 SHORT_GAP_BINS = 3
 SMALL_SHARE = 0.1
-LIVES = ("process_start_time", "target_up")
-"""What tells whether a pod that was gone came back as another process."""
+STARTED, LISTED = "process_start_time", "target_up"
+"""What tells whether a pod that was gone came back as another process; the second where the first is not told."""
 SAME_PROCESS = 1.0
 """Seconds by which two readings of one start differ at most."""
 
@@ -91,6 +91,13 @@ class Gathered:
         """Unix seconds just after the last bin."""
         return self.start + self.step * self.count
 
+    @property
+    def begun(self) -> int:
+        """Unix seconds of the first bin in which any engine ran, the end without any."""
+        running = self.rows.get("running", {}).values()
+        firsts = [int(np.argmax(seen)) for row in running if (seen := np.isfinite(row)).any()]
+        return self.start + self.step * min(firsts, default=self.count)
+
     def pools(self) -> dict[Pool, list[Key]]:
         """The pods of each pool."""
         found: dict[Pool, list[Key]] = {}
@@ -128,6 +135,8 @@ def gather(
         progress((last - made.start) // DAY, days)
 
     add(made, source, ("running", *signals), match, window, know)
+    if STARTED in signals and STARTED not in made.rows:
+        add(made, source, (LISTED,), match, window)
     if not made.members:
         raise InferdocError("no engine was seen in the source's last days: `inferdoc doctor` says what is visible")
     return made
@@ -175,7 +184,7 @@ def pool_name(pool: Pool) -> str:
 
 def signals_of(units: Iterable[LoadUnit] = SIGNALS) -> tuple[str, ...]:
     """What has to be read for the load in some units, and to know its pods' lives."""
-    return (*LIVES, *(signal for unit in units for choice in SIGNALS[unit] for signal in choice))
+    return (STARTED, *(signal for unit in units for choice in SIGNALS[unit] for signal in choice))
 
 
 def load_series(made: Gathered, unit: LoadUnit | None = None, step: int = STEP) -> dict[str, LoadSeries]:
@@ -212,10 +221,10 @@ def _lives(made: Gathered, key: Key) -> np.ndarray:
     """float64[bins]: a number that is another for each process of the pod, NaN where none is known: when the process
     began, else how often the target had gone from the list of targets (of one that goes, nobody tells `up`)."""
     blank = np.full(made.count, np.nan)
-    started = made.rows.get("process_start_time", {}).get(key, blank)
+    started = made.rows.get(STARTED, {}).get(key, blank)
     if np.isfinite(started).any():
         return started
-    listed = np.isfinite(made.rows.get("target_up", {}).get(key, blank))
+    listed = np.isfinite(made.rows.get(LISTED, {}).get(key, blank))
     return np.where(listed, np.cumsum(~listed), np.nan) if listed.any() else blank
 
 

@@ -7,19 +7,22 @@ when somebody asks for one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from inferdoc.fleet.members import Pool
-from inferdoc.forecast.fromsource import HistorySource, Key
+from inferdoc.forecast.fromsource import LISTED, STARTED, Gathered, HistorySource, Key
 from inferdoc.forecast.series import DAY
 from inferdoc.source.frame import SignalFrame
 from inferdoc.source.reads import Matcher
 
-STARTED, UP, TOKENS = "process_start_time", "target_up", "generation_tokens_rate"
-START_DAYS = 6
+UP, TOKENS = LISTED, "generation_tokens_rate"
+START_DAYS = 2
+"""So many days are read minute by minute."""
+ENOUGH = 5
+"""From so many starts a quantile is taken."""
 STEP = 60
 LOOK_BACK = 150.0
 """Two scrapes a minute apart, and one may be lost."""
@@ -55,20 +58,32 @@ class Starts:
         return f"{len(self.seen)} start{'s' if len(self.seen) > 1 else ''} of its own replicas took {times}{after}"
 
 
-def pool_starts(
-    source: HistorySource, pools: Mapping[Pool, Iterable[Key]], end: int, match: tuple[Matcher, ...] = ()
-) -> dict[Pool, Starts]:
-    """The starts of the members of each pool in the six days before `end` (Unix seconds); pools without any are left
-    out."""
-    begin = end - START_DAYS * DAY
-    frame = source.read([STARTED, UP, TOKENS], begin, end, STEP, match, window=LOOK_BACK)
-    rows = {signal: _rows(frame, signal) for signal in (STARTED, UP, TOKENS)}
-    found = {}
-    for pool, keys in pools.items():
-        seen = [start for key in keys for start in _of_target(frame.times, {s: rows[s].get(key) for s in rows})]
-        if seen:
-            found[pool] = Starts(tuple(seen))
-    return found
+def pool_starts(source: HistorySource, made: Gathered, match: tuple[Matcher, ...] = ()) -> dict[Pool, Starts]:
+    """The starts of the members of each pool, on the days of what was gathered that saw most of them; pools without any
+    are left out."""
+    found: dict[Pool, list[Start]] = {}
+    for begin in _busiest_days(made):
+        frame = source.read([STARTED, UP, TOKENS], begin, begin + DAY, STEP, match, window=LOOK_BACK)
+        rows = {signal: _rows(frame, signal) for signal in (STARTED, UP, TOKENS)}
+        for pool, keys in made.pools().items():
+            seen = [start for key in keys for start in _of_target(frame.times, {s: rows[s].get(key) for s in rows})]
+            found.setdefault(pool, []).extend(seen)
+    return {pool: Starts(tuple(seen)) for pool, seen in found.items() if seen}
+
+
+def _busiest_days(made: Gathered) -> list[int]:
+    """When the days with most starts began, Unix seconds: what one pool has more of than a quantile takes counts no
+    more. The last days where no process says when it began."""
+    days = (made.end - made.start) // DAY
+    counts = np.zeros(days, dtype=np.int64)
+    told = made.rows.get(STARTED, {})
+    for keys in made.pools().values():
+        times = [np.unique(told[key][np.isfinite(told[key])]) for key in keys if key in told]
+        born = np.concatenate([np.empty(0), *times])
+        ago = (made.end - born[(born > made.start) & (born < made.end)]) // DAY
+        counts += np.minimum(np.bincount(ago.astype(np.int64), minlength=days)[:days], ENOUGH)
+    order = np.argsort(-counts, kind="stable")[:START_DAYS]
+    return [made.end - DAY * (int(ago) + 1) for ago in order]
 
 
 def _rows(frame: SignalFrame, signal: str) -> dict[Key, np.ndarray]:

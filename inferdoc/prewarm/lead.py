@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from inferdoc.forecast.starts import Starts
+from inferdoc.forecast.starts import ENOUGH, Starts
 
 DEFAULT_COLD_START = 300
 QUANTILE = 0.9
-ENOUGH = 5
-"""From so many starts a quantile is taken; fewer only lengthen what is known of the tier."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +19,8 @@ class ColdStart:
 
 
 def cold_start(given: int | None, starts: Starts | None, tier: str, of_tier: float | None) -> ColdStart:
-    """given: seconds; starts: those seen of the pool's own replicas; of_tier: seconds that its hardware usually
-    takes."""
+    """Fewer starts than a quantile takes only lengthen what is known of the tier. given: seconds; starts: those seen of
+    the pool's own replicas; of_tier: seconds that its hardware usually takes."""
     if given is not None:
         return ColdStart(given, "given")
     if starts is not None and len(starts.seen) >= ENOUGH:

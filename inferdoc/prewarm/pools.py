@@ -155,8 +155,7 @@ class _Starts:
     def _seen(self) -> dict[Pool, Starts]:
         from inferdoc.forecast.starts import pool_starts
 
-        source = self._origin.opened.source
-        return pool_starts(source, self._gathered.pools(), self._gathered.end, self._origin.match)
+        return pool_starts(self._origin.opened.source, self._gathered, self._origin.match)
 
     def of(self, pool: Pool, given: int | None) -> ColdStart:
         figure = self._origin.opened.tiers.tiers.get(pool.tier)
@@ -176,7 +175,7 @@ def _choices(origin: Origin, asked: PlanRequest, pool: Pool, name: str, measured
     if served:
         return [seen(each) for each in served]
     unit = origin.unit or (LoadUnit.REQUESTS if found is None else found.served[0].unit)
-    why = "no latency was seen beside its load" if found is None else found.served[0].basis
+    why = "no load was seen" if found is None else found.served[0].basis
     raise InferdocError(f"what a replica serves is not known ({why}); give --capacity '{name}=NUMBER {unit.value}'")
 
 

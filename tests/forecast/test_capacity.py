@@ -139,7 +139,9 @@ def test_an_objective_that_is_always_broken_gives_no_number() -> None:
 
 def test_a_gap_in_littles_law_is_said() -> None:
     (found,) = capacities(history(*curve(), off=3.0))
-    assert "Little's law is off by 3.0x" in found.notes()[0]
+    assert "Little's law: 3 of rate x time in the system are running" in found.notes()[0]
+    (idle,) = capacities(history(*curve(), off=0.0))
+    assert "Little's law: 0 of" in to_table([idle])
 
 
 def test_a_capacity_is_a_number_and_one_of_the_known_units() -> None:

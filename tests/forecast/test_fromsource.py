@@ -162,7 +162,7 @@ def test_forecast_and_plan_from_a_store(tmp_path: Path) -> None:
     words = ["plan", "--store", str(path), "--history", "4d", "--horizon", "24h", "--from", at]
     answer = CliRunner().invoke(prewarm, words)
     assert str(answer.exception) == (
-        "what a replica serves is not known (no latency was seen beside this load); "
+        "what a replica serves is not known (0 readings of a latency beside this load, 60 are needed); "
         "give --capacity 'ns-m=NUMBER requests/s'"
     )
     answer = CliRunner().invoke(prewarm, [*words, "--capacity", "1.5 requests/s", "-o", "json"])
@@ -171,4 +171,4 @@ def test_forecast_and_plan_from_a_store(tmp_path: Path) -> None:
     assert plan["policy"]["capacity_unit"] == "requests/s"
     assert max(w["replicas"] for w in plan["windows"]) >= 6
     answer = CliRunner().invoke(command, ["--store", str(path), "--history", "4d", "--capacity"])
-    assert "requests/s: not known: no latency was seen beside this load" in answer.stdout
+    assert "requests/s: not known: 0 readings of a latency beside this load, 60 are needed" in answer.stdout

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 from made import DAY, MONDAY
 
-from inferdoc.fleet.members import Pool
-from inferdoc.forecast.starts import START_DAYS, STARTED, STEP, TOKENS, UP, Start, pool_starts
+from inferdoc.fleet.members import Member, Pool
+from inferdoc.forecast.fromsource import STARTED, Gathered
+from inferdoc.forecast.starts import START_DAYS, STEP, TOKENS, UP, Start, Starts, pool_starts
 from inferdoc.prewarm.lead import cold_start
 from inferdoc.source.base import SourceKind
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
@@ -16,7 +17,7 @@ from inferdoc.source.reads import Grid
 
 NAN = np.nan
 BEGIN = MONDAY
-END = BEGIN + START_DAYS * DAY
+END = BEGIN + 5 * DAY
 TIMES = np.arange(BEGIN, END + 1, STEP)
 FAST, SLOW = Pool("", "ns", "m", "decode", "h100"), Pool("", "ns", "m", "decode", "a100")
 
@@ -41,6 +42,7 @@ class Lives:
 
     def __init__(self, lives: dict[str, dict[str, np.ndarray]]) -> None:
         self.lives = lives
+        self.days: list[float] = []
 
     def latest_ms(self) -> int | None:
         return END * 1000
@@ -54,19 +56,33 @@ class Lives:
         match: object = (),
         window: float | None = None,
     ) -> SignalFrame:
-        assert (start, end, step) == (BEGIN, END, STEP)
-        frame = SignalFrame(Grid(BEGIN * 1000, STEP * 1000, len(TIMES), 15000, 75000, 37500))
+        assert step == STEP
+        self.days.append((start - BEGIN) / DAY)
+        part = (start <= TIMES) & (end >= TIMES)
+        frame = SignalFrame(Grid(round(start) * 1000, STEP * 1000, int(part.sum()), 15000, 75000, 37500))
         for signal in signals:
             entities = [Entity.of(("pod", "namespace"), (pod, "ns")) for pod in self.lives]
-            frame.signals[signal] = SignalMatrix(entities, np.stack([life[signal] for life in self.lives.values()]))
+            rows = np.stack([life[signal][part] for life in self.lives.values()])
+            frame.signals[signal] = SignalMatrix(entities, rows)
         return frame
 
 
-def starts_of(lives: dict[str, dict[str, np.ndarray]], **pools: Pool) -> dict[Pool, tuple[Start, ...]]:
-    members: dict[Pool, list[tuple[str, str, str]]] = {}
-    for pod in lives:
-        members.setdefault(pools.get(pod, FAST), []).append(("", "ns", pod))
-    return {pool: found.seen for pool, found in pool_starts(Lives(lives), members, END).items()}
+def gathered(lives: dict[str, dict[str, np.ndarray]], pools: dict[str, Pool]) -> Gathered:
+    """What a plan has read of them before: a value for each quarter of an hour."""
+    made = Gathered(BEGIN, 900, (END - BEGIN) // 900)
+    for pod, signals in lives.items():
+        key = ("", "ns", pod)
+        made.members[key] = Member(key, pod, "", pools.get(pod.partition("-")[0], FAST))
+        made.rows.setdefault(STARTED, {})[key] = signals[STARTED][15::15]
+    return made
+
+
+def found_in(lives: dict[str, dict[str, np.ndarray]], **pools: Pool) -> dict[Pool, Starts]:
+    return pool_starts(Lives(lives), gathered(lives, pools))
+
+
+def starts_of(lives: dict[str, dict[str, np.ndarray]]) -> dict[Pool, tuple[Start, ...]]:
+    return {pool: found.seen for pool, found in found_in(lives).items()}
 
 
 def test_a_start_lasts_from_the_process_to_the_first_page_and_the_token_comes_later() -> None:
@@ -76,7 +92,7 @@ def test_a_start_lasts_from_the_process_to_the_first_page_and_the_token_comes_la
 def test_what_came_before_the_process_counts_where_the_target_was_scraped_in_vain() -> None:
     """An image that is pulled for three minutes: the target has an address and does not answer."""
     assert starts_of({"a": life(3600, 240, scraped=180)})[FAST][0].ready == 420
-    assert starts_of({"a": life(3600, 240, scraped=0, tells=False)})[FAST][0].ready == 240
+    assert starts_of({"a": life(4 * DAY + 3600, 240, scraped=0, tells=False)})[FAST][0].ready == 240
 
 
 def test_a_pod_that_was_there_before_or_says_nothing_is_no_start() -> None:
@@ -95,8 +111,7 @@ def test_a_restart_counts_from_its_own_process() -> None:
 def test_each_pool_has_its_own_members_alone() -> None:
     lives = {f"fast-{i}": life(3600 * (i + 1), 60) for i in range(6)}
     lives |= {f"slow-{i}": life(3600 * (i + 1), 600 + 60 * i) for i in range(6)}
-    members = {pool: [("", "ns", f"{word}-{i}") for i in range(6)] for pool, word in ((FAST, "fast"), (SLOW, "slow"))}
-    found = pool_starts(Lives(lives), members, END)
+    found = found_in(lives, fast=FAST, slow=SLOW)
     assert cold_start(None, found[FAST], "h100", 300.0).seconds == 60
     slow = cold_start(None, found[SLOW], "a100", 300.0)
     assert slow.seconds == 870
@@ -104,7 +119,7 @@ def test_each_pool_has_its_own_members_alone() -> None:
 
 
 def test_few_starts_only_lengthen_what_is_known_of_the_tier() -> None:
-    found = pool_starts(Lives({"a": life(3600, 480)}), {FAST: [("", "ns", "a")]}, END)
+    found = found_in({"a": life(3600, 480)})
     assert cold_start(None, found[FAST], "h100", 300.0).seconds == 480
     assert cold_start(None, found[FAST], "h100", 900.0).seconds == 900
     assert (
@@ -113,3 +128,12 @@ def test_few_starts_only_lengthen_what_is_known_of_the_tier() -> None:
     )
     assert cold_start(None, None, "x", None).seconds == 300
     assert cold_start(77, found[FAST], "h100", 300.0).basis == "given"
+
+
+def test_the_days_with_most_starts_are_read() -> None:
+    """A rollout of six pods on the second day, one start on the fourth; of a third day nothing is read."""
+    lives = {f"a-{i}": life(DAY + 3600 * (i + 1), 240) for i in range(6)} | {"b": life(3 * DAY + 3600, 300)}
+    source = Lives(lives)
+    found = pool_starts(source, gathered(lives, {}))
+    assert sorted(source.days) == [1.0, 3.0] and len(source.days) == START_DAYS
+    assert len(found[FAST].seen) == 7
