@@ -210,9 +210,10 @@ def knee(load: np.ndarray, latency: np.ndarray, limit: float | None = None) -> f
     if limit is None:
         limit = LEAVES * float(np.median(middle[: max(1, int(len(used) * LOW_SHARE))]))
     first = _left_for_good(middle > limit)
-    if first is None:
-        return None
-    return float(centre[first - 1]) if first else 0.0
+    if not first:
+        return None if first is None else 0.0
+    share = (limit - middle[first - 1]) / (middle[first] - middle[first - 1])
+    return float(centre[first - 1] + share * (centre[first] - centre[first - 1]))
 
 
 def _left_for_good(outside: np.ndarray) -> int | None:
