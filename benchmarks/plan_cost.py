@@ -22,7 +22,7 @@ from inferdoc.catalogue.load import load_catalogue  # noqa: E402
 from inferdoc.catalogue.slo import Slo  # noqa: E402
 from inferdoc.forecast.command import Origin  # noqa: E402
 from inferdoc.forecast.engine import Request  # noqa: E402
-from inferdoc.prewarm.plan_request import PlanRequest  # noqa: E402
+from inferdoc.prewarm.fleet_wish import FleetWish  # noqa: E402
 from inferdoc.prewarm.pools import plan_pools  # noqa: E402
 from inferdoc.source.open import open_source  # noqa: E402
 from tests import pd_weeks, prometheus_server  # noqa: E402
@@ -62,7 +62,7 @@ def main(pools: int = 10, replicas: int = 2, weeks: int = 4, scrape: int = 120) 
             source = open_source(prometheus=url, timeout=600)
             origin = Origin(until=made.end, open=lambda: (source, load_catalogue(()).tiers, (), slos))
             before, began = server_cpu(url), time.process_time()
-            planned = plan_pools(origin, PlanRequest(Request(7 * 86_400, begin=made.end, arima_seconds=0)), made.end)
+            planned = plan_pools(origin, FleetWish(Request(7 * 86_400, begin=made.end, arima_seconds=0)), made.end)
             took, own = server_cpu(url) - before, time.process_time() - began
             print("| pools | replicas at noon | weeks | scrape | planned | queries | server CPU, s | own CPU, s |")
             print("|---|---|---|---|---|---|---|---|")

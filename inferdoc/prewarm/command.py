@@ -16,8 +16,8 @@ from inferdoc.forecast.engine import Request
 from inferdoc.forecast.holidays import dates_of
 from inferdoc.prewarm.build import build_plan
 from inferdoc.prewarm.explain import explain
+from inferdoc.prewarm.fleet_wish import FleetWish, PerPool, given_rates
 from inferdoc.prewarm.plan import PlanRow, load, parse, to_json
-from inferdoc.prewarm.plan_request import PerPool, PlanRequest, given_rates
 from inferdoc.prewarm.pools import plan_pools
 from inferdoc.times import moment_of, seconds_of
 
@@ -53,7 +53,7 @@ def plan(
         begin=None if begin is None else moment_of(begin, "--from"),
         holidays=dates_of(holidays),
     )
-    asked = PlanRequest(
+    asked = FleetWish(
         request=request,
         capacity=given_rates(capacity, rps),
         cold_start=cold_start.map(lambda text: None if text is None else seconds_of(text, "--cold-start")),

@@ -18,9 +18,9 @@ from inferdoc.forecast.units import LoadUnit, Rate
 from inferdoc.prewarm.build import Capacity, build_pool, outlook, shaped
 from inferdoc.prewarm.families import Ahead, tied, together
 from inferdoc.prewarm.fitness import fit_for_a_plan
+from inferdoc.prewarm.fleet_wish import FleetWish
 from inferdoc.prewarm.lead import DEFAULT_COLD_START, ColdStart, cold_start
 from inferdoc.prewarm.plan import PoolRow
-from inferdoc.prewarm.plan_request import PlanRequest
 from inferdoc.prewarm.policy import CAP_DAYS, CAP_QUANTILE
 from inferdoc.prewarm.shape import SLOT
 
@@ -39,7 +39,7 @@ class Planned:
     left_out: list[tuple[str, str]]
 
 
-def plan_pools(origin: Origin, asked: PlanRequest, now: int) -> Planned:
+def plan_pools(origin: Origin, asked: FleetWish, now: int) -> Planned:
     """The plan of each pool. now: Unix seconds that the plan is made at. Raises InferdocError where no pool can be
     planned."""
     made = _of_file(origin, asked, now) if origin.path is not None else _of_source(origin, asked, now)
@@ -56,7 +56,7 @@ def clean(name: str) -> str:
     return kept[:63].strip("-") or "pool"
 
 
-def _of_file(origin: Origin, asked: PlanRequest, now: int) -> Planned:
+def _of_file(origin: Origin, asked: FleetWish, now: int) -> Planned:
     (series,) = origin.series()
     name = clean(series.name)
     _refuse_unknown(asked, {name})
@@ -71,7 +71,7 @@ def _of_file(origin: Origin, asked: PlanRequest, now: int) -> Planned:
     return Planned([build_pool(series, asked.wish(name, asked.role, capacity, cold.seconds))], [])
 
 
-def _of_source(origin: Origin, asked: PlanRequest, now: int) -> Planned:
+def _of_source(origin: Origin, asked: FleetWish, now: int) -> Planned:
     from inferdoc.forecast.fromsource import pool_name
 
     gathered = origin.gathered((), SLOT * 60)
@@ -105,7 +105,7 @@ def _of_source(origin: Origin, asked: PlanRequest, now: int) -> Planned:
     return Planned(rows if asked.pd_ratio is None or not rows else tied(rows, asked.pd_ratio), left_out)
 
 
-def _refuse_unknown(asked: PlanRequest, pools: set[str]) -> None:
+def _refuse_unknown(asked: FleetWish, pools: set[str]) -> None:
     unknown = sorted(asked.named - pools)
     if unknown:
         raise InferdocError(f"no pool is called `{unknown[0]}`; there are {', '.join(sorted(pools))}")
@@ -163,7 +163,7 @@ class _Starts:
         return cold_start(given, None if given is not None else self._seen.get(pool), pool.tier, of_tier)
 
 
-def _choices(origin: Origin, asked: PlanRequest, pool: Pool, name: str, measured: _Measured) -> list[Capacity]:
+def _choices(origin: Origin, asked: FleetWish, pool: Pool, name: str, measured: _Measured) -> list[Capacity]:
     """What a replica of the pool serves, of each kind of load that is known; InferdocError where none is."""
     given = [rate for rate in asked.capacity.of(name, pool.role) if origin.unit in (None, rate.unit)]
     if given:

@@ -10,8 +10,8 @@ from made import DAY
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.engine import Request
 from inferdoc.forecast.units import LoadUnit, Rate
+from inferdoc.prewarm.fleet_wish import FleetWish, GivenRates, PerPool, given_rates
 from inferdoc.prewarm.plan import PoolRow, pool_plan
-from inferdoc.prewarm.plan_request import GivenRates, PerPool, PlanRequest, given_rates
 from inferdoc.prewarm.pools import Planned, plan_pools
 
 GENERATED, PROMPTS = "generation_tokens_rate", "prefill_tokens_rate"
@@ -25,7 +25,7 @@ def fleet(**changed: dict[str, Wave]) -> Pods:
 
 
 def planned(source: Pods, *, promised: float | None = 1.0, at: int = END, **asked: object) -> Planned:
-    request = PlanRequest(Request(7 * DAY, begin=at, arima_seconds=0), **asked)  # type: ignore[arg-type]
+    request = FleetWish(Request(7 * DAY, begin=at, arima_seconds=0), **asked)  # type: ignore[arg-type]
     return plan_pools(origin(source, promised), request, at)
 
 

@@ -1,4 +1,4 @@
-"""What a user asks of a plan: every option for all pools, or for one of them."""
+"""What a user wishes of a plan: every option for all pools, or for one of them."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def given_rates(texts: Iterable[str], rps: PerPool[float | None]) -> GivenRates:
 
 
 @dataclass(frozen=True)
-class PlanRequest:
-    """The whole request. request: horizon, moment and holidays; cold_start: seconds (None = measure, else the tier's,
-    else five minutes); ramp, dwell, budget, minimum, maximum: of `Limits`; quantile, utilisation: instead of the
-    policy's; pd_ratio: prefill replicas per decode replica."""
+class FleetWish:
+    """What is wished of every pool. request: horizon, moment and holidays; cold_start: seconds (None = measure, else
+    the tier's, else five minutes); ramp, dwell, budget, minimum, maximum: of `Limits`; quantile, utilisation: instead of
+    the policy's; pd_ratio: prefill replicas per decode replica."""
 
     request: Request
     capacity: GivenRates = GivenRates()
