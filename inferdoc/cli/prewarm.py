@@ -188,17 +188,25 @@ def check(**asked: Any) -> None:
     "goal",
     default="hpa",
     show_default=True,
-    help="hpa, deployment, kserve, wva, lws (or the kind's full name), or textfile.",
+    help="hpa, deployment, kserve, wva, lws (or the kind's full name), keda-cron, cronjob, or textfile.",
 )
-@click.option("--pool", metavar="NAME", help="Which pool of the plan (needed when it has several).")
+@click.option(
+    "--pool", metavar="NAME", help="Which pool of the plan: needed when it has several, and to outlive the plan's loss."
+)
 @click.option("--name", metavar="NAME", help="Object to change (default: the pool's name).")
 @click.option("--namespace", metavar="NAME", default="default", show_default=True)
+@click.option("--kind", metavar="KIND", help="cronjob: kind of object whose floor the jobs set (default: an HPA).")
+@click.option("--image", metavar="IMAGE", help="cronjob: an image with kubectl.")
 @click.option("--yes", "really", is_flag=True, help="Change it. Without, nothing is sent.")
 @click.option("--look", "look_first", is_flag=True, help="Dry run that reads the object first.")
 @click.option("--now", metavar="TIME", help="As of TIME instead of now.")
 @OUT
 def apply(**asked: Any) -> None:
-    """Set the floor that the plan wants now: idempotent, for cron; a dry run unless --yes is given."""
+    """Settle the floor that the plan wants now: for cron; a dry run unless --yes is given.
+
+    The user's own floor is recorded on the object and never gone under. It comes back where the plan is stale, gone or
+    abstains; a floor that was set by hand is kept, and said.
+    """
     from inferdoc.prewarm import command as work
 
     click.get_current_context().exit(work.apply_plan(**asked))

@@ -1,21 +1,25 @@
-"""Brings one object's floor to what the plan says now: level-based, idempotent, dry unless told otherwise."""
+"""Brings one object's floor to what the plan says now, or back to the user's own base where there is no plan to follow.
+
+Level-based: every run looks at what stands there and at the record on the object, and settles it; repeated, missed and
+half-failed runs converge. A dry run unless told otherwise."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-from dataclasses import dataclass, replace
+import shlex
+from dataclasses import dataclass, field
 from typing import Any
 
-from inferdoc.errors import SourceError
-from inferdoc.escaping import one_line
-from inferdoc.prewarm.emit.aim import Aim, aim_of, look
-from inferdoc.prewarm.emit.base import EmitOptions, chosen, fresh
+from inferdoc.errors import InferdocError
+from inferdoc.escaping import page
+from inferdoc.prewarm import kubectl
+from inferdoc.prewarm.emit.aim import Aim, aim_of, look, put
+from inferdoc.prewarm.emit.base import CEILING, OURS, ZONE, EmitOptions, chosen, fresh, stamps
 from inferdoc.prewarm.emit.cronjob import patch_command
-from inferdoc.prewarm.emit.patches import refuse_hpa
-from inferdoc.prewarm.plan import PlanRow
+from inferdoc.prewarm.emit.patches import refuse_hpa, refuse_inference_service
+from inferdoc.prewarm.plan import PlanRow, PoolPlan
+from inferdoc.prewarm.record import UNSET, Settled, record_of, refuse_other_pool, settle
 
-TIMEOUT_SECONDS = 60
+TRIES = 3
 SHORT = {
     "hpa": "HorizontalPodAutoscaler",
     "deployment": "Deployment",
@@ -26,84 +30,162 @@ SHORT = {
 
 
 @dataclass(frozen=True)
+class Guide:
+    """What there is to follow. plan, pool: None where there is nothing; fault: why not (None = the plan itself says so:
+    the forecast abstained)."""
+
+    plan: PlanRow | None = None
+    pool: PoolPlan | None = None
+    why: str = ""
+    fault: InferdocError | None = None
+
+
+@dataclass(frozen=True)
 class Applied:
-    """before: what the cluster had (None in a dry run that did not look); after: what the plan wants; changed: whether
-    something was sent; command: the words that change it."""
+    """before: what the cluster had (None in a dry run that did not look); after: what should stand there (None = no
+    floor of ours and none of the user's); changed: whether something was sent; command: the words that change it;
+    notes: what people should know; fault: why the plan was not followed."""
 
     before: int | None
-    after: int
+    after: int | None
     changed: bool
-    command: list[str]
+    command: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    fault: InferdocError | None = None
 
 
-def apply(plan: PlanRow, kind: str, options: EmitOptions, really: bool, look_first: bool) -> Applied:
-    """The floor of `options.now` on the object. Refuses stale plans, and objects that would undo or ignore the patch.
-    With `really` the object is read, and patched where it differs; else nothing is sent."""
-    fresh(plan, options.now)
-    pool = chosen(plan, options)
+def guide(plan: PlanRow, options: EmitOptions) -> Guide:
+    """The pool of a plan that can be followed at `options.now`, or why there is none."""
+    row = next((row for row in plan.pools if row.name == options.pool), None)
+    if options.pool is None and len(plan.pools) == 1:
+        row = plan.pools[0]
+    if row is not None and row.forecast.abstained:
+        return Guide(why=f"the forecast abstained ({row.forecast.reason})")
+    try:
+        fresh(plan, options.now)
+        return Guide(plan, chosen(plan, options))
+    except InferdocError as fault:
+        if options.pool is None and len(plan.pools) != 1:
+            raise
+        return Guide(why=str(fault), fault=fault)
+
+
+def apply(led: Guide, kind: str, options: EmitOptions, really: bool, look_first: bool) -> Applied:
+    """Settles the floor of `options.now` on the object `options.name`. With `really` the object is read, and patched
+    where it differs; else nothing is sent. An object that would undo or ignore the floor gets its base back."""
     aim = aim_of(SHORT.get(kind, kind))
-    options = replace(options, name=options.name or pool.row.name)
-    wanted = pool.at(options.now)
-    command = patch_command(plan, pool, options, aim, wanted)
     if not really and not look_first:
-        return Applied(None, wanted, False, command)
-    found = _get(aim, options)
-    if aim.kind == "HorizontalPodAutoscaler":
-        refuse_hpa(found, pool)
-    before = look(found, *aim.field)
-    before = int(before) if isinstance(before, int) else None
-    if before == wanted or not really:
-        return Applied(before, wanted, False, command)
-    _run(command)
-    return Applied(before, wanted, True, command)
+        if led.plan is None or led.pool is None:
+            return Applied(None, None, False, notes=[f"{led.why}: the user's base comes back"], fault=led.fault)
+        wanted = led.pool.at(options.now)
+        return Applied(None, wanted, False, patch_command(led.plan, led.pool, options, aim, wanted, led.pool.row.base))
+    for attempt in range(TRIES):
+        try:
+            return _settled(led, aim, options, really)
+        except kubectl.ObjectChangedError:
+            if attempt == TRIES - 1:
+                raise
+    raise AssertionError("unreachable")
 
 
-def _get(aim: Aim, options: EmitOptions) -> dict[str, Any]:
-    words = [
-        "kubectl",
-        "get",
-        aim.kubectl_resource,
-        str(options.name),
-        f"--namespace={options.namespace}",
-        "-o",
-        "json",
-    ]
+def _settled(led: Guide, aim: Aim, options: EmitOptions, really: bool) -> Applied:
+    name = str(options.name)
+    found = kubectl.get(aim.kubectl_resource, name, options.namespace)
+    refuse_other_pool(found, str(options.pool))
+    led = _refused(led, aim, found)
+    current = _integer(look(found, *aim.field))
+    record = record_of(found, current)
+    wanted = None if led.pool is None else led.pool.at(options.now)
+    settled = settle(current, record, wanted)
+    notes = [*([f"{led.why}: the user's base comes back"] if led.pool is None else []), *settled.notes]
+    notes += _zone_note(found, led)
+    patch = _patch(led, aim, found, settled)
+    if patch is None:
+        return Applied(current, settled.floor, False, [], notes, led.fault)
+    patch["metadata"] |= kubectl.unchanged(found)
+    command = kubectl.patch_words(aim.kubectl_resource, name, options.namespace, patch)
+    if really:
+        kubectl.run(command)
+    return Applied(current, settled.floor, really, command, notes, led.fault)
+
+
+def _refused(led: Guide, aim: Aim, found: dict[str, Any]) -> Guide:
+    """Nothing to follow where the object cannot hold the plan."""
     try:
-        found = json.loads(_run(words))
-    except (json.JSONDecodeError, RecursionError) as fault:
-        raise SourceError(f"`{' '.join(words)}` did not answer with JSON") from fault
-    if not isinstance(found, dict):
-        raise SourceError(f"`{' '.join(words)}` did not answer with an object")
-    return found
+        if led.pool is not None and aim.kind == "HorizontalPodAutoscaler":
+            refuse_hpa(found, led.pool)
+        if led.pool is not None and aim.kind == "InferenceService":
+            refuse_inference_service(found)
+    except InferdocError as fault:
+        return Guide(why=str(fault), fault=fault)
+    return led
 
 
-def _run(words: list[str]) -> str:
-    shown = " ".join(words[:4])
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
-    except FileNotFoundError as fault:
-        raise SourceError(
-            f"{words[0]} is not installed; run where it is, or take the command from the dry run"
-        ) from fault
-    except subprocess.TimeoutExpired as fault:
-        raise SourceError(f"`{shown}` took more than {TIMEOUT_SECONDS} s; is the cluster reachable?") from fault
-    if done.returncode != 0:
-        said = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise SourceError(f"`{shown}` failed: {said[:200]}")
-    return done.stdout
+def _integer(value: Any) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _zone_note(found: dict[str, Any], led: Guide) -> list[str]:
+    old = look(found, "metadata", "annotations", ZONE)
+    if led.pool is None or old is None or old == led.pool.row.zone:
+        return []
+    return [f"the plan lives by the clock of {led.pool.row.zone} now, the one before by that of {old}"]
+
+
+def _patch(led: Guide, aim: Aim, found: dict[str, Any], settled: Settled) -> dict[str, Any] | None:
+    """The merge patch from what stands there to what should, None where nothing differs. Only what differs is in it, so
+    that a field of the user's is never written without need."""
+    marks = look(found, "metadata", "annotations") or {}
+    wanted: dict[str, str | None] = dict.fromkeys(OURS)
+    fields: list[tuple[tuple[str, ...], int | None]] = []
+    current = look(found, *aim.field)
+    if settled.record is not None and led.plan is not None and led.pool is not None and settled.floor is not None:
+        wanted |= {**stamps(led.plan, led.pool.row), **settled.record.annotations()}
+        aim.patch(settled.floor, led.pool.row.maximum)  # refuses a floor that the kind cannot hold
+        fields.append((aim.field, settled.floor))
+        wanted[CEILING] = marks.get(CEILING)
+        ceiling = None if aim.ceiling is None else look(found, *aim.ceiling)
+        if aim.ceiling is not None and (ceiling is None or ceiling < settled.floor):
+            before = marks[CEILING].split(",")[0] if CEILING in marks else UNSET if ceiling is None else str(ceiling)
+            fields.append((aim.ceiling, led.pool.row.maximum))
+            wanted[CEILING] = f"{before},{led.pool.row.maximum}"
+    else:
+        fields.append((aim.field, settled.floor))
+        before, _, placed = marks.get(CEILING, "").partition(",")
+        if aim.ceiling is not None and placed and placed == str(look(found, *aim.ceiling)):
+            fields.append((aim.ceiling, None if before == UNSET else int(before)))
+    patch: dict[str, Any] = {"metadata": {}}
+    differing = {key: value for key, value in wanted.items() if marks.get(key) != value}
+    if differing:
+        patch["metadata"]["annotations"] = differing
+    changed = False
+    for path, value in fields:
+        here = current if path == aim.field else look(found, *path)
+        if here != value:
+            put(patch, path, value)
+            changed = True
+    return patch if changed or differing else None
 
 
 def sentence(result: Applied, name: str) -> str:
     """One line for people."""
-    if result.changed:
-        return f"{name}: floor {result.before} -> {result.after}"
-    if result.before == result.after:
+    if result.changed and result.before != result.after:
+        return f"{name}: floor {_word(result.before)} -> {_word(result.after)}"
+    if result.before is not None and result.before == result.after:
         return f"{name}: floor is {result.after} already"
+    if result.after is None:
+        return f"{name}: no floor of ours"
     return f"{name}: floor should be {result.after} now (dry run; --yes applies it)"
 
 
-def lines(result: Applied, name: str) -> str:
-    import shlex
+def _word(value: int | None) -> str:
+    return "unset" if value is None else str(value)
 
-    shown = "" if result.before == result.after or result.changed else shlex.join(result.command) + "\n"
-    return one_line(sentence(result, name)) + "\n" + shown
+
+def lines(result: Applied, name: str) -> str:
+    """What a run did, with the command of a dry run and one line per remark."""
+    parts = [sentence(result, name)]
+    if result.command and not result.changed and result.before != result.after:
+        parts.append(shlex.join(result.command))
+    said = [f"{name}: {note}" for note in result.notes]
+    return page([*parts, *said]) + "\n"

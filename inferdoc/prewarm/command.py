@@ -212,17 +212,35 @@ def existing_text(path: str) -> str:
 def apply_plan(
     *, path: str, goal: str, really: bool, look_first: bool, now: str | None, target: str | None, **asked: Any
 ) -> int:
-    """Sets the floor of now, or says what would be set."""
-    from inferdoc.prewarm.apply import apply, lines
+    """Settles the floor of now, or says what would be set. Where there is no plan to follow the user's base comes back,
+    and the reason is the error."""
+    from inferdoc.prewarm.apply import Guide, apply, guide, lines
     from inferdoc.prewarm.emit.base import EmitOptions
     from inferdoc.prewarm.emit.registry import emit
+    from inferdoc.prewarm.scheduled import apply_jobs
+    from inferdoc.prewarm.triggered import apply_triggers
 
     moment = time.time() if now is None else moment_of(now, "--now")
     options = EmitOptions(now=moment, **{key: value for key, value in asked.items() if value is not None})
-    made = read_plan(path)
     if goal == "textfile":
-        write(emit(made, "textfile", options).encode(), target)
+        write(emit(read_plan(path), "textfile", options).encode(), target)
         return ExitCode.OK
-    result = apply(made, goal, options, really, look_first)
-    write(lines(result, options.name or options.pool or made.pools[0].name).encode(), target)
+    try:
+        made = read_plan(path)
+        led = guide(made, options)
+        options = replace(options, pool=options.pool or made.pools[0].name)
+    except InferdocError as fault:
+        if options.pool is None:
+            raise
+        led = Guide(why=str(fault), fault=fault)
+    options = replace(options, name=options.name or options.pool)
+    if goal in ("keda-cron", "ScaledObject"):
+        result = apply_triggers(led, options, really)
+    elif goal == "cronjob":
+        result = apply_jobs(led, options, really)
+    else:
+        result = apply(led, goal, options, really, look_first)
+    write(lines(result, str(options.name)).encode(), target)
+    if result.fault is not None:
+        raise result.fault
     return ExitCode.OK

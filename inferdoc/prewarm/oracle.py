@@ -136,18 +136,50 @@ def last_event(span: MinuteSpan, events: list[tuple[np.ndarray, np.ndarray]]) ->
 
 
 def cronjob_floor(span: MinuteSpan, objects: list[dict[str, Any]], field: tuple[str, ...]) -> np.ndarray:
-    """int64[count]: what the CronJobs' patches have set `field` to."""
+    """int64[count]: what the CronJobs' patches have set `field` to. The one that ends the plan is judged by itself."""
     events = []
-    for job in objects:
-        if job["kind"] != "CronJob":
-            continue
-        command = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["command"]
-        patch: Any = json.loads(next(w for w in command if w.startswith("--patch=")).removeprefix("--patch="))
-        for part in field:
-            patch = patch[part]
+    for job in _weekly(objects):
+        level = _patched(job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0], field)
         fires = cron_matches(span, job["spec"]["schedule"], job["spec"]["timeZone"], sunday_is_7=True)
-        events.append((fires, np.full(span.count, int(patch), dtype=np.int64)))
+        events.append((fires, np.full(span.count, level, dtype=np.int64)))
     return last_event(span, events)
+
+
+def _patched(container: dict[str, Any], field: tuple[str, ...]) -> int:
+    patch: Any = json.loads(next(w for w in container["command"] if w.startswith("--patch=")).removeprefix("--patch="))
+    for part in field:
+        patch = patch[part]
+    return int(patch)
+
+
+def _weekly(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    jobs = [o for o in objects if o["kind"] == "CronJob"]
+    return [job for job in jobs if "initContainers" not in job["spec"]["jobTemplate"]["spec"]["template"]["spec"]]
+
+
+def ending_faults(objects: list[dict[str, Any]], field: tuple[str, ...], until: datetime, base: int) -> list[str]:
+    """What is wrong with the CronJob that ends the plan; empty when it fires once in the year, in the minute in which
+    the plan stops being valid, deletes every job, itself last, and puts the base back before that."""
+    jobs = [o for o in objects if o["kind"] == "CronJob"]
+    weekly = {job["metadata"]["name"] for job in _weekly(objects)}
+    ends = [job for job in jobs if job["metadata"]["name"] not in weekly]
+    if len(ends) != 1:
+        return [f"{len(ends)} CronJobs end the plan, expected 1"]
+    spec, name = ends[0]["spec"], ends[0]["metadata"]["name"]
+    at = datetime.fromtimestamp(-(-until.timestamp() // 60) * 60, UTC)
+    found = []
+    if (spec["schedule"], spec["timeZone"]) != (f"{at.minute} {at.hour} {at.day} {at.month} *", "Etc/UTC"):
+        found.append(f"{name} fires at `{spec['schedule']}` {spec['timeZone']}, the plan ends {at:%Y-%m-%d %H:%M}Z")
+    pod = spec["jobTemplate"]["spec"]["template"]["spec"]
+    containers: list[dict[str, Any]] = pod["initContainers"] + pod["containers"]
+    first, second, last = containers
+    if not weekly <= set(first["command"]):
+        found.append(f"{name} leaves {', '.join(sorted(weekly - set(first['command'])))}")
+    if _patched(second, field) != base:
+        found.append(f"{name} puts {_patched(second, field)} back, the base is {base}")
+    if last["command"][-1] != name:
+        found.append(f"{name} does not delete itself and would fire again next year")
+    return found
 
 
 Level = Callable[[MinuteSpan], np.ndarray]

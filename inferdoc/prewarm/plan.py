@@ -208,3 +208,9 @@ def rescaled(row: PoolRow, change: Callable[[int], int]) -> PoolRow:
     """The pool with every number of replicas turned into another unit (groups, for a LeaderWorkerSet)."""
     windows = [msgspec.structs.replace(w, replicas=change(w.replicas)) for w in row.windows]
     return msgspec.structs.replace(row, windows=windows, base=change(row.base), maximum=change(row.maximum))
+
+
+def lifted(row: PoolRow, least: int) -> PoolRow:
+    """The pool with no floor under `least`; windows that this makes the same as the base are left out."""
+    row = rescaled(row, lambda replicas: max(replicas, least))
+    return msgspec.structs.replace(row, windows=[w for w in row.windows if w.replicas > row.base])

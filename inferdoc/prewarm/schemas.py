@@ -197,7 +197,7 @@ class Claim(Strict):
 class PolicyRule(Strict):
     apiGroups: list[str]  # noqa: N815
     resources: list[str]
-    verbs: list[Literal["get", "patch"]]
+    verbs: list[Literal["get", "patch", "delete"]]
     resourceNames: Annotated[list[str], Meta(min_length=1)]  # noqa: N815
 
 

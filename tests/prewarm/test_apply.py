@@ -59,14 +59,15 @@ def test_nothing_is_sent_without_yes(cluster: Path) -> None:
 def test_a_difference_is_patched_once(cluster: Path) -> None:
     assert "floor 2 -> 11" in ask(cluster, "--now", NOON, "--yes").stdout
     assert "--field-manager=inferdoc-prewarm" in (cluster / "log").read_text()
-    stands(cluster, 11)
+    sent = (cluster / "log").read_text().partition("--patch=")[2]
+    stands(cluster, 11, **json.loads(sent)["metadata"])
     (cluster / "log").write_text("")
     assert "floor is 11 already" in ask(cluster, "--now", NOON, "--yes").stdout
     assert "patch" not in (cluster / "log").read_text()
 
 
 def test_outside_windows_the_base_comes_back(cluster: Path) -> None:
-    stands(cluster, 11)
+    stands(cluster, 11, annotations={"inferdoc.io/base-floor": "2", "inferdoc.io/set-floor": "11"})
     assert "floor 11 -> 2" in ask(cluster, "--now", NIGHT, "--yes").stdout
 
 
@@ -77,11 +78,11 @@ def test_an_owned_hpa_is_refused(cluster: Path) -> None:
     assert "patch" not in (cluster / "log").read_text()
 
 
-def test_a_stale_plan_is_refused_and_nothing_is_sent(cluster: Path) -> None:
+def test_a_stale_plan_is_an_error_and_a_floor_that_is_the_users_stays(cluster: Path) -> None:
     answer = ask(cluster, "--now", "2026-03-20T00:00:00Z", "--yes")
     assert isinstance(answer.exception, InferdocError) and answer.exception.exit_code != 0
     assert "stale" in str(answer.exception)
-    assert (cluster / "log").read_text() == ""
+    assert "patch" not in (cluster / "log").read_text()
 
 
 def test_a_cluster_that_says_no_is_quoted(cluster: Path, monkeypatch: pytest.MonkeyPatch) -> None:

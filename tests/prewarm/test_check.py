@@ -99,6 +99,24 @@ def test_strict_shapes_catch_what_looser_schemas_let_pass(
     assert found and said in found[0]
 
 
+def test_jobs_that_do_not_end_with_the_plan_are_caught() -> None:
+    made = office_plan()
+    text = emit(made, "cronjob", EmitOptions(now=NOW))
+    assert compare(made, text, "cronjob", "Europe/Berlin").ok
+    for old, new, said in [
+        ("0 12 28 2 *", "0 12 27 2 *", "the plan ends 2026-02-28 12:00Z"),
+        ("            - prewarm-llama-02\n", "", "leaves prewarm-llama-02"),
+        ("            - prewarm-llama-expiry\n", "            - other\n", "would fire again next year"),
+        (
+            '"inferdoc.io/set-triggers":null}},"spec":{"minReplicas":2',
+            '"x":null}},"spec":{"minReplicas":3',
+            "puts 3 back",
+        ),
+    ]:
+        assert old in text
+        assert said in compare(made, text.replace(old, new), "cronjob", "Europe/Berlin").first
+
+
 def test_every_yaml_target_has_the_right_shape() -> None:
     for target in TARGETS:
         text = emit(office_plan(), target, EmitOptions(now=NOW, server="http://p:9090"))

@@ -123,20 +123,27 @@ def test_cron_words() -> None:
 def test_cronjobs_state_levels_and_have_the_narrowest_rights(plan: PlanRow) -> None:
     found = objects(emit(plan, "cronjob", EmitOptions(now=NOW, name="llama", namespace="serving")))
     (role,) = [o for o in found if o["kind"] == "Role"]
+    jobs = [o for o in found if o["kind"] == "CronJob"]
     assert role["rules"] == [
         {
             "apiGroups": ["autoscaling"],
             "resources": ["horizontalpodautoscalers"],
             "resourceNames": ["llama"],
             "verbs": ["get", "patch"],
-        }
+        },
+        {
+            "apiGroups": ["batch"],
+            "resources": ["cronjobs"],
+            "resourceNames": [job["metadata"]["name"] for job in jobs],
+            "verbs": ["get", "delete"],
+        },
     ]
-    jobs = [o for o in found if o["kind"] == "CronJob"]
     assert len({job["metadata"]["name"] for job in jobs}) == len(jobs) >= 2
     for job in jobs:
         assert len(job["metadata"]["name"]) <= 52
         spec = job["spec"]
-        assert spec["timeZone"] == "Europe/Berlin" and "TZ=" not in spec["schedule"]
+        ends = job["metadata"]["name"].endswith("-expiry")
+        assert spec["timeZone"] == ("Etc/UTC" if ends else "Europe/Berlin") and "TZ=" not in spec["schedule"]
         assert spec["concurrencyPolicy"] == "Replace" and spec["startingDeadlineSeconds"] >= 60
         assert spec["jobTemplate"]["spec"]["activeDeadlineSeconds"] > 0
 

@@ -24,7 +24,7 @@ def made(target: str, **asked: Any) -> list[dict[str, Any]]:
 def patches(target: str, **asked: Any) -> list[dict[str, Any]]:
     found = []
     for obj in made(target, **asked):
-        if obj["kind"] == "CronJob":
+        if obj["kind"] == "CronJob" and not obj["metadata"]["name"].endswith("-expiry"):
             words = obj["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["command"]
             found.append(json.loads(words[-1].removeprefix("--patch=")))
     return found

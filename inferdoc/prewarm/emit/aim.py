@@ -42,6 +42,10 @@ class Aim:
         return made
 
 
+def wrong_kind(existing: dict[str, Any], wanted: str) -> InferdocError:
+    return InferdocError(f"--existing holds a {existing.get('kind', 'nameless thing')}, expected a {wanted}")
+
+
 def put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     """Sets a nested field, making what is missing on the way."""
     for part in path[:-1]:

@@ -13,6 +13,12 @@ from inferdoc.prewarm.week import MINUTES, MINUTES_PER_DAY
 from inferdoc.times import rfc3339
 
 DOMAIN = "inferdoc.io"
+PLAN_ID, PLAN_BASE = f"{DOMAIN}/plan-id", f"{DOMAIN}/base-replicas"
+VALID_UNTIL, GENERATED = f"{DOMAIN}/valid-until", f"{DOMAIN}/generated-at"
+POOL, ZONE, PART = f"{DOMAIN}/pool", f"{DOMAIN}/zone", f"{DOMAIN}/part"
+BASE, PLACED, HELD = f"{DOMAIN}/base-floor", f"{DOMAIN}/set-floor", f"{DOMAIN}/held-at"
+CEILING, TRIGGERS = f"{DOMAIN}/base-ceiling", f"{DOMAIN}/set-triggers"
+OURS = (PLAN_ID, PLAN_BASE, VALID_UNTIL, GENERATED, POOL, ZONE, BASE, PLACED, HELD, CEILING, TRIGGERS)
 MANAGER = "inferdoc-prewarm"
 DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 KUBECTL_IMAGE = "registry.k8s.io/kubectl:v1.33.4"
@@ -118,12 +124,14 @@ def changes(pool: PoolPlan) -> list[FloorChange]:
 
 
 def stamps(plan: PlanRow, row: PoolRow) -> dict[str, str]:
-    """The stamp every emitted object carries."""
+    """The stamp every emitted object carries: which plan and pool, until when, by whose clock."""
     return {
-        f"{DOMAIN}/plan-id": plan.plan_id,
-        f"{DOMAIN}/generated-at": rfc3339(plan.generated_at, "seconds"),
-        f"{DOMAIN}/valid-until": rfc3339(plan.valid_until, "seconds"),
-        f"{DOMAIN}/base-replicas": str(row.base),
+        PLAN_ID: plan.plan_id,
+        GENERATED: rfc3339(plan.generated_at, "seconds"),
+        VALID_UNTIL: rfc3339(plan.valid_until, "seconds"),
+        PLAN_BASE: str(row.base),
+        POOL: row.name,
+        ZONE: row.zone,
     }
 
 
@@ -132,8 +140,22 @@ def stamp_line(plan: PlanRow) -> str:
     return f"inferdoc prewarm plan {plan.plan_id}, valid until {plan.valid_until:%Y-%m-%d %H:%M}Z: renew it in time."
 
 
-def labels(row: PoolRow) -> dict[str, str]:
-    return {"app.kubernetes.io/managed-by": "inferdoc", f"{DOMAIN}/pool": row.name}
+def labels(pool: str) -> dict[str, str]:
+    """Of objects that are ours alone: by these they are found again and pruned. A label holds 63 characters."""
+    return {"app.kubernetes.io/managed-by": "inferdoc", PART: "prewarm", POOL: short_name(pool, limit=63)}
+
+
+def selector(pool: str) -> str:
+    """Our objects of one pool, as kubectl's --selector takes it."""
+    return ",".join(f"{key}={value}" for key, value in labels(pool).items())
+
+
+def prune_words(pool: str, namespace: str) -> list[str]:
+    """The command that applies what is read from standard input and deletes our CronJobs that are no longer in it."""
+    return [
+        "kubectl", "apply", "--prune", f"--selector={selector(pool)}", "--prune-allowlist=batch/v1/CronJob",
+        f"--namespace={namespace}", "-f", "-",
+    ]  # fmt: skip
 
 
 def to_yaml(objects: list[dict[str, Any]], comments: list[str]) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import json
+from copy import deepcopy
+from datetime import UTC, datetime
 from typing import Any
 
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm.emit.aim import Aim, aim_of
+from inferdoc.prewarm.emit.aim import Aim, aim_of, look, wrong_kind
 from inferdoc.prewarm.emit.base import (
-    MANAGER,
+    BASE,
+    OURS,
+    PLACED,
     EmitOptions,
     FloorChange,
     changes,
@@ -16,14 +19,18 @@ from inferdoc.prewarm.emit.base import (
     cron,
     fresh,
     labels,
+    prune_words,
     short_name,
     stamp_line,
     stamps,
     to_yaml,
 )
-from inferdoc.prewarm.plan import PlanRow, PoolPlan, PoolRow, pool_plan
+from inferdoc.prewarm.kubectl import patch_words
+from inferdoc.prewarm.plan import PlanRow, PoolPlan, PoolRow, lifted, pool_plan
+from inferdoc.prewarm.record import own_floor
 
 RUN_SECONDS = 120
+EXPIRY = "expiry"
 
 
 def cronjob(plan: PlanRow, options: EmitOptions) -> str:
@@ -38,32 +45,91 @@ def cronjob_for(
     """`cronjob` for any aim; rows: stand-ins for the plan's pools (a floor in other units); said: further comments."""
     fresh(plan, options.now)
     pool = chosen(plan, options) if rows is None else pool_plan(rows[0])
+    pool, own = over_own_floor(pool, options.existing, aim)
     found = changes(pool)
     if not found:
         raise InferdocError(f"pool {pool.row.name}: the plan is a constant {pool.row.base}; set the floor once instead")
-    objects = [*rights(pool, options, aim), *[_job(plan, pool, options, aim, change) for change in found]]
+    base = pool.row.base if own is None else own
+    jobs = [_job(plan, pool, options, aim, change, base, i) for i, change in enumerate(found)]
+    names = [job["metadata"]["name"] for job in jobs]
+    ending = expiry(plan, pool, options, aim, base, names)
+    removal = {
+        "apiGroups": ["batch"],
+        "resources": ["cronjobs"],
+        "resourceNames": [*names, ending["metadata"]["name"]],
+        "verbs": ["get", "delete"],
+    }
+    objects = [*rights(pool, options, aim, [removal]), *jobs, ending]
     comments = [
         stamp_line(plan),
         f"Sets {'.'.join(aim.field)} of {aim.kind} {options.name or pool.row.name}. {aim.note}",
         *(said or []),
         "If the object is kept in git, ignore differences on that field or keep this plan in git instead.",
+        f"Jobs of a former plan go with: {' '.join(prune_words(pool.row.name, options.namespace))}",
+        f"Without a newer plan the last job puts {base} back and deletes the others.",
     ]
     return to_yaml(objects, comments)
 
 
-def rights(pool: PoolPlan, options: EmitOptions, aim: Aim) -> list[dict[str, Any]]:
-    """ServiceAccount, Role (get and patch on the one object) and RoleBinding."""
+def over_own_floor(pool: PoolPlan, existing: dict[str, Any] | None, aim: Aim) -> tuple[PoolPlan, int | None]:
+    """The pool with no floor under the user's own, and that floor (None where the object is not known)."""
+    if existing is None:
+        return pool, None
+    if existing.get("kind") != aim.kind:
+        raise wrong_kind(existing, aim.kind)
+    own = own_floor(existing, look(existing, *aim.field))
+    return pool_plan(lifted(pool.row, own)), own
+
+
+def expiry(
+    plan: PlanRow, pool: PoolPlan, options: EmitOptions, aim: Aim, base: int, names: list[str]
+) -> dict[str, Any]:
+    """The CronJob that ends the plan: when it stops being valid, the other jobs are deleted, the base comes back, and
+    it deletes itself (a cron expression has no year). base: the floor to put back; names: of the other jobs."""
+    name = short_name("prewarm", pool.row.name, EXPIRY)
+    delete = ["kubectl", "delete", "cronjobs", "--ignore-not-found", "--cascade=orphan", "--wait=false"]
+    delete.append(f"--namespace={options.namespace}")
+    patch = aim.patch(base, pool.row.maximum)
+    if aim.subresource is None:
+        patch = {"metadata": {"annotations": dict.fromkeys(OURS)}, **patch}
+    account = short_name("inferdoc-prewarm", pool.row.name)
+    put_back = patch_words(
+        aim.kubectl_resource,
+        options.name or pool.row.name,
+        options.namespace,
+        patch,
+        scale=aim.subresource is not None,
+    )
+    job = job_spec(account, options.image, [*delete, name])
+    spec = job["template"]["spec"]
+    last = spec["containers"][0]
+    spec["initContainers"] = [
+        {**deepcopy(last), "name": "delete", "command": [*delete, *names]},
+        {**deepcopy(last), "name": "restore", "command": put_back},
+    ]
+    minute = datetime.fromtimestamp(-(-plan.valid_until.timestamp() // 60) * 60, UTC)
+    schedule = f"{minute.minute} {minute.hour} {minute.day} {minute.month} *"
+    made = cron_object(plan, pool, options, name, schedule, 86_400, job)
+    made["spec"]["timeZone"] = "Etc/UTC"
+    return made
+
+
+def rights(
+    pool: PoolPlan, options: EmitOptions, aim: Aim, more: list[dict[str, Any]] | None = None
+) -> list[dict[str, Any]]:
+    """ServiceAccount, Role (get and patch on the one object, and `more` rules) and RoleBinding."""
     name = short_name("inferdoc-prewarm", pool.row.name)
-    meta = {"name": name, "namespace": options.namespace, "labels": labels(pool.row)}
+    meta = {"name": name, "namespace": options.namespace, "labels": labels(pool.row.name)}
     rule = {
         "apiGroups": [aim.group],
         "resources": [aim.rbac_resource],
         "resourceNames": [options.name or pool.row.name],
         "verbs": ["get", "patch"],
     }
+    rules = [rule, *(more or [])]
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": dict(meta)},
-        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": dict(meta), "rules": [rule]},
+        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": dict(meta), "rules": rules},
         {
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "RoleBinding",
@@ -74,33 +140,29 @@ def rights(pool: PoolPlan, options: EmitOptions, aim: Aim) -> list[dict[str, Any
     ]
 
 
-def patch_command(plan: PlanRow, pool: PoolPlan, options: EmitOptions, aim: Aim, replicas: int) -> list[str]:
-    """The kubectl words that set the floor. On a subresource only the number is sent: annotations live on the
-    object."""
+def patch_command(plan: PlanRow, pool: PoolPlan, options: EmitOptions, aim: Aim, replicas: int, base: int) -> list[str]:
+    """The kubectl words that set the floor. base: the user's own, recorded with it. On a subresource only the number is
+    sent: annotations live on the object."""
     patch = aim.patch(replicas, pool.row.maximum)
     if aim.subresource is None:
-        patch = {"metadata": {"annotations": stamps(plan, pool.row)}, **patch}
-    scale = [] if aim.subresource is None else [f"--subresource={aim.subresource}"]
-    return [
-        "kubectl",
-        "patch",
+        record = {BASE: str(base), PLACED: str(replicas)}
+        patch = {"metadata": {"annotations": {**stamps(plan, pool.row), **record}}, **patch}
+    return patch_words(
         aim.kubectl_resource,
         options.name or pool.row.name,
-        *scale,
-        f"--namespace={options.namespace}",
-        "--type=merge",
-        f"--field-manager={MANAGER}",
-        f"--patch={json.dumps(patch, separators=(',', ':'))}",
-    ]
+        options.namespace,
+        patch,
+        scale=aim.subresource is not None,
+    )
 
 
-def _job(plan: PlanRow, pool: PoolPlan, options: EmitOptions, aim: Aim, change: FloorChange) -> dict[str, Any]:
-    verb = "restore" if change.replicas == pool.row.base else "set"
-    clock = f"{change.minute // 60:02d}{change.minute % 60:02d}"
-    days = "d" + "".join(map(str, change.days))
-    name = short_name("prewarm", pool.row.name, verb, clock, str(change.replicas), days)
+def _job(
+    plan: PlanRow, pool: PoolPlan, options: EmitOptions, aim: Aim, change: FloorChange, base: int, index: int
+) -> dict[str, Any]:
+    """index: of the change in the week; names count through, so that next week's plan replaces this one's jobs."""
+    name = short_name("prewarm", pool.row.name, f"{index:02d}")
     deadline = max(60, min(change.gap * 60 - RUN_SECONDS, 3600))
-    command = patch_command(plan, pool, options, aim, change.replicas)
+    command = patch_command(plan, pool, options, aim, change.replicas, base)
     account = short_name("inferdoc-prewarm", pool.row.name)
     return cron_object(
         plan, pool, options, name, cron(change.minute, change.days), deadline, job_spec(account, options.image, command)
@@ -116,7 +178,7 @@ def cron_object(
         "metadata": {
             "name": name,
             "namespace": options.namespace,
-            "labels": labels(pool.row),
+            "labels": labels(pool.row.name),
             "annotations": stamps(plan, pool.row),
         },
         "spec": {

@@ -50,7 +50,7 @@ def daily(plan: PlanRow, options: EmitOptions) -> str:
     claim = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": {"name": account, "namespace": options.namespace, "labels": labels(row)},
+        "metadata": {"name": account, "namespace": options.namespace, "labels": labels(row.name)},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
     }
     comments = [

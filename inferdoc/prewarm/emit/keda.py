@@ -8,11 +8,13 @@ import re
 from typing import Any
 
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm.emit.base import EmitOptions, chosen, cron, fresh, labels, stamp_line, stamps, to_yaml
+from inferdoc.prewarm.emit.base import TRIGGERS, EmitOptions, chosen, cron, fresh, labels, stamp_line, stamps, to_yaml
+from inferdoc.prewarm.emit.triggers import PREFIX, TriggerMerge, merged_triggers
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, hhmm
+from inferdoc.prewarm.record import Settled, record_of, settle
 from inferdoc.prewarm.week import DAYS, MINUTES, WeekWindow
 
-PREFIX = "inferdoc-prewarm-"
+SERVER_FIELDS = ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation")
 PAUSED = ("autoscaling.keda.sh/paused", "autoscaling.keda.sh/paused-replicas", "autoscaling.keda.sh/paused-scale-out")
 DEFAULT_MAX = 100
 
@@ -23,18 +25,17 @@ def keda_cron(plan: PlanRow, options: EmitOptions) -> str:
     fresh(plan, options.now)
     pool = chosen(plan, options)
     triggers = [trigger(window, pool) for window in pool.windows]
-    existing = options.existing
-    if existing is None:
-        made, comments = (
-            scaled_object(pool, options, triggers),
-            [
-                "Only the prewarm triggers: without triggers that follow the load this would replace your autoscaler.",
-                "Give the ScaledObject you have with --existing FILE and the two are merged.",
-            ],
-        )
+    if options.existing is None:
+        made = scaled_object(plan, pool, options, triggers)
+        comments = [
+            "Only the prewarm triggers: without triggers that follow the load this would replace your autoscaler.",
+            "Give the ScaledObject you have with --existing FILE and the two are merged.",
+        ]
     else:
-        made, comments = merged(existing, triggers, pool.top), ["Merged with the existing ScaledObject."]
-    made["metadata"].setdefault("annotations", {}).update(stamps(plan, pool.row))
+        made, notes = merged(options.existing, triggers, plan, pool)
+        comments = ["Merged with the existing ScaledObject.", *notes]
+    renew = f"`inferdoc prewarm apply --target keda-cron --name {made['metadata'].get('name')}` each day renews the "
+    comments.append(renew + "triggers, and takes them out when there is no plan to follow.")
     return to_yaml([made], [stamp_line(plan), *comments])
 
 
@@ -66,14 +67,22 @@ def alternates(window: WeekWindow) -> bool:
     return all(0 < window.length < gap for gap in gaps)
 
 
-def scaled_object(pool: PoolPlan, options: EmitOptions, triggers: list[dict[str, Any]]) -> dict[str, Any]:
+def scaled_object(
+    plan: PlanRow, pool: PoolPlan, options: EmitOptions, triggers: list[dict[str, Any]]
+) -> dict[str, Any]:
     """A ScaledObject of its own, for a workload that has none."""
     name = options.name or pool.row.name
     _need_triggers(pool, triggers)
+    marks = {**stamps(plan, pool.row), TRIGGERS: merged_triggers(triggers, triggers, None).record}
     return {
         "apiVersion": "keda.sh/v1alpha1",
         "kind": "ScaledObject",
-        "metadata": {"name": name, "namespace": options.namespace, "labels": labels(pool.row)},
+        "metadata": {
+            "name": name,
+            "namespace": options.namespace,
+            "labels": labels(pool.row.name),
+            "annotations": marks,
+        },
         "spec": {
             "scaleTargetRef": {"name": options.workload or name},
             "minReplicaCount": pool.row.base,
@@ -101,18 +110,46 @@ def _need_triggers(pool: PoolPlan, triggers: list[dict[str, Any]]) -> None:
         )
 
 
-def merged(existing: dict[str, Any], triggers: list[dict[str, Any]], top: int) -> dict[str, Any]:
-    """The existing ScaledObject with our triggers in place of those of an earlier plan; top: the most replicas they ask
-    for. Refuses what would not work."""
+def merged(
+    existing: dict[str, Any], triggers: list[dict[str, Any]], plan: PlanRow, pool: PoolPlan
+) -> tuple[dict[str, Any], list[str]]:
+    """The existing ScaledObject with our triggers in place of those of an earlier plan and minReplicaCount at the
+    plan's base or the user's own, whichever is higher; and what people should know. Refuses what would not work."""
+    refuse_scaled_object(existing, triggers, pool.top)
+    made = copy.deepcopy(existing)
+    made.pop("status", None)
+    metadata, spec = made.setdefault("metadata", {}), made.setdefault("spec", {})
+    for key in SERVER_FIELDS:
+        metadata.pop(key, None)
+    told, base = settled_object(existing, triggers, pool.row.base)
+    spec["triggers"] = told.triggers
+    marks = metadata.setdefault("annotations", {})
+    marks.update({**stamps(plan, pool.row), TRIGGERS: told.record})
+    if base.floor is not None and base.record is not None:
+        spec["minReplicaCount"] = base.floor
+        marks.update({key: value for key, value in base.record.annotations().items() if value is not None})
+    return made, [*told.notes, *base.notes]
+
+
+def settled_object(
+    existing: dict[str, Any], triggers: list[dict[str, Any]], base: int | None
+) -> tuple[TriggerMerge, Settled]:
+    """The triggers and the minReplicaCount that a ScaledObject should have. base: the plan's, None where there is no
+    plan to follow."""
+    metadata, spec = existing.get("metadata") or {}, existing.get("spec") or {}
+    told = merged_triggers(spec.get("triggers") or [], triggers, (metadata.get("annotations") or {}).get(TRIGGERS))
+    current = spec.get("minReplicaCount")
+    return told, settle(current, record_of(existing, current, 0), base, 0)
+
+
+def refuse_scaled_object(existing: dict[str, Any], triggers: list[dict[str, Any]], top: int) -> None:
+    """InferdocError where the object is another, is paused, or could not hold the plan; top: the most replicas the
+    triggers ask for."""
     if existing.get("kind") != "ScaledObject" or not str(existing.get("apiVersion", "")).startswith("keda.sh/"):
         raise InferdocError(
             f"--existing holds a {existing.get('kind', 'nameless thing')}, expected a keda.sh ScaledObject"
         )
-    made = copy.deepcopy(existing)
-    made.pop("status", None)
-    metadata, spec = made.setdefault("metadata", {}), made.setdefault("spec", {})
-    for key in ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation"):
-        metadata.pop(key, None)
+    metadata, spec = existing.get("metadata") or {}, existing.get("spec") or {}
     name = metadata.get("name", "?")
     marks = [mark for mark in PAUSED if str((metadata.get("annotations") or {}).get(mark, "false")).lower() != "false"]
     if marks:
@@ -124,21 +161,8 @@ def merged(existing: dict[str, Any], triggers: list[dict[str, Any]], top: int) -
         raise InferdocError(
             f"the plan wants {top} replicas, maxReplicaCount of ScaledObject {name} is {limit}; raise it first"
         )
-    spec["triggers"] = merged_triggers(spec.get("triggers") or [], triggers)
     formula = ((spec.get("advanced") or {}).get("scalingModifiers") or {}).get("formula")
     if formula and any(not re.search(rf"\b{re.escape(t['name'])}\b", formula) for t in triggers):
         raise InferdocError(
             f"ScaledObject {name} has a scalingModifiers.formula: a cron trigger it does not name is ignored"
         )
-    return made
-
-
-def merged_triggers(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Triggers are an atomic list: what an apply leaves out is gone, so the other ones are carried along."""
-    kept = [t for t in old if not str(t.get("name", "")).startswith(PREFIX)]
-    if not kept and not old:
-        raise InferdocError("--existing has no triggers at all; a floor needs an autoscaler to stand under")
-    return [*kept, *new]
-
-
-__all__ = ["alternates", "gentle", "keda_cron", "merged", "merged_triggers", "trigger"]

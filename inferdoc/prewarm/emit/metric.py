@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm.emit.base import EmitOptions, chosen, fresh, stamps, to_yaml
-from inferdoc.prewarm.emit.keda import PREFIX, merged, scaled_object
+from inferdoc.prewarm.emit.base import EmitOptions, chosen, fresh, to_yaml
+from inferdoc.prewarm.emit.keda import merged, scaled_object
+from inferdoc.prewarm.emit.triggers import PREFIX
 from inferdoc.prewarm.plan import PlanRow, pool_plan
 
 FLOOR = "inferdoc_prewarm_floor_replicas"
@@ -34,15 +35,16 @@ def keda_prometheus(plan: PlanRow, options: EmitOptions) -> str:
         },
     }
     fallback = {"failureThreshold": 3, "replicas": max(1, pool.row.base), "behavior": "currentReplicasIfHigher"}
+    notes: list[str] = []
     if options.existing is not None:
-        made = merged(options.existing, [trigger], pool.top)
+        made, notes = merged(options.existing, [trigger], plan, pool)
     else:
-        made = scaled_object(pool, options, [trigger])
+        made = scaled_object(plan, pool, options, [trigger])
     made["spec"].setdefault("fallback", fallback)
-    made["metadata"].setdefault("annotations", {}).update(stamps(plan, pool.row))
     comments = [
         f"inferdoc prewarm plan {plan.plan_id}: KEDA reads {FLOOR}.",
         "Written every minute by: inferdoc prewarm apply --target textfile --out FILE.prom",
+        *notes,
     ]
     return to_yaml([made], comments)
 

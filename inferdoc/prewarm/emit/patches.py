@@ -8,18 +8,27 @@ from dataclasses import replace
 from typing import Any
 
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm.emit.aim import aim_of, look, put
-from inferdoc.prewarm.emit.base import MANAGER, EmitOptions, chosen, fresh, labels, stamp_line, stamps, to_yaml
+from inferdoc.prewarm.emit.aim import aim_of, look, put, wrong_kind
+from inferdoc.prewarm.emit.base import (
+    BASE,
+    MANAGER,
+    PLACED,
+    TRIGGERS,
+    EmitOptions,
+    chosen,
+    fresh,
+    stamp_line,
+    stamps,
+    to_yaml,
+)
 from inferdoc.prewarm.emit.cronjob import cronjob, cronjob_for
-from inferdoc.prewarm.emit.keda import merged_triggers, trigger
+from inferdoc.prewarm.emit.keda import SERVER_FIELDS, trigger
+from inferdoc.prewarm.emit.triggers import merged_triggers
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, rescaled
+from inferdoc.prewarm.record import own_floor, record_of, settle
 
 OWNERS = ("ScaledObject", "InferenceService", "LLMInferenceService", "VariantAutoscaling")
 LWS_PATH = ("spec", "leaderWorkerTemplate")
-
-
-def wrong_kind(existing: dict[str, Any], wanted: str) -> InferdocError:
-    return InferdocError(f"--existing holds a {existing.get('kind', 'nameless thing')}, expected a {wanted}")
 
 
 def hpa(plan: PlanRow, options: EmitOptions) -> str:
@@ -28,15 +37,16 @@ def hpa(plan: PlanRow, options: EmitOptions) -> str:
     fresh(plan, options.now)
     pool = chosen(plan, options)
     gitops = refuse_hpa(options.existing, pool) if options.existing is not None else []
-    level = pool.at(options.now)
     aim = aim_of("HorizontalPodAutoscaler")
+    own = pool.row.base if options.existing is None else own_floor(options.existing, look(options.existing, *aim.field))
+    level = max(pool.at(options.now), own if options.existing is not None else 0)
     made = {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
         "metadata": {
             "name": options.name or look(options.existing, "metadata", "name") or pool.row.name,
             "namespace": options.namespace,
-            "annotations": stamps(plan, pool.row),
+            "annotations": {**stamps(plan, pool.row), BASE: str(own), PLACED: str(level)},
         },
         **aim.patch(level, pool.row.maximum),
     }
@@ -84,13 +94,14 @@ def kserve(plan: PlanRow, options: EmitOptions) -> str:
             "an LLMInferenceService's triggers are one list: give the object with --existing to merge them"
         )
     if existing is not None:
-        _refuse_inference_service(existing)
+        refuse_inference_service(existing)
     return cronjob(
         plan, replace(options, kind="InferenceService", name=options.name or look(existing, "metadata", "name"))
     )
 
 
-def _refuse_inference_service(existing: dict[str, Any]) -> None:
+def refuse_inference_service(existing: dict[str, Any]) -> None:
+    """Refuses a service on whose floor KServe would not act."""
     if existing.get("kind") != "InferenceService":
         raise wrong_kind(existing, "InferenceService")
     notes = look(existing, "metadata", "annotations") or {}
@@ -132,14 +143,20 @@ def _llm_service(plan: PlanRow, options: EmitOptions, existing: dict[str, Any]) 
         raise InferdocError(f"LLMInferenceService {name}: {'.'.join(where)} holds neither keda nor wva")
     made = copy.deepcopy(existing)
     made.pop("status", None)
-    for key in ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation"):
+    for key in SERVER_FIELDS:
         made["metadata"].pop(key, None)
-    old = scaling["keda"].get("triggers") or []
-    put(made, (*where, "keda", "triggers"), merged_triggers(old, [trigger(w, pool) for w in pool.windows]))
-    made["metadata"].setdefault("annotations", {}).update(stamps(plan, pool.row))
-    made["metadata"].setdefault("labels", {}).update(labels(pool.row))
+    marks = made["metadata"].setdefault("annotations", {})
+    wanted = [trigger(w, pool) for w in pool.windows]
+    told = merged_triggers(scaling["keda"].get("triggers") or [], wanted, marks.get(TRIGGERS))
+    current = scaling.get("minReplicas")
+    base = settle(current, record_of(existing, current), pool.row.base)
+    put(made, (*where, "keda", "triggers"), told.triggers)
+    put(made, (*where, "minReplicas"), base.floor)
+    marks.update({**stamps(plan, pool.row), TRIGGERS: told.record})
+    if base.record is not None:
+        marks.update({key: value for key, value in base.record.annotations().items() if value is not None})
     said = f"Cron triggers merged into {'.'.join(where)}.keda.triggers."
-    return to_yaml([made], [stamp_line(plan), said])
+    return to_yaml([made], [stamp_line(plan), said, *told.notes, *base.notes])
 
 
 def wva(plan: PlanRow, options: EmitOptions) -> str:
@@ -162,7 +179,8 @@ def wva(plan: PlanRow, options: EmitOptions) -> str:
                 raise InferdocError(
                     f"the VariantAutoscaling has maxReplicas {limit}, the plan wants {top}; raise it first"
                 )
-    return cronjob(plan, replace(options, kind="VariantAutoscaling"))
+            return cronjob(plan, replace(options, kind="VariantAutoscaling"))
+    return cronjob(plan, replace(options, kind="VariantAutoscaling", existing=None))
 
 
 def lws(plan: PlanRow, options: EmitOptions) -> str:

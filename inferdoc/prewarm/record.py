@@ -1,0 +1,110 @@
+"""What an object remembers of its floor, and the one rule by which every run settles it.
+
+The record lives in the object's own annotations, so that it comes and goes with the object and is written in the same
+patch as the floor: a run that fails half-way leaves both or neither."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from inferdoc.errors import InferdocError
+from inferdoc.prewarm.emit.base import BASE, HELD, PLACED, PLAN_BASE, PLAN_ID, POOL
+
+UNSET = "unset"
+
+
+@dataclass(frozen=True)
+class FloorRecord:
+    """base: the user's own floor (None = the field was not there); placed: what we set last; held: the plan's floor
+    against which the user set a lower one by hand, kept until the plan asks for another."""
+
+    base: int | None
+    placed: int
+    held: int | None = None
+
+    def annotations(self) -> dict[str, str | None]:
+        """As written; None takes a key away."""
+        return {
+            BASE: UNSET if self.base is None else str(self.base),
+            PLACED: str(self.placed),
+            HELD: None if self.held is None else str(self.held),
+        }
+
+
+@dataclass(frozen=True)
+class Settled:
+    """floor: what the field should hold (None = it should not be there); record: what to remember (None = nothing, the
+    object is the user's again); notes: what people should know, one line each."""
+
+    floor: int | None
+    record: FloorRecord | None
+    notes: list[str] = field(default_factory=list)
+
+
+def settle(current: int | None, record: FloorRecord | None, wanted: int | None, absent: int = 1) -> Settled:
+    """The floor that should stand now. current: what stands there (None = nothing, which means `absent`); wanted: what
+    the plan asks for, None where there is no plan to follow: the user's base comes back then.
+
+    Whoever changes the field by hand has the last word: the value becomes the user's base, and the floor never goes
+    under it. One lower than the plan's holds until the plan asks for another floor than at the time of the edit."""
+    notes: list[str] = []
+    base, held = (current, None) if record is None else (record.base, record.held)
+    if record is not None and _number(current, absent) != record.placed:
+        base, held = current, wanted
+        notes.append(f"set by hand from {record.placed} to {_number(current, absent)}, which is the user's base now")
+    if wanted is None:
+        return Settled(base, None, notes)
+    own = _number(base, absent)
+    if held != wanted or own >= wanted:
+        held = None
+    if held is not None:
+        notes.append(f"the plan wants {wanted}; {own}, set by hand, is kept until the plan asks for another floor")
+    elif own > wanted:
+        notes.append(f"the plan wants {wanted}; the user's own floor of {own} is kept")
+    floor = own if held is not None else max(wanted, own)
+    return Settled(floor, FloorRecord(base, floor, held), notes)
+
+
+def _number(value: int | None, absent: int) -> int:
+    return absent if value is None else value
+
+
+def record_of(found: dict[str, Any], current: int | None, absent: int = 1) -> FloorRecord | None:
+    """The record on an object. One that carries a plan but no record was set by a scheduled patch: its base is the
+    plan's."""
+    marks = (found.get("metadata") or {}).get("annotations") or {}
+    if PLACED in marks:
+        base = None if marks.get(BASE) == UNSET else _parsed(marks, BASE)
+        held = _parsed(marks, HELD) if HELD in marks else None
+        return FloorRecord(base, _parsed(marks, PLACED), held)
+    if PLAN_ID in marks and PLAN_BASE in marks:
+        return FloorRecord(_parsed(marks, PLAN_BASE), _number(current, absent))
+    return None
+
+
+def own_floor(found: dict[str, Any], current: int | None, absent: int = 1) -> int:
+    """The user's own floor of an object that may carry ours."""
+    settled = settle(current, record_of(found, current, absent), None, absent)
+    return _number(settled.floor, absent)
+
+
+def refuse_other_pool(found: dict[str, Any], pool: str) -> None:
+    """InferdocError where the object holds the floor of another pool."""
+    meta = found.get("metadata") or {}
+    other = (meta.get("annotations") or {}).get(POOL)
+    if other is not None and other != pool:
+        raise InferdocError(
+            f"{found.get('kind')} {meta.get('name')} holds the floor of pool {other}, not of {pool}: "
+            f"give it back first with --pool {other}"
+        )
+
+
+def _parsed(marks: dict[str, str], key: str) -> int:
+    try:
+        return int(marks.get(key, ""))
+    except ValueError as fault:
+        raise InferdocError(
+            f"annotation {key} is `{marks.get(key)}`, no number: set the floor as it should be and take the "
+            "inferdoc.io annotations off"
+        ) from fault
