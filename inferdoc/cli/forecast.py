@@ -14,6 +14,7 @@ MODELS = ("combination", "sarima", "dhr", "naive")
 LOADS = ("requests", "input-tokens", "output-tokens")
 ZONE_HELP = "IANA zone whose clock the users live by. Default: UTC, and it is said."
 KIND_HELP = "Of --input: whether a value is the total inside its bin or a mean rate."
+SOURCE_KEYS = ("prometheus", "store", "bearer_token_file", "username", "password_file", "ca_file", "headers", "timeout")
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 ORIGIN_OPTIONS: tuple[Decorator, ...] = (
@@ -78,8 +79,7 @@ def origin(asked: dict[str, Any], step: str = "5m") -> Any:
     from inferdoc.forecast.command import Origin
     from inferdoc.times import seconds_of
 
-    keys = ("prometheus", "store", "bearer_token_file", "username", "password_file", "ca_file", "headers", "timeout")
-    where = {key: asked.pop(key) for key in keys}
+    where = {key: asked.pop(key) for key in SOURCE_KEYS}
     path = asked.pop("path")
     if path is not None and (where["prometheus"] or where["store"]):
         raise click.UsageError("--input and a source name two origins: give one of them")

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from inferdoc.cli.forecast import ZONE_HELP, origin, origin_options
+from inferdoc.cli.forecast import SOURCE_KEYS, ZONE_HELP, origin, origin_options
 from inferdoc.cli.per_pool import per_pool
 
 TARGETS = (
@@ -29,6 +29,28 @@ PLAN = click.option(
 OUT = click.option(
     "--out", "target", metavar="PATH", help="Write to PATH (replaced in one step) instead of standard output."
 )
+
+
+NOT_REPEATED = {*SOURCE_KEYS, "path", "kind", "pool", "begin", "output", "target"}
+"""Options of `plan` that say where from, where to and when, not what."""
+
+
+def _request(context: click.Context) -> Any:
+    """The other options of this call, defaults included, as a later call can repeat them."""
+    from inferdoc.prewarm.command import text_of
+    from inferdoc.prewarm.plan import PlanRequest
+
+    words, files = [], {}
+    for option in context.command.params:
+        value = context.params.get(str(option.name))
+        if option.name in NOT_REPEATED or value is None or value is False or value == ():
+            continue
+        name = max(option.opts, key=len)
+        values = value if isinstance(value, tuple) else (value,)
+        words += [name] if value is True else [f"{name}={v}" for v in values]
+        if isinstance(option, click.Option) and option.metavar == "FILE":
+            files[name] = text_of(value)
+    return PlanRequest(words, files)
 
 
 def _schema(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -64,7 +86,11 @@ def command() -> None:
 @per_pool("--max", "maximum", click.INT, 100, words="Replicas never exceeded.")
 @per_pool("--tz", "zone", click.STRING, words=ZONE_HELP)
 @click.option(
-    "--horizon", default="7d", show_default=True, metavar="DURATION", help="At most 7d: a plan is a local week."
+    "--horizon",
+    default="7d",
+    show_default=True,
+    metavar="DURATION",
+    help="At most 14d, and as long as the plan is valid.",
 )
 @per_pool("--policy", "policy", click.Choice(["economy", "balanced", "safe"]), "balanced", words="How much to buy.")
 @per_pool("--quantile", "quantile", click.FloatRange(0.5, 0.999), words="Instead of the policy's forecast quantile.")
@@ -97,7 +123,9 @@ def plan(**asked: Any) -> None:
     """
     from inferdoc.prewarm import command as work
 
-    click.get_current_context().exit(work.plan(origin=origin(asked), **asked))
+    context = click.get_current_context()
+    request = _request(context)
+    context.exit(work.plan(origin=origin(asked), asked=request, **asked))
 
 
 @command.command("explain")
@@ -165,11 +193,10 @@ def backtest(**asked: Any) -> None:
 
 @command.command("check")
 @PLAN
-@click.option(
-    "--target", "goals", multiple=True, type=click.Choice([t for t in TARGETS if t != "daily"]), help="Default: all."
-)
+@click.option("--target", "goals", multiple=True, type=click.Choice(TARGETS), help="Default: all.")
 @click.option("--pool", metavar="NAME", help="One pool of the plan. Default: all.")
 @click.option("--manifest", metavar="FILE", help="Check this file (one --target) instead of what emit would write.")
+@click.option("--existing", metavar="FILE", help="Check what emit --existing FILE would write (one --target).")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def check(**asked: Any) -> None:
     """Prove that what is emitted equals the plan, minute by minute over 400 days in seven zones.

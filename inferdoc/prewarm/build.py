@@ -14,13 +14,13 @@ from inferdoc.forecast.engine import Request, forecast
 from inferdoc.forecast.result import Forecast, label
 from inferdoc.forecast.series import DAY, LoadSeries
 from inferdoc.forecast.units import Load, LoadUnit, Rate
-from inferdoc.prewarm.plan import SCHEMA, ForecastRow, PlanRow, PolicyRow, PoolRow, stamped, window_row
+from inferdoc.prewarm.plan import SCHEMA, ForecastRow, PlanRequest, PlanRow, PolicyRow, PoolRow, stamped, window_row
 from inferdoc.prewarm.policy import CAP_DAYS, CAP_FACTOR, CAP_QUANTILE, Limits, Policy, lead_seconds, replicas_for
 from inferdoc.prewarm.shape import ahead_of, merged_days, ramped, steps, within_budget
 from inferdoc.prewarm.week import MINUTES, WeekWindow, clear_of_jumps, clock, floor_of, grouped, segments
 
 PROOF_DAYS = 400
-VALID_DAYS = 8
+LONGEST = 14 * DAY
 SILENCE = 0.5  # load units per step: a count below one half is nobody
 
 
@@ -64,8 +64,8 @@ def build_pool(series: LoadSeries, wish: Wish) -> PoolRow:
 
 def outlook(series: LoadSeries, wish: Wish) -> Outlook:
     """What is to come, at the quantile of the wish."""
-    if wish.request.horizon > 7 * DAY:
-        raise InferdocError("a plan covers one week at most; shorten --horizon to 7d")
+    if wish.request.horizon > LONGEST:
+        raise InferdocError("a plan covers two weeks at most; shorten --horizon to 14d")
     levels = tuple(sorted({0.5, 0.95, wish.policy.quantile}))
     result = forecast(series, replace(wish.request, levels=levels))
     return Outlook(result, *load_per_second(series, result, wish.policy))
@@ -128,11 +128,20 @@ def _minutes_of_week(result: Forecast, span: int = 1) -> np.ndarray:
     return (each + 3 * 1440) % MINUTES  # minute 0 of 1970-01-01 was a Thursday, three days after Monday
 
 
-def build_plan(pools: list[PoolRow], generated: int, notes: Sequence[str] = ()) -> PlanRow:
-    """The plan of all pools. generated: Unix seconds; it is valid for eight days, so that a daily job may fail for a
-    while; notes: what its reader must know, such as the pools that are not in it."""
+def build_plan(
+    pools: list[PoolRow],
+    generated: int,
+    horizon: int = 7 * DAY,
+    asked: PlanRequest | None = None,
+    notes: Sequence[str] = (),
+) -> PlanRow:
+    """The plan of all pools. generated: Unix seconds; horizon: seconds from then on for which the plan is valid, since
+    nothing was forecast beyond; asked: the request, from which a nightly job asks for the next plan; notes: what its
+    reader must know, such as the pools that are not in it."""
     made = datetime.fromtimestamp(generated, UTC)
-    plan = PlanRow(SCHEMA, "", made, made + timedelta(days=VALID_DAYS), pools, list(notes))
+    asked = asked or PlanRequest()
+    valid_until = made + timedelta(seconds=horizon)
+    plan = PlanRow(SCHEMA, "", made, valid_until, pools, list(notes), asked.words, asked.files)
     return stamped(plan)
 
 

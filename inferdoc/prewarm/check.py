@@ -8,19 +8,28 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import yaml
 
-from inferdoc.catalogue.yaml_text import load_all_yaml
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.calendar import zone_of
 from inferdoc.prewarm import oracle
-from inferdoc.prewarm.emit.aim import AIMS
-from inferdoc.prewarm.emit.base import EmitOptions
-from inferdoc.prewarm.emit.metric import FLOOR
+from inferdoc.prewarm.emit.aim import look
+from inferdoc.prewarm.emit.base import TRIGGERS, EmitOptions
 from inferdoc.prewarm.emit.registry import emit
+from inferdoc.prewarm.emit.triggers import untouched
 from inferdoc.prewarm.oracle import MinuteSpan
 from inferdoc.prewarm.plan import PlanRow, PoolRow, pool_plan, stamped, window_row
-from inferdoc.prewarm.schemas import faults
+from inferdoc.prewarm.readback import (
+    MOMENTARY,
+    PATCHED,
+    SCHEDULED,
+    field_of,
+    floor_given,
+    floor_stated,
+    floor_wanted,
+    objects,
+)
+from inferdoc.prewarm.record import own_floor
+from inferdoc.prewarm.schemas import faults, trigger_faults
 from inferdoc.prewarm.week import clear_of_jumps, grouped, segments
 
 ZONES = (
@@ -34,13 +43,6 @@ ZONES = (
 )
 DAYS = 400
 LEAD_DAYS, TAIL_DAYS = 8, 8
-PATCHED = {
-    "cronjob": AIMS["HorizontalPodAutoscaler"].field,
-    "kserve": AIMS["InferenceService"].field,
-    "wva": AIMS["VariantAutoscaling"].field,
-    "lws": AIMS["LeaderWorkerSet"].field,
-}
-MOMENTARY = ("hpa", "keda-prometheus", "textfile", "json")
 
 
 @dataclass(frozen=True)
@@ -58,11 +60,41 @@ class TargetCheck:
         return self.wrong == 0 and not self.first
 
 
-def check(plan: PlanRow, pool: str | None, target: str, zones: tuple[str, ...] = ZONES) -> list[TargetCheck]:
+def check(
+    plan: PlanRow, pool: str | None, target: str, zones: tuple[str, ...] = ZONES, options: EmitOptions | None = None
+) -> list[TargetCheck]:
     """One verdict per zone for one pool: the plan is moved to each zone, emitted, read back and compared."""
     row = _row(plan, pool)
     zones = tuple(dict.fromkeys((row.zone, *zones)))
-    return [_verdict(in_zone(plan, row, zone), target, zone) for zone in zones]
+    asked = options or EmitOptions(now=0.0, server="http://prometheus:9090", host_zone="UTC")
+    asked = replace(asked, now=plan.generated_at.timestamp(), pool=row.name)
+    return [_verdict(in_zone(plan, row, zone), target, zone, asked) for zone in zones]
+
+
+def prove(plan: PlanRow, text: str, target: str, options: EmitOptions) -> None:
+    """InferdocError where `text`, just emitted, is not what was planned."""
+    wrong = shape_faults(text, target, options.existing)
+    if not wrong and target in (*SCHEDULED, *MOMENTARY):
+        row = _row(plan, options.pool)
+        own = msgspec.structs.replace(plan, pools=[row])
+        if target in MOMENTARY:
+            span = MinuteSpan(int(options.now) // 60, 1)
+            wanted = floor_wanted(span, own, target, _asking(target, options))
+            found = _stated(own, text, target, options, int(wanted[0]))
+        elif set_by_hand(options):
+            return
+        else:
+            found = compare(own, text, target, row.zone, options)
+        wrong = [] if found.ok else [found.first]
+    if wrong:
+        raise InferdocError(f"what {target} would get is not what was planned, nothing is written: {wrong[0]}")
+
+
+def set_by_hand(options: EmitOptions) -> bool:
+    """Whether triggers of ours were changed on the existing object: its floor is then the user's, not the plan's."""
+    marks = look(options.existing, "metadata", "annotations") or {}
+    triggers = look(options.existing, "spec", "triggers") or []
+    return TRIGGERS in marks and not untouched(triggers, marks[TRIGGERS])
 
 
 def _row(plan: PlanRow, pool: str | None) -> PoolRow:
@@ -83,48 +115,39 @@ def in_zone(plan: PlanRow, row: PoolRow, zone: str) -> PlanRow:
     return stamped(msgspec.structs.replace(plan, pools=[moved]))
 
 
-def _verdict(plan: PlanRow, target: str, zone: str) -> TargetCheck:
-    options = EmitOptions(now=plan.generated_at.timestamp(), server="http://prometheus:9090", host_zone="UTC")
+def _verdict(plan: PlanRow, target: str, zone: str, options: EmitOptions) -> TargetCheck:
     if target in MOMENTARY:
         return _momentary(plan, target, zone, options)
     text = emit(plan, target, options)
-    wrong = shape_faults(text, target)
+    wrong = shape_faults(text, target, options.existing)
     if wrong:
         return TargetCheck(target, zone, 0, len(wrong), wrong[0])
-    return compare(plan, text, target, zone)
+    return TargetCheck(target, zone, 0, 0) if target == "daily" else compare(plan, text, target, zone, options)
 
 
-def shape_faults(text: str, target: str) -> list[str]:
-    """Faults of the manifests in `text`; none for targets that are not YAML."""
+def shape_faults(text: str, target: str, existing: dict[str, Any] | None = None) -> list[str]:
+    """Faults of the manifests in `text`; none for targets that are not YAML. What an existing object of the user's has
+    beyond our shapes is not ours to judge; our triggers in it are."""
     if target in ("crontab", "systemd", "textfile", "json"):
         return []
-    return [fault for obj in objects(text) for fault in faults(obj)]
+    theirs = existing is not None and bool(faults(existing))
+    judged = [(obj, theirs and obj.get("kind") == look(existing, "kind")) for obj in objects(text)]
+    return [fault for obj, foreign in judged for fault in (trigger_faults(obj) if foreign else faults(obj))]
 
 
-def objects(text: str) -> list[dict[str, Any]]:
-    try:
-        found = [o for o in load_all_yaml(text) if o is not None]
-    except yaml.YAMLError as fault:
-        raise InferdocError(f"the manifest is no YAML: {str(fault).splitlines()[0]}") from fault
-    if not all(isinstance(o, dict) for o in found):
-        raise InferdocError("the manifest holds something that is no object")
-    return found
-
-
-def compare(plan: PlanRow, text: str, target: str, zone: str) -> TargetCheck:
+def compare(plan: PlanRow, text: str, target: str, zone: str, options: EmitOptions | None = None) -> TargetCheck:
     """Reads `text` by the rules of what runs it and compares with the plan's windows, minute by minute."""
+    options = options or EmitOptions(now=plan.generated_at.timestamp())
     begin = int(plan.generated_at.timestamp()) // 60
     span = MinuteSpan(begin - LEAD_DAYS * 1440, (DAYS + LEAD_DAYS + TAIL_DAYS) * 1440)
-    pool = msgspec.to_builtins(plan.pools[0])
-    wanted = oracle.intent(span, pool)
+    wanted = floor_wanted(span, plan, target, options)
     try:
-        given = _given(span, plan, text, target)
+        given = floor_given(span, plan, text, target, options)
+        ending = _ending(plan, text, target, options)
     except (ValueError, KeyError, StopIteration, TypeError) as fault:
         return TargetCheck(target, zone, 0, 1, f"cannot be read back: {fault}")
-    if target in PATCHED:
-        ending = oracle.ending_faults(objects(text), PATCHED[target], plan.valid_until, pool["base"])
-        if ending:
-            return TargetCheck(target, zone, 0, len(ending), ending[0])
+    if ending:
+        return TargetCheck(target, zone, 0, len(ending), ending[0])
     inside = slice(LEAD_DAYS * 1440, (LEAD_DAYS + DAYS) * 1440)
     differs = np.flatnonzero(wanted[inside] != given[inside])
     first = ""
@@ -135,24 +158,15 @@ def compare(plan: PlanRow, text: str, target: str, zone: str) -> TargetCheck:
     return TargetCheck(target, zone, DAYS * 1440, len(differs), first)
 
 
-def _given(span: MinuteSpan, plan: PlanRow, text: str, target: str) -> np.ndarray:
-    if target == "keda-cron":
-        return oracle.keda_floor(span, objects(text)[0]["spec"])
-    if target in PATCHED:
-        return oracle.cronjob_floor(span, objects(text), PATCHED[target])
-    level = _level(span, plan)
-    if target == "crontab":
-        return oracle.crontab_floor(span, text, "UTC", level)
-    if target == "systemd":
-        return oracle.systemd_floor(span, text, level)
-    raise InferdocError(f"target `{target}` cannot be checked")
-
-
-def _level(span: MinuteSpan, plan: PlanRow) -> np.ndarray:
-    """int64[count]: what `prewarm apply` would set at each minute, by the code that it runs."""
-    pool = pool_plan(plan.pools[0])
-    clock, weekday = span.wall(pool.row.zone)
-    return np.asarray(pool.floor[(weekday - 1) % 7 * 1440 + clock])
+def _ending(plan: PlanRow, text: str, target: str, options: EmitOptions) -> list[str]:
+    found = objects(text) if target in PATCHED else []
+    if not any(obj["kind"] == "CronJob" for obj in found):
+        return []
+    field = field_of(target, options, plan)
+    base = -(-plan.pools[0].base // options.per_group) if target == "lws" else plan.pools[0].base
+    if options.existing is not None and options.existing.get("kind") != "CustomResourceDefinition":
+        base = own_floor(options.existing, look(options.existing, *field))
+    return oracle.ending_faults(found, field, plan.valid_until, base)
 
 
 def _momentary(plan: PlanRow, target: str, zone: str, options: EmitOptions) -> TargetCheck:
@@ -160,24 +174,29 @@ def _momentary(plan: PlanRow, target: str, zone: str, options: EmitOptions) -> T
     before."""
     begin = -(-int(plan.generated_at.timestamp()) // 60)
     span = MinuteSpan(begin, int((plan.valid_until - plan.generated_at).total_seconds() // 60) - 1)
-    wanted = oracle.intent(span, msgspec.to_builtins(plan.pools[0]))
+    wanted = floor_wanted(span, plan, target, _asking(target, options))
     changes = np.flatnonzero(np.diff(wanted)) + 1
     moments = np.unique(np.concatenate([[0], changes, changes - 1]))
     for at in moments.tolist():
-        text = emit(plan, target, replace(options, now=float((span.begin + at) * 60)))
-        wrong = shape_faults(text, target)
-        if wrong:
-            return TargetCheck(target, zone, 0, len(wrong), wrong[0])
-        given = _stated(text, target)
-        if given is not None and given != wanted[at]:
-            return TargetCheck(target, zone, len(moments), 1, f"minute {at}: plan {wanted[at]}, {target} {given}")
+        asked = replace(options, now=float((span.begin + at) * 60))
+        found = _stated(plan, emit(plan, target, asked), target, options, int(wanted[at]))
+        if not found.ok:
+            return found
     return TargetCheck(target, zone, len(moments), 0)
 
 
-def _stated(text: str, target: str) -> int | None:
-    if target == "hpa":
-        return int(objects(text)[0]["spec"]["minReplicas"])
-    if target == "textfile":
-        line = next(line for line in text.splitlines() if line.startswith(FLOOR))
-        return int(line.split()[-1])
-    return None
+def _asking(target: str, options: EmitOptions) -> EmitOptions:
+    """Only an HPA's floor is lifted to what stands there: the others leave that to the object."""
+    return options if target == "hpa" else replace(options, existing=None)
+
+
+def _stated(plan: PlanRow, text: str, target: str, options: EmitOptions, wanted: int) -> TargetCheck:
+    """What a target of one moment says, against the floor wanted then."""
+    zone = plan.pools[0].zone
+    wrong = shape_faults(text, target, options.existing)
+    if wrong:
+        return TargetCheck(target, zone, 0, len(wrong), wrong[0])
+    given = floor_stated(text, target, plan.pools[0].name)
+    if given is not None and given != wanted:
+        return TargetCheck(target, zone, 1, 1, f"plan {wanted}, {target} {given}")
+    return TargetCheck(target, zone, 1, 0)

@@ -17,7 +17,7 @@ from inferdoc.forecast.holidays import dates_of
 from inferdoc.prewarm.build import build_plan
 from inferdoc.prewarm.explain import explain
 from inferdoc.prewarm.fleet_wish import FleetWish, PerPool, given_rates
-from inferdoc.prewarm.plan import PlanRow, load, parse, to_json
+from inferdoc.prewarm.plan import PlanRequest, PlanRow, load, parse, to_json
 from inferdoc.prewarm.pools import plan_pools
 from inferdoc.times import moment_of, seconds_of
 
@@ -46,14 +46,15 @@ def plan(
     pd_ratio: float | None,
     output: str,
     target: str | None,
+    asked: PlanRequest,
 ) -> int:
-    """Plans one pool from a file, or every pool of a source."""
+    """Plans one pool from a file, or every pool of a source. asked: the options as they were given."""
     request = Request(
         horizon=seconds_of(horizon, "--horizon"),
         begin=None if begin is None else moment_of(begin, "--from"),
         holidays=dates_of(holidays),
     )
-    asked = FleetWish(
+    wish = FleetWish(
         request=request,
         capacity=given_rates(capacity, rps),
         cold_start=cold_start.map(lambda text: None if text is None else seconds_of(text, "--cold-start")),
@@ -72,9 +73,9 @@ def plan(
         pd_ratio=pd_ratio,
     )
     now = int(time.time()) if request.begin is None else request.begin
-    planned = plan_pools(replace(origin, until=request.begin), asked, now)
+    planned = plan_pools(replace(origin, until=request.begin), wish, now)
     left_out = [f"{pool} is not in this plan: {why}" for pool, why in planned.left_out]
-    made = build_plan(planned.rows, now, left_out)
+    made = build_plan(planned.rows, now, request.horizon, asked, left_out)
     text = to_json(made) if output == "json" else explain(made, datetime.fromtimestamp(now, UTC), 7)
     write(text.encode(), target)
     for row in planned.rows:
@@ -116,13 +117,18 @@ def existing_object(path: str | None) -> dict[str, Any] | None:
 
 
 def emit_plan(*, path: str, goal: str, now: str | None, existing: str | None, target: str | None, **asked: Any) -> int:
+    """Writes the plan for a target, once what is written has been read back and is the plan."""
+    from inferdoc.prewarm.check import prove
     from inferdoc.prewarm.emit.base import EmitOptions
     from inferdoc.prewarm.emit.registry import emit
 
     given = {key: value for key, value in asked.items() if value is not None}
     moment = time.time() if now is None else moment_of(now, "--now")
     options = EmitOptions(now=moment, existing=existing_object(existing), **given)
-    write(emit(read_plan(path), goal, options).encode(), target)
+    made = read_plan(path)
+    text = emit(made, goal, options)
+    prove(made, text, goal, options)
+    write(text.encode(), target)
     return ExitCode.OK
 
 
@@ -168,31 +174,44 @@ def replay(
     return ExitCode.OK
 
 
-def check_plan(*, path: str, goals: tuple[str, ...], pool: str | None, manifest: str | None, output: str) -> int:
+def check_plan(
+    *,
+    path: str,
+    goals: tuple[str, ...],
+    pool: str | None,
+    manifest: str | None,
+    existing: str | None,
+    output: str,
+) -> int:
     """Proves each target against the plan, or one manifest file; exit 1 when anything differs."""
     import json
     from dataclasses import asdict
 
-    from inferdoc.prewarm.check import MOMENTARY, PATCHED, TargetCheck, check, compare, in_zone, shape_faults
+    from inferdoc.prewarm.check import ZONES, TargetCheck, check, compare, in_zone, shape_faults
+    from inferdoc.prewarm.emit.base import EmitOptions
+    from inferdoc.prewarm.readback import MOMENTARY, SCHEDULED
 
     made = read_plan(path)
+    if (manifest or existing) and len(goals) != 1:
+        raise InferdocError("--manifest and --existing need one --target")
+    options = EmitOptions(now=0.0, server="http://prometheus:9090", existing=existing_object(existing))
     verdicts: list[TargetCheck] = []
     rows = [row for row in made.pools if pool in (None, row.name) and not row.forecast.abstained]
     if not rows:
         raise InferdocError("the plan has no pool with a schedule to check")
     for row in rows:
         if manifest is not None:
-            if len(goals) != 1 or len(rows) != 1:
-                raise InferdocError("--manifest needs one --target, and --pool where the plan has several pools")
-            text = existing_text(manifest)
+            if len(rows) != 1:
+                raise InferdocError("--manifest needs --pool where the plan has several pools")
+            text = text_of(manifest)
             wrong = shape_faults(text, goals[0])
             own = in_zone(made, row, row.zone)
             found = TargetCheck(goals[0], row.zone, 0, len(wrong), wrong[0]) if wrong else None
-            verdicts.append(found or compare(own, text, goals[0], row.zone))
+            verdicts.append(found or compare(own, text, goals[0], row.zone, options))
             continue
-        for goal in goals or ("keda-cron", *PATCHED, "crontab", "systemd", *MOMENTARY):
+        for goal in goals or (*SCHEDULED, *MOMENTARY, "daily"):
             if goal != "hpa" or row.base > 0:
-                verdicts += check(made, row.name, goal)
+                verdicts += check(made, row.name, goal, ZONES, options)
     if output == "json":
         write((json.dumps([{**asdict(v), "ok": v.ok} for v in verdicts], indent=1) + "\n").encode(), None)
     else:
@@ -202,7 +221,7 @@ def check_plan(*, path: str, goals: tuple[str, ...], pool: str | None, manifest:
     return ExitCode.OK if all(v.ok for v in verdicts) else ExitCode.FINDINGS
 
 
-def existing_text(path: str) -> str:
+def text_of(path: str) -> str:
     try:
         return Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as fault:

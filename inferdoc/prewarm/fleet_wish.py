@@ -61,8 +61,8 @@ def given_rates(texts: Iterable[str], rps: PerPool[float | None]) -> GivenRates:
 @dataclass(frozen=True)
 class FleetWish:
     """What is wished of every pool. request: horizon, moment and holidays; cold_start: seconds (None = measure, else
-    the tier's, else five minutes); ramp, dwell, budget, minimum, maximum: of `Limits`; quantile, utilisation: instead of
-    the policy's; pd_ratio: prefill replicas per decode replica."""
+    the tier's, else five minutes); ramp, dwell, budget, minimum, maximum: of `Limits`; quantile, utilisation: instead
+    of the policy's; pd_ratio: prefill replicas per decode replica."""
 
     request: Request
     capacity: GivenRates = GivenRates()

@@ -20,6 +20,8 @@ from inferdoc.forecast.calendar import zone_of
 from inferdoc.prewarm.week import DAYS, MINUTES_PER_DAY, WeekWindow, floor_of, minute_of_week
 
 SCHEMA = "inferdoc.prewarm/v1"
+ADDED = ("request", "files")
+"""Fields that plans of earlier versions lack; empty, they do not count in the id."""
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
@@ -85,7 +87,8 @@ class PoolRow(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class PlanRow(msgspec.Struct, forbid_unknown_fields=True):
-    """The whole plan. plan_id: hash of everything else, so that equal plans have equal ids."""
+    """The whole plan. plan_id: hash of everything else, so that equal plans have equal ids; request: the options it was
+    asked for with, `--max=20`, without those of the source; files: by option, the text of the files among them."""
 
     schema: str
     plan_id: str
@@ -93,6 +96,16 @@ class PlanRow(msgspec.Struct, forbid_unknown_fields=True):
     valid_until: datetime
     pools: list[PoolRow]
     notes: list[str] = []
+    request: list[str] = []
+    files: dict[str, str] = {}
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """The options of a request: words as on the command line, and by option the text of the files among them."""
+
+    words: list[str] = field(default_factory=list)
+    files: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -122,6 +135,9 @@ def stamped(plan: PlanRow) -> PlanRow:
     """The plan with the id of its content."""
     content: dict[str, Any] = msgspec.to_builtins(plan)
     content.pop("plan_id")
+    for name in ADDED:
+        if not content[name]:
+            content.pop(name)
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     return msgspec.structs.replace(plan, plan_id=digest[:12])
 

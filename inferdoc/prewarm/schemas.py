@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from inferdoc.prewarm.emit.triggers import PREFIX
+
 Name = Annotated[str, Meta(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]
 CronName = Annotated[str, Meta(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=52)]
 Positive = Annotated[int, Meta(ge=1)]
@@ -24,10 +26,14 @@ class Strict(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class ObjectMeta(Strict):
+    """finalizers, ownerReferences: of an object that stands in a cluster already."""
+
     name: Name
     namespace: str = "default"
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
+    finalizers: list[str] = []
+    ownerReferences: list[dict[str, Any]] = []  # noqa: N815
 
 
 class CronMetadata(Strict):
@@ -254,6 +260,12 @@ def faults(obj: dict[str, Any]) -> list[str]:
     except msgspec.ValidationError as fault:
         return [f"{kind} {name}: {fault}"]
     return _triggers(obj["spec"]["triggers"]) if kind == "ScaledObject" else []
+
+
+def trigger_faults(obj: dict[str, Any]) -> list[str]:
+    """What is wrong with the triggers under our prefix in an object of the user's."""
+    found = (obj.get("spec") or {}).get("triggers") or _nested_triggers(obj)
+    return _triggers([t for t in found if str(t.get("name", "")).startswith(PREFIX)])
 
 
 def _nested_triggers(obj: dict[str, Any]) -> list[dict[str, Any]]:

@@ -89,7 +89,7 @@ class FakeCluster:
         return "patched"
 
     def _apply(self, words: list[str], text: str | None) -> str:
-        objects = [o for o in yaml.safe_load_all(text or "") if o]
+        objects = [o for o in yaml.load_all(text or "", Loader=yaml.CSafeLoader) if o]
         for obj in objects:
             self.put(obj)
         kept = {o["metadata"]["name"] for o in objects if o["kind"] == "CronJob"}
@@ -158,6 +158,12 @@ def scaled_object(floor: int = 2, **spec: Any) -> dict[str, Any]:
     return {
         "apiVersion": "keda.sh/v1alpha1",
         "kind": "ScaledObject",
-        "metadata": {"name": "llama"},
-        "spec": {"minReplicaCount": floor, "maxReplicaCount": 20, "triggers": [load], **spec},
+        "metadata": {"name": "llama", "finalizers": ["finalizer.keda.sh"]},
+        "spec": {
+            "scaleTargetRef": {"name": "llama"},
+            "minReplicaCount": floor,
+            "maxReplicaCount": 20,
+            "triggers": [load],
+            **spec,
+        },
     }

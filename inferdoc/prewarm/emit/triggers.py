@@ -49,6 +49,12 @@ def merge(old: list[dict[str, Any]], wanted: list[dict[str, Any]], record: str |
     return TriggerMerge([*kept, *ours], ",".join(f"{t['name']}={_digest(t)}" for t in wanted), notes)
 
 
+def untouched(triggers: list[dict[str, Any]], record: str) -> bool:
+    """Whether the triggers under our prefix are as a former merge left them."""
+    ours = [t for t in triggers if str(t.get("name", "")).startswith(PREFIX)]
+    return {str(t["name"]): _digest(t) for t in ours} == _placed(record)
+
+
 def _digest(trigger: dict[str, Any]) -> str:
     """Of what was written: defaults that the API server fills in do not count."""
     told = {key: trigger.get(key) for key in ("type", "name", "metadata")}

@@ -1,0 +1,120 @@
+"""What an emitted text will do, read back by the rules of what runs it, and what the plan wanted of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import yaml
+
+from inferdoc.catalogue.yaml_text import load_all_yaml
+from inferdoc.errors import InferdocError
+from inferdoc.prewarm import oracle
+from inferdoc.prewarm.emit.aim import AIMS, look
+from inferdoc.prewarm.emit.base import EmitOptions
+from inferdoc.prewarm.emit.metric import FLOOR
+from inferdoc.prewarm.emit.triggers import PREFIX
+from inferdoc.prewarm.oracle import MinuteSpan
+from inferdoc.prewarm.plan import PlanRow, pool_plan
+from inferdoc.prewarm.record import own_floor
+
+PATCHED = {
+    "cronjob": AIMS["HorizontalPodAutoscaler"].field,
+    "kserve": AIMS["InferenceService"].field,
+    "wva": AIMS["VariantAutoscaling"].field,
+    "lws": AIMS["LeaderWorkerSet"].field,
+}
+SCHEDULED = ("keda-cron", *PATCHED, "crontab", "systemd")
+MOMENTARY = ("hpa", "keda-prometheus", "textfile", "json")
+
+
+def objects(text: str) -> list[dict[str, Any]]:
+    try:
+        found = [o for o in load_all_yaml(text) if o is not None]
+    except yaml.YAMLError as fault:
+        raise InferdocError(f"the manifest is no YAML: {str(fault).splitlines()[0]}") from fault
+    if not all(isinstance(o, dict) for o in found):
+        raise InferdocError("the manifest holds something that is no object")
+    return found
+
+
+def field_of(target: str, options: EmitOptions, plan: PlanRow) -> tuple[str, ...]:
+    """The field that the patches of a target set."""
+    if look(options.existing, "kind") == "LLMInferenceService":
+        return (*scaling_path(plan), "minReplicas")
+    if target == "cronjob" and options.kind is not None:
+        return AIMS[options.kind].field
+    return PATCHED[target]
+
+
+def scaling_path(plan: PlanRow) -> tuple[str, ...]:
+    """Where an LLMInferenceService scales the pods of the plan's pool."""
+    return ("spec", "prefill", "scaling") if plan.pools[0].role == "prefill" else ("spec", "scaling")
+
+
+def floor_wanted(span: MinuteSpan, plan: PlanRow, target: str, options: EmitOptions) -> np.ndarray:
+    """int64[count]: the plan's windows, in groups for a LeaderWorkerSet, and never under what the object has of its
+    own."""
+    wanted = oracle.intent(span, msgspec.to_builtins(plan.pools[0]))
+    if target == "lws":
+        wanted = -(-wanted // options.per_group)
+    return np.asarray(np.maximum(wanted, _own(span, plan, target, options)))
+
+
+def _own(span: MinuteSpan, plan: PlanRow, target: str, options: EmitOptions) -> np.ndarray:
+    existing = options.existing
+    if existing is None or existing.get("kind") == "CustomResourceDefinition":
+        return np.zeros(span.count, dtype=np.int64)
+    scaled = _keda_spec(existing, plan)
+    if scaled is None:
+        field = PATCHED["cronjob"] if target == "hpa" else field_of(target, options, plan)
+        return np.full(span.count, own_floor(existing, look(existing, *field)))
+    base = own_floor(existing, scaled.get("minReplicaCount"), 0 if existing.get("kind") == "ScaledObject" else 1)
+    theirs = [t for t in scaled["triggers"] if not str(t.get("name", "")).startswith(PREFIX)]
+    return oracle.keda_floor(span, {"minReplicaCount": base, "triggers": theirs})
+
+
+def _keda_spec(obj: dict[str, Any], plan: PlanRow) -> dict[str, Any] | None:
+    """minReplicaCount and triggers of an object that KEDA scales."""
+    if obj.get("kind") == "ScaledObject":
+        return {"triggers": [], **(obj.get("spec") or {})}
+    scaling = look(obj, *scaling_path(plan))
+    if obj.get("kind") == "LLMInferenceService" and look(scaling, "keda") is not None:
+        return {
+            "minReplicaCount": look(scaling, "minReplicas"),
+            "triggers": look(scaling, "keda", "triggers") or [],
+        }
+    return None
+
+
+def floor_given(span: MinuteSpan, plan: PlanRow, text: str, target: str, options: EmitOptions) -> np.ndarray:
+    """int64[count]: the floor at each minute when `text` is applied and nothing else happens."""
+    if target == "crontab":
+        return oracle.crontab_floor(span, text, options.host_zone or "UTC", _level(span, plan))
+    if target == "systemd":
+        return oracle.systemd_floor(span, text, _level(span, plan))
+    found = objects(text)
+    scaled = _keda_spec(found[0], plan)
+    if scaled is not None:
+        return oracle.keda_floor(span, scaled)
+    if target in PATCHED:
+        return oracle.cronjob_floor(span, found, field_of(target, options, plan))
+    raise InferdocError(f"target `{target}` cannot be checked")
+
+
+def _level(span: MinuteSpan, plan: PlanRow) -> np.ndarray:
+    """int64[count]: what `prewarm apply` would set at each minute, by the code that it runs."""
+    pool = pool_plan(plan.pools[0])
+    clock, weekday = span.wall(pool.row.zone)
+    return np.asarray(pool.floor[(weekday - 1) % 7 * 1440 + clock])
+
+
+def floor_stated(text: str, target: str, pool: str) -> int | None:
+    """What a target of one moment says; None for those that only point to the plan."""
+    if target == "hpa":
+        return int(objects(text)[0]["spec"]["minReplicas"])
+    if target == "textfile":
+        line = next(line for line in text.splitlines() if line.startswith(f'{FLOOR}{{pool="{pool}"}}'))
+        return int(line.split()[-1])
+    return None
