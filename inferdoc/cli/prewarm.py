@@ -31,7 +31,7 @@ OUT = click.option(
 )
 
 
-NOT_REPEATED = {*SOURCE_KEYS, "path", "kind", "pool", "begin", "output", "target"}
+NOT_REPEATED = {*SOURCE_KEYS, "path", "kind", "pool", "begin", "previous", "output", "target"}
 """Options of `plan` that say where from, where to and when, not what."""
 
 
@@ -113,6 +113,20 @@ def command() -> None:
     "--schema", is_flag=True, is_eager=True, expose_value=False, callback=_schema, help="Print the JSON Schema."
 )
 @click.option("--pd-ratio", type=float, metavar="X", help="At least X prefill replicas per decode replica.")
+@click.option(
+    "--max-windows", "windows", type=int, default=12, show_default=True, metavar="N", help="A day and pool, at most."
+)
+@click.option(
+    "--previous", metavar="FILE", help="The plan followed now: what it holds well enough stays, moves are explained."
+)
+@click.option(
+    "--change-hours",
+    type=click.FloatRange(0, 10_000),
+    default=2.0,
+    show_default=True,
+    metavar="HOURS",
+    help="Replica-hours a week that a change against --previous must save.",
+)
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @OUT
 def plan(**asked: Any) -> None:
@@ -137,6 +151,22 @@ def explain(**asked: Any) -> None:
     from inferdoc.prewarm import command as work
 
     click.get_current_context().exit(work.show(**asked))
+
+
+@command.command("diff")
+@click.argument("old", metavar="OLD")
+@click.argument("new", metavar="NEW")
+@click.option("--price", type=float, metavar="X", help="Of a replica-hour. Default: [prices] of the pool's tier.")
+@click.option(
+    "--gpus-per-replica", "gpus", type=int, default=1, show_default=True, metavar="N", help="For [prices], by GPU."
+)
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def diff(**asked: Any) -> None:
+    """Say what plan NEW changes against OLD: stretches, replica-hours and, with a price, money."""
+    from inferdoc.cli import options
+    from inferdoc.prewarm import command as work
+
+    click.get_current_context().exit(work.differ(prices=options.configuration().prices, **asked))
 
 
 @command.command("emit")

@@ -14,6 +14,7 @@ from inferdoc.forecast.engine import Request, forecast
 from inferdoc.forecast.result import Forecast, label
 from inferdoc.forecast.series import DAY, LoadSeries
 from inferdoc.forecast.units import Load, LoadUnit, Rate
+from inferdoc.prewarm.change import CHANGE_HOURS, FormerPool, former_pool, settled_with, with_moves
 from inferdoc.prewarm.plan import SCHEMA, ForecastRow, PlanRequest, PlanRow, PolicyRow, PoolRow, stamped, window_row
 from inferdoc.prewarm.policy import CAP_DAYS, CAP_FACTOR, CAP_QUANTILE, Limits, Policy, lead_seconds, replicas_for
 from inferdoc.prewarm.shape import ahead_of, merged_days, ramped, steps, within_budget
@@ -34,7 +35,8 @@ class Capacity:
 
 @dataclass(frozen=True)
 class Wish:
-    """What a plan is made from. cold_start: seconds from creation to ready; safety: factor on the load."""
+    """What a plan is made from. cold_start: seconds from creation to ready; safety: factor on the load; previous: the
+    plan that is followed now; change_hours: replica-hours a week that a change against it must save."""
 
     request: Request
     policy: Policy
@@ -44,6 +46,8 @@ class Wish:
     safety: float = 1.0
     role: str = "both"
     name: str = ""
+    previous: PlanRow | None = None
+    change_hours: float = CHANGE_HOURS
 
 
 @dataclass(frozen=True)
@@ -79,19 +83,20 @@ def shaped(ahead: Outlook, wish: Wish) -> PoolRow:
     largest = int(np.diff(need).max()) if len(need) > 1 else 0
     lead = lead_seconds(wish.cold_start, largest)
     notes = list(result.notes)
+    former = former_pool(wish.previous, wish.name or result.name, result.zone)
     if result.abstained:
         notes.append(
             f"no schedule: {result.reason}. Headroom is a decision of its own: see the static floor in backtest"
         )
         floor = np.full(MINUTES, wish.limits.minimum, dtype=np.int64)
     else:
-        floor, said = _floor(result, need, lead, wish)
+        floor, said = _floor(result, need, lead, wish, former)
         _refuse_full(result, ahead.load, wanted, floor, wish)
         notes += said
     base = max(wish.limits.minimum, int(floor.min()))
     windows = grouped(segments(floor, base))
     reasons = _Reasons(result, ahead.load.values, need, lead, wish)
-    return PoolRow(
+    row = PoolRow(
         name=wish.name or result.name,
         role=wish.role,
         zone=result.zone,
@@ -105,6 +110,7 @@ def shaped(ahead: Outlook, wish: Wish) -> PoolRow:
         base_hours=round(base * MINUTES / 60, 2),
         notes=notes,
     )
+    return row if former is None else with_moves(row, former)
 
 
 def _refuse_full(result: Forecast, load: Load, wanted: np.ndarray, floor: np.ndarray, wish: Wish) -> None:
@@ -166,7 +172,9 @@ def load_per_second(series: LoadSeries, result: Forecast, policy: Policy) -> tup
     return Load(np.minimum(load, cap), unit), cap
 
 
-def _floor(result: Forecast, need: np.ndarray, lead: int, wish: Wish) -> tuple[np.ndarray, list[str]]:
+def _floor(
+    result: Forecast, need: np.ndarray, lead: int, wish: Wish, former: FormerPool | None
+) -> tuple[np.ndarray, list[str]]:
     week = np.full(MINUTES, wish.limits.minimum, dtype=np.int64)
     span = max(1, result.step // 60)
     np.maximum.at(week, _minutes_of_week(result, span), np.repeat(need, span))
@@ -176,14 +184,19 @@ def _floor(result: Forecast, need: np.ndarray, lead: int, wish: Wish) -> tuple[n
     week = np.maximum(ahead_of(week, -(-lead // 60) + margin), late)
     if len(result.times) * result.step >= 7 * DAY - result.step:
         week = merged_days(week)
-    week = steps(ramped(week, wish.limits.ramp), wish.limits.dwell)
+    required = ramped(week, wish.limits.ramp)
+    week = steps(required, wish.limits.dwell, wish.limits.windows)
+    kept: list[str] = []
+    if former is not None:
+        week, kept = settled_with(former, week, required, wish.change_hours)
+        week = np.minimum(week, wish.limits.maximum)
     week, notes = clear_of_jumps(week, zone_of(result.zone), datetime.fromtimestamp(result.start, UTC), PROOF_DAYS)
     week, cut = within_budget(week, wish.limits.minimum, wish.limits.budget)
     if cut is not None:
         notes.append(f"cut at {cut} replicas to stay within {wish.limits.budget:g} replica-hours a week")
     if int(need.max(initial=0)) >= wish.limits.maximum:
         notes.append(f"the forecast reaches the maximum of {wish.limits.maximum} replicas")
-    return week, notes
+    return week, [*kept, *notes]
 
 
 class _Reasons:

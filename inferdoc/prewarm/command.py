@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from inferdoc.config import PricesSection
 from inferdoc.errors import ExitCode, InferdocError, SourceError
 from inferdoc.escaping import one_line
 from inferdoc.forecast.command import Origin, spoken_zone, write
@@ -44,6 +45,9 @@ def plan(
     begin: str | None,
     role: str,
     pd_ratio: float | None,
+    windows: int,
+    previous: str | None,
+    change_hours: float,
     output: str,
     target: str | None,
     asked: PlanRequest,
@@ -71,6 +75,9 @@ def plan(
         scale_to_zero=scale_to_zero,
         role=role,
         pd_ratio=pd_ratio,
+        windows=windows,
+        previous=previous_plan(previous),
+        change_hours=change_hours,
     )
     now = int(time.time()) if request.begin is None else request.begin
     planned = plan_pools(replace(origin, until=request.begin), wish, now)
@@ -89,6 +96,33 @@ def plan(
 def read_plan(path: str) -> PlanRow:
     """A plan from a file or, for `-`, from standard input."""
     return parse(sys.stdin.buffer.read(), "standard input") if path == "-" else load(path)
+
+
+def previous_plan(path: str | None) -> PlanRow | None:
+    """The plan that is followed now. The first night of a nightly job there is none, which is said."""
+    if path is None:
+        return None
+    if not Path(path).exists():
+        print(one_line(f"note: {path}: no plan there yet, so nothing is held against it"), file=sys.stderr)
+        return None
+    return load(path)
+
+
+def differ(*, old: str, new: str, price: float | None, gpus: int, prices: PricesSection, output: str) -> int:
+    """What a new plan changes. Without --price a replica-hour costs what the configuration says of the tier that ends
+    the pool's name."""
+    from inferdoc.prewarm.difference import difference, to_text
+    from inferdoc.prewarm.difference import to_json as diff_json
+
+    def of(pool: str) -> float | None:
+        tier = next((tier for tier in prices.tiers if pool.endswith(f"-{tier}")), None)
+        known = None if tier is None else prices.tiers[tier].on_demand * prices.overhead * gpus
+        return known if price is None else price
+
+    plans = load(old), load(new)
+    found = difference(*plans, of)
+    write((diff_json if output == "json" else to_text)(*plans, found, prices.currency).encode(), None)
+    return ExitCode.OK
 
 
 def show(*, path: str, begin: str | None, days: float) -> int:

@@ -10,6 +10,8 @@ from inferdoc.errors import InferdocError
 from inferdoc.forecast.engine import Request
 from inferdoc.forecast.units import BY_ROLE, LoadUnit, Rate, rate_of
 from inferdoc.prewarm.build import Capacity, Wish
+from inferdoc.prewarm.change import CHANGE_HOURS
+from inferdoc.prewarm.plan import PlanRow
 from inferdoc.prewarm.policy import POLICIES, Limits
 
 S = TypeVar("S")
@@ -62,7 +64,8 @@ def given_rates(texts: Iterable[str], rps: PerPool[float | None]) -> GivenRates:
 class FleetWish:
     """What is wished of every pool. request: horizon, moment and holidays; cold_start: seconds (None = measure, else
     the tier's, else five minutes); ramp, dwell, budget, minimum, maximum: of `Limits`; quantile, utilisation: instead
-    of the policy's; pd_ratio: prefill replicas per decode replica."""
+    of the policy's; pd_ratio: prefill replicas per decode replica;
+    windows: of `Limits`; previous, change_hours: the plan followed now, and what a change of it must save."""
 
     request: Request
     capacity: GivenRates = GivenRates()
@@ -80,6 +83,9 @@ class FleetWish:
     scale_to_zero: bool = False
     role: str = "both"
     pd_ratio: float | None = None
+    windows: int = Limits.windows
+    previous: PlanRow | None = None
+    change_hours: float = CHANGE_HOURS
 
     @property
     def named(self) -> set[str]:
@@ -99,6 +105,7 @@ class FleetWish:
             dwell=self.dwell.of(pool),
             budget=self.budget.of(pool),
             scale_to_zero=self.scale_to_zero,
+            windows=self.windows,
         )
         return Wish(
             request=replace(self.request, zone=self.zone.of(pool)),
@@ -109,4 +116,6 @@ class FleetWish:
             safety=self.safety.of(pool),
             role=role,
             name=pool,
+            previous=self.previous,
+            change_hours=self.change_hours,
         )

@@ -39,7 +39,8 @@ POLICIES = {
 @dataclass(frozen=True)
 class Limits:
     """minimum, maximum: replicas; ramp: replicas that may start within five minutes (None = any number);
-    dwell: seconds a level is held at least; budget: replica-hours in a week (None = any)."""
+    dwell: seconds a level is held at least; budget: replica-hours in a week (None = any); windows: at most so many may
+    start on one day."""
 
     minimum: int = 1
     maximum: int = 100
@@ -47,6 +48,7 @@ class Limits:
     dwell: int = 1800
     budget: float | None = None
     scale_to_zero: bool = False
+    windows: int = 12
 
     def __post_init__(self) -> None:
         if self.minimum < 0 or self.maximum < 1 or self.minimum > self.maximum:
@@ -57,6 +59,8 @@ class Limits:
             )
         if self.ramp is not None and self.ramp < 1:
             raise InferdocError("--ramp must be at least 1")
+        if self.windows < 1:
+            raise InferdocError("--max-windows must be at least 1")
         if self.dwell < 300:
             raise InferdocError("--dwell below 5 minutes makes replicas come and go; give at least 5m")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from inferdoc.errors import InferdocError
 from inferdoc.prewarm.week import MINUTES, MINUTES_PER_DAY
 
 SLOT = 15
@@ -48,22 +49,23 @@ def merged_days(need: np.ndarray) -> np.ndarray:
     return merged.reshape(-1)
 
 
-def steps(need: np.ndarray, dwell: int) -> np.ndarray:
+def steps(need: np.ndarray, dwell: int, most: int = 12) -> np.ndarray:
     """int64[10080]: the simplest floor above `need` whose levels last at least `dwell` seconds and that costs at most 5
-    % more replica-hours than the cheapest such floor. Changes fall on quarters of an hour."""
+    % more replica-hours than the cheapest such floor. Changes fall on quarters of an hour. most: windows that may start
+    on one day; fewer than the need has cost more."""
     slots = need.reshape(-1, SLOT).max(axis=1)
     least = max(1, -(-dwell // (SLOT * 60)))
     if (slots == slots[0]).all() or least * 2 > len(slots):
         return np.full(MINUTES, slots.max(), dtype=np.int64)
     days = slots.reshape(7, -1)
     if (days == days[0]).all() and least * 2 <= days.shape[1]:
-        return np.repeat(np.tile(_simplest(days[0], least), 7), SLOT)
-    return np.repeat(_simplest(slots, least), SLOT)
+        return np.repeat(np.tile(_simplest(days[0], least, most), 7), SLOT)
+    return np.repeat(_simplest(slots, least, most), SLOT)
 
 
-def _simplest(slots: np.ndarray, least: int) -> np.ndarray:
+def _simplest(slots: np.ndarray, least: int, most: int) -> np.ndarray:
     """The floor around the clock, cut open where the lowest stretch ends; the price of a change is doubled while the
-    floor stays within 5 % of the cheapest."""
+    floor stays within 5 % of the cheapest or starts more than `most` windows on some day."""
     turn = int(np.argmin(slots))
     turn = next(i % len(slots) for i in range(turn, turn + len(slots)) if slots[i % len(slots)] > slots[turn])
     line = np.roll(slots, -turn)
@@ -72,10 +74,17 @@ def _simplest(slots: np.ndarray, least: int) -> np.ndarray:
     price = 1.0
     while price < line.max() * len(line):
         simpler = _cheapest(line, least, price)
-        if simpler.sum() > allowed:
+        if simpler.sum() > allowed and starts_a_day(np.roll(best, turn)) <= most:
             break
         best, price = simpler, price * 2
     return np.asarray(np.roll(best, turn))
+
+
+def starts_a_day(levels: np.ndarray) -> int:
+    """The most windows (levels above the lowest) that begin on one day; levels: per quarter of an hour, around the
+    clock of a day or a week."""
+    begins = (levels != np.roll(levels, 1)) & (levels > levels.min())
+    return int(begins.reshape(-1, MINUTES_PER_DAY // SLOT).sum(axis=1).max())
 
 
 def _cheapest(line: np.ndarray, least: int, price: float) -> np.ndarray:
@@ -105,6 +114,11 @@ def within_budget(floor: np.ndarray, base: int, budget: float | None) -> tuple[n
     cut)."""
     if budget is None or floor.sum() / 60 <= budget:
         return floor, None
+    if base * MINUTES / 60 > budget:
+        raise InferdocError(
+            f"--budget {budget:g}: the minimum of {base} alone takes {base * MINUTES / 60:g} replica-hours a week; "
+            "raise the budget or lower --min"
+        )
     for top in range(int(floor.max()) - 1, base - 1, -1):
         cut = np.minimum(floor, top)
         if cut.sum() / 60 <= budget:

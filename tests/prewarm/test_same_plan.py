@@ -170,7 +170,7 @@ def test_the_nightly_job_asks_with_every_option(tmp_path: Path, monkeypatch: pyt
     again = command.commands["plan"].make_context("plan", pod["command"][3:])
     first = command.commands["plan"].make_context("plan", ["--input", str(load), *said])
     differing = {key for key in first.params if first.params[key] != again.params[key]}
-    assert differing == {"path", "prometheus", "pool", "output", "target", "holidays"}
+    assert differing == {"path", "prometheus", "pool", "output", "target", "holidays", "previous"}
     assert again.params["holidays"] == "/etc/inferdoc/holidays"
     (config,) = [o for o in objects if o["kind"] == "ConfigMap"]
     assert config["data"] == {"holidays": "2026-12-25 Christmas\n"}
@@ -183,6 +183,25 @@ def test_every_option_of_plan_is_in_the_request_or_left_out_by_name() -> None:
     for name in set(params) - words_of.NOT_REPEATED:
         option = params[name]
         assert isinstance(option, click.Option) and max(option.opts, key=len).startswith("--")
+
+
+def test_a_plan_held_against_the_one_before_stays_and_says_what_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "forecast", last_week)
+    load, first = tmp_path / "llama.csv", tmp_path / "first.json"
+    load.write_text(csv_of(office(21)))
+    said = ("--input", str(load), "--rps-per-replica", "0.2", "-o", "json")
+    assert ask("plan", *said, "--out", str(first)).exit_code == 0
+    before, found = json.loads(first.read_text()), []
+    for words in ((), ("--safety-factor", "1.02"), ("--safety-factor", "2")):
+        made = ask("plan", *said, *words, "--previous", str(first), "--change-hours", "20").stdout
+        found.append(json.loads(made)["pools"][0])
+    assert [w["start"] for w in found[0]["windows"]] == [w["start"] for w in before["pools"][0]["windows"]]
+    assert found[1]["hours"] < 1.1 * before["pools"][0]["hours"] < found[2]["hours"]
+    moved = [w["reason"] for w in found[2]["windows"] if f"; plan {before['plan_id']} had " in w["reason"]]
+    assert moved
+    assert moved[0].partition("; plan")[2] in ask("explain", "--days", "7", text=made).stdout
 
 
 def test_no_secret_of_the_source_is_in_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,7 +83,8 @@ def plan_words(plan: PlanRow, row: PoolRow, server: str) -> list[str]:
     if not any(word.startswith("--tz=") for word in words):
         words.append(f"--tz={row.zone}")
     start = ["inferdoc", "prewarm", "plan", f"--prometheus={server}", f"--pool={row.name}"]
-    return [*start, *words, "-o", "json", f"--out={FOLDER}/plan.json"]
+    place = f"{FOLDER}/plan.json"
+    return [*start, *words, f"--previous={place}", "-o", "json", f"--out={place}"]
 
 
 def _data(plan: PlanRow) -> dict[str, str]:

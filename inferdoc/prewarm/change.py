@@ -1,0 +1,109 @@
+"""Changes of a schedule have a price: people review them, and pods move. What a former plan holds well enough is
+kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from inferdoc.prewarm.plan import PlanRow, PoolRow, WindowRow, pool_plan
+from inferdoc.prewarm.week import DAYS, MINUTES, Segment, WeekWindow, clock
+
+CHANGE_HOURS = 2.0
+"""Replica-hours a week that one changed stretch must save: one replica for a quarter of an hour on each day."""
+
+
+@dataclass(frozen=True)
+class FormerPool:
+    """A pool as the plan before had it. floor: int64[10080]."""
+
+    plan_id: str
+    row: PoolRow
+    floor: np.ndarray
+
+
+def former_pool(plan: PlanRow | None, name: str, zone: str) -> FormerPool | None:
+    """The pool in the plan before; None where it was not there or lived by another clock."""
+    row = next((row for row in plan.pools if row.name == name), None) if plan is not None else None
+    if plan is None or row is None or row.zone != zone or row.forecast.abstained:
+        return None
+    return FormerPool(plan.plan_id, row, pool_plan(row).floor)
+
+
+def stretches(first: np.ndarray, second: np.ndarray) -> list[Segment]:
+    """Where two floors (int64[10080]) differ, in pieces within which both stand still; replicas: of the second."""
+    differs = first != second
+    edges = np.flatnonzero((first != np.roll(first, 1)) | (second != np.roll(second, 1)))
+    found = []
+    for i, begin in enumerate(edges.tolist()):
+        if differs[begin]:
+            end = int(edges[(i + 1) % len(edges)])
+            found.append(Segment(begin, end if end > begin else end + MINUTES, int(second[begin])))
+    if not len(edges) and differs.all():
+        found.append(Segment(0, MINUTES, int(second[0])))
+    return found
+
+
+def settled_with(
+    former: FormerPool, floor: np.ndarray, required: np.ndarray, price: float
+) -> tuple[np.ndarray, list[str]]:
+    """The floor with the former one wherever that carries what is required and leaving it would save less than `price`
+    replica-hours a week, stretch by stretch; and what was kept, in words. required: int64[10080], the least that each
+    minute needs."""
+    made, kept = floor.copy(), 0
+    differs = np.flatnonzero(floor != former.floor)
+    if not len(differs):
+        return made, []
+    runs = np.split(differs, np.flatnonzero(np.diff(differs) > 1) + 1)
+    if len(runs) > 1 and runs[0][0] == 0 and runs[-1][-1] == MINUTES - 1:
+        runs = [np.concatenate([runs[-1], runs[0]]), *runs[1:-1]]
+    for run in runs:
+        saved = float((former.floor[run] - floor[run]).sum()) / 60
+        if (former.floor[run] >= required[run]).all() and saved < price:
+            made[run] = former.floor[run]
+            kept += 1
+    said = f"{kept} stretch(es) stay as in plan {former.plan_id}: leaving them would save under {price:g} replica-hours"
+    return made, [said] if kept else []
+
+
+def with_moves(row: PoolRow, former: FormerPool) -> PoolRow:
+    """The pool with, in the reason of each window, what stood there in the plan before and why."""
+    plan = pool_plan(row)
+    windows = [
+        msgspec.structs.replace(told, reason=f"{told.reason}{_moved(window, former)}")
+        for window, told in zip(plan.windows, row.windows, strict=True)
+    ]
+    return msgspec.structs.replace(row, windows=windows)
+
+
+def _moved(window: WeekWindow, former: FormerPool) -> str:
+    held = [former.floor[(d * 1440 + window.start + np.arange(window.length)) % MINUTES] for d in window.days]
+    around = [
+        former.floor[[(d * 1440 + window.start - 1) % MINUTES, (d * 1440 + window.start + window.length) % MINUTES]]
+        for d in window.days
+    ]
+    levels = np.unique(np.concatenate(held)).tolist()
+    same = levels == [window.replicas]
+    if same and all((edges != window.replicas).all() for edges in around):
+        return ""
+    if same:
+        return f"; plan {former.plan_id} held {window.replicas} for longer"
+    old = min(former.row.windows, key=lambda w: (abs(w.replicas - max(levels)), w.start), default=None)
+    was = f"{levels[0]}" if len(levels) == 1 else f"{levels[0]} to {levels[-1]}"
+    why = "" if old is None or levels == [former.row.base] else f" ({_first(old)})"
+    return f"; plan {former.plan_id} had {was} then{why}"
+
+
+def _first(window: WindowRow) -> str:
+    """The reason without what it said of the plan before itself."""
+    return window.reason.partition("; plan ")[0]
+
+
+def span_words(days: tuple[int, ...], segment: Segment) -> str:
+    """`mon-fri 07:30-08:15`."""
+    names = [DAYS[day] for day in days]
+    run = len(days) > 2 and days == tuple(range(days[0], days[0] + len(days)))
+    told = f"{names[0]}-{names[-1]}" if run else ",".join(names)
+    return f"{told} {clock(segment.start)[4:]}-{clock(segment.end)[4:]}"

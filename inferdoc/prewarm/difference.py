@@ -1,0 +1,131 @@
+"""`inferdoc prewarm diff`: what a new plan changes, in words, replica-hours and money."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import msgspec
+
+from inferdoc import escaping
+from inferdoc.prewarm.change import span_words, stretches
+from inferdoc.prewarm.plan import PlanRow, PoolPlan, pool_plan
+from inferdoc.prewarm.week import MINUTES, MINUTES_PER_DAY, Segment
+
+SCHEMA = "inferdoc.prewarm.diff/v1"
+Price = Callable[[str], float | None]
+
+
+@dataclass(frozen=True)
+class FloorMove:
+    """A stretch of the week whose floor changes. hours: replica-hours a week more (less: negative)."""
+
+    when: str
+    before: int
+    after: int
+    hours: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class PoolDifference:
+    """One pool of two plans. hours_before, hours_after: replica-hours of the floor in a week, None where the plan lacks
+    the pool; cost: money a week more, None without a price; notes: what else is another."""
+
+    pool: str
+    hours_before: float | None
+    hours_after: float | None
+    cost: float | None
+    moves: list[FloorMove]
+    notes: list[str]
+
+
+def difference(old: PlanRow, new: PlanRow, price: Price) -> list[PoolDifference]:
+    """One entry per pool of either plan. price: of a replica-hour, by pool."""
+    before = {row.name: pool_plan(row) for row in old.pools}
+    after = {row.name: pool_plan(row) for row in new.pools}
+    return [_pool(name, before.get(name), after.get(name), price(name)) for name in sorted({*before, *after})]
+
+
+def _pool(name: str, old: PoolPlan | None, new: PoolPlan | None, price: float | None) -> PoolDifference:
+    spent = [None if plan is None else round(float(plan.floor.sum()) / 60, 2) for plan in (old, new)]
+    more = (spent[1] or 0.0) - (spent[0] or 0.0)
+    cost = None if price is None else round(more * price, 2)
+    notes = _notes(old, new)
+    moves = [] if old is None or new is None else _moves(old, new)
+    return PoolDifference(name, spent[0], spent[1], cost, moves, notes)
+
+
+def _notes(old: PoolPlan | None, new: PoolPlan | None) -> list[str]:
+    if new is None:
+        return ["is in the plan no more: its floor goes back to the user's base"]
+    if old is None:
+        return ["is new in the plan"]
+    found = []
+    for name, word in (("zone", "clock"), ("base", "base floor"), ("maximum", "maximum"), ("role", "role")):
+        was, now = getattr(old.row, name), getattr(new.row, name)
+        if was != now:
+            found.append(f"{word}: {was} -> {now}")
+    if old.row.forecast.abstained != new.row.forecast.abstained:
+        found.append(
+            f"the forecast abstains now: {new.row.forecast.reason}"
+            if new.row.forecast.abstained
+            else "the forecast no longer abstains"
+        )
+    was = _policy(old)
+    found += [f"{key}: {was[key]} -> {now}" for key, now in _policy(new).items() if was[key] != now]
+    return found
+
+
+def _policy(plan: PoolPlan) -> dict[str, object]:
+    """What was chosen; the lead time and the cap follow from the load."""
+    told: dict[str, object] = msgspec.to_builtins(plan.row.policy)
+    return {key: value for key, value in told.items() if key not in ("cap_load", "lead_seconds")}
+
+
+def _moves(old: PoolPlan, new: PoolPlan) -> list[FloorMove]:
+    groups: dict[tuple[int, int, int, int], list[int]] = {}
+    for part in stretches(old.floor, new.floor):
+        day, start = divmod(part.start, MINUTES_PER_DAY)
+        key = (start, part.end - part.start, int(old.floor[part.start]), part.replicas)
+        groups.setdefault(key, []).append(day)
+    found = []
+    for (start, length, before, after), days in sorted(groups.items(), key=lambda item: (item[1][0], item[0])):
+        hours = round((after - before) * length * len(days) / 60, 2)
+        segment = Segment(start, start + length, after)
+        reason = _reason(new if after > new.row.base else old, days[0] * MINUTES_PER_DAY + start)
+        found.append(FloorMove(span_words(tuple(days), segment), before, after, hours, reason))
+    return found
+
+
+def _reason(plan: PoolPlan, minute: int) -> str:
+    """Why the window that covers a minute of the week has its floor."""
+    for window, row in zip(plan.windows, plan.row.windows, strict=True):
+        if any((minute - day * MINUTES_PER_DAY - window.start) % MINUTES < window.length for day in window.days):
+            return row.reason
+    return ""
+
+
+def to_json(old: PlanRow, new: PlanRow, found: list[PoolDifference], currency: str) -> str:
+    priced = any(pool.cost is not None for pool in found)
+    told = {"schema": SCHEMA, "old": old.plan_id, "new": new.plan_id, "currency": currency if priced else None}
+    return json.dumps({**told, "pools": [asdict(pool) for pool in found]}, indent=1) + "\n"
+
+
+def to_text(old: PlanRow, new: PlanRow, found: list[PoolDifference], currency: str) -> str:
+    """One block per pool: the sum, then each stretch with its replica-hours and its reason."""
+    lines = [f"plan {old.plan_id} -> {new.plan_id}, per week"]
+    for pool in found:
+        was, now = ("none" if h is None else f"{h:g}" for h in (pool.hours_before, pool.hours_after))
+        more = (pool.hours_after or 0.0) - (pool.hours_before or 0.0)
+        money = "" if pool.cost is None else f", {pool.cost:+,.2f} {currency}"
+        lines += ["", f"{pool.pool}: {was} -> {now} replica-hours ({more:+g}{money})"]
+        lines += [f"  {note}" for note in pool.notes]
+        for move in pool.moves:
+            lines.append(f"  {move.when}: {move.before} -> {move.after} ({move.hours:+g} h)")
+            if move.reason:
+                lines.append(f"    {'because' if move.after > move.before else 'it was because'}: {move.reason}")
+        if not pool.moves and not pool.notes:
+            lines.append("  nothing changes")
+    return escaping.page(lines) + "\n"
