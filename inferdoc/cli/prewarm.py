@@ -255,6 +255,7 @@ def check(**asked: Any) -> None:
 @click.option("--kind", metavar="KIND", help="cronjob: kind of object whose floor the jobs set (default: an HPA).")
 @click.option("--image", metavar="IMAGE", help="cronjob: an image with kubectl.")
 @click.option("--yes", "really", is_flag=True, help="Change it. Without, nothing is sent.")
+@click.option("--metrics", metavar="FILE", help="After a run with --yes, write what it left as metrics (textfile).")
 @click.option("--look", "look_first", is_flag=True, help="Dry run that reads the object first.")
 @click.option("--now", metavar="TIME", help="As of TIME instead of now.")
 @OUT

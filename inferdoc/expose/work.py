@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
 from inferdoc.forecast.command import Origin
 from inferdoc.forecast.engine import Request, forecast
+from inferdoc.forecast.ledger import ForecastLedger
 from inferdoc.forecast.result import Forecast
 from inferdoc.judging.model import Diagnosis
 from inferdoc.judging.request import diagnosis
@@ -36,5 +39,16 @@ def diagnoses(
 
 
 def forecasts(origin: Origin, horizon: int) -> Callable[[], Sequence[Forecast]]:
-    """Forecasts the load of every pool, so many seconds ahead."""
-    return lambda: [forecast(series, Request(horizon=horizon)) for series in origin.series()]
+    """Forecasts the load of every pool, so many seconds ahead, and says how far the ones before missed."""
+    ledgers: dict[str, ForecastLedger] = defaultdict(ForecastLedger)
+
+    def work() -> Sequence[Forecast]:
+        found = []
+        for series in origin.series():
+            ledger = ledgers[series.name]
+            made = replace(forecast(series, Request(horizon=horizon)), missed=ledger.missed(series))
+            ledger.write(made)
+            found.append(made)
+        return found
+
+    return work

@@ -97,6 +97,8 @@ def forecast_rows(results: Sequence[Forecast], generated: float) -> dict[str, li
         add("abstained", result, float(result.abstained))
         if result.skill is not None:
             add("skill_ratio", result, number(result.skill))
+        if result.missed is not None:
+            add("missed_ratio", result, number(result.missed))
     return rows
 
 

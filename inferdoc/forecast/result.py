@@ -19,7 +19,8 @@ class Forecast:
     the first day; folds: back-tested days; skill: 1 - MSE(method) / MSE(flat level) on them, None if it could not be
     measured; errors: mean absolute error per step of the method and of each rival on the same bins, unit of the input;
     coverage: nominal level -> share of back-tested bins at or below that quantile, each day judged by the other
-    days."""
+    days; missed: share of the last day's bins above the band that was forecast for them, None where that was not
+    kept."""
 
     name: str
     unit: str
@@ -40,6 +41,7 @@ class Forecast:
     history_days: float = 0.0
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
+    missed: float | None = None
 
     @property
     def times(self) -> np.ndarray:

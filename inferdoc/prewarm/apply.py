@@ -15,6 +15,8 @@ from inferdoc.prewarm import kubectl
 from inferdoc.prewarm.emit.aim import Aim, aim_of, look, put
 from inferdoc.prewarm.emit.base import CEILING, OURS, ZONE, EmitOptions, chosen, fresh, stamps
 from inferdoc.prewarm.emit.cronjob import patch_command
+from inferdoc.prewarm.emit.metric import plan_metrics
+from inferdoc.prewarm.emit.metric_lines import APPLIED, SET, UNFOLLOWED, metric_text
 from inferdoc.prewarm.emit.patches import refuse_hpa, refuse_inference_service
 from inferdoc.prewarm.plan import PlanRow, PoolPlan
 from inferdoc.prewarm.record import UNSET, Settled, record_of, refuse_other_pool, settle
@@ -165,6 +167,20 @@ def _patch(led: Guide, aim: Aim, found: dict[str, Any], settled: Settled) -> dic
             put(patch, path, value)
             changed = True
     return patch if changed or differing else None
+
+
+def run_metrics(plan: PlanRow | None, result: Applied, options: EmitOptions) -> str:
+    """What a run left behind, for a textfile collector. plan: None where it could not be read."""
+    known = {} if plan is None else plan_metrics(plan, options)
+    pool = str(options.pool)
+    return metric_text(
+        {
+            **known,
+            SET: {} if result.after is None else {pool: result.after},
+            APPLIED: {pool: options.now // 1},
+            UNFOLLOWED: {pool: float(result.fault is not None)},
+        }
+    )
 
 
 def sentence(result: Applied, name: str) -> str:

@@ -263,11 +263,19 @@ def text_of(path: str) -> str:
 
 
 def apply_plan(
-    *, path: str, goal: str, really: bool, look_first: bool, now: str | None, target: str | None, **asked: Any
+    *,
+    path: str,
+    goal: str,
+    really: bool,
+    look_first: bool,
+    now: str | None,
+    metrics: str | None,
+    target: str | None,
+    **asked: Any,
 ) -> int:
     """Settles the floor of now, or says what would be set. Where there is no plan to follow the user's base comes back,
     and the reason is the error."""
-    from inferdoc.prewarm.apply import Guide, apply, guide, lines
+    from inferdoc.prewarm.apply import Guide, apply, guide, lines, run_metrics
     from inferdoc.prewarm.emit.base import EmitOptions
     from inferdoc.prewarm.emit.registry import emit
     from inferdoc.prewarm.scheduled import apply_jobs
@@ -278,6 +286,7 @@ def apply_plan(
     if goal == "textfile":
         write(emit(read_plan(path), "textfile", options).encode(), target)
         return ExitCode.OK
+    made = None
     try:
         made = read_plan(path)
         led = guide(made, options)
@@ -294,6 +303,8 @@ def apply_plan(
     else:
         result = apply(led, goal, options, really, look_first)
     write(lines(result, str(options.name)).encode(), target)
+    if metrics is not None and really:
+        write(run_metrics(made, result, options).encode(), metrics)
     if result.fault is not None:
         raise result.fault
     return ExitCode.OK

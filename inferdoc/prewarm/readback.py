@@ -13,7 +13,7 @@ from inferdoc.errors import InferdocError
 from inferdoc.prewarm import oracle
 from inferdoc.prewarm.emit.aim import AIMS, look
 from inferdoc.prewarm.emit.base import EmitOptions
-from inferdoc.prewarm.emit.metric import FLOOR
+from inferdoc.prewarm.emit.metric_lines import FLOOR
 from inferdoc.prewarm.emit.triggers import PREFIX
 from inferdoc.prewarm.oracle import MinuteSpan
 from inferdoc.prewarm.plan import PlanRow, pool_plan

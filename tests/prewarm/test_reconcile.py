@@ -200,6 +200,32 @@ def test_a_plan_that_lives_by_another_clock_is_said(fake: FakeCluster, job: Job)
     assert floor(fake) == 11  # 17:00 in Kolkata
 
 
+def test_a_run_leaves_metrics_that_alerts_go_by(fake: FakeCluster, job: Job) -> None:
+    place = job.folder / "prewarm.prom"
+    fake.put(hpa())
+    row = office_plan().pools[0]
+    bound = msgspec.structs.replace(row.policy, budget_hours=500.0)
+    job.holds(plan(msgspec.structs.replace(row, policy=bound)))
+    job.runs(NOON, "--metrics", str(place))
+    told = dict(line.rsplit(" ", 1) for line in place.read_text().splitlines() if not line.startswith("#"))
+    assert told == {
+        'inferdoc_prewarm_floor_replicas{pool="llama"}': "11",
+        'inferdoc_prewarm_valid_until_timestamp_seconds{pool="llama"}': f"{MADE.timestamp() + 8 * 86400:.0f}",
+        'inferdoc_prewarm_maximum_replicas{pool="llama"}': "20",
+        'inferdoc_prewarm_budget_hours{pool="llama"}': "500",
+        'inferdoc_prewarm_set_replicas{pool="llama"}': "11",
+        'inferdoc_prewarm_applied_timestamp_seconds{pool="llama"}': "1771846200",
+        'inferdoc_prewarm_plan_unusable{pool="llama"}': "0",
+    }
+    job.runs(LATER, "--metrics", str(place))
+    text = place.read_text()
+    assert 'plan_unusable{pool="llama"} 1' in text and "floor_replicas" not in text and "valid_until" in text
+    before = text
+    fake.faults = ["forbidden"]
+    job.runs(NOON, "--metrics", str(place))
+    assert place.read_text() == before
+
+
 def test_a_field_that_was_not_there_is_taken_out_again(fake: FakeCluster, job: Job) -> None:
     made = {"kind": "Deployment", "metadata": {"name": "llama"}, "spec": {"template": {}}}
     fake.put(made)

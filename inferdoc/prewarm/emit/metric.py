@@ -7,11 +7,9 @@ from typing import Any
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.base import EmitOptions, chosen, fresh, to_yaml
 from inferdoc.prewarm.emit.keda import merged, scaled_object
+from inferdoc.prewarm.emit.metric_lines import BUDGET, FLOOR, MAXIMUM, UNTIL, metric_text
 from inferdoc.prewarm.emit.triggers import PREFIX
 from inferdoc.prewarm.plan import PlanRow, pool_plan
-
-FLOOR = "inferdoc_prewarm_floor_replicas"
-UNTIL = "inferdoc_prewarm_valid_until_timestamp_seconds"
 
 
 def keda_prometheus(plan: PlanRow, options: EmitOptions) -> str:
@@ -50,11 +48,18 @@ def keda_prometheus(plan: PlanRow, options: EmitOptions) -> str:
 
 
 def textfile(plan: PlanRow, options: EmitOptions) -> str:
-    """The floor of this moment for a textfile collector, all pools of the plan."""
+    """The floor of this moment for a textfile collector, all pools of the plan, with what alerts need beside it."""
     fresh(plan, options.now)
-    lines = [f"# HELP {FLOOR} Replicas that should be warm now.", f"# TYPE {FLOOR} gauge"]
+    return metric_text(plan_metrics(plan, options))
+
+
+def plan_metrics(plan: PlanRow, options: EmitOptions) -> dict[str, dict[str, float]]:
+    """Metrics by name and pool of the pools asked for. A plan that cannot be followed now has no floor."""
     pools = [pool_plan(row) for row in plan.pools if options.pool in (None, row.name)]
-    lines += [f'{FLOOR}{{pool="{p.row.name}"}} {p.at(options.now)}' for p in pools]
-    lines += [f"# HELP {UNTIL} When the plan behind the floor stops being valid.", f"# TYPE {UNTIL} gauge"]
-    lines += [f'{UNTIL}{{pool="{p.row.name}"}} {plan.valid_until.timestamp():.0f}' for p in pools]
-    return "\n".join(lines) + "\n"
+    followed = plan.generated_at.timestamp() - 300 <= options.now <= plan.valid_until.timestamp()
+    return {
+        FLOOR: {p.row.name: p.at(options.now) for p in pools if followed},
+        UNTIL: {p.row.name: plan.valid_until.timestamp() // 1 for p in pools},
+        MAXIMUM: {p.row.name: p.row.maximum for p in pools},
+        BUDGET: {p.row.name: p.row.policy.budget_hours for p in pools if p.row.policy.budget_hours is not None},
+    }
