@@ -126,9 +126,8 @@ def test_forecasts_have_the_names_that_are_declared():
     from inferdoc.forecast.result import Forecast
 
     ahead = np.array([1.0, 2.0])
-    result = Forecast(
-        "chat", "requests", 1_700_000_000, 300, "UTC", ahead, {0.5: ahead, 0.95: ahead * 2}, "flat", skill=0.5
-    )
+    levels = {0.5: ahead, 0.95: ahead * 2}
+    result = Forecast("chat", "requests", 1_700_000_000, 300, "UTC", ahead, levels, "flat", skill=0.5, missed=0.1)
     rows = forecast_rows([result], 1_700_000_100.0)
     assert set(rows) == {name for name in DECLARED if name.startswith("inferdoc_forecast_")}
     rounds: Rounds = Rounds("forecast", lambda: [result], 60.0, lambda line: None)
