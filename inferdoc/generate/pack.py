@@ -23,6 +23,7 @@ from inferdoc.generate.rule_tests import cause_test
 from inferdoc.generate.slo import slo_records, slo_rules, watched
 from inferdoc.generate.slo_tests import slo_test
 from inferdoc.generate.thrift import parted, thrifty
+from inferdoc.generate.timing_tests import timing_test
 
 RECORDING = Path("inferdoc-recording.yaml")
 RULES = Path("inferdoc-rules.yaml")
@@ -105,6 +106,9 @@ def build_pack(catalogue: Catalogue, links: GeneratedLinks, assignments: Sequenc
             cause_test(catalogue.recipes[name], rule, catalogue, RULE_FILES, groups),
             f"promtool test rules on {rule.name}.",
         )
+        if _by_hand(name, catalogue) is None:
+            timing = timing_test(catalogue.recipes[name], rule, catalogue, RULE_FILES, groups)
+            files[TESTS / f"{name}-timing_test.yaml"] = yaml_text(timing, f"When {rule.name} waits, fires and clears.")
     for slo in slos:
         own = [rule for rule in objectives if ("slo", slo.id) in rule.labels]
         text = yaml_text(

@@ -20,10 +20,11 @@ CLUSTER, MODEL = "c1", "model-a"
 
 @dataclass(frozen=True)
 class FaultSpan:
-    """calm: minutes before the fault; faulty: minutes of it."""
+    """calm: minutes before the fault; faulty: minutes of it; after: minutes in which all is calm again."""
 
     calm: int
     faulty: int
+    after: int = 0
 
 
 def identity(metric: str, case: Case, pod: str, gpu: int = 0) -> dict[str, str]:
@@ -67,7 +68,8 @@ def lines(case: Case, pool: bool, span: FaultSpan) -> Iterator[dict[str, str]]:
             sick = number < case.affected
             ends = sick and (case.gone or (down and key[0] != "up"))
             for gpu in range(GPUS if key[0].startswith("DCGM_") else 1):
-                yield from _series(case, key, raw, pod, gpu, _Shape(span, sick and gpu == 0, ends, case.young))
+                shape = _Shape(span, sick and gpu == 0, ends, case.young)
+                yield from _series(case, key, raw, pod, gpu, shape)
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,11 @@ class _Shape:
         """Minutes without the series at the beginning."""
         return self.span.calm - YOUNG_MINUTES if self.young else 0
 
-    def text(self, calm: str, fault: str) -> str:
+    def text(self, calm: str, fault: str, after: str) -> str:
         parts = [f"_x{self.before}"] if self.before else []
-        return " ".join([*parts, calm, "stale" if self.ends else fault])
+        gone = f"stale _x{self.span.faulty - 2}" if self.span.after else "stale"
+        again = [after] if self.span.after else []
+        return " ".join([*parts, calm, gone if self.ends else fault, *again])
 
     def stretches(self, raw: Raw) -> tuple[tuple[float, int], ...]:
         """Values with minutes of the calm part, oldest first."""
@@ -118,7 +122,9 @@ def _gauge(past: Sequence[tuple[float, int]], fault: float, ramp: float, shape: 
     """The first sample stands at minute 0, so the first stretch has one more than its minutes."""
     calm = [f"{_number(value)}x{minutes - (number > 0)}" for number, (value, minutes) in enumerate(past)]
     grows = f"{_number(fault)}{'+' if ramp > 0 else '-'}{_number(abs(ramp) * 60)}" if ramp else _number(fault)
-    return shape.text(" ".join(calm), f"{grows}x{shape.span.faulty - 1}")
+    return shape.text(
+        " ".join(calm), f"{grows}x{shape.span.faulty - 1}", f"{_number(past[-1][0])}x{shape.span.after - 1}"
+    )
 
 
 def _counter(past: Sequence[tuple[float, int]], fault: float, shape: _Shape) -> str:
@@ -129,8 +135,13 @@ def _counter(past: Sequence[tuple[float, int]], fault: float, shape: _Shape) -> 
         first = reached if number == 0 else reached + step
         parts.append(f"{_number(first)}+{_number(step)}x{minutes - (number > 0)}")
         reached += step * minutes
-    step = fault * 60
-    return shape.text(" ".join(parts), f"{_number(reached + step)}+{_number(step)}x{shape.span.faulty - 1}")
+    step, usual = fault * 60, past[-1][0] * 60
+    then = 0.0 if shape.ends else reached + step * shape.span.faulty
+    return shape.text(
+        " ".join(parts),
+        f"{_number(reached + step)}+{_number(step)}x{shape.span.faulty - 1}",
+        f"{_number(then + usual)}+{_number(usual)}x{shape.span.after - 1}",
+    )
 
 
 def _buckets(q: float, values: Sequence[float]) -> Iterator[tuple[str, list[float]]]:

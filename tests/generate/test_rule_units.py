@@ -20,13 +20,17 @@ from tests.generate.conftest import GENERATED, needs_promtool
 
 pytestmark = pytest.mark.live
 RECIPES, STAND_INS = load_catalogue().recipes, load_catalogue().tiers.stand_ins.keys()
-TESTS = sorted((GENERATED / "tests").glob("*_test.yaml"))
+EVERY = sorted((GENERATED / "tests").glob("*_test.yaml"))
+TESTS = [path for path in EVERY if "-timing_" not in path.name]
+TIMED = [path for path in EVERY if "-timing_" in path.name]
+SAMPLE = sorted(TIMED, key=lambda path: path.stat().st_size)[:3]
+"""Of when alerts wait and clear the quickest few: all of one making, and minutes of CPU. `inferdoc alerts test` runs all."""
 LIMIT = re.compile(r"(?<=[<>] )(\d+(?:\.\d+)?)(?= \*|\)|$)", re.MULTILINE)
 MUTATED = ("kv-preemption-thrash", "ep-hot-expert", "kv-transfer-backlog", "spec-acceptance-decay", "engine-hung")
 
 
 @needs_promtool
-@pytest.mark.parametrize("path", TESTS, ids=lambda path: path.name.removesuffix("_test.yaml"))
+@pytest.mark.parametrize("path", [*TESTS, *SAMPLE], ids=lambda path: path.name.removesuffix("_test.yaml"))
 def test_the_tests_pass(path: Path):
     assert promtool.test([path]).problems == []
 
@@ -51,6 +55,18 @@ def test_every_rule_has_a_test_with_a_case_that_fires_and_one_that_does_not(pack
 def rests_on(expr: str, records: dict[str, str]) -> str:
     """An expression with those of the observations that it joins."""
     return "\n".join([expr, *(records[name] for name in promtool.NAME.findall(expr))])
+
+
+def test_every_cause_has_a_test_of_when_it_waits_and_clears(pack):
+    """How long it is pending, and that nothing is left at the end."""
+    waits = {rule.cause: rule for rule in pack.rules if rule.name == alert_name(rule.cause)}
+    by_hand = {path.name.removesuffix("_test.yaml") for path in (GENERATED.parent / "tests").glob("*_test.yaml")}
+    assert {path.name.removesuffix("-timing_test.yaml") for path in TIMED} == waits.keys() - by_hand
+    for path in TIMED:
+        pending, stays, left = yaml.safe_load(path.read_text("utf-8"))["tests"][0]["promql_expr_test"]
+        assert 'alertstate="pending"' in pending["expr"] and 'alertstate="firing"' in stays["expr"]
+        assert bool(pending["exp_samples"]) == (waits[path.name.removesuffix("-timing_test.yaml")].for_ != "0s")
+        assert stays["exp_samples"] and not left["exp_samples"], path.name
 
 
 def test_every_rule_of_a_cause_meets_hard_cases(pack, records):
