@@ -38,7 +38,8 @@ POOL_SIZE = 3
 class Case:
     """One pod of the test (or pool, where the cause is one of pools). name: also its namespace. affected: how many of
     the three pods of the pool are faulty; young: too little history for a usual value; role: its label; gone: it
-    vanishes when the fault would begin; shown: the observation whose series the alert carries, where not the first."""
+    vanishes when the fault would begin; restarts: its counters begin anew then; shown: the observation whose series the
+    alert carries, where not the first."""
 
     name: str
     world: World
@@ -47,6 +48,7 @@ class Case:
     young: bool = False
     role: str | None = None
     gone: bool = False
+    restarts: bool = False
     shown: Fact | None = None
 
 
@@ -142,7 +144,8 @@ class _Maker:
                 yield from self.made(name, wants, False) if not isinstance(symptom, Odd) else self.alike(name, wants)
 
     def of_sick(self, world: World) -> Iterator[Case]:
-        """The faulty state where it must not count: in the other role, without history, on one pod of a pool, gone."""
+        """The faulty state where it must not count: in the other role, without history, on one pod of a pool, gone; and
+        the calm one whose counters begin anew."""
         if self.role:
             other = "prefill" if self.role == "decode" else "decode"
             yield Case(f"is-{other}", world, False, self.affected, role=other)
@@ -151,6 +154,7 @@ class _Maker:
         if self.recipe.pool_share:
             yield Case("one-of-three", world, False, 1, role=self.role)
         yield Case("gone", world, False, self.affected, role=self.role, gone=True)
+        yield Case("restarts", _calm(world), False, self.affected, role=self.role, restarts=True)
 
     def wants(self, *held: Condition) -> list[Want]:
         """These conditions hold; of harm and of what rules out, everything else does not."""
@@ -191,6 +195,12 @@ class _Maker:
         """Whether something stands in for a usual value that nobody recorded."""
         parts = [part for c in (*self.recipe.symptoms, *self.harm) for part in leaves(c)]
         return any(isinstance(part, Move) and part.signal in self.catalogue.tiers.stand_ins for part in parts)
+
+
+def _calm(world: World) -> World:
+    """The world without its fault."""
+    raw = {key: replace(each, fault=each.calm, ramp=0.0) for key, each in world.raw.items()}
+    return World(world.catalogue, raw)
 
 
 def _said(condition: Condition, rendering: Recorded) -> Condition:

@@ -9,8 +9,9 @@ from inferdoc.catalogue.conditions import Compared, Fact, Odd, Presence, Slope, 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.generate.cases import POOL_SIZE, Case, cases
-from inferdoc.generate.cause_rules import COMPONENT, AlertRule, first_leaf
-from inferdoc.generate.recorded import RECORDED_LABELS
+from inferdoc.generate.cause_rules import COMPONENT, AlertRule, expression, first_leaf
+from inferdoc.generate.decoys import with_decoys
+from inferdoc.generate.recorded import RECORDED_LABELS, recorded
 from inferdoc.generate.series import FaultSpan, identity, lines, pod_info
 from inferdoc.generate.templating import expand
 from inferdoc.times import length_of
@@ -28,7 +29,8 @@ def cause_test(
     recipe: Recipe, rule: AlertRule, catalogue: Catalogue, rule_files: list[str], groups: list[str]
 ) -> dict[str, Any]:
     """The test file of one cause's rule: every case in a namespace of its own, all in one run."""
-    found = cases(recipe, catalogue)
+    rests_on = _rests_on(recipe, rule, catalogue)
+    found = [with_decoys(case, rests_on) for case in cases(recipe, catalogue)]
     conditions = [leaf for c in (*recipe.symptoms, *recipe.harm, *recipe.unless) for leaf in leaves(c)]
     slow = any(isinstance(leaf, Slope) or (isinstance(leaf, Compared) and leaf.average) for leaf in conditions)
     waits = EVALUATED_MINUTES * ceil(length_of(rule.for_) / 60 / EVALUATED_MINUTES)
@@ -53,6 +55,13 @@ def cause_test(
         "group_eval_order": groups,
         "tests": [test],
     }
+
+
+def _rests_on(recipe: Recipe, rule: AlertRule, catalogue: Catalogue) -> list[str]:
+    """The expression of a rule and those of all that is recorded for it."""
+    rendering = recorded(catalogue)
+    expression(recipe, rendering)
+    return [rule.expr, *(text for texts in vars(rendering.records).values() for text in texts.values())]
 
 
 def _steady(recipe: Recipe, firing: list[Case]) -> bool:

@@ -68,7 +68,7 @@ def lines(case: Case, pool: bool, span: FaultSpan) -> Iterator[dict[str, str]]:
             sick = number < case.affected
             ends = sick and (case.gone or (down and key[0] != "up"))
             for gpu in range(GPUS if key[0].startswith("DCGM_") else 1):
-                shape = _Shape(span, sick and gpu == 0, ends, case.young)
+                shape = _Shape(span, sick and gpu == 0, ends, case.young, case.restarts)
                 yield from _series(case, key, raw, pod, gpu, shape)
 
 
@@ -78,6 +78,7 @@ class _Shape:
     sick: bool
     ends: bool
     young: bool
+    restarts: bool
 
     @property
     def before(self) -> int:
@@ -136,6 +137,7 @@ def _counter(past: Sequence[tuple[float, int]], fault: float, shape: _Shape) -> 
         parts.append(f"{_number(first)}+{_number(step)}x{minutes - (number > 0)}")
         reached += step * minutes
     step, usual = fault * 60, past[-1][0] * 60
+    reached = 0.0 if shape.restarts else reached
     then = 0.0 if shape.ends else reached + step * shape.span.faulty
     return shape.text(
         " ".join(parts),

@@ -24,7 +24,7 @@ EVERY = sorted((GENERATED / "tests").glob("*_test.yaml"))
 TESTS = [path for path in EVERY if "-timing_" not in path.name]
 TIMED = [path for path in EVERY if "-timing_" in path.name]
 SAMPLE = sorted(TIMED, key=lambda path: path.stat().st_size)[:3]
-"""Of when alerts wait and clear the quickest few: all of one making, and minutes of CPU. `inferdoc alerts test` runs all."""
+"""Of when alerts wait and clear the quickest few: all of one making. `inferdoc alerts test` runs all, in minutes."""
 LIMIT = re.compile(r"(?<=[<>] )(\d+(?:\.\d+)?)(?= \*|\)|$)", re.MULTILINE)
 MUTATED = ("kv-preemption-thrash", "ep-hot-expert", "kv-transfer-backlog", "spec-acceptance-decay", "engine-hung")
 
