@@ -26,10 +26,12 @@ from inferdoc.catalogue.recipe import Recipe
 from inferdoc.errors import InferdocError
 from inferdoc.generate import limits
 from inferdoc.generate.cause_rules import harm_beyond_symptoms, sayable
+from inferdoc.generate.past import POOLED, YOUNG
 from inferdoc.generate.recorded import FEWEST_EVENTS, Recorded, recorded
 from inferdoc.generate.wanted import Want, build, thinned
 from inferdoc.generate.world import World
 from inferdoc.judging.conditions import promql
+from inferdoc.times import length_of
 
 POOL_SIZE = 3
 
@@ -149,7 +151,9 @@ class _Maker:
         if self.role:
             other = "prefill" if self.role == "decode" else "decode"
             yield Case(f"is-{other}", world, False, self.affected, role=other)
-        if self._relative():
+        if self._peers_tell(world):
+            yield Case("young-among-peers", world, True, self.affected, young=True, role=self.role)
+        elif self._relative():
             yield Case("too-young", world, False, self.affected, young=True, role=self.role)
         if self.recipe.pool_share:
             yield Case("one-of-three", world, False, 1, role=self.role)
@@ -191,10 +195,29 @@ class _Maker:
         relative = any(needs(c) for c in self.recipe.symptoms) or bool(self.harm and all(needs(c) for c in self.harm))
         return relative and not self._stood_in()
 
+    def _peers_tell(self, world: World) -> bool:
+        """Whether the other pods of the pool, which are well, show what is usual of all that has to get worse until the
+        alert comes up: a short past of its own, half of it calm, stands in between later."""
+        held = _all_true((*self.recipe.symptoms, *self.harm[:1]))
+        moves = [want.condition for want in held if isinstance(want.condition, Move)]
+        signals, figures = self.catalogue.signals, self.catalogue.tiers.stand_ins
+        worse = all(signals[m.signal].harm == ("up" if m.up else "down") for m in moves)
+        alike = all(signals[m.signal].level in POOLED for m in moves)
+        known = [m.signal for m in moves if m.signal in figures]
+        well = all(world.value(name, "calm") <= figures[name].value for name in known)
+        soon = self.recipe.alert is not None and length_of(self.recipe.alert.for_) <= length_of(YOUNG[1])
+        return bool(moves) and worse and alike and well and soon and self.affected == 1 and has_pool(self.recipe)
+
     def _stood_in(self) -> bool:
         """Whether something stands in for a usual value that nobody recorded."""
         parts = [part for c in (*self.recipe.symptoms, *self.harm) for part in leaves(c)]
         return any(isinstance(part, Move) and part.signal in self.catalogue.tiers.stand_ins for part in parts)
+
+
+def has_pool(recipe: Recipe) -> bool:
+    """Whether a test of the cause needs the pods beside the faulty one."""
+    conditions = (*recipe.symptoms, *recipe.harm, *recipe.unless)
+    return bool(recipe.pool_share) or any(isinstance(leaf, Odd) for c in conditions for leaf in leaves(c))
 
 
 def _calm(world: World) -> World:

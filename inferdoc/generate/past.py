@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from inferdoc.catalogue.signal import Level
+from inferdoc.catalogue.signal import Direction, Level
 from inferdoc.judging.conditions.render import BY_IN_RULES, FENCE, LIKE, POOL, clause, number
 
 PODS_ALONE: Mapping[Level, tuple[str, ...]] = {
@@ -14,8 +14,21 @@ PODS_ALONE: Mapping[Level, tuple[str, ...]] = {
 """Labels that a signal keeps before it is joined with the info series of its pod."""
 POOLED: frozenset[Level] = frozenset({"engine", "target"})
 """Levels whose members have like ones beside them, whose past a new pod can borrow."""
+PEERS_BY: Mapping[Level, tuple[str, ...]] = {
+    **{level: LIKE[level] for level in POOLED},
+    "gpu": ("cluster", "namespace", "modelName"),
+}
+"""What peers have in common: pods of a pool; GPUs of one model, in whichever pod, since one GPU of a pod may be all."""
 FEWEST_RECORDED = 30
 """Recorded values, one a minute, that a usual value over hours rests on at least: half an hour."""
+FEWEST_PEERS = 3
+"""Of fewer, the one that is ill moves the middle."""
+BEYOND_PEERS = 1.25
+"""A short past worse than what peers show by this factor is no healthy one: as much as `tokens_slower_than_peers` asks
+for, which unequal batches do not explain."""
+FULL = "25m"
+"""Rates of a series younger than their window read too low. So long ago a record has to be there: then its first five
+minutes are a third of its short past at most."""
 YOUNG = ("30m", "10m", 5)
 """Until then a pod is held against its last half hour without the newest ten minutes, in which an alert comes up: how
 long, how long ago, and how many values at least."""
@@ -24,13 +37,23 @@ long, how long ago, and how many values at least."""
 @dataclass(frozen=True)
 class UsualPast:
     """The past of a record over `history`, which ended `lag` ago. stand_in: the figure that stands for a healthy
-    service, where there is one."""
+    service, where there is one; harm: where worse lies; fills: it is a rate, too low until its window is full; state:
+    it is on or off, and may have been so for weeks: only a change of its own counts."""
 
     record: str
     level: Level
     history: str
     lag: str
     stand_in: float | None
+    harm: Direction = "either"
+    fills: bool = False
+    state: bool = False
+
+    @property
+    def has_peers(self) -> bool:
+        """Whether what others of its kind show tells what is usual for one: how well it does, not how much it is given.
+        That all are given alike does not tell whether it is as much as before."""
+        return self.level in PEERS_BY and self.harm in ("up", "down") and not self.state
 
     @property
     def alike(self) -> tuple[str, ...]:
@@ -45,14 +68,32 @@ class UsualPast:
     @property
     def middle(self) -> str:
         """The middle of the first past that there is: of the pod over hours; of the pod since it is there; of its pool,
-        whatever its pods were called; else the figure."""
+        whatever its pods were called; else of its peers now; else the figure."""
         rungs = [f"{_quantile(0.5, past)}\nand {enough}" for past, enough in self._pasts()]
         if self.level in POOLED:
-            ours = f"quantile by ({', '.join(self.alike)}) (0.5, {clause(rungs[1])})"
-            rungs.append(f"0 * {self.record}\n+ on ({', '.join(self.alike)}) group_left () {ours}")
+            by = ", ".join(self.alike)
+            rungs.append(self._of(self.alike, f"quantile by ({by}) (0.5, {clause(rungs[1])})"))
+        if self.has_peers:
+            rungs.append(self._of(PEERS_BY[self.level], self.peers_record))
         if self.stand_in is not None:
             rungs.append(f"0 * {self.record} + {number(self.stand_in)}")
         return "\nor ".join(rungs)
+
+    def _of(self, by: tuple[str, ...], theirs: str) -> str:
+        """What is usual among all of a kind, as a series of each."""
+        return f"0 * {self.record}\n+ on ({', '.join(by)}) group_left () {theirs}"
+
+    @property
+    def peers_record(self) -> str:
+        """The name under which `peers` is recorded."""
+        return f"{'model' if self.level in POOLED else 'namespace'}:{self.record.split(':')[1]}:middle"
+
+    @property
+    def peers(self) -> str:
+        """The middle of peers now. Beyond the figure all of them are ill, and none shows what is usual."""
+        by = ", ".join(PEERS_BY[self.level])
+        well = "" if self.stand_in is None else f" <= {number(self.stand_in)}"
+        return f"quantile by ({by}) (0.5, {self.record}){well}\nand count by ({by}) ({self.record}) >= {FEWEST_PEERS}"
 
     def swing(self, up: bool) -> str:
         """From the middle to the upper or lower fence of the past, as is usual among like members; nothing where none
@@ -67,14 +108,24 @@ class UsualPast:
         return "\nor ".join([*rungs, f"0 * group by ({by}) ({self.record})"])
 
     def _pasts(self) -> Iterator[tuple[str, str]]:
-        """Ranges of the record, the surest first, with what makes each of them count. A short past beyond the figure is
-        the fault itself, which began with the record: it is nobody's usual."""
+        """Ranges of the record, the surest first, with what makes each of them count."""
         for length, lag, fewest in ((self.history, self.lag, FEWEST_RECORDED), YOUNG):
             past = f"{self.record}[{length}] offset {lag}"
-            enough = f"count_over_time({past}) >= {fewest}"
-            if length == YOUNG[0] and self.stand_in is not None:
-                enough += f"\nand {_quantile(0.5, past)} <= {number(self.stand_in)}"
-            yield past, enough
+            enough = [f"count_over_time({past}) >= {fewest}"]
+            yield past, "\n".join([*enough, *(self._trusted(past) if length == YOUNG[0] else ())])
+
+    def _trusted(self, past: str) -> Iterator[str]:
+        """A short past beyond the figure, or beyond what peers show, is the fault itself, which began with the record:
+        it is nobody's usual."""
+        middle = _quantile(0.5, past)
+        if self.stand_in is not None:
+            yield f"and {middle} <= {number(self.stand_in)}"
+        if self.fills:
+            yield f"and {self.record} offset {FULL}"
+        if self.has_peers:
+            side, factor = (">", BEYOND_PEERS) if self.harm == "up" else ("<", 1 / BEYOND_PEERS)
+            peers = f"{number(factor)} * {self.peers_record}"
+            yield f"unless {middle} {side} on ({', '.join(PEERS_BY[self.level])}) group_left () {peers}"
 
 
 def _quantile(q: float, past: str) -> str:

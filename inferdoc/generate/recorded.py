@@ -124,7 +124,11 @@ class Recorded(Rendering):
 
     def usual(self, name: str) -> str | None:
         past = self._past(name)
-        return None if past is None else self._keep(self.records.usual, name, f"median{self.history}", past.middle)
+        if past is None:
+            return None
+        if past.has_peers:
+            self.records.usual.setdefault(past.peers_record, past.peers)
+        return self._keep(self.records.usual, name, f"median{self.history}", past.middle)
 
     def edge(self, name: str, up: bool) -> str | None:
         """The usual value and how far like members usually swing from theirs: that is a matter of their work, so it is
@@ -140,7 +144,11 @@ class Recorded(Rendering):
         record = self._record(name)
         stand_in = self.tiers.stand_ins.get(name)
         figure = None if stand_in is None else stand_in.value
-        return None if record is None else UsualPast(record, self.level(name), self.history, self.lag, figure)
+        reading = self._plain.reading(name)
+        if record is None or reading is None:
+            return None
+        signal, past = self.signals[name], UsualPast(record, self.level(name), self.history, self.lag, figure)
+        return replace(past, harm=signal.harm, fills=_fills(reading), state=signal.unit == "bool")
 
     def peers(self, name: str) -> str | None:
         record = self._record(name)
@@ -231,6 +239,12 @@ class Recorded(Rendering):
         if reading.gauge:
             return f"{'max' if reading.over == 'max' else 'avg'}{self.window}"
         return f"{'increase' if reading.increase else 'rate'}{self.window}"
+
+
+def _fills(reading: Reading) -> bool:
+    """Whether a reading grows until its window is full: events per second and sums of them, no mean, no share."""
+    terms = () if "/" in (reading.formula or "") else reading.terms.values()
+    return any(part.rate or part.increase for part in (reading, *terms))
 
 
 def fact(condition: Condition) -> Condition:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
-from inferdoc.catalogue.conditions import Compared, Fact, Odd, Presence, Slope, leaves
+from inferdoc.catalogue.conditions import Compared, Fact, Presence, Slope, leaves
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Recipe
-from inferdoc.generate.cases import POOL_SIZE, Case, cases
+from inferdoc.generate.cases import POOL_SIZE, Case, cases, has_pool
 from inferdoc.generate.cause_rules import COMPONENT, AlertRule, expression, first_leaf
 from inferdoc.generate.decoys import with_decoys
 from inferdoc.generate.recorded import RECORDED_LABELS, recorded
@@ -36,8 +36,7 @@ def cause_test(
     waits = EVALUATED_MINUTES * ceil(length_of(rule.for_) / 60 / EVALUATED_MINUTES)
     faulty = WINDOW_MINUTES + (SLOW_MINUTES if slow else 0) + waits + SPARE_MINUTES
     span = FaultSpan(CALM_MINUTES, faulty + 2)
-    pool = bool(recipe.pool_share) or any(isinstance(leaf, Odd) for leaf in conditions)
-    series = [line for case in found for line in lines(case, pool, span)]
+    series = [line for case in found for line in lines(case, has_pool(recipe), span)]
     minutes = CALM_MINUTES + faulty
     at = f"{minutes}m"
     test: dict[str, Any] = {"interval": "1m", "input_series": series}

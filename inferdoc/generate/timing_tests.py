@@ -8,10 +8,10 @@ from dataclasses import replace
 from math import ceil
 from typing import Any
 
-from inferdoc.catalogue.conditions import Compared, Fact, Move, Odd, Slope, leaves
+from inferdoc.catalogue.conditions import Compared, Fact, Move, Slope, leaves
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Recipe
-from inferdoc.generate.cases import Case, cases
+from inferdoc.generate.cases import Case, cases, has_pool
 from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.rule_tests import CALM_MINUTES, SLOW_MINUTES, SPARE_MINUTES, WINDOW_MINUTES
 from inferdoc.generate.series import FaultSpan, lines
@@ -37,8 +37,7 @@ def timing_test(
     waits, stays = (_minutes(text) for text in (rule.for_, rule.keep_firing_for or "0s"))
     lasts = settles + waits
     span = FaultSpan(_calm(sick, conditions, catalogue, lasts), lasts, settles + stays)
-    pool = bool(recipe.pool_share) or any(isinstance(leaf, Odd) for leaf in conditions)
-    series = list(lines(sick, pool, span))
+    series = list(lines(sick, has_pool(recipe), span))
     end = span.calm + span.faulty + span.after - 1
     watched = f"[{end - span.calm + SPARE_MINUTES}m"
     state = f'ALERTS{{alertname="{rule.name}", alertstate="%s"}}{watched}]'

@@ -123,13 +123,31 @@ def test_a_usual_value_needs_a_history(records):
         assert re.search(r"and count_over_time\(.+\[6h\] offset 1h\) >= \d+", expr), name
 
 
-def test_a_new_pod_is_held_against_its_own_short_past_then_its_pool(records):
+def test_a_new_pod_is_held_against_its_own_short_past_then_its_pool_then_its_peers(records):
     """Pod names change with every rollout: what was usual must survive them."""
     expr = records["engine:inferdoc_itl_mean:median6h"]
-    own, short, pool, stand_in = expr.split("\nor ")
+    own, short, pool, peers, stand_in = expr.split("\nor ")
     assert "[6h] offset 1h" in own and "[30m] offset 10m" in short
     assert "quantile by (cluster, namespace, model_name, role, tier)" in pool
+    assert peers.endswith("model:inferdoc_itl_mean:middle")
     assert stand_in.startswith("0 * engine:inferdoc_itl_mean:rate5m + ")
+
+
+def test_a_short_past_that_began_with_the_fault_does_not_count(records):
+    """Beyond the figure that stands for a healthy service, or beyond what its peers show."""
+    short = records["engine:inferdoc_itl_mean:median6h"].split("\nor ")[1]
+    assert " <= 0.1\nunless " in short and "group_left () 1.25 * model:inferdoc_itl_mean:middle" in short
+
+
+def test_rates_of_a_young_pod_wait_until_their_window_is_full(records):
+    """They read too low before; means and shares do not."""
+    rate, mean = (records[f"engine:inferdoc_{name}:median6h"] for name in ("request_rate", "itl_mean"))
+    assert "and engine:inferdoc_request_rate:rate5m offset 25m" in rate and "offset 25m" not in mean
+
+
+def test_ill_peers_show_nothing_usual(records):
+    peers = records["model:inferdoc_itl_mean:middle"]
+    assert " <= 0.1\nand count by " in peers and peers.endswith(">= 3")
 
 
 def test_a_signal_of_the_workload_has_no_figure_in_place_of_its_past(records):
