@@ -38,6 +38,7 @@ NOT_REPEATED = {*SOURCE_KEYS, "path", "kind", "pool", "begin", "previous", "outp
 def _request(context: click.Context) -> Any:
     """The other options of this call, defaults included, as a later call can repeat them."""
     from inferdoc.prewarm.command import text_of
+    from inferdoc.prewarm.fleet_wish import PerPool
     from inferdoc.prewarm.plan import PlanRequest
 
     words, files = [], {}
@@ -46,7 +47,7 @@ def _request(context: click.Context) -> Any:
         if option.name in NOT_REPEATED or value is None or value is False or value == ():
             continue
         name = max(option.opts, key=len)
-        values = value if isinstance(value, tuple) else (value,)
+        values = value.texts if isinstance(value, PerPool) else value if isinstance(value, tuple) else (value,)
         words += [name] if value is True else [f"{name}={v}" for v in values]
         if isinstance(option, click.Option) and option.metavar == "FILE":
             files[name] = text_of(value)

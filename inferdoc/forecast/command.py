@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from inferdoc.errors import ExitCode, InferdocError
 from inferdoc.escaping import one_line
+from inferdoc.forecast.agenda import agenda_for
 from inferdoc.forecast.calendar import zone_of
 from inferdoc.forecast.csvfile import from_csv
 from inferdoc.forecast.engine import Request, forecast
 from inferdoc.forecast.output import to_csv, to_image, to_json, to_table, to_textfile
-from inferdoc.forecast.planned import planned_for
 from inferdoc.forecast.result import Forecast
 from inferdoc.forecast.series import Kind, LoadSeries
 from inferdoc.replacing import replace_file
@@ -172,9 +172,9 @@ def run(
     clock, ahead = spoken_zone(zone), seconds_of(horizon, "--horizon")
     start = None if begin is None else moment_of(begin, "--from")
     loads = replace(origin, until=start).series()
-    planned = planned_for(loads, clock, holidays, calendar, events)
-    if planned.others:
-        few = ", ".join(planned.others[:3]) + ", ..." * (len(planned.others) > 3)
+    agenda = agenda_for(loads, clock, holidays, calendar, events)
+    if agenda.others:
+        few = ", ".join(agenda.others[:3]) + ", ..." * (len(agenda.others) > 3)
         print(one_line(f"note: {calendar}: neither a whole day nor a factor (x3) in: {few}"), file=sys.stderr)
     request = Request(
         horizon=ahead,
@@ -182,8 +182,8 @@ def run(
         begin=start,
         model=model,
         arima_seconds=arima_seconds,
-        holidays=planned.holidays,
-        events=planned.events,
+        holidays=agenda.holidays,
+        events=agenda.events,
         keep_outages=keep_outages,
     )
     if len(loads) > 1 and output in SINGLE:

@@ -28,6 +28,12 @@ class PerPool(Generic[T]):
     def of(self, pool: str) -> T:
         return self.own.get(pool, self.usual)
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """As options say it: the value for all pools, where there is one, and `POOL=value` for each of the others."""
+        usual = () if self.usual is None else (str(self.usual),)
+        return (*usual, *(f"{pool}={value}" for pool, value in self.own.items()))
+
     def map(self, change: Callable[[T], S]) -> PerPool[S]:
         """Every value changed."""
         return PerPool(change(self.usual), {pool: change(value) for pool, value in self.own.items()})

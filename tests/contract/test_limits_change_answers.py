@@ -23,11 +23,12 @@ from inferdoc.catalogue.conditions import Fact, Level, Reaches
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.catalogue.signal import Figure, Tiers
 from inferdoc.catalogue.standing import RULES, TIER_FIGURES
+from inferdoc.fleet.members import Pool
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pack import build_rules
 from inferdoc.generate.recorded import recorded
 from inferdoc.judging.conditions import evaluate
-from inferdoc.prewarm.pools import _cold_start
+from inferdoc.prewarm.pools import _Starts
 from inferdoc.simulate import hardware
 from tests.audit import lab
 from tests.audit.test_states import hits
@@ -221,11 +222,9 @@ def batch(tiers: Tiers) -> float:
 
 def cold_start(tiers: Tiers) -> int:
     """Of a plan for a source that never saw a pod start."""
-    empty = SimpleNamespace(latest_ms=lambda: None)
-    known = SimpleNamespace(cold_start=None)
-    origin = SimpleNamespace(open=lambda: (empty, tiers, [], {}))
-    seconds, _ = _cold_start(origin, known, OURS)  # type: ignore[arg-type]
-    return seconds
+    starts = _Starts(SimpleNamespace(opened=SimpleNamespace(tiers=tiers)), SimpleNamespace())
+    vars(starts)["_seen"] = {}
+    return starts.of(Pool("", "llm", "llama", "decode", OURS), None).seconds
 
 
 def simulated_memory(tiers: Tiers) -> float:

@@ -12,7 +12,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -54,6 +54,7 @@ PLACEHOLDERS = {
     "$POD": "llama-decode-1",
     "$MODEL": MODEL,
     "prod-llama-decode-h100": "llm-meta-llama-llama-3-1-8b-instruct-decode-a100-80",
+    "chat-decode-h100": "load",
     "my-cause.yaml": str(ROOT / "diagnostics" / "slow-gpu.yaml"),
 }
 """What a page leaves to the reader, and its value in the fleet."""
@@ -70,11 +71,9 @@ def given(fleet, tmp_path_factory) -> Path:
     """The files that the pages take for granted."""
     folder = tmp_path_factory.mktemp("given")
     shutil.copy(fleet.store, folder / "fleet.db")
-    days = (
-        f"2026-03-{day:02}T{hour:02}:00:00Z,{20000 + 40000 * (8 < hour < 18)}"
-        for day in range(1, 29)
-        for hour in range(24)
-    )
+    today = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)  # a plan is not made of older data
+    hours = (today - timedelta(hours=back) for back in range(28 * 24, 0, -1))
+    days = (f"{hour:%Y-%m-%dT%H:%M:%SZ},{20000 + 40000 * (8 < hour.hour < 18)}" for hour in hours)
     shutil.copytree(ROOT / "alerts", folder / "alerts")
     shutil.copytree(ROOT / "alerts", folder / "my-catalogue" / "alerts")
     shutil.copytree(ROOT / "alerts", folder / "mine" / "alerts")

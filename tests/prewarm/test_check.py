@@ -12,10 +12,11 @@ from click.testing import CliRunner
 from plans import MADE, NOW, WORKDAYS, office_plan, plan, pool
 
 from inferdoc.cli.prewarm import command
-from inferdoc.prewarm.check import MOMENTARY, PATCHED, ZONES, check, compare, in_zone, shape_faults
+from inferdoc.prewarm.check import ZONES, check, compare, in_zone, shape_faults
 from inferdoc.prewarm.emit.base import EmitOptions
 from inferdoc.prewarm.emit.registry import TARGETS, emit
 from inferdoc.prewarm.plan import PlanRow, to_json
+from inferdoc.prewarm.readback import MOMENTARY, PATCHED
 from inferdoc.prewarm.schemas import faults
 from inferdoc.prewarm.week import WeekWindow
 

@@ -15,7 +15,7 @@ from plans import MADE, WORKDAYS, office_plan, plan, pool
 
 from inferdoc.cli.prewarm import command
 from inferdoc.errors import InferdocError, SourceError
-from inferdoc.prewarm import kubectl, oracle
+from inferdoc.prewarm import oracle
 from inferdoc.prewarm.emit.base import EmitOptions, changes
 from inferdoc.prewarm.emit.registry import emit
 from inferdoc.prewarm.plan import PlanRow, lifted, pool_plan, stamped, to_json
@@ -47,7 +47,7 @@ class Job:
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     made = FakeCluster()
-    monkeypatch.setattr(kubectl.subprocess, "run", made.run)
+    monkeypatch.setattr("inferdoc.prewarm.kubectl.subprocess.run", made.run)
     return made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from inferdoc.errors import InferdocError
 from inferdoc.forecast.engine import Request
 from inferdoc.forecast.result import Forecast
 from inferdoc.forecast.series import LoadSeries
+from inferdoc.forecast.units import LoadUnit, Rate
 from inferdoc.prewarm import build
 from inferdoc.prewarm.build import Capacity, Wish, build_plan, build_pool
 from inferdoc.prewarm.check import ZONES, check, prove
@@ -34,6 +36,7 @@ from inferdoc.prewarm.policy import POLICIES, Limits
 from inferdoc.prewarm.readback import MOMENTARY, PATCHED
 
 SERVER = "http://prometheus:9090"
+CAPACITY = Capacity(Rate(0.2, LoadUnit.OF_FILE))
 
 
 def last_week(series: LoadSeries, request: Request) -> Forecast:
@@ -53,7 +56,14 @@ def of_days() -> Callable[[int], PlanRow]:
     made: dict[int, PlanRow] = {}
     for days in range(1, 15):
         request = Request(horizon=days * DAY, zone=ZONES[days % len(ZONES)])
-        wish = Wish(request, POLICIES["balanced"], Capacity(0.2), Limits(1, 30), cold_start=300, name="llama")
+        wish = Wish(
+            request,
+            POLICIES["balanced"],
+            CAPACITY,
+            Limits(1, 30),
+            cold_start=300,
+            name="llama",
+        )
         made[days] = build_plan([build_pool(series, wish)], int(series.end), days * DAY)
     patch.undo()
     return made.__getitem__
@@ -70,7 +80,14 @@ def test_every_target_is_the_plan_whatever_the_horizon(of_days: Callable[[int], 
 
 def test_a_horizon_beyond_two_weeks_is_refused() -> None:
     request = Request(horizon=15 * DAY, zone="UTC")
-    wish = Wish(request, POLICIES["balanced"], Capacity(0.2), Limits(1, 30), cold_start=300, name="llama")
+    wish = Wish(
+        request,
+        POLICIES["balanced"],
+        CAPACITY,
+        Limits(1, 30),
+        cold_start=300,
+        name="llama",
+    )
     with pytest.raises(InferdocError, match="shorten --horizon to 14d"):
         build_pool(office(21), wish)
 
@@ -156,6 +173,7 @@ ODD = {
 
 
 def test_the_nightly_job_asks_with_every_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time", lambda: float(office(21).end))  # older data are refused
     monkeypatch.setattr(build, "forecast", last_week)
     load, days = tmp_path / "llama.csv", tmp_path / "days"
     load.write_text(csv_of(office(21)))
@@ -188,6 +206,7 @@ def test_every_option_of_plan_is_in_the_request_or_left_out_by_name() -> None:
 def test_a_plan_held_against_the_one_before_stays_and_says_what_moved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(time, "time", lambda: float(office(21).end))  # older data are refused
     monkeypatch.setattr(build, "forecast", last_week)
     load, first = tmp_path / "llama.csv", tmp_path / "first.json"
     load.write_text(csv_of(office(21)))
@@ -205,6 +224,7 @@ def test_a_plan_held_against_the_one_before_stays_and_says_what_moved(
 
 
 def test_no_secret_of_the_source_is_in_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time", lambda: float(office(21).end))  # older data are refused
     monkeypatch.setattr(build, "forecast", last_week)
     load = tmp_path / "llama.csv"
     load.write_text(csv_of(office(21)))

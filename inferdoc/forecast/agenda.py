@@ -15,7 +15,7 @@ from inferdoc.forecast.series import DAY, LoadSeries
 
 
 @dataclass(frozen=True)
-class Planned:
+class Agenda:
     """holidays: local dates; events: in the order of time; others: titles of a calendar that say neither."""
 
     holidays: tuple[date, ...] = ()
@@ -23,9 +23,9 @@ class Planned:
     others: tuple[str, ...] = ()
 
 
-def planned_for(
+def agenda_for(
     loads: Sequence[LoadSeries], zone: str, holidays: str | None, calendar: str | None, events: Sequence[str]
-) -> Planned:
+) -> Agenda:
     """What --holidays, --calendar and --event say of the time of some loads, and after them. zone:
     IANA name. Raises InferdocError."""
     clock = zone_of(zone)
@@ -35,4 +35,4 @@ def planned_for(
         more, launches, others = read_calendar(calendar, clock, min(series.start for series in loads), until)
         days, told = (*days, *more), [*told, *launches]
     told.sort(key=lambda event: event.start)
-    return Planned(tuple(sorted(set(days))), tuple(told), tuple(others))
+    return Agenda(tuple(sorted(set(days))), tuple(told), tuple(others))
