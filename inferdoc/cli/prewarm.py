@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from inferdoc.cli.forecast import SOURCE_KEYS, ZONE_HELP, origin, origin_options
+from inferdoc.cli.forecast import SOURCE_KEYS, ZONE_HELP, calendar_options, origin, origin_options
 from inferdoc.cli.per_pool import per_pool
 
 TARGETS = (
@@ -101,7 +101,7 @@ def command() -> None:
 @per_pool("--dwell", "dwell", click.STRING, "30m", words="A level is held at least this long.")
 @per_pool("--budget", "budget", click.FLOAT, words="Replica-hours a week the floor may cost.")
 @click.option("--scale-to-zero", is_flag=True, help="Allow --min 0: the first request then pays the cold start.")
-@click.option("--holidays", metavar="FILE", help="Local dates (YYYY-MM-DD, one a line) that behave like a weekend.")
+@calendar_options
 @click.option("--from", "begin", metavar="TIME", help="Plan as of TIME, from earlier data only.")
 @click.option(
     "--role",

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from datetime import date
 
 from inferdoc.forecast.calendar import zone_of
-from inferdoc.forecast.engine import MAX_HORIZON_DAYS
 from inferdoc.forecast.events import PlannedEvent, event_of
 from inferdoc.forecast.holidays import dates_of
 from inferdoc.forecast.icsfile import read_calendar
-from inferdoc.forecast.series import DAY, LoadSeries
 
 
 @dataclass(frozen=True)
@@ -22,17 +20,22 @@ class Agenda:
     events: tuple[PlannedEvent, ...] = ()
     others: tuple[str, ...] = ()
 
+    @property
+    def note(self) -> str | None:
+        """What of a calendar was left out, in a line."""
+        few = ", ".join(self.others[:3]) + ", ..." * (len(self.others) > 3)
+        return f"neither a whole day nor a factor (x3) in the calendar's: {few}" if self.others else None
+
 
 def agenda_for(
-    loads: Sequence[LoadSeries], zone: str, holidays: str | None, calendar: str | None, events: Sequence[str]
+    zone: str, begin: int, end: int, holidays: str | None, calendar: str | None, events: Sequence[str]
 ) -> Agenda:
-    """What --holidays, --calendar and --event say of the time of some loads, and after them. zone:
-    IANA name. Raises InferdocError."""
+    """What --holidays, --calendar and --event say; of a calendar, what lies between two Unix times. zone: IANA name.
+    Raises InferdocError."""
     clock = zone_of(zone)
     days, told, others = dates_of(holidays), [event_of(text, clock) for text in events], list[str]()
     if calendar is not None:
-        until = max(series.end for series in loads) + MAX_HORIZON_DAYS * DAY
-        more, launches, others = read_calendar(calendar, clock, min(series.start for series in loads), until)
+        more, launches, others = read_calendar(calendar, clock, begin, end)
         days, told = (*days, *more), [*told, *launches]
     told.sort(key=lambda event: event.start)
     return Agenda(tuple(sorted(set(days))), tuple(told), tuple(others))

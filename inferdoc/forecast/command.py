@@ -16,10 +16,10 @@ from inferdoc.escaping import one_line
 from inferdoc.forecast.agenda import agenda_for
 from inferdoc.forecast.calendar import zone_of
 from inferdoc.forecast.csvfile import from_csv
-from inferdoc.forecast.engine import Request, forecast
+from inferdoc.forecast.engine import MAX_HORIZON_DAYS, Request, forecast
 from inferdoc.forecast.output import to_csv, to_image, to_json, to_table, to_textfile
 from inferdoc.forecast.result import Forecast
-from inferdoc.forecast.series import Kind, LoadSeries
+from inferdoc.forecast.series import DAY, Kind, LoadSeries
 from inferdoc.replacing import replace_file
 from inferdoc.times import moment_of, seconds_of
 
@@ -172,10 +172,10 @@ def run(
     clock, ahead = spoken_zone(zone), seconds_of(horizon, "--horizon")
     start = None if begin is None else moment_of(begin, "--from")
     loads = replace(origin, until=start).series()
-    agenda = agenda_for(loads, clock, holidays, calendar, events)
-    if agenda.others:
-        few = ", ".join(agenda.others[:3]) + ", ..." * (len(agenda.others) > 3)
-        print(one_line(f"note: {calendar}: neither a whole day nor a factor (x3) in: {few}"), file=sys.stderr)
+    until = max(series.end for series in loads) + MAX_HORIZON_DAYS * DAY
+    agenda = agenda_for(clock, min(series.start for series in loads), until, holidays, calendar, events)
+    if agenda.note is not None:
+        print(one_line(f"note: {agenda.note}"), file=sys.stderr)
     request = Request(
         horizon=ahead,
         zone=clock,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -11,6 +11,7 @@ import numpy as np
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.calendar import local_seconds, zone_of
 from inferdoc.forecast.engine import Request, forecast
+from inferdoc.forecast.events import PlannedEvent, factors
 from inferdoc.forecast.result import Forecast, label
 from inferdoc.forecast.series import DAY, LoadSeries
 from inferdoc.forecast.units import Load, LoadUnit, Rate
@@ -72,7 +73,7 @@ def outlook(series: LoadSeries, wish: Wish) -> Outlook:
         raise InferdocError("a plan covers two weeks at most; shorten --horizon to 14d")
     levels = tuple(sorted({0.5, 0.95, wish.policy.quantile}))
     result = forecast(series, replace(wish.request, levels=levels))
-    return Outlook(result, *load_per_second(series, result, wish.policy))
+    return Outlook(result, *load_per_second(series, result, wish.policy, wish.request.events))
 
 
 def shaped(ahead: Outlook, wish: Wish) -> PoolRow:
@@ -156,8 +157,11 @@ def unit_of(series: LoadSeries) -> LoadUnit:
     return next((unit for unit in LoadUnit if unit.value == series.unit), LoadUnit.OF_FILE)
 
 
-def load_per_second(series: LoadSeries, result: Forecast, policy: Policy) -> tuple[Load, float | None]:
-    """The forecast quantile as load per second, and the cap it was held under (load per second)."""
+def load_per_second(
+    series: LoadSeries, result: Forecast, policy: Policy, events: Collection[PlannedEvent] = ()
+) -> tuple[Load, float | None]:
+    """The forecast quantile as load per second, and the cap it was held under (load per second); what a planned event
+    multiplies, the cap does not take away."""
     share = 1.0 / series.step if series.kind == "amount" else 1.0
     unit = unit_of(series)
     load = result.quantiles[policy.quantile] * share
@@ -169,7 +173,8 @@ def load_per_second(series: LoadSeries, result: Forecast, policy: Policy) -> tup
     if not len(recent):
         return Load(load, unit), None
     cap = CAP_FACTOR * float(np.quantile(recent, CAP_QUANTILE)) * share
-    return Load(np.minimum(load, cap), unit), cap
+    planned = np.maximum(factors(result.start, result.step, len(load), events), 1.0)
+    return Load(np.minimum(load, cap * planned), unit), cap
 
 
 def _floor(

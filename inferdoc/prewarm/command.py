@@ -12,10 +12,11 @@ from typing import Any
 from inferdoc.config import PricesSection
 from inferdoc.errors import ExitCode, InferdocError, SourceError
 from inferdoc.escaping import one_line
+from inferdoc.forecast.agenda import agenda_for
 from inferdoc.forecast.command import Origin, spoken_zone, write
 from inferdoc.forecast.engine import Request
-from inferdoc.forecast.holidays import dates_of
-from inferdoc.prewarm.build import build_plan
+from inferdoc.forecast.series import DAY
+from inferdoc.prewarm.build import LONGEST, build_plan
 from inferdoc.prewarm.explain import explain
 from inferdoc.prewarm.fleet_wish import FleetWish, PerPool, given_rates
 from inferdoc.prewarm.plan import PlanRequest, PlanRow, load, parse, to_json
@@ -42,6 +43,8 @@ def plan(
     budget: PerPool[float | None],
     scale_to_zero: bool,
     holidays: str | None,
+    calendar: str | None,
+    events: tuple[str, ...],
     begin: str | None,
     role: str,
     pd_ratio: float | None,
@@ -53,10 +56,13 @@ def plan(
     asked: PlanRequest,
 ) -> int:
     """Plans one pool from a file, or every pool of a source. asked: the options as they were given."""
+    zones, start = zone.map(spoken_zone), None if begin is None else moment_of(begin, "--from")
+    now = int(time.time()) if start is None else start
+    agenda = agenda_for(zones.usual, now - origin.days * DAY, now + LONGEST, holidays, calendar, events)
+    if agenda.note is not None:
+        print(one_line(f"note: {agenda.note}"), file=sys.stderr)
     request = Request(
-        horizon=seconds_of(horizon, "--horizon"),
-        begin=None if begin is None else moment_of(begin, "--from"),
-        holidays=dates_of(holidays),
+        horizon=seconds_of(horizon, "--horizon"), begin=start, holidays=agenda.holidays, events=agenda.events
     )
     wish = FleetWish(
         request=request,
@@ -64,7 +70,7 @@ def plan(
         cold_start=cold_start.map(lambda text: None if text is None else seconds_of(text, "--cold-start")),
         minimum=minimum,
         maximum=maximum,
-        zone=zone.map(spoken_zone),
+        zone=zones,
         policy=policy,
         quantile=quantile,
         utilisation=utilisation,
@@ -79,7 +85,6 @@ def plan(
         previous=previous_plan(previous),
         change_hours=change_hours,
     )
-    now = int(time.time()) if request.begin is None else request.begin
     planned = plan_pools(replace(origin, until=request.begin), wish, now)
     left_out = [f"{pool} is not in this plan: {why}" for pool, why in planned.left_out]
     made = build_plan(planned.rows, now, request.horizon, asked, left_out)
