@@ -216,8 +216,12 @@ class _Maker:
 
 def has_pool(recipe: Recipe) -> bool:
     """Whether a test of the cause needs the pods beside the faulty one."""
-    conditions = (*recipe.symptoms, *recipe.harm, *recipe.unless)
-    return bool(recipe.pool_share) or any(isinstance(leaf, Odd) for c in conditions for leaf in leaves(c))
+    return bool(recipe.pool_share) or any(isinstance(fact, Odd) for fact in facts_of(recipe))
+
+
+def facts_of(recipe: Recipe) -> list[Fact]:
+    """Everything that a cause looks at."""
+    return [leaf for condition in (*recipe.symptoms, *recipe.harm, *recipe.unless) for leaf in leaves(condition)]
 
 
 def _calm(world: World) -> World:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from inferdoc.generate.cases import Case
@@ -17,12 +17,11 @@ FAR = 1000.0
 """How much larger than its neighbour a decoy is: whatever it is added to, no limit holds as before."""
 
 
-def with_decoys(case: Case, exprs: Iterable[str]) -> Case:
+def with_decoys(case: Case, read: Mapping[str, Sequence[Selector]]) -> Case:
     """The case with a decoy for every label that tells its series from others.
 
-    exprs: all expressions that the alert rests on; what any of them takes is no decoy.
+    read: `selectors` of all expressions that the alert rests on; what any of them takes is no decoy.
     """
-    read = selectors(exprs)
     found: dict[Key, Raw] = {}
     for (metric, match), each in case.world.raw.items():
         taken = read.get(metric, [()])

@@ -11,6 +11,7 @@ from inferdoc.catalogue.content import content_file
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Assignment
+from inferdoc.generate.cases import cases
 from inferdoc.generate.cause_rules import AlertRule, cause_rule
 from inferdoc.generate.document import MARK, yaml_text
 from inferdoc.generate.joins import refuse_joins
@@ -102,13 +103,15 @@ def build_pack(catalogue: Catalogue, links: GeneratedLinks, assignments: Sequenc
     }
     groups = list(GROUPS)
     for name, rule in causes.items():
-        files[TESTS / f"{name}_test.yaml"] = _by_hand(name, catalogue) or yaml_text(
-            cause_test(catalogue.recipes[name], rule, catalogue, RULE_FILES, groups),
-            f"promtool test rules on {rule.name}.",
-        )
-        if _by_hand(name, catalogue) is None:
-            timing = timing_test(catalogue.recipes[name], rule, catalogue, RULE_FILES, groups)
-            files[TESTS / f"{name}-timing_test.yaml"] = yaml_text(timing, f"When {rule.name} waits, fires and clears.")
+        by_hand, recipe = _by_hand(name, catalogue), catalogue.recipes[name]
+        if by_hand is not None:
+            files[TESTS / f"{name}_test.yaml"] = by_hand
+            continue
+        found = cases(recipe, catalogue)
+        test = cause_test(recipe, rule, catalogue, found, RULE_FILES, groups)
+        files[TESTS / f"{name}_test.yaml"] = yaml_text(test, f"promtool test rules on {rule.name}.")
+        timing = timing_test(recipe, rule, catalogue, found, RULE_FILES, groups)
+        files[TESTS / f"{name}-timing_test.yaml"] = yaml_text(timing, f"When {rule.name} waits, fires and clears.")
     for slo in slos:
         own = [rule for rule in objectives if ("slo", slo.id) in rule.labels]
         text = yaml_text(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil
 from typing import Any
 
-from inferdoc.catalogue.conditions import Compared, Fact, Presence, Slope, leaves
+from inferdoc.catalogue.conditions import Compared, Fact, Presence, Slope
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Recipe
-from inferdoc.generate.cases import POOL_SIZE, Case, cases, has_pool
+from inferdoc.generate.cases import POOL_SIZE, Case, facts_of, has_pool
 from inferdoc.generate.cause_rules import COMPONENT, AlertRule, expression, first_leaf
-from inferdoc.generate.decoys import with_decoys
+from inferdoc.generate.decoys import selectors, with_decoys
 from inferdoc.generate.recorded import RECORDED_LABELS, recorded
 from inferdoc.generate.series import FaultSpan, identity, lines, pod_info
 from inferdoc.generate.templating import expand
@@ -26,15 +27,18 @@ SPARE_MINUTES = 4
 
 
 def cause_test(
-    recipe: Recipe, rule: AlertRule, catalogue: Catalogue, rule_files: list[str], groups: list[str]
+    recipe: Recipe,
+    rule: AlertRule,
+    catalogue: Catalogue,
+    cases: Sequence[Case],
+    rule_files: list[str],
+    groups: list[str],
 ) -> dict[str, Any]:
     """The test file of one cause's rule: every case in a namespace of its own, all in one run."""
-    rests_on = _rests_on(recipe, rule, catalogue)
-    found = [with_decoys(case, rests_on) for case in cases(recipe, catalogue)]
-    conditions = [leaf for c in (*recipe.symptoms, *recipe.harm, *recipe.unless) for leaf in leaves(c)]
-    slow = any(isinstance(leaf, Slope) or (isinstance(leaf, Compared) and leaf.average) for leaf in conditions)
+    read = selectors(_rests_on(recipe, rule, catalogue))
+    found = [with_decoys(case, read) for case in cases]
     waits = EVALUATED_MINUTES * ceil(length_of(rule.for_) / 60 / EVALUATED_MINUTES)
-    faulty = WINDOW_MINUTES + (SLOW_MINUTES if slow else 0) + waits + SPARE_MINUTES
+    faulty = settling_minutes(recipe) + waits
     span = FaultSpan(CALM_MINUTES, faulty + 2)
     series = [line for case in found for line in lines(case, has_pool(recipe), span)]
     minutes = CALM_MINUTES + faulty
@@ -54,6 +58,12 @@ def cause_test(
         "group_eval_order": groups,
         "tests": [test],
     }
+
+
+def settling_minutes(recipe: Recipe) -> int:
+    """After how many minutes of a fault everything that the rule of a cause asks for shows it."""
+    slow = any(isinstance(leaf, Slope) or (isinstance(leaf, Compared) and leaf.average) for leaf in facts_of(recipe))
+    return WINDOW_MINUTES + (SLOW_MINUTES if slow else 0) + SPARE_MINUTES
 
 
 def _rests_on(recipe: Recipe, rule: AlertRule, catalogue: Catalogue) -> list[str]:

@@ -8,12 +8,12 @@ from dataclasses import replace
 from math import ceil
 from typing import Any
 
-from inferdoc.catalogue.conditions import Compared, Fact, Move, Slope, leaves
+from inferdoc.catalogue.conditions import Fact, Move
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Recipe
-from inferdoc.generate.cases import Case, cases, has_pool
+from inferdoc.generate.cases import Case, facts_of, has_pool
 from inferdoc.generate.cause_rules import AlertRule
-from inferdoc.generate.rule_tests import CALM_MINUTES, SLOW_MINUTES, SPARE_MINUTES, WINDOW_MINUTES
+from inferdoc.generate.rule_tests import CALM_MINUTES, SPARE_MINUTES, settling_minutes
 from inferdoc.generate.series import FaultSpan, lines
 from inferdoc.times import length_of
 
@@ -26,17 +26,20 @@ YOUNG_LASTS_MINUTES = 20
 
 
 def timing_test(
-    recipe: Recipe, rule: AlertRule, catalogue: Catalogue, rule_files: list[str], groups: list[str]
+    recipe: Recipe,
+    rule: AlertRule,
+    catalogue: Catalogue,
+    cases: Sequence[Case],
+    rule_files: list[str],
+    groups: list[str],
 ) -> dict[str, Any]:
     """The test file: a pod that is faulty for a while and well again."""
     every = EVERY_SECONDS[rule.kind]
-    sick = replace(next(case for case in cases(recipe, catalogue) if case.fires), name="fires")
-    conditions = [leaf for c in (*recipe.symptoms, *recipe.harm, *recipe.unless) for leaf in leaves(c)]
-    slow = any(isinstance(leaf, Slope) or (isinstance(leaf, Compared) and leaf.average) for leaf in conditions)
-    settles = WINDOW_MINUTES + (SLOW_MINUTES if slow else 0) + SPARE_MINUTES
+    sick = replace(next(case for case in cases if case.fires), name="fires")
+    settles = settling_minutes(recipe)
     waits, stays = (_minutes(text) for text in (rule.for_, rule.keep_firing_for or "0s"))
     lasts = settles + waits
-    span = FaultSpan(_calm(sick, conditions, catalogue, lasts), lasts, settles + stays)
+    span = FaultSpan(_calm(sick, facts_of(recipe), catalogue, lasts), lasts, settles + stays)
     series = list(lines(sick, has_pool(recipe), span))
     end = span.calm + span.faulty + span.after - 1
     watched = f"[{end - span.calm + SPARE_MINUTES}m"
