@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from msgspec import structs
@@ -218,7 +218,8 @@ def _said(condition: Condition, rendering: Rendering) -> Said | None:
         return None
     if isinstance(condition, OfParts):
         held = [promql(part, rendering) for part in condition.parts if not isinstance(part, Not)]
-        barred = [promql(part.part, rendering) for part in condition.parts if isinstance(part, Not)]
+        apart = {label for said in held if said is not None for label in said.by}
+        barred = [_barred(part.part, rendering, apart) for part in condition.parts if isinstance(part, Not)]
         seen = [_visible(part, rendering) for part in condition.parts if not isinstance(part, Not)]
         return groups.promql(condition.word, held, barred, seen)
     level = rendering.level(condition.signal)
@@ -226,6 +227,20 @@ def _said(condition: Condition, rendering: Rendering) -> Said | None:
         text = SIMPLE[type(condition)].promql(condition, rendering)
         return None if text is None else Said(text, JOIN[level])
     return _said_of_others(condition, rendering)
+
+
+def _barred(condition: Condition, rendering: Rendering, apart: Collection[str]) -> Said | None:
+    """What bars a rule: the condition, and of a move also a signal that has no past yet. The judge cannot tell a move
+    then, so it does not take it for none. A signal that is not there at all silences no rule, nor does one newborn pod
+    that of its pool: `apart` are the labels that tell apart what the rule is about."""
+    told = promql(condition, rendering)
+    if told is None or not isinstance(condition, Move) or condition.scope != "own":
+        return told
+    now, usual = rendering.signal(condition.signal), rendering.usual(condition.signal)
+    by = JOIN[rendering.level(condition.signal)]
+    if now is None or usual is None or not set(by) <= set(apart):
+        return told
+    return told.joined("or", Said(now, by).joined("unless", Said(usual, by)))
 
 
 def _said_of_others(condition: Fact, rendering: Rendering) -> Said | None:
