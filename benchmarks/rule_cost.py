@@ -1,14 +1,20 @@
 """What the rules cost a Prometheus: series they add, and CPU of their evaluation, for a fleet of so many pods.
 
-    python benchmarks/rule_cost.py --pods 64 --minutes 4
+    python benchmarks/rule_cost.py --pods 64 --minutes 8 --past 7 --dearest 20
 
 A simulated fleet is served on loopback and scraped by two servers of one kind, one with the rules and one without; the
-CPU of the rules is the difference of the two, of the last half of the time. Needs `prometheus` on the PATH.
+CPU of the rules is the difference of the two, of the last half of the time. Rules that read hours of their own record
+have little to read in the first minutes: `--past 7` back-fills that many hours of what they read, near its last value,
+and starts the server anew before it measures. Needs `prometheus` and `promtool` on the PATH.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
+import random
+import re
 import socket
 import subprocess
 import tempfile
@@ -16,6 +22,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import requests
 import yaml
@@ -25,7 +32,7 @@ from inferdoc.generate.pack import RECORDING, RULES
 from inferdoc.simulate.live import Live
 from inferdoc.simulate.scenario_files import adapted, load_scenario
 
-SCRAPE_SECONDS, PAUSE_SECONDS = 15, 0.5
+SCRAPE_SECONDS, PAUSE_SECONDS, SETTLING_SECONDS = 15, 0.5, 150
 RECORDED = '{__name__=~".+:inferdoc_.+"}'
 
 
@@ -35,6 +42,8 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=64)
     parser.add_argument("--minutes", type=float, default=4.0)
     parser.add_argument("--scenario", default="control-steady")
+    parser.add_argument("--past", type=float, default=0.0, help="hours of the recorded series, back-filled")
+    parser.add_argument("--dearest", type=int, default=0, help="rules to show, those that take longest first")
     given = parser.parse_args()
     scenario = adapted(load_scenario(given.scenario), given.pods, None, None, None)
     live = Live(scenario, 0, 1.0)
@@ -43,6 +52,11 @@ def main() -> None:
     with ExitStack() as open_, tempfile.TemporaryDirectory(prefix="inferdoc-") as folder:
         open_.callback(live.stop)
         rules = [generated / RECORDING, generated / RULES]
+        if given.past:
+            with server(Path(folder) / "b", live, rules) as young:
+                move(live, SETTLING_SECONDS)
+                past = values(young, read_over_hours(rules))
+            back_fill(Path(folder) / "b" / "data", past, given.past)
         bare, ruled = (
             open_.enter_context(server(Path(folder) / name, live, files)) for name, files in (("a", []), ("b", rules))
         )
@@ -56,14 +70,23 @@ def main() -> None:
         print(f"recorded series  {recorded:>10,.0f}   {recorded / raw:.1%} of the raw ones")
         of_rules, of_scraping = (spent[1] - spent[0]) / minutes, spent[0] / minutes
         print(f"CPU of the rules {of_rules:>10.2f} s a minute; of scraping {of_scraping:.2f}")
-        for group in sorted(groups(ruled), key=lambda each: -float(each["evaluationTime"])):
-            print(f"  {group['name']:<22} every {group['interval']:>4.0f} s  {group['evaluationTime']:.3f} s")
+        judged = groups(ruled)
+        for group in sorted(judged, key=lambda each: -a_minute(each, each)):
+            print(
+                f"  {group['name']:<22} every {group['interval']:>4.0f} s  {group['evaluationTime']:.3f} s, "
+                f"{a_minute(group, group):.3f} s a minute"
+            )
+        dear = sorted(
+            ((a_minute(group, rule), rule) for group in judged for rule in group["rules"]), key=lambda r: -r[0]
+        )
+        for seconds, rule in dear[: given.dearest]:
+            print(f"    {seconds * 1000:6.1f} ms a minute  {rule['name']}")
 
 
 @contextmanager
 def server(folder: Path, live: Live, rules: list[Path]) -> Iterator[str]:
     """A Prometheus that scrapes the fleet and evaluates these rule files; yields its address."""
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     config = {
         "global": {"scrape_interval": f"{SCRAPE_SECONDS}s", "evaluation_interval": "30s"},
         "rule_files": [str(path) for path in rules],
@@ -92,6 +115,47 @@ def server(folder: Path, live: Live, rules: list[Path]) -> Iterator[str]:
         process.wait()
 
 
+def read_over_hours(rules: list[Path]) -> list[str]:
+    """The records that rules read over hours."""
+    text = "".join(path.read_text("utf-8") for path in rules)
+    return sorted(set(re.findall(r"(\w+:inferdoc_\w+:\w+)(?:\{[^}]*\})?\[\d+h\]", text)))
+
+
+def values(address: str, names: list[str]) -> dict[str, list[tuple[str, float]]]:
+    """Labels and value of every series of these names now."""
+    told = {}
+    for name in names:
+        answer = requests.get(f"{address}/api/v1/query", params={"query": name}, timeout=60).json()["data"]["result"]
+        told[name] = [
+            (",".join(f"{key}={json.dumps(text)}" for key, text in one["metric"].items() if key != "__name__"), value)
+            for one in answer
+            if math.isfinite(value := float(one["value"][1]))
+        ]
+    return told
+
+
+def back_fill(data: Path, series: dict[str, list[tuple[str, float]]], hours: float) -> None:
+    """Samples of one minute up to a quarter of an hour ago, within a tenth of the value, as blocks of the server."""
+    end = int(time.time()) - 900
+    times = range(end - int(hours * 3600), end, 60)
+    wander = random.Random(0)
+    text = data.with_suffix(".om")
+    with text.open("w", encoding="utf-8") as out:
+        for name, those in series.items():
+            out.write(f"# TYPE {name} gauge\n")
+            for labels, value in those:
+                out.writelines(f"{name}{{{labels}}} {value * wander.uniform(0.9, 1.1):.6g} {at}\n" for at in times)
+        out.write("# EOF\n")
+    fill = ["promtool", "tsdb", "create-blocks-from", "openmetrics", "--quiet", str(text), str(data)]
+    subprocess.run(fill, check=True, stdout=subprocess.DEVNULL)
+    text.unlink()
+
+
+def a_minute(group: dict[str, Any], timed: dict[str, Any]) -> float:
+    """Seconds a minute that a group, or a rule of it, took when it was evaluated last."""
+    return float(timed["evaluationTime"]) * 60 / float(group["interval"])
+
+
 def move(live: Live, seconds: float) -> None:
     """Let the fleet go on for so long."""
     end = time.monotonic() + seconds
@@ -112,10 +176,10 @@ def asked(address: str, query: str) -> float:
     return float(answer["data"]["result"][0]["value"][1])
 
 
-def groups(address: str) -> list[dict[str, object]]:
+def groups(address: str) -> list[dict[str, Any]]:
     """The rule groups as the server tells of them."""
-    found: list[dict[str, object]] = requests.get(f"{address}/api/v1/rules", timeout=60).json()["data"]["groups"]
-    return found
+    told: list[dict[str, Any]] = requests.get(f"{address}/api/v1/rules", timeout=60).json()["data"]["groups"]
+    return told
 
 
 if __name__ == "__main__":

@@ -16,9 +16,7 @@ from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from inferdoc.source.histograms import quantiles
 from inferdoc.source.plan import BY, WIDTHS, Operand, buckets, closure, observations, operand, plan, sum_over_count
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
-
-MIN_OBSERVATIONS = 20
-"""A quantile of fewer observations says nothing; the window is doubled twice before giving up."""
+from inferdoc.source.shares import MIN_OBSERVATIONS, enough_events
 
 Key = tuple[str, ...]
 
@@ -208,6 +206,8 @@ class Assembler:
         for term, table in tables.items():
             rows, default = table.stack(entities), reading.terms[term].default
             values[term] = rows if default is None else np.where(np.isnan(rows), default, rows)
+        if signal.unit == "ratio":
+            values = enough_events(reading, values, self.grid)
         return SignalMatrix(entities, formula.evaluate(str(reading.formula), values))
 
     def _term(self, part: Term, signal: Signal) -> EntityTable:

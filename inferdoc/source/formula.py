@@ -45,6 +45,12 @@ def _value(node: ast.expr, terms: Mapping[str, np.ndarray]) -> np.ndarray:
     raise FormulaError(ast.unparse(node))
 
 
+def denominator(text: str) -> ast.expr | None:
+    """What the one division of a formula divides by; None for none or several."""
+    quotients = [n.right for n in ast.walk(parse(text)) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]
+    return quotients[0] if len(quotients) == 1 else None
+
+
 def render(text: str, term: Callable[[str], str]) -> str:
     """The formula as PromQL, with each term name replaced by what `term` returns for it."""
     return _render(parse(text), term)

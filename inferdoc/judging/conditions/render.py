@@ -187,7 +187,7 @@ class Rendering:
             return observations(histogram, found, self.level(name))
         if self.signals[name].unit != "ratio" or not found.formula:
             return None
-        below = _denominator(formula.parse(found.formula))
+        below = formula.denominator(found.formula)
         if not isinstance(below, ast.Name) or found.terms[below.id].rate is None:
             return None
         term = found.terms[below.id]
@@ -293,12 +293,6 @@ def owner(series: str) -> str:
     """GPU series under the pod that uses the GPU: exporters scraped without honor_labels call it `exported_pod`."""
     pod = f'label_replace({series}, "pod", "$1", "exported_pod", "(.+)")'
     return f'label_replace({pod}, "namespace", "$1", "exported_namespace", "(.+)")'
-
-
-def _denominator(node: ast.expr) -> ast.expr | None:
-    """What the one division of a formula divides by; None for none or several."""
-    found = [n.right for n in ast.walk(node) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]
-    return found[0] if len(found) == 1 else None
 
 
 def _formula(node: ast.expr, terms: Mapping[str, str]) -> str:
