@@ -63,7 +63,7 @@ def _steady(signal: Signal) -> bool:
 
 def _lost(frame: SignalFrame, signals: Mapping[str, Signal]) -> SignalMatrix | None:
     """How many steady signals of an engine are gone while its target still answers and others are still there; and
-    those that a pod never showed, which pods of its workload did before it was born."""
+    those that a pod never showed for long, which pods of its workload did before it was born."""
     rows: dict[Entity, dict[str, np.ndarray]] = {}
     for name, signal in signals.items():
         if name in frame and _steady(signal):
@@ -75,13 +75,13 @@ def _lost(frame: SignalFrame, signals: Mapping[str, Signal]) -> SignalMatrix | N
     former = _of_former_pods(rows, settle)
     entities, values = [], []
     for entity, masks in rows.items():
-        seen = np.vstack(list(masks.values()))
-        known = np.cumsum(seen, axis=1) > settle
-        never = [name for name in former.get(entity, ()) if name not in masks or not masks[name].any()]
-        if never:  # a pod that shows an engine for so long would show them
-            blank = np.zeros((len(never), seen.shape[1]), dtype=bool)
-            settled = np.cumsum(seen.any(axis=0)) > settle
-            seen, known = np.vstack([seen, blank]), np.vstack([known, blank | settled])
+        theirs = former.get(entity, set())
+        names = [*masks, *sorted(theirs - masks.keys())]
+        seen = np.vstack([masks.get(name, np.zeros(frame.grid.count, dtype=bool)) for name in names])
+        # A pod that shows an engine for so long would show what the pods before it did.
+        settled = np.cumsum(seen.any(axis=0)) > settle
+        inherited = np.array([name in theirs for name in names])[:, np.newaxis]
+        known = (np.cumsum(seen, axis=1) > settle) | (inherited & settled)
         lost = _long_runs(known & ~seen, 2 * settle).sum(axis=0).astype(np.float64)
         lost[~seen.any(axis=0)] = np.nan
         entities.append(entity)

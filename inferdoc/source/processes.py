@@ -216,10 +216,11 @@ class Sameness:
 
 def in_step(one: np.ndarray, other: np.ndarray) -> bool:
     """Whether two totals, scraped at their own times of an interval, are the same one: each lies between what the
-    other was a step before and is a step after. float64[T] on steps of an interval or more."""
-    inner = one[1:-1]
-    low, high = np.fmin(other[:-2], other[1:-1]), np.fmax(other[2:], other[1:-1])
-    there = np.isfinite(inner) & np.isfinite(low) & np.isfinite(high)
+    other was a step before and is a step after. Where a scrape beside is missing nothing can be told: what the other is
+    at the step may lie on either side. float64[T] on steps of an interval or more."""
+    inner, before, after = one[1:-1], other[:-2], other[2:]
+    low, high = np.fmin(before, other[1:-1]), np.fmax(after, other[1:-1])
+    there = np.isfinite(inner) & np.isfinite(before) & np.isfinite(after)
     if not there.any():
         return True
     enclosed = (inner >= low - 1e-9 * abs(low)) & (inner <= high + 1e-9 * abs(high))

@@ -45,7 +45,9 @@ def test_what_the_former_pods_of_a_workload_showed_a_new_one_has_lost():
     old, new = "llm-6d4b75cb6d-h8pcq/0", "llm-7f9c4d5b8f-2xk9z/0"
     before, after = np.where(np.arange(N) < 30, 1.0, np.nan), np.where(np.arange(N) < 30, np.nan, 1.0)
     renamed = {"running": {old: before, new: after}, "waiting": {old: before, new: after}, "kv_usage": {old: before}}
-    for rows, count in ((renamed, 1), (renamed | {"kv_usage": {old: before, new: after}}, 0)):
+    soon_gone = np.where(np.arange(N) < 31, after, np.nan)
+    kinds = ((renamed, 1), (renamed | {"kv_usage": {old: before, new: soon_gone}}, 1))
+    for rows, count in (*kinds, (renamed | {"kv_usage": {old: before, new: after}}, 0)):
         matrix = derived("lost_signals", rows)
         of = {entity.pod: row for entity, row in zip(matrix.entities, matrix.values, strict=True)}
         assert of[new.split("/")[0]][-1] == count and np.nansum(of[old.split("/")[0]]) == 0

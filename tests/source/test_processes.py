@@ -48,6 +48,16 @@ def test_a_lost_scrape_or_two_are_no_difference():
     assert in_step(total(1), other)
 
 
+@pytest.mark.parametrize("late", [-0.9, -0.3, 0.3, 0.9])
+def test_scrapes_that_are_missing_are_no_difference(late):
+    one, other = (total(1), total(1, late)) if late > 0 else (total(1, -late), total(1))
+    chance = np.random.default_rng(0)
+    for lost in (0.05, 0.2):
+        gaps = [np.where(chance.random(T) < lost, np.nan, each) for each in (one, other, total(2))]
+        assert in_step(gaps[0], gaps[1]) and in_step(gaps[1], gaps[0])
+        assert not in_step(gaps[0], gaps[2])
+
+
 @pytest.mark.parametrize("label", ["prometheus_replica", "job", "prom"])
 def test_one_process_under_two_labels_is_one(label):
     a, b = (engine(total(1, late), pod="p0", instance="i0", **{label: v}) for late, v in ((0, "x"), (0.5, "y")))
