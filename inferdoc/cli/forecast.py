@@ -8,16 +8,15 @@ from typing import Any
 import click
 
 from inferdoc.cli import options
+from inferdoc.forecast.defaults import MODELS, SETTLE_SECONDS
 
 OUTPUTS = ("table", "json", "csv", "png", "svg", "prometheus")
-MODELS = ("combination", "sarima", "dhr", "naive")
 LOADS = ("requests", "input-tokens", "output-tokens")
 ZONE_HELP = "IANA zone whose clock the users live by. Default: UTC, and it is said."
 KIND_HELP = "Of --input: whether a value is the total inside its bin or a mean rate."
 SOURCE_KEYS = ("prometheus", "store", "bearer_token_file", "username", "password_file", "ca_file", "headers", "timeout")
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-ORIGIN_OPTIONS: tuple[Decorator, ...] = (
+ORIGIN_OPTIONS: tuple[options.Decorator, ...] = (
     click.option(
         "--input", "path", metavar="FILE|-", help="CSV `timestamp,value`, plain or gzip; - reads standard input."
     ),
@@ -30,14 +29,9 @@ ORIGIN_OPTIONS: tuple[Decorator, ...] = (
 )
 
 
-def origin_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """--input, or a source and what of it."""
-    for option in reversed(ORIGIN_OPTIONS):
-        function = option(function)
-    return function
+origin_options = options.stacked(ORIGIN_OPTIONS, "--input, or a source and what of it.")
 
-
-CALENDAR_OPTIONS: tuple[Decorator, ...] = (
+CALENDAR_OPTIONS: tuple[options.Decorator, ...] = (
     click.option("--holidays", metavar="FILE", help="Local dates (YYYY-MM-DD, one a line) that behave like a Sunday."),
     click.option(
         "--calendar",
@@ -54,11 +48,25 @@ CALENDAR_OPTIONS: tuple[Decorator, ...] = (
 )
 
 
-def calendar_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What is planned and no history can tell."""
-    for option in reversed(CALENDAR_OPTIONS):
-        function = option(function)
-    return function
+calendar_options = options.stacked(CALENDAR_OPTIONS, "What is planned and no history can tell.")
+
+MODEL_OPTIONS: tuple[options.Decorator, ...] = (
+    click.option(
+        "--model",
+        type=click.Choice(MODELS),
+        default=MODELS[0],
+        show_default=True,
+        help="The weighted candidates, or one model by name.",
+    ),
+    click.option(
+        "--arima-seconds",
+        type=click.FloatRange(min=0),
+        default=SETTLE_SECONDS,
+        show_default=True,
+        help="Time that the ARIMA path of the combination may take to fit a pool; 0 leaves it out.",
+    ),
+)
+model_options = options.stacked(MODEL_OPTIONS, "Which candidates make the forecast.")
 
 
 def opener(where: dict[str, Any]) -> Callable[[], tuple[Any, Any, Any, Any]]:
@@ -105,14 +113,7 @@ def origin(asked: dict[str, Any], step: str = "5m") -> Any:
 @click.option(
     "--from", "begin", metavar="TIME", help="First step; only earlier data are used. Default: after the data."
 )
-@click.option("--model", type=click.Choice(MODELS), default="combination", show_default=True)
-@click.option(
-    "--arima-seconds",
-    type=click.FloatRange(min=0),
-    default=10.0,
-    show_default=True,
-    help="Time that the ARIMA path of the combination may take to fit a pool; 0 leaves it out.",
-)
+@model_options
 @calendar_options
 @click.option("--keep-outages", is_flag=True, help="Do not take drops that look like an outage for gaps.")
 @click.option("--capacity", is_flag=True, help="Instead: what one replica can serve, from load and latency in history.")

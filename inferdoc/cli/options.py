@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from inferdoc.source.recognise import Recognised
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 T = TypeVar("T")
 
 HEADER = click.option(
@@ -31,7 +32,7 @@ HEADER = click.option(
     metavar="NAME: VALUE",
     help="Sent with every request, e.g. X-Scope-OrgID: team-a.",
 )
-SOURCE_OPTIONS = (
+SOURCE_OPTIONS: tuple[Decorator, ...] = (
     click.option("--prometheus", metavar="URL", help="Any server with the Prometheus HTTP API."),
     click.option("--store", metavar="PATH", help="The embedded store."),
     click.option("--bearer-token-file", metavar="FILE", help="Token sent to the server."),
@@ -43,7 +44,7 @@ SOURCE_OPTIONS = (
 )
 
 
-FLEET_OPTIONS = (
+FLEET_OPTIONS: tuple[Decorator, ...] = (
     click.option(
         "-l",
         "--label",
@@ -62,31 +63,30 @@ FLEET_OPTIONS = (
 )
 
 
-def source_options(function: Decorated) -> Decorated:
-    """--prometheus, --store and how to authenticate."""
-    for option in reversed(SOURCE_OPTIONS):
-        function = option(function)
-    return function
+def stacked(decorators: tuple[Decorator, ...], words: str) -> Decorator:
+    """Several options as one decorator, in the order of the help. words: what they are about."""
+
+    def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(decorators):
+            function = option(function)
+        return function
+
+    decorated.__doc__ = words
+    return decorated
+
+
+source_options = stacked(SOURCE_OPTIONS, "--prometheus, --store and how to authenticate.")
+part_of_fleet = stacked(
+    FLEET_OPTIONS,
+    "-l: which series are read; --model, --namespace, --tier, --role, --pod: what the report is about.",
+)
+part_of_pools = stacked(FLEET_OPTIONS[:-1], "The same without --pod, where pools are the smallest part.")
 
 
 def window_end(function: Decorated) -> Decorated:
     """--until, for the commands that look at a stretch."""
     words = "Its end: a time, now, or latest (the newest sample)."
     return click.option("--until", default="now", show_default=True, metavar="TIME", help=words)(function)
-
-
-def part_of_fleet(function: Decorated) -> Decorated:
-    """-l: which series are read; --model, --namespace, --tier, --role, --pod: what the report is about."""
-    for option in reversed(FLEET_OPTIONS):
-        function = option(function)
-    return function
-
-
-def part_of_pools(function: Decorated) -> Decorated:
-    """The same without --pod, where pools are the smallest part."""
-    for option in reversed(FLEET_OPTIONS[:-1]):
-        function = option(function)
-    return function
 
 
 def most_series(default: int, of_what: str) -> Callable[[Decorated], Decorated]:

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from inferdoc.cli.forecast import SOURCE_KEYS, ZONE_HELP, calendar_options, origin, origin_options
+from inferdoc.cli.forecast import SOURCE_KEYS, ZONE_HELP, calendar_options, model_options, origin, origin_options
 from inferdoc.cli.per_pool import per_pool
+from inferdoc.prewarm.defaults import CHANGE_HOURS, WINDOWS
 
 TARGETS = (
     "keda-cron",
@@ -96,12 +97,18 @@ def command() -> None:
 @per_pool("--policy", "policy", click.Choice(["economy", "balanced", "safe"]), "balanced", words="How much to buy.")
 @per_pool("--quantile", "quantile", click.FloatRange(0.5, 0.999), words="Instead of the policy's forecast quantile.")
 @per_pool("--utilisation", "utilisation", click.FloatRange(0.05, 1.0), words="Instead of the policy's share of one.")
-@per_pool("--safety-factor", "safety", click.FloatRange(0.1, 10), 1.0, words="Factor on the load.")
+@per_pool("--safety-factor", "safety", click.FloatRange(0.1, 10), words="Factor on the load. Default: 1.")
+@click.option(
+    "--tune",
+    type=click.Choice(["backtest"]),
+    help="Choose the quantile and the safety factor by replaying the last week; one that is given stays.",
+)
 @per_pool("--ramp", "ramp", click.INT, words="At most so many replicas started within five minutes.")
 @per_pool("--dwell", "dwell", click.STRING, "30m", words="A level is held at least this long.")
 @per_pool("--budget", "budget", click.FLOAT, words="Replica-hours a week the floor may cost.")
 @click.option("--scale-to-zero", is_flag=True, help="Allow --min 0: the first request then pays the cold start.")
 @calendar_options
+@model_options
 @click.option("--from", "begin", metavar="TIME", help="Plan as of TIME, from earlier data only.")
 @click.option(
     "--role",
@@ -115,7 +122,13 @@ def command() -> None:
 )
 @click.option("--pd-ratio", type=float, metavar="X", help="At least X prefill replicas per decode replica.")
 @click.option(
-    "--max-windows", "windows", type=int, default=12, show_default=True, metavar="N", help="A day and pool, at most."
+    "--max-windows",
+    "windows",
+    type=int,
+    default=WINDOWS,
+    show_default=True,
+    metavar="N",
+    help="A day and pool, at most.",
 )
 @click.option(
     "--previous", metavar="FILE", help="The plan followed now: what it holds well enough stays, moves are explained."
@@ -123,7 +136,7 @@ def command() -> None:
 @click.option(
     "--change-hours",
     type=click.FloatRange(0, 10_000),
-    default=2.0,
+    default=CHANGE_HOURS,
     show_default=True,
     metavar="HOURS",
     help="Replica-hours a week that a change against --previous must save.",

@@ -20,6 +20,7 @@ import numpy as np
 from inferdoc.extras import needed
 from inferdoc.forecast.calendar import Rows
 from inferdoc.forecast.combine import Combination
+from inferdoc.forecast.defaults import SETTLE_SECONDS
 from inferdoc.forecast.made import Made
 from inferdoc.forecast.paths import WEEK, Folded, Path, fill_gaps, rhythm_fit
 
@@ -31,8 +32,6 @@ SHORTEST_SEASON, LONGEST_SEASON = 4, 48  # beyond, the state of a seasonal ARIMA
 Predict = Callable[[int, int], np.ndarray]
 UNFIT = (ValueError, IndexError, np.linalg.LinAlgError)
 """What statsmodels raises where a series cannot be fitted."""
-SETTLE_SECONDS = 10.0
-"""Wall-clock budget of a fit in the default forecast: usual ones take a third of a second."""
 
 
 class _OverBudgetError(Exception):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,29 +87,39 @@ class Origin:
 
     def gathered(self, units: Iterable[LoadUnit], step: int) -> Gathered:
         """The load of every pod in the source in some units, over the history asked for."""
-        from inferdoc.forecast.fromsource import gather, signals_of
+        from inferdoc.forecast.fromsource import STARTED, counted
 
-        here, wanted = self.opened, signals_of(units)
+        return self._gather((STARTED, *counted(*units)), self.days, step)
+
+    def _gather(self, signals: Sequence[str], days: int, step: int, window: int | None = None) -> Gathered:
+        from inferdoc.forecast.fromsource import gather
+
+        here = self.opened
         return gather(
-            here.source, wanted, here.tiers, here.assignments, self.match, self.days, self.until, step, None, _progress
+            here.source,
+            signals,
+            here.tiers,
+            here.assignments,
+            match=self.match,
+            days=days,
+            until=self.until,
+            step=step,
+            window=window,
+            progress=_progress,
         )
 
     @cached_property
     def capacity_history(self) -> tuple[Gathered, tuple[Slo, ...]]:
         """Load and latency of every pod, and the objectives."""
         from inferdoc.forecast.capacity import signals_for
-        from inferdoc.forecast.fromsource import STEP, gather
+        from inferdoc.forecast.fromsource import STEP
 
-        here = self.opened
-
-        def read(days: int, step: int) -> Gathered:
-            where = (here.tiers, here.assignments, self.match, min(self.days, days), self.until, step, STEP, _progress)
-            return gather(here.source, signals_for(here.slos), *where)
-
-        made = read(CAPACITY_DAYS, CAPACITY_STEP)
-        if made.end - made.begun < YOUNG_DAYS * 86400:
-            made = read(YOUNG_DAYS, STEP)
-        return made, here.slos
+        slos = self.opened.slos
+        read = partial(self._gather, signals_for(slos), window=STEP)
+        made = read(min(self.days, CAPACITY_DAYS), CAPACITY_STEP)
+        if made.end - made.begun < YOUNG_DAYS * DAY:
+            made = read(min(self.days, YOUNG_DAYS), STEP)
+        return made, slos
 
     def series(self) -> list[LoadSeries]:
         """The series asked for; InferdocError when there is none."""

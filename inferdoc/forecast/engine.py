@@ -11,11 +11,12 @@ from functools import partial
 import numpy as np
 
 from inferdoc.errors import InferdocError
-from inferdoc.forecast.arima import SETTLE_SECONDS, arima_path, installed, named_model
+from inferdoc.forecast.arima import arima_path, installed, named_model
 from inferdoc.forecast.bands import Residuals
 from inferdoc.forecast.baselines import BASELINES
 from inferdoc.forecast.calendar import EPOCH, Rows, fold, local_seconds, zone_of
 from inferdoc.forecast.combine import Combination, Trials, combine
+from inferdoc.forecast.defaults import MODELS, SETTLE_SECONDS
 from inferdoc.forecast.events import PlannedEvent, factors, without_events
 from inferdoc.forecast.made import Made
 from inferdoc.forecast.outage import without_outages
@@ -25,7 +26,6 @@ from inferdoc.forecast.series import DAY, LoadSeries
 
 HISTORY_DAYS = 28.0
 LEVELS = (0.5, 0.9, 0.95)
-MODELS = ("combination", "sarima", "dhr", "naive")
 MIN_STEP = 60
 JUDGING = 24
 MAX_HORIZON_DAYS = 35

@@ -32,7 +32,14 @@ LOADS: dict[str, LoadUnit] = {
 }
 """As --load calls them."""
 FORECAST_BY_ROLE = {"prefill": LoadUnit.PROMPT, "decode": LoadUnit.GENERATED, "both": LoadUnit.REQUESTS}
-ADDED = frozenset(signal for choices in SIGNALS.values() for choice in choices for signal in choice) | {"running"}
+
+
+def counted(*units: LoadUnit) -> tuple[str, ...]:
+    """What has to be read for the load in some units."""
+    return tuple(signal for unit in units for choice in SIGNALS[unit] for signal in choice)
+
+
+ADDED = frozenset(counted(*SIGNALS)) | {"running"}
 """Signals of which a pod with several engines has the sum; of any other, latencies, it has the highest."""
 STEP = 300
 CARD_STEP = 3600
@@ -180,11 +187,6 @@ def pool_name(pool: Pool) -> str:
     parts = [pool.cluster, pool.namespace, pool.model, pool.role if pool.role != "both" else "", pool.tier]
     text = "-".join(part for part in parts if part and part != "unknown").lower()
     return re.sub(r"[^a-z0-9]+", "-", text).strip("-")[:63].strip("-") or "pool"
-
-
-def signals_of(units: Iterable[LoadUnit] = SIGNALS) -> tuple[str, ...]:
-    """What has to be read for the load in some units, and to know its pods' lives."""
-    return (STARTED, *(signal for unit in units for choice in SIGNALS[unit] for signal in choice))
 
 
 def load_series(made: Gathered, unit: LoadUnit | None = None, step: int = STEP) -> dict[str, LoadSeries]:

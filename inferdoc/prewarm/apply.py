@@ -5,6 +5,7 @@ half-failed runs converge. A dry run unless told otherwise."""
 
 from __future__ import annotations
 
+import math
 import shlex
 from dataclasses import dataclass, field
 from typing import Any
@@ -177,7 +178,7 @@ def run_metrics(plan: PlanRow | None, result: Applied, options: EmitOptions) -> 
         {
             **known,
             SET: {} if result.after is None else {pool: result.after},
-            APPLIED: {pool: options.now // 1},
+            APPLIED: {pool: math.floor(options.now)},
             UNFOLLOWED: {pool: float(result.fault is not None)},
         }
     )

@@ -17,11 +17,10 @@ from inferdoc.forecast.outage import without_outages
 from inferdoc.forecast.paths import Folded, fill_gaps
 from inferdoc.forecast.series import DAY, LoadSeries
 from inferdoc.forecast.units import Load, Rate
-from inferdoc.prewarm.build import Capacity, Wish, build_pool, load_per_second, unit_of
-from inferdoc.prewarm.plan import pool_plan
+from inferdoc.prewarm.build import Capacity, Wish, load_per_second, unit_of
 from inferdoc.prewarm.policy import POLICIES, Limits, Policy, replicas_for
 from inferdoc.prewarm.replay import TARGET, ReplayOutcome, Site, highest_ahead, judge, oracle, per_minute, reactive
-from inferdoc.prewarm.week import minute_of_week
+from inferdoc.prewarm.walk import followed, walk
 
 REPLAY_DAYS = 4.0
 REFIT = 6 * 3600
@@ -181,19 +180,12 @@ def _naive(known: LoadSeries, zone: str, steps: int) -> np.ndarray:
 
 def _scheduled(clean: LoadSeries, begin: int, capacity: Rate, trial: Trial) -> np.ndarray:
     """The balanced plan as a weekly schedule, made anew each day from what was known then."""
-    zone = zone_of(trial.zone)
-    parts = []
-    for moment in range(begin, clean.end, DAY):
-        wish = Wish(
-            request=Request(7 * DAY, trial.zone, keep_outages=True),
-            policy=POLICIES["balanced"],
-            capacity=Capacity(capacity),
-            limits=Limits(trial.minimum, trial.maximum, scale_to_zero=trial.minimum == 0),
-            cold_start=trial.cold_start,
-            name="pool",
-        )
-        pool = pool_plan(build_pool(clean.before(moment, HISTORY_DAYS), wish))
-        until = min(moment + DAY, clean.end)
-        first = minute_of_week(moment, zone)
-        parts.append(np.array([pool.floor[(first + i) % len(pool.floor)] for i in range((until - moment) // 60)]))
-    return np.concatenate(parts)
+    wish = Wish(
+        request=Request(7 * DAY, trial.zone),
+        policy=POLICIES["balanced"],
+        capacity=Capacity(capacity),
+        limits=Limits(trial.minimum, trial.maximum, scale_to_zero=trial.minimum == 0),
+        cold_start=trial.cold_start,
+        name="pool",
+    )
+    return followed(walk(clean, wish, begin, [wish.policy.quantile]), wish)

@@ -15,9 +15,29 @@ from inferdoc.forecast.events import PlannedEvent, factors
 from inferdoc.forecast.result import Forecast, label
 from inferdoc.forecast.series import DAY, LoadSeries
 from inferdoc.forecast.units import Load, LoadUnit, Rate
-from inferdoc.prewarm.change import CHANGE_HOURS, FormerPool, former_pool, settled_with, with_moves
-from inferdoc.prewarm.plan import SCHEMA, ForecastRow, PlanRequest, PlanRow, PolicyRow, PoolRow, stamped, window_row
-from inferdoc.prewarm.policy import CAP_DAYS, CAP_FACTOR, CAP_QUANTILE, Limits, Policy, lead_seconds, replicas_for
+from inferdoc.prewarm.change import FormerPool, former_pool, settled_with, with_moves
+from inferdoc.prewarm.defaults import CHANGE_HOURS
+from inferdoc.prewarm.plan import (
+    SCHEMA,
+    ForecastRow,
+    PlanRequest,
+    PlanRow,
+    PolicyRow,
+    PoolRow,
+    TuningRow,
+    stamped,
+    window_row,
+)
+from inferdoc.prewarm.policy import (
+    CAP_DAYS,
+    CAP_FACTOR,
+    CAP_QUANTILE,
+    Limits,
+    Policy,
+    Setting,
+    lead_seconds,
+    replicas_for,
+)
 from inferdoc.prewarm.shape import ahead_of, merged_days, ramped, steps, within_budget
 from inferdoc.prewarm.week import MINUTES, WeekWindow, clear_of_jumps, clock, floor_of, grouped, segments
 
@@ -37,7 +57,8 @@ class Capacity:
 @dataclass(frozen=True)
 class Wish:
     """What a plan is made from. cold_start: seconds from creation to ready; safety: factor on the load; previous: the
-    plan that is followed now; change_hours: replica-hours a week that a change against it must save."""
+    plan that is followed now; change_hours: replica-hours a week that a change against it must save; grid: the settings
+    that a back-test may choose among; tuning: what it chose."""
 
     request: Request
     policy: Policy
@@ -49,6 +70,8 @@ class Wish:
     name: str = ""
     previous: PlanRow | None = None
     change_hours: float = CHANGE_HOURS
+    grid: tuple[Setting, ...] = ()
+    tuning: TuningRow | None = None
 
 
 @dataclass(frozen=True)
@@ -71,8 +94,12 @@ def outlook(series: LoadSeries, wish: Wish) -> Outlook:
     """What is to come, at the quantile of the wish."""
     if wish.request.horizon > LONGEST:
         raise InferdocError("a plan covers two weeks at most; shorten --horizon to 14d")
-    levels = tuple(sorted({0.5, 0.95, wish.policy.quantile}))
-    result = forecast(series, replace(wish.request, levels=levels))
+    levels = tuple(sorted({0.5, 0.95, wish.policy.quantile, *(setting.quantile for setting in wish.grid)}))
+    return ahead_at(series, forecast(series, replace(wish.request, levels=levels)), wish)
+
+
+def ahead_at(series: LoadSeries, result: Forecast, wish: Wish) -> Outlook:
+    """What a forecast that holds the quantile of the wish says is to come."""
     return Outlook(result, *load_per_second(series, result, wish.policy, wish.request.events))
 
 
@@ -110,6 +137,7 @@ def shaped(ahead: Outlook, wish: Wish) -> PoolRow:
         hours=round(float(floor_of(windows, base).sum()) / 60, 2),
         base_hours=round(base * MINUTES / 60, 2),
         notes=notes,
+        tuning=wish.tuning,
     )
     return row if former is None else with_moves(row, former)
 
@@ -257,4 +285,5 @@ def _forecast_row(result: Forecast) -> ForecastRow:
         history_days=round(result.history_days, 2),
         first_step=datetime.fromtimestamp(int(result.times[0]), UTC),
         last_step=datetime.fromtimestamp(int(result.times[-1]), UTC),
+        weights={name: round(share, 4) for name, share in result.weights.items()},
     )

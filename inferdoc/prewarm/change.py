@@ -11,9 +11,6 @@ import numpy as np
 from inferdoc.prewarm.plan import PlanRow, PoolRow, WindowRow, pool_plan
 from inferdoc.prewarm.week import DAYS, MINUTES, Segment, WeekWindow, clock
 
-CHANGE_HOURS = 2.0
-"""Replica-hours a week that one changed stretch must save: one replica for a quarter of an hour on each day."""
-
 
 @dataclass(frozen=True)
 class FormerPool:

@@ -37,7 +37,8 @@ def plan(
     policy: PerPool[str],
     quantile: PerPool[float | None],
     utilisation: PerPool[float | None],
-    safety: PerPool[float],
+    safety: PerPool[float | None],
+    tune: str | None,
     ramp: PerPool[int | None],
     dwell: PerPool[str],
     budget: PerPool[float | None],
@@ -45,6 +46,8 @@ def plan(
     holidays: str | None,
     calendar: str | None,
     events: tuple[str, ...],
+    model: str,
+    arima_seconds: float,
     begin: str | None,
     role: str,
     pd_ratio: float | None,
@@ -62,7 +65,12 @@ def plan(
     if agenda.note is not None:
         print(one_line(f"note: {agenda.note}"), file=sys.stderr)
     request = Request(
-        horizon=seconds_of(horizon, "--horizon"), begin=start, holidays=agenda.holidays, events=agenda.events
+        horizon=seconds_of(horizon, "--horizon"),
+        begin=start,
+        model=model,
+        arima_seconds=arima_seconds,
+        holidays=agenda.holidays,
+        events=agenda.events,
     )
     wish = FleetWish(
         request=request,
@@ -75,6 +83,7 @@ def plan(
         quantile=quantile,
         utilisation=utilisation,
         safety=safety,
+        tune=tune is not None,
         ramp=ramp,
         dwell=dwell.map(lambda text: seconds_of(text, "--dwell")),
         budget=budget,
@@ -229,6 +238,7 @@ def check_plan(
     from inferdoc.prewarm.check import ZONES, TargetCheck, check, compare, in_zone, shape_faults
     from inferdoc.prewarm.emit.base import EmitOptions
     from inferdoc.prewarm.readback import MOMENTARY, SCHEDULED
+    from inferdoc.prewarm.tuning_words import tuning_words
 
     made = read_plan(path)
     if (manifest or existing) and len(goals) != 1:
@@ -254,6 +264,9 @@ def check_plan(
     if output == "json":
         write((json.dumps([{**asdict(v), "ok": v.ok} for v in verdicts], indent=1) + "\n").encode(), None)
     else:
+        for row in rows:
+            if row.tuning is not None:
+                print(one_line(f"{row.name}: {tuning_words(row.tuning)}"))
         for v in verdicts:
             state = "equal" if v.ok else f"{v.wrong} wrong, first: {v.first}"
             print(one_line(f"{v.target:16s} {v.zone:20s} {v.minutes:>7d} minutes  {state}"))

@@ -11,6 +11,7 @@ import msgspec
 from inferdoc import escaping
 from inferdoc.prewarm.change import span_words, stretches
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, pool_plan
+from inferdoc.prewarm.tuning_words import tuning_words
 from inferdoc.prewarm.week import MINUTES, MINUTES_PER_DAY, Segment
 
 SCHEMA = "inferdoc.prewarm.diff/v1"
@@ -73,6 +74,10 @@ def _notes(old: PoolPlan | None, new: PoolPlan | None) -> list[str]:
             if new.row.forecast.abstained
             else "the forecast no longer abstains"
         )
+    if old.row.tuning != new.row.tuning and new.row.tuning is not None:
+        found.append(tuning_words(new.row.tuning))
+    elif old.row.tuning is not None and new.row.tuning is None:
+        found.append("is not tuned by a back-test any more")
     was = _policy(old)
     found += [f"{key}: {was[key]} -> {now}" for key, now in _policy(new).items() if was[key] != now]
     return found

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from inferdoc import escaping
-from inferdoc.prewarm.plan import PlanRow, PoolPlan, pool_plan
+from inferdoc.forecast.result import label
+from inferdoc.prewarm.plan import PlanRow, PolicyRow, PoolPlan, pool_plan
+from inferdoc.prewarm.policy import Setting
+from inferdoc.prewarm.tuning_words import tuning_words
 from inferdoc.prewarm.week import MINUTES_PER_DAY
 
 
@@ -67,6 +70,20 @@ def explain(plan: PlanRow, begin: datetime, days: float) -> str:
     return escaping.page(lines) + "\n"
 
 
+def _asked(policy: PolicyRow) -> str:
+    return label(policy.quantile) if policy.safety_factor == 1 else str(Setting(policy.quantile, policy.safety_factor))
+
+
+SHOWN_SHARE = 0.05
+
+
+def _shares(weights: dict[str, float]) -> str:
+    """What the forecast is made of: ` (week 40 %, day 35 %)`; nothing where that is one thing."""
+    largest = sorted(weights.items(), key=lambda item: -item[1])
+    told = [f"{name} {share:.0%}" for name, share in largest if share >= SHOWN_SHARE]
+    return f" ({', '.join(told)})" if len(weights) > 1 else ""
+
+
 def _head(pool: PoolPlan) -> list[str]:
     row, policy, made = pool.row, pool.row.policy, pool.row.forecast
     skill = "not measured" if made.skill is None else f"{made.skill:.2f}"
@@ -76,10 +93,12 @@ def _head(pool: PoolPlan) -> list[str]:
     trust = f"skill {skill} on {made.folds} back-tested day(s), {made.history_days:g} days of history"
     lines = [
         f"{row.name} ({row.role}): {size}; {row.hours:g} replica-hours a week, {extra:g} of them above the base",
-        f"  policy {policy.name}: p{policy.quantile * 100:g} at {policy.utilisation:.0%} of {capacity}",
+        f"  policy {policy.name}: {_asked(policy)} at {policy.utilisation:.0%} of {capacity}",
         f"  replicas are started {policy.lead_seconds / 60:.0f} min before the load",
-        f"  forecast: {made.method}, {trust}",
+        f"  forecast: {made.method}{_shares(made.weights)}, {trust}",
     ]
+    if row.tuning is not None:
+        lines.append(f"  {tuning_words(row.tuning)}")
     if made.abstained:
         lines.append(f"  abstained: {made.reason}")
     return lines

@@ -13,7 +13,6 @@ import numpy as np
 
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Pool
-from inferdoc.forecast.calendar import zone_of
 from inferdoc.forecast.series import LoadSeries
 from inferdoc.forecast.units import Load, Rate
 from inferdoc.prewarm.build import Outlook, Wish
@@ -36,24 +35,35 @@ class Ahead:
     notes: tuple[str, ...] = ()
 
 
-def together(pools: Sequence[Ahead]) -> list[Ahead]:
-    """The pools, those of one model with prefill and decode apart planned for one moment: with the longest cold start
-    among them, and with what the other side is planned for where a pool has no forecast of its own."""
+def started_together(pools: Sequence[Ahead]) -> list[Ahead]:
+    """The pools, those of one model with prefill and decode apart with the longest cold start among them."""
+    return [_as_early(each, [p for p in pools if p.pool.family == each.pool.family]) for each in pools]
+
+
+def _as_early(each: Ahead, family: Sequence[Ahead]) -> Ahead:
+    if not _others(each, family):
+        return each
+    slowest = max((p for p in family if p.pool.role in OTHER), key=lambda p: p.wish.cold_start)
+    if slowest.wish.cold_start <= each.wish.cold_start:
+        return each
+    early = f"started as early as {slowest.wish.name}, {slowest.wish.cold_start} s: a request needs both sides"
+    wish = replace(each.wish, cold_start=slowest.wish.cold_start)
+    return replace(each, wish=wish, notes=(*each.notes, early))
+
+
+def led(pools: Sequence[Ahead]) -> list[Ahead]:
+    """The pools, those without a forecast of their own with what the other side of their model is planned for."""
     return [_beside(each, [p for p in pools if p.pool.family == each.pool.family]) for each in pools]
 
 
 def _beside(each: Ahead, family: Sequence[Ahead]) -> Ahead:
-    others = [p for p in family if p.pool.role == OTHER.get(each.pool.role)]
-    if not others:
-        return each
-    partners = [p for p in family if p.pool.role in OTHER]
-    slowest = max(partners, key=lambda p: p.wish.cold_start)
-    if slowest.wish.cold_start > each.wish.cold_start:
-        early = f"started as early as {slowest.wish.name}, {slowest.wish.cold_start} s: a request needs both sides"
-        wish = replace(each.wish, cold_start=slowest.wish.cold_start)
-        each = replace(each, wish=wish, notes=(*each.notes, early))
+    others = _others(each, family)
     leading = [p for p in others if not p.outlook.result.abstained and p.outlook.load.values.any()]
     return _following(each, leading) if each.outlook.result.abstained and leading else each
+
+
+def _others(each: Ahead, family: Sequence[Ahead]) -> list[Ahead]:
+    return [p for p in family if p.pool.role == OTHER.get(each.pool.role)]
 
 
 def _following(each: Ahead, leading: Sequence[Ahead]) -> Ahead:
@@ -61,7 +71,7 @@ def _following(each: Ahead, leading: Sequence[Ahead]) -> Ahead:
     days."""
     theirs = sum(_recent(p) for p in leading)
     own = _recent(each)
-    ahead = [p.outlook.load.values for p in leading]
+    ahead = [p.outlook.load.values * (1.0 if p.wish.tuning is None else p.wish.safety) for p in leading]
     if not (theirs > 0 and own > 0) or len({len(values) for values in ahead}) > 1:
         return each
     unit, result = each.outlook.load.unit, each.outlook.result
@@ -106,7 +116,6 @@ def raised(row: PoolRow, wanted: np.ndarray, decode: Sequence[PoolRow]) -> PoolR
     names = ", ".join(other.name for other in decode)
     if any(row.zone != other.zone for other in decode):
         raise InferdocError(f"pools {row.name} and {names} live by different clocks; plan them with one --tz")
-    zone_of(row.zone)
     floor = np.minimum(np.maximum(pool_plan(row).floor, wanted), row.maximum)
     base = int(floor.min())
     reasons = {(w.start, w.replicas): w.reason for w in row.windows}

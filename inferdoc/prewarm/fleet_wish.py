@@ -10,9 +10,9 @@ from inferdoc.errors import InferdocError
 from inferdoc.forecast.engine import Request
 from inferdoc.forecast.units import BY_ROLE, LoadUnit, Rate, rate_of
 from inferdoc.prewarm.build import Capacity, Wish
-from inferdoc.prewarm.change import CHANGE_HOURS
+from inferdoc.prewarm.defaults import CHANGE_HOURS, WINDOWS
 from inferdoc.prewarm.plan import PlanRow
-from inferdoc.prewarm.policy import POLICIES, Limits
+from inferdoc.prewarm.policy import POLICIES, Limits, settings_of
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -70,8 +70,9 @@ def given_rates(texts: Iterable[str], rps: PerPool[float | None]) -> GivenRates:
 class FleetWish:
     """What is wished of every pool. request: horizon, moment and holidays; cold_start: seconds (None = measure, else
     the tier's, else five minutes); ramp, dwell, budget, minimum, maximum: of `Limits`; quantile, utilisation: instead
-    of the policy's; pd_ratio: prefill replicas per decode replica;
-    windows: of `Limits`; previous, change_hours: the plan followed now, and what a change of it must save."""
+    of the policy's; safety: factor on the load (None = 1); tune: whether a back-test chooses quantile and safety where
+    they are None; pd_ratio: prefill replicas per decode replica; windows: of `Limits`; previous, change_hours: the plan
+    followed now, and what a change of it must save."""
 
     request: Request
     capacity: GivenRates = GivenRates()
@@ -82,16 +83,17 @@ class FleetWish:
     policy: PerPool[str] = PerPool("balanced")
     quantile: PerPool[float | None] = PerPool(None)
     utilisation: PerPool[float | None] = PerPool(None)
-    safety: PerPool[float] = PerPool(1.0)
+    safety: PerPool[float | None] = PerPool(None)
     ramp: PerPool[int | None] = PerPool(None)
     dwell: PerPool[int] = PerPool(1800)
     budget: PerPool[float | None] = PerPool(None)
     scale_to_zero: bool = False
     role: str = "both"
     pd_ratio: float | None = None
-    windows: int = Limits.windows
+    windows: int = WINDOWS
     previous: PlanRow | None = None
     change_hours: float = CHANGE_HOURS
+    tune: bool = False
 
     @property
     def named(self) -> set[str]:
@@ -102,7 +104,7 @@ class FleetWish:
     def wish(self, pool: str, role: str, capacity: Capacity, cold_start: int) -> Wish:
         """What is wished of one pool. cold_start: seconds."""
         chosen = POLICIES[self.policy.of(pool)]
-        quantile = self.quantile.of(pool) or chosen.quantile
+        quantile, safety = self.quantile.of(pool), self.safety.of(pool)
         utilisation = self.utilisation.of(pool) or chosen.utilisation
         limits = Limits(
             minimum=self.minimum.of(pool),
@@ -115,13 +117,14 @@ class FleetWish:
         )
         return Wish(
             request=replace(self.request, zone=self.zone.of(pool)),
-            policy=replace(chosen, quantile=quantile, utilisation=utilisation),
+            policy=replace(chosen, quantile=quantile or chosen.quantile, utilisation=utilisation),
             capacity=capacity,
             limits=limits,
             cold_start=cold_start,
-            safety=self.safety.of(pool),
+            safety=safety or 1.0,
             role=role,
             name=pool,
             previous=self.previous,
             change_hours=self.change_hours,
+            grid=settings_of(quantile, safety) if self.tune else (),
         )

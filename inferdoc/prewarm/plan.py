@@ -20,7 +20,7 @@ from inferdoc.forecast.calendar import zone_of
 from inferdoc.prewarm.week import DAYS, MINUTES_PER_DAY, WeekWindow, floor_of, minute_of_week
 
 SCHEMA = "inferdoc.prewarm/v1"
-ADDED = ("request", "files")
+ADDED, ADDED_TO_POOLS, ADDED_TO_FORECASTS = ("request", "files"), ("tuning",), ("weights",)
 """Fields that plans of earlier versions lack; empty, they do not count in the id."""
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
@@ -55,7 +55,7 @@ class PolicyRow(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ForecastRow(msgspec.Struct, forbid_unknown_fields=True):
-    """The forecast behind the windows."""
+    """The forecast behind the windows. weights: share of each path of the combination on the first day."""
 
     method: str
     skill: float | None
@@ -66,6 +66,32 @@ class ForecastRow(msgspec.Struct, forbid_unknown_fields=True):
     history_days: float
     first_step: datetime
     last_step: datetime
+    weights: dict[str, float] = {}
+
+
+class SettingRow(msgspec.Struct, forbid_unknown_fields=True):
+    """What a quantile and a safety factor would have done in a back-test. avoided: share of the reactive scaler's
+    overload; surely: the least of it, whichever one day is left out and for every dearer setting; price: replica-hours
+    over those of perfect foresight."""
+
+    quantile: float
+    safety_factor: float
+    avoided: float
+    surely: float
+    price: float
+
+
+class TuningRow(msgspec.Struct, forbid_unknown_fields=True):
+    """What the back-test of `--tune backtest` chose. days: replayed; tried: settings; met: whether the chosen one
+    surely avoids enough at a fair price; usual: what the policy's own would have done; enough: the cheapest that would
+    have avoided enough, at whatever price, where the chosen one does not."""
+
+    days: int
+    tried: int
+    met: bool
+    chosen: SettingRow
+    usual: SettingRow | None = None
+    enough: SettingRow | None = None
 
 
 class PoolRow(msgspec.Struct, forbid_unknown_fields=True):
@@ -84,6 +110,7 @@ class PoolRow(msgspec.Struct, forbid_unknown_fields=True):
     hours: float
     base_hours: float
     notes: list[str] = []
+    tuning: TuningRow | None = None
 
 
 class PlanRow(msgspec.Struct, forbid_unknown_fields=True):
@@ -135,9 +162,13 @@ def stamped(plan: PlanRow) -> PlanRow:
     """The plan with the id of its content."""
     content: dict[str, Any] = msgspec.to_builtins(plan)
     content.pop("plan_id")
-    for name in ADDED:
-        if not content[name]:
-            content.pop(name)
+    pools = content["pools"]
+    later = [(content, ADDED), *((pool, ADDED_TO_POOLS) for pool in pools)]
+    later += [(pool["forecast"], ADDED_TO_FORECASTS) for pool in pools]
+    for row, names in later:
+        for name in names:
+            if not row[name]:
+                row.pop(name)
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     return msgspec.structs.replace(plan, plan_id=digest[:12])
 

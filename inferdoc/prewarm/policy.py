@@ -7,12 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferdoc.errors import InferdocError
+from inferdoc.forecast.result import label
 from inferdoc.forecast.units import Load, Rate
+from inferdoc.prewarm.defaults import WINDOWS
 
 MARGIN_SECONDS = 120
 CROWD = 10
 CROWD_LEAD = 1.5
 CAP_QUANTILE, CAP_FACTOR, CAP_DAYS = 0.999, 1.05, 7.0
+AVOIDED, PRICE = 0.80, 1.15
+"""What is asked of a setting: this share of the overload of a reactive scaler avoided, at no more than so many times
+the replica-hours of perfect foresight."""
+TRIED_QUANTILES = (0.5, 0.7, 0.8, 0.9, 0.95)
+TRIED_SAFETIES = (0.8, 0.9, 1.0, 1.1, 1.2)
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,28 @@ POLICIES = {
 
 
 @dataclass(frozen=True)
+class Setting:
+    """quantile: of the forecast; safety: factor on it."""
+
+    quantile: float
+    safety: float
+
+    def __str__(self) -> str:
+        return f"{label(self.quantile)} x {self.safety:g}"
+
+    def asks_no_less_than(self, other: Setting) -> bool:
+        """Whether its floor is at no moment lower than the other's."""
+        return self.quantile >= other.quantile and self.safety >= other.safety
+
+
+def settings_of(quantile: float | None, safety: float | None) -> tuple[Setting, ...]:
+    """The grid; what was asked for by number is not tried otherwise."""
+    quantiles = TRIED_QUANTILES if quantile is None else (quantile,)
+    safeties = TRIED_SAFETIES if safety is None else (safety,)
+    return tuple(Setting(q, s) for q in quantiles for s in safeties)
+
+
+@dataclass(frozen=True)
 class Limits:
     """minimum, maximum: replicas; ramp: replicas that may start within five minutes (None = any number);
     dwell: seconds a level is held at least; budget: replica-hours in a week (None = any); windows: at most so many may
@@ -48,7 +77,7 @@ class Limits:
     dwell: int = 1800
     budget: float | None = None
     scale_to_zero: bool = False
-    windows: int = 12
+    windows: int = WINDOWS
 
     def __post_init__(self) -> None:
         if self.minimum < 0 or self.maximum < 1 or self.minimum > self.maximum:

@@ -4,7 +4,7 @@ together. A pool that cannot be planned is left out with its reason, and the oth
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,14 +15,15 @@ from inferdoc.errors import InferdocError
 from inferdoc.forecast.command import Origin
 from inferdoc.forecast.series import LoadSeries
 from inferdoc.forecast.units import LoadUnit, Rate
-from inferdoc.prewarm.build import Capacity, build_pool, outlook, shaped
-from inferdoc.prewarm.families import Ahead, tied, together
+from inferdoc.prewarm.build import Capacity, outlook, shaped
+from inferdoc.prewarm.families import Ahead, led, started_together, tied
 from inferdoc.prewarm.fitness import fit_for_a_plan
 from inferdoc.prewarm.fleet_wish import FleetWish
 from inferdoc.prewarm.lead import DEFAULT_COLD_START, ColdStart, cold_start
 from inferdoc.prewarm.plan import PoolRow
 from inferdoc.prewarm.policy import CAP_DAYS, CAP_QUANTILE
 from inferdoc.prewarm.shape import SLOT
+from inferdoc.prewarm.tune import tuned
 
 if TYPE_CHECKING:
     from inferdoc.fleet.members import Pool
@@ -68,7 +69,8 @@ def _of_file(origin: Origin, asked: FleetWish, now: int) -> Planned:
     fit_for_a_plan(series, now)
     capacity = Capacity(Rate(rates[0].per_second, LoadUnit.OF_FILE))
     cold = cold_start(asked.cold_start.of(name) or DEFAULT_COLD_START, None, "", None)
-    return Planned([build_pool(series, asked.wish(name, asked.role, capacity, cold.seconds))], [])
+    wish = asked.wish(name, asked.role, capacity, cold.seconds)
+    return Planned([shaped(*tuned(series, outlook(series, wish), wish))], [])
 
 
 def _of_source(origin: Origin, asked: FleetWish, now: int) -> Planned:
@@ -96,13 +98,19 @@ def _of_source(origin: Origin, asked: FleetWish, now: int) -> Planned:
             ahead.append(Ahead(pool, series, wish, outlook(series, wish), notes))
         except InferdocError as fault:
             left_out.append((name, str(fault)))
-    for each in together(ahead):
+    at_once = started_together(ahead)
+    for each in led([_tuned(each) for each in at_once]):
         try:
             row = shaped(each.outlook, each.wish)
             rows.append(msgspec.structs.replace(row, notes=[*row.notes, *each.notes]))
         except InferdocError as fault:
             left_out.append((each.wish.name, str(fault)))
     return Planned(rows if asked.pd_ratio is None or not rows else tied(rows, asked.pd_ratio), left_out)
+
+
+def _tuned(each: Ahead) -> Ahead:
+    ahead, wish = tuned(each.series, each.outlook, each.wish)
+    return replace(each, outlook=ahead, wish=wish)
 
 
 def _refuse_unknown(asked: FleetWish, pools: set[str]) -> None:
@@ -120,11 +128,10 @@ class _Loads:
         self._read: set[LoadUnit] = set()
 
     def of(self, pool: Pool, unit: LoadUnit) -> LoadSeries | None:
-        from inferdoc.forecast.fromsource import SIGNALS, add, pool_series
+        from inferdoc.forecast.fromsource import add, counted, pool_series
 
         if unit not in self._read:
-            wanted = tuple(signal for choice in SIGNALS[unit] for signal in choice)
-            add(self._gathered, self._origin.opened.source, wanted, self._origin.match)
+            add(self._gathered, self._origin.opened.source, counted(unit), self._origin.match)
             self._read.add(unit)
         return pool_series(self._gathered, pool, unit)
 

@@ -88,14 +88,20 @@ def highest_ahead(values: np.ndarray, minutes: int) -> np.ndarray:
     return np.asarray(np.lib.stride_tricks.sliding_window_view(padded, minutes + 1).max(axis=1))
 
 
-def judge(load: np.ndarray, paid: np.ndarray, site: Site, skip: int = 0) -> ReplayOutcome:
-    """The outcome of paying `paid`, without the first `skip` minutes. A replica serves once it was paid for a whole
-    cold start; the youngest leave first."""
+def unserved(load: np.ndarray, paid: np.ndarray, site: Site) -> np.ndarray:
+    """float64[n]: the load above what ready replicas serve, minute by minute; NaN in gaps of the load. A replica serves
+    once it was paid for a whole cold start; the youngest leave first."""
     padded = np.concatenate([np.repeat(paid[:1], site.cold), paid])
     ready = np.lib.stride_tricks.sliding_window_view(padded, site.cold + 1).min(axis=1)
-    load, paid, ready = load[skip:], paid[skip:], ready[skip:]
+    return np.asarray(np.maximum(load - ready * site.capacity, 0.0))
+
+
+def judge(load: np.ndarray, paid: np.ndarray, site: Site, skip: int = 0) -> ReplayOutcome:
+    """The outcome of paying `paid`, without the first `skip` minutes."""
+    over = unserved(load, paid, site)[skip:]
+    load, paid = load[skip:], paid[skip:]
     known = np.isfinite(load)
-    over = np.maximum(load[known] - ready[known] * site.capacity, 0.0)
+    over = over[known]
     total = float(load[known].sum())
     excess = float(over.sum())
     return ReplayOutcome(

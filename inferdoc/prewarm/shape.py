@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from inferdoc.errors import InferdocError
+from inferdoc.prewarm.defaults import WINDOWS
 from inferdoc.prewarm.week import MINUTES, MINUTES_PER_DAY
 
 SLOT = 15
@@ -49,7 +50,7 @@ def merged_days(need: np.ndarray) -> np.ndarray:
     return merged.reshape(-1)
 
 
-def steps(need: np.ndarray, dwell: int, most: int = 12) -> np.ndarray:
+def steps(need: np.ndarray, dwell: int, most: int = WINDOWS) -> np.ndarray:
     """int64[10080]: the simplest floor above `need` whose levels last at least `dwell` seconds and that costs at most 5
     % more replica-hours than the cheapest such floor. Changes fall on quarters of an hour. most: windows that may start
     on one day; fewer than the need has cost more."""

@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 from inferdoc.errors import InferdocError
+from inferdoc.prewarm.emit.aim import wrong_kind
 from inferdoc.prewarm.emit.base import TRIGGERS, EmitOptions, chosen, cron, fresh, labels, stamp_line, stamps, to_yaml
 from inferdoc.prewarm.emit.triggers import PREFIX, TriggerMerge, merged_triggers
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, hhmm
@@ -146,9 +147,7 @@ def refuse_scaled_object(existing: dict[str, Any], triggers: list[dict[str, Any]
     """InferdocError where the object is another, is paused, or could not hold the plan; top: the most replicas the
     triggers ask for."""
     if existing.get("kind") != "ScaledObject" or not str(existing.get("apiVersion", "")).startswith("keda.sh/"):
-        raise InferdocError(
-            f"--existing holds a {existing.get('kind', 'nameless thing')}, expected a keda.sh ScaledObject"
-        )
+        raise wrong_kind(existing, "keda.sh ScaledObject")
     metadata, spec = existing.get("metadata") or {}, existing.get("spec") or {}
     name = metadata.get("name", "?")
     marks = [mark for mark in PAUSED if str((metadata.get("annotations") or {}).get(mark, "false")).lower() != "false"]

@@ -22,12 +22,15 @@ class TriggerMerge:
     notes: list[str] = field(default_factory=list)
 
 
-def merge(old: list[dict[str, Any]], wanted: list[dict[str, Any]], record: str | None) -> TriggerMerge:
+def merged_triggers(old: list[dict[str, Any]], wanted: list[dict[str, Any]], record: str | None) -> TriggerMerge:
     """The user's triggers with those the plan wants. record: as a former merge left it; None: there was none, so that
     every trigger under our prefix is ours.
 
     A trigger of ours that was changed by hand is the user's from then on and stands in for the plan's of that name; one
-    that was taken out by hand stays out until the plan wants another."""
+    that was taken out by hand stays out until the plan wants another. InferdocError where nothing at all scales the
+    object yet."""
+    if not old:
+        raise InferdocError("--existing has no triggers at all; a floor needs an autoscaler to stand under")
     placed = None if record is None else _placed(record)
     kept, notes = [], []
     for trigger in old:
@@ -64,10 +67,3 @@ def _digest(trigger: dict[str, Any]) -> str:
 def _placed(record: str) -> dict[str, str]:
     pairs = [part.partition("=") for part in record.split(",") if part]
     return {name: digest for name, _, digest in pairs}
-
-
-def merged_triggers(old: list[dict[str, Any]], wanted: list[dict[str, Any]], record: str | None) -> TriggerMerge:
-    """`merge`, refused where nothing at all scales the object yet."""
-    if not old:
-        raise InferdocError("--existing has no triggers at all; a floor needs an autoscaler to stand under")
-    return merge(old, wanted, record)
