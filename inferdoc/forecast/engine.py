@@ -14,6 +14,7 @@ from inferdoc.errors import InferdocError
 from inferdoc.forecast.arima import arima_path, installed, named_model
 from inferdoc.forecast.bands import Residuals
 from inferdoc.forecast.baselines import BASELINES
+from inferdoc.forecast.breaks import carried_over
 from inferdoc.forecast.calendar import EPOCH, Rows, fold, local_seconds, zone_of
 from inferdoc.forecast.combine import Combination, Trials, combine
 from inferdoc.forecast.defaults import MODELS, SETTLE_SECONDS
@@ -22,7 +23,7 @@ from inferdoc.forecast.made import Made
 from inferdoc.forecast.outage import without_outages
 from inferdoc.forecast.paths import Folded, fill_gaps
 from inferdoc.forecast.result import Forecast
-from inferdoc.forecast.series import DAY, LoadSeries
+from inferdoc.forecast.series import DAY, LoadSeries, stamp
 
 HISTORY_DAYS = 28.0
 LEVELS = (0.5, 0.9, 0.95)
@@ -69,7 +70,7 @@ def forecast(series: LoadSeries, request: Request) -> Forecast:
     inner = history.coarser(_inner_step(history.step), from_end=True) if history.step < MIN_STEP else history
     factor = inner.step // history.step
     ahead = -(-(steps + skip) // factor)
-    rows = fold(inner, zone, ahead, request.holidays)
+    rows, changed = carried_over(fold(inner, zone, ahead, request.holidays))
     made, errors, abstain, reason, skill = _make(rows, inner, request)
     mean, quantiles = _per_step(rows, made, request.levels, inner.kind == "amount", factor)
     part = slice(skip, skip + steps)
@@ -93,9 +94,22 @@ def forecast(series: LoadSeries, request: Request) -> Forecast:
         coverage=achieved(made, request.levels),
         gaps=history.gaps(),
         history_days=history.days,
-        notes=(*history.notes, *made.notes, *_remarks(series, mean[part], request, start)),
+        notes=(
+            *history.notes,
+            *_told(rows, changed, known.end),
+            *made.notes,
+            *_remarks(series, mean[part], request, start),
+        ),
         seconds=time.perf_counter() - began,
     )
+
+
+def _told(rows: Rows, changed: int | None, end: int) -> list[str]:
+    """When the load changed for good. changed: row; end: Unix seconds just after the last row."""
+    if changed is None:
+        return []
+    since = stamp(end - (rows.count - changed) * DAY)
+    return [f"the load changed for good in the day from {since}: what came before is carried over by what changed"]
 
 
 def _remarks(series: LoadSeries, mean: np.ndarray, request: Request, begin: int) -> list[str]:
