@@ -38,7 +38,9 @@ class Request:
     """What is asked. horizon: seconds; zone: IANA name; begin: Unix seconds of the first step (None = right after the
     data); model: one of MODELS; levels: quantiles wanted, 0.5 and 0.95 always among them; holidays: local dates that
     behave like a Sunday; events: when the load is a multiple of the usual one; arima_seconds: wall-clock budget of the
-    ARIMA path of the combination, 0 leaves it out (as does a core without statsmodels)."""
+    ARIMA path of the combination, 0 leaves it out (as does a core without statsmodels); followed: whether the forecast
+    before was one to act on (True) or abstained (False), so that a skill near the limit does not change that run by run
+    (None = there was none)."""
 
     horizon: int
     zone: str = "UTC"
@@ -51,6 +53,7 @@ class Request:
     keep_outages: bool = False
     never_abstain: bool = False
     arima_seconds: float = SETTLE_SECONDS
+    followed: bool | None = None
 
 
 def forecast(series: LoadSeries, request: Request) -> Forecast:
@@ -151,7 +154,8 @@ def _make(rows: Rows, series: LoadSeries, request: Request) -> tuple[Made, dict[
     made = _chosen(rows, series, request, combined)
     errors = {name: _mae(combined.trials, past) for name, past in {made.method: made.past, **rivals}.items()}
     skill = _skill(combined.trials, made.past, rivals["flat"])
-    reason = _reason_to_abstain(series, made, skill)
+    limit = _skill_needed(combined.trials, made.past, rivals["flat"], request.followed)
+    reason = _reason_to_abstain(series, made, skill, limit)
     if reason and request.never_abstain:
         reason = ""
     if reason and request.model == "combination":
@@ -213,8 +217,9 @@ def _mae(trials: Trials, past: np.ndarray) -> float:
     return float(np.nanmean(error)) if np.isfinite(error).any() else float("nan")
 
 
-def _skill(trials: Trials, past: np.ndarray, flat: np.ndarray) -> float | None:
-    usable = trials.usable
+def _skill(trials: Trials, past: np.ndarray, flat: np.ndarray, usable: np.ndarray | None = None) -> float | None:
+    """Over the folds `usable` (bool[K], None = all of which enough is known)."""
+    usable = trials.usable if usable is None else usable
     ours = (trials.actual[usable, 0] - past[usable, 0]) ** 2
     theirs = (trials.actual[usable, 0] - flat[usable, 0]) ** 2
     both = np.isfinite(ours) & np.isfinite(theirs)
@@ -224,7 +229,23 @@ def _skill(trials: Trials, past: np.ndarray, flat: np.ndarray) -> float | None:
     return 0.0 if yardstick <= 1e-12 else 1.0 - float(ours[both].mean()) / yardstick
 
 
-def _reason_to_abstain(series: LoadSeries, made: Made, skill: float | None) -> str:
+def _skill_needed(trials: Trials, past: np.ndarray, flat: np.ndarray, followed: bool | None) -> float:
+    """The skill to act on. A change of mind takes more than the standard error of the skill, by the jackknife over the
+    folds; but never does a forecast worse than the flat level stay, nor is more asked than twice the usual."""
+    if followed is None:
+        return MIN_SKILL
+    usable, without = trials.usable, []
+    for left_out in np.flatnonzero(usable):
+        rest = usable.copy()
+        rest[left_out] = False
+        skill = _skill(trials, past, flat, rest)
+        without += [] if skill is None else [skill]
+    count = len(without)
+    error = float(np.std(without)) * (count - 1) ** 0.5 if count > 1 else 0.0
+    return float(np.clip(MIN_SKILL - error if followed else MIN_SKILL + error, 0.0, 2 * MIN_SKILL))
+
+
+def _reason_to_abstain(series: LoadSeries, made: Made, skill: float | None, limit: float) -> str:
     if series.days < MIN_DAYS - 0.01:
         return f"{series.days:.1f} days of history, at least {MIN_DAYS:g} are needed"
     if series.gap_share() > MAX_GAP_SHARE:
@@ -234,9 +255,10 @@ def _reason_to_abstain(series: LoadSeries, made: Made, skill: float | None) -> s
         return "the load never changes; there is no rhythm to forecast"
     if made.trials.folds < MIN_FOLDS:
         return f"{made.trials.folds} day(s) could be back-tested, at least {MIN_FOLDS} are needed"
-    if skill is None or skill < MIN_SKILL:
+    if skill is None or skill < limit:
         shown = "not measurable" if skill is None else f"{skill:.2f}"
-        return f"no usable rhythm: skill {shown} over the flat level, at least {MIN_SKILL:g} is needed"
+        more = f" ({MIN_SKILL:g} and its error, to act again)" if limit > MIN_SKILL else ""
+        return f"no usable rhythm: skill {shown} over the flat level, at least {limit:.2g} is needed{more}"
     return ""
 
 

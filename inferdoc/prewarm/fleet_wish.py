@@ -101,6 +101,12 @@ class FleetWish:
         given = [self.capacity.own, *(part.own for part in vars(self).values() if isinstance(part, PerPool))]
         return {pool for own in given for pool in own}
 
+    def _followed(self, pool: str) -> bool | None:
+        """Whether the plan before acts on the forecast of a pool; None where there was none, or it could not be
+        judged."""
+        row = next((row for row in self.previous.pools if row.name == pool), None) if self.previous else None
+        return None if row is None or row.forecast.skill is None else not row.forecast.abstained
+
     def wish(self, pool: str, role: str, capacity: Capacity, cold_start: int) -> Wish:
         """What is wished of one pool. cold_start: seconds."""
         chosen = POLICIES[self.policy.of(pool)]
@@ -116,7 +122,7 @@ class FleetWish:
             windows=self.windows,
         )
         return Wish(
-            request=replace(self.request, zone=self.zone.of(pool)),
+            request=replace(self.request, zone=self.zone.of(pool), followed=self._followed(pool)),
             policy=replace(chosen, quantile=quantile or chosen.quantile, utilisation=utilisation),
             capacity=capacity,
             limits=limits,

@@ -35,7 +35,7 @@ def walk(series: LoadSeries, wish: Wish, begin: int, levels: Sequence[float]) ->
     """The days of a series from Unix seconds `begin` to its end, each forecast from what was known before it. levels:
     quantiles that the forecasts hold; series: outages already taken for gaps."""
     wanted = tuple(sorted({0.5, 0.95, *levels}))
-    asked = replace(wish.request, begin=None, levels=wanted, keep_outages=True)
+    asked = replace(wish.request, begin=None, levels=wanted, keep_outages=True, followed=None)
     days = []
     for moment in range(begin, series.end, DAY):
         known = series.before(moment, HISTORY_DAYS)

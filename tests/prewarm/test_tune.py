@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from made import DAY, csv_of, noise, office
-from plans import pool
+from plans import plan, pool
 
 from inferdoc.cli.prewarm import command
 from inferdoc.errors import InferdocError
@@ -20,6 +20,7 @@ from inferdoc.forecast.engine import Request
 from inferdoc.forecast.series import LoadSeries
 from inferdoc.forecast.units import LoadUnit, Rate
 from inferdoc.prewarm.build import Capacity, Wish, outlook, shaped
+from inferdoc.prewarm.fleet_wish import FleetWish
 from inferdoc.prewarm.plan import TuningRow
 from inferdoc.prewarm.policy import POLICIES, Limits, Setting, settings_of
 from inferdoc.prewarm.tune import Trials, Tried, chosen, trials, tuned, without_luck
@@ -180,3 +181,14 @@ def test_the_plan_says_what_was_chosen_and_why(tmp_path: Path, monkeypatch: pyte
     new.write_text(text)
     assert words in ask("diff", str(plain), str(new))
     assert "is not tuned by a back-test any more" in ask("diff", str(new), str(plain))
+
+
+def test_a_plan_remembers_whether_the_one_before_acted() -> None:
+    row = pool(name="office")
+    silent = msgspec.structs.replace(row, forecast=msgspec.structs.replace(row.forecast, abstained=True))
+    young = msgspec.structs.replace(row, forecast=msgspec.structs.replace(silent.forecast, skill=None))
+    for before, acted in ((row, True), (silent, False), (young, None)):
+        asked = FleetWish(Request(DAY), previous=plan(before))
+        of_pool = asked.wish("office", "both", Capacity(Rate(0.2, LoadUnit.OF_FILE)), 300)
+        assert of_pool.request.followed is acted
+    assert asked.wish("other", "both", Capacity(Rate(0.2, LoadUnit.OF_FILE)), 300).request.followed is None
