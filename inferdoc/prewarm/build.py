@@ -84,12 +84,6 @@ class Outlook:
     cap: float | None
 
 
-def build_pool(series: LoadSeries, wish: Wish) -> PoolRow:
-    """The plan of one pool. An abstention yields a pool without windows and the reason. Raises InferdocError for a plan
-    that would hold the maximum all week."""
-    return shaped(outlook(series, wish), wish)
-
-
 def outlook(series: LoadSeries, wish: Wish) -> Outlook:
     """What is to come, at the quantile of the wish."""
     if wish.request.horizon > LONGEST:

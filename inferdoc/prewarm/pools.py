@@ -23,7 +23,7 @@ from inferdoc.prewarm.lead import DEFAULT_COLD_START, ColdStart, cold_start
 from inferdoc.prewarm.plan import PoolRow
 from inferdoc.prewarm.policy import CAP_DAYS, CAP_QUANTILE
 from inferdoc.prewarm.shape import SLOT
-from inferdoc.prewarm.tune import tuned
+from inferdoc.prewarm.tune import build_pool, tuned
 
 if TYPE_CHECKING:
     from inferdoc.fleet.members import Pool
@@ -70,7 +70,7 @@ def _of_file(origin: Origin, asked: FleetWish, now: int) -> Planned:
     capacity = Capacity(Rate(rates[0].per_second, LoadUnit.OF_FILE))
     cold = cold_start(asked.cold_start.of(name) or DEFAULT_COLD_START, None, "", None)
     wish = asked.wish(name, asked.role, capacity, cold.seconds)
-    return Planned([shaped(*tuned(series, outlook(series, wish), wish))], [])
+    return Planned([build_pool(series, wish)], [])
 
 
 def _of_source(origin: Origin, asked: FleetWish, now: int) -> Planned:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from fake_source import FakeSource
 from made import DAY, MONDAY
 
 from inferdoc.catalogue.load import load_catalogue
@@ -17,49 +17,27 @@ from inferdoc.cli.prewarm import command as prewarm
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.fromsource import gather, load_series, sum_of_pods
 from inferdoc.forecast.units import LoadUnit
-from inferdoc.source.base import SourceKind
-from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
-from inferdoc.source.reads import Grid
+from inferdoc.source.frame import Entity
 
 NAN = np.nan
 
 
-class Fake:
-    """A source that answers with `value(pod, times)` for the signals it has."""
-
-    kind: SourceKind = "store"
+class Fake(FakeSource):
+    """Pods with one value per signal; silent: Unix seconds between which nothing is known."""
 
     def __init__(
         self, pods: dict[str, str], values: dict[str, float], end: int, silent: tuple[int, int] = (0, 0)
     ) -> None:
-        self.pods, self.values, self.end, self.silent = pods, values, end, silent
+        super().__init__(end)
+        self.pods, self.values, self.silent = pods, values, silent
 
-    def latest_ms(self) -> int | None:
-        return self.end * 1000
-
-    def read(
-        self,
-        signals: Iterable[str],
-        start: float,
-        end: float,
-        step: float | None = None,
-        match: object = (),
-        window: float | None = None,
-    ) -> SignalFrame:
-        assert step is not None
-        grid = Grid(round(start * 1000), round(step * 1000), round((end - start) / step) + 1, 15000, 75000, 37500)
-        frame = SignalFrame(grid)
-        for signal in signals:
-            if signal not in self.values:
-                continue
-            entities, rows = [], []
-            for pod, role in self.pods.items():
-                row = np.full(grid.count, float(self.values[signal]))
-                row[(frame.times > self.silent[0]) & (frame.times <= self.silent[1])] = NAN
-                entities.append(Entity.of(("pod", "namespace", "model_name", "role"), (pod, "ns", "m", role)))
-                rows.append(row)
-            frame.signals[signal] = SignalMatrix(entities, np.stack(rows))
-        return frame
+    def rows(self, signal: str, times: np.ndarray) -> dict[Entity, np.ndarray]:
+        if signal not in self.values:
+            return {}
+        row = np.full(len(times), float(self.values[signal]))
+        row[(times > self.silent[0]) & (times <= self.silent[1])] = NAN
+        labels = ("pod", "namespace", "model_name", "role")
+        return {Entity.of(labels, (pod, "ns", "m", role)): row for pod, role in self.pods.items()}
 
 
 def series_of(source: Fake, days: int = 2, load: LoadUnit | None = None) -> dict[str, object]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
+from fake_source import FakeSource
 from made import DAY, MONDAY
 
 from inferdoc.fleet.members import Member, Pool
 from inferdoc.forecast.fromsource import STARTED, Gathered
 from inferdoc.forecast.starts import START_DAYS, STEP, TOKENS, UP, Start, Starts, pool_starts
 from inferdoc.prewarm.lead import cold_start
-from inferdoc.source.base import SourceKind
-from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
-from inferdoc.source.reads import Grid
+from inferdoc.source.frame import Entity
 
 NAN = np.nan
 BEGIN = MONDAY
@@ -35,36 +32,16 @@ def life(born: float, load: float, *, scraped: float | None = None, asked: float
     }
 
 
-class Lives:
-    """A source that holds lives of pods."""
-
-    kind: SourceKind = "store"
+class Lives(FakeSource):
+    """A source that holds lives of pods, minute by minute."""
 
     def __init__(self, lives: dict[str, dict[str, np.ndarray]]) -> None:
+        super().__init__(END)
         self.lives = lives
-        self.days: list[float] = []
 
-    def latest_ms(self) -> int | None:
-        return END * 1000
-
-    def read(
-        self,
-        signals: Iterable[str],
-        start: float,
-        end: float,
-        step: float | None = None,
-        match: object = (),
-        window: float | None = None,
-    ) -> SignalFrame:
-        assert step == STEP
-        self.days.append((start - BEGIN) / DAY)
-        part = (start <= TIMES) & (end >= TIMES)
-        frame = SignalFrame(Grid(round(start) * 1000, STEP * 1000, int(part.sum()), 15000, 75000, 37500))
-        for signal in signals:
-            entities = [Entity.of(("pod", "namespace"), (pod, "ns")) for pod in self.lives]
-            rows = np.stack([life[signal][part] for life in self.lives.values()])
-            frame.signals[signal] = SignalMatrix(entities, rows)
-        return frame
+    def rows(self, signal: str, times: np.ndarray) -> dict[Entity, np.ndarray]:
+        at = np.searchsorted(TIMES, np.round(times))
+        return {Entity.of(("pod", "namespace"), (pod, "ns")): life[signal][at] for pod, life in self.lives.items()}
 
 
 def gathered(lives: dict[str, dict[str, np.ndarray]], pools: dict[str, Pool]) -> Gathered:
@@ -135,5 +112,6 @@ def test_the_days_with_most_starts_are_read() -> None:
     lives = {f"a-{i}": life(DAY + 3600 * (i + 1), 240) for i in range(6)} | {"b": life(3 * DAY + 3600, 300)}
     source = Lives(lives)
     found = pool_starts(source, gathered(lives, {}))
-    assert sorted(source.days) == [1.0, 3.0] and len(source.days) == START_DAYS
+    assert sorted((begin - BEGIN) / DAY for begin in source.begins) == [1.0, 3.0]
+    assert len(source.begins) == START_DAYS
     assert len(found[FAST].seen) == 7

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 
 import numpy as np
+from fake_source import FakeSource
 from made import DAY, MONDAY
 
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.catalogue.slo import Slo
 from inferdoc.forecast.command import Origin
 from inferdoc.source.base import SourceKind
-from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
-from inferdoc.source.reads import Grid
+from inferdoc.source.frame import Entity
 
 Wave = Callable[[np.ndarray], np.ndarray]
 LABELS = ("pod", "namespace", "model_name", "role", "tier")
@@ -33,38 +32,23 @@ def steady(times: np.ndarray) -> np.ndarray:
     return np.random.default_rng(4).lognormal(0.0, 0.6, len(times))
 
 
-@dataclass
-class Pods:
+class Pods(FakeSource):
     """signals: pod -> signal -> its value over time; roles: pod -> (role, tier)."""
 
-    roles: Mapping[str, tuple[str, str]]
-    signals: Mapping[str, Mapping[str, Wave]]
-    end: int = END
     kind: SourceKind = "prometheus"
-    reads: list[tuple[str, ...]] = field(default_factory=list)
 
-    def latest_ms(self) -> int | None:
-        return self.end * 1000
+    def __init__(
+        self, roles: Mapping[str, tuple[str, str]], signals: Mapping[str, Mapping[str, Wave]], end: int = END
+    ) -> None:
+        super().__init__(end)
+        self.roles, self.signals = roles, signals
 
-    def read(
-        self,
-        signals: Iterable[str],
-        start: float,
-        end: float,
-        step: float | None = None,
-        match: object = (),
-        window: float | None = None,
-    ) -> SignalFrame:
-        assert step is not None
-        self.reads.append(tuple(signals))
-        count = round((end - start) / step) + 1
-        frame = SignalFrame(Grid(round(start * 1000), round(step * 1000), count, 15000, 75000, 37500))
-        for signal in self.reads[-1]:
-            rows = {pod: made[signal](frame.times) for pod, made in self.signals.items() if signal in made}
-            if rows:
-                entities = [Entity.of(LABELS, (pod, "ns", "m", *self.roles[pod])) for pod in rows]
-                frame.signals[signal] = SignalMatrix(entities, np.stack(list(rows.values())))
-        return frame
+    def rows(self, signal: str, times: np.ndarray) -> dict[Entity, np.ndarray]:
+        return {
+            Entity.of(LABELS, (pod, "ns", "m", *self.roles[pod])): made[signal](times)
+            for pod, made in self.signals.items()
+            if signal in made
+        }
 
 
 def served(work: str, peak: float, wave: Wave = working_day, late: float | None = 0.1) -> dict[str, Wave]:

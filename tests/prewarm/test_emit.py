@@ -11,12 +11,13 @@ from made import DAY, noise, office
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.engine import Request
 from inferdoc.forecast.units import LoadUnit, Rate
-from inferdoc.prewarm.build import Capacity, Wish, build_plan, build_pool
+from inferdoc.prewarm.build import Capacity, Wish, build_plan
 from inferdoc.prewarm.emit.base import EmitOptions, cron_days
 from inferdoc.prewarm.emit.keda import alternates
 from inferdoc.prewarm.emit.registry import emit
 from inferdoc.prewarm.plan import PlanRow
 from inferdoc.prewarm.policy import POLICIES, Limits
+from inferdoc.prewarm.tune import build_pool
 from inferdoc.prewarm.week import WeekWindow
 
 NOW = 1774224000

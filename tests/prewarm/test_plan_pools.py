@@ -114,6 +114,24 @@ def test_a_side_without_a_rhythm_follows_the_other() -> None:
     assert noon > 3 * night
 
 
+def test_a_side_that_follows_a_tuned_one_follows_its_setting() -> None:
+    def sharp(times: np.ndarray) -> np.ndarray:
+        hour = times % DAY / 3600
+        return np.where((hour >= 8) & (hour < 18), 1.0, 0.1) * working_day(np.full(len(times), DAY / 2))
+
+    source = fleet(p=served(PROMPTS, 3000, steady), d=served(GENERATED, 2000, sharp), e=served(GENERATED, 1000, sharp))
+    leading = {"ns-m-decode-h100-80": 1.5, "ns-m-decode-a100-80": 1.5}
+    given = given_rates(["100 prompt tokens/s", "100 generated tokens/s"], PerPool(None))
+    tops = {}
+    for tune in (False, True):
+        asked = {"capacity": given, "quantile": PerPool(0.9), "safety": PerPool(None, leading)}
+        found = rows(planned(source, cold_start=PerPool(600), maximum=PerPool(500), tune=tune, **asked))
+        assert {name for name, row in found.items() if row.tuning is not None} == (set(leading) if tune else set())
+        assert all(found[name].policy.safety_factor == 1.5 for name in leading)
+        tops[tune] = pool_plan(found["ns-m-prefill-h100-80"]).top
+    assert tops[True] == pytest.approx(1.5 * tops[False], rel=0.05)
+
+
 def test_data_that_make_no_schedule_are_one_line_each() -> None:
     with pytest.raises(InferdocError, match=r"^the newest load is of 2026-03-16T00:00:00Z, 3\.0 days before the plan"):
         planned(fleet(), at=END + 3 * DAY)

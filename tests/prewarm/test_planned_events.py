@@ -10,9 +10,10 @@ from inferdoc.forecast.engine import Request
 from inferdoc.forecast.events import PlannedEvent
 from inferdoc.forecast.series import DAY
 from inferdoc.forecast.units import LoadUnit, Rate
-from inferdoc.prewarm.build import Capacity, Wish, build_pool
+from inferdoc.prewarm.build import Capacity, Wish
 from inferdoc.prewarm.plan import PoolRow
 from inferdoc.prewarm.policy import POLICIES, Limits
+from inferdoc.prewarm.tune import build_pool
 
 
 def planned(*events: PlannedEvent) -> PoolRow:

@@ -16,11 +16,12 @@ from made import DAY, noise, office
 from inferdoc.errors import InferdocError, SourceError
 from inferdoc.forecast.engine import Request, forecast
 from inferdoc.forecast.units import Load, LoadUnit, Rate
-from inferdoc.prewarm.build import Capacity, Wish, build_plan, build_pool, load_per_second
+from inferdoc.prewarm.build import Capacity, Wish, build_plan, load_per_second
 from inferdoc.prewarm.explain import explain
 from inferdoc.prewarm.plan import PlanRow, load, parse, pool_plan, schema, to_json
 from inferdoc.prewarm.policy import POLICIES, Limits, replicas_for
 from inferdoc.prewarm.shape import ahead_of, ramped, steps, within_budget
+from inferdoc.prewarm.tune import build_pool
 from inferdoc.prewarm.week import MINUTES, clear_of_jumps, floor_of, grouped, jumps, segments
 
 NOW = 1774224000

@@ -27,13 +27,14 @@ from inferdoc.forecast.result import Forecast
 from inferdoc.forecast.series import LoadSeries
 from inferdoc.forecast.units import LoadUnit, Rate
 from inferdoc.prewarm import build
-from inferdoc.prewarm.build import Capacity, Wish, build_plan, build_pool
+from inferdoc.prewarm.build import Capacity, Wish, build_plan
 from inferdoc.prewarm.check import ZONES, check, prove
 from inferdoc.prewarm.emit.base import EmitOptions
 from inferdoc.prewarm.emit.registry import emit
 from inferdoc.prewarm.plan import PlanRow, stamped, to_json
 from inferdoc.prewarm.policy import POLICIES, Limits
 from inferdoc.prewarm.readback import MOMENTARY, PATCHED
+from inferdoc.prewarm.tune import build_pool
 
 SERVER = "http://prometheus:9090"
 CAPACITY = Capacity(Rate(0.2, LoadUnit.OF_FILE))
