@@ -1,9 +1,9 @@
 """How forecasts stand loads that change for good: level shifts, tenants that leave or arrive, launches.
 
-    .venv/bin/python benchmarks/breaks.py [--arima-seconds 0]
+    .venv/bin/python benchmarks/breaks.py [--day 16] [--seed 0] [--arima-seconds 0]
 
-Made series of 28 days: an office, a consumer service with a week, and fleets of two tenants, under correlated noise.
-At day 16 each changes in one way. Origins every eight hours from a day before to ten days after, a day ahead.
+Made series of 29 days: an office, a consumer service with a week, and fleets of two tenants, under correlated noise.
+At one day each changes in one way. Origins every eight hours from a day before to ten days after, a day ahead.
 Prints MASE (by the one-week naive forecast before the change) of the combination and of each naive forecast, and the
 worst ratio to the best naive one, over the whole stretch and in the days right after the change."""
 
@@ -18,7 +18,7 @@ from forecast import AHEAD, Method, naive, ours
 from inferdoc.forecast.series import LoadSeries
 
 BEGIN = 1_772_409_600
-DAYS, BREAK = 28, 16
+DAYS = 29
 EVERY = AHEAD // 3
 NAIVES = ("yesterday", "last-week", "time-of-week", "last-value", "flat")
 PHASES = {"before": (-1, 0), "days 0-2": (0, 3), "days 3-9": (3, 10)}
@@ -39,15 +39,15 @@ def nightly(hour: np.ndarray, day: np.ndarray) -> np.ndarray:
     return np.where((hour >= 1) & (hour < 5), 120.0, 0.0) + 0.0 * day
 
 
-def steps(day: np.ndarray, factor: float) -> np.ndarray:
-    return np.where(day >= BREAK, factor, 1.0)
+def made_series(at: int, seed: int) -> dict[str, LoadSeries]:
+    """The made loads by name. at: day of the change."""
 
+    def steps(day: np.ndarray, factor: float) -> np.ndarray:
+        return np.where(day >= at, factor, 1.0)
 
-def made_series() -> dict[str, LoadSeries]:
-    """The made loads by name; day: of each bin, hour: of its day."""
     bins = np.arange(DAYS * AHEAD)
     hour, day = bins % AHEAD / 12, bins // AHEAD
-    gone = np.where(day < BREAK, 1.0, 0.0)
+    gone = np.where(day < at, 1.0, 0.0)
     loads = {
         "office, half from one day on": office(hour, day) * steps(day, 0.5),
         "office, double from one day on": office(hour, day) * steps(day, 2.0),
@@ -58,16 +58,16 @@ def made_series() -> dict[str, LoadSeries]:
         "a night job comes to the office": office(hour, day) + nightly(hour, day) * (1 - gone),
         "the consumers leave the office": office(hour, day) + consumer(hour, day) * gone,
         "consumers come to the office": office(hour, day) + consumer(hour, day) * (1 - gone),
-        "all leave": consumer(hour, day) * np.where(day < BREAK, 1.0, 0.02),
-        "launch: from next to nothing": office(hour, day) * np.where(day < BREAK, 0.02, 1.0),
-        "launch that grows for a week": consumer(hour, day) * (1 + np.clip((bins / AHEAD - BREAK) / 7, 0, 1) * 4),
-        "a launch that ebbs": consumer(hour, day) * (1 + 3 * gone_by(bins)),
-        "the office works six hours later": np.where(day < BREAK, office(hour, day), office((hour - 6) % 24, day)),
-        "weekends become working days": np.where(day < BREAK, office(hour, day), office(hour, day * 0)),
+        "all leave": consumer(hour, day) * steps(day, 0.02),
+        "launch: from next to nothing": office(hour, day) * 0.02 * steps(day, 50.0),
+        "launch that grows for a week": consumer(hour, day) * (1 + np.clip((bins / AHEAD - at) / 7, 0, 1) * 4),
+        "a launch that ebbs": consumer(hour, day) * (1 + 3 * ebbing(bins / AHEAD - at)),
+        "the office works six hours later": np.where(day < at, office(hour, day), office((hour - 6) % 24, day)),
+        "weekends become working days": np.where(day < at, office(hour, day), office(hour, day * 0)),
     }
     found = {}
     for number, (name, base) in enumerate(loads.items()):
-        rng = np.random.default_rng(number)
+        rng = np.random.default_rng(seed + number)
         noise = np.zeros(len(bins))
         for i, shock in enumerate(rng.normal(0, 0.05, len(bins) - 1), start=1):
             noise[i] = 0.95 * noise[i - 1] + shock
@@ -76,9 +76,8 @@ def made_series() -> dict[str, LoadSeries]:
     return found
 
 
-def gone_by(bins: np.ndarray) -> np.ndarray:
-    """1 at the break, half after each two days, 0 before."""
-    since = bins / AHEAD - BREAK
+def ebbing(since: np.ndarray) -> np.ndarray:
+    """1 at the change, half after each two days, 0 before. since: days after it."""
     return np.where(since >= 0, 0.5 ** (np.maximum(since, 0) / 2), 0.0)
 
 
@@ -94,17 +93,19 @@ def errors(series: LoadSeries, method: Method, origins: np.ndarray) -> np.ndarra
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--day", type=int, default=16, help="of the change, at most 18")
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--arima-seconds", type=float, default=0.0)
     asked = parser.parse_args()
     methods = {"combination": ours("combination", arima_seconds=asked.arima_seconds)}
     methods |= {name: naive(name) for name in NAIVES}
-    origins = np.arange((BREAK - 1) * AHEAD, (BREAK + 10) * AHEAD, EVERY)
-    since = origins / AHEAD - BREAK
+    origins = np.arange((asked.day - 1) * AHEAD, (asked.day + 10) * AHEAD, EVERY)
+    since = origins / AHEAD - asked.day
     print("| series | " + " | ".join(f"{phase}: ours, best naive, ratio" for phase in (*PHASES, "all")) + " |")
     print("|---" * (len(PHASES) + 2) + "|")
     worst = dict.fromkeys((*PHASES, "all"), 0.0)
-    for name, series in made_series().items():
-        past = series.values[: BREAK * AHEAD]
+    for name, series in made_series(asked.day, asked.seed).items():
+        past = series.values[: asked.day * AHEAD]
         scale = float(np.abs(past[7 * AHEAD :] - past[: -7 * AHEAD]).mean())
         found = {label: errors(series, method, origins) / scale for label, method in methods.items()}
         cells = []
