@@ -71,7 +71,7 @@ def tuned(series: LoadSeries, ahead: Outlook, wish: Wish) -> tuple[Outlook, Wish
     if not wish.grid or ahead.result.abstained:
         return ahead, wish
     try:
-        tried = trials(series, wish)
+        tried = replay_grid(series, wish)
     except InferdocError as fault:
         return replace(ahead, result=replace(ahead.result, notes=(*ahead.result.notes, f"not tuned: {fault}"))), wish
     former = None if wish.previous is None else next((r for r in wish.previous.pools if r.name == wish.name), None)
@@ -86,14 +86,14 @@ def with_setting(wish: Wish, setting: Setting) -> Wish:
 
 
 @dataclass(frozen=True)
-class Trials:
+class GridReplay:
     """days: replayed; each: what every setting would have done."""
 
     days: int
     each: list[Tried]
 
 
-def trials(series: LoadSeries, wish: Wish) -> Trials:
+def replay_grid(series: LoadSeries, wish: Wish) -> GridReplay:
     """Replays the last days of a series with every setting. Raises InferdocError where too little is known."""
     begin = wish.request.begin
     clean = without_outages(series if begin is None else series.before(min(begin, series.end)))
@@ -122,7 +122,7 @@ def trials(series: LoadSeries, wish: Wish) -> Trials:
         each.append(Tried(setting, *_avoided(excess, tally.excess[acted]), price))
     if not each:
         raise InferdocError("every setting holds the maximum all week")
-    return Trials(int(acted.sum()), without_luck(each))
+    return GridReplay(int(acted.sum()), without_luck(each))
 
 
 def without_luck(tried: Sequence[Tried]) -> list[Tried]:
@@ -174,7 +174,7 @@ class Replays:
         return self.tally(lambda load, site: reactive(load, site, led))
 
 
-def chosen(tried: Trials, usual: Setting, former: PoolRow | None) -> TuningRow:
+def chosen(tried: GridReplay, usual: Setting, former: PoolRow | None) -> TuningRow:
     """The cheapest setting that surely avoids enough at a fair price. Where none does, the one that surely avoids most
     of those at a fair price, else the cheapest. former: the pool in the plan followed now, whose setting stays while it
     is all but as good."""

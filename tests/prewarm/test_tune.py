@@ -23,7 +23,7 @@ from inferdoc.prewarm.build import Capacity, Wish, outlook, shaped
 from inferdoc.prewarm.fleet_wish import FleetWish
 from inferdoc.prewarm.plan import TuningRow
 from inferdoc.prewarm.policy import POLICIES, Limits, Setting, settings_of
-from inferdoc.prewarm.tune import Trials, Tried, chosen, trials, tuned, without_luck
+from inferdoc.prewarm.tune import GridReplay, Tried, chosen, replay_grid, tuned, without_luck
 from inferdoc.prewarm.tuning_words import tuning_words
 from inferdoc.prewarm.walk import followed, walk
 
@@ -62,7 +62,7 @@ def pick(*each: Tried, former: Setting | None = None) -> TuningRow:
         row = pool()
         policy = msgspec.structs.replace(row.policy, quantile=former.quantile, safety_factor=former.safety)
         row = msgspec.structs.replace(row, policy=policy)
-    return chosen(Trials(7, list(each)), USUAL, row)
+    return chosen(GridReplay(7, list(each)), USUAL, row)
 
 
 def setting(row: TuningRow) -> Setting:
@@ -113,7 +113,7 @@ def test_no_replayed_day_knows_what_came_after_it() -> None:
 
 def test_a_rhythm_is_tuned_to_less_than_the_policy_buys() -> None:
     series = steep()
-    found = {each.setting: each for each in trials(series, wish()).each}
+    found = {each.setting: each for each in replay_grid(series, wish()).each}
     assert set(found) == set(FEW)
     assert found[CHEAP].price < found[MIDDLE].price < found[USUAL].price
     assert found[USUAL].surely > 0.8
@@ -141,7 +141,7 @@ def smooth(days: int = 14) -> LoadSeries:
 )
 def test_where_nothing_can_be_told_the_policy_stays(series: LoadSeries, why: str) -> None:
     with pytest.raises(InferdocError, match=why):
-        trials(series, wish())
+        replay_grid(series, wish())
     ahead, new = tuned(series, outlook(series, wish()), wish())
     assert new == wish() and new.tuning is None
     assert ahead.result.abstained or f"not tuned: {why}" in ahead.result.notes
