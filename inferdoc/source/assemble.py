@@ -13,7 +13,7 @@ from inferdoc.catalogue.signal import Reading, Signal, Term
 from inferdoc.source import formula
 from inferdoc.source.base import InfoSeries, Source
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
-from inferdoc.source.histograms import quantiles
+from inferdoc.source.histograms import Asked, Quantiles
 from inferdoc.source.plan import BY, WIDTHS, Operand, buckets, closure, observations, operand, plan, sum_over_count
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
 from inferdoc.source.shares import MIN_OBSERVATIONS, enough_events
@@ -82,6 +82,7 @@ class Assembler:
         widest = max(WIDTHS) * grid.rate_ms
         self.present = source.names(grid.start_ms - widest, grid.end_ms)
         self.results: dict[Read, ReadResult] = {}
+        self.quantiles: dict[Asked, Quantiles | None] = {}
         self.infos: dict[str, list[InfoSeries]] = {}
         self.frame = SignalFrame(grid)
         self._entities = Entities()
@@ -94,14 +95,14 @@ class Assembler:
         for name in first.infos:
             self.infos[name] = self.source.info(name, self.grid, self.match)
         widths = self._choose_widths(order)
-        second = [
-            read
+        asked = [
+            Asked(read, float(reading.q or 0))
             for name, width in widths.items()
             for reading in self.signals[name].readings
             if reading.quantile
             for read in buckets(reading, self.signals[name].level).reads(self.aliases, self.present, width)
         ]
-        self.results.update(self.source.evaluate(list(dict.fromkeys(second)), self.grid, self.match))
+        self.quantiles = self.source.quantiles(list(dict.fromkeys(asked)), self.grid, self.match)
         self.frame.widths = widths
         for name in order:
             matrix = self._signal(name, self.signals[name])
@@ -179,13 +180,11 @@ class Assembler:
 
     def _quantile(self, name: str, signal: Signal, reading: Reading) -> SignalMatrix | None:
         width = self.frame.widths[name]
-        settle = -(-self.frame.grid.rate_ms * width // self.frame.grid.step_ms) + 1
         merged: SignalMatrix | None = None
         for read in buckets(reading, signal.level).reads(self.aliases, self.present, width):
-            result = self.results[read]
-            told = quantiles(result, float(reading.q or 0), settle)
+            told = self.quantiles[Asked(read, float(reading.q or 0))]
             if told is not None:
-                own = SignalMatrix(self._entities.of(result.by[:-1], told.keys), told.values, bounds=told.bounds)
+                own = SignalMatrix(self._entities.of(read.by[:-1], told.keys), told.values, bounds=told.bounds)
                 merged = own if merged is None else _fill(merged, own)
         if merged is None:
             return None

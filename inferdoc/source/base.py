@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from inferdoc.source.histograms import Asked, Quantiles
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
 
 SourceKind = Literal["store", "prometheus"]
@@ -76,6 +77,11 @@ class Source(Protocol):
     def evaluate(self, reads: Sequence[Read], grid: Grid, match: tuple[Matcher, ...] = ()) -> dict[Read, ReadResult]:
         """All reads on the grid; `match` (the user's -l, --model, --namespace) is added to every selector. Every read
         has a result; its rows are sorted by key, and rows without any value are left out."""
+
+    def quantiles(
+        self, asked: Sequence[Asked], grid: Grid, match: tuple[Matcher, ...] = ()
+    ) -> dict[Asked, Quantiles | None]:
+        """Quantiles on the grid, None where no histogram is whole."""
 
     def info(self, name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:
         """Every series of an info metric, unaggregated."""

@@ -7,16 +7,25 @@ the rest, and no quantile can be told; before and after it each time has the bou
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from inferdoc.source.quantile import bucket_quantile
-from inferdoc.source.reads import ReadResult
+from inferdoc.source.quantile import ascending, bucket_quantile, ranked_quantile
+from inferdoc.source.reads import Grid, Read, ReadResult
 
 Key = tuple[str, ...]
 AT_ONCE = 32
 """Histograms whose quantiles are computed in one go: what they need stays in the cache of a core."""
+
+
+class Asked(NamedTuple):
+    """A quantile of the histograms whose bucket rates a read holds; `le` is the last of its labels."""
+
+    read: Read
+    q: float
 
 
 @dataclass(frozen=True)
@@ -27,6 +36,11 @@ class Quantiles:
     keys: list[Key]
     values: np.ndarray
     bounds: np.ndarray
+
+
+def settling(grid: Grid, width: int) -> int:
+    """Steps of a rate window and one: so long some buckets cover less time than others after bounds change."""
+    return -(-grid.rate_ms * width // grid.step_ms) + 1
 
 
 def quantiles(result: ReadResult, q: float, settle: int) -> Quantiles | None:
@@ -48,7 +62,7 @@ def quantiles(result: ReadResult, q: float, settle: int) -> Quantiles | None:
         for begin in range(0, len(members), AT_ONCE):
             some = members[begin : begin + AT_ONCE]
             cumulative = values[[[rows[key][bound] for key in some] for bound in bounds]]
-            answer[[place[key] for key in some]] = _told(q, np.array(bounds), cumulative, settle)
+            (answer[[place[key] for key in some]],) = told([q], np.array(bounds), cumulative, settle)
     return Quantiles(kept, answer, np.array(max(alike, key=len)[:-1]))
 
 
@@ -71,16 +85,18 @@ def _by_bound(result: ReadResult) -> tuple[dict[Key, dict[float, int]], np.ndarr
     return {key: {bound: rows[0] for bound, rows in cells.items()} for key, cells in spelt.items()}, values
 
 
-def _told(q: float, bounds: np.ndarray, cumulative: np.ndarray, settle: int) -> np.ndarray:
-    """float64[n, T] of cumulative float64[B, n, T]: at each time by the bounds that are there."""
+def told(shares: Sequence[float], bounds: np.ndarray, cumulative: np.ndarray, settle: int) -> list[np.ndarray]:
+    """float64[n, T] of each share, of cumulative float64[B, n, T] (which may be changed): at each time by the bounds
+    that are there."""
     there = np.isfinite(cumulative)
-    answer = bucket_quantile(q, bounds, cumulative)
-    if there.all():
-        return answer
-    changing = (there.any(axis=0) & ~there.all(axis=0)).any(axis=1)
-    for row in np.flatnonzero(changing):
-        answer[row] = _of_changing(q, bounds, cumulative[:, row], there[:, row], settle)
-    return answer
+    changing = [] if there.all() else np.flatnonzero((there.any(axis=0) & ~there.all(axis=0)).any(axis=1))
+    own = {row: cumulative[:, row].copy() for row in changing}
+    counts = ascending(cumulative, there)
+    answers = [ranked_quantile(q, bounds, counts) for q in shares]
+    for row, cells in own.items():
+        for q, answer in zip(shares, answers, strict=True):
+            answer[row] = _of_changing(q, bounds, cells, there[:, row], settle)
+    return answers
 
 
 def _of_changing(q: float, bounds: np.ndarray, cumulative: np.ndarray, there: np.ndarray, settle: int) -> np.ndarray:

@@ -18,10 +18,13 @@ from inferdoc.catalogue.identity import IdentityLabels
 from inferdoc.source.base import InfoSeries, Scrapes, Source, SourceKind
 from inferdoc.source.grid import DEFAULT_INTERVAL_MS, LOOK_MS, scrape_interval_ms
 from inferdoc.source.identity import FIELDS, Naming, Who
+from inferdoc.source.histograms import Asked, Quantiles
 from inferdoc.source.joins import GpuHosts, Joins, PodPlaces
+from inferdoc.source.page_histograms import Called
 from inferdoc.source.processes import Copies, Crowd, Processes, tell_processes
 from inferdoc.source.readable import Readable
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
+from inferdoc.source.store_source import StoreSource
 
 LONGEST_MS = 3_600_000
 """Of a longer stretch the end is looked at: what was there before follows the same rules."""
@@ -203,6 +206,31 @@ class Identified(Readable):
             for read, plan in plans.items()
         }
 
+    def quantiles(
+        self, asked: Sequence[Asked], grid: Grid, match: tuple[Matcher, ...] = ()
+    ) -> dict[Asked, Quantiles | None]:
+        """Quantiles on the grid: of a store page by page where histograms stand whole on a page."""
+        told: dict[Asked, Quantiles | None] = {}
+        if isinstance(self.raw, StoreSource):
+            told = self._of_pages(self.raw, asked, grid, match)
+        rest = [each for each in asked if each not in told]
+        return told | (super().quantiles(rest, grid, match) if rest else {})
+
+    def _of_pages(
+        self, store: StoreSource, asked: Sequence[Asked], grid: Grid, match: tuple[Matcher, ...]
+    ) -> dict[Asked, Quantiles | None]:
+        shares: dict[Read, list[float]] = {}
+        for read, q in asked:
+            shares.setdefault(read, []).append(q)
+        stored: dict[Read, Read] = {}
+        wanted: dict[Read, tuple[Sequence[float], Called]] = {}
+        for read, own in shares.items():
+            plan = self._plan(read.by)
+            stored[read] = read if plan is None else replace(read, by=plan.by)
+            wanted[stored[read]] = own, (_as_stored if plan is None else plan.named)
+        found = store.page_quantiles(wanted, grid, match)
+        return {each: found[stored[each.read]][each.q] for each in asked if stored[each.read] in found}
+
     def _usual(self, labels: Mapping[str, str]) -> dict[str, str]:
         told = self._naming.read(gpu=False)
         rest = {name: value for name, value in labels.items() if name not in told and value}
@@ -250,6 +278,10 @@ class _Plan:
         places = [FIELDS.index(n) if n in FIELDS else len(FIELDS) + by.index(n) for n in asked]
         return cls(asked, by, len(told), itemgetter(*places), who)
 
+    def named(self, key: tuple[str, ...]) -> tuple[str, ...]:
+        """The usual names of a row that is read without the last label."""
+        return self.order((*self.who(key[: self.told]), *key, ""))[:-1]
+
     def renamed(self, result: ReadResult, window: int) -> ReadResult:
         """The rows under the usual names, sorted; of rows with one name the first that has a value, step by step.
         window: steps over which a value looks back."""
@@ -264,6 +296,10 @@ class _Plan:
             return ReadResult(self.asked, keys, values)
         stacked = [_filled([result.values[row] for row in rows[key]], window) for key in keys]
         return ReadResult(self.asked, keys, np.vstack(stacked))
+
+
+def _as_stored(key: tuple[str, ...]) -> tuple[str, ...]:
+    return key
 
 
 def _grid(start_ms: int, end_ms: int, looks: int) -> Grid:

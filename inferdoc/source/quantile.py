@@ -17,7 +17,12 @@ def bucket_quantile(q: float, bounds: np.ndarray, cumulative: np.ndarray) -> np.
     Returns float64[...]: NaN without observations; the upper bound of the last finite bucket where the rank falls
     into the +Inf bucket; linear inside a bucket, the first of which starts at 0 when its bound is positive.
     """
-    counts = _ascending(cumulative)
+    counts = np.array(cumulative, order="C")
+    return ranked_quantile(q, bounds, ascending(counts, np.isfinite(counts)))
+
+
+def ranked_quantile(q: float, bounds: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The same of counts that are `ascending`."""
     total = counts[-1]
     rank = q * total
     # Counts ascend, so as many buckets lie below the first that reaches the rank as do not reach it.
@@ -37,11 +42,11 @@ def bucket_quantile(q: float, bounds: np.ndarray, cumulative: np.ndarray) -> np.
     return np.where(total > 0, result, np.nan)
 
 
-def _ascending(cumulative: np.ndarray) -> np.ndarray:
-    """float64[B, ...], C-contiguous: NaN as 0, and no bucket below the one before it. Most are so already."""
-    counts = np.array(cumulative, order="C")
-    odd = ~np.isfinite(counts)
-    if odd.any():
+def ascending(counts: np.ndarray, finite: np.ndarray) -> np.ndarray:
+    """The very float64[B, ...], C-contiguous, changed in place: NaN as 0, and no bucket below the one before it. Most
+    are so already. finite: bool[B, ...]."""
+    if not finite.all():
+        odd = ~finite
         counts[odd] = np.nan_to_num(counts[odd], nan=0.0)
     if (counts[1:] < counts[:-1]).any():
         for below, bucket in itertools.pairwise(counts):  # a fifth of the time of np.maximum.accumulate

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -12,6 +12,7 @@ from inferdoc.times import Moment, moment_ms
 if TYPE_CHECKING:
     from inferdoc.source.base import Source
     from inferdoc.source.frame import SignalFrame
+    from inferdoc.source.histograms import Asked, Quantiles
     from inferdoc.source.reads import Grid, Matcher
 
 
@@ -26,6 +27,15 @@ class Readable:
 
     def expect(self, names: Collection[str]) -> None:
         """Series names that will be asked for; nothing to do for a source that answers name by name."""
+
+    def quantiles(
+        self, asked: Sequence[Asked], grid: Grid, match: tuple[Matcher, ...] = ()
+    ) -> dict[Asked, Quantiles | None]:
+        """Quantiles on the grid, from the rates of all buckets. Raises SourceError."""
+        from inferdoc.source.histograms import quantiles, settling
+
+        results = cast("Source", self).evaluate(list(dict.fromkeys(each.read for each in asked)), grid, match)
+        return {each: quantiles(results[each.read], each.q, settling(grid, each.read.width)) for each in asked}
 
     def read(
         self,

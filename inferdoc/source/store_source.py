@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,8 @@ import numpy as np
 from inferdoc.source import window
 from inferdoc.source.base import Cost, InfoSeries, Scrapes, SourceKind
 from inferdoc.source.evaluate import evaluate_tables, info_series
+from inferdoc.source.histograms import Quantiles
+from inferdoc.source.page_histograms import Called, page_quantiles
 from inferdoc.source.pieces import cut, put_together
 from inferdoc.source.readable import Readable
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
@@ -141,6 +143,20 @@ class StoreSource(Readable):
                 blocks = self._blocks(piece.start_ms - reach, piece.end_ms, frozenset(names))
                 parts.append(evaluate_tables(join(blocks), reads, piece, match))
             return {read: put_together(read, [part[read] for part in parts]) for read in reads}
+
+    def page_quantiles(
+        self,
+        asked: Mapping[Read, tuple[Sequence[float], Called]],
+        grid: Grid,
+        match: tuple[Matcher, ...] = (),
+    ) -> dict[Read, dict[float, Quantiles | None]]:
+        """Some quantiles of the histograms of each read, as far as they can be told page by page and at once."""
+        names = {read.name for read in asked}
+        start, end = grid.start_ms - max(map(grid.reach_ms, asked), default=0), grid.end_ms
+        with self._timed():
+            if not asked or not (self._holds(start, end, names) or self._pieces(start, end, names) == 1):
+                return {}
+            return page_quantiles(self._tables(start, end, names), asked, grid, match)
 
     def info(self, name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:
         """Every series of an info metric: values float64[grid.count]."""

@@ -1,0 +1,176 @@
+"""Quantiles of histograms that stand whole on the pages of one target, without the rates of all buckets of a fleet.
+
+A fleet of 512 pods has a hundred thousand buckets: their rates take more memory than all samples, and their labels more
+time than the quantiles. The buckets of one histogram stand on one page, so a few targets at a time are enough, and what
+the series of a page are called is worked out once for all pages of a layout. Where buckets of one histogram are spread
+over several targets, or one of its bounds stands there twice, the buckets must be added up first (`evaluate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from inferdoc.source import window
+from inferdoc.source.histograms import AT_ONCE, Quantiles, settling, told
+from inferdoc.source.reads import Grid, Matcher, Read
+from inferdoc.source.tables import Key, Table, TableLayout
+from inferdoc.source.window import Windows
+
+Called = Callable[[Key], Key]
+"""What a histogram is called that is labelled so; both without `le`."""
+Bounds = tuple[float, ...]
+Cells = tuple[Bounds, np.ndarray]
+"""The bounds of one histogram, ascending, and int64[bounds]: their columns on the page."""
+
+
+@dataclass(frozen=True)
+class _OnPage:
+    """A histogram on the page of a target. table: its number; cells: where its buckets are."""
+
+    table: int
+    cells: Cells
+
+
+def page_quantiles(
+    tables: Sequence[Table],
+    asked: Mapping[Read, tuple[Sequence[float], Called]],
+    grid: Grid,
+    match: tuple[Matcher, ...] = (),
+) -> dict[Read, dict[float, Quantiles | None]]:
+    """Some quantiles of the histograms of each read of bucket rates, `le` the last of its labels: those that
+    `histograms.quantiles` tells of what `evaluate_tables` answers. Reads whose buckets must be added up first are left
+    out. tables: from grid.reach_ms before the grid to its end."""
+    known: dict[object, list[Cells] | None] = {}
+    places = {read: _places(tables, read, named, match, known) for read, (_, named) in asked.items()}
+    whole = {read: found for read, found in places.items() if found is not None}
+    answers: dict[Read, _Answer] = {read: _Answer(read, asked[read][0], grid, found) for read, found in whole.items()}
+    for width in dict.fromkeys(read.width for read in whole):
+        of_width = [answers[read] for read in whole if read.width == width]
+        for begin in range(0, len(tables), AT_ONCE):
+            _tell(of_width, tables, range(begin, min(begin + AT_ONCE, len(tables))), grid)
+    return {read: answer.quantiles() for read, answer in answers.items()}
+
+
+def _places(
+    tables: Sequence[Table],
+    read: Read,
+    named: Called,
+    match: tuple[Matcher, ...],
+    known: dict[object, list[Cells] | None],
+) -> dict[Key, _OnPage] | None:
+    """Where each histogram stands; None where one stands in several places, or one of its bounds does. known: the cells
+    of layouts, added to."""
+    places: dict[Key, _OnPage] = {}
+    by = read.by[:-1]
+    for number, table in enumerate(tables):
+        layout, target = table.layout, table.target
+        if not layout.has(read.name):
+            continue
+        token, columns = layout.choose(read.name, read.match + match, target)
+        if not len(columns):
+            continue
+        keys, key_of_column = layout.keys(token, columns, by, target)
+        place = (id(layout), token, by)
+        if place not in known:
+            known[place] = None if "le" in target else _cells(layout, columns, key_of_column, len(keys))
+        cells = known[place]
+        if cells is None:
+            return None
+        for key, own in zip(keys, cells, strict=True):
+            if not own[0]:
+                continue
+            name = named(key)
+            if name in places:
+                return None
+            places[name] = _OnPage(number, own)
+    return places
+
+
+def _cells(layout: TableLayout, columns: np.ndarray, key_of_column: np.ndarray, keys: int) -> list[Cells] | None:
+    """The buckets of each histogram; None where a bound stands there twice."""
+    found: list[dict[float, int]] = [{} for _ in range(keys)]
+    for column, key in zip(columns.tolist(), key_of_column.tolist(), strict=True):
+        try:
+            bound = float(layout.labels[column].get("le", ""))
+        except ValueError:
+            continue
+        if bound in found[key]:
+            return None
+        found[key][bound] = column
+    ranked = [sorted(each.items()) for each in found]
+    return [(tuple(bound for bound, _ in each), np.array([column for _, column in each], np.int64)) for each in ranked]
+
+
+class _Answer:
+    """The quantiles of the histograms of one read, filled in target by target."""
+
+    def __init__(self, read: Read, shares: Sequence[float], grid: Grid, places: Mapping[Key, _OnPage]) -> None:
+        self.read, self.shares, self.grid = read, shares, grid
+        self.keys = sorted(places)
+        self.of_table: dict[int, list[tuple[int, Cells]]] = {}
+        for row, key in enumerate(self.keys):
+            self.of_table.setdefault(places[key].table, []).append((row, places[key].cells))
+        self.values = {q: np.empty((len(self.keys), grid.count)) for q in shares}
+        self.bounds: list[Bounds] = [()] * len(self.keys)
+
+    def put(self, bounds: Bounds, rows: Sequence[int], cumulative: np.ndarray) -> None:
+        """Rates of buckets, float64[bounds, rows, T], of histograms with the same bounds."""
+        settle = settling(self.grid, self.read.width)
+        for q, values in zip(self.shares, told(self.shares, np.array(bounds), cumulative, settle), strict=True):
+            self.values[q][rows] = values
+        for row in rows:
+            self.bounds[row] = bounds
+
+    def quantiles(self) -> dict[float, Quantiles | None]:
+        """By share. Histograms of which nothing could be told are left out."""
+        kept = [row for row, bounds in enumerate(self.bounds) if bounds]
+        if not kept:
+            return dict.fromkeys(self.shares)
+        keys, longest = [self.keys[row] for row in kept], max((self.bounds[row] for row in kept), key=len)
+        whole = len(kept) == len(self.keys)
+        return {
+            q: Quantiles(keys, values if whole else values[kept], np.array(longest[:-1]))
+            for q, values in self.values.items()
+        }
+
+
+def _tell(answers: Iterable[_Answer], tables: Sequence[Table], some: Sequence[int], grid: Grid) -> None:
+    """Put what some of the tables hold into the answers, whose reads all have one width."""
+    alike: dict[tuple[int, Bounds], list[tuple[int, np.ndarray]]] = {}
+    by_number = dict(enumerate(answers))
+    for number in some:
+        own = [
+            (place, row, cells) for place, each in by_number.items() for row, cells in each.of_table.get(number, ())
+        ]
+        if not own:
+            continue
+        reader = by_number[own[0][0]].read
+        rates, there = _rates(tables[number], np.concatenate([columns for _, _, (_, columns) in own]), reader, grid)
+        first = 0
+        for place, row, (bounds, columns) in own:
+            cut = slice(first, first + len(columns))
+            first += len(columns)
+            mine = rates[cut]
+            if not there[cut].all():  # a bucket without any value is none
+                mine, bounds = mine[there[cut]], tuple(np.array(bounds)[there[cut]].tolist())
+            if len(bounds) >= 2 and np.isposinf(bounds[-1]):
+                alike.setdefault((place, bounds), []).append((row, mine))
+    for (place, bounds), members in alike.items():
+        cumulative = np.empty((len(bounds), len(members), grid.count))
+        for at, (_, mine) in enumerate(members):
+            cumulative[:, at] = mine
+        by_number[place].put(bounds, [row for row, _ in members], cumulative)
+
+
+def _rates(table: Table, columns: np.ndarray, read: Read, grid: Grid) -> tuple[np.ndarray, np.ndarray]:
+    """float64[columns, T], NaN where nothing; bool[columns], where there is anything."""
+    samples = table.samples.take(columns)
+    windows = Windows.over(samples.times_ms, grid.times_ms, grid.window_ms(read))
+    values, found = window.apply(read.fn, samples, windows)
+    rates = values.T
+    if not found.all():
+        rates = np.where(found.T, rates, np.nan)
+    return rates, found.any(axis=0)
