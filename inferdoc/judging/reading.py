@@ -51,11 +51,12 @@ def read_window(
     latest = source.latest_ms()
     aliases = Aliases(catalogue.exporters.values())
     markers = [alias for m in catalogue.markers if m.info is not None for alias in aliases.of(m.info)]
-    source.expect(series_names(wanted, catalogue.signals, aliases).union(markers))
+    names = series_names(wanted, catalogue.signals, aliases).union(markers)
     from_ms, until_ms = resolve_window(since, from_, until, latest)
     if latest is None:
         return SignalFrame(make_grid(from_ms, until_ms, scrape_interval_ms([]))), []
     for lead_ms in _leads(until_ms - from_ms) if history else [0]:
+        source.expect(names, from_ms - lead_ms)
         try:
             source.identify(from_ms - lead_ms, until_ms)
             scrapes = source.scrapes(from_ms - lead_ms, until_ms)

@@ -54,8 +54,9 @@ class Source(Protocol):
     warnings: list[str]
     cost: Cost
 
-    def expect(self, names: Collection[str]) -> None:
-        """Series names that will be asked for, so that a source that reads whole pages reads each page once."""
+    def expect(self, names: Collection[str], since_ms: int | None = None) -> None:
+        """Series names that will be asked for, and from when on, so that a source that reads whole pages reads each
+        page once."""
 
     def identify(self, start_ms: int, end_ms: int) -> None:
         """Look at the label sets of a stretch, to find out which labels tell what a series is about. Raises

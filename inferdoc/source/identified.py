@@ -88,9 +88,9 @@ class Identified(Readable):
         """Close what is behind it."""
         self.raw.close()  # type: ignore[attr-defined]
 
-    def expect(self, names: Collection[str]) -> None:
-        """Series names that will be asked for."""
-        self.raw.expect({*names, *self._labels.series})
+    def expect(self, names: Collection[str], since_ms: int | None = None) -> None:
+        """Series names that will be asked for, and from when on."""
+        self.raw.expect({*names, *self._labels.series}, since_ms)
 
     def latest_ms(self) -> int | None:
         """Time of the newest sample, or None when the source holds none."""

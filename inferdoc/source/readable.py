@@ -25,8 +25,8 @@ class Readable:
     def identify(self, start_ms: int, end_ms: int) -> None:
         """Nothing to find out for a source that hands series on as they are stored."""
 
-    def expect(self, names: Collection[str]) -> None:
-        """Series names that will be asked for; nothing to do for a source that answers name by name."""
+    def expect(self, names: Collection[str], since_ms: int | None = None) -> None:
+        """Series names that will be asked for, and from when on; nothing to do for a source that answers name by name."""
 
     def quantiles(
         self, asked: Sequence[Asked], grid: Grid, match: tuple[Matcher, ...] = ()

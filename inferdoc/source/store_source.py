@@ -18,7 +18,7 @@ from inferdoc.source.page_histograms import Called, page_quantiles
 from inferdoc.source.pieces import cut, put_together
 from inferdoc.source.readable import Readable
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
-from inferdoc.source.scrape_times import Thinned, divide, gather
+from inferdoc.source.scrape_times import WHOLE_MS, Thinned, divide, gather
 from inferdoc.source.tables import Table, join
 from inferdoc.source.window import Windows
 from inferdoc.store.block import Block
@@ -74,6 +74,7 @@ class StoreSource(Readable):
         self._store.damages = self._damages = DamageLog()
         self.cost = Cost()
         self._asked: set[str] = {"up"}
+        self._since_ms: int | None = None
         self._held: Held | None = None
         self._left_out: set[str] = set()
         self._damage_told: list[str] = []
@@ -87,9 +88,11 @@ class StoreSource(Readable):
         self._held = None
         self._store.close()
 
-    def expect(self, names: Collection[str]) -> None:
-        """Read these series along with the next ones."""
+    def expect(self, names: Collection[str], since_ms: int | None = None) -> None:
+        """Read these series along with the next ones, and what a diagnosis will ask for from then on at once: to read
+        on before what is held means to put all tables together anew."""
         self._asked.update(names)
+        self._since_ms = since_ms
 
     def latest_ms(self) -> int | None:
         """Time of the newest sample that is not in the future, milliseconds since the epoch; None without any."""
@@ -195,6 +198,9 @@ class StoreSource(Readable):
         held = self._held
         if held is None or not self._serves(held, end_ms, names):
             self._held = None
+            since_ms = self._since_ms
+            if since_ms is not None and since_ms < start_ms and end_ms - since_ms <= WHOLE_MS:
+                start_ms = since_ms
             held = self._read(start_ms - AHEAD_MS, end_ms + EDGE_MS)
         elif start_ms < held.start_ms:
             start_ms -= AHEAD_MS
