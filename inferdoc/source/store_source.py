@@ -58,6 +58,32 @@ class Held:
     read_at: float
 
 
+@dataclass(frozen=True)
+class NameSpans:
+    """When each series name was scraped first and last in [start_ms, end_ms]."""
+
+    start_ms: int
+    end_ms: int
+    spans: dict[str, tuple[int, int]]
+    version: int
+    read_at: float
+
+    def holds(self, start_ms: int, end_ms: int, version: int) -> bool:
+        """Whether a stretch lies inside, and the store is what it was."""
+        is_fresh = version == self.version or time.monotonic() - self.read_at < KEPT_SECONDS
+        return is_fresh and self.start_ms <= start_ms and end_ms <= self.end_ms
+
+    def between(self, start_ms: int, end_ms: int) -> set[str] | None:
+        """The names that were scraped in a part of it; None where one was before and after, and may not have been."""
+        found = set()
+        for name, (first, last) in self.spans.items():
+            if start_ms <= first <= end_ms or start_ms <= last <= end_ms:
+                found.add(name)
+            elif first < start_ms and end_ms < last:
+                return None
+        return found
+
+
 class StoreSource(Readable):
     """Reads signals from an embedded store; implements `Source`.
 
@@ -76,6 +102,7 @@ class StoreSource(Readable):
         self._asked: set[str] = {"up"}
         self._since_ms: int | None = None
         self._held: Held | None = None
+        self._spans: NameSpans | None = None
         self._left_out: set[str] = set()
         self._damage_told: list[str] = []
         self._counted: dict[tuple[int, int], tuple[int, float, dict[str, int]]] = {}
@@ -105,7 +132,13 @@ class StoreSource(Readable):
     def names(self, start_ms: int, end_ms: int) -> set[str]:
         """Series names that have a sample in the stretch."""
         with self._timed():
-            return set(self._counts(start_ms, end_ms))
+            known = self._spans
+            if known is None or not known.holds(start_ms, end_ms, self._version()):
+                since_ms = self._from(start_ms, end_ms) - AHEAD_MS
+                spans = self._store.name_spans(since_ms, end_ms + EDGE_MS)
+                known = self._spans = NameSpans(since_ms, end_ms + EDGE_MS, spans, self._version(), time.monotonic())
+            found = known.between(start_ms, end_ms)
+            return set(self._counts(start_ms, end_ms)) if found is None else found
 
     def label_names(self, start_ms: int, end_ms: int) -> set[str] | None:
         """Names of the labels of the stretch."""
@@ -198,10 +231,7 @@ class StoreSource(Readable):
         held = self._held
         if held is None or not self._serves(held, end_ms, names):
             self._held = None
-            since_ms = self._since_ms
-            if since_ms is not None and since_ms < start_ms and end_ms - since_ms <= WHOLE_MS:
-                start_ms = since_ms
-            held = self._read(start_ms - AHEAD_MS, end_ms + EDGE_MS)
+            held = self._read(self._from(start_ms, end_ms) - AHEAD_MS, end_ms + EDGE_MS)
         elif start_ms < held.start_ms:
             start_ms -= AHEAD_MS
             blocks = self._blocks(start_ms, held.start_ms - 1, held.asked)
@@ -211,6 +241,12 @@ class StoreSource(Readable):
             held.start_ms = start_ms
         self._held = held
         return held.tables
+
+    def _from(self, start_ms: int, end_ms: int) -> int:
+        """From when on to read: what is expected to be asked for next is read along, unless it is long."""
+        if self._since_ms is None or end_ms - self._since_ms > WHOLE_MS:
+            return start_ms
+        return min(start_ms, self._since_ms)
 
     def _serves(self, held: Held, end_ms: int, names: set[str]) -> bool:
         if end_ms > held.end_ms or not names <= held.asked:
