@@ -13,7 +13,7 @@ from inferdoc.catalogue.signal import Reading, Signal, Term
 from inferdoc.source import formula
 from inferdoc.source.base import InfoSeries, Source
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
-from inferdoc.source.histograms import Asked, Quantiles
+from inferdoc.source.histograms import QuantileAsked, Quantiles
 from inferdoc.source.plan import BY, WIDTHS, Operand, buckets, closure, observations, operand, plan, sum_over_count
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
 from inferdoc.source.shares import MIN_OBSERVATIONS, enough_events
@@ -82,7 +82,7 @@ class Assembler:
         widest = max(WIDTHS) * grid.rate_ms
         self.present = source.names(grid.start_ms - widest, grid.end_ms)
         self.results: dict[Read, ReadResult] = {}
-        self.quantiles: dict[Asked, Quantiles | None] = {}
+        self.quantiles: dict[QuantileAsked, Quantiles | None] = {}
         self.infos: dict[str, list[InfoSeries]] = {}
         self.frame = SignalFrame(grid)
         self._entities = Entities()
@@ -96,7 +96,7 @@ class Assembler:
             self.infos[name] = self.source.info(name, self.grid, self.match)
         widths = self._choose_widths(order)
         asked = [
-            Asked(read, float(reading.q or 0))
+            QuantileAsked(read, float(reading.q or 0))
             for name, width in widths.items()
             for reading in self.signals[name].readings
             if reading.quantile
@@ -182,7 +182,7 @@ class Assembler:
         width = self.frame.widths[name]
         merged: SignalMatrix | None = None
         for read in buckets(reading, signal.level).reads(self.aliases, self.present, width):
-            told = self.quantiles[Asked(read, float(reading.q or 0))]
+            told = self.quantiles[QuantileAsked(read, float(reading.q or 0))]
             if told is not None:
                 own = SignalMatrix(self._entities.of(read.by[:-1], told.keys), told.values, bounds=told.bounds)
                 merged = own if merged is None else _fill(merged, own)

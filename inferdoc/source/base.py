@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from inferdoc.source.histograms import Asked, Quantiles
+from inferdoc.source.histograms import QuantileAsked, Quantiles
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
 
 SourceKind = Literal["store", "prometheus"]
@@ -80,8 +80,8 @@ class Source(Protocol):
         has a result; its rows are sorted by key, and rows without any value are left out."""
 
     def quantiles(
-        self, asked: Sequence[Asked], grid: Grid, match: tuple[Matcher, ...] = ()
-    ) -> dict[Asked, Quantiles | None]:
+        self, asked: Sequence[QuantileAsked], grid: Grid, match: tuple[Matcher, ...] = ()
+    ) -> dict[QuantileAsked, Quantiles | None]:
         """Quantiles on the grid, None where no histogram is whole."""
 
     def info(self, name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:

@@ -21,7 +21,7 @@ AT_ONCE = 32
 """Histograms whose quantiles are computed in one go: what they need stays in the cache of a core."""
 
 
-class Asked(NamedTuple):
+class QuantileAsked(NamedTuple):
     """A quantile of the histograms whose bucket rates a read holds; `le` is the last of its labels."""
 
     read: Read
@@ -89,8 +89,10 @@ def told(shares: Sequence[float], bounds: np.ndarray, cumulative: np.ndarray, se
     """float64[n, T] of each share, of cumulative float64[B, n, T] (which may be changed): at each time by the bounds
     that are there."""
     there = np.isfinite(cumulative)
-    changing = [] if there.all() else np.flatnonzero((there.any(axis=0) & ~there.all(axis=0)).any(axis=1))
-    own = {row: cumulative[:, row].copy() for row in changing}
+    own: dict[int, np.ndarray] = {}
+    if not there.all():
+        changing = (there.any(axis=0) & ~there.all(axis=0)).any(axis=1)
+        own = {row: cumulative[:, row].copy() for row in np.flatnonzero(changing).tolist()}
     counts = ascending(cumulative, there)
     answers = [ranked_quantile(q, bounds, counts) for q in shares]
     for row, cells in own.items():

@@ -17,8 +17,8 @@ import numpy as np
 from inferdoc.catalogue.identity import IdentityLabels
 from inferdoc.source.base import InfoSeries, Scrapes, Source, SourceKind
 from inferdoc.source.grid import DEFAULT_INTERVAL_MS, LOOK_MS, scrape_interval_ms
+from inferdoc.source.histograms import QuantileAsked, Quantiles
 from inferdoc.source.identity import FIELDS, Naming, Who
-from inferdoc.source.histograms import Asked, Quantiles
 from inferdoc.source.joins import GpuHosts, Joins, PodPlaces
 from inferdoc.source.page_histograms import Called
 from inferdoc.source.processes import Copies, Crowd, Processes, tell_processes
@@ -207,18 +207,18 @@ class Identified(Readable):
         }
 
     def quantiles(
-        self, asked: Sequence[Asked], grid: Grid, match: tuple[Matcher, ...] = ()
-    ) -> dict[Asked, Quantiles | None]:
+        self, asked: Sequence[QuantileAsked], grid: Grid, match: tuple[Matcher, ...] = ()
+    ) -> dict[QuantileAsked, Quantiles | None]:
         """Quantiles on the grid: of a store page by page where histograms stand whole on a page."""
-        told: dict[Asked, Quantiles | None] = {}
+        told: dict[QuantileAsked, Quantiles | None] = {}
         if isinstance(self.raw, StoreSource):
             told = self._of_pages(self.raw, asked, grid, match)
         rest = [each for each in asked if each not in told]
         return told | (super().quantiles(rest, grid, match) if rest else {})
 
     def _of_pages(
-        self, store: StoreSource, asked: Sequence[Asked], grid: Grid, match: tuple[Matcher, ...]
-    ) -> dict[Asked, Quantiles | None]:
+        self, store: StoreSource, asked: Sequence[QuantileAsked], grid: Grid, match: tuple[Matcher, ...]
+    ) -> dict[QuantileAsked, Quantiles | None]:
         shares: dict[Read, list[float]] = {}
         for read, q in asked:
             shares.setdefault(read, []).append(q)

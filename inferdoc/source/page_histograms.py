@@ -142,9 +142,7 @@ def _tell(answers: Iterable[_Answer], tables: Sequence[Table], some: Sequence[in
     alike: dict[tuple[int, Bounds], list[tuple[int, np.ndarray]]] = {}
     by_number = dict(enumerate(answers))
     for number in some:
-        own = [
-            (place, row, cells) for place, each in by_number.items() for row, cells in each.of_table.get(number, ())
-        ]
+        own = [(place, row, cells) for place, each in by_number.items() for row, cells in each.of_table.get(number, ())]
         if not own:
             continue
         reader = by_number[own[0][0]].read
@@ -173,4 +171,4 @@ def _rates(table: Table, columns: np.ndarray, read: Read, grid: Grid) -> tuple[n
     rates = values.T
     if not found.all():
         rates = np.where(found.T, rates, np.nan)
-    return rates, found.any(axis=0)
+    return rates, np.asarray(found.any(axis=0))

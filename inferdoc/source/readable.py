@@ -12,7 +12,7 @@ from inferdoc.times import Moment, moment_ms
 if TYPE_CHECKING:
     from inferdoc.source.base import Source
     from inferdoc.source.frame import SignalFrame
-    from inferdoc.source.histograms import Asked, Quantiles
+    from inferdoc.source.histograms import QuantileAsked, Quantiles
     from inferdoc.source.reads import Grid, Matcher
 
 
@@ -26,11 +26,11 @@ class Readable:
         """Nothing to find out for a source that hands series on as they are stored."""
 
     def expect(self, names: Collection[str], since_ms: int | None = None) -> None:
-        """Series names that will be asked for, and from when on; nothing to do for a source that answers name by name."""
+        """Series names that will be asked for, and from when on; nothing to do for a source that answers by name."""
 
     def quantiles(
-        self, asked: Sequence[Asked], grid: Grid, match: tuple[Matcher, ...] = ()
-    ) -> dict[Asked, Quantiles | None]:
+        self, asked: Sequence[QuantileAsked], grid: Grid, match: tuple[Matcher, ...] = ()
+    ) -> dict[QuantileAsked, Quantiles | None]:
         """Quantiles on the grid, from the rates of all buckets. Raises SourceError."""
         from inferdoc.source.histograms import quantiles, settling
 

@@ -41,7 +41,8 @@ def decode(
 ) -> Bits:
     """Consecutive pages of one target and layout, the first one complete: uint64[columns, rows], None: all columns."""
     complete = np.array([not back_ms for _, back_ms, _ in rows], bool)
-    return unpack(unseal_pages(owner, layout, rows), complete, width, columns)
+    bodies, checked = unseal_pages(owner, layout, rows)
+    return unpack(bodies, complete, width, columns, checked)
 
 
 def page_at(connection: sqlite3.Connection, layouts: LayoutTable, owner: Owner, layout: int, ts_ms: int) -> Bits:

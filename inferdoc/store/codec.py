@@ -43,21 +43,32 @@ def pack(values: Bits, before: Bits | None) -> bytes:
     return zlib.compress(bits.astype(_BITS, copy=False).tobytes(), _PAGE_LEVEL)
 
 
-def unpack(bodies: Sequence[bytes], complete: NDArray[np.bool_], width: int, columns: NDArray[np.intp] | None) -> Bits:
+def unpack(
+    bodies: Sequence[bytes],
+    complete: NDArray[np.bool_],
+    width: int,
+    columns: NDArray[np.intp] | None,
+    checked: bool = False,
+) -> Bits:
     """Decode consecutive pages of one target and layout.
 
     bodies: n of them, in time order, the first one complete; complete: bool[n]; columns: which of the `width` values to
-    keep, or None for all. Returns uint64[columns, n], the values of a column together in memory: XOR along them is ten
-    times as fast so as across them.
+    keep, or None for all; checked: whether checksums of ours held, so that zlib's own (RFC 1950: the last four bytes,
+    after a header of two) need not be worked out, which takes a fifth of the time. Returns uint64[columns, n], the
+    values of a column together in memory: XOR along them is ten times as fast so as across them.
     """
     if not bodies or not complete[0]:
         raise DamagedError("a chain of pages has lost its beginning")
+    size = width * _BITS.itemsize
     try:
         # Told how much comes out, zlib writes it in place: it takes a quarter of the time to cut a larger buffer down.
-        data = b"".join([zlib.decompress(body, zlib.MAX_WBITS, width * _BITS.itemsize) for body in bodies])
+        if checked:
+            data = b"".join([zlib.decompress(body[2:-4], -zlib.MAX_WBITS, size) for body in bodies])
+        else:
+            data = b"".join([zlib.decompress(body, zlib.MAX_WBITS, size) for body in bodies])
     except zlib.error as error:
         raise DamagedError(f"a page does not decompress ({error})") from error
-    if len(data) != len(bodies) * width * _BITS.itemsize:
+    if len(data) != len(bodies) * size:
         raise DamagedError("a page does not fit its layout")
     stack = np.frombuffer(data, _BITS).astype(np.uint64, copy=False).reshape(len(bodies), width)
     values = np.array((stack if columns is None else stack[:, columns]).T, order="C")

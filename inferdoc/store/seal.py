@@ -90,9 +90,13 @@ def reseal_complete(owner: Owner, layout: int, ts_ms: int, before: bytes, data: 
     return _page(owner, layout, ts_ms, 0, _COMPLETE, _name(before), data)
 
 
-def unseal_pages(owner: Owner, layout: int, rows: Sequence[PageRow | tuple[int, int, bytes]]) -> list[bytes]:
-    """The data of consecutive pages of one target and layout. Raises DamagedError: names the page."""
+def unseal_pages(
+    owner: Owner, layout: int, rows: Sequence[PageRow | tuple[int, int, bytes]]
+) -> tuple[list[bytes], bool]:
+    """The data of consecutive pages of one target and layout, and whether each had a checksum. Raises DamagedError:
+    names the page."""
     found = []
+    checked = True
     begun = _begun(owner, layout)
     # Read for every page of every target: names are local, and the checksum of `_page` is written out.
     head, place, crc, size = _PAGE_HEAD.unpack_from, _PLACE.pack, zlib.crc32, _PAGE_HEAD.size
@@ -100,7 +104,7 @@ def unseal_pages(owner: Owner, layout: int, rows: Sequence[PageRow | tuple[int, 
     for ts_ms, back_ms, body in rows:
         if not body or body[0] == _ZLIB:
             found.append(body)
-            before = None
+            before, checked = None, False
             continue
         if len(body) < size:
             raise DamagedError(f"the page of {ts_ms} ms is cut")
@@ -112,7 +116,7 @@ def unseal_pages(owner: Owner, layout: int, rows: Sequence[PageRow | tuple[int, 
             raise _LinkError(f"the page that the one of {ts_ms} ms differs from is missing")
         before = link if kind == _COMPLETE else check
         found.append(data)
-    return found
+    return found, checked
 
 
 def check_page(owner: Owner, layout: int, row: PageRow) -> None:

@@ -17,6 +17,7 @@ def test_any_bits_survive_any_chain(pages, width, seed, data):
     complete = np.array([True, *data.draw(st.lists(st.booleans(), min_size=pages - 1, max_size=pages - 1))])
     bodies = [pack(values[n], None if complete[n] else values[n - 1]) for n in range(pages)]
     assert (values == unpack(bodies, complete, width, None).T).all()
+    assert (values == unpack(bodies, complete, width, None, checked=True).T).all()
     columns = np.array(data.draw(st.lists(st.integers(0, width - 1), unique=True) if width else st.just([])), np.intp)
     assert (values[:, columns] == unpack(bodies, complete, width, columns).T).all()
 

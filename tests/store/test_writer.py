@@ -36,6 +36,7 @@ def test_pages_come_back_bit_by_bit(path):
         assert (block.values.view(np.uint64) == np.array(values).view(np.uint64)).all()
         assert store.targets() == [POD] and store.types() == {"usage": "gauge"}
         assert store.names(0, 2**60) == {"up", "requests_total", "usage"} and store.names(0, 999) == set()
+        assert store.name_spans(1001, 31_000) == dict.fromkeys(("up", "requests_total", "usage"), (16_000, 31_000))
         assert store.sample_counts(1000, 16_000) == {"up": 2, "requests_total": 2, "usage": 2}
 
 
