@@ -16,11 +16,14 @@ from inferdoc.errors import CatalogueError
 from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pod_info import INFO
-from inferdoc.generate.recorded import ROUTERS_RECORD, SEEN_RECORD, Records
+from inferdoc.generate.recorded import ROUTER_PAGES, ROUTERS_RECORD, SEEN_RECORD, Records
 from inferdoc.generate.templating import expand
 from inferdoc.judging.conditions.render import SEEN
 from inferdoc.times import length_of
 
+WORDS = {"seen": SEEN_RECORD, "routers": ROUTERS_RECORD, "router_pages": ROUTER_PAGES}
+"""What stands in an expression for the targets that engines and routers are, or were lately, and for routers now."""
+WORD = re.compile(rf"\b(?:{'|'.join(WORDS)})\b")
 NAME = re.compile(r"\b(?:vllm:[a-z0-9_:]+|[a-z]+:inferdoc_\w+:\w+)")
 PARTS = ("_bucket", "_sum", "_count")
 EVERY_SECONDS = 30
@@ -165,7 +168,7 @@ def _rule(each: Operational, metric: str | None, blind: Mapping[str, list[str]],
 
     return AlertRule(
         name=each.alert,
-        expr=re.sub(r"\brouters\b", ROUTERS_RECORD, re.sub(r"\bseen\b", SEEN_RECORD, filled(each.expr))),
+        expr=WORD.sub(lambda word: WORDS[word[0]], filled(each.expr)),
         for_=each.for_,
         keep_firing_for=None,
         severity=each.severity,

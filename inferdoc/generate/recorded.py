@@ -37,11 +37,9 @@ INTERVAL = "30s"
 SEEN_RECORD = "instance:inferdoc_engine:seen1d"
 SEEN_EXPR = f"group by (cluster, namespace, job, instance, pod, model_name) ({SEEN})"
 
-ROUTER_SIGN = "llm_d_epp_request_total|inference_objective_request_total|inference_model_request_total"
+ROUTER_PAGES = '{__name__=~"llm_d_epp_request_total|inference_objective_request_total|inference_model_request_total"}'
 ROUTERS_RECORD = "instance:inferdoc_router:seen1d"
-ROUTERS_EXPR = (
-    f'group by (cluster, namespace, job, instance, pod) (present_over_time({{__name__=~"{ROUTER_SIGN}"}}[1d]))'
-)
+ROUTERS_EXPR = f"group by (cluster, namespace, job, instance, pod) (present_over_time({ROUTER_PAGES}[1d]))"
 
 JOINED: Mapping[Level, tuple[str, ...]] = {"engine": POOL, "target": ("model_name", *POOL)}
 """Labels that the info series gives it. GPUs are compared within their pod only."""
