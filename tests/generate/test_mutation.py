@@ -15,7 +15,7 @@ from inferdoc.generate.mutation_report import lines, main
 from inferdoc.generate.promql_words import words
 from tests.generate.conftest import GENERATED, needs_promtool
 
-SAMPLE = ("InferdocRouterDown", "InferdocPodLabelMissing")
+SAMPLE = ("InferdocRouterDown", "InferdocPodLabelShared")
 
 
 def made(expr: str, operator: str, **rule: str) -> list[str]:
@@ -103,9 +103,9 @@ def test_a_test_that_asks_nothing_notices_nothing(tmp_path: Path, capsys):
 @needs_promtool
 def test_a_test_that_fails_as_it_is_and_a_name_that_is_not_there_are_one_line(tmp_path: Path, capsys):
     folder = Path(shutil.copytree(GENERATED, tmp_path / "generated"))
-    path = folder / "tests" / "InferdocPodLabelMissing_test.yaml"
+    path = folder / "tests" / "InferdocPodLabelShared_test.yaml"
     path.write_text(path.read_text("utf-8").replace("h1", "h0"), "utf-8")
-    assert main(["--out", str(folder), "--alert", "InferdocPodLabelMissing"]) == 2
-    assert "fails as it is: InferdocPodLabelMissing; run inferdoc alerts test first" in capsys.readouterr().err
+    assert main(["--out", str(folder), "--alert", "InferdocPodLabelShared"]) == 2
+    assert "fails as it is: InferdocPodLabelShared; run inferdoc alerts test first" in capsys.readouterr().err
     with pytest.raises(InferdocError, match="InferdocNothing: no such alert"):
         mistakes(GENERATED, ["InferdocNothing"], [])
