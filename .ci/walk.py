@@ -8,7 +8,6 @@ took, and fails where the engine's fault is not named.
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -72,7 +71,7 @@ def first_look(clone: Path) -> int:
         done = run(f"{ACTIVATE} && {DIAGNOSE.replace('vllm:8000', f'127.0.0.1:{PORT}')}", clone)
         print(f"{DIAGNOSE}: {time.monotonic() - began:.0f} s")
     finally:
-        engine.send_signal(signal.SIGINT)
+        engine.terminate()  # a shell starts what runs in the background with SIGINT ignored
         engine.wait()
     if done.returncode != 1 or "kv-preemption-thrash" not in done.stdout:
         print(f"exit {done.returncode}, the fault is not named:\n{done.stdout}{done.stderr}", file=sys.stderr)
