@@ -45,6 +45,7 @@ from inferdoc.judging.unjudged import not_judged, nothing_to_judge
 from inferdoc.judging.vanished import end_vanished
 from inferdoc.judging.view import make_view
 from inferdoc.judging.visibility import Visibility
+from inferdoc.judging.young import since_start
 from inferdoc.source.assemble import read_signals
 from inferdoc.source.base import InfoSeries, Scrapes, Source
 from inferdoc.source.frame import SignalFrame
@@ -122,7 +123,7 @@ def diagnose(
         later, more_seconds = _read(source, catalogue, options, window, again)
         read_seconds += more_seconds
         by_rung, of_rung = _answer(later)
-        if by_rung.findings or not answer.findings:
+        if _tells_more(by_rung, answer, again):
             answer, whole = by_rung, of_rung
         if answer.findings:
             break
@@ -152,6 +153,16 @@ def _lower_rungs(session: Session, answer: Diagnosis) -> Iterator[Lead]:
     rung = better_times(session) if session.context.view.units and not answer.findings else None
     if rung is not None:
         yield rung.kind, (rung.grid.start_ms, rung.grid.end_ms)
+    life = since_start(session)
+    if life is not None:
+        yield life
+
+
+def _tells_more(by_rung: Diagnosis, answer: Diagnosis, rung: Lead) -> bool:
+    """Whether to take the answer by a lower rung. That the life of the processes was no better speaks for nothing."""
+    if isinstance(rung, Lifetime):
+        return _explained(by_rung) or bool(by_rung.findings and not answer.findings)
+    return bool(by_rung.findings or not answer.findings)
 
 
 def _read(
@@ -177,7 +188,7 @@ def _read(
         baseline, kind = earlier.grid, "stored"
         frame.prepend(earlier)
     elif isinstance(lead, Lifetime):
-        past = lead.lead(frame, wanted, catalogue, options.match)
+        past = lead.lead(source, frame, wanted, catalogue, options.match)
         baseline, kind = past.frame.grid, "lifetime"
         frame.prepend(past.frame)
     elif lead is not None:

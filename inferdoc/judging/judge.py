@@ -141,12 +141,13 @@ def can_judge(context: Context, units: Sequence[Unit] | None = None) -> bool:
 def short_of_steps(context: Context) -> int:
     """How many more steps there must be before a window can be called healthy: 0 where enough were compared. Healthy is
     a statement: what users wait for must have been seen for as long as a baseline and a deviation take, or be held
-    against an objective or a chosen baseline."""
+    against an objective or a chosen baseline. Where nothing is known from before the window, twice the baseline: a
+    change in the first of them has too little before it to be seen."""
     begin, need = context.view.lead_steps, context.clock.out_steps
     if context.view.lead is None:
         need += context.clock.least_calm
     if context.view.begin == begin:
-        need = max(need, context.clock.steps(PAGED_AFTER_SECONDS, 0))
+        need = max(need + context.clock.least_calm, context.clock.steps(PAGED_AFTER_SECONDS, 0))
     if any(context.limits(unit) for unit in context.view.units):
         return 0
     seen = (context.view.get(unit, name) for unit in context.view.units for name in (*PROGRESS, *LATENCY))

@@ -13,32 +13,23 @@ is higher now, or speak of it; that something is less now than in such a mean sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.collect.samples import Layout, Page
 from inferdoc.judging.clock import Clock
 from inferdoc.judging.shift import LEAST_BLOCKS
 from inferdoc.source.assemble import read_signals
+from inferdoc.source.base import Source
+from inferdoc.source.first_counters import FirstCounters, Pace, SteadyRates, over_life, over_seconds
 from inferdoc.source.frame import Earlier, SignalFrame, SignalMatrix
-from inferdoc.source.reads import Grid, Matcher
-from inferdoc.source.store_source import StoreSource
-from inferdoc.store.store import Store
+from inferdoc.source.reads import Matcher
 
-CUMULATIVE = frozenset({"counter", "histogram", "summary"})
 SPEEDS = (1.0, 2.0)
 SAME = 1e-6
-EDGE_MS = 1
-"""A grid ends so much after its newest sample."""
-START = "process_start_time_seconds"
-SHORTEST_LIFE_SECONDS = 120.0
-"""The mean over less is that of a warm-up."""
 RAN = ("prefill_time_mean", "decode_time_mean")
 LITTLE = {
     "running": RAN,
@@ -53,22 +44,6 @@ ARRIVED = ("arrival_rate",)
 
 
 @dataclass(frozen=True)
-class FirstPage:
-    """The first page of a target: labels of the target, what it answered, and when (milliseconds since 1970)."""
-
-    labels: Mapping[str, str]
-    page: Page
-    at_ms: int
-
-    @property
-    def life_seconds(self) -> float | None:
-        """Since the process began; None where the page does not tell, or has only just begun."""
-        starts = [v for one, v in zip(self.page.layout.series, self.page.values, strict=True) if one.name == START]
-        life = self.at_ms / 1000 - max(starts) if starts else 0.0
-        return life if life >= SHORTEST_LIFE_SECONDS else None
-
-
-@dataclass(frozen=True)
 class Past:
     """frame: the signals since the start of each process; means: those that are means over days and nights."""
 
@@ -78,21 +53,35 @@ class Past:
 
 @dataclass(frozen=True)
 class Lifetime:
-    """The first pages of all targets, in the place of a history."""
+    """What counters stood at when they were first scraped, in the place of a history. begin_ms, within_ms: where in the
+    source that was (milliseconds since 1970, and from there on); None: in the window, whenever it was. least_seconds:
+    of processes that ran at least so long by then."""
 
-    pages: tuple[FirstPage, ...]
+    begin_ms: int | None = None
+    within_ms: int | None = None
+    least_seconds: float = 0.0
 
-    def lead(self, frame: SignalFrame, wanted: Iterable[str], catalogue: Catalogue, match: tuple[Matcher, ...]) -> Past:
+    def lead(
+        self,
+        source: Source,
+        frame: SignalFrame,
+        wanted: Iterable[str],
+        catalogue: Catalogue,
+        match: tuple[Matcher, ...] = (),
+    ) -> Past:
         """The signals since the start of each process, ready for `prepend`, on as many steps as a calm, and a mean of
-        one, must have. The first rates of the frame, whose windows reach back before the first page, are put right."""
+        one, must have. The first rates of the frame, whose windows reach back before the first page, are put right.
+        Raises SourceError."""
         clock = Clock(frame.grid.step_ms / 1000, frame.grid.interval_ms / 1000, 1)
         count = max(clock.least_calm, (LEAST_BLOCKS + 1) * (frame.grid.rate_ms // frame.grid.step_ms) + 1)
         grid = replace(frame.grid, start_ms=frame.grid.start_ms - count * frame.grid.step_ms, count=count)
-        names = list(wanted)
-        with TemporaryDirectory() as folder:
-            slow, fast, real = (
-                self._read(Path(folder) / f"{s}.db", s, grid, names, catalogue, match) for s in (*SPEEDS, None)
-            )
+        names, aliases = list(wanted), Aliases(catalogue.exporters.values())
+        counters = self._first(source, frame, match)
+        stretch = count * frame.grid.step_ms / 1000
+        paces: tuple[Pace, ...] = (*(over_seconds(stretch / speed) for speed in SPEEDS), over_life)
+        slow, fast, real = (
+            read_signals(SteadyRates(counters, pace), names, grid, catalogue.signals, aliases, match) for pace in paces
+        )
         means = set()
         for name, matrix in slow.signals.items():
             same = np.isclose(matrix.values, fast[name].values, rtol=SAME, atol=0.0)
@@ -107,36 +96,13 @@ class Lifetime:
         slow.signals |= counted
         return Past(slow, frozenset(means | counted.keys()))
 
-    def _read(
-        self,
-        path: Path,
-        speed: float | None,
-        grid: Grid,
-        names: list[str],
-        catalogue: Catalogue,
-        match: tuple[Matcher, ...],
-    ) -> SignalFrame:
-        """speed: of the counters, in shares of what they hold; None: that at which they came to hold it."""
-        before = 4 * grid.rate_ms // grid.step_ms + 1
-        steps = before + grid.count
-        with Store.open(path, "w") as store:
-            for first in self.pages:
-                life = first.life_seconds
-                if speed is None and life is None:
-                    continue
-                page = _cumulative(first.page)
-                with store.writer.round():
-                    for step in range(steps):
-                        at = grid.end_ms - EDGE_MS - (steps - 1 - step) * grid.step_ms
-                        share = step * grid.step_ms / 1000 / life if speed is None and life is not None else 0.0
-                        share = share if speed is None else speed * step / (max(SPEEDS) * steps)
-                        values = page.values * share
-                        store.writer.append(dict(first.labels), at, Page(page.layout, values))
-        source = StoreSource(path)
-        try:
-            return read_signals(source, names, grid, catalogue.signals, Aliases(catalogue.exporters.values()), match)
-        finally:
-            source.close()
+    def _first(self, source: Source, frame: SignalFrame, match: tuple[Matcher, ...]) -> FirstCounters:
+        grid = frame.grid
+        begin_ms = grid.start_ms - grid.interval_ms if self.begin_ms is None else self.begin_ms
+        end_ms = grid.end_ms if self.within_ms is None else begin_ms + self.within_ms
+        count = max(1, (end_ms - begin_ms) // grid.step_ms + 1)
+        first = replace(grid, start_ms=begin_ms, count=count)
+        return FirstCounters(source, first, match, self.least_seconds)
 
 
 def _from_first_page(frame: SignalFrame, rates: Iterable[str]) -> None:
@@ -163,14 +129,3 @@ def _by_conservation(past: SignalFrame) -> dict[str, SignalMatrix]:
             seconds = [np.sum([row.own(entity, gap) for row in rows], axis=0) for entity in rate.entities]
             found[name] = SignalMatrix(rate.entities, rate.values * np.vstack(seconds))
     return found
-
-
-def _cumulative(page: Page) -> Page:
-    """The counters and histograms of a page."""
-    layout = page.layout
-    kept = [
-        place
-        for place, series in enumerate(layout.series)
-        if layout.type_of(series.name) in CUMULATIVE and not series.name.endswith("_created")
-    ]
-    return Page(Layout([layout.series[place] for place in kept], layout.types), page.values[kept])

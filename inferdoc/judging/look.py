@@ -11,7 +11,7 @@ from inferdoc.collect.discovery import Target
 from inferdoc.collect.scrape import ScrapeResult
 from inferdoc.collect.scrape_series import page_to_store
 from inferdoc.errors import SourceError
-from inferdoc.judging.lifetime import FirstPage, Lifetime
+from inferdoc.judging.lifetime import Lifetime
 from inferdoc.judging.model import Diagnosis
 from inferdoc.store.store import Store
 
@@ -44,11 +44,11 @@ def look(
     say: Callable[[str], None],
 ) -> Diagnosis:
     """Scrape the targets into a store and judge what they show; `judge` is called after the sixth scrape and at the
-    end, with what the first pages tell of the time before. say: gets a line about each look, and about failures.
+    end, with the baseline that a first look has. say: gets a line about each look, and about failures.
 
     Raises SourceError where no target answers at first.
     """
-    first: dict[Target, FirstPage] = {}
+    answered = False
     began = pace.clock()
     failures: dict[Target, str] = {}
     with ThreadPoolExecutor(min(MOST_AT_ONCE, max(1, len(targets)))) as pool:
@@ -56,22 +56,16 @@ def look(
             if number:
                 pace.sleep(max(0.0, began + number * pace.interval - pace.clock()))
             for result in pool.map(scrape, targets):
-                _keep(result, store, first)
+                store.writer.append(dict(result.target.labels), result.timestamp_ms, page_to_store(result))
+                answered |= result.page is not None and result.up
                 if result.error is not None and failures.get(result.target) != result.error:
                     failures[result.target] = result.error
                     say(f"{result.target.url}: {result.error}")
-            if not first:
+            if not answered:
                 raise SourceError("; ".join(f"{target.url}: {error}" for target, error in failures.items()))
             if number + 1 == FIRST_LOOK_SCRAPES < pace.scrapes:
-                answer = judge(Lifetime(tuple(first.values())))
+                answer = judge(Lifetime())
                 left = pace.seconds - number * pace.interval
                 say(f"first look after {number * pace.interval:g} s: {answer.verdict}. {answer.summary}")
                 say(f"looking on for {left:g} s")
-    return judge(Lifetime(tuple(first.values())))
-
-
-def _keep(result: ScrapeResult, store: Store, first: dict[Target, FirstPage]) -> None:
-    labels = dict(result.target.labels)
-    store.writer.append(labels, result.timestamp_ms, page_to_store(result))
-    if result.page is not None and result.up:
-        first.setdefault(result.target, FirstPage(labels, result.page, result.timestamp_ms))
+    return judge(Lifetime())

@@ -14,7 +14,7 @@ from inferdoc.collect.exposition import parse
 from inferdoc.collect.samples import Layout, Page, Series
 from inferdoc.collect.scrape_series import join_pages
 from inferdoc.errors import InferdocError
-from inferdoc.judging.lifetime import FirstPage, Lifetime
+from inferdoc.judging.lifetime import Lifetime
 from inferdoc.store.importer import import_file
 from inferdoc.store.store import Store
 
@@ -49,13 +49,11 @@ def put_into(store: Store, paths: Sequence[Path]) -> Lifetime | None:
                 import_file(store, file)
             else:
                 pages.append(_saved(file))
-    first: dict[str, FirstPage] = {}
     for saved in sorted(pages, key=lambda one: (one.at_ms, one.pod)):
         labels = {"job": DEFAULT_JOB, "instance": saved.pod, "pod": saved.pod}
         page = join_pages(Page(UP, np.ones(1)), parse(saved.path.read_bytes(), strict=False))
         store.writer.append(labels, saved.at_ms, page)
-        first.setdefault(saved.pod, FirstPage(labels, page, saved.at_ms))
-    return Lifetime(tuple(first.values())) if first else None
+    return Lifetime() if pages else None
 
 
 def _has_times(path: Path) -> bool:

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from inferdoc.collect.exposition import parse
-from inferdoc.judging.lifetime import FirstPage, Lifetime
+from inferdoc.collect.samples import Page
+from inferdoc.judging.lifetime import Lifetime
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from inferdoc.source.reads import Grid
+from inferdoc.source.store_source import StoreSource
+from inferdoc.store.store import Store
 from tests.judging.frames import catalogue
 
 NOW_MS = 1_795_000_000_000
@@ -22,8 +25,10 @@ COUNTED = {
 }
 """Sum and count over the life."""
 
+EVER = Lifetime()
 
-def first_page(start: float | None) -> FirstPage:
+
+def page(start: float | None) -> Page:
     lines = ["# TYPE process_start_time_seconds gauge", f"process_start_time_seconds {start}"] if start else []
     lines += ["# TYPE vllm:request_success_total counter"]
     lines += ['vllm:request_success_total{engine="0",model_name="m",finished_reason="stop"} 500.0']
@@ -31,13 +36,25 @@ def first_page(start: float | None) -> FirstPage:
         labels = '{engine="0",model_name="m"'
         lines += [f"# TYPE vllm:{name} histogram", f'vllm:{name}_bucket{labels},le="+Inf"}} {count}']
         lines += [f"vllm:{name}_sum{labels}}} {total}", f"vllm:{name}_count{labels}}} {count}"]
-    page = parse("\n".join([*lines, ""]).encode())
-    return FirstPage({"job": "vllm", "instance": "a:8000", "pod": "a"}, page, NOW_MS)
+    return parse("\n".join([*lines, ""]).encode())
 
 
-def past(start: float | None):
-    grid = Grid(NOW_MS, 5000, 6, 5000, 25_000, 60_000)
-    return Lifetime((first_page(start),)).lead(SignalFrame(grid), WANTED, catalogue(), ())
+@pytest.fixture
+def past(tmp_path):
+    """What the first page of processes that began then, one a pod, tells of the time before `frame`."""
+
+    def of(*starts: float | None, frame: SignalFrame | None = None, lifetime: Lifetime = EVER):
+        with Store.open(tmp_path / "first.db", "w") as store:
+            for number, start in enumerate(starts):
+                pod = f"vllm-{number}"
+                store.writer.append({"job": "vllm", "instance": f"{pod}:8000", "pod": pod}, NOW_MS, page(start))
+        grid = Grid(NOW_MS, 5000, 6, 5000, 25_000, 60_000)
+        source = StoreSource(tmp_path / "first.db")
+        told = lifetime.lead(source, frame or SignalFrame(grid), WANTED, catalogue())
+        source.close()
+        return told
+
+    return of
 
 
 def level(of, name: str) -> float:
@@ -46,14 +63,14 @@ def level(of, name: str) -> float:
     return row[0]
 
 
-def test_quotients_are_those_of_the_life():
+def test_quotients_are_those_of_the_life(past):
     of = past(NOW_MS / 1000 - LIFE_SECONDS)
     assert level(of, "itl_mean") == pytest.approx(0.02)
     assert level(of, "queue_time_mean") == pytest.approx(0.5)
     assert "itl_mean" not in of.means
 
 
-def test_rates_are_means_over_the_life_and_gauges_follow_from_them():
+def test_rates_are_means_over_the_life_and_gauges_follow_from_them(past):
     of = past(NOW_MS / 1000 - LIFE_SECONDS)
     assert level(of, "request_rate") == pytest.approx(0.5)
     assert level(of, "running") == pytest.approx(0.5 * (0.2 + 5.8)), "Little's law"
@@ -62,16 +79,26 @@ def test_rates_are_means_over_the_life_and_gauges_follow_from_them():
 
 
 @pytest.mark.parametrize("start", [None, NOW_MS / 1000 - 30, NOW_MS / 1000 + 600], ids=["untold", "new", "ahead"])
-def test_without_a_life_there_are_no_rates(start):
+def test_without_a_life_there_are_no_rates(past, start):
     of = past(start)
     assert level(of, "itl_mean") == pytest.approx(0.02)
     assert not of.means and not np.isfinite(of.frame["request_rate"].values).any()
 
 
-def test_the_first_rates_of_a_look_are_put_right():
+def test_the_first_rates_of_a_look_are_put_right(past):
     grid = Grid(NOW_MS, 5000, 8, 5000, 25_000, 60_000)
     seen = np.array([np.nan, *(0.2 * (n + 0.5) for n in range(1, 5)), 1.0, 1.0, 1.0])
-    entity = Entity.of_labels({"pod": "a"})
+    entity = Entity.of_labels({"pod": "vllm-0"})
     frame = SignalFrame(grid, {"request_rate": SignalMatrix([entity], seen[np.newaxis].copy())})
-    Lifetime((first_page(NOW_MS / 1000 - LIFE_SECONDS),)).lead(frame, WANTED, catalogue(), ())
+    past(NOW_MS / 1000 - LIFE_SECONDS, frame=frame)
     assert np.allclose(frame["request_rate"].values[0, 1:], 1.0)
+
+
+def test_lives_that_were_too_short_do_not_count(past):
+    of = past(NOW_MS / 1000 - LIFE_SECONDS, NOW_MS / 1000 - 300, None, lifetime=Lifetime(least_seconds=600.0))
+    assert {entity.pod for entity in of.frame["itl_mean"].entities} == {"vllm-0"}
+
+
+def test_only_counters_that_were_there_when_the_source_began_count(past):
+    later = Lifetime(begin_ms=NOW_MS - 60_000, within_ms=20_000)
+    assert not past(NOW_MS / 1000 - LIFE_SECONDS, lifetime=later).frame.signals

@@ -50,12 +50,19 @@ def full(columns, tmp_path_factory):
     return path
 
 
+def without_a_past(samples, begin: float):
+    """What was scraped from then on of processes that do not tell how long they have run, so that their counters tell
+    nothing about the time before."""
+    dated = np.array([each.name == "process_start_time_seconds" for each in samples.series])
+    return perturb.begun(perturb.those(samples, ~dated[samples.series_index]), 1000 * begin)
+
+
 @pytest.fixture(scope="module")
 def late(columns, tmp_path_factory):
     """A source that begins half a minute after the onset."""
     path = tmp_path_factory.mktemp("late") / "late.db"
     with Store.open(path, "w") as store:
-        import_columns(store, perturb.begun(columns, 1000 * AFTER), LABEL.name)
+        import_columns(store, without_a_past(columns, AFTER), LABEL.name)
     return path
 
 
@@ -206,7 +213,7 @@ def test_harm_without_a_cause_gets_one_by_a_stored_baseline(tmp_path):
     begins = {"full": int(samples.timestamps_ms.min()) / 1000, "late": label.onset + 60}
     for name, begin in begins.items():
         with Store.open(tmp_path / f"{name}.db", "w") as store:
-            import_columns(store, perturb.begun(samples, 1000 * begin), name)
+            import_columns(store, without_a_past(samples, begin), name)
     full, late = (open_source(store=tmp_path / f"{name}.db") for name in begins)
     asked = {"name": "default", "begin": begins["full"], "until": label.onset - 4, "force": True}
     save(full, Config(baselines=BaselinesSection(str(tmp_path / "kept"))), catalogue(), asked)

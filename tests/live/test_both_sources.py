@@ -6,10 +6,15 @@ import json
 
 import pytest
 
+from benchmarks import perturb
 from inferdoc import diagnose, open_source
+from inferdoc.collect.openmetrics_file import read_openmetrics
 from inferdoc.judging.model import Diagnosis
+from inferdoc.store.importer import import_columns
+from inferdoc.store.store import Store
+from tests import prometheus_server
 from tests.cli.command import alone, call, refused
-from tests.conftest import recording_names
+from tests.conftest import recording_names, recording_path
 from tests.contract.labels import LABELS, seconds
 
 __all__ = ["alone"]
@@ -104,3 +109,21 @@ def test_a_server_without_data_is_unknown(prometheus_of):
 
 def test_no_prometheus_behind_the_address(prometheus_of):
     refused(call("diagnose", "--prometheus", prometheus_of("slow-replica") + "/nowhere", "--since", "5m"), 4)
+
+
+def test_what_the_first_counters_tell_is_the_same(tmp_path):
+    """A source that begins half a minute after the onset, in a store and on a server."""
+    label = next(each for each in LABELS if each.name == "prefix-unstable-prompt")
+    with recording_path(label.name).open("rb") as stream:
+        samples = perturb.begun(read_openmetrics(stream), 1000 * (label.onset + 30))
+    with Store.open(tmp_path / "young.db", "w") as store:
+        import_columns(store, samples, label.name)
+    text = tmp_path / "young.om"
+    text.write_text(call("export", "--store", tmp_path / "young.db", "--since", "1h", "--until", "latest").out)
+    with prometheus_server.running([text], tmp_path) as address:
+        store, server = open_source(store=tmp_path / "young.db"), open_source(prometheus=address)
+        ours, theirs = diagnose(store, since="10m"), diagnose(server, since="10m")
+        store.close()
+        server.close()
+    assert findings(ours) == findings(theirs) and evidence(ours) == evidence(theirs)
+    assert theirs.findings[0].id in label.expected and theirs.window.baseline.kind == "lifetime"

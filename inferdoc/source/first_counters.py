@@ -1,0 +1,153 @@
+"""What the counters of a source stood at when they were first scraped, as a source of steady rates.
+
+Counters and histograms hold everything since their process began. Spread evenly over a stretch, what they stood at
+reads as rates, means and quantiles of that life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from inferdoc.source.base import Cost, InfoSeries, Scrapes, Source, SourceKind
+from inferdoc.source.readable import Readable
+from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
+
+OF_COUNTERS = frozenset({"rate", "increase"})
+"""Functions that read counters; the others read gauges, whose first value tells nothing about the time before."""
+START = "process_start_time_seconds"
+MEMBER = ("cluster", "namespace", "pod", "instance")
+SHORTEST_LIFE_SECONDS = 120.0
+"""The mean over less is that of a warm-up."""
+
+
+@dataclass(frozen=True)
+class Stood:
+    """The first values of a read. values: float64[keys]; at_ms: when each was scraped, int64[keys]."""
+
+    by: tuple[str, ...]
+    keys: list[tuple[str, ...]]
+    values: np.ndarray
+    at_ms: np.ndarray
+
+
+@dataclass
+class FirstCounters:
+    """The first values of what is read of a source. grid: where they are looked for; least_life: seconds that a process
+    must have run by then for its counters to count (0: also where nothing tells how long it ran)."""
+
+    source: Source
+    grid: Grid
+    match: tuple[Matcher, ...] = ()
+    least_life: float = 0.0
+    _stood: dict[Read, Stood] = field(default_factory=dict)
+
+    def of(self, reads: Sequence[Read]) -> dict[Read, Stood]:
+        """The first value of each row of each read. Raises SourceError."""
+        first = {read: replace(read, fn="last", width=1) for read in reads}
+        missing = [read for read in dict.fromkeys(first.values()) if read not in self._stood]
+        if missing:
+            for read, result in self.source.evaluate(missing, self.grid, self.match).items():
+                self._stood[read] = self._of_long_lives(_first(result, self.grid))
+        return {read: self._stood[as_gauge] for read, as_gauge in first.items()}
+
+    @cached_property
+    def _starts(self) -> Mapping[tuple[str, ...], float]:
+        """When each process began, seconds since 1970, by the labels of MEMBER."""
+        read = Read(START, "last", MEMBER, agg="max")
+        began = _first(self.source.evaluate([read], self.grid, self.match)[read], self.grid)
+        return dict(zip(began.keys, began.values.tolist(), strict=True))
+
+    def _of_long_lives(self, stood: Stood) -> Stood:
+        if not self.least_life:
+            return stood
+        kept = np.flatnonzero(self.life_seconds(stood) >= self.least_life)
+        return Stood(stood.by, [stood.keys[row] for row in kept], stood.values[kept], stood.at_ms[kept])
+
+    def life_seconds(self, stood: Stood) -> np.ndarray:
+        """float64[keys], how long the process of each row had run; NaN where that is not told, or too short a time."""
+        places = [stood.by.index(label) for label in MEMBER]
+        own = [self._starts.get(tuple(key[place] for place in places), np.nan) for key in stood.keys]
+        lives = stood.at_ms / 1000 - np.array(own, dtype=np.float64)
+        return np.where(lives >= SHORTEST_LIFE_SECONDS, lives, np.nan)
+
+
+def _first(result: ReadResult, grid: Grid) -> Stood:
+    there = np.isfinite(result.values)
+    rows = np.flatnonzero(there.any(axis=1)) if len(result.keys) else np.empty(0, np.int64)
+    steps = there[rows].argmax(axis=1) if len(rows) else rows
+    keys = [result.keys[row] for row in rows]
+    return Stood(result.by, keys, result.values[rows, steps] if len(rows) else np.empty(0), grid.times_ms[steps])
+
+
+class Pace(Protocol):
+    """At what rate counters come to what they stood at."""
+
+    def __call__(self, counters: FirstCounters, stood: Stood) -> np.ndarray:
+        """float64[keys], shares of it a second; NaN where that cannot be told."""
+
+
+def over_seconds(seconds: float) -> Pace:
+    """All counters within so many seconds."""
+    return lambda counters, stood: np.full(len(stood.keys), 1.0 / seconds)
+
+
+def over_life(counters: FirstCounters, stood: Stood) -> np.ndarray:
+    """Each since its process began."""
+    return 1.0 / counters.life_seconds(stood)
+
+
+@dataclass
+class SteadyRates(Readable):
+    """Rates that bring counters to what they stood at; no gauges, no info metrics. Implements `Source`."""
+
+    counters: FirstCounters
+    pace: Pace
+
+    def __post_init__(self) -> None:
+        self.kind: SourceKind = self.counters.source.kind
+        self.location = self.counters.source.location
+        self.warnings: list[str] = []
+        self.cost = Cost()
+
+    def latest_ms(self) -> int | None:
+        """That of the source."""
+        return self.counters.source.latest_ms()
+
+    def names(self, start_ms: int, end_ms: int) -> set[str]:
+        """Series names of the source where the counters are first scraped."""
+        grid = self.counters.grid
+        return self.counters.source.names(grid.start_ms - grid.gauge_ms, grid.end_ms)
+
+    def label_names(self, start_ms: int, end_ms: int) -> set[str] | None:
+        """Those of the source."""
+        return self.counters.source.label_names(start_ms, end_ms)
+
+    def scrapes(self, start_ms: int, end_ms: int) -> list[Scrapes]:
+        """None: nobody scraped then."""
+        return []
+
+    def info(self, name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:
+        """None."""
+        return []
+
+    def evaluate(self, reads: Sequence[Read], grid: Grid, match: tuple[Matcher, ...] = ()) -> dict[Read, ReadResult]:
+        """All reads on the grid, the same at every step. Raises SourceError."""
+        stood = self.counters.of([read for read in reads if read.fn in OF_COUNTERS])
+        return {
+            read: self._steady(read, stood[read], grid)
+            if read in stood
+            else ReadResult(read.by, [], np.empty((0, grid.count)))
+            for read in reads
+        }
+
+    def _steady(self, read: Read, stood: Stood, grid: Grid) -> ReadResult:
+        seconds = grid.window_ms(read) / 1000 if read.fn == "increase" else 1.0
+        level = stood.values * self.pace(self.counters, stood) * seconds
+        told = np.flatnonzero(np.isfinite(level))
+        rows = np.repeat(level[told][:, np.newaxis], grid.count, axis=1)
+        return ReadResult(read.by, [stood.keys[row] for row in told], rows)
