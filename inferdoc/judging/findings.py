@@ -16,6 +16,7 @@ from inferdoc.judging.changes import workload_events
 from inferdoc.judging.cohorts import Traits, shared
 from inferdoc.judging.conditions.render import Rendering
 from inferdoc.judging.context import Context, Outcome
+from inferdoc.judging.course import Course, course_of
 from inferdoc.judging.differential import MOST_CANDIDATES, Candidate, contradicted, decisive, opinions, shares
 from inferdoc.judging.events import ORDER, Event
 from inferdoc.judging.fold import WIDE_SCOPES, Cause, score
@@ -36,6 +37,7 @@ from inferdoc.judging.model import (
 )
 from inferdoc.judging.places import Places, filled, runs_on_kubernetes
 from inferdoc.judging.settings import Settings, settings_of, with_previous
+from inferdoc.judging.view import Unit
 from inferdoc.source.reads import Matcher
 
 NEAR_WINDOWS = 2
@@ -239,18 +241,18 @@ class FindingMaker:
         return self.context.clock.scrape_seconds + self.context.view.frame.grid.rate_ms / 1000
 
     def _evidence(self, cause: Cause) -> list[EvidenceItem]:
-        pieces: dict[tuple[str, str, str], tuple[Evidence, Outcome, str]] = {}
+        pieces: dict[tuple[str, str, str], tuple[Evidence, Outcome, Unit]] = {}
         for match in sorted(cause.matches, key=lambda m: m.onset):
             for piece in match.evidence:
                 for outcome in _leaves(piece):
                     key = (piece.role, outcome.signal, outcome.entity)
                     if outcome.holds and key not in pieces:
-                        pieces[key] = (piece, outcome, match.unit.member.pod)
+                        pieces[key] = (piece, outcome, match.unit)
         for child in cause.effects:
             for piece in child.best.evidence:
                 if piece.role == "harm":
                     key = (piece.role, piece.outcome.signal, piece.outcome.entity)
-                    pieces.setdefault(key, (piece, piece.outcome, child.best.unit.member.pod))
+                    pieces.setdefault(key, (piece, piece.outcome, child.best.unit))
         ranked = sorted(pieces.values(), key=lambda told: ("harm", "symptom", "support").index(told[0].role))
         shown = ranked[:MAX_EVIDENCE]
         if cause.recipe.kind == "unexplained":  # what is unusual is all there is to go by: harm must not crowd it out
@@ -259,15 +261,16 @@ class FindingMaker:
             shown = [*others[: MAX_EVIDENCE - len(unusual)], *unusual]
         return [self._item(*told) for told in shown]
 
-    def _item(self, piece: Evidence, outcome: Outcome, pod: str) -> EvidenceItem:
+    def _item(self, piece: Evidence, outcome: Outcome, unit: Unit) -> EvidenceItem:
         query = None
         if outcome.signal in self.context.signals:
-            extra: tuple[Matcher, ...] = (("pod", "=", pod),)
+            extra: tuple[Matcher, ...] = (("pod", "=", unit.member.pod),)
             query = Rendering(self.context.signals, self.context.tiers, extra=extra).signal(outcome.signal)
         since = None if outcome.first is None or outcome.from_start else stamp(self.context.view.time_at(outcome.first))
+        course = self._course(outcome, unit)
         return EvidenceItem(
             outcome.signal,
-            outcome.text,
+            outcome.text + ("" if course is None else course.words),
             piece.role,
             outcome.entity,
             _plain(outcome.baseline),
@@ -277,7 +280,19 @@ class FindingMaker:
             since,
             query,
             outcome.reference,
+            None if course is None else course.shape,
+            None if course is None else course.times,
         )
+
+    def _course(self, outcome: Outcome, unit: Unit) -> Course | None:
+        """How a series of the unit itself left its baseline."""
+        view, way = self.context.view, (outcome.baseline, outcome.observed)
+        trace = view.get(unit, outcome.signal) if outcome.signal and outcome.entity == unit.name else None
+        if trace is None or outcome.first is None or outcome.from_start or outcome.reference in ("absolute", "peers"):
+            return None
+        if way[0] is None or way[1] is None or outcome.ahead:
+            return None
+        return course_of(trace.values, (way[0], way[1]), outcome.first, view.window_steps, view.step_seconds)
 
     def _change(self, cause: Cause) -> Change | None:
         """What changed just before the onset: an event of these pods, a load change, or a shift of the traffic."""

@@ -90,7 +90,8 @@ class Scope(msgspec.Struct):
 
 
 class EvidenceItem(msgspec.Struct):
-    """One observation that speaks for a finding. reference: what it was compared with."""
+    """One observation that speaks for a finding. reference: what it was compared with; shape: whether it left its
+    baseline at once or by degrees, times: how often it did in the window (null where that is not told)."""
 
     signal: str
     statement: str
@@ -103,6 +104,8 @@ class EvidenceItem(msgspec.Struct):
     since: str | None
     query: str | None
     reference: BaselineKind = "absolute"
+    shape: Literal["step", "drift"] | None = None
+    times: int | None = None
 
 
 class StageBegan(msgspec.Struct):
