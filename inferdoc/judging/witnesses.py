@@ -14,13 +14,13 @@ from inferdoc.judging.view import View, make_view
 
 def read_rest(session: Session) -> None:
     """Put every signal of the catalogue that the recipes did not ask for into the frame of a view: what a cause that
-    nobody wrote down moves need not be what the known ones move."""
+    nobody wrote down moves need not be what the known ones move. What is there already stays: it has its baseline."""
     view, signals = session.context.view, session.catalogue.signals
     rest = [name for name in signals if name not in view.frame]
     more = session.read(rest, view.frame.grid)
     if view.lead is not None:
         more.prepend(session.read(rest, view.lead))
-    view.add(more.signals)
+    view.add({name: matrix for name, matrix in more.signals.items() if name not in view.frame})
     add_cohorts(view.frame, signals, view.fleet)
 
 

@@ -127,6 +127,8 @@ def test_a_breach_says_what_it_is_most_like_and_what_would_tell(tmp_path):
     answers, _ = looked(scrapes("slow-gpu"), 60.0, tmp_path / "look.db")
     (breach,) = answers[0].findings
     assert breach.id == BREACH and {e.signal for e in breach.evidence if e.role == "harm"} >= {"itl_mean"}
+    frontend = next(split for split in answers[0].phases if split.phase == "frontend")
+    assert frontend.baseline_seconds, "what is read for the ranking takes no baseline away"
     likely = {rival.id: rival for rival in breach.differential}
     assert "dcgm" in likely["gpu-clock-throttle"].decided_by.observation
 
