@@ -20,7 +20,7 @@ SEVERAL = 3
 
 
 @dataclass(frozen=True)
-class Course:
+class Departure:
     """shape: step where the way was made within two rate windows (one blurs a step, another is its doubt), else drift;
     seconds: how long it took; times: stretches beyond half of the way, apart by a rate window or more."""
 
@@ -38,7 +38,7 @@ class Course:
 
 def course_of(
     values: np.ndarray, way: tuple[float, float], first: int, window_steps: int, step_seconds: float
-) -> Course | None:
+) -> Departure | None:
     """values: float64[T]; way: baseline and observed value; first: the step at which it left the baseline. None where
     it did not move, or never came as far as what was observed of it."""
     baseline, observed = way
@@ -56,4 +56,4 @@ def course_of(
     steps = arrival - begin
     shape: Literal["step", "drift"] = "step" if steps <= 2 * window_steps else "drift"
     times = 1 + int((np.diff(beyond) > window_steps).sum())
-    return Course(shape, steps * step_seconds, times)
+    return Departure(shape, steps * step_seconds, times)

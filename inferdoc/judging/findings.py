@@ -16,7 +16,7 @@ from inferdoc.judging.changes import workload_events
 from inferdoc.judging.cohorts import Traits, shared
 from inferdoc.judging.conditions.render import Rendering
 from inferdoc.judging.context import Context, Outcome
-from inferdoc.judging.course import Course, course_of
+from inferdoc.judging.course import Departure, course_of
 from inferdoc.judging.differential import MOST_CANDIDATES, Candidate, contradicted, decisive, opinions, shares
 from inferdoc.judging.events import ORDER, Event
 from inferdoc.judging.fold import WIDE_SCOPES, Cause, score
@@ -284,7 +284,7 @@ class FindingMaker:
             None if course is None else course.times,
         )
 
-    def _course(self, outcome: Outcome, unit: Unit) -> Course | None:
+    def _course(self, outcome: Outcome, unit: Unit) -> Departure | None:
         """How a series of the unit itself left its baseline."""
         view, way = self.context.view, (outcome.baseline, outcome.observed)
         trace = view.get(unit, outcome.signal) if outcome.signal and outcome.entity == unit.name else None

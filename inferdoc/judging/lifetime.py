@@ -24,7 +24,7 @@ from inferdoc.judging.clock import Clock
 from inferdoc.judging.shift import LEAST_BLOCKS
 from inferdoc.source.assemble import read_signals
 from inferdoc.source.base import Source
-from inferdoc.source.first_counters import FirstCounters, Pace, SteadyRates, over_life, over_seconds
+from inferdoc.source.first_counters import FirstCounters, Rise, SteadyRates, over_life, over_seconds
 from inferdoc.source.frame import Earlier, SignalFrame, SignalMatrix
 from inferdoc.source.reads import Matcher
 
@@ -78,7 +78,7 @@ class Lifetime:
         names, aliases = list(wanted), Aliases(catalogue.exporters.values())
         counters = self._first(source, frame, match)
         stretch = count * frame.grid.step_ms / 1000
-        paces: tuple[Pace, ...] = (*(over_seconds(stretch / speed) for speed in SPEEDS), over_life)
+        paces: tuple[Rise, ...] = (*(over_seconds(stretch / speed) for speed in SPEEDS), over_life)
         slow, fast, real = (
             read_signals(SteadyRates(counters, pace), names, grid, catalogue.signals, aliases, match) for pace in paces
         )

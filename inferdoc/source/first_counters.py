@@ -84,14 +84,14 @@ def _first(result: ReadResult, grid: Grid) -> Stood:
     return Stood(result.by, keys, result.values[rows, steps] if len(rows) else np.empty(0), grid.times_ms[steps])
 
 
-class Pace(Protocol):
+class Rise(Protocol):
     """At what rate counters come to what they stood at."""
 
     def __call__(self, counters: FirstCounters, stood: Stood) -> np.ndarray:
         """float64[keys], shares of it a second; NaN where that cannot be told."""
 
 
-def over_seconds(seconds: float) -> Pace:
+def over_seconds(seconds: float) -> Rise:
     """All counters within so many seconds."""
     return lambda counters, stood: np.full(len(stood.keys), 1.0 / seconds)
 
@@ -106,7 +106,7 @@ class SteadyRates(Readable):
     """Rates that bring counters to what they stood at; no gauges, no info metrics. Implements `Source`."""
 
     counters: FirstCounters
-    pace: Pace
+    pace: Rise
 
     def __post_init__(self) -> None:
         self.kind: SourceKind = self.counters.source.kind

@@ -21,7 +21,7 @@ pools:
 traffic:
   - {{rate: 2, prompt: {{median: 300, max: 2000}}, output: {{median: 100, max: 500}}}}
 faults: [{fault}]
-duration: 9m
+duration: 10m
 seed: 5
 """
 

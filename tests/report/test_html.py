@@ -198,7 +198,7 @@ def test_hostile_words_anywhere_in_the_document(thrash: Diagnosis) -> None:
             return {k: poison(v, k) for k, v in value.items()}
         if isinstance(value, list):
             return [poison(v, key) for v in value]
-        fixed = ("schema", "verdict", "phase", "kind", "severity", "certainty", "level", "role", "reference")
+        fixed = ("schema", "verdict", "phase", "kind", "severity", "certainty", "level", "role", "reference", "shape")
         times = ("from", "until", "at", "since", "onset", "ended", "began")
         if isinstance(value, str) and key not in fixed + times:
             return value + HOSTILE
