@@ -25,6 +25,7 @@ MORE_MADE = Move(signal="generation_tokens_rate", ratio=1.1, up=True, share_of=0
 MUCH_MORE = 1.5
 """Own choice: as much as the recipes ask of a wait before they call it late."""
 
+NOTHING: frozenset[str] = frozenset()
 Ask = Callable[[Move], Condition | None]
 """What is asked at first look in the place of a move; None: nothing."""
 
@@ -89,18 +90,25 @@ class FirstLook:
 def absolute(recipes: Mapping[str, Recipe], look: FirstLook) -> dict[str, Recipe]:
     """The recipes without what compares a signal with a past that nobody knows. Where a symptom is lost, a level of the
     same signal must speak for it (the cache is full, if not fuller than before): else the recipe is left out, since
-    what is left would fit too much."""
+    what is left would fit too much. So would a symptom of which only the impact is left, or what other symptoms tell:
+    pages that are written slowly together with slow tokens are a sign of the host, slow tokens are none."""
     found = {}
     for name, recipe in recipes.items():
         within_not = look.excuse if recipe.kind == "unexplained" else look.exactly
-        symptoms, harm = (_kept(each, look.widely, within_not) for each in (recipe.symptoms, recipe.harm))
+        symptoms: list[Condition] = []
+        lost: list[Condition] = []
+        for one in recipe.symptoms:
+            told = _signals((*recipe.harm, *(other for other in recipe.symptoms if other is not one)))
+            symptoms += _kept([one], look.widely, within_not, told)
+            if not _kept([one], look.exactly, look.exactly, told):
+                lost.append(one)
+        harm = _kept(recipe.harm, look.widely, within_not)
         seen = {leaf.signal for one in symptoms for leaf in leaves(one) if isinstance(leaf, Level)}
-        lost = [one for one in recipe.symptoms if not _kept([one], look.exactly, look.exactly)]
         if symptoms and harm and all(seen.intersection(one.signals) for one in lost):
             around, excuse = look.known(look.exactly), look.known(look.excuse)
             unless = _kept(recipe.unless, around, excuse)
             support, proof = (_kept(each, around, around) for each in (recipe.support, recipe.proof))
-            kept = structs.replace(recipe, symptoms=symptoms, harm=harm, unless=unless)
+            kept = structs.replace(recipe, symptoms=tuple(symptoms), harm=harm, unless=unless)
             found[name] = structs.replace(kept, support=support, proof=proof)
     return found
 
@@ -125,21 +133,39 @@ def _whole(recipe: Recipe, asked: Recipe, look: FirstLook) -> bool:
     return moves <= look.told and len(asked.symptoms) == len(recipe.symptoms)
 
 
-def _kept(conditions: Iterable[Condition], ask: Ask, within_not: Ask) -> tuple[Condition, ...]:
-    pruned = (_pruned(condition, ask, within_not) for condition in conditions)
+def _kept(
+    conditions: Iterable[Condition], ask: Ask, within_not: Ask, told: frozenset[str] = NOTHING
+) -> tuple[Condition, ...]:
+    pruned = (_pruned(condition, ask, within_not, told) for condition in conditions)
     return tuple(condition for condition in pruned if condition is not None)
 
 
-def _pruned(condition: Condition, ask: Ask, within_not: Ask) -> Condition | None:
-    """The condition with its moves as they are asked; None where nothing is left."""
+def _pruned(condition: Condition, ask: Ask, within_not: Ask, told: frozenset[str]) -> Condition | None:
+    """The condition with its moves as they are asked; None where nothing is left, or of parts that belong together only
+    what `told` (the signals of others) tells."""
     if isinstance(condition, Move):
         return ask(condition)
     if not isinstance(condition, OfParts):
         return condition
     if isinstance(condition, Not):
-        part = _pruned(condition.part, within_not, within_not)
+        part = _pruned(condition.part, within_not, within_not, NOTHING)
         return None if part is None else structs.replace(condition, part=part)
-    parts = _kept(condition.parts, ask, within_not)
+    pruned = [(part, _pruned(part, ask, within_not, told)) for part in condition.parts]
+    parts = tuple(kept for _, kept in pruned if kept is not None)
     if not parts or parts == condition.parts:
         return condition if parts else None
+    left = _signals(part for part, kept in pruned if kept is not None)
+    if told and isinstance(condition, AllOf) and len(parts) < len(pruned) and left <= told:
+        return None
     return structs.replace(condition, parts=parts)
+
+
+def _signals(conditions: Iterable[Condition]) -> frozenset[str]:
+    """The signals that speak for conditions: not those whose absence is asked."""
+    found: set[str] = set()
+    for one in conditions:
+        if isinstance(one, OfParts):
+            found |= NOTHING if isinstance(one, Not) else _signals(one.parts)
+        else:
+            found.update(one.signals)
+    return frozenset(found)

@@ -18,6 +18,7 @@ from inferdoc.collect.discovery import make_target
 from inferdoc.collect.samples import Page
 from inferdoc.collect.scrape import ScrapeResult
 from inferdoc.errors import InferdocError
+from inferdoc.judging.absolute import FirstLook, absolute
 from inferdoc.judging.api import Options
 from inferdoc.judging.look import FIRST_LOOK_SCRAPES, Pace, look
 from inferdoc.judging.model import Diagnosis
@@ -258,3 +259,18 @@ def test_addresses_need_a_port_a_dot_or_a_scheme():
         from inferdoc.source.recognise import recognise
 
         recognise("prometheus", lambda target: (b"", "never asked"))
+
+
+def test_a_sign_of_which_only_the_impact_is_left_is_no_sign() -> None:
+    """Pages that are written slowly, together with slow tokens, tell of the host; where nobody knows how long they took
+    before, slow tokens alone do not."""
+    recipe = catalogue().recipes["cpu-starvation"]
+    known = frozenset(name for one in (*recipe.symptoms, *recipe.harm) for name in one.signals)
+
+    def asked(*unknown: str) -> set[str]:
+        look = FirstLook(known - set(unknown), frozenset(), brief=False)
+        kept = absolute({recipe.id: recipe}, look)[recipe.id]
+        return {name for name in kept.symptoms[1].signals if name != "request_rate"}
+
+    assert asked() == {"cpu_throttled_share", "scrape_duration", "itl_mean"}
+    assert asked("scrape_duration") == {"cpu_throttled_share"}
