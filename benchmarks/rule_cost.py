@@ -28,11 +28,15 @@ import requests
 import yaml
 
 from inferdoc.catalogue.content import content_root
-from inferdoc.generate.pack import RECORDING, RULES
+from inferdoc.generate.pack import CAUSE_INTERVAL, RECORDING, RULES
 from inferdoc.simulate.live import Live
 from inferdoc.simulate.scenario_files import adapted, load_scenario
+from inferdoc.times import length_of
 
-SCRAPE_SECONDS, PAUSE_SECONDS, SETTLING_SECONDS = 15, 0.5, 150
+SCRAPE_SECONDS, PAUSE_SECONDS = 15, 0.5
+RECORDED_SECONDS = int(length_of(CAUSE_INTERVAL))
+SETTLING_SECONDS = 2.5 * RECORDED_SECONDS
+"""Until every signal has been recorded: its group is judged once an interval, and rates need two scrapes before."""
 RECORDED = '{__name__=~".+:inferdoc_.+"}'
 
 
@@ -44,6 +48,7 @@ def main() -> None:
     parser.add_argument("--scenario", default="control-steady")
     parser.add_argument("--past", type=float, default=0.0, help="hours of the recorded series, back-filled")
     parser.add_argument("--dearest", type=int, default=0, help="rules to show, those that take longest first")
+    parser.add_argument("--most", type=int, default=0, help="records to show, those of most series first")
     given = parser.parse_args()
     scenario = adapted(load_scenario(given.scenario), given.pods, None, None, None)
     live = Live(scenario, 0, 1.0)
@@ -81,6 +86,9 @@ def main() -> None:
         )
         for seconds, rule in dear[: given.dearest]:
             print(f"    {seconds * 1000:6.1f} ms a minute  {rule['name']}")
+        if given.most:
+            for name, count in counted(ruled, f"topk({given.most}, count by (__name__) ({RECORDED}))"):
+                print(f"    {count:6.0f} series  {name}")
 
 
 @contextmanager
@@ -135,9 +143,9 @@ def values(address: str, names: list[str]) -> dict[str, list[tuple[str, float]]]
 
 
 def back_fill(data: Path, series: dict[str, list[tuple[str, float]]], hours: float) -> None:
-    """Samples of one minute up to a quarter of an hour ago, within a tenth of the value, as blocks of the server."""
+    """Samples at the interval of the records up to a quarter of an hour ago, within a tenth of the value, as blocks of the server."""
     end = int(time.time()) - 900
-    times = range(end - int(hours * 3600), end, 60)
+    times = range(end - int(hours * 3600), end, RECORDED_SECONDS)
     wander = random.Random(0)
     text = data.with_suffix(".om")
     with text.open("w", encoding="utf-8") as out:
@@ -174,6 +182,12 @@ def asked(address: str, query: str) -> float:
     """The one number that a query gives."""
     answer = requests.get(f"{address}/api/v1/query", params={"query": query}, timeout=60).json()
     return float(answer["data"]["result"][0]["value"][1])
+
+
+def counted(address: str, query: str) -> list[tuple[str, float]]:
+    """The numbers that a query gives by the name of a metric, the largest first."""
+    answer = requests.get(f"{address}/api/v1/query", params={"query": query}, timeout=60).json()["data"]["result"]
+    return sorted(((one["metric"]["__name__"], float(one["value"][1])) for one in answer), key=lambda each: -each[1])
 
 
 def groups(address: str) -> list[dict[str, Any]]:

@@ -30,9 +30,10 @@ RECORDING = Path("inferdoc-recording.yaml")
 RULES = Path("inferdoc-rules.yaml")
 RELABELLING = Path("relabelling.yaml")
 TESTS = Path("tests")
-PAGE_INTERVAL, CAUSE_INTERVAL, USUAL_INTERVAL = INTERVAL, "1m", "4m"
-"""Pages are judged twice a minute. Causes are tickets about means of five minutes; usual values move over hours. A
-series lasts for five minutes, so no interval may be longer."""
+PAGE_INTERVAL, POD_INTERVAL, CAUSE_INTERVAL, USUAL_INTERVAL = INTERVAL, "1m", "2m", "4m"
+"""Pages are judged twice a minute, and need to know new pods soon. Causes are tickets about means of five minutes and
+wait ten minutes in their route; usual values move over hours. A series lasts for five minutes, so no interval may be
+longer."""
 
 PODS, SIGNALS, USUAL, SLO, SYMPTOMS, CAUSES, OBJECTIVES, MONITORING = GROUPS = (
     "inferdoc-pods",
@@ -83,7 +84,7 @@ def build_pack(catalogue: Catalogue, links: GeneratedLinks, assignments: Sequenc
     symptoms = [rule for rule in (*causes.values(), *about_monitoring) if rule.kind == "symptom"]
     pages, tickets = parted(records, [rule.expr for rule in symptoms])
     recording = [
-        _group(PODS, CAUSE_INTERVAL, _recorded(records.pods)),
+        _group(PODS, POD_INTERVAL, _recorded(records.pods)),
         _group(SIGNALS, CAUSE_INTERVAL, _recorded(tickets.now)),
         _group(USUAL, USUAL_INTERVAL, _recorded(records.usual)),
         _group(SLO, PAGE_INTERVAL, [record for found in objective_records for record in _recorded(found)]),

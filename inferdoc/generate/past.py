@@ -19,8 +19,10 @@ PEERS_BY: Mapping[Level, tuple[str, ...]] = {
     "gpu": ("cluster", "namespace", "modelName"),
 }
 """What peers have in common: pods of a pool; GPUs of one model, in whichever pod, since one GPU of a pod may be all."""
+PEERS_OF: Mapping[Level, str] = {"engine": "model", "target": "model", "gpu": "namespace"}
+"""Whom a record of peers is about."""
 FEWEST_RECORDED = 30
-"""Recorded values, one a minute, that a usual value over hours rests on at least: half an hour."""
+"""Recorded values, one every two minutes, that a usual value over hours rests on at least: an hour."""
 FEWEST_PEERS = 3
 """Of fewer, the one that is ill moves the middle."""
 BEYOND_PEERS = 1.25
@@ -58,12 +60,12 @@ class UsualPast:
     @property
     def alike(self) -> tuple[str, ...]:
         """What members have in common that swing alike; what is above the pods is alone."""
-        return LIKE[self.level] if self.level in POOLED or self.level == "gpu" else PODS_ALONE[self.level]
+        return PEERS_BY.get(self.level) or PODS_ALONE[self.level]
 
     @property
     def alike_level(self) -> str:
         """Whom a series of those labels is about."""
-        return "model" if self.level in POOLED else "pod" if self.level == "gpu" else self.level
+        return PEERS_OF.get(self.level, self.level)
 
     @property
     def middle(self) -> str:
@@ -86,7 +88,7 @@ class UsualPast:
     @property
     def peers_record(self) -> str:
         """The name under which `peers` is recorded."""
-        return f"{'model' if self.level in POOLED else 'namespace'}:{self.record.split(':')[1]}:middle"
+        return f"{self.alike_level}:{self.record.split(':')[1]}:middle"
 
     @property
     def peers(self) -> str:
@@ -95,15 +97,14 @@ class UsualPast:
         well = "" if self.stand_in is None else f" <= {number(self.stand_in)}"
         return f"quantile by ({by}) (0.5, {self.record}){well}\nand count by ({by}) ({self.record}) >= {FEWEST_PEERS}"
 
-    def swing(self, up: bool) -> str:
+    def swing(self, up: bool, usual: str) -> str:
         """From the middle to the upper or lower fence of the past, as is usual among like members; nothing where none
-        of them has a past yet."""
+        of them has a past yet. usual: the record of the middle, which is that of the surest past that there is."""
         by, rungs = ", ".join(self.alike), []
         near, far = (0.75, 0.25) if up else (0.25, 0.75)
         for past, enough in self._pasts():
             fence = f"{number(1 + FENCE)} * {_quantile(near, past)}\n- {number(FENCE)} * {_quantile(far, past)}"
-            middle = _quantile(0.5, past)
-            away = f"{fence}\n- {middle}" if up else f"{middle}\n- {clause(fence)}"
+            away = f"{fence}\n- {usual}" if up else f"{usual}\n- {clause(fence)}"
             rungs.append(f"quantile by ({by}) (0.5, {clause(f'{away}{chr(10)}and {enough}')})")
         return "\nor ".join([*rungs, f"0 * group by ({by}) ({self.record})"])
 

@@ -126,16 +126,20 @@ class Recorded(Rendering):
             return None
         if past.has_peers:
             self.records.usual.setdefault(past.peers_record, past.peers)
-        return self._keep(self.records.usual, name, f"median{self.history}", past.middle)
+        return self._keep(self.records.usual, name, self._middle, past.middle)
+
+    @property
+    def _middle(self) -> str:
+        return f"median{self.history}"
 
     def edge(self, name: str, up: bool) -> str | None:
         """The usual value and how far like members usually swing from theirs: that is a matter of their work, so it is
-        recorded once for all of them."""
+        recorded once for all of them. What is on or off does not swing."""
         past, usual = self._past(name), self.usual(name)
-        if past is None or usual is None:
+        if past is None or usual is None or past.state:
             return None
         kept = f"{past.alike_level}:inferdoc_{name}:{'rise' if up else 'fall'}{self.history}"
-        self.records.usual.setdefault(kept, past.swing(up))
+        self.records.usual.setdefault(kept, past.swing(up, self._name(name, self._middle)))
         return f"{usual} {'+' if up else '-'} on ({', '.join(past.alike)}) group_left () {selector(kept, self.extra)}"
 
     def _past(self, name: str) -> UsualPast | None:

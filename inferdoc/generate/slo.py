@@ -12,26 +12,15 @@ from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.commands import diagnose_command
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.recorded import INTERVAL
-from inferdoc.generate.slo_events import BY, events, in_buckets, seconds
-from inferdoc.judging.conditions.render import clause, number
+from inferdoc.generate.slo_events import BY, events, in_buckets
+from inferdoc.generate.slo_latency import latency_records, slower_rules
+from inferdoc.generate.slo_names import NOW, PAGE, about, alert_name, record_name
+from inferdoc.judging.conditions.render import number
 from inferdoc.times import length_of
 
-PAGE = "unexplained-anomaly"
-"""Where an alert about harm whose cause it does not know points to."""
 SPEEDS = (("Fast", FAST, "2m", "critical"), ("Slow", SLOW, "15m", "warning"))
-NOW = "2m"
-"""The newest window: two minutes have samples enough where pages are read every 30 s. Those of an hour come later."""
 MOST, OUTAGE_EVENTS = 0.5, 20
 """An outage: most events of the newest window miss the objective, of at least so many."""
-SLOWER, CHANCE = 1.3, 5.0
-"""Latency grew where its mean is 1.3 times the usual (observation first_tokens_later), and more than chance makes of so
-few requests: they spread by twice their mean, so that 2.5 errors of a mean of n are 5 / sqrt(n) of it."""
-FELT = 0.1
-"""It matters as soon as the mean is a tenth of the target: one in a hundred then comes near it."""
-PAST, LAG, FEWEST_MEANS = "30m", "5m", 10
-"""What is usual for the mean: the half hour before the newest five minutes, five minutes of it at least."""
-USUAL_SPREAD = 0.9
-"""Beyond nine of ten means of that past, so that what swings all the time pages nobody."""
 JUDGED = "6h"
 """Over how long there must be enough events."""
 NEAREST = 4
@@ -80,83 +69,37 @@ def _refuse_unbound(slo: Slo, catalogue: Catalogue) -> None:
 
 def slo_records(slo: Slo, catalogue: Catalogue) -> dict[str, str]:
     """Recording rules: bad and all events per second, and the share of bad ones over every window."""
-    records: dict[str, str] = {}
+    records = latency_records(slo, catalogue)
     for window in ("5m", NOW):
-        names = [_record(slo, what, f"rate{window}") for what in ("all", "bad")]
-        records |= zip(names, events(slo, catalogue, names[0], window), strict=True)
-    records |= _means(slo, catalogue)
+        names = [record_name(slo, what, f"rate{window}") for what in ("all", "bad")]
+        for name, text in zip(names, events(slo, catalogue, names[0], window), strict=True):
+            records.setdefault(name, text)
     for window in windows():
-        records[_record(slo, "bad", f"ratio{window}")] = (
-            f"sum_over_time({_record(slo, 'bad', 'rate5m')}[{window}])\n"
-            f"/ (sum_over_time({_record(slo, 'all', 'rate5m')}[{window}]) > 0)"
+        records[record_name(slo, "bad", f"ratio{window}")] = (
+            f"sum_over_time({record_name(slo, 'bad', 'rate5m')}[{window}])\n"
+            f"/ (sum_over_time({record_name(slo, 'all', 'rate5m')}[{window}]) > 0)"
         )
     return records
-
-
-def _means(slo: Slo, catalogue: Catalogue) -> dict[str, str]:
-    """The mean latency of the newest window, where there are enough events for one, and what is usual for it: without
-    a past, half of the target, as in `stand_ins` of tiers.yaml."""
-    histogram, least = slo.histogram(catalogue.signals), catalogue.objectives.min_events
-    if histogram is None:
-        return {}
-    total = seconds(slo, catalogue, NOW)
-    every, mean = _record(slo, "all", f"rate{NOW}"), _record(slo, "mean", f"rate{NOW}")
-    past = f"{mean}[{PAST}] offset {LAG}"
-    usual = f"quantile_over_time(0.5, {past})\nand count_over_time({past}) >= {FEWEST_MEANS}"
-    return {
-        mean: f"{clause(total)}\n/ ({every} > 0)\nand {number(length_of(NOW))} * {every} >= {least}",
-        _record(slo, "mean", f"median{PAST}"): f"{usual}\nor 0 * {mean} + {number(in_buckets(slo, catalogue) / 2)}",
-    }
 
 
 def slo_rules(slo: Slo, catalogue: Catalogue, links: GeneratedLinks) -> list[AlertRule]:
     """An objective that most miss now, latency that is out of the usual now, fast and slow burn, and whether there are
     enough events to judge it."""
     least = catalogue.objectives.min_events
-    now = [_outage(slo, links), *_slower(slo, catalogue, links)]
+    now = [_outage(slo, links), *slower_rules(slo, catalogue, links)]
     return [*now, *_burn_rules(slo, least, links), _too_few(slo, least, links)]
 
 
-def _slower(slo: Slo, catalogue: Catalogue, links: GeneratedLinks) -> Iterator[AlertRule]:
-    if slo.histogram(catalogue.signals) is None:
-        return
-    mean, usual = _record(slo, "mean", f"rate{NOW}"), _record(slo, "mean", f"median{PAST}")
-    every = _record(slo, "all", f"rate{NOW}")
-    swing = f"quantile_over_time({number(USUAL_SPREAD)}, {mean}[{PAST}] offset {LAG})"
-    yield AlertRule(
-        name=f"InferdocSlo{_camel(slo.id)}Slower",
-        expr=(
-            f"{mean} > clamp_min(1 + {number(CHANCE)} / sqrt({number(length_of(NOW))} * {every}), {number(SLOWER)})"
-            f" * {usual}\n"
-            f"and {mean} > {number(FELT)} * {number(in_buckets(slo, catalogue))}\n"
-            f"unless {mean} <= {swing}"
-        ),
-        for_="2m",
-        keep_firing_for="5m",
-        severity="critical",
-        cause=PAGE,
-        annotations=_about(
-            links,
-            f"{slo.title}: model {{{{ $labels.model_name }}}} suddenly takes longer than was usual",
-            "The mean of two minutes is {{ $value | humanizeDuration }}, beyond that of the half hour before. "
-            f"Next: {diagnose_command(BY)}",
-        ),
-        by=BY,
-        labels=(("slo", slo.id),),
-        kind="symptom",
-    )
-
-
 def _outage(slo: Slo, links: GeneratedLinks) -> AlertRule:
-    bad, every = _record(slo, "bad", f"rate{NOW}"), _record(slo, "all", f"rate{NOW}")
+    bad, every = record_name(slo, "bad", f"rate{NOW}"), record_name(slo, "all", f"rate{NOW}")
     return AlertRule(
-        name=f"InferdocSlo{_camel(slo.id)}Outage",
+        name=alert_name(slo, "Outage"),
         expr=f"{bad} / ({every} > 0) > {number(MOST)}\nand {number(length_of(NOW))} * {every} >= {OUTAGE_EVENTS}",
         for_="1m" if slo.kind == "share" else "2m",  # latency that most feel has grown before: that pages first
         keep_firing_for=None,
         severity="critical",
         cause=PAGE,
-        annotations=_about(
+        annotations=about(
             links,
             f"{slo.title}: most requests of model {{{{ $labels.model_name }}}} miss it now",
             f"{{{{ $value | humanizePercentage }}}} of the events of two minutes. Next: {diagnose_command(BY)}",
@@ -172,13 +115,13 @@ def _burn_rules(slo: Slo, least: int, links: GeneratedLinks) -> Iterator[AlertRu
         pairs = [_pair(slo, burn, least) for burn in burns]
         ratio, allowed = "{{ $value | humanizePercentage }}", f"{100 * _budget(slo):.4g} %"
         yield AlertRule(
-            name=f"InferdocSlo{_camel(slo.id)}Burn{speed}",
+            name=alert_name(slo, f"Burn{speed}"),
             expr="\nor\n".join(f"(\n{pair}\n)" for pair in pairs),
             for_=for_,
             keep_firing_for=None,
             severity=severity,
             cause=PAGE,
-            annotations=_about(
+            annotations=about(
                 links,
                 f"{slo.title}: the error budget of model {{{{ $labels.model_name }}}} burns too fast",
                 f"{ratio} of the events miss it over the long window, and it still goes on; {allowed} may. "
@@ -197,21 +140,21 @@ def _pace(burns: tuple[Burn, ...], slo: Slo) -> str:
 def _pair(slo: Slo, burn: Burn, least: int) -> str:
     limit = f"{number(round(burn.factor(slo.window), 6))} * {number(_budget(slo))}"
     return (
-        f"  {_record(slo, 'bad', f'ratio{burn.long}')} > {limit}\n"
-        f"  and {_record(slo, 'bad', f'ratio{burn.short}')} > {limit}\n"
+        f"  {record_name(slo, 'bad', f'ratio{burn.long}')} > {limit}\n"
+        f"  and {record_name(slo, 'bad', f'ratio{burn.short}')} > {limit}\n"
         f"  and {_count(slo, burn.long)} >= {least}"
     )
 
 
 def _too_few(slo: Slo, least: int, links: GeneratedLinks) -> AlertRule:
     return AlertRule(
-        name=f"InferdocSlo{_camel(slo.id)}TrafficTooLow",
+        name=alert_name(slo, "TrafficTooLow"),
         expr=f"{_count(slo, JUDGED)} < {least}",
         for_="1h",
         keep_firing_for=None,
         severity="info",
         cause=PAGE,
-        annotations=_about(
+        annotations=about(
             links,
             f"{slo.title}: too little traffic on model {{{{ $labels.model_name }}}} to judge it",
             f"{{{{ $value | humanize }}}} events in {JUDGED}; {least} are needed. Its alerts are silent.",
@@ -222,12 +165,6 @@ def _too_few(slo: Slo, least: int, links: GeneratedLinks) -> AlertRule:
     )
 
 
-def _about(links: GeneratedLinks, summary: str, description: str) -> dict[str, str]:
-    annotations = {"summary": summary, "description": description, "runbook_url": links.runbook(PAGE)}
-    board = links.dashboard(BY)
-    return annotations if board is None else {**annotations, "dashboard_url": board}
-
-
 def _budget(slo: Slo) -> float:
     assert slo.good is not None
     return round(1 - slo.good, 9)
@@ -235,12 +172,4 @@ def _budget(slo: Slo) -> float:
 
 def _count(slo: Slo, window: str) -> str:
     """Events in a window: recorded once per interval, as events per second."""
-    return f"{number(length_of(INTERVAL))} * sum_over_time({_record(slo, 'all', 'rate5m')}[{window}])"
-
-
-def _record(slo: Slo, what: str, operation: str) -> str:
-    return f"model:inferdoc_slo_{slo.id.replace('-', '_')}_{what}:{operation}"
-
-
-def _camel(text: str) -> str:
-    return "".join(part.capitalize() for part in text.replace("_", "-").split("-"))
+    return f"{number(length_of(INTERVAL))} * sum_over_time({record_name(slo, 'all', 'rate5m')}[{window}])"

@@ -25,55 +25,64 @@ ENGINES = "vllm:"
 def events(slo: Slo, catalogue: Catalogue, recorded: str, window: str) -> tuple[str, str]:
     """All and bad events per second, without those that a narrower objective speaks for. recorded: the name under which
     all are recorded first."""
-    parts = [other.scope for other in narrower(slo, catalogue.slos)]
+    parts, rate = [other.scope for other in narrower(slo, catalogue.slos)], f"rate({{}}[{window}])"
     above = catalogue.signals[slo.signal].level in WIDE
     histogram = slo.histogram(catalogue.signals)
     if histogram is not None:
         match = matchers(catalogue.signals[slo.signal].readings[0].match)
-        every = _of_scope(f"{histogram}_count", match, slo.scope, parts, above, window)
+        every = _of_scope(f"{histogram}_count", match, slo.scope, parts, above, rate)
         good = (*match, ("le", "=~", _le(in_buckets(slo, catalogue))))
-        return every, f"{recorded}\n- {_of_scope(f'{histogram}_bucket', good, slo.scope, [], above, window)}"
+        return every, f"{recorded}\n- {_of_scope(f'{histogram}_bucket', good, slo.scope, [], above, rate)}"
     counted = events_of(catalogue.signals[slo.signal])
     assert counted is not None
     bad, total = counted
-    every = _of_scope(str(total.rate), matchers(total.match), slo.scope, parts, above, window)
-    wrong = _of_scope(str(bad.rate), matchers(bad.match), slo.scope, [], above, window)
+    every = _of_scope(str(total.rate), matchers(total.match), slo.scope, parts, above, rate)
+    wrong = _of_scope(str(bad.rate), matchers(bad.match), slo.scope, [], above, rate)
     return every, f"{clause(f'{wrong}{chr(10)}and {recorded}')}\nor 0 * {recorded}"
 
 
-def seconds(slo: Slo, catalogue: Catalogue, window: str) -> str:
-    """What the events of a latency take together, per second."""
-    signal = catalogue.signals[slo.signal]
-    parts = [other.scope for other in narrower(slo, catalogue.slos)]
-    name, match = f"{slo.histogram(catalogue.signals)}_sum", matchers(signal.readings[0].match)
-    return _of_scope(name, match, slo.scope, parts, signal.level in WIDE, window)
+def of_latency(slo: Slo, catalogue: Catalogue, reading: str) -> tuple[str, str]:
+    """What the events of a latency take together, and how many there are: by pod, of what is counted above the pods by
+    model. reading: what is done with a series, which stands where {} does."""
+    signal, histogram = catalogue.signals[slo.signal], slo.histogram(catalogue.signals)
+    parts, match = [other.scope for other in narrower(slo, catalogue.slos)], matchers(signal.readings[0].match)
+    took, every = (
+        _each(f"{histogram}_{part}", match, slo.scope, parts, signal.level in WIDE, reading)
+        for part in ("sum", "count")
+    )
+    return took, every
 
 
-def _of_scope(
-    name: str, match: Sequence[Matcher], scope: Audience, without: list[Audience], above: bool, window: str
+def _each(
+    name: str, match: Sequence[Matcher], scope: Audience, without: list[Audience], above: bool, reading: str
 ) -> str:
-    """Events per second of what is in a scope, and not in one of its parts."""
-    text = _rate(name, match, scope, above, window)
+    """Events of what is in a scope, and not in one of its parts."""
+    text = _shown(name, match, scope, above, reading)
     for other in without:
-        text = clause(f"{text}\nunless {_rate(name, match, other, above, window)}")
+        text = f"{clause(text)}\nunless {clause(_shown(name, match, other, above, reading))}"
     return text
 
 
-def _rate(name: str, match: Sequence[Matcher], scope: Audience, above: bool, window: str) -> str:
-    """Events per second by what the rules split: of engines with the tier and role of their pod, of what is counted
-    above the pods by model."""
+def _of_scope(
+    name: str, match: Sequence[Matcher], scope: Audience, without: list[Audience], above: bool, reading: str
+) -> str:
+    """The same by what the rules split: of engines by the tier and role of their pod."""
+    text = _each(name, match, scope, without, above, reading)
+    return text if above else f"sum by ({', '.join(BY)}) {clause(text)}"
+
+
+def _shown(name: str, match: Sequence[Matcher], scope: Audience, above: bool, reading: str) -> str:
+    """Events of engines by pod, with its tier and role; of what is counted above the pods by model."""
     own: list[Matcher] = [*match, *((label, "=", value) for label, value in scope.tenant)]
     if scope.model is not None:
         own.append((LABELS["model"], "=", scope.model))
-    inner = f"sum by ({', '.join(SHOWN_BY)}) (rate({selector(name, tuple(own))}[{window}]))"
+    inner = f"sum by ({', '.join(ABOVE if above else SHOWN_BY)}) ({reading.format(selector(name, tuple(own)))})"
     if above:
-        return inner.replace(f"({', '.join(SHOWN_BY)})", f"({', '.join(ABOVE)})", 1)
+        return inner
     pool: list[Matcher] = [(LABELS[key], "=", value) for key, value in scope.fields.items() if key != "model"]
-    known = joined_to_engines(inner) if name.startswith(ENGINES) else joined_where_known(inner)
-    text = joined(inner) if pool else known
-    if pool:
-        text = f"{clause(text)}\nand on ({', '.join(POD)}) {selector(INFO, tuple(pool))}"
-    return f"sum by ({', '.join(BY)}) {clause(text)}"
+    if not pool:
+        return joined_to_engines(inner) if name.startswith(ENGINES) else joined_where_known(inner)
+    return f"{clause(joined(inner))}\nand on ({', '.join(POD)}) {selector(INFO, tuple(pool))}"
 
 
 def in_buckets(slo: Slo, catalogue: Catalogue) -> float:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
 
@@ -11,8 +11,10 @@ from inferdoc.catalogue.burn import FAST, SLOW
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.slo import Slo, events_of
 from inferdoc.generate.cause_rules import AlertRule
-from inferdoc.generate.slo import CHANCE, FELT, MOST, NOW, SLOWER
+from inferdoc.generate.slo import MOST
 from inferdoc.generate.slo_events import LABELS, in_buckets
+from inferdoc.generate.slo_latency import CHANCE, FELT, FEWEST_BEFORE, FEWEST_ON_A_POD, SLOWER, YOUNG_SLOWER
+from inferdoc.generate.slo_names import NOW
 from inferdoc.judging.conditions.render import ENGINE_SIGN, number
 from inferdoc.source.plan import matchers
 from inferdoc.times import length_of
@@ -26,14 +28,20 @@ SOME_PER_SECOND, FEW_PER_SECOND = 1.0, 0.001
 NEAR = 0.04
 SOON = GOOD_MINUTES + 8
 """When latency that grew at GOOD_MINUTES has been so for long enough, and is not yet usual."""
+NINE, KNOWN, JUST_INSTALLED = 9, 1e6, 6
 USUAL_SHARE = 0.2
 """Of the target: a usual mean that matters when it grows by half."""
+
+
+SUDDEN = ("PodSlower", "Slower")
+ENDINGS = (*SUDDEN, "Fast", "Slow", "Outage", "TrafficTooLow")
 
 
 @dataclass(frozen=True)
 class BurnCourse:
     """Share of bad events before and after GOOD_MINUTES, and which speeds fire at the end. means: as shares of the
-    target, before and after; young: there is nothing before."""
+    target, before and after; recorded: for how many minutes of those before there are samples; known, of_events: what
+    the counters tell when they begin; beside: the means of a pod that serves NINE times as much; on: its tier."""
 
     name: str
     before: float
@@ -41,7 +49,11 @@ class BurnCourse:
     fires: tuple[str, ...]
     per_second: float = PER_SECOND
     means: tuple[float, float] = (0.01, 0.01)
-    young: bool = False
+    recorded: int = GOOD_MINUTES
+    known: float = 0.0
+    of_events: float = 0.0
+    beside: tuple[float, float] | None = None
+    on: str | None = None
 
 
 def courses(slo: Slo) -> Iterator[BurnCourse]:
@@ -74,8 +86,56 @@ def slower_courses() -> Iterator[BurnCourse]:
     yield BurnCourse("slower-than-chance", 0.0, 0.0, ("Slower",), SOME_PER_SECOND, (usual, chance * above * usual))
     yield BurnCourse("by-chance", 0.0, 0.0, (), SOME_PER_SECOND, (usual, chance * below * usual))
     yield BurnCourse("slower-of-few", 0.0, 0.0, ("TrafficTooLow",), FEW_PER_SECOND, (usual, 4 * usual))
-    yield BurnCourse("slow-since-it-began", 0.0, 0.0, ("Slower",), means=(0.0, SLOWER / 2 * above), young=True)
-    yield BurnCourse("began-well", 0.0, 0.0, (), means=(0.0, SLOWER / 2 * below), young=True)
+    yield from _young_courses()
+    yield from _pod_courses()
+
+
+def _young_courses() -> Iterator[BurnCourse]:
+    """After an install: the counters tell what was before, or too few of them, and its first minutes do."""
+    above, below, usual = 1 + NEAR, 1 - NEAR, USUAL_SHARE
+    few = 1 + CHANCE / sqrt(length_of(NOW) * SOME_PER_SECOND)
+    for name, fires, mean in (("slow-since-it-began", ("Slower",), above), ("began-well", (), below)):
+        yield BurnCourse(name, 0.0, 0.0, fires, SOME_PER_SECOND, (0.0, few / 2 * mean), recorded=0)
+
+    def installed(name: str, known: float, grown: float, fires: tuple[str, ...] = ()) -> BurnCourse:
+        means, of_events = (usual, YOUNG_SLOWER * grown * usual), KNOWN
+        return BurnCourse(name, 0.0, 0.0, fires, means=means, recorded=JUST_INSTALLED, known=known, of_events=of_events)
+
+    yield installed("installed-before", usual, above, ("Slower",))
+    yield installed("installed-short-of-slower", usual, below)
+    yield installed("installed-in-a-busy-hour", usual / 2, below)
+    yield installed("installed-in-a-good-hour", 2 * usual, above)
+
+
+def _pod_courses() -> Iterator[BurnCourse]:
+    """One pod of several, which the mean of the model does not show: beyond what its counters tell and its others."""
+    above, below, usual = 1 + NEAR, 1 - NEAR, USUAL_SHARE
+    even, slower = (usual, usual), (usual, 1.2 * usual)
+
+    def pod(
+        name: str, grown: float, *fires: str, per_second: float = PER_SECOND, before: float = usual, **more: Any
+    ) -> BurnCourse:
+        given = {"beside": even, "known": before, "of_events": KNOWN, **more}
+        return BurnCourse(name, 0.0, 0.0, fires, per_second, (before, grown), **given)
+
+    yield pod("pod-slower", SLOWER * above * usual, "PodSlower")
+    yield pod("pod-short-of-slower", SLOWER * below * usual)
+    chance = 1 + CHANCE / sqrt(length_of(NOW) * SOME_PER_SECOND)
+    yield pod("pod-slower-than-chance", chance * above * usual, "PodSlower", per_second=SOME_PER_SECOND)
+    yield pod("pod-by-chance", chance * below * usual, per_second=SOME_PER_SECOND)
+    fewest = FEWEST_ON_A_POD / length_of(NOW)
+    yield pod("pod-of-enough", 3 * usual, "PodSlower", per_second=1.2 * fewest)
+    yield pod("pod-of-few", 3 * usual, per_second=0.96 * fewest)
+    low = FELT / 3
+    yield pod("pod-slow-enough", FELT * above, "PodSlower", before=low, beside=(low, low))
+    yield pod("pod-still-fast", FELT * below, before=low, beside=(low, low))
+    yield pod("pod-with-others", SLOWER * above * usual, beside=slower)
+    yield pod("pod-slow-of-old", SLOWER * above * usual, known=2 * usual, of_events=1e7)
+    yield pod("pod-alone-of-its-tier", SLOWER * above * usual, "PodSlower", "Slower", on="other")
+    yield pod("pod-alone-with-slow-others", SLOWER * above * usual, "Slower", on="other", beside=slower)
+    fresh = {"recorded": JUST_INSTALLED, "per_second": SOME_PER_SECOND}
+    yield pod("pod-known-enough", 3 * usual, "PodSlower", **fresh, of_events=FEWEST_BEFORE)
+    yield pod("pod-known-too-little", 3 * usual, **fresh, of_events=FEWEST_BEFORE / 4)
 
 
 def slo_test(
@@ -84,13 +144,15 @@ def slo_test(
     """The test file of one objective: its rules over every course."""
     latency = slo.histogram(catalogue.signals) is not None
     made = [*courses(slo), *(slower_courses() if latency else ())]
+    if "tier" in slo.scope.fields:  # pods of another are none of its pods
+        made = [course for course in made if course.on is None]
     checks = []
     for rule in rules:
-        speed = next(end for end in ("Fast", "Slow", "Slower", "Outage", "TrafficTooLow") if rule.name.endswith(end))
+        speed = next(end for end in ENDINGS if rule.name.endswith(end))
         firing = [course.name for course in made if speed in course.fires]
-        at = SOON if speed == "Slower" else AT
+        at = SOON if speed in SUDDEN else AT
         checks.append(_check(slo, rule, at, firing))
-        if speed == "Slower":
+        if speed in SUDDEN:
             checks += [_check(slo, rule, GOOD_MINUTES - 2, []), _check(slo, rule, AT, [])]
     series = [line for course in made for line in _series(slo, catalogue, course)]
     test = {"interval": "1m", "input_series": series, "promql_expr_test": checks}
@@ -122,6 +184,14 @@ def _series(slo: Slo, catalogue: Catalogue, course: BurnCourse) -> Iterator[dict
         "engine": "0",
     }
     labels |= {LABELS[key]: value for key, value in slo.scope.fields.items()} | dict(slo.scope.tenant)
+    yield from _of_pod(slo, catalogue, course, labels)
+    if course.beside is not None:
+        on = {"tier": course.on} if course.on else {}
+        beside = replace(course, per_second=NINE * course.per_second, means=course.beside, beside=None)
+        yield from _of_pod(slo, catalogue, beside, {**labels, "pod": "p1", **on})
+
+
+def _of_pod(slo: Slo, catalogue: Catalogue, course: BurnCourse, labels: dict[str, str]) -> Iterator[dict[str, str]]:
     yield {"series": f"{ENGINE_SIGN}{{{_inside(labels)}}}", "values": f"4x{AT + 10}"}
     base = _inside(labels)
     bad = tuple(course.per_second * share for share in (course.before, course.after))
@@ -130,35 +200,33 @@ def _series(slo: Slo, catalogue: Catalogue, course: BurnCourse) -> Iterator[dict
     name, counted = slo.histogram(catalogue.signals), events_of(signal)
     if name is not None:
         bound = number(slo.target / signal.readings[0].scale)
-        every = _counter(course.per_second, course.per_second)
-        took = [course.per_second * mean * in_buckets(slo, catalogue) for mean in course.means]
+        target, known = in_buckets(slo, catalogue), course.known * course.of_events
+        every = _counter((course.per_second, course.per_second), course.of_events, course.recorded)
+        took = _counter([course.per_second * mean * target for mean in course.means], known * target, course.recorded)
         for part, values in (
-            (f'{name}_bucket{{{base}, le="{bound}"}}', _counter(*good)),
+            (f'{name}_bucket{{{base}, le="{bound}"}}', _counter(good, course.of_events, course.recorded)),
             (f'{name}_bucket{{{base}, le="+Inf"}}', every),
             (f"{name}_count{{{base}}}", every),
-            (f"{name}_sum{{{base}}}", _counter(*took)),
+            (f"{name}_sum{{{base}}}", took),
         ):
-            yield {"series": part, "values": _young(values) if course.young else values}
+            yield {"series": part, "values": values}
     elif counted is not None:
         wrong, total = counted
         both = {label: value for label, _, value in matchers(total.match)}
         inside = both | {label: value for label, _, value in matchers(wrong.match)}
         other = {label: both.get(label, "other") for label in inside}
         rest = good if wrong.rate == total.rate else (course.per_second, course.per_second)
-        yield {"series": f"{wrong.rate}{{{_inside(labels | inside)}}}", "values": _counter(*bad)}
-        yield {"series": f"{total.rate}{{{_inside(labels | other)}}}", "values": _counter(*rest)}
-
-
-def _young(values: str) -> str:
-    """The same without what is before GOOD_MINUTES."""
-    return f"_x{GOOD_MINUTES} {values.partition(' ')[2]}"
+        yield {"series": f"{wrong.rate}{{{_inside(labels | inside)}}}", "values": _counter(bad)}
+        yield {"series": f"{total.rate}{{{_inside(labels | other)}}}", "values": _counter(rest)}
 
 
 def _inside(labels: dict[str, str]) -> str:
     return ", ".join(f'{label}="{value}"' for label, value in labels.items())
 
 
-def _counter(before: float, after: float) -> str:
-    step, then = before * 60, after * 60
-    reached = step * GOOD_MINUTES + then
-    return f"0+{step:.12g}x{GOOD_MINUTES} {reached:.12g}+{then:.12g}x{BAD_MINUTES + 10}"
+def _counter(rates: Sequence[float], start: float = 0.0, minutes: int = GOOD_MINUTES) -> str:
+    """A counter by what it grows a second: so many minutes up to GOOD_MINUTES, then BAD_MINUTES."""
+    step, then = (60 * rate for rate in rates)
+    unseen = f"_x{GOOD_MINUTES - minutes} " if minutes < GOOD_MINUTES else ""
+    reached = start + step * minutes + then
+    return f"{unseen}{start:.12g}+{step:.12g}x{minutes} {reached:.12g}+{then:.12g}x{BAD_MINUTES + 10}"

@@ -17,7 +17,7 @@ from inferdoc.generate.rule_tests import CALM_MINUTES, SPARE_MINUTES, settling_m
 from inferdoc.generate.series import FaultSpan, lines
 from inferdoc.times import length_of
 
-EVERY_SECONDS = {"symptom": 30, "cause": 60, "monitoring": 60}
+EVERY_SECONDS = {"symptom": 30, "cause": 120, "monitoring": 120}
 """How often rules of a kind are judged, at least."""
 SHORT_CALM_MINUTES = 60
 """Enough where nothing but the last half hour is asked for."""
@@ -46,7 +46,7 @@ def timing_test(
     state = f'ALERTS{{alertname="{rule.name}", alertstate="%s"}}{watched}]'
     pending, firing = (f"sum by (namespace) (count_over_time({state % each}))" for each in ("pending", "firing"))
     holds = f"sum_over_time((count by (namespace) (\n{rule.expr}\n)){watched}:{every}s])"
-    waiting, staying = (round(length_of(text) / every) for text in (rule.for_, rule.keep_firing_for or "0s"))
+    waiting, staying = (ceil(length_of(text) / every) for text in (rule.for_, rule.keep_firing_for or "0s"))
     asked = [
         _asked(pending, end, waiting or None),
         _asked(f"{firing} - {holds}", end, staying - waiting),

@@ -131,7 +131,7 @@ def test_rules_of_narrow_scopes_and_of_counters_pass_their_unit_tests(tmp_path):
     answer = promtool_test([path for path in tests if path.name in ("slo-ttft-a100_test.yaml", "slo-http_test.yaml")])
     assert answer.count == 2 and answer.problems == []
     records = slo_records(catalogue.slos[0], catalogue)["model:inferdoc_slo_ttft_all:rate5m"]
-    assert "unless sum by" in records and 'tier="a100-80"' in records and "customer" not in records
+    assert "\n  unless (" in records and 'tier="a100-80"' in records and "customer" not in records
 
 
 def test_two_scopes_have_alerts_of_their_own(tmp_path):
@@ -156,3 +156,23 @@ def test_an_objective_on_a_share_has_no_mean_to_grow(catalogue):
     (errors,) = [slo for slo in watched(catalogue) if slo.id == "errors"]
     names = {rule.name for rule in slo_rules(errors, catalogue, GeneratedLinks())}
     assert "InferdocSloErrorsOutage" in names and "InferdocSloErrorsSlower" not in names
+
+
+def test_a_pod_pages_beside_its_model_and_what_counters_tell_stands_for_a_past(catalogue):
+    """The mean over a model shows the wait on one of its pods late; after an install there is no past but the counters."""
+    (ttft,) = [slo for slo in watched(catalogue) if slo.id == "ttft"]
+    (pod,) = [rule for rule in slo_rules(ttft, catalogue, GeneratedLinks()) if rule.name == "InferdocSloTtftPodSlower"]
+    assert pod.by == ("cluster", "namespace", "pod", "model_name") and pod.severity == "critical"
+    assert pod.expr.startswith(f"max by ({', '.join(pod.by)})"), "the role of a pod may change with the fault"
+    usual = slo_records(ttft, catalogue)["model:inferdoc_slo_ttft_mean:median30m"]
+    past, known, figure = usual.index("[30m] offset 5m"), usual.index("seconds_sum offset 2m"), usual.index("+ 1.25")
+    assert past < known < figure
+
+
+def test_an_objective_on_what_routers_count_knows_no_pods(tmp_path):
+    entry = {**PLAIN, "signal": "router_ttft"}
+    catalogue = catalogue_of(tmp_path, entry, buckets={"llm_d_epp_request_ttft_seconds": [1, 2.5]})
+    (slo,) = watched(catalogue)
+    assert not [name for name in slo_records(slo, catalogue) if name.startswith("pod:")]
+    names = {rule.name for rule in slo_rules(slo, catalogue, GeneratedLinks())}
+    assert "InferdocSloTtftSlower" in names and "InferdocSloTtftPodSlower" not in names

@@ -1,0 +1,163 @@
+"""Latency that is out of the usual now, of a model or of one of its pods: pages that need no window of an hour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.signal import WIDE
+from inferdoc.catalogue.slo import Slo
+from inferdoc.generate.cause_rules import AlertRule
+from inferdoc.generate.commands import diagnose_command
+from inferdoc.generate.links import GeneratedLinks
+from inferdoc.generate.slo_events import ABOVE, BY, SHOWN_BY, in_buckets, of_latency
+from inferdoc.generate.slo_names import NOW, PAGE, about, alert_name, record_name
+from inferdoc.judging.conditions.render import clause, number
+from inferdoc.times import length_of
+
+SLOWER, CHANCE = 1.3, 5.0
+"""Latency grew where its mean is 1.3 times the usual (observation first_tokens_later), and more than chance makes of so
+few requests: they spread by twice their mean, so that 2.5 errors of a mean of n are 5 / sqrt(n) of it."""
+FELT = 0.1
+"""It matters as soon as the mean is a tenth of the target: one in a hundred then comes near it."""
+PAST, LAG, FEWEST_MEANS, SINCE = "30m", "5m", 10, "15m"
+"""What is usual for the mean: the half hour before the newest five minutes, in a record that is so old at least."""
+SOON, YOUNG_SLOWER = "1m", 1.5
+"""In a younger one, what is older than half of the newest window. How it swings is not known yet (a burst of 1.6 times
+the requests makes the time per token 1.35 times as long), so it must be beyond it by more."""
+USUAL_SPREAD = 0.9
+"""Beyond nine of ten means of that past, so that what swings all the time pages nobody."""
+FEWEST_BEFORE = 1000
+"""Events that a mean over the life of an engine rests on: it strays by 2 / sqrt(n), 6 % of so many."""
+FEWEST_ON_A_POD = 50
+"""Events of one pod in the newest window: a pod that serves slowly serves few."""
+
+
+def latency_records(slo: Slo, catalogue: Catalogue) -> dict[str, str]:
+    """Recording rules, none for an objective about no latency: events per second and their mean by pod, where engines
+    count them; by model, where there are enough for a mean; and what is usual for that."""
+    if slo.histogram(catalogue.signals) is None:
+        return {}
+    took, every = of_latency(slo, catalogue, f"rate({{}}[{NOW}])")
+    records, least = {}, catalogue.objectives.min_events
+    if _by_pod(slo, catalogue):
+        pod_all, pod_mean = _of_pod(slo, "all"), _of_pod(slo, "mean")
+        records = {pod_all: every, pod_mean: f"{clause(took)}\n/ ({pod_all} > 0)"}
+        took, every = f"{pod_mean} * {pod_all}", pod_all
+    all_, mean = record_name(slo, "all", f"rate{NOW}"), record_name(slo, "mean", f"rate{NOW}")
+    records |= {
+        all_: f"sum by ({', '.join(BY)}) {clause(every)}",
+        mean: f"sum by ({', '.join(BY)}) {clause(took)}\n/ ({all_} > 0)\nand {_events(all_)} >= {least}",
+        record_name(slo, "mean", f"median{PAST}"): _usual(slo, catalogue, mean),
+    }
+    return records
+
+
+def _usual(slo: Slo, catalogue: Catalogue, mean: str) -> str:
+    """The first that there is: the middle of half an hour; as after an install, what the counters of the engines tell,
+    which began before the record did, or the first minutes of the record where they were worse: a busy hour is no
+    incident; half of the target, as in `stand_ins` of tiers.yaml."""
+    past, young = f"{mean}[{PAST}] offset {LAG}", f"quantile_over_time(0.5, {mean}[{PAST}] offset {SOON})"
+    life = _life(slo, catalogue, f"sum by ({', '.join(BY)}) ")
+    enough = f"count_over_time({past}) >= {FEWEST_MEANS}\nand {mean} offset {SINCE}"
+    told = clause(f"{clause(life)} >= {young} or {young} and {clause(life)}")
+    return "\nor ".join(
+        (
+            f"quantile_over_time(0.5, {past})\nand {enough}",
+            f"{number(YOUNG_SLOWER)} / {number(SLOWER)} * {told}",
+            f"0 * {mean} + {number(in_buckets(slo, catalogue) / 2)}",
+        )
+    )
+
+
+def slower_rules(slo: Slo, catalogue: Catalogue, links: GeneratedLinks) -> Iterator[AlertRule]:
+    """The model as a whole; and one of its pods, whose wait the mean over all shows late or never."""
+    if slo.histogram(catalogue.signals) is None:
+        return
+    mean, usual = record_name(slo, "mean", f"rate{NOW}"), record_name(slo, "mean", f"median{PAST}")
+    all_, felt = record_name(slo, "all", f"rate{NOW}"), f"{number(FELT)} * {number(in_buckets(slo, catalogue))}"
+    yield _page(
+        slo,
+        links,
+        "Slower",
+        BY,
+        f"{mean} > {_factor(all_)} * {usual}\nand {mean} > {felt}\nunless {mean} <= {_swing(mean)}",
+        f"{slo.title}: model {{{{ $labels.model_name }}}} suddenly takes longer than was usual",
+        "The mean of two minutes is {{ $value | humanizeDuration }}, beyond that of the half hour before.",
+    )
+    if not _by_pod(slo, catalogue):
+        return
+    mean, all_ = _of_pod(slo, "mean"), _of_pod(slo, "all")
+    beyond = (
+        f"{mean} > {_factor(all_)} * {clause(_others(mean, all_))}\n"
+        f"and {mean} / {clause(_life(slo, catalogue))} > {_factor(all_)}\n"
+        f"and {mean} > {felt}\n"
+        f"and {_events(all_)} >= {FEWEST_ON_A_POD}\n"
+        f"unless {mean} <= {_swing(mean)}"
+    )
+    yield _page(
+        slo,
+        links,
+        "PodSlower",
+        SHOWN_BY,
+        # a fault may change what a pod is taken for, and its page goes on
+        f"max by ({', '.join(SHOWN_BY)}) {clause(beyond)}",
+        f"{slo.title}: pod {{{{ $labels.pod }}}} suddenly takes longer than was usual, and than others of its pool",
+        "The mean of two minutes is {{ $value | humanizeDuration }}.",
+    )
+
+
+def _page(
+    slo: Slo, links: GeneratedLinks, ending: str, by: tuple[str, ...], expr: str, summary: str, description: str
+) -> AlertRule:
+    return AlertRule(
+        name=alert_name(slo, ending),
+        expr=expr,
+        for_="2m",
+        keep_firing_for="5m",
+        severity="critical",
+        cause=PAGE,
+        annotations=about(links, summary, f"{description} Next: {diagnose_command(by)}"),
+        by=by,
+        labels=(("slo", slo.id),),
+        kind="symptom",
+    )
+
+
+def _by_pod(slo: Slo, catalogue: Catalogue) -> bool:
+    return catalogue.signals[slo.signal].level not in WIDE
+
+
+def _of_pod(slo: Slo, what: str) -> str:
+    return record_name(slo, what, f"rate{NOW}").replace("model:", "pod:", 1)
+
+
+def _life(slo: Slo, catalogue: Catalogue, together: str = "") -> str:
+    """The mean over the life of the engines, as their counters tell, without the newest window."""
+    took, every = (f"{together}{clause(text)}" for text in of_latency(slo, catalogue, f"{{}} offset {NOW}"))
+    return f"{took}\n/ ({every} >= {FEWEST_BEFORE})"
+
+
+def _others(mean: str, all_: str) -> str:
+    """The mean of the other pods of its pool. Where it has none, of the model: a fault may change what a pod is taken
+    for, a decode pod that computes prompts. Of a model of one pod no number, which nothing is beyond."""
+    pool, model = (_without_it(mean, all_, ", ".join(by)) for by in (BY, ABOVE))
+    return f"{pool} >= 0\nor {model}"
+
+
+def _without_it(mean: str, all_: str, by: str) -> str:
+    took = f"sum by ({by}) ({mean} * {all_}) - on ({by}) group_right () {mean} * {all_}"
+    return f"({took})\n/ (sum by ({by}) ({all_}) - on ({by}) group_right () {all_})"
+
+
+def _events(all_: str) -> str:
+    return f"{number(length_of(NOW))} * {all_}"
+
+
+def _factor(all_: str) -> str:
+    """How much more than usual counts, of so many events per second."""
+    return f"clamp_min(1 + {number(CHANCE)} / sqrt({_events(all_)}), {number(SLOWER)})"
+
+
+def _swing(mean: str) -> str:
+    return f"quantile_over_time({number(USUAL_SPREAD)}, {mean}[{PAST}] offset {LAG})"
