@@ -143,7 +143,7 @@ def values(address: str, names: list[str]) -> dict[str, list[tuple[str, float]]]
 
 
 def back_fill(data: Path, series: dict[str, list[tuple[str, float]]], hours: float) -> None:
-    """Samples at the interval of the records up to a quarter of an hour ago, within a tenth of the value, as blocks of the server."""
+    """Samples at the interval of the records up to a quarter of an hour ago, within a tenth of the value, as blocks."""
     end = int(time.time()) - 900
     times = range(end - int(hours * 3600), end, RECORDED_SECONDS)
     wander = random.Random(0)

@@ -22,9 +22,8 @@ FELT = 0.1
 """It matters as soon as the mean is a tenth of the target: one in a hundred then comes near it."""
 PAST, LAG, FEWEST_MEANS, SINCE = "30m", "5m", 10, "15m"
 """What is usual for the mean: the half hour before the newest five minutes, in a record that is so old at least."""
-SOON, YOUNG_SLOWER = "1m", 1.5
-"""In a younger one, what is older than half of the newest window. How it swings is not known yet (a burst of 1.6 times
-the requests makes the time per token 1.35 times as long), so it must be beyond it by more."""
+SOON = "1m"
+"""In a younger one, what is older than half of the newest window."""
 USUAL_SPREAD = 0.9
 """Beyond nine of ten means of that past, so that what swings all the time pages nobody."""
 FEWEST_BEFORE = 1000
@@ -48,23 +47,24 @@ def latency_records(slo: Slo, catalogue: Catalogue) -> dict[str, str]:
     records |= {
         all_: f"sum by ({', '.join(BY)}) {clause(every)}",
         mean: f"sum by ({', '.join(BY)}) {clause(took)}\n/ ({all_} > 0)\nand {_events(all_)} >= {least}",
-        record_name(slo, "mean", f"median{PAST}"): _usual(slo, catalogue, mean),
+        record_name(slo, "mean", f"median{PAST}"): _usual(slo, catalogue, mean, all_),
     }
     return records
 
 
-def _usual(slo: Slo, catalogue: Catalogue, mean: str) -> str:
+def _usual(slo: Slo, catalogue: Catalogue, mean: str, all_: str) -> str:
     """The first that there is: the middle of half an hour; as after an install, what the counters of the engines tell,
     which began before the record did, or the first minutes of the record where they were worse: a busy hour is no
-    incident; half of the target, as in `stand_ins` of tiers.yaml."""
-    past, young = f"{mean}[{PAST}] offset {LAG}", f"quantile_over_time(0.5, {mean}[{PAST}] offset {SOON})"
+    incident, nor is one that gets busier by as much; half of the target, as in `stand_ins` of tiers.yaml."""
+    past = f"{mean}[{PAST}] offset {LAG}"
+    young, before = (f"quantile_over_time(0.5, {each}[{PAST}] offset {SOON})" for each in (mean, all_))
     life = _life(slo, catalogue, f"sum by ({', '.join(BY)}) ")
     enough = f"count_over_time({past}) >= {FEWEST_MEANS}\nand {mean} offset {SINCE}"
     told = clause(f"{clause(life)} >= {young} or {young} and {clause(life)}")
     return "\nor ".join(
         (
             f"quantile_over_time(0.5, {past})\nand {enough}",
-            f"{number(YOUNG_SLOWER)} / {number(SLOWER)} * {told}",
+            f"{told} * clamp_min({all_} / {before}, 1)",
             f"0 * {mean} + {number(in_buckets(slo, catalogue) / 2)}",
         )
     )

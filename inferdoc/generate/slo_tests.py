@@ -13,7 +13,7 @@ from inferdoc.catalogue.slo import Slo, events_of
 from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.slo import MOST
 from inferdoc.generate.slo_events import LABELS, in_buckets
-from inferdoc.generate.slo_latency import CHANCE, FELT, FEWEST_BEFORE, FEWEST_ON_A_POD, SLOWER, YOUNG_SLOWER
+from inferdoc.generate.slo_latency import CHANCE, FELT, FEWEST_BEFORE, FEWEST_ON_A_POD, SLOWER
 from inferdoc.generate.slo_names import NOW
 from inferdoc.judging.conditions.render import ENGINE_SIGN, number
 from inferdoc.source.plan import matchers
@@ -41,7 +41,8 @@ ENDINGS = (*SUDDEN, "Fast", "Slow", "Outage", "TrafficTooLow")
 class BurnCourse:
     """Share of bad events before and after GOOD_MINUTES, and which speeds fire at the end. means: as shares of the
     target, before and after; recorded: for how many minutes of those before there are samples; known, of_events: what
-    the counters tell when they begin; beside: the means of a pod that serves NINE times as much; on: its tier."""
+    the counters tell when they begin; beside: the means of a pod that serves NINE times as much; on: its tier; busier:
+    how many times the events there are after GOOD_MINUTES."""
 
     name: str
     before: float
@@ -54,6 +55,7 @@ class BurnCourse:
     of_events: float = 0.0
     beside: tuple[float, float] | None = None
     on: str | None = None
+    busier: float = 1.0
 
 
 def courses(slo: Slo) -> Iterator[BurnCourse]:
@@ -97,14 +99,16 @@ def _young_courses() -> Iterator[BurnCourse]:
     for name, fires, mean in (("slow-since-it-began", ("Slower",), above), ("began-well", (), below)):
         yield BurnCourse(name, 0.0, 0.0, fires, SOME_PER_SECOND, (0.0, few / 2 * mean), recorded=0)
 
-    def installed(name: str, known: float, grown: float, fires: tuple[str, ...] = ()) -> BurnCourse:
-        means, of_events = (usual, YOUNG_SLOWER * grown * usual), KNOWN
-        return BurnCourse(name, 0.0, 0.0, fires, means=means, recorded=JUST_INSTALLED, known=known, of_events=of_events)
+    def installed(name: str, known: float, grown: float, *fires: str, busier: float = 1.0) -> BurnCourse:
+        course = BurnCourse(name, 0.0, 0.0, fires, means=(usual, SLOWER * grown * usual), recorded=JUST_INSTALLED)
+        return replace(course, known=known, of_events=KNOWN, busier=busier)
 
-    yield installed("installed-before", usual, above, ("Slower",))
+    yield installed("installed-before", usual, above, "Slower")
     yield installed("installed-short-of-slower", usual, below)
     yield installed("installed-in-a-busy-hour", usual / 2, below)
     yield installed("installed-in-a-good-hour", 2 * usual, above)
+    yield installed("installed-and-busier", usual, above, busier=1.5)
+    yield installed("installed-and-slower-still", usual, 1.6 * above, "Slower", busier=1.5)
 
 
 def _pod_courses() -> Iterator[BurnCourse]:
@@ -194,15 +198,20 @@ def _series(slo: Slo, catalogue: Catalogue, course: BurnCourse) -> Iterator[dict
 def _of_pod(slo: Slo, catalogue: Catalogue, course: BurnCourse, labels: dict[str, str]) -> Iterator[dict[str, str]]:
     yield {"series": f"{ENGINE_SIGN}{{{_inside(labels)}}}", "values": f"4x{AT + 10}"}
     base = _inside(labels)
-    bad = tuple(course.per_second * share for share in (course.before, course.after))
-    good = tuple(course.per_second - each for each in bad)
+    rates = (course.per_second, course.busier * course.per_second)
+    bad = tuple(rate * share for rate, share in zip(rates, (course.before, course.after), strict=True))
+    good = tuple(rate - each for rate, each in zip(rates, bad, strict=True))
     signal = catalogue.signals[slo.signal]
     name, counted = slo.histogram(catalogue.signals), events_of(signal)
     if name is not None:
         bound = number(slo.target / signal.readings[0].scale)
         target, known = in_buckets(slo, catalogue), course.known * course.of_events
-        every = _counter((course.per_second, course.per_second), course.of_events, course.recorded)
-        took = _counter([course.per_second * mean * target for mean in course.means], known * target, course.recorded)
+        every = _counter(rates, course.of_events, course.recorded)
+        took = _counter(
+            [rate * mean * target for rate, mean in zip(rates, course.means, strict=True)],
+            known * target,
+            course.recorded,
+        )
         for part, values in (
             (f'{name}_bucket{{{base}, le="{bound}"}}', _counter(good, course.of_events, course.recorded)),
             (f'{name}_bucket{{{base}, le="+Inf"}}', every),
@@ -215,7 +224,7 @@ def _of_pod(slo: Slo, catalogue: Catalogue, course: BurnCourse, labels: dict[str
         both = {label: value for label, _, value in matchers(total.match)}
         inside = both | {label: value for label, _, value in matchers(wrong.match)}
         other = {label: both.get(label, "other") for label in inside}
-        rest = good if wrong.rate == total.rate else (course.per_second, course.per_second)
+        rest = good if wrong.rate == total.rate else rates
         yield {"series": f"{wrong.rate}{{{_inside(labels | inside)}}}", "values": _counter(bad)}
         yield {"series": f"{total.rate}{{{_inside(labels | other)}}}", "values": _counter(rest)}
 

@@ -159,7 +159,7 @@ def test_an_objective_on_a_share_has_no_mean_to_grow(catalogue):
 
 
 def test_a_pod_pages_beside_its_model_and_what_counters_tell_stands_for_a_past(catalogue):
-    """The mean over a model shows the wait on one of its pods late; after an install there is no past but the counters."""
+    """The mean over a model shows the wait on one of its pods late; after an install the counters are the only past."""
     (ttft,) = [slo for slo in watched(catalogue) if slo.id == "ttft"]
     (pod,) = [rule for rule in slo_rules(ttft, catalogue, GeneratedLinks()) if rule.name == "InferdocSloTtftPodSlower"]
     assert pod.by == ("cluster", "namespace", "pod", "model_name") and pod.severity == "critical"
