@@ -21,8 +21,9 @@ PEERS_BY: Mapping[Level, tuple[str, ...]] = {
 """What peers have in common: pods of a pool; GPUs of one model, in whichever pod, since one GPU of a pod may be all."""
 PEERS_OF: Mapping[Level, str] = {"engine": "model", "target": "model", "gpu": "namespace"}
 """Whom a record of peers is about."""
-FEWEST_RECORDED = 30
-"""Recorded values, one every two minutes, that a usual value over hours rests on at least: an hour."""
+RECORDED = "2h"
+"""So long ago a record has to be there for a usual value over hours without the last one: that rests on an hour then.
+Asking for one value costs less than counting those of six hours."""
 FEWEST_PEERS = 3
 """Of fewer, the one that is ill moves the middle."""
 BEYOND_PEERS = 1.25
@@ -71,7 +72,7 @@ class UsualPast:
     def middle(self) -> str:
         """The middle of the first past that there is: of the pod over hours; of the pod since it is there; of its pool,
         whatever its pods were called; else of its peers now; else the figure."""
-        rungs = [f"{_quantile(0.5, past)}\nand {enough}" for past, enough in self._pasts()]
+        rungs = [f"{self._middle(past)}\nand {enough}" for past, enough in self._pasts()]
         if self.level in POOLED:
             by = ", ".join(self.alike)
             rungs.append(self._of(self.alike, f"quantile by ({by}) (0.5, {clause(rungs[1])})"))
@@ -110,15 +111,19 @@ class UsualPast:
 
     def _pasts(self) -> Iterator[tuple[str, str]]:
         """Ranges of the record, the surest first, with what makes each of them count."""
-        for length, lag, fewest in ((self.history, self.lag, FEWEST_RECORDED), YOUNG):
-            past = f"{self.record}[{length}] offset {lag}"
-            enough = [f"count_over_time({past}) >= {fewest}"]
-            yield past, "\n".join([*enough, *(self._trusted(past) if length == YOUNG[0] else ())])
+        yield f"{self.record}[{self.history}] offset {self.lag}", f"{self.record} offset {RECORDED}"
+        length, lag, fewest = YOUNG
+        past = f"{self.record}[{length}] offset {lag}"
+        yield past, "\n".join([f"count_over_time({past}) >= {fewest}", *self._trusted(past)])
+
+    def _middle(self, past: str) -> str:
+        """What is on or off was for longer what it was in the middle: nothing to sort."""
+        return f"round(avg_over_time({past}))" if self.state else _quantile(0.5, past)
 
     def _trusted(self, past: str) -> Iterator[str]:
         """A short past beyond the figure, or beyond what peers show, is the fault itself, which began with the record:
         it is nobody's usual."""
-        middle = _quantile(0.5, past)
+        middle = self._middle(past)
         if self.stand_in is not None:
             yield f"and {middle} <= {number(self.stand_in)}"
         if self.fills:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import WIDE
@@ -44,13 +44,22 @@ def events(slo: Slo, catalogue: Catalogue, recorded: str, window: str) -> tuple[
 def of_latency(slo: Slo, catalogue: Catalogue, reading: str) -> tuple[str, str]:
     """What the events of a latency take together, and how many there are: by pod, of what is counted above the pods by
     model. reading: what is done with a series, which stands where {} does."""
-    signal, histogram = catalogue.signals[slo.signal], slo.histogram(catalogue.signals)
-    parts, match = [other.scope for other in narrower(slo, catalogue.slos)], matchers(signal.readings[0].match)
+    signal, parts = catalogue.signals[slo.signal], [other.scope for other in narrower(slo, catalogue.slos)]
     took, every = (
-        _each(f"{histogram}_{part}", match, slo.scope, parts, signal.level in WIDE, reading)
-        for part in ("sum", "count")
+        _each(name, match, slo.scope, parts, signal.level in WIDE, reading) for name, match in _parts(slo, catalogue)
     )
     return took, every
+
+
+def of_engines(slo: Slo, catalogue: Catalogue, reading: str) -> tuple[str, str]:
+    """The same of every engine with this histogram by pod, without what tells whom the objective is promised to."""
+    took, every = (_counted(name, match, slo.scope, False, reading) for name, match in _parts(slo, catalogue))
+    return took, every
+
+
+def _parts(slo: Slo, catalogue: Catalogue) -> Iterator[tuple[str, tuple[Matcher, ...]]]:
+    match = matchers(catalogue.signals[slo.signal].readings[0].match)
+    yield from ((f"{slo.histogram(catalogue.signals)}_{part}", tuple(match)) for part in ("sum", "count"))
 
 
 def _each(
@@ -71,12 +80,16 @@ def _of_scope(
     return text if above else f"sum by ({', '.join(BY)}) {clause(text)}"
 
 
-def _shown(name: str, match: Sequence[Matcher], scope: Audience, above: bool, reading: str) -> str:
-    """Events of engines by pod, with its tier and role; of what is counted above the pods by model."""
+def _counted(name: str, match: Sequence[Matcher], scope: Audience, above: bool, reading: str) -> str:
     own: list[Matcher] = [*match, *((label, "=", value) for label, value in scope.tenant)]
     if scope.model is not None:
         own.append((LABELS["model"], "=", scope.model))
-    inner = f"sum by ({', '.join(ABOVE if above else SHOWN_BY)}) ({reading.format(selector(name, tuple(own)))})"
+    return f"sum by ({', '.join(ABOVE if above else SHOWN_BY)}) ({reading.format(selector(name, tuple(own)))})"
+
+
+def _shown(name: str, match: Sequence[Matcher], scope: Audience, above: bool, reading: str) -> str:
+    """Events of engines by pod, with its tier and role; of what is counted above the pods by model."""
+    inner = _counted(name, match, scope, above, reading)
     if above:
         return inner
     pool: list[Matcher] = [(LABELS[key], "=", value) for key, value in scope.fields.items() if key != "model"]

@@ -10,7 +10,7 @@ from inferdoc.catalogue.slo import Slo
 from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.commands import diagnose_command
 from inferdoc.generate.links import GeneratedLinks
-from inferdoc.generate.slo_events import ABOVE, BY, SHOWN_BY, in_buckets, of_latency
+from inferdoc.generate.slo_events import ABOVE, BY, SHOWN_BY, in_buckets, of_engines, of_latency
 from inferdoc.generate.slo_names import NOW, PAGE, about, alert_name, record_name
 from inferdoc.judging.conditions.render import clause, number
 from inferdoc.times import length_of
@@ -26,6 +26,8 @@ SOON = "1m"
 """In a younger one, what is older than half of the newest window."""
 USUAL_SPREAD = 0.9
 """Beyond nine of ten means of that past, so that what swings all the time pages nobody."""
+BEFORE = f"{{}} offset {NOW}"
+"""A counter without the newest window."""
 FEWEST_BEFORE = 1000
 """Events that a mean over the life of an engine rests on: it strays by 2 / sqrt(n), 6 % of so many."""
 FEWEST_ON_A_POD = 50
@@ -58,7 +60,7 @@ def _usual(slo: Slo, catalogue: Catalogue, mean: str, all_: str) -> str:
     incident, nor is one that gets busier by as much; half of the target, as in `stand_ins` of tiers.yaml."""
     past = f"{mean}[{PAST}] offset {LAG}"
     young, before = (f"quantile_over_time(0.5, {each}[{PAST}] offset {SOON})" for each in (mean, all_))
-    life = _life(slo, catalogue, f"sum by ({', '.join(BY)}) ")
+    life = _life(*(f"sum by ({', '.join(BY)}) {clause(text)}" for text in of_latency(slo, catalogue, BEFORE)))
     enough = f"count_over_time({past}) >= {FEWEST_MEANS}\nand {mean} offset {SINCE}"
     told = clause(f"{clause(life)} >= {young} or {young} and {clause(life)}")
     return "\nor ".join(
@@ -88,9 +90,10 @@ def slower_rules(slo: Slo, catalogue: Catalogue, links: GeneratedLinks) -> Itera
     if not _by_pod(slo, catalogue):
         return
     mean, all_ = _of_pod(slo, "mean"), _of_pod(slo, "all")
+    life = _life(*of_engines(slo, catalogue, BEFORE))
     beyond = (
         f"{mean} > {_factor(all_)} * {clause(_others(mean, all_))}\n"
-        f"and {mean} / {clause(_life(slo, catalogue))} > {_factor(all_)}\n"
+        f"and {mean} / on ({', '.join(SHOWN_BY)}) group_left () {clause(life)} > {_factor(all_)}\n"
         f"and {mean} > {felt}\n"
         f"and {_events(all_)} >= {FEWEST_ON_A_POD}\n"
         f"unless {mean} <= {_swing(mean)}"
@@ -132,9 +135,8 @@ def _of_pod(slo: Slo, what: str) -> str:
     return record_name(slo, what, f"rate{NOW}").replace("model:", "pod:", 1)
 
 
-def _life(slo: Slo, catalogue: Catalogue, together: str = "") -> str:
-    """The mean over the life of the engines, as their counters tell, without the newest window."""
-    took, every = (f"{together}{clause(text)}" for text in of_latency(slo, catalogue, f"{{}} offset {NOW}"))
+def _life(took: str, every: str) -> str:
+    """The mean over the life of the engines, as their counters tell."""
     return f"{took}\n/ ({every} >= {FEWEST_BEFORE})"
 
 
