@@ -22,6 +22,8 @@ STEP_SECONDS = 30
 """How often the pack is evaluated."""
 QUERY = 'ALERTS{alertstate="firing"}'
 ANSWER = re.compile(r"time: (\S+?), *\n\s*exp: *(.*)\n\s*got: *(.*)\n")
+ENDS = re.compile(r"^\s*(SUCCESS|FAILED)", re.MULTILINE)
+"""Without it promtool was cut off, and its silence is no quiet recording."""
 SERIES = re.compile(r"\{((?:[^\"{}]|\"(?:[^\"\\]|\\.)*\")*)\}")
 LABEL = re.compile(r'([a-zA-Z_]\w*)=("(?:[^"\\]|\\.)*")')
 SPAN = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:([\d.]+)s)?(?:(\d+)ms)?")
@@ -113,6 +115,8 @@ def _evaluated(rules: RuleSet, recording: ScrapedSeries, begin_ms: int, times: S
         said = promtool.said_of_test(folder / "test.yaml")
     if "error" in said.lower() and not ANSWER.search(said):
         raise InferdocError(f"{rules.name}: promtool refuses these rules: {' '.join(said.split())[:400]}")
+    if not ENDS.search(said):
+        raise InferdocError(f"{rules.name}: promtool was ended before it was done; free memory and run again")
     return {int(_seconds(at)): SERIES.findall(got) for at, _, got in ANSWER.findall(said)}
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from inferdoc.backtest.replay import RuleSet, replay
 from inferdoc.errors import InferdocError
+from inferdoc.generate import promtool
 from tests.backtest.conftest import DOWN, INTERVAL, START
 from tests.generate.conftest import needs_promtool
 
@@ -38,6 +39,12 @@ def test_rules_that_promtool_refuses_are_no_quiet_recording(recording, tmp_path)
     path.write_text('groups: [{name: a, rules: [{alert: A, expr: "sum("}]}]\n', "utf-8")
     with pytest.raises(InferdocError, match="promtool refuses"):
         replay(RuleSet("wrong", (path,)), recording)
+
+
+def test_a_promtool_that_is_killed_is_no_quiet_recording(recording, rules, monkeypatch):
+    monkeypatch.setattr(promtool, "said_of_test", lambda path: f"Unit Testing:  {path}\n")
+    with pytest.raises(InferdocError, match="was ended before it was done"):
+        replay(rules, recording)
 
 
 def test_a_file_that_holds_no_rules_says_so(recording, tmp_path):
