@@ -10,6 +10,7 @@ from inferdoc.catalogue.slo import Slo
 from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.commands import diagnose_command
 from inferdoc.generate.links import GeneratedLinks
+from inferdoc.generate.recorded import INTERVAL
 from inferdoc.generate.slo_events import ABOVE, BY, SHOWN_BY, in_buckets, of_engines, of_latency
 from inferdoc.generate.slo_names import NOW, PAGE, about, alert_name, record_name
 from inferdoc.judging.conditions.render import clause, number
@@ -24,6 +25,8 @@ PAST, LAG, FEWEST_MEANS, SINCE = "30m", "5m", 10, "15m"
 """What is usual for the mean: the half hour before the newest five minutes, in a record that is so old at least."""
 SOON = "1m"
 """In a younger one, what is older than half of the newest window."""
+QUIETER = 0.25
+"""The quieter quarter of that: a fault soon fills the later half of a short record."""
 USUAL_SPREAD = 0.9
 """Beyond nine of ten means of that past, so that what swings all the time pages nobody."""
 BEFORE = f"{{}} offset {NOW}"
@@ -59,14 +62,16 @@ def _usual(slo: Slo, catalogue: Catalogue, mean: str, all_: str) -> str:
     which began before the record did, or the first minutes of the record where they were worse: a busy hour is no
     incident, nor is one that gets busier by as much; half of the target, as in `stand_ins` of tiers.yaml."""
     past = f"{mean}[{PAST}] offset {LAG}"
-    young, before = (f"quantile_over_time(0.5, {each}[{PAST}] offset {SOON})" for each in (mean, all_))
+    full = f"({all_} and {all_} offset {NOW})[{PAST}:{INTERVAL}]"  # a rate reads too low until its window is full
+    quieter = (f"{mean}[{PAST}]", full)
+    young, before = (f"quantile_over_time({number(QUIETER)}, {each} offset {SOON})" for each in quieter)
     life = _life(*(f"sum by ({', '.join(BY)}) {clause(text)}" for text in of_latency(slo, catalogue, BEFORE)))
     enough = f"count_over_time({past}) >= {FEWEST_MEANS}\nand {mean} offset {SINCE}"
     told = clause(f"{clause(life)} >= {young} or {young} and {clause(life)}")
     return "\nor ".join(
         (
             f"quantile_over_time(0.5, {past})\nand {enough}",
-            f"{told} * clamp_min({all_} / {before}, 1)",
+            f"{told} * clamp_min({all_} / {clause(f'{before} or {all_}')}, 1)",
             f"0 * {mean} + {number(in_buckets(slo, catalogue) / 2)}",
         )
     )
