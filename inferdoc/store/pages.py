@@ -56,9 +56,20 @@ def typed_pages_between(
 def outermost_ms(connection: sqlite3.Connection, owner: Owner, newest: bool) -> int | None:
     """Time of the newest (or oldest) page of a target whose checksum holds; None if there is none."""
     for row in connection.execute(f"{_OUTERMOST} {'DESC' if newest else 'ASC'}", (owner.id,)):
-        if is_typed(row, _KINDS) and _is_intact(owner, StoredPage(*row)):
+        if is_intact_page(owner, StoredPage(*row)):
             return int(row[0])
     return None
+
+
+def is_intact_page(owner: Owner, page: StoredPage) -> bool:
+    """Whether what stands in the row is what was written: nothing is said about the page that it differs from."""
+    if not is_typed(page, _KINDS):
+        return False
+    try:
+        check_page(owner, page.layout, PageRow(page.ts_ms, page.back_ms, page.body))
+    except DamagedError:
+        return False
+    return True
 
 
 def page_values(
@@ -132,12 +143,3 @@ def _stored(rows: Sequence[tuple[int, int, int, bytes]]) -> list[StoredPage]:
 
 def _rows(pages: Sequence[StoredPage]) -> list[tuple[int, int, bytes]]:
     return list(map(_OF_PAGE_ROW, pages))
-
-
-def _is_intact(owner: Owner, page: StoredPage) -> bool:
-    """Whether what stands in the row is what was written: nothing is said about the page that it differs from."""
-    try:
-        check_page(owner, page.layout, PageRow(page.ts_ms, page.back_ms, page.body))
-    except DamagedError:
-        return False
-    return True

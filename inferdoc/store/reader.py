@@ -16,6 +16,7 @@ from inferdoc.store.budget import ReadBudget, Usage, too_large
 from inferdoc.store.chunk_reader import ChunkReader
 from inferdoc.store.codec import DamagedError
 from inferdoc.store.extent import Extent, TargetFilter
+from inferdoc.store.indexes import Hidden
 from inferdoc.store.layouts import LayoutTable
 from inferdoc.store.matrix import Matrix, NameFilter, SeriesFilter
 from inferdoc.store.pages import StoredPage, intact_values, page_values, pages_between, typed_pages_between
@@ -57,12 +58,15 @@ class Reader(Extent):
     modules of this package. `damages` says what becomes of scrapes that are damaged.
     """
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, layouts: LayoutTable) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, path: Path, layouts: LayoutTable, hidden: Sequence[Hidden] = ()
+    ) -> None:
         super().__init__(connection, path)
         self.layouts = layouts
         self.budget = ReadBudget()
         self.left_out: dict[str, str] = {}
         self._unreadable: dict[int, DamagedError | None] = {}
+        self._hidden = hidden
 
     def types(self) -> dict[str, str]:
         """Declared type of each metric family, by the name on its TYPE line."""
@@ -180,6 +184,7 @@ class Reader(Extent):
 
     def _pages(self, target: Owner, labels: dict[str, str], start_ms: int, end_ms: int) -> list[StoredPage]:
         """The pages of a target in the window, whose layouts can be read."""
+        self._note_hidden(target, labels, start_ms, end_ms)
         if self.damages is None:
             return pages_between(self.connection, target, start_ms, end_ms)
         pages, others = typed_pages_between(self.connection, target, start_ms, end_ms)
@@ -192,6 +197,15 @@ class Reader(Extent):
             lost = [page.ts_ms for page in pages if faults[page.layout] == what]
             self.damages.note(target, labels, (lost[0], lost[-1]), len(lost), DamagedError(what))
         return [page for page in pages if not faults[page.layout]] if any(faults.values()) else pages
+
+    def _note_hidden(self, target: Owner, labels: dict[str, str], start_ms: int, end_ms: int) -> None:
+        """Scrapes of a target in the window that no index leads to."""
+        for each in self._hidden:
+            if each.target == target.id and each.span_ms[0] <= end_ms and start_ms <= each.span_ms[1]:
+                fault = DamagedError(each.what)
+                if self.damages is None:
+                    raise fault
+                self.damages.note(target, labels, each.span_ms, each.scrapes, fault)
 
     def _whole(self, target: Owner, labels: dict[str, str], stretches: list[Stretch]) -> list[Stretch]:
         """The stretches whose layouts can be read."""

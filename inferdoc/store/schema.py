@@ -22,8 +22,6 @@ beside a stretch (it came late), even at the time of one of its rows, but then t
 from __future__ import annotations
 
 import contextlib
-import itertools
-import operator
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -31,6 +29,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from inferdoc.store.faults import StoreError, damaged, guarded
+from inferdoc.store.indexes import Hidden, hidden_scrapes
 from inferdoc.store.lock import StoreFile, check_reading
 from inferdoc.store.origin import keep_all
 
@@ -60,11 +59,6 @@ _ADDED_BY_3 = (
 )
 _TABLES_OF = {1: _TABLES, 2: _ADDED_BY_2, 3: _ADDED_BY_3}
 """What each format added."""
-_LOOKED_UP = {"page": "target, ts_ms", "stretch": "target, start_ms"}
-"""Tables whose rows are found through an index, and its columns: one that is damaged would hide rows."""
-_MOST_CHECKED = 500_000
-"""Rows of `page` up to which its index is checked whenever a store is opened (a microsecond each); hours gone by are no
-pages any more."""
 _FILLS = "with `inferdoc collect` or `inferdoc import`"
 _BUSY_SECONDS = 10.0
 _CREATION_SECONDS = 2.0
@@ -95,8 +89,9 @@ def open_for_writing(place: StoreFile) -> sqlite3.Connection:
     return connection
 
 
-def open_for_reading(place: StoreFile) -> tuple[sqlite3.Connection, list[str]]:
-    """Open an existing store read-only, beside a writer if there is one. Returns the connection and warnings."""
+def open_for_reading(place: StoreFile) -> tuple[sqlite3.Connection, list[str], list[Hidden]]:
+    """Open an existing store read-only, beside a writer if there is one. Returns the connection, warnings, and the
+    scrapes that no index leads to."""
     path = place.given
     if not place.file.exists():
         raise StoreError(f"there is no store at {path}; fill one {_FILLS}")
@@ -122,12 +117,14 @@ def open_for_reading(place: StoreFile) -> tuple[sqlite3.Connection, list[str]]:
             if _is_blank(connection):
                 raise StoreError(f"the store {path} is empty: whoever created it was stopped at once; fill it {_FILLS}")
             with transaction(connection, "DEFERRED"):
-                _check_tables(connection, path, check_format(connection, path))
+                version = check_format(connection, path)
+                _check_tables(connection, path, version)
+                hidden = hidden_scrapes(connection, path, version >= FORMAT_WITH_CHUNKS)
             connection.execute("PRAGMA cache_size = -65536")
         except BaseException:
             connection.close()
             raise
-    return connection, warnings
+    return connection, warnings, hidden
 
 
 @contextlib.contextmanager
@@ -196,34 +193,13 @@ def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _check_tables(connection: sqlite3.Connection, path: Path, version: int) -> None:
-    """Raises StoreError where the tables are not those of the format, or an index does not lead to every row."""
+    """Raises StoreError where the tables are not those of the format."""
     tables = dict(connection.execute("SELECT sql, name FROM sqlite_master WHERE type = 'table'").fetchall())
     for added, statements in _TABLES_OF.items():
         for statement in statements:
             if (statement in tables) != (added <= version):
                 raise damaged(path, "its tables are not those of its format")
-    ((rows,),) = connection.execute("SELECT coalesce(max(rowid) - min(rowid), 0) FROM page").fetchall()
-    if rows <= _MOST_CHECKED:
-        for table, columns in _LOOKED_UP.items():
-            if table == "page" or version >= FORMAT_WITH_CHUNKS:
-                _check_index(connection, path, table, columns)
     _check_whole(connection, path, "target")
-
-
-def _check_index(connection: sqlite3.Connection, path: Path, table: str, columns: str) -> None:
-    """Raises StoreError where the index of a table is out of order, or has not as many entries as the table rows.
-
-    What an entry leads to need not be looked at: a row that is not there is an error of SQLite, and another one does
-    not have the checksum of the place that the entry names.
-    """
-    entries = connection.execute(f"SELECT {columns} FROM {table} INDEXED BY sqlite_autoindex_{table}_1").fetchall()
-    ((rows,),) = connection.execute(f"SELECT count(*) FROM {table} NOT INDEXED").fetchall()
-    try:
-        in_order = all(map(operator.lt, entries, itertools.islice(entries, 1, None)))
-    except TypeError:
-        in_order = False
-    if len(entries) != rows or not in_order:
-        raise damaged(path, f"the file is damaged (the index of {table} does not lead to every row)")
 
 
 def _check_whole(connection: sqlite3.Connection, path: Path, table: str) -> None:

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Literal
 
 from inferdoc.store.faults import StoreError, reason_of
+from inferdoc.store.indexes import Hidden
 from inferdoc.store.layouts import LayoutTable
 from inferdoc.store.lock import Connected, StoreFile, WriterLock
 from inferdoc.store.reader import Reader
@@ -29,6 +30,7 @@ class Store(Reader):
         if mode == "w":
             _make_folder(path)
         place = StoreFile.of(path)
+        hidden: list[Hidden] = []
         try:
             if mode == "w":
                 self._lock = WriterLock(place)
@@ -36,11 +38,11 @@ class Store(Reader):
             if mode == "w":
                 connection = open_for_writing(place)
             else:
-                connection, self.warnings = open_for_reading(place)
+                connection, self.warnings, hidden = open_for_reading(place)
         except BaseException:
             self._let_go()
             raise
-        super().__init__(connection, path, LayoutTable(connection))
+        super().__init__(connection, path, LayoutTable(connection), hidden)
         if self._lock is not None:
             self._writer = Writer(connection, path, self.layouts.forget, self._lock.check)
 

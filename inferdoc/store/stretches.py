@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,10 +144,15 @@ def outermost_stretch(connection: sqlite3.Connection, owner: Owner, newest: bool
     """The newest (or oldest) stretch of a target that is intact; None if there is none."""
     query = f"SELECT {_COLUMNS} FROM stretch WHERE target = ? ORDER BY start_ms {'DESC' if newest else 'ASC'}"
     for row in connection.execute(query, (owner.id,)):
-        with suppress(DamagedError):
-            if is_typed(row, _KINDS):
-                return _unpack(owner, *row)
+        stretch = _intact(owner, row)
+        if stretch is not None:
+            return stretch
     return None
+
+
+def is_intact_stretch(owner: Owner, row: tuple[Any, ...]) -> bool:
+    """Whether what stands in the row (id, start_ms, end_ms, layouts, body) is what was written."""
+    return _intact(owner, row) is not None
 
 
 def insert_stretch(connection: sqlite3.Connection, owner: Owner, stretch: Stretch, chunks: list[bytes]) -> None:
@@ -179,6 +185,13 @@ def layout_ids(blob: bytes) -> tuple[int, ...]:
     if not blob or len(blob) % _LAYOUT_ID.itemsize:
         raise DamagedError("the layouts of a stretch do not decode")
     return tuple(np.frombuffer(blob, _LAYOUT_ID).tolist())
+
+
+def _intact(owner: Owner, row: tuple[Any, ...]) -> Stretch | None:
+    if is_typed(row, _KINDS):
+        with suppress(DamagedError):
+            return _unpack(owner, *row)
+    return None
 
 
 def _context(owner: Owner, start_ms: int, end_ms: int, layouts: bytes) -> bytes:

@@ -12,6 +12,7 @@ from benchmarks.reliability import HOUR_MS, START_MS, content, fill, flips, inta
 from inferdoc.cli.main import run
 from inferdoc.source.open import open_source
 from inferdoc.store import Store, StoreError, compact
+from inferdoc.store.damage import DamageLog
 
 FLIPS = 120
 
@@ -102,6 +103,51 @@ def test_a_read_says_what_it_left_out(path):
     (warning,) = source.warnings
     assert "vllm-0 from 2023-11-1" in warning and f"the page of {ts_ms} ms is damaged" in warning
     assert "store info --check" in warning and "\n" not in warning
+
+
+def move_index_entry(path, table: str, time: str, rowid: int) -> int:
+    """Let an index say a millisecond more of one row, which leaves its order. Returns the time of the row."""
+    with sqlite3.connect(path) as connection:
+        query = f"SELECT target, {time} FROM {table} WHERE rowid = ?"
+        target, ts_ms = connection.execute(query, (rowid,)).fetchone()
+    # The end of a record (https://sqlite.org/fileformat.html#record_format): target, 48 bits of time, the rowid.
+    found = bytes([target]) + ts_ms.to_bytes(6, "big") + rowid.to_bytes(2 if rowid > 127 else 1, "big")
+    moved = bytes([target]) + (ts_ms + 1).to_bytes(6, "big") + found[7:]
+    whole = path.read_bytes()
+    assert whole.count(found) == 1
+    path.write_bytes(whole.replace(found, moved))
+    return int(ts_ms)
+
+
+@pytest.mark.parametrize("which", ["min", "max"])
+def test_a_scrape_that_its_index_hides_is_named(path, which):
+    with sqlite3.connect(path) as connection:
+        query = f"SELECT {which}(rowid) FROM page WHERE target = 3 AND rowid > 255"
+        ((rowid,),) = connection.execute(query).fetchall()
+    ts_ms = move_index_entry(path, "page", "ts_ms", rowid)
+    with Store.open(path) as store:
+        with pytest.raises(StoreError, match="index of page does not lead"):
+            store.blocks(ts_ms, ts_ms)
+        store.damages = log = DamageLog()
+        others = store.blocks(ts_ms - 10_000, ts_ms + 10_000)
+        assert {block.target["pod"] for block in others if len(block.times_ms)} == {"vllm-0", "vllm-1", "vllm-3"}
+        named = [each for each in log.found.values() if "index of page does not lead" in each.what]
+        assert [(each.target, each.span_ms, each.scrapes) for each in named] == [("vllm-2", (ts_ms, ts_ms), 1)]
+        store.damages = log = DamageLog()
+        store.blocks(ts_ms + 20_000, ts_ms + 60_000)
+        assert not any("does not lead" in each.what for each in log.found.values())
+
+
+def test_an_hour_that_its_index_hides_is_named(path):
+    with sqlite3.connect(path) as connection:
+        ((rowid,),) = connection.execute("SELECT max(id) FROM stretch WHERE target = 2").fetchall()
+    start_ms = move_index_entry(path, "stretch", "start_ms", rowid)
+    with Store.open(path) as store:
+        store.damages = log = DamageLog()
+        store.blocks(start_ms, start_ms)
+        assert [(each.target, each.what) for each in log.found.values()] == [
+            ("vllm-1", f"the index of stretch does not lead to what stands at {start_ms} ms")
+        ]
 
 
 def test_check_lists_all_that_is_damaged(path, capsys):
