@@ -44,11 +44,12 @@ class SourceSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     cert_file: str | None = None
     key_file: str | None = None
     headers: dict[str, str] = {}
-    timeout_seconds: float = 60.0
+    timeout_seconds: float | None = None
     parallel: int = 6
 
     def __post_init__(self) -> None:
-        _within("timeout_seconds", self.timeout_seconds, 86_400)
+        if self.timeout_seconds is not None:
+            _within("timeout_seconds", self.timeout_seconds, 86_400)
         _within("parallel", self.parallel, 256)
 
 

@@ -34,3 +34,7 @@ class SourceError(InferdocError):
     """A source could not be read."""
 
     exit_code: int = ExitCode.SOURCE
+
+
+class TooSlowError(SourceError):
+    """A source was not read within the time that a read may take; a shorter stretch of time may do."""

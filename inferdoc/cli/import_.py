@@ -21,20 +21,25 @@ if TYPE_CHECKING:
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--store", metavar="PATH", help="The embedded store to fill (default: the configured one).")
 @options.most_series(500_000, "file")
+@click.option(
+    "--timeout", metavar="DURATION", help="Read a file for so long, and keep what was read (default: no end)."
+)
 @click.option("--lenient", is_flag=True, help="Keep what can be read of a file that is cut or breaks the standard.")
-def command(files: tuple[str, ...], store: str | None, max_series: int, lenient: bool) -> None:
+def command(files: tuple[str, ...], store: str | None, max_series: int, timeout: str | None, lenient: bool) -> None:
     """Put OpenMetrics text with timestamps into the embedded store.
 
     FILE may be plain or gzip; - reads standard input. Importing a file twice changes nothing. A file that breaks the
     standard is refused with its line and the rule, and nothing of it is imported.
     """
     from inferdoc.store import Store, import_file
+    from inferdoc.times import timeout_of
 
+    seconds = None if timeout is None else timeout_of(timeout)
     path = options.store_path(options.configuration(), store)
     with Store.open(path, "w") as target:
         for file in files:
             with _Bar(file) as bar:
-                done = import_file(target, file, bar.show, max_series, strict=not lenient)
+                done = import_file(target, file, bar.show, max_series, strict=not lenient, seconds=seconds)
             messages.warn(done.problems)
             stored = f"{done.samples} samples, {done.new_pages} of {done.pages} scrapes new"
             messages.say(f"{file}: {stored}")

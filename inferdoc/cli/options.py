@@ -40,7 +40,9 @@ SOURCE_OPTIONS: tuple[Decorator, ...] = (
     click.option("--password-file", metavar="FILE", help="Or INFERDOC_PROMETHEUS_PASSWORD."),
     click.option("--ca-file", metavar="FILE", help="Who may sign the server's certificate."),
     HEADER,
-    click.option("--timeout", metavar="DURATION", help="For a whole read with its retries (default 60s)."),
+    click.option(
+        "--timeout", metavar="DURATION", help="For one read with its retries (default 60s of a server, 10m of a store)."
+    ),
 )
 
 

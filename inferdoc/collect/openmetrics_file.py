@@ -91,7 +91,8 @@ def _name_of(line: str) -> str:
 class OpenMetricsReader:
     """Reads an OpenMetrics file in blocks, so that memory stays bounded however long the file is.
 
-    `series`, `types` and `problems` grow while `blocks()` is consumed and are complete at its end.
+    `series`, `types`, `problems` and `line_number` (the last line read) grow while `blocks()` is consumed and are
+    complete at its end.
     """
 
     def __init__(self, stream: BinaryIO, max_series: int | None = None, *, strict: bool = False) -> None:
@@ -103,7 +104,7 @@ class OpenMetricsReader:
         self._ids_by_text: dict[str, int] = {}
         self._ids: dict[Series, int] = {}
         self._milliseconds: dict[str, int] = {}
-        self._line_number = 0
+        self.line_number = 0
         self._ended = False
         self._warned_after_end = False
         self._problems = ProblemList()
@@ -133,7 +134,7 @@ class OpenMetricsReader:
             if not newline:
                 rest += data
                 if len(rest) > _MAX_LINE_BYTES:
-                    self._problem(self._line_number + 1, "longer than 16 MiB: this is no metrics file", "")
+                    self._problem(self.line_number + 1, "longer than 16 MiB: this is no metrics file", "")
                     return
                 continue
             yield self._read_block(rest + head)
@@ -141,7 +142,7 @@ class OpenMetricsReader:
         if rest == b"# EOF":
             self._ended = True
         elif rest:
-            self._problem(self._line_number + 1, "no newline at its end: the file is cut")
+            self._problem(self.line_number + 1, "no newline at its end: the file is cut")
         if not self._ended:
             if self._rules is not None:
                 raise ParseError("no # EOF at the end: the file is cut, or still being written")
@@ -150,7 +151,7 @@ class OpenMetricsReader:
             try:
                 self._rules.end()
             except LineError as error:
-                raise ParseError(f"line {self._line_number}: {error}") from None
+                raise ParseError(f"line {self.line_number}: {error}") from None
 
     def _problem(self, number: int, reason: str, outcome: str = "; line dropped") -> None:
         """Something is wrong with a line: the end where reading is strict, else a line of `problems`."""
@@ -202,13 +203,13 @@ class OpenMetricsReader:
 
     def _read_block(self, data: bytes) -> SampleColumns:
         ids, stamps, values = array("i"), array("q"), array("d")
-        first_line = self._line_number
+        first_line = self.line_number
         skipped = array("q")
         known_ids, known_stamps = self._ids_by_text, self._milliseconds
         if len(known_stamps) > 1_000_000:
             known_stamps.clear()
         for line in self._lines(data):
-            self._line_number += 1
+            self.line_number += 1
             try:
                 text, value, stamp = line.rsplit(" ", 2)
                 series_id = known_ids[text]
@@ -217,7 +218,7 @@ class OpenMetricsReader:
             except (KeyError, ValueError):
                 sample = self._read_line(line)
                 if sample is None:
-                    skipped.append(self._line_number)
+                    skipped.append(self.line_number)
                     continue
                 series_id, milliseconds, number = sample
             ids.append(series_id)
@@ -226,7 +227,7 @@ class OpenMetricsReader:
         numbers = np.array(ids, np.int32)
         decoded = np.array(values, np.float64)
         if self._rules is not None:
-            lines = np.setdiff1d(np.arange(first_line + 1, self._line_number + 1), np.array(skipped, np.int64))
+            lines = np.setdiff1d(np.arange(first_line + 1, self.line_number + 1), np.array(skipped, np.int64))
             try:
                 for row, wrong in self._rules.block(numbers, decoded):
                     self._problems.add(f"line {lines[row]}: {wrong}; kept as it is")
@@ -244,8 +245,8 @@ class OpenMetricsReader:
             try:
                 yield line.decode("utf-8")
             except UnicodeDecodeError:
-                self._line_number += 1
-                self._problem(self._line_number, "not UTF-8")
+                self.line_number += 1
+                self._problem(self.line_number, "not UTF-8")
 
     def _read_line(self, line: str) -> tuple[int, int, float] | None:
         """A line the fast path does not know: metadata, a new series, a new time, or a bad line."""
@@ -262,12 +263,12 @@ class OpenMetricsReader:
                 return None
             if self._ended and not self._warned_after_end:
                 self._warned_after_end = True
-                self._problems.add(f"line {self._line_number}: more samples after # EOF; read all the same")
+                self._problems.add(f"line {self.line_number}: more samples after # EOF; read all the same")
             series, value, milliseconds = read_sample(line.rstrip("\r"), openmetrics=True)
             if milliseconds == NO_TIMESTAMP:
                 raise LineError(f"sample of {series.name} has no timestamp")
         except LineError as error:
-            self._problem(self._line_number, str(error))
+            self._problem(self.line_number, str(error))
             return None
         return self._numbered(series, line, milliseconds, value)
 
@@ -293,7 +294,7 @@ class OpenMetricsReader:
             return None
         wrong = rules.sample(sample, self._ids.get(sample.series, len(self.series)))
         if wrong is not None:
-            self._problems.add(f"line {self._line_number}: {wrong}; kept as it is")
+            self._problems.add(f"line {self.line_number}: {wrong}; kept as it is")
         return self._numbered(sample.series, line, milliseconds, sample.value)
 
     def _numbered(self, series: Series, line: str, milliseconds: int, value: float) -> tuple[int, int, float] | None:

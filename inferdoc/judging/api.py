@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue, load_catalogue
-from inferdoc.errors import InferdocError
+from inferdoc.errors import InferdocError, TooSlowError
 from inferdoc.extras import install
 from inferdoc.fleet.lineage import divide, trace
 from inferdoc.fleet.members import resolve
@@ -120,7 +120,11 @@ def diagnose(
     session, read_seconds = _read(source, catalogue, options, window, lead)
     answer, whole = _answer(session)
     for again in [] if lead is not None or _explained(answer) else _lower_rungs(session, answer):
-        later, more_seconds = _read(source, catalogue, options, window, again)
+        try:
+            later, more_seconds = _read(source, catalogue, options, window, again)
+        except TooSlowError as error:
+            source.warnings.append(f"{error}; the window is compared with its own history alone")
+            break
         read_seconds += more_seconds
         by_rung, of_rung = _answer(later)
         if _tells_more(by_rung, answer, again):

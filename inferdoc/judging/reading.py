@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.errors import SourceError
+from inferdoc.errors import SourceError, TooSlowError
 from inferdoc.judging import telemetry
 from inferdoc.source.assemble import read_signals
 from inferdoc.source.base import Scrapes, Source
@@ -27,6 +27,10 @@ LEAST_HISTORY_MS = 30 * 60_000
 """A short window is compared with half an hour before it."""
 MOST_HISTORY_MS = 6 * 3_600_000
 """A longer window holds most of what it is compared with itself."""
+
+
+LEAST_PART_MS = 10 * 60_000
+"""Of a window that cannot be read in time, at least so much is tried."""
 
 
 def history_ms(window_ms: int) -> int:
@@ -46,7 +50,8 @@ def read_window(
     history: bool = False,
 ) -> tuple[SignalFrame, list[Scrapes]]:
     """The signals of a window, and every scrape in it; with `history` also of the stretch before it, as far as the
-    source goes back. A window longer than the data is clipped to the data. plateaus: of a benchmark, by pod
+    source goes back. A window longer than the data is clipped to the data; one that cannot be read in time to its
+    newest part, and a warning says so. plateaus: of a benchmark, by pod
     (`add_telemetry`)."""
     latest = source.latest_ms()
     aliases = Aliases(catalogue.exporters.values())
@@ -55,7 +60,9 @@ def read_window(
     from_ms, until_ms = resolve_window(since, from_, until, latest)
     if latest is None:
         return SignalFrame(make_grid(from_ms, until_ms, scrape_interval_ms([]))), []
-    for lead_ms in _leads(until_ms - from_ms) if history else [0]:
+    stretches = _stretches(until_ms - from_ms, history)
+    for (window_ms, lead_ms), smaller in zip(stretches, [*stretches[1:], None], strict=True):
+        from_ms = until_ms - window_ms
         source.expect(names, from_ms - lead_ms)
         try:
             source.identify(from_ms - lead_ms, until_ms)
@@ -63,9 +70,11 @@ def read_window(
             grid, begin = _grid(scrapes, from_ms, until_ms, lead_ms, until == "latest")
             frame = read_signals(source, wanted, grid, catalogue.signals, aliases, match)
         except SourceError as error:
-            if lead_ms == 0:
+            if smaller is None or not (lead_ms or isinstance(error, TooSlowError)):
                 raise
-            source.warnings.append(f"{error}; reading less of the history before the window")
+            part = f"only the last {smaller[0] // 60_000} minutes of the window"
+            less = "less of the history before the window" if lead_ms else part
+            source.warnings.append(f"{error}; reading {less}")
             continue
         break
     frame.begin = begin
@@ -73,10 +82,13 @@ def read_window(
     return frame, scrapes
 
 
-def _leads(window_ms: int) -> list[int]:
-    """Lengths of history to try: a server may refuse the longer range, or be too slow for it."""
+def _stretches(window_ms: int, history: bool) -> list[tuple[int, int]]:
+    """Lengths of window and history to try, longest first: a server may refuse the longer range, or the source be too
+    slow for it."""
     longest = history_ms(window_ms)
-    return [longest, *([LEAST_HISTORY_MS] if longest > LEAST_HISTORY_MS else []), 0]
+    leads = [longest, *([LEAST_HISTORY_MS] if longest > LEAST_HISTORY_MS else []), 0] if history else [0]
+    parts = [window_ms // divisor for divisor in (4, 16, 64) if window_ms // divisor >= LEAST_PART_MS]
+    return [(window_ms, lead) for lead in leads] + [(part, 0) for part in parts]
 
 
 def _grid(scrapes: Sequence[Scrapes], from_ms: int, until_ms: int, lead_ms: int, to_newest: bool) -> tuple[Grid, int]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from inferdoc.source.store_source import StoreSource
 
 DEFAULT_TIMEOUT_SECONDS = 60.0
+STORE_TIMEOUT_SECONDS = 600.0
 DEFAULT_PARALLEL = 6
 
 
@@ -29,7 +30,7 @@ def open_source(
     cert_file: str | Path | None = None,
     key_file: str | Path | None = None,
     insecure: bool = False,
-    timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    timeout: float | None = None,
     parallel: int = DEFAULT_PARALLEL,
     catalogue: Iterable[str | Path] = (),
     labels: Mapping[str, str] | None = None,
@@ -40,7 +41,8 @@ def open_source(
     proxy path is part of it). headers: sent with every request (a tenant id such as X-Scope-OrgID); bearer_token_file,
     or username and password_file (else the environment's INFERDOC_PROMETHEUS_PASSWORD): credentials; ca_file: who may
     sign the server's certificate; cert_file, key_file: our own; insecure: do not check the server's certificate.
-    timeout: seconds that one operation may take with all its queries and retries; parallel: queries under way at once;
+    timeout: seconds that one operation may take with all its queries and retries, by default 60 of a server and 600 of
+    a store; parallel: queries under way at once;
     catalogue: overlay folders for `read`; labels: your own label for `cluster`, `namespace`, `pod`, `node`, `instance`
     or `replica`, tried before those that are declared.
 
@@ -50,17 +52,18 @@ def open_source(
     if (store is None) == (prometheus is None):
         raise ConfigError("open_source needs one of store=PATH and prometheus=URL")
     overlays = tuple(str(folder) for folder in catalogue)
+    seconds = (STORE_TIMEOUT_SECONDS if prometheus is None else DEFAULT_TIMEOUT_SECONDS) if timeout is None else timeout
+    if seconds <= 0 or parallel < 1:
+        raise ConfigError(f"timeout {seconds:g} s and {parallel} parallel queries: both must be above 0")
     source: StoreSource | PrometheusSource
     if store is not None:
         from inferdoc.source.store_source import StoreSource
 
-        source = StoreSource(store)
+        source = StoreSource(store, timeout=seconds)
     else:
         from inferdoc.source.prometheus import PrometheusSource
         from inferdoc.source.prometheus_access import Access
 
-        if timeout <= 0 or parallel < 1:
-            raise ConfigError(f"timeout {timeout:g} s and {parallel} parallel queries: both must be above 0")
         access = Access(
             prometheus or "",
             headers=headers or {},
@@ -72,7 +75,7 @@ def open_source(
             key_file=_path(key_file),
             insecure=insecure,
         )
-        source = PrometheusSource(access, timeout=timeout, parallel=parallel, request_timeout=min(30.0, timeout))
+        source = PrometheusSource(access, timeout=seconds, parallel=parallel, request_timeout=min(30.0, seconds))
     from inferdoc.catalogue.identity import load_identity
     from inferdoc.source.identified import Identified
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import requests
 
-from inferdoc.errors import SourceError
+from inferdoc.errors import SourceError, TooSlowError
 
 LONGEST_MESSAGE = 240
 RETRIED = frozenset({429, 502, 503, 504})
@@ -39,7 +39,7 @@ class TooMuchError(PrometheusError):
     """More than the server gives in one answer; a shorter stretch of time may do."""
 
 
-class DeadlineError(PrometheusError):
+class DeadlineError(PrometheusError, TooSlowError):
     """The time for the whole operation is up, or it was called off."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from inferdoc.source.scrape_times import WHOLE_MS, Thinned, divide, gather
 from inferdoc.source.tables import Table, join
 from inferdoc.source.window import Windows
 from inferdoc.store.block import Block
+from inferdoc.store.budget import ReadTime
 from inferdoc.store.damage import DamageLog
 from inferdoc.store.store import Store
 
@@ -89,12 +90,16 @@ class StoreSource(Readable):
 
     One call of evaluate() reads the store once for all reads. What was read is kept for the next call: a diagnosis asks
     for scrapes, reads and info metrics of nearly the same stretch, and says first what it will ask for (`expect`).
+    timeout: seconds that one call may read, by `clock`; beyond it raises TooSlowError.
     """
 
     kind: SourceKind = "store"
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(
+        self, path: str | Path, *, timeout: float = 600.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._store = Store.open(Path(path).expanduser(), "r")
+        self._store.time = self._time = ReadTime(self._store.path, timeout, clock)
         self.location = str(self._store.path)
         self.warnings = self._store.warnings
         self._store.damages = self._damages = DamageLog()
@@ -291,6 +296,7 @@ class StoreSource(Readable):
     @contextmanager
     def _timed(self) -> Iterator[None]:
         began = time.perf_counter()
+        self._time.begin()
         try:
             yield
         finally:

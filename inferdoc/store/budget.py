@@ -6,12 +6,16 @@ the most go first, since it is label sets that come and go (a request id, an ada
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from inferdoc.errors import TooSlowError
+from inferdoc.store.faults import StoreError
 from inferdoc.store.layouts import LayoutTable, Numbers
 from inferdoc.store.matrix import SeriesFilter
 
@@ -26,6 +30,31 @@ class ReadBudget:
     series: int = 1_000_000
     values: int = 70_000_000
     gaps: int = 25_000_000
+
+
+class SlowReadError(StoreError, TooSlowError):
+    """The time for a read of the store is up."""
+
+
+class ReadTime:
+    """How long one operation may take that reads the store, in seconds. clock: seconds, from any beginning."""
+
+    def __init__(self, path: Path, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = path
+        self._seconds = seconds
+        self._clock = clock
+        self.begin()
+
+    def begin(self) -> None:
+        """An operation begins now."""
+        self._end = self._clock() + self._seconds
+
+    def check(self) -> None:
+        """Raises SlowReadError once the time is up."""
+        if self._clock() > self._end:
+            raise SlowReadError(
+                f"{self._path} was not read within {self._seconds:g} s; raise --timeout, or ask for a shorter window"
+            )
 
 
 @dataclass

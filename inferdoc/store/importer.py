@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -66,6 +67,8 @@ def import_file(
     max_series: int = MAX_SERIES,
     *,
     strict: bool = False,
+    seconds: float | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Imported:
     """Read OpenMetrics text with timestamps, plain or gzip, and store what the store does not hold yet.
 
@@ -73,22 +76,31 @@ def import_file(
     target has at one time. All of it is committed together, and the hours gone by are compacted then. What cannot be
     read is left out and listed in `problems`; so are the metrics with the most label sets where there are more than
     `max_series`. More samples than fit in memory are sorted in a file without a name beside the store, 20 bytes each.
-    strict: a file that OpenMetrics does not allow is refused as a whole (as in `read_openmetrics`). Raises
-    StoreError if the input cannot be opened, or holds no sample at all; ParseError with line and rule for what strict
-    refuses; SourceError on a store fault.
+    strict: a file that OpenMetrics does not allow is refused as a whole (as in `read_openmetrics`). seconds: read for
+    so long, by `clock`, and store what was read by then; `problems` says so. Raises StoreError if the input cannot be
+    opened, or holds no sample at all; ParseError with line and rule for what strict refuses; SourceError on a store
+    fault.
     """
     tick = progress or (lambda share: None)
+    began, late, line = clock(), list[str](), 0
     with _opened(source, lambda share: tick(share * _READING_SHARE)) as (stream, name):
         reader = OpenMetricsReader(stream, max_series, strict=strict)
         with _Samples(store.path.resolve().parent) as samples:
             try:
                 for block in reader.blocks():
+                    if samples.total and seconds is not None and clock() - began > seconds:
+                        cut = f"{name}: reading ended after {seconds:g} s, at line {line}; what follows was left out"
+                        late = [f"{cut}: import it again with a longer --timeout, what is stored stays"]
+                        break
                     samples.add((block.timestamps_ms, block.series_index, block.values))
+                    line = reader.line_number
             except ParseError as error:
                 hint = "nothing of it was imported; --lenient keeps the lines that can be read"
                 raise ParseError(f"{name}: {error}; this is not OpenMetrics, and {hint}") from None
             rest = 1 - _READING_SHARE
-            return _import(store, samples, reader, name, lambda share: tick(_READING_SHARE + share * rest))
+            done = _import(store, samples, reader, name, lambda share: tick(_READING_SHARE + share * rest))
+            done.problems = late + done.problems
+            return done
 
 
 def import_columns(store: Store, columns: SampleColumns, name: str, progress: Progress | None = None) -> Imported:

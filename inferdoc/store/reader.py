@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferdoc.store.block import Block
-from inferdoc.store.budget import ReadBudget, Usage, too_large
+from inferdoc.store.budget import ReadBudget, ReadTime, Usage, too_large
 from inferdoc.store.chunk_reader import ChunkReader
 from inferdoc.store.codec import DamagedError
 from inferdoc.store.extent import Extent, TargetFilter
@@ -54,8 +54,9 @@ def _around(known: tuple[int, int] | None, first: int, last: int) -> tuple[int, 
 class Reader(Extent):
     """Reads through a connection that may also be the writer's. Every method sees one consistent state.
 
-    budget: how much is read at once; left_out: metrics that did not fit into it, and why; layouts: for the other
-    modules of this package. `damages` says what becomes of scrapes that are damaged.
+    budget: how much is read at once; time: how long an operation may take, None without an end; left_out: metrics that
+    did not fit into the budget, and why; layouts: for the other modules of this package. `damages` says what becomes of
+    scrapes that are damaged.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Reader(Extent):
         super().__init__(connection, path)
         self.layouts = layouts
         self.budget = ReadBudget()
+        self.time: ReadTime | None = None
         self.left_out: dict[str, str] = {}
         self._unreadable: dict[int, DamagedError | None] = {}
         self._hidden = hidden
@@ -161,6 +163,7 @@ class Reader(Extent):
 
     def _layouts_used(self, target: Owner, labels: dict[str, str], start_ms: int, end_ms: int) -> Counter[int]:
         """How many scrapes of a target have which layout."""
+        self._check_time()
         query = "SELECT layout, count(*) FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ? GROUP BY layout"
         used = Counter(dict(fetch(self.connection, query, (target.id, start_ms, end_ms), int, int)))
         _count_layouts(used, self._stretches(target, labels, start_ms, end_ms), start_ms, end_ms)
@@ -170,6 +173,7 @@ class Reader(Extent):
         self, target: Owner, labels: dict[str, str], start_ms: int, end_ms: int
     ) -> list[tuple[int, int, int]]:
         """Layouts of the scrapes of a target, with a first and last time; one may be told several times."""
+        self._check_time()
         query = (
             "SELECT layout, min(ts_ms), max(ts_ms) FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ? GROUP BY layout"
         )
@@ -184,6 +188,7 @@ class Reader(Extent):
 
     def _pages(self, target: Owner, labels: dict[str, str], start_ms: int, end_ms: int) -> list[StoredPage]:
         """The pages of a target in the window, whose layouts can be read."""
+        self._check_time()
         self._note_hidden(target, labels, start_ms, end_ms)
         if self.damages is None:
             return pages_between(self.connection, target, start_ms, end_ms)
@@ -197,6 +202,11 @@ class Reader(Extent):
             lost = [page.ts_ms for page in pages if faults[page.layout] == what]
             self.damages.note(target, labels, (lost[0], lost[-1]), len(lost), DamagedError(what))
         return [page for page in pages if not faults[page.layout]] if any(faults.values()) else pages
+
+    def _check_time(self) -> None:
+        """Raises SlowReadError once the time of the operation is up. Asked target by target."""
+        if self.time is not None:
+            self.time.check()
 
     def _note_hidden(self, target: Owner, labels: dict[str, str], start_ms: int, end_ms: int) -> None:
         """Scrapes of a target in the window that no index leads to."""
@@ -238,6 +248,7 @@ class Reader(Extent):
         wanted: SeriesFilter,
         chunks: ChunkReader,
     ) -> Block | None:
+        self._check_time()
         pages = self._pages(target, labels, *window_ms) if held.pages is None else held.pages
         page_times_ms = np.array([page.ts_ms for page in pages], np.int64)
         if (np.diff(page_times_ms) <= 0).any():

@@ -7,6 +7,7 @@ import io
 import numpy as np
 import pytest
 
+from inferdoc.errors import TooSlowError
 from inferdoc.source.reads import Grid, Read
 from inferdoc.source.store_source import StoreSource
 from inferdoc.store import Store, StoreError, compact, export
@@ -40,6 +41,26 @@ def path(request, tmp_path):
 
 def read(store: Store, names=None):
     return samples_of(store.blocks(START_MS, START_MS + 3_600_000, names))
+
+
+def test_a_read_that_takes_too_long_ends(path, monkeypatch):
+    now = [0.0]
+    grid = Grid(START_MS + 300_001, 30_000, 20, 30_000, 150_000, 75_000)
+    asked = Read("tokens_total", "rate", ("pod",))
+    source = StoreSource(path, timeout=5.0, clock=lambda: now[0])
+    read_target = Store._block
+
+    def slowly(*given):
+        now[0] += 2.0
+        return read_target(*given)
+
+    with monkeypatch.context() as slow:
+        slow.setattr(Store, "_block", slowly)
+        with pytest.raises(TooSlowError, match="was not read within 5 s; raise --timeout") as caught:
+            source.evaluate([asked], grid)
+    assert caught.value.exit_code == 4
+    whole = StoreSource(path).evaluate([asked], grid)[asked]
+    np.testing.assert_array_equal(source.evaluate([asked], grid)[asked].values, whole.values)
 
 
 def names_of(samples) -> dict[str, int]:

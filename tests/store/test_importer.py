@@ -41,6 +41,32 @@ def feed(store, text):
     return import_file(store, io.BytesIO(text if isinstance(text, bytes) else text.encode()))
 
 
+class Clock:
+    """Seconds that pass, so many each time somebody looks."""
+
+    def __init__(self, step: float) -> None:
+        self.now, self.step = 0.0, step
+
+    def __call__(self) -> float:
+        self.now += self.step
+        return self.now
+
+
+def test_reading_ends_when_its_time_is_up(store, monkeypatch):
+    monkeypatch.setattr(openmetrics_file, "_READ_BYTES", 4096)
+    text = text_of()
+    part = import_file(store, io.BytesIO(text.encode()), seconds=2.5, clock=Clock(1.0))
+    whole = text.splitlines()
+    (problem,) = part.problems
+    line = int(problem.partition("at line ")[2].partition(";")[0])
+    assert "reading ended after 2.5 s" in problem and "--timeout" in problem and 4 < line < len(whole)
+    assert part.samples == sum(not each.startswith("#") for each in whole[:line])
+    before = everything(store)
+    again = import_file(store, io.BytesIO(text.encode()), seconds=1000, clock=Clock(1.0))
+    assert again.problems == [] and again.samples == 180
+    assert before.items() < everything(store).items()
+
+
 def everything(store):
     first, latest = store.first_ms(), store.latest_ms()
     return {} if first is None else samples_of(store.blocks(first, latest))
