@@ -7,6 +7,7 @@ cache that it is compared with.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -20,6 +21,12 @@ from inferdoc.source.frame import Entity, SignalFrame
 Key = tuple[str, str, str]
 """Cluster, namespace, pod."""
 
+Kind = tuple[str, int]
+"""Hardware tier, and a number that pods with a KV cache of about the same size share, -1 where none is known."""
+
+SAME_CACHE = 1.1
+"""Engines on like GPUs find room for KV caches that differ by less than this factor: they measure what is free at start
+(vLLM: `determine_num_available_blocks`)."""
 REPLACED_SECONDS = 900.0
 """A newborn takes the place of a pod that left at most this long before or after: large models load for ten minutes."""
 SETTLED_SCRAPES = 5
@@ -91,7 +98,8 @@ def trace(
     templates = {key: template for key, (_, template) in described.items() if template}
     reach = REPLACED_SECONDS / (grid.step_ms / 1000)
     places = _places(fleet, lives, described, reach)
-    return Lineage(lives, _like_to_like(places, lives, described, _shares(frame, fleet), reach), templates)
+    kinds, shares = _kinds(frame, fleet), _shares(frame, fleet)
+    return Lineage(lives, _like_to_like(places, lives, described, kinds, shares, reach), templates)
 
 
 def divide(fleet: Fleet, lineage: Lineage, begin: int) -> Fleet:
@@ -187,26 +195,64 @@ def _shares(frame: SignalFrame, fleet: Fleet) -> dict[Key, float]:
     return shares
 
 
+def _generation(newborn: Key, places: Mapping[Key, Member]) -> int:
+    """How many rollouts a pod is away from one that was there before all."""
+    count = 0
+    while newborn in places:
+        newborn, count = places[newborn].key, count + 1
+    return count
+
+
+def _kinds(frame: SignalFrame, fleet: Fleet) -> dict[Key, Kind]:
+    """The hardware of each pod: its tier, and a class of sizes of its KV cache, median over its life."""
+    blocks: dict[Key, float] = {}
+    if "kv_blocks" in frame:
+        for entity, row in zip(frame["kv_blocks"].entities, frame["kv_blocks"].values, strict=True):
+            if np.isfinite(row).any():
+                blocks[entity.member] = float(np.nanmedian(row))
+    sizes = np.array(sorted(set(blocks.values())))
+    larger = np.flatnonzero(sizes[1:] > SAME_CACHE * sizes[:-1]) + 1
+    begins = sizes[larger]
+    return {
+        member.key: (
+            member.tier,
+            int(np.searchsorted(begins, blocks[member.key], "right")) if member.key in blocks else -1,
+        )
+        for member in fleet.members
+    }
+
+
 def _like_to_like(
     places: Mapping[Key, Member],
     lives: Mapping[Key, Life],
     described: Mapping[Key, tuple[str, str]],
+    kinds: Mapping[Key, Kind],
     shares: Mapping[Key, float],
     reach: float,
 ) -> dict[Key, Member]:
-    """The same places, given out by how much the pods had to do.
+    """The same places, given out by hardware and by how much the pods had to do.
 
     When a whole workload is replaced, nothing tells which newborn serves for which old pod. Taken by time alone, one
-    that is busier by design would follow an idle one and look newly busy. The busiest follows the busiest: then a
-    difference that is left is one of the pool, whoever is who. Only where the times allow each of the new pairs."""
-    groups: dict[tuple[str, ...], list[Key]] = {}
+    on a slow GPU would follow one on a fast GPU and look newly slow, and one that is busier by design would follow an
+    idle one and look newly busy. Where there is as much of each kind of hardware as before, like follows like; and the
+    busiest follows the busiest. Then a difference that is left is one of the pool, whoever is who. Only where the times
+    allow each of the new pairs."""
+    groups: dict[tuple[object, ...], list[Key]] = {}
     for newborn, old in places.items():
-        groups.setdefault((*old.pool.family, old.role, described[old.key][0]), []).append(newborn)
+        workload_of = described[old.key][0]
+        together = (
+            workload_of if described[newborn][0] == workload_of else ""
+        )  # of addresses, each has a name of its own
+        groups.setdefault((*old.pool.family, old.role, together, _generation(newborn, places)), []).append(newborn)
     dealt: dict[Key, Member] = {}
     for group in groups.values():
-        newborns = sorted(group, key=lambda key: (shares.get(key, 0.0), key))
-        olds = sorted((places[key] for key in group), key=lambda member: (shares.get(member.key, 0.0), member.key))
-        pairs = dict(zip(newborns, olds, strict=True))
+        left = {places[key].key: places[key] for key in group}
+        same = Counter(kinds[key] for key in group) == Counter(kinds[key] for key in left)
+
+        def order(key: Key, by_kind: bool = same) -> tuple[Kind | None, float, Key]:
+            return kinds[key] if by_kind else None, shares.get(key, 0.0), key
+
+        pairs = {new: left[old] for new, old in zip(sorted(group, key=order), sorted(left, key=order), strict=True)}
         fits = all(_can_follow(lives[old.key], lives[key].first, reach) for key, old in pairs.items())
         dealt |= pairs if fits else {key: places[key] for key in group}
     return dealt

@@ -80,6 +80,39 @@ def test_when_all_are_replaced_at_once_the_busiest_follows_the_busiest(busy):
     assert places(trace(frame, fleet))[busy] == "a-1"
 
 
+@pytest.mark.parametrize("news", [("b-0", "b-1", "b-2"), ("10.0.0.7:8000", "10.0.0.8:8000", "10.0.0.9:8000")])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_when_all_are_replaced_at_once_a_small_cache_follows_a_small_one(place, news):
+    olds, small = ("a-0", "a-1", "a-2"), news[place]
+    rows = {pod: alive(0, 50) for pod in olds} | {pod: alive(50, N - 1) for pod in news}
+    blocks = {pod: row * (28_300 + 40 * number) for number, (pod, row) in enumerate(rows.items())}
+    blocks["a-1"], blocks[small] = rows["a-1"] * 9_650, rows[small] * 9_610
+    rows["a-1"], rows[news[0]] = 4 * rows["a-1"], 4 * rows[news[0]]  # others are busy now
+    frame = frame_of({"running": rows, "kv_blocks": blocks})
+    found = places(trace(frame, resolve(frame, catalogue().tiers)))
+    assert found[small] == "a-1" and sorted(found.values()) == list(olds)
+
+
+def test_each_of_two_rollouts_deals_for_itself():
+    """The small one is another in each generation; by time alone the names would decide."""
+    lives = {"a": (0, 30), "b": (31, 60), "c": (61, N - 1)}
+    rows = {f"{letter}-{number}": alive(*life) for letter, life in lives.items() for number in range(3)}
+    small = {"a-0", "b-2", "c-1"}
+    blocks = {pod: row * (9_600 if pod in small else 28_300) for pod, row in rows.items()}
+    frame = frame_of({"running": rows, "kv_blocks": blocks})
+    found = places(trace(frame, resolve(frame, catalogue().tiers)))
+    assert found["b-2"] == "a-0" and found["c-1"] == "b-2" and len(set(found.values())) == 6
+
+
+def test_a_rollout_that_changes_the_caches_is_dealt_by_load():
+    """What it changed must stay a change: hardware tells who is who only where there is as much of it as before."""
+    rows = {"a-0": alive(0, 50), "a-1": 4 * alive(0, 50), "b-0": 4 * alive(50, N - 1), "b-1": alive(50, N - 1)}
+    sizes = {"a-0": 9_600, "a-1": 28_300, "b-0": 2_400, "b-1": 7_000}
+    blocks = {pod: np.isfinite(row) * np.where(np.isnan(row), np.nan, sizes[pod]) for pod, row in rows.items()}
+    frame = frame_of({"running": rows, "kv_blocks": blocks})
+    assert places(trace(frame, resolve(frame, catalogue().tiers))) == {"b-0": "a-1", "b-1": "a-0"}
+
+
 def test_load_decides_nothing_where_the_times_tell():
     """Replaced twice over: the second cannot have come before itself, however busy each was."""
     rows = {"a-0": alive(0, 20), "b-0": 4 * alive(22, 60), "c-0": alive(62, N - 1), "x-0": alive(0, N - 1)}
