@@ -48,6 +48,11 @@ SCRAPES_AFTER, SCRAPES_BEFORE = 18, 12
 """Scrapes after and before the onset that a draw has at least, whatever its interval."""
 QUIET = 0.45
 """Load up to which one pod more or less, or a burst, hurts nobody."""
+CONVERSATIONS_BEFORE = 7.0
+"""The warm-up in mean lengths of a conversation: prompts carry all turns before, so their mean comes near its level as
+(1 + x) exp(-x), to 1 % here."""
+ANSWER_SECONDS = 5.0
+"""What a turn takes besides the thinking, about."""
 AT_ONCE = 1.0
 """Seconds: what begins earlier than this was always so."""
 ROLLED_BACK = frozenset({"restart", "rollout", "stop", "scale-in", "kill", "crash", "oom", "scaler", "xid", "gpu-lost"})
@@ -216,7 +221,7 @@ class _Draw:
                 self.happened.append("daily load")
             streams.append(stream)
         talking = any(stream.turns > 1.0 for stream in streams)
-        warmup = max(s.warmup, 5.0 * turns * think) if talking else s.warmup
+        warmup = max(s.warmup, CONVERSATIONS_BEFORE * turns * (think + ANSWER_SECONDS)) if talking else s.warmup
         self.scenario = replace(s, traffic=tuple(streams), warmup=round(warmup, 1))
 
     def _may_talk(self, stream: Stream) -> bool:

@@ -61,7 +61,9 @@ class Traffic:
     def rate(self, now: float) -> float:
         """Requests per second at a moment."""
         spec = self.spec
-        if now < spec.start or (spec.stop is not None and now >= spec.stop):
+        # Plain requests are at their level at once; conversations were under way before the first scrape.
+        begins = -math.inf if spec.turns > 1.0 and not spec.start else spec.start
+        if now < begins or (spec.stop is not None and now >= spec.stop):
             return 0.0
         if spec.pattern == "bursts":
             return spec.rate * (spec.burst if now % spec.burst_every < spec.burst_for else 1.0)

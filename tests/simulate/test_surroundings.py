@@ -366,6 +366,23 @@ def test_conversations_hit_the_prefix_cache_and_keep_the_rate():
     assert rates[1] == pytest.approx(rates[0], rel=0.25)
 
 
+def test_conversations_were_under_way_before_the_first_scrape():
+    plain = read_scenario(SMALL.replace("duration: 300s", "duration: 60s") % "[]", "s")
+    talking = read_scenario(SMALL.replace("rate: 3", "rate: 3, turns: 4, think: 5s") % "[]", "s")
+    talking = msgspec.structs.replace(talking, warmup=300.0, duration=60.0)
+
+    def prompt_tokens(scenario: Scenario) -> tuple[float, float]:
+        """Before the first scrape, and after it, of a pod."""
+        pages = next(t for t in scrape_all(scenario).targets if t.labels["pod"] == "vllm-0").pages
+        shown = [{s.name: s.value for s in page.samples()} for _, page in (pages[0], pages[-1])]
+        first, last = (each["vllm:prompt_tokens_total"] for each in shown)
+        return first, last - first
+
+    before, after = prompt_tokens(talking)
+    assert before / 300.0 == pytest.approx(after / 60.0, rel=0.5)
+    assert before > 10 * prompt_tokens(plain)[0]
+
+
 # ---- releases ---------------------------------------------------------------------------------------------------
 
 
