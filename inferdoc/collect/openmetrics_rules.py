@@ -51,6 +51,7 @@ class _Family:
         self.name = name
         self.type: str | None = None
         self.unit: str | None = None
+        self.declared = False
         self.helped = False
         self.sampled = False
         self.group: Labels | None = None
@@ -111,13 +112,15 @@ class _Point:
 class OpenMetricsRules:
     """Told every line in order; raises LineError at the first that breaks a rule.
 
-    points: whether the samples of one point stand together, as on a page, and values are judged one by one.
+    points: whether the samples of one point stand together, as on a page, and values are judged one by one; without it
+    a family that no metadata declares may stand apart.
     """
 
     def __init__(self, *, points: bool = True) -> None:
         self._points = points
         self._family: _Family | None = None
         self._taken: set[str] = set()
+        self._loose: set[str] = set()
 
     def metadata(self, kind: str, name: str, text: str) -> None:
         """A TYPE, HELP or UNIT line."""
@@ -126,7 +129,7 @@ class OpenMetricsRules:
             raise LineError(f"{kind} of {name} after its samples: metadata stands before them")
         if family is None or family.name != name:
             self._close()
-            family = self._family = self._begun(name)
+            family = self._family = self._begun(name, declared=True)
         if kind == "HELP":
             if family.helped:
                 raise LineError(f"second HELP of {name}: a family has one")
@@ -151,7 +154,7 @@ class OpenMetricsRules:
             suffix = ""  # FileRules tells it
         if family is None or suffix is None:
             self._close()
-            family = self._family = self._begun(name)
+            family = self._family = self._begun(name, declared=False)
             family.type, suffix = "unknown", ""
         family.sampled = True
         labels = dict(sample.series.labels)
@@ -166,14 +169,23 @@ class OpenMetricsRules:
         """Name and type of the family of the last line."""
         return ("", None) if self._family is None else (self._family.name, self._family.type)
 
+    def is_loose(self) -> bool:
+        """Whether the family of the last line may go on elsewhere."""
+        return self._family is not None and not self._points and not self._family.declared
+
     def end(self) -> None:
         """After the last line."""
         self._close()
 
-    def _begun(self, name: str) -> _Family:
-        if name in self._taken:
+    def _begun(self, name: str, declared: bool) -> _Family:
+        if self._is_taken(name, declared):
             raise LineError(f"{name} again, or a name that clashes with it: the lines of a family stand together")
-        return _Family(name)
+        family = _Family(name)
+        family.declared = declared
+        return family
+
+    def _is_taken(self, name: str, declared: bool) -> bool:
+        return name in self._taken and (declared or name not in self._loose)
 
     def _order(self, family: _Family, suffix: str, sample: StrictSample, bound: float | None) -> None:
         """Groups stand together, times within them do not go back, points of histograms are whole."""
@@ -208,8 +220,10 @@ class OpenMetricsRules:
             return
         if family.point is not None:
             family.point.close(family.name)
+        if not self._points and not family.declared:
+            self._loose.add(family.name)
         for suffix in {*family.suffixes, ""}:
-            if family.name + suffix in self._taken:
+            if self._is_taken(family.name + suffix, family.declared):
                 raise LineError(
                     f"{family.name}{suffix} belongs to a family above already: the lines of a family stand together, "
                     "and names do not clash"
@@ -315,11 +329,12 @@ class FileRules:
     """The rules for files that hold many times of each series, and many more lines than a page.
 
     Such files are written series by series (`promtool tsdb dump-openmetrics` does, and `inferdoc export`), so the
-    samples of one point do not stand together, and whether a histogram is whole at each time is not asked. A line is
-    looked at closely where its series is new; of all others value and family are checked, block by block. A value that
-    may not be is told and kept: it is what an exporter once said, and no fault of the file (a vLLM that was recorded
-    counts its queue time below 0). So is a counter whose samples do not end in `_total`: the text format allows it, the
-    DCGM exporter shows such, and a recording of its pages has them.
+    samples of one point do not stand together, and whether a histogram is whole at each time is not asked. Nor do those
+    of one family where a file declares none: promtool sorts by all labels, and `Hostname` stands before `__name__`. A
+    line is looked at closely where its series is new; of all others value and family are checked, block by block. A
+    value that may not be is told and kept: it is what an exporter once said, and no fault of the file (a vLLM that was
+    recorded counts its queue time below 0). So is a counter whose samples do not end in `_total`: the text format
+    allows it, the DCGM exporter shows such, and a recording of its pages has them.
     """
 
     def __init__(self) -> None:
@@ -330,6 +345,7 @@ class FileRules:
         self._kinds: list[tuple[str, str]] = []
         self._bits: list[int] = []
         self._over: set[int] = set()
+        self._loose: set[int] = set()
         self._told: set[int] = set()
         self._bare: set[str] = set()
         self._current = -1
@@ -349,6 +365,8 @@ class FileRules:
         name, kind = self._lines.kind()
         self._families.append(self._numbers.setdefault(name, len(self._numbers)))
         self._names.append(sample.series.name)
+        if self._lines.is_loose():
+            self._loose.add(self._families[-1])
         suffix = sample.series.name.removeprefix(name)
         self._kinds.append((kind or "unknown", suffix))
         self._bits.append(_bits(kind or "unknown", suffix))
@@ -365,14 +383,14 @@ class FileRules:
         """Samples as they stand in the file. series: int32[n], their series; values: float64[n].
 
         Returns the row and what is wrong of the first value of each series that may not be. Raises BlockError where a
-        family stands apart.
+        family stands apart that metadata declares.
         """
         if not len(series):
             return []
         family = np.array(self._families)[series]
         begins = np.flatnonzero(np.diff(family, prepend=self._current))
         for row in begins.tolist():
-            if family[row] in self._over:
+            if family[row] in self._over and family[row] not in self._loose:
                 raise BlockError(row, f"{self._names[series[row]]} again: the lines of a family stand together")
             self._over.add(int(family[row]))
         self._current = int(family[-1])

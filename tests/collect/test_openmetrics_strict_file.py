@@ -101,6 +101,43 @@ def test_a_value_that_may_not_be_is_told_and_kept(old: str, new: str, said: str)
     assert re.match(f"{said}.*; kept as it is$", problem), problem
 
 
+DUMPED = """\
+a_bucket{Hostname="n1",le="1"} 1 1000
+a_bucket{Hostname="n1",le="1"} 2 1002
+a_count{Hostname="n1"} 3 1000
+a_total{Hostname="n1"} 3 1000
+a_bucket{pod="p"} 1 1000
+a_count{pod="p"} 4 1000
+a_count{Hostname="n1"} 4 1002
+# EOF
+"""
+"""As `promtool tsdb dump-openmetrics` writes: in the order of all labels, among which `__name__` is one. A dump of a
+Prometheus that scraped two targets, one with a label `Hostname`, was like this."""
+
+
+def test_a_dump_without_metadata_is_in_any_order() -> None:
+    columns = strictly(DUMPED)
+    assert len(columns) == 7 and not columns.problems
+    assert [columns.series[number].name for number in columns.series_index][-3:] == ["a_bucket", "a_count", "a_count"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"# TYPE a histogram\n{DUMPED}", "line 5: a_total|line 6: a_bucket again"),
+        (DUMPED.replace("# EOF", "# TYPE a_count gauge\n# EOF"), "line 8: TYPE of a_count after its samples"),
+        (DUMPED.replace("# EOF", "# TYPE a histogram\na_bucket 1 1\n# EOF"), "line 9: no label le"),
+        (
+            DUMPED.replace("# EOF", "# TYPE a counter\na_total 1 1005\n# EOF"),
+            "line 10: a_total belongs to a family above already",
+        ),
+    ],
+)
+def test_what_metadata_declares_stands_together_in_a_dump_too(text: str, said: str) -> None:
+    with pytest.raises(ParseError, match=said):
+        strictly(text)
+
+
 def test_a_value_far_into_a_file_is_told_once_for_a_series() -> None:
     lines = [f"a_total 1 {1000 + i}" for i in range(200_000)]
     lines[150_000] = "a_total -1 151000"
