@@ -93,6 +93,23 @@ def test_more_traffic_at_the_router_takes_longer_and_is_no_harm():
     assert hurt(rows) == []
 
 
+def test_longer_prompts_take_longer_and_are_no_harm():
+    """A little more of both, requests and length, is a quarter more prompt tokens."""
+    rows = healthy()
+    rows["ttft_mean"]["p1"] = wobble(step(0.2, 0.4))
+    rows["router_ttft_mean"] = {"p0": wobble(step(0.21, 0.4))}
+    assert hurt(rows) == [["p1"]]
+    rows["prompt_tokens_rate"] = {p: wobble(step(500.0, 620.0), seed=i) for i, p in enumerate(PODS)}
+    assert hurt(rows) == []
+
+
+def test_late_first_tokens_count_where_nobody_tells_the_length_of_prompts():
+    rows = healthy()
+    rows["router_ttft_mean"] = {"p0": wobble(step(0.21, 0.4))}
+    del rows["prompt_tokens_rate"]
+    assert hurt(rows) == [list(PODS)]
+
+
 def test_a_pod_that_comes_back_was_a_restart():
     rows = healthy()
     rows["target_up"]["p1"] = step(1.0, 0.0, until=CALM + 15)
