@@ -21,6 +21,7 @@ import numpy as np
 from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.judging.clock import Clock
+from inferdoc.judging.context import quiet
 from inferdoc.judging.shift import LEAST_BLOCKS
 from inferdoc.source.assemble import read_signals
 from inferdoc.source.base import Source
@@ -41,6 +42,12 @@ LITTLE = {
 waited is the most that can have waited for capacity."""
 ARRIVED = ("arrival_rate",)
 """Over a life as many arrive as finish."""
+WORK = ("request_rate", "router_request_rate")
+"""Of engines, and of what stands before them."""
+LEAST_LENGTHS = 20.0
+"""Mean lengths of a request that a life with work lasts: one in so many still runs then, and is in no mean."""
+Who = tuple[str, str, str]
+"""Cluster, namespace and pod (`Entity.member`)."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,8 @@ class Past:
 class Lifetime:
     """What counters stood at when they were first scraped, in the place of a history. begin_ms, within_ms: where in the
     source that was (milliseconds since 1970, and from there on); None: in the window, whenever it was. least_seconds:
-    of processes that ran at least so long by then."""
+    of processes that ran at least so long by then, and not idly: what an engine finished in its first seconds of
+    work is short, since what takes long still runs (0: of all)."""
 
     begin_ms: int | None = None
     within_ms: int | None = None
@@ -82,6 +90,10 @@ class Lifetime:
         slow, fast, real = (
             read_signals(SteadyRates(counters, pace), names, grid, catalogue.signals, aliases, match) for pace in paces
         )
+        if self.least_seconds:
+            idle = _idle(slow, frame, stretch)
+            _leave_out(slow, idle)
+            _leave_out(real, idle)
         means = set()
         for name, matrix in slow.signals.items():
             same = np.isclose(matrix.values, fast[name].values, rtol=SAME, atol=0.0)
@@ -103,6 +115,34 @@ class Lifetime:
         count = max(1, (end_ms - begin_ms) // grid.step_ms + 1)
         first = replace(grid, start_ms=begin_ms, count=count)
         return FirstCounters(source, first, match, self.least_seconds)
+
+
+def _idle(past: SignalFrame, frame: SignalFrame, stretch: float) -> set[Who]:
+    """Who had hardly worked by its first page, however long it ran. stretch: seconds over which `past` lays out what
+    was counted; how long that took is not known, and as long as it would take now at the least."""
+    long = quiet(past["e2e_mean"].values) if "e2e_mean" in past else None
+    idle: set[Who] = set()
+    if long is None:
+        return idle
+    for name in WORK:
+        if name in past and name in frame:
+            counted, now = _by_member(past[name]), _by_member(frame[name])
+            idle |= {who for who, rate in counted.items() if rate * stretch < now.get(who, 0.0) * LEAST_LENGTHS * long}
+    return idle
+
+
+def _by_member(rates: SignalMatrix) -> dict[Who, float]:
+    """The usual rate of each member, over all its series."""
+    usual: dict[Who, float] = {}
+    for entity, row in zip(rates.entities, rates.values, strict=True):
+        usual[entity.member] = usual.get(entity.member, 0.0) + (quiet(row) or 0.0)
+    return usual
+
+
+def _leave_out(past: SignalFrame, idle: set[Who]) -> None:
+    """Take what is told of them out of it."""
+    for matrix in past.signals.values():
+        matrix.values[[entity.member in idle for entity in matrix.entities]] = np.nan
 
 
 def _from_first_page(frame: SignalFrame, rates: Iterable[str]) -> None:

@@ -16,12 +16,22 @@ from tests.judging.frames import catalogue
 
 NOW_MS = 1_795_000_000_000
 LIFE_SECONDS = 1000.0
-WANTED = ("request_rate", "prefill_time_mean", "decode_time_mean", "queue_time_mean", "itl_mean", "running", "waiting")
+WANTED = (
+    "request_rate",
+    "prefill_time_mean",
+    "decode_time_mean",
+    "queue_time_mean",
+    "itl_mean",
+    "e2e_mean",
+    "running",
+    "waiting",
+)
 COUNTED = {
     "request_prefill_time_seconds": (100.0, 500),
     "request_decode_time_seconds": (2900.0, 500),
     "request_queue_time_seconds": (250.0, 500),
     "inter_token_latency_seconds": (2000.0, 100_000),
+    "e2e_request_latency_seconds": (3000.0, 500),
 }
 """Sum and count over the life."""
 
@@ -102,3 +112,15 @@ def test_lives_that_were_too_short_do_not_count(past):
 def test_only_counters_that_were_there_when_the_source_began_count(past):
     later = Lifetime(begin_ms=NOW_MS - 60_000, within_ms=20_000)
     assert not past(NOW_MS / 1000 - LIFE_SECONDS, lifetime=later).frame.signals
+
+
+@pytest.mark.parametrize(("rate", "told"), [(4.0, True), (5.0, False)], ids=["worked", "idle"])
+def test_a_life_without_work_does_not_count(past, rate, told):
+    """500 requests of six seconds each: at four a second they take twenty lengths of a request, at five less."""
+    grid = Grid(NOW_MS, 5000, 8, 5000, 25_000, 60_000)
+    rates = SignalMatrix([Entity.of_labels({"pod": "vllm-0", "engine": "0"})], np.full((1, 8), rate))
+    start = NOW_MS / 1000 - LIFE_SECONDS
+    of = past(start, frame=SignalFrame(grid, {"request_rate": rates}), lifetime=Lifetime(least_seconds=600.0))
+    for name in ("itl_mean", "request_rate"):
+        assert np.isfinite(of.frame[name].values).all() == told
+    assert bool(of.means) == told
