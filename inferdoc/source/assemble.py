@@ -290,9 +290,8 @@ def _fill(first: SignalMatrix, second: SignalMatrix) -> SignalMatrix:
             if counts is not None:
                 counts.append(seen)
     merged_counts = None if counts is None else np.vstack(counts)
-    return SignalMatrix(
-        entities, np.vstack(values), merged_counts, first.bounds if first.bounds is not None else second.bounds
-    )
+    fewest = min((each.bounds for each in (first, second) if each.bounds is not None), key=len, default=None)
+    return SignalMatrix(entities, np.vstack(values), merged_counts, fewest)
 
 
 def read_signals(

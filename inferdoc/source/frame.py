@@ -75,7 +75,7 @@ class Entity:
 class SignalMatrix:
     """One signal. values: float64[entities, times], NaN for gaps; counts: observations inside the window of each
     value (same shape) where the signal is a quantile or a mean of observations, else None; bounds: the bucket
-    bounds of a quantile (ascending, without +Inf), else None."""
+    bounds of a quantile (ascending, without +Inf), those of the row with the fewest, else None."""
 
     entities: list[Entity]
     values: np.ndarray

@@ -31,7 +31,7 @@ class QuantileAsked(NamedTuple):
 @dataclass(frozen=True)
 class Quantiles:
     """keys: labels of each histogram, without `le`; values: float64[keys, T]; bounds: the finite bounds of the one with
-    the most, ascending."""
+    the fewest, ascending: what they all resolve."""
 
     keys: list[Key]
     values: np.ndarray
@@ -63,7 +63,7 @@ def quantiles(result: ReadResult, q: float, settle: int) -> Quantiles | None:
             some = members[begin : begin + AT_ONCE]
             cumulative = values[[[rows[key][bound] for key in some] for bound in bounds]]
             (answer[[place[key] for key in some]],) = told([q], np.array(bounds), cumulative, settle)
-    return Quantiles(kept, answer, np.array(max(alike, key=len)[:-1]))
+    return Quantiles(kept, answer, np.array(min(alike, key=len)[:-1]))
 
 
 def _by_bound(result: ReadResult) -> tuple[dict[Key, dict[float, int]], np.ndarray]:

@@ -129,10 +129,10 @@ class _Answer:
         kept = [row for row, bounds in enumerate(self.bounds) if bounds]
         if not kept:
             return dict.fromkeys(self.shares)
-        keys, longest = [self.keys[row] for row in kept], max((self.bounds[row] for row in kept), key=len)
+        keys, fewest = [self.keys[row] for row in kept], min((self.bounds[row] for row in kept), key=len)
         whole = len(kept) == len(self.keys)
         return {
-            q: Quantiles(keys, values if whole else values[kept], np.array(longest[:-1]))
+            q: Quantiles(keys, values if whole else values[kept], np.array(fewest[:-1]))
             for q, values in self.values.items()
         }
 

@@ -38,6 +38,14 @@ def test_buckets_that_stay_are_read_as_ever():
     assert told.bounds.tolist() == [0.1, 1.0] and told.keys == [("a",)]
 
 
+def test_pods_of_two_releases_resolve_what_the_coarser_does():
+    """By the bounds of the finer one, a move within one bucket of the coarser one looks like one over several."""
+    few, many = [0.1, 1.0, np.inf], [0.1, 0.3, 0.5, 1.0, np.inf]
+    keys = [("a", str(bound)) for bound in few] + [("b", str(bound)) for bound in many]
+    told = quantiles(ReadResult(("pod", "le"), keys, np.vstack([cumulative(few), cumulative(many)])), 0.9, SETTLE)
+    assert told.keys == [("a",), ("b",)] and told.bounds.tolist() == [0.1, 1.0]
+
+
 @pytest.mark.parametrize("overlap", [0, 5])
 def test_a_bound_that_is_spelt_otherwise_is_the_same_bucket(overlap: int):
     """le="1" becomes le="1.0": for a window both have rates, of which each has its part."""
