@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferdoc.audit.watched import Watched
+from inferdoc.capacity.speculation import expected_tokens
 from inferdoc.catalogue.slo import limits
 from inferdoc.fleet.members import UNKNOWN_TIER, Pool
 from inferdoc.judging.advice import DRAFT_COSTS
-from inferdoc.judging.formulas import expected_tokens
 from inferdoc.judging.view import Unit
 
 DRAFT_COST = DRAFT_COSTS[0]

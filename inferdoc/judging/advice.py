@@ -11,19 +11,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from inferdoc.capacity.disaggregation import decode_pods, prefill_pods
+from inferdoc.capacity.memory import KV_TARGET, safe_concurrency
+from inferdoc.capacity.service_level import HEADROOM, queued_tokens, safe_queue_depth
+from inferdoc.capacity.speculation import break_even_chance, break_even_tokens
+from inferdoc.capacity.transfer import transfer_seconds
 from inferdoc.judging.context import Context
-from inferdoc.judging.formulas import (
-    HEADROOM,
-    KV_TARGET,
-    break_even_chance,
-    break_even_tokens,
-    decode_pods,
-    prefill_pods,
-    queued_tokens,
-    safe_concurrency,
-    safe_queue_depth,
-    transfer_seconds,
-)
 from inferdoc.judging.match import Match
 from inferdoc.judging.view import Unit, View
 from inferdoc.judging.words import figure

@@ -7,16 +7,12 @@ import re
 import numpy as np
 import pytest
 
+from inferdoc.capacity.memory import safe_concurrency
+from inferdoc.capacity.service_level import safe_queue_depth
+from inferdoc.capacity.speculation import break_even_chance, break_even_tokens, expected_tokens
+from inferdoc.capacity.transfer import transfer_seconds
 from inferdoc.config import SloSection
 from inferdoc.judging.advice import NUMBERS, fill
-from inferdoc.judging.formulas import (
-    break_even_chance,
-    break_even_tokens,
-    expected_tokens,
-    safe_concurrency,
-    safe_queue_depth,
-    transfer_seconds,
-)
 from inferdoc.judging.match import Match
 from inferdoc.judging.places import PLACES
 from inferdoc.judging.settings import PREVIOUS

@@ -1,0 +1,41 @@
+"""Capacity at a service level: who meets it, how many replicas it takes, where to stop queueing."""
+
+from __future__ import annotations
+
+import math
+
+BREAKER = 0.85
+"""A breaker opens at 80-90 % of the largest safe queue (field guide to sizing LLM inference, section 9.4)."""
+HEADROOM = 1.2
+"""A fifth to spare over a measured load (field guide, section 9.1: 1.2 where it is stable, 1.5 where it is new)."""
+HEADROOM_NEW = 1.5
+"""The same for a load that nobody has measured."""
+
+
+def joint_share(first: float, second: float) -> tuple[float, float]:
+    """Bounds of the share of requests that meet both of two objectives, from the share that meets each: histograms do
+    not show more. (low, high), 0..1."""
+    return max(0.0, first + second - 1.0), min(first, second)
+
+
+def replicas_needed(peak: float, usable: float, safety: float) -> int:
+    """Replicas for a peak: ceil(peak x safety / usable), both in the same unit per second."""
+    return math.ceil(round(peak * safety / usable, 9))
+
+
+def replicas_that_may_fail(peak: float, usable: float) -> int:
+    """Replicas that carry the peak with one lost: usable x (N - 1) >= peak."""
+    return math.ceil(round(peak / usable, 9)) + 1
+
+
+def safe_queue_depth(acceptable_wait_seconds: float, completions_per_second: float) -> float:
+    """Little's law: the longest queue whose wait stays acceptable, times the breaker share. Requests.
+
+    The rate is the sustainable completion rate, never the arrival rate: in a spike the latter loosens the limit.
+    """
+    return BREAKER * acceptable_wait_seconds * completions_per_second
+
+
+def queued_tokens(ttft_seconds: float, prefill_seconds_per_token: float) -> float:
+    """Prompt tokens that one engine prefills within the time to first token: --max-num-queued-tokens. Tokens."""
+    return ttft_seconds / prefill_seconds_per_token
