@@ -6,8 +6,8 @@ import math
 
 
 def queue_seconds(service: float, rate: float, variation: float = 0.0) -> float:
-    """Mean wait for one prefill server: M/D/1, rate x D^2 / (2 (1 - rate x D)) (as DistServe has it), times 1 + C^2 where
-    service times vary (Pollaczek and Khinchine). service: seconds; rate: requests/s; variation: C, standard deviation
+    """Mean wait for one prefill server: M/D/1, rate x D^2 / (2 (1 - rate x D)) (as DistServe has it), times 1 + C^2
+    where service times vary (Pollaczek and Khinchine). service: seconds; rate: requests/s; variation: C, standard deviation
     over mean. Infinite from full use on."""
     busy = rate * service
     return rate * service**2 * (1.0 + variation**2) / (2.0 * (1.0 - busy)) if busy < 1.0 else math.inf
@@ -34,8 +34,8 @@ def longest_stall_seconds(chunk_tokens: float, seconds_per_token: float) -> floa
 
 
 def lognormal_variation(mean: float, p95: float) -> float:
-    """Standard deviation over mean of lengths with this mean and 95th percentile, taken as lognormal; where no lognormal
-    has so long a tail, that of the longest."""
+    """Standard deviation over mean of lengths with this mean and 95th percentile, taken as lognormal; where no
+    lognormal has so long a tail, that of the longest."""
     z = 1.645
     reach = max(0.0, z**2 - 2.0 * math.log(max(1.0, p95 / mean)))
     return math.sqrt(math.exp((z - math.sqrt(reach)) ** 2) - 1.0)

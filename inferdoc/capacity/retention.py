@@ -43,8 +43,8 @@ def hits_by_chance(uses_per_life: float, replicas: int) -> float:
 
 
 def hits_with_memory(cache: PrefixCache, memory: float, reusable: float = 1.0) -> tuple[float, float]:
-    """Hit share, and seconds that a block lives, with so many times the memory: every doubling of the life gains what the
-    last one did, and tokens that hit are not written again. reusable: the most that could ever hit.
+    """Hit share, and seconds that a block lives, with so many times the memory: every doubling of the life gains what
+    the last one did, and tokens that hit are not written again. reusable: the most that could ever hit.
 
     A working assumption; the band is from none to twice the gain."""
     gain = cache.hits * (1.0 - cache.kept_to_half)

@@ -1,4 +1,4 @@
-"""Seconds of an engine step: arithmetic against memory traffic, the published figures times the shares that are reached."""
+"""Seconds of an engine step: arithmetic against memory traffic, published figures times the shares reached."""
 
 from __future__ import annotations
 

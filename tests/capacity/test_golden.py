@@ -130,7 +130,7 @@ CASES = {
             (362, 0.864, 419.0),
             (2250, 8, 281.2),
         )
-    ],  # fmt: skip
+    ],
     "G13": [(prefill_flop(P70, L70, H70, 2048), 2.9468e14), (prefill_flop(P70, L70, H70, 8192), 1.24467e15)],
     "G14": [
         (prefill_seconds(h100s(), prefill_flop(P70, L70, H70, 2048)), 0.13068),
