@@ -16,9 +16,9 @@ SPARSE_LAYER_BYTES: Mapping[str, float] = {"fp8": 656.0, "nvfp4": 352.0}
 @dataclass(frozen=True)
 class KvLayers:
     """The layers of a model by what they cache. growing: layers whose cache grows with every token, of kv_heads heads
-    of head_size values; latent: values per token and layer of multi-head latent attention, 0 for keys and values by head;
-    sparse: latent with a sparse index; windowed: layers that keep the last `window` tokens alone; linear: layers with a
-    state of fixed size."""
+    of head_size values; latent: values per token and layer of multi-head latent attention, 0 for keys and values by
+    head; sparse: latent with a sparse index; windowed: layers that keep the last `window` tokens alone; linear: layers
+    with a state of fixed size."""
 
     growing: int
     kv_heads: int = 0

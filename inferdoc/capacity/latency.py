@@ -7,8 +7,8 @@ import math
 
 def queue_seconds(service: float, rate: float, variation: float = 0.0) -> float:
     """Mean wait for one prefill server: M/D/1, rate x D^2 / (2 (1 - rate x D)) (as DistServe has it), times 1 + C^2
-    where service times vary (Pollaczek and Khinchine). service: seconds; rate: requests/s; variation: C, standard deviation
-    over mean. Infinite from full use on."""
+    where service times vary (Pollaczek and Khinchine). service: seconds; rate: requests/s; variation: C, standard
+    deviation over mean. Infinite from full use on."""
     busy = rate * service
     return rate * service**2 * (1.0 + variation**2) / (2.0 * (1.0 - busy)) if busy < 1.0 else math.inf
 

@@ -36,7 +36,8 @@ class Weights:
 
 def expert_cover(experts: int, chosen: int, tokens: float) -> float:
     """Share of the experts of a layer that tokens choose between them, choosing at random: 1 - (1 - k/E)^n. 0..1."""
-    return 1.0 - (1.0 - chosen / experts) ** tokens
+    missed: float = (1.0 - chosen / experts) ** tokens
+    return 1.0 - missed
 
 
 def step_seconds(machine: Machine, weights: Weights, *, tokens: float, kv_read: float) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -15,8 +15,10 @@ from inferdoc.catalogue.check_observation import check_observation, read_limits
 from inferdoc.catalogue.check_recipe import CatalogueNames, check_action, check_recipe
 from inferdoc.catalogue.content import content_file, content_files, content_folders, overlay_paths
 from inferdoc.catalogue.document import decode, decode_over, locate, nearest
+from inferdoc.catalogue.efficiency import Efficiency
 from inferdoc.catalogue.flags import Flags
 from inferdoc.catalogue.identity import IDENTITY
+from inferdoc.catalogue.known_model import KnownModel, KnownModels
 from inferdoc.catalogue.observation import Dictionary, Observation, ObservationFile
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.catalogue.recipe_file import RecipeFile, resolved
@@ -36,12 +38,17 @@ from inferdoc.catalogue.validate import (
 from inferdoc.config import SloSection
 from inferdoc.errors import CatalogueError
 
+Laid = TypeVar("Laid")
 Part = Literal["exporter", "signal", "tiers", "observation", "recipe"]
 SIGNALS = "signals"
 TIERS = "tiers.yaml"
 CHANGES = "changes.yaml"
 HEALTH = "health.yaml"
 FLAGS = "vllm-flags.yaml"
+EFFICIENCY = "efficiency.yaml"
+MODELS = "models.yaml"
+BESIDE = (TIERS, CHANGES, FLAGS, HEALTH, EFFICIENCY, MODELS, IDENTITY)
+"""What in `collectors/` is about no exporter."""
 OBSERVATIONS = "observations.yaml"
 STEPS = "steps.yaml"
 CALIBRATION = "calibration.yaml"
@@ -123,6 +130,21 @@ class Catalogue:
         return Flags() if path is None else decode(path, Flags)
 
     @cached_property
+    def efficiency(self) -> Efficiency:
+        """The shares of their published figures that tiers reach; a folder of one's own is laid over the shipped."""
+        return self._laid_over(EFFICIENCY, Efficiency) or Efficiency()
+
+    @cached_property
+    def models(self) -> dict[str, KnownModel]:
+        """Models by short name; a folder of one's own adds and replaces."""
+        return (self._laid_over(MODELS, KnownModels) or KnownModels()).models
+
+    def _laid_over(self, name: str, into: type[Laid]) -> Laid | None:
+        places = (folder / name for folder in content_folders("collectors", self.overlays))
+        paths = [path for path in places if path.is_file()]
+        return decode_over(paths, into) if paths else None
+
+    @cached_property
     def recipes(self) -> dict[str, Recipe]:
         """The causes that are looked for. All are checked here, so that a user's file fails early."""
         for name, (observation, path) in self._observations.items():
@@ -190,6 +212,8 @@ class Catalogue:
             for at, words in self.dictionary.problems(name, ("rows", number))
         ]
         found.append((content_file("collectors", HEALTH, self.overlays) or Path(HEALTH), rows))
+        reached = list(self.efficiency.problems(self.tiers.tiers.keys()))
+        found.append((content_file("collectors", EFFICIENCY, self.overlays) or Path(EFFICIENCY), reached))
         flags = [Problem(("flags",), words) for words in self.flags.problems()]
         found.append((content_file("collectors", FLAGS, self.overlays) or Path(FLAGS), flags))
         for name, (observation, path) in self._observations.items():
@@ -258,7 +282,7 @@ class Catalogue:
     def _exporters(self) -> dict[str, tuple[Exporter, Path]]:
         found: dict[str, tuple[Exporter, Path]] = {}
         for name, path in content_files("collectors", overlays=self.overlays).items():
-            if name not in (TIERS, CHANGES, FLAGS, HEALTH, IDENTITY) and not name.startswith(SIGNALS):
+            if name not in BESIDE and not name.startswith(SIGNALS):
                 exporter = decode(path, Exporter)
                 _claim(found, exporter.exporter, path, ("exporter",), "exporter")
                 found[exporter.exporter] = (exporter, path)

@@ -23,6 +23,7 @@ COMMANDS = {
     "doctor": "inferdoc.cli.doctor",
     "signals": "inferdoc.cli.signals",
     "audit": "inferdoc.cli.audit",
+    "size": "inferdoc.cli.size",
     "baseline": "inferdoc.cli.baseline",
     "slo": "inferdoc.cli.slo",
     "recipes": "inferdoc.cli.recipes",

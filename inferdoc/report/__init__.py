@@ -13,6 +13,7 @@ from inferdoc.escaping import lines
 if TYPE_CHECKING:
     from inferdoc.audit.model import Audit
     from inferdoc.judging.model import Diagnosis
+    from inferdoc.sizing.model import SizeAnswer
 
 
 def render(
@@ -54,3 +55,14 @@ def render_audit(answer: Audit, form: str, *, verbose: bool = False, colour: boo
     from inferdoc.report.printable import printable
 
     return audit_text(printable(answer, Audit), verbose=verbose, colour=colour)
+
+
+def render_size(answer: SizeAnswer, form: str, *, verbose: bool = False, colour: bool = False) -> str:
+    """The sizing as text or json."""
+    if form == "json":
+        return lines(answer.to_json())
+    from inferdoc.report.printable import printable
+    from inferdoc.report.size_text import size_text
+    from inferdoc.sizing.model import SizeAnswer
+
+    return size_text(printable(answer, SizeAnswer), verbose=verbose, colour=colour)

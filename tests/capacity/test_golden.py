@@ -90,7 +90,7 @@ def flat(_):
     return 1.0
 
 
-CASES = {
+CASES: dict[str, list[tuple[float, float]]] = {
     "G01": [(kv_bytes_per_token(KV70, d), n) for d, n in (("bf16", 327680), ("fp8", 163840), ("nvfp4", 92160))],
     "G02": [
         (kv_bytes_per_token(KV8, "bf16"), 131072),
@@ -186,7 +186,7 @@ CASES = {
     "G36": [(routed_price(0.7, 0.11, 1.11), 0.410), (escalated_price(0.3, 0.11, 1.11), 0.443)],
     "G37": [(colocated_itl_seconds(20.8e-3, 64, 130.3e-3, 256), 53.4e-3)],
 }
-TO_A_HUNDREDTH = {
+TO_A_HUNDREDTH: dict[str, list[tuple[float, float]]] = {
     "G35": [(difference((40, 2000), (20, 2000))[place], n) for place, n in enumerate((0.0100, 0.0037, 0.0166))],
     "G38": [
         *((speculative_speedup(ACCEPTED, k, 0.05, longer(128)), s) for k, s in ((3, 2.45), (4, 2.28))),

@@ -1,0 +1,55 @@
+"""`inferdoc size`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from inferdoc.cli import options
+from inferdoc.cli.streams import show
+
+GPUS = click.IntRange(min=1)
+
+
+@click.command("size", short_help="What a model needs on a tier, and what it can carry.")
+@click.option("--model", required=True, metavar="FILE|NAME", help="A config.json, its folder, or a known model.")
+@click.option("--tier", required=True, metavar="NAME", help="The hardware, by its name in tiers.yaml: h100-80.")
+@click.option(
+    "--dtype",
+    type=click.Choice(["bf16", "fp16", "fp8", "int8", "int4", "mxfp4", "nvfp4"]),
+    help="Of the weights (default: as its config says).",
+)
+@click.option(
+    "--kv-dtype",
+    type=click.Choice(["bf16", "fp16", "fp8", "int8", "nvfp4"]),
+    help="Of the KV cache, which FP8 weights do not change (default: that of vLLM).",
+)
+@click.option("--tp", type=GPUS, metavar="N", help="Tensor parallelism (default: what takes the fewest GPUs).")
+@click.option("--pp", type=GPUS, metavar="N", help="Pipeline parallelism (default: 1 where that fits).")
+@click.option("--dp", type=GPUS, metavar="N", help="Data-parallel ranks of a replica (default 1).")
+@click.option("--prompt-tokens", required=True, metavar="MEAN[,P95]", help="Length of prompts: 1500 or 1500,4000.")
+@click.option("--output-tokens", required=True, metavar="MEAN[,P95]", help="Length of answers: 300 or 300,900.")
+@click.option("--rate", type=float, metavar="N", help="Requests per second of the fleet at its peak.")
+@click.option("--prefix-share", type=float, metavar="SHARE", help="Of prompt tokens, served by the prefix cache: 0.4.")
+@click.option("--ttft", metavar="DURATION", help="Objective for the p95 of the time to first token (default 2s).")
+@click.option("--itl", metavar="DURATION", help="Objective for the mean time between tokens (default 50ms).")
+@click.option("--max-num-seqs", type=GPUS, metavar="N", help="As given to vLLM (default: its own).")
+@click.option("--max-num-batched-tokens", type=GPUS, metavar="N", help="As given to vLLM (default: its own).")
+@click.option("--gpu-memory-utilization", type=float, metavar="SHARE", help="As given to vLLM (default 0.92).")
+@click.option("--safety", type=float, metavar="FACTOR", help="Replicas for so many times the rate (default 1.5).")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("-v", "--verbose", is_flag=True, help="Also formula, inputs and source of each number, and all assumed.")
+def command(**asked: Any) -> int:
+    """Work out what a model takes on a tier: memory by part, KV tokens, requests at once, latency, requests per second
+    within the objectives, replicas, and prefill and decode apart. Every number has a range; what nobody gave is said.
+
+    Exit codes: 0 sized, 2 usage, or a model that does not fit or keeps no objective.
+    """
+    from inferdoc.report import render_size
+    from inferdoc.sizing.request import sized_as_asked
+
+    answer = sized_as_asked(asked, options.catalogue(options.configuration()))
+    colour = options.coloured() and asked["output"] == "text"
+    show(render_size(answer, asked["output"], verbose=asked["verbose"], colour=colour), coloured=colour)
+    return 0

@@ -1,0 +1,78 @@
+"""A sizing on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from inferdoc.judging.words import figure
+from inferdoc.report.wrapping import wrap
+from inferdoc.sizing.model import LayoutLooked, Predicted, SizeAnswer
+
+TITLES, VALUES, UNITS = 40, 8, 10
+"""Columns of what a number is, of the number and of its unit."""
+FIRST_ASSUMED = 4
+EXACT = 0.005
+"""A range that shows as one number is none."""
+
+
+def size_text(answer: SizeAnswer, *, verbose: bool = False, colour: bool = False) -> str:
+    """Lines for a terminal, as wide as it is; colour only where asked. verbose: formula, inputs and source of each
+    number, every layout, everything that was assumed."""
+
+    def bold(words: str) -> str:
+        return click.style(words, bold=True) if colour else words
+
+    what = f"{answer.model}, weights {answer.dtype}, KV {answer.kv_dtype}, on {answer.tier}"
+    lines = [f"{bold('SIZE')}  {what}", *wrap(answer.summary, "")]
+    for part in answer.parts:
+        lines += ["", bold(part.title)]
+        for each in part.numbers:
+            lines += _number(each, verbose)
+    if verbose:
+        lines += ["", bold("layouts")]
+        lines += [line for row in answer.layouts for line in wrap(_layout(row), "  ")]
+    if answer.notes:
+        lines += ["", bold("mind")]
+        lines += [line for note in answer.notes for line in wrap(note, "  - ")]
+    lines += ["", bold("assumed")]
+    shown = answer.assumed if verbose else answer.assumed[:FIRST_ASSUMED]
+    lines += [line for each in shown for line in wrap(each, "  - ")]
+    left = len(answer.assumed) - len(shown)
+    lines += wrap(f"and {left} more, with the formula, inputs and source of each number: -v", "  ") if left else []
+    return "\n".join(lines)
+
+
+def _number(each: Predicted, verbose: bool) -> Iterator[str]:
+    value, unit = _parted(figure(each.value, each.unit)) if each.value is not None else ("no bound", "")
+    yield f"  {each.title:<{TITLES}} {value:>{VALUES}}{unit:<{UNITS}}{_range(each, unit)}".rstrip()
+    if verbose:
+        yield from wrap(each.formula, "      = ")
+        if each.inputs:
+            yield from wrap("; ".join(f"{name} {value}" for name, value in each.inputs.items()), "        with ")
+        yield from wrap(each.source, "        from ")
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """A figure and its unit, as it follows the figure: "4.97/s" -> "4.97", "/s"."""
+    place = next((at for at, letter in enumerate(text) if letter not in "0123456789.,-"), len(text))
+    return text[:place], text[place:]
+
+
+def _range(each: Predicted, unit: str) -> str:
+    """Its ends, with a unit where that is not the unit of the number."""
+    if each.high is not None and abs(each.high - each.low) <= EXACT * abs(each.high):
+        return ""
+    ends = [_parted(figure(end, each.unit)) for end in (each.low, each.high) if end is not None]
+    words = [number if of == unit else number + of for number, of in ends]
+    return f"  {words[0]} to {words[1]}" if len(words) == 2 else f"  {words[0]} or more"
+
+
+def _layout(row: LayoutLooked) -> str:
+    gpus = f"{row.gpus} GPU{'' if row.gpus == 1 else 's'}"
+    if row.per_replica is None:
+        return f"{row.layout}: {gpus}; {row.why}"
+    many = "" if row.replicas is None else f", {row.replicas} x {gpus} = {row.replicas * row.gpus} GPUs"
+    carried = f"{row.kv_tokens:,} KV tokens, {figure(row.per_replica, '1/s')} a replica{many or f', {gpus}'}"
+    return f"{row.layout}: {carried}; {row.why or 'taken'}"

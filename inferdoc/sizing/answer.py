@@ -1,0 +1,107 @@
+"""The document of a sizing: every number of the layout that is taken, at the ends and in the middle of its range."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from inferdoc.capacity.memory import KV_TARGET
+from inferdoc.judging.words import figure
+from inferdoc.sizing.build import End, arithmetic_of, phase_shares
+from inferdoc.sizing.choice import Considered, best, considered
+from inferdoc.sizing.fleet_part import APART, disaggregation_part, fleet_part, queue_part, worth_parting
+from inferdoc.sizing.load_part import cache_part, latency_part, rate_part, speed_part
+from inferdoc.sizing.memory_part import kv_part, memory_part
+from inferdoc.sizing.model import SIZE_SCHEMA_ID, LayoutLooked, SizeAnswer, SizedPart
+from inferdoc.sizing.wanted import SizingWanted
+
+PCIE_GBPS, MOST_OVER_PCIE = 100.0, 2
+"""GB/s one way: PCIe Gen5 x16 is 64, the slowest NVLink 300; beyond 2 GPUs its all-reduce takes half of a step."""
+MIDDLE: End = "middle"
+
+
+def answered(wanted: SizingWanted) -> SizeAnswer:
+    """The sizing. Raises InferdocError where no layout fits or keeps the objectives."""
+    rows = considered(wanted)
+    taken = best(wanted, rows)
+    layout = taken.sized.layout
+    parts = [
+        memory_part(wanted, taken),
+        kv_part(wanted, taken, rows),
+        speed_part(wanted, taken),
+        rate_part(wanted, taken),
+        *([latency_part(wanted, taken)] if wanted.traffic.rate is not None else []),
+        *([fleet_part(wanted, taken)] if wanted.traffic.rate is not None else []),
+        queue_part(wanted, taken),
+        disaggregation_part(wanted, taken),
+        cache_part(wanted, taken),
+    ]
+    replicas = taken.replicas
+    return SizeAnswer(
+        SIZE_SCHEMA_ID,
+        wanted.shape.name,
+        wanted.dtype,
+        wanted.kv_dtype,
+        wanted.tier_name,
+        str(layout),
+        layout.gpus,
+        replicas,
+        layout.gpus * (replicas or 1),
+        wanted.traffic.rate,
+        _summary(wanted, taken),
+        parts,
+        [_looked(row, taken) for row in rows],
+        [*wanted.assumed, *_shares_assumed(wanted, taken)],
+        [*_notes(wanted, taken), *_parting(wanted, taken, parts)],
+    )
+
+
+def _summary(wanted: SizingWanted, taken: Considered) -> str:
+    layout, rate = taken.sized.layout, wanted.traffic.rate
+    usable = figure(taken.usable, "1/s")
+    of_one = f"{layout.gpus} GPU{'' if layout.gpus == 1 else 's'} a replica ({layout}), which carries about {usable} "
+    of_one += f"(bound by {taken.bound})"
+    if taken.replicas is None:
+        return of_one
+    many = f"{taken.replicas} replica{'' if taken.replicas == 1 else 's'}, {taken.replicas * layout.gpus} GPUs"
+    return f"{many} for {figure(rate, '1/s')} at the peak: {of_one}"
+
+
+def _looked(row: Considered, taken: Considered) -> LayoutLooked:
+    fits = row.sized.replicas is not None
+    tokens = int(row.at(MIDDLE).kv.tokens) * row.sized.layout.data if fits else 0
+    more = "more GPUs" if row.replicas is not None else "more GPUs per request"
+    why = row.why or ("" if row is taken else more if row.gpus != taken.gpus else "as many GPUs, larger replicas")
+    return LayoutLooked(str(row.sized.layout), row.sized.layout.gpus, fits, tokens, row.usable, row.replicas, why)
+
+
+def _shares_assumed(wanted: SizingWanted, taken: Considered) -> list[str]:
+    shares = zip(("prefill", "decode"), phase_shares(wanted, taken.sized.layout), strict=True)
+    found = [f"share reached in {phase}: {share.source}" for phase, share in shares if share.assumed]
+    if wanted.dtype not in ("bf16", "fp16", "fp8") or (wanted.dtype == "fp8" and arithmetic_of(wanted) == "bf16"):
+        found.append(f"{wanted.dtype} weights are unpacked and multiplied in BF16")
+    return [*found, "0 to 2 ms of a step are host time that no GPU work hides", "a mean prompt meets a mean answer"]
+
+
+def _parting(wanted: SizingWanted, taken: Considered, parts: Sequence[SizedPart]) -> list[str]:
+    apart = next(part for part in parts if part.title == APART)
+    note = worth_parting(apart, wanted.ttft, wanted.traffic.prompt.mean, taken.sized.layout.gpus)
+    return [note] if note else []
+
+
+def _notes(wanted: SizingWanted, taken: Considered) -> list[str]:
+    layout, shape = taken.sized.layout, wanted.shape
+    notes = []
+    tokens = taken.at(MIDDLE).kv.tokens
+    if shape.max_len > tokens:
+        notes.append(
+            f"the model's longest context of {shape.max_len:,} tokens is more than the KV cache holds: give vLLM a "
+            f"--max-model-len of at most {tokens:,.0f}"
+        )
+    if wanted.tier.link_gbps.value < PCIE_GBPS and layout.tensor > MOST_OVER_PCIE:
+        notes.append(f"TP {layout.tensor} over PCIe: the all-reduces take half of a step and more; replicas are better")
+    kv_heads = shape.kv.kv_heads
+    if not shape.kv.latent and layout.tensor > kv_heads:
+        notes.append(f"TP {layout.tensor} over {kv_heads} KV heads: each is kept {layout.tensor // kv_heads} times")
+    if taken.at(MIDDLE).room < 4:
+        notes.append(f"fewer than 4 requests fit {KV_TARGET:.0%} of the KV cache: one long prompt fills it")
+    return notes

@@ -1,0 +1,179 @@
+"""From what is wanted to the memory of a GPU and to a replica, at the low, middle and high end of each range."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from inferdoc.capacity.kv_bytes import kv_bytes_fixed, kv_bytes_per_token
+from inferdoc.capacity.memory import (
+    ALIGNMENT,
+    GIB,
+    NCCL_BYTES,
+    NON_KV_SPREAD,
+    REST_BYTES,
+    WEIGHT_DTYPES,
+    activation_bytes,
+    kv_tokens,
+    logit_bytes,
+    weight_bytes,
+    weight_bytes_per_gpu,
+)
+from inferdoc.capacity.step_time import Machine, Weights, all_reduce_seconds, step_collectives
+from inferdoc.catalogue.efficiency import Arithmetic
+from inferdoc.sizing.replica import KvSpace, Replica
+from inferdoc.sizing.shares import ShareRange, all_reduce_measured, share_of
+from inferdoc.sizing.wanted import Parallelism, SizingWanted
+
+End = Literal["low", "middle", "high"]
+ENDS: tuple[End, ...] = ("low", "middle", "high")
+"""low: slow, with the least room; high: fast, with the most."""
+HOST_SECONDS = {"low": 2e-3, "middle": 1e-3, "high": 0.0}
+"""Of a step that no GPU work hides: 1 to 2 ms, none with asynchronous scheduling (own choice)."""
+LINK_LATENCY, LINK_SHARE = 8e-6, 2 / 3
+"""Of an all-reduce that was not measured: seconds, and share of the published rate of the link (own choice)."""
+
+
+@dataclass(frozen=True)
+class GpuMemory:
+    """Bytes of one GPU by part. usable: memory x --gpu-memory-utilization; other: communication buffers, graphs,
+    context; kv: what is left."""
+
+    total: float
+    usable: float
+    weights: float
+    activations: float
+    logits: float
+    other: float
+    kv: float
+
+
+@dataclass(frozen=True)
+class Sized:
+    """One layout. replicas: one per end of the ranges, None where the model does not fit; short: bytes that lack on a
+    GPU for one request of p95 context."""
+
+    layout: Parallelism
+    memory: GpuMemory
+    replicas: dict[End, Replica] | None
+    short: float = 0.0
+
+
+def arithmetic_of(wanted: SizingWanted) -> Arithmetic:
+    """What the weights are multiplied in: FP8 where weights and hardware have it, else BF16 (others are unpacked)."""
+    return "fp8" if wanted.dtype == "fp8" and wanted.tier.fp8_tflops is not None else "bf16"
+
+
+def flops_of(wanted: SizingWanted) -> float:
+    """Published dense FLOP/s of one GPU in that arithmetic."""
+    figure = wanted.tier.fp8_tflops if arithmetic_of(wanted) == "fp8" else wanted.tier.bf16_tflops
+    assert figure is not None
+    return figure.value * 1e12
+
+
+def bandwidth_of(wanted: SizingWanted) -> float:
+    """Published bytes/s of one GPU."""
+    return wanted.tier.memory_gbps.value * 1e9
+
+
+def memory_of(wanted: SizingWanted, layout: Parallelism) -> GpuMemory:
+    """What lies on one GPU of a layout before the first request."""
+    shape, limits = wanted.shape, wanted.limits
+    total = wanted.tier.memory_gib.value * GIB
+    usable = total * limits.memory_share
+    weights = weights_of(wanted)
+    of_dense = weight_bytes_per_gpu(
+        weights.dense, tensor_parallel=layout.tensor, pipeline_parallel=layout.pipeline, alignment=ALIGNMENT
+    )
+    of_routed = weight_bytes_per_gpu(
+        weights.routed,
+        tensor_parallel=layout.tensor * layout.data,
+        pipeline_parallel=layout.pipeline,
+        alignment=ALIGNMENT,
+    )
+    activations = activation_bytes(limits.batched_tokens, shape.hidden, layout.tensor)
+    logits = logit_bytes(limits.sequences, shape.vocabulary)
+    other = REST_BYTES + (NCCL_BYTES if layout.gpus > 1 else 0.0)
+    kv = usable - of_dense - of_routed - activations - logits - other
+    return GpuMemory(total, usable, of_dense + of_routed, activations, logits, other, kv)
+
+
+def weights_of(wanted: SizingWanted) -> Weights:
+    """Bytes of the weights, and what a token multiplies with."""
+    shape, width = wanted.shape, WEIGHT_DTYPES[wanted.dtype]
+    routed = shape.routed * width
+    dense = weight_bytes(shape.parameters - shape.routed, shape.unquantised, width)
+    return Weights(shape.active, dense, routed, shape.experts, shape.chosen)
+
+
+def kv_bytes_of(wanted: SizingWanted, layout: Parallelism) -> tuple[float, float]:
+    """Bytes on one GPU of a token, and of a request beside its tokens."""
+    kv = wanted.shape.kv
+    per_token = kv_bytes_per_token(kv, wanted.kv_dtype, layout.tensor) / layout.pipeline
+    fixed = 0.0 if kv.latent else kv_bytes_fixed(kv, wanted.kv_dtype, layout.tensor) / layout.pipeline
+    return per_token, fixed
+
+
+def sized(wanted: SizingWanted, layout: Parallelism) -> Sized:
+    """A layout with its replicas."""
+    memory = memory_of(wanted, layout)
+    per_token, fixed = kv_bytes_of(wanted, layout)
+    one = wanted.traffic.context_p95 * per_token + fixed
+    if memory.kv < one:
+        return Sized(layout, memory, None, one - memory.kv)
+    return Sized(layout, memory, {end: _replica(wanted, layout, memory, end) for end in ENDS})
+
+
+def phase_shares(wanted: SizingWanted, layout: Parallelism) -> tuple[ShareRange, ShareRange]:
+    """Shares of prefill and of decode."""
+    arithmetic = arithmetic_of(wanted)
+    prefill = share_of(wanted.efficiency, wanted.tier_name, "prefill", arithmetic, layout.tensor)
+    return prefill, share_of(wanted.efficiency, wanted.tier_name, "decode", arithmetic, layout.tensor)
+
+
+def kv_space(wanted: SizingWanted, layout: Parallelism, memory: GpuMemory, end: End) -> KvSpace:
+    """KV cache of one rank at one end of the range of what lies beside it."""
+    per_token, fixed = kv_bytes_of(wanted, layout)
+    aside = {"low": NON_KV_SPREAD, "middle": 0.0, "high": -NON_KV_SPREAD}[end]
+    beside = memory.activations + memory.logits + memory.other + aside
+    tokens = kv_tokens(memory.total, memory.weights, beside, per_token, wanted.limits.memory_share)
+    return KvSpace(max(1.0, float(tokens)), per_token, fixed)
+
+
+def _replica(wanted: SizingWanted, layout: Parallelism, memory: GpuMemory, end: End) -> Replica:
+    prefill, decode = phase_shares(wanted, layout)
+    mfu, mbu = (getattr(share, end) for share in (prefill, decode))
+    flops, bandwidth = flops_of(wanted), bandwidth_of(wanted)
+    weights = weights_of(wanted)
+    every_rank = Weights(weights.active, weights.dense * layout.data, weights.routed, weights.experts, weights.chosen)
+    return Replica(
+        wanted.shape,
+        layout,
+        Machine(layout.tensor * layout.data, flops, bandwidth, mfu, mbu),
+        Machine(layout.tensor, flops, bandwidth, mfu, mbu),
+        every_rank,
+        kv_space(wanted, layout, memory, end),
+        wanted.traffic,
+        wanted.limits,
+        HOST_SECONDS[end],
+        _collectives(wanted, layout, prefill.alone),
+    )
+
+
+def _collectives(wanted: SizingWanted, layout: Parallelism, apart: bool) -> Callable[[float], float]:
+    """Seconds of the all-reduces of a step over so many tokens; none where the measured shares hold them."""
+    shape, gpus = wanted.shape, layout.tensor
+    if gpus == 1 or not apart:
+        return lambda tokens: 0.0
+    known = wanted.efficiency.tiers.get(wanted.tier_name)
+    times = {} if known is None else known.all_reduce.get(gpus, {})
+    if times:
+        return lambda tokens: step_collectives(shape.layers, all_reduce_measured(times, tokens * shape.hidden))
+    bus = wanted.tier.link_gbps.value * 1e9 * LINK_SHARE
+
+    def by_link(tokens: float) -> float:
+        of_one = all_reduce_seconds(tokens, shape.hidden, gpus, latency=LINK_LATENCY, bus=bus)
+        return step_collectives(shape.layers, of_one)
+
+    return by_link

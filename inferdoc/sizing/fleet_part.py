@@ -1,0 +1,202 @@
+"""Numbers of the fleet: replicas, limits of the queue, and prefill and decode apart."""
+
+from __future__ import annotations
+
+from inferdoc.capacity.disaggregation import APART_USE, COLOCATED_USE, PhaseSeconds, payoff
+from inferdoc.capacity.service_level import (
+    queued_tokens,
+    replicas_needed,
+    replicas_that_may_fail,
+    safe_queue_depth,
+)
+from inferdoc.capacity.transfer import transfer_seconds
+from inferdoc.sizing.build import ENDS, kv_bytes_of
+from inferdoc.sizing.choice import Considered
+from inferdoc.sizing.model import SizedPart
+from inferdoc.sizing.number import at_ends, number
+from inferdoc.sizing.replica import Replica
+from inferdoc.sizing.wanted import SizingWanted
+
+FLEET, QUEUE, APART = "fleet", "limits of the queue", "prefill and decode apart"
+WORTH, SHORT_PROMPT, LEAST_PODS, MOST_OF_TTFT = 0.15, 500, 2, 0.2
+"""Parting pays from such a saving (own choice) and such prompts (field guide) on, with so many pods a role, where
+the transfer is so small a share of the objective."""
+LINK_GIGABITS, LINK_EFFICIENCY = 400.0, 0.8
+"""Between pods: one NDR port a GPU, and the share that large transfers reach (field guide, section 5.6: 0.7 to 0.9)."""
+
+
+def _usable(wanted: SizingWanted, replica: Replica) -> float | None:
+    streams, _ = replica.within(wanted.ttft, wanted.itl)
+    return replica.rate(streams) if streams else None
+
+
+def fleet_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
+    """Replicas for the rate, and for the loss of one."""
+    rate, gpus = wanted.traffic.rate, taken.sized.layout.gpus
+    assert rate is not None
+
+    def replicas(replica: Replica, safety: float) -> float | None:
+        usable = _usable(wanted, replica)
+        return None if usable is None else float(replicas_needed(rate, usable, safety))
+
+    def with_one_lost(replica: Replica) -> float | None:
+        usable = _usable(wanted, replica)
+        return None if usable is None else float(replicas_that_may_fail(rate, usable))
+
+    def all_gpus(replica: Replica) -> float | None:
+        many = replicas(replica, wanted.safety)
+        return None if many is None else many * gpus
+
+    asked = {"rate": (rate, "1/s"), "safety": (wanted.safety, "")}
+    return SizedPart(
+        FLEET,
+        [
+            number(
+                ("replicas", "replicas", "replicas"),
+                at_ends(taken, lambda replica: replicas(replica, wanted.safety)),
+                formula="ceil(rate x safety / requests/s of a replica)",
+                inputs=asked,
+                source="field guide, section 9.1: 1.2 for a load that is known, 1.5 for a new one",
+                assumed=True,
+            ),
+            number(
+                ("gpus", "GPUs", "GPUs"),
+                at_ends(taken, all_gpus),
+                formula="replicas x GPUs of one",
+                inputs={"GPUs of one": (gpus, "")},
+                source="arithmetic",
+                assumed=True,
+            ),
+            number(
+                ("replicas_one_lost", "enough with one lost", "replicas"),
+                at_ends(taken, with_one_lost),
+                formula="ceil(rate / requests/s of a replica) + 1",
+                inputs={"rate": (rate, "1/s")},
+                source="N+1: a rolling update takes one away as well",
+                assumed=True,
+            ),
+        ],
+    )
+
+
+def worth_parting(part: SizedPart, ttft: float, prompt: float, gpus: int) -> str:
+    """What to say of two pools, "" where one is as good. gpus: of a replica."""
+    by_name = {each.name: each.value or 0.0 for each in part.numbers}
+    saved, move = by_name["saved"], by_name["transfer_seconds"]
+    pods = min(by_name["prefill_gpus"], by_name["decode_gpus"]) / gpus
+    if saved < WORTH or prompt < SHORT_PROMPT or pods < LEAST_PODS or move > MOST_OF_TTFT * ttft:
+        return ""
+    return (
+        f"prefill and decode apart may save {saved:.0%} of the GPUs: measure it, with some 100 sessions or more, before "
+        "you part them"
+    )
+
+
+def queue_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
+    """Where vLLM should refuse instead of queueing."""
+    assert taken.usable is not None
+    computed = wanted.traffic.computed
+
+    def requests(replica: Replica) -> float:
+        return float(int(safe_queue_depth(wanted.ttft, _usable(wanted, replica) or 0.0)))
+
+    return SizedPart(
+        QUEUE,
+        [
+            number(
+                ("max_num_queued_reqs", "--max-num-queued-reqs", "requests"),
+                at_ends(taken, requests),
+                formula="0.85 x TTFT objective x requests/s of a replica",
+                inputs={"TTFT objective": (wanted.ttft, "s")},
+                source="Little's law; field guide, section 9.4: a breaker at 80 to 90 %",
+                assumed=True,
+            ),
+            number(
+                ("max_num_queued_tokens", "--max-num-queued-tokens", "tokens"),
+                at_ends(taken, lambda r: float(int(queued_tokens(wanted.ttft, r.prefill(computed) / computed)))),
+                formula="TTFT objective / prefill seconds per token",
+                inputs={"TTFT objective": (wanted.ttft, "s")},
+                source="arithmetic",
+                assumed=True,
+            ),
+        ],
+    )
+
+
+def disaggregation_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
+    """GPU-seconds of the phases, what two pools would save, and what the KV transfer takes."""
+    layout, traffic = taken.sized.layout, wanted.traffic
+    per_token, _ = kv_bytes_of(wanted, layout)
+
+    def seconds(replica: Replica) -> PhaseSeconds:
+        streams = max(1, replica.decode_within(wanted.itl))
+        decode = traffic.output.mean * replica.step(streams) / (streams * layout.data)
+        return PhaseSeconds(replica.service / layout.data * layout.gpus, decode * layout.gpus)
+
+    rate = traffic.rate if traffic.rate is not None else taken.usable
+    assert rate is not None
+    pools = {end: payoff(rate, seconds(taken.at(end)), layout.gpus) for end in ENDS}
+    uses = {"rate": (rate, "1/s"), "use together": (COLOCATED_USE, "ratio"), "use apart": (APART_USE, "ratio")}
+    move = transfer_seconds(traffic.prompt.mean * per_token, LINK_GIGABITS, LINK_EFFICIENCY)
+    sized = "rate x GPU-seconds / use, in whole replicas"
+    return SizedPart(
+        APART,
+        [
+            number(
+                ("prefill_gpu_seconds", "prefill of a request", "GPU-s"),
+                at_ends(taken, lambda replica: seconds(replica).prefill),
+                formula="computed tokens x seconds per token x GPUs",
+                inputs={"computed tokens": (traffic.computed, "tokens")},
+                source="as the prompt above",
+                assumed=True,
+            ),
+            number(
+                ("decode_gpu_seconds", "decode of a request", "GPU-s"),
+                at_ends(taken, lambda replica: seconds(replica).decode),
+                formula="answer tokens x T(B) / B x GPUs, B within the ITL objective without prompts",
+                inputs={"answer tokens": (traffic.output.mean, "tokens")},
+                source="as the step above",
+                assumed=True,
+            ),
+            number(
+                ("prefill_per_decode", "prefill GPUs per decode GPU", "GPUs"),
+                at_ends(taken, lambda replica: seconds(replica).ratio),
+                formula="prefill GPU-seconds / decode GPU-seconds",
+                inputs={},
+                source="arithmetic",
+                assumed=True,
+            ),
+            number(
+                ("prefill_gpus", "GPUs of a prefill pool", "GPUs"),
+                {end: float(each.prefill) for end, each in pools.items()},
+                formula=sized,
+                inputs=uses,
+                source="own choice of uses, to be measured",
+                assumed=True,
+            ),
+            number(
+                ("decode_gpus", "GPUs of a decode pool", "GPUs"),
+                {end: float(each.decode) for end, each in pools.items()},
+                formula=sized,
+                inputs=uses,
+                source="own choice of uses, to be measured",
+                assumed=True,
+            ),
+            number(
+                ("saved", "GPUs saved against one pool", "ratio"),
+                {end: each.saved for end, each in pools.items()},
+                formula="1 - (prefill + decode GPUs) / GPUs of one pool",
+                inputs=uses,
+                source="own choice of uses, to be measured; worth it above some 15 %",
+                assumed=True,
+            ),
+            number(
+                ("transfer_seconds", "KV transfer of a mean prompt", "s"),
+                move,
+                formula="prompt tokens x KV bytes on a GPU / (400 Gb/s of each GPU x 0.8)",
+                inputs={"prompt": (traffic.prompt.mean, "tokens"), "bytes per token": (per_token, "bytes")},
+                source="field guide, section 5.6",
+                assumed=True,
+            ),
+        ],
+    )

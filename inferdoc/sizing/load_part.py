@@ -1,0 +1,235 @@
+"""Numbers of speed: steps and prompts alone, the rate within the objectives, latency at the rate that is asked for."""
+
+from __future__ import annotations
+
+from inferdoc.capacity.latency import longest_stall_seconds
+from inferdoc.capacity.retention import block_life_seconds
+from inferdoc.capacity.step_time import ridge_tokens
+from inferdoc.capacity.transfer import reload_seconds_per_token
+from inferdoc.sizing.build import arithmetic_of, bandwidth_of, flops_of, phase_shares, weights_of
+from inferdoc.sizing.choice import Considered
+from inferdoc.sizing.model import SizedPart
+from inferdoc.sizing.number import Inputs, at_ends, number
+from inferdoc.sizing.replica import Replica
+from inferdoc.sizing.wanted import SizingWanted
+
+SPEED, RATE, LATENCY, CACHE = "speed of a replica", "within the objectives", "at this rate", "prefix cache"
+HOST_LINK = 50e9
+"""Bytes/s that PCIe Gen5 x16 really moves one way."""
+
+
+def speed_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
+    """Prefill and decode by themselves."""
+    layout, computed = taken.sized.layout, wanted.traffic.computed
+    prefill, decode = phase_shares(wanted, layout)
+    peak: Inputs = {
+        "GPUs": (layout.tensor, ""),
+        "FLOP/s of one": (flops_of(wanted), ""),
+        "MFU": (prefill.middle, "ratio"),
+    }
+    width: Inputs = {
+        "GPUs": (layout.tensor * layout.data, ""),
+        "bandwidth of one": (bandwidth_of(wanted), "bytes/s"),
+        "MBU": (decode.middle, "ratio"),
+        "streams": (taken.streams, ""),
+    }
+    assumed = prefill.assumed or decode.assumed
+    weights = weights_of(wanted)
+    ridge = ridge_tokens(
+        flops_of(wanted),
+        bandwidth_of(wanted),
+        weights.read(1e9) / wanted.shape.parameters,
+        prefill.middle / decode.middle,
+    )
+    return SizedPart(
+        SPEED,
+        [
+            number(
+                ("prefill_seconds", f"prompt of {computed:,.0f} computed tokens", "s"),
+                at_ends(taken, lambda replica: replica.prefill(computed)),
+                formula="(2 x Pa x S + 2 x L x width x S^2) / (GPUs x FLOP/s x MFU), at least one read of the weights",
+                inputs={"Pa": (wanted.shape.active, "parameters"), "S": (computed, "tokens"), **peak},
+                source=prefill.source,
+                assumed=assumed,
+            ),
+            number(
+                ("prefill_seconds_per_token", "of it for each token", "s/token"),
+                at_ends(taken, lambda replica: replica.prefill(computed) / computed),
+                formula="prompt seconds / S",
+                inputs={"S": (computed, "tokens")},
+                source=prefill.source,
+                assumed=assumed,
+            ),
+            number(
+                ("step_seconds", f"decode step of {taken.streams * layout.data:,} streams", "s"),
+                at_ends(taken, lambda replica: replica.step(taken.streams)),
+                formula="max(2 x Pa x n / FLOP/s, (weights + streams x context x KV bytes) / bytes/s) + 0 to 2 ms",
+                inputs={"Pa": (wanted.shape.active, "parameters"), **width},
+                source=decode.source,
+                assumed=assumed,
+            ),
+            number(
+                ("ridge_tokens", "arithmetic binds from", "tokens"),
+                ridge,
+                formula="FLOP/s / bytes/s x bytes per weight / 2 x MFU / MBU",
+                inputs={"MFU": (prefill.middle, "ratio"), "MBU": (decode.middle, "ratio")},
+                source=f"tiers.yaml, {arithmetic_of(wanted).upper()} arithmetic, and the shares above",
+                assumed=assumed,
+            ),
+        ],
+    )
+
+
+def rate_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
+    """What one replica carries within the objectives."""
+    output = wanted.traffic.output.mean
+    objectives: Inputs = {"TTFT p95": (wanted.ttft, "s"), "ITL mean": (wanted.itl, "s")}
+
+    def streams(replica: Replica) -> float:
+        return float(replica.within(wanted.ttft, wanted.itl)[0])
+
+    def usable(replica: Replica) -> float:
+        return replica.rate(streams(replica)) if streams(replica) else 0.0
+
+    _, decode = phase_shares(wanted, taken.sized.layout)
+    return SizedPart(
+        RATE,
+        [
+            number(
+                ("streams", "requests running", "requests"),
+                at_ends(taken, lambda replica: streams(replica) * taken.sized.layout.data),
+                formula="most streams that keep both objectives, in 0.9 of the KV cache, up to --max-num-seqs",
+                inputs=objectives,
+                source="own choice of model: see docs/capacity.md",
+                assumed=True,
+            ),
+            number(
+                ("rate", "requests a replica carries", "1/s"),
+                at_ends(taken, usable),
+                formula="streams / (answer tokens x (T + streams x prompt seconds / answer tokens))",
+                inputs={"answer tokens": (output, "tokens"), **objectives},
+                source=f"Little's law; {decode.source}",
+                assumed=True,
+            ),
+            number(
+                ("tokens", "answer tokens it makes", "tokens/s"),
+                at_ends(taken, lambda replica: usable(replica) * output),
+                formula="requests/s x answer tokens",
+                inputs={"answer tokens": (output, "tokens")},
+                source="arithmetic",
+                assumed=True,
+            ),
+        ],
+    )
+
+
+def latency_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
+    """At the share of the rate that each replica gets."""
+    assert wanted.traffic.rate is not None and taken.replicas is not None
+    share = wanted.traffic.rate / taken.replicas
+    inputs: Inputs = {"rate of a replica": (share, "1/s")}
+
+    def streams(replica: Replica) -> float | None:
+        return replica.streams_at(share, min(replica.room, replica.limits.sequences))
+
+    def ttft(replica: Replica, tail: bool) -> float | None:
+        running = streams(replica)
+        return None if running is None else replica.ttft_p95(running) if tail else replica.ttft(running)
+
+    def itl(replica: Replica) -> float | None:
+        running = streams(replica)
+        return None if running is None else replica.itl(running)
+
+    def stall(replica: Replica) -> float:
+        chunk = min(replica.limits.batched_tokens, wanted.traffic.computed_p95)
+        return longest_stall_seconds(chunk, replica.prefill(chunk) / chunk)
+
+    queue = "M/D/1 wait x (1 + C^2) for prompts + prompt + the step it shares"
+    return SizedPart(
+        LATENCY,
+        [
+            number(
+                ("running", "requests running on a replica", "requests"),
+                at_ends(taken, lambda replica: _times(streams(replica), taken.sized.layout.data)),
+                formula="rate x time in the system (Little's law)",
+                inputs=inputs,
+                source="arithmetic",
+                assumed=True,
+            ),
+            number(
+                ("ttft_mean", "time to first token, mean", "s"),
+                at_ends(taken, lambda replica: ttft(replica, tail=False)),
+                formula=queue,
+                inputs=inputs,
+                source="DistServe: M/D/1; Pollaczek and Khinchine",
+                assumed=True,
+            ),
+            number(
+                ("ttft_p95", "time to first token, p95", "s"),
+                at_ends(taken, lambda replica: ttft(replica, tail=True)),
+                formula=f"{queue}, root of the squared excess of wait and prompt",
+                inputs=inputs,
+                source="waits that happen are exponential (heavy traffic)",
+                assumed=True,
+            ),
+            number(
+                ("itl_mean", "time between tokens, mean", "s"),
+                at_ends(taken, itl),
+                formula="T + streams x prompt seconds / answer tokens",
+                inputs=inputs,
+                source="arithmetic: as many prompts come by as streams run",
+                assumed=True,
+            ),
+            number(
+                ("stall", "longest gap between tokens", "s"),
+                at_ends(taken, stall),
+                formula="one chunk x seconds per token; chunk = --max-num-batched-tokens, or a p95 prompt",
+                inputs={"batched tokens": (wanted.limits.batched_tokens, "tokens")},
+                source="arithmetic",
+                assumed=True,
+            ),
+        ],
+    )
+
+
+def cache_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
+    """How long an unused block lives at the rate of a replica, and whether host memory is worth it."""
+    traffic, layout = wanted.traffic, taken.sized.layout
+    share = taken.usable if traffic.rate is None or taken.replicas is None else traffic.rate / taken.replicas
+    assert share is not None
+    written = share * (traffic.computed + traffic.output.mean)
+
+    def life(replica: Replica) -> float:
+        held = replica.streams_at(share, min(replica.room, replica.limits.sequences))
+        use = 0.9 if held is None else held * traffic.context / replica.kv.tokens
+        return block_life_seconds(replica.kv.tokens * layout.data, min(0.9, use), written)
+
+    def gain(replica: Replica) -> float:
+        reload = reload_seconds_per_token(replica.kv.per_token, HOST_LINK)
+        return replica.prefill(traffic.computed) / traffic.computed / reload
+
+    return SizedPart(
+        CACHE,
+        [
+            number(
+                ("block_life", "an unused block lives", "s"),
+                at_ends(taken, life),
+                formula="KV tokens x (1 - use) / tokens written per second",
+                inputs={"tokens written": (written, "tokens/s"), "rate of a replica": (share, "1/s")},
+                source="arithmetic; check with vllm:kv_block_idle_before_evict_seconds",
+                assumed=True,
+            ),
+            number(
+                ("reload_gain", "host memory, times faster than computing", "times"),
+                at_ends(taken, gain),
+                formula="prefill seconds per token / (KV bytes per token on a GPU / 50 GB/s)",
+                inputs={"link of each GPU": (HOST_LINK, "bytes/s")},
+                source="PCIe Gen5 x16 moves some 50 GB/s one way, Gen4 25",
+                assumed=True,
+            ),
+        ],
+    )
+
+
+def _times(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor

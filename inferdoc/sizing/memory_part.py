@@ -1,0 +1,180 @@
+"""Numbers of memory: what lies on a GPU, and the KV tokens and requests that fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from inferdoc.capacity.kv_bytes import KV_DTYPES, SPARSE_LAYER_BYTES
+from inferdoc.capacity.memory import ALIGNMENT, WEIGHT_DTYPES, least_gpus, safe_concurrency
+from inferdoc.sizing.build import GpuMemory, kv_bytes_of, memory_of
+from inferdoc.sizing.choice import Considered
+from inferdoc.sizing.model import Predicted, SizedPart
+from inferdoc.sizing.number import at_ends, number
+from inferdoc.sizing.wanted import SizingWanted
+
+MEMORY, KV = "memory of one GPU", "KV cache"
+
+
+def memory_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
+    """Bytes by part; they add up to what --gpu-memory-utilization leaves."""
+    memory, layout, shape = taken.sized.memory, taken.sized.layout, wanted.shape
+    limits = wanted.limits
+    weights = {"P": (shape.parameters, "parameters"), "bytes per weight": (WEIGHT_DTYPES[wanted.dtype], "bytes")}
+    shared = {"TP": (layout.tensor, ""), "PP": (layout.pipeline, ""), "DP": (layout.data, "")}
+    return SizedPart(
+        MEMORY,
+        [
+            number(
+                ("memory", "shown by the driver", "bytes"),
+                memory.total,
+                formula="memory_gib of the tier x 2^30",
+                inputs={"memory": (memory.total, "bytes")},
+                source=wanted.tier.memory_gib.source,
+            ),
+            number(
+                ("free", "left free by --gpu-memory-utilization", "bytes"),
+                memory.total - memory.usable,
+                formula="memory x (1 - utilization)",
+                inputs={"utilization": (limits.memory_share, "ratio")},
+                source="vLLM 0.32",
+            ),
+            number(
+                ("weights", "weights", "bytes"),
+                memory.weights,
+                formula=f"P x bytes per weight x {ALIGNMENT:g} / (TP x PP); experts also / DP; embeddings in 16 bits",
+                inputs={**weights, **shared},
+                source="field guide, section 2: alignment takes 3 to 8 %",
+                assumed=shape.counted,
+            ),
+            number(
+                ("activations", "activations", "bytes"),
+                memory.activations,
+                formula="2 x batched tokens x hidden x c; c = 10, 6, 5, 5 for TP 1, 2, 4, 8",
+                inputs={"batched tokens": (limits.batched_tokens, ""), "hidden": (shape.hidden, "")},
+                source="aiconfigurator 0.12",
+                assumed=True,
+            ),
+            number(
+                ("logits", "logits", "bytes"),
+                memory.logits,
+                formula="4 x max-num-seqs x vocabulary",
+                inputs={"max-num-seqs": (limits.sequences, ""), "vocabulary": (shape.vocabulary, "")},
+                source="vLLM 0.32: logits in 32 bits",
+            ),
+            number(
+                ("other", "context, graphs, buffers", "bytes"),
+                memory.other,
+                formula="3.5 GiB, and 0.37 GiB of communication buffers beyond one GPU",
+                inputs={},
+                source="aiconfigurator 0.12, its safety figure",
+                assumed=True,
+            ),
+            _kv_room(wanted, taken, memory),
+        ],
+    )
+
+
+def _kv_room(wanted: SizingWanted, taken: Considered, memory: GpuMemory) -> Predicted:
+    return number(
+        ("kv_room", "left for the KV cache", "bytes"),
+        at_ends(taken, lambda replica: replica.kv.tokens * replica.kv.per_token),
+        formula="memory x --gpu-memory-utilization - all of these, 1 GiB more or less",
+        inputs={"memory": (memory.total, "bytes"), "utilization": (wanted.limits.memory_share, "ratio")},
+        source="vLLM 0.32; 4 to 6 GiB are not weights (aiconfigurator 0.12)",
+        assumed=True,
+    )
+
+
+def kv_part(wanted: SizingWanted, taken: Considered, rows: Sequence[Considered]) -> SizedPart:
+    """KV tokens of a replica and the requests that they hold."""
+    layout, kv, traffic = taken.sized.layout, wanted.shape.kv, wanted.traffic
+    per_token, fixed = kv_bytes_of(wanted, layout)
+    of_value = SPARSE_LAYER_BYTES if kv.sparse else KV_DTYPES
+    shape = {"layers that grow": (kv.growing, ""), "KV heads": (kv.kv_heads, ""), "head size": (kv.head_size, "")}
+    latent = {"layers": (kv.growing, ""), "latent values": (kv.latent, "")}
+    of_tokens = {"prompt": (traffic.prompt.mean, "tokens"), "answer": (traffic.output.mean, "tokens")}
+    numbers = [
+        number(
+            ("kv_bytes_per_token", "a token takes on each GPU", "bytes"),
+            per_token,
+            formula="layers x latent x bytes"
+            if kv.latent
+            else "2 x layers x max(1, KV heads / TP) x head size x bytes",
+            inputs={
+                **(latent if kv.latent else shape),
+                "bytes": (of_value[wanted.kv_dtype], ""),
+                "TP": (layout.tensor, ""),
+            },
+            source=f"{kv.attention}: the model's config.json and vLLM 0.32",
+        ),
+        number(
+            ("kv_tokens", "tokens that a replica holds", "tokens"),
+            at_ends(taken, lambda replica: replica.kv.tokens * layout.data),
+            formula="floor(room / bytes per token) x DP",
+            inputs={"bytes per token": (per_token, "bytes"), "DP": (layout.data, "")},
+            source="vLLM 0.32; an engine prints its own at start",
+            assumed=True,
+        ),
+        number(
+            ("context_mean", "context of a request, mean", "tokens"),
+            traffic.context,
+            formula="prompt + answer x (1 + C^2) / 2",
+            inputs={**of_tokens, "C": (traffic.output.variation, "")},
+            source="a running answer is half done; long ones run longer",
+            assumed=traffic.output.assumed,
+        ),
+        number(
+            ("context_p95", "context of a request, p95", "tokens"),
+            traffic.context_p95,
+            formula="mean + root of the squared excess of prompt and answer",
+            inputs={"prompt p95": (traffic.prompt.p95, "tokens"), "answer p95": (traffic.output.p95, "tokens")},
+            source="own choice: prompts and answers are seldom long together",
+            assumed=traffic.prompt.assumed or traffic.output.assumed,
+        ),
+        number(
+            ("concurrency_p95", "requests at p95 context", "requests"),
+            at_ends(
+                taken,
+                lambda replica: float(
+                    int(safe_concurrency(replica.kv.tokens, replica.kv.context(traffic.context_p95))) * layout.data
+                ),
+            ),
+            formula="0.9 x KV tokens / p95 context",
+            inputs={"p95 context": (traffic.context_p95, "tokens")},
+            source="field guide, section 9.3",
+            assumed=True,
+        ),
+        _least(wanted, rows),
+    ]
+    if fixed:
+        numbers.insert(
+            1,
+            number(
+                ("kv_bytes_fixed", "a request takes besides", "bytes"),
+                fixed,
+                formula="windowed layers x window x bytes per token and layer",
+                inputs={"windowed layers": (kv.windowed, ""), "window": (kv.window, "tokens")},
+                source="sliding window: the model's config.json",
+            ),
+        )
+    return SizedPart(KV, numbers)
+
+
+def _least(wanted: SizingWanted, rows: Sequence[Considered]) -> Predicted:
+    """Of the layouts looked at."""
+    by_gpus = {row.sized.layout.gpus: row.sized.layout for row in reversed(rows)}
+
+    def tokens_of(gpus: int) -> int:
+        layout = by_gpus[gpus]
+        per_token, fixed = kv_bytes_of(wanted, layout)
+        return int((memory_of(wanted, layout).kv - fixed) / per_token)
+
+    least = least_gpus(tokens_of, wanted.traffic.context_p95, sorted(by_gpus))
+    assert least is not None
+    return number(
+        ("least_gpus", "fewest GPUs that hold it", "GPUs"),
+        float(least),
+        formula="smallest TP x PP x DP whose KV cache holds one request of p95 context",
+        inputs={"p95 context": (wanted.traffic.context_p95, "tokens")},
+        source="arithmetic, of the layouts looked at",
+    )

@@ -1,0 +1,44 @@
+"""One number of a sizing, worked out at the low end, in the middle and at the high end of what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from inferdoc.judging.words import figure
+from inferdoc.sizing.build import ENDS, End
+from inferdoc.sizing.choice import Considered
+from inferdoc.sizing.model import Predicted
+from inferdoc.sizing.replica import Replica
+
+Inputs = Mapping[str, tuple[float, str]]
+"""Name -> value and unit."""
+AtEnds = Mapping[End, float | None]
+"""None where a figure has no bound: a queue that grows for ever."""
+
+
+def at_ends(taken: Considered, of: Callable[[Replica], float | None]) -> dict[End, float | None]:
+    """A figure of the replica at each end."""
+    return {end: of(taken.at(end)) for end in ENDS}
+
+
+def ranged(values: AtEnds) -> tuple[float | None, float, float | None]:
+    """Value, low and high. A figure without a bound is the highest of all."""
+    bounded = [value for value in values.values() if value is not None]
+    high = max(bounded) if len(bounded) == len(values) else None
+    return values["middle"], min(bounded, default=0.0), high
+
+
+def number(
+    what: tuple[str, str, str],
+    values: AtEnds | float,
+    *,
+    formula: str,
+    inputs: Inputs,
+    source: str,
+    assumed: bool = False,
+) -> Predicted:
+    """A number of a sizing. what: name, title and unit; values: one for each end, or the one that is exact."""
+    name, title, unit = what
+    value, low, high = (values,) * 3 if isinstance(values, float | int) else ranged(values)
+    said = {word: figure(each, of_unit) for word, (each, of_unit) in inputs.items()}
+    return Predicted(name, title, value, low, high, unit, formula, said, source, assumed)

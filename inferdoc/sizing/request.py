@@ -1,0 +1,230 @@
+"""From what a user asked for to a sizing: every flag checked, one line for each fault."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from inferdoc.capacity.kv_bytes import KV_DTYPES, SPARSE_LAYER_BYTES
+from inferdoc.capacity.memory import MEMORY_SHARE, WEIGHT_DTYPES
+from inferdoc.capacity.model_shape import ModelShape, shape_of
+from inferdoc.capacity.service_level import HEADROOM_NEW
+from inferdoc.catalogue.document import nearest
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.signal import Tier
+from inferdoc.errors import InferdocError
+from inferdoc.sizing.answer import answered
+from inferdoc.sizing.model import SizeAnswer
+from inferdoc.sizing.wanted import TAIL, EngineLimits, Parallelism, SizingWanted, TokenLength, TrafficAsked
+from inferdoc.times import length_of
+
+SIZES = (1, 2, 4, 8)
+"""Tensor parallelism within one node."""
+STAGES = (1, 2, 4)
+"""Pipelines over nodes, looked at only where one node holds no replica."""
+MOST_RATE, MOST_TOKENS, MOST_GPUS = 1e6, 10_000_000, 1024
+DEFAULT_TTFT, DEFAULT_ITL = 2.0, 0.05
+"""Objectives of a chat (own choice)."""
+LARGE_MEMORY_GIB, MEDIUM_MEMORY_GIB = 160, 70
+
+
+def sized_as_asked(asked: Mapping[str, Any], catalogue: Catalogue) -> SizeAnswer:
+    """The sizing that the values of the command's options ask for. Raises InferdocError."""
+    return answered(_wanted(asked, catalogue))
+
+
+def _wanted(asked: Mapping[str, Any], catalogue: Catalogue) -> SizingWanted:
+    assumed: list[str] = []
+    shape = _shape(str(asked["model"]), catalogue)
+    name, tier = _tier(str(asked["tier"]), catalogue)
+    dtype = _dtype(asked.get("dtype"), shape, assumed)
+    kv_dtype = _kv_dtype(asked.get("kv_dtype"), shape, assumed)
+    traffic = _traffic(asked, shape, assumed)
+    limits = _limits(asked, name, tier, assumed)
+    layouts, chosen = _layouts(asked, shape)
+    if shape.counted:
+        assumed.append(f"{shape.parameters / 1e9:,.1f} billion parameters, counted from the layers of {shape.name}")
+    if shape.kv.linear:
+        assumed.append(f"the state of {shape.kv.linear} linear layers takes no memory: config.json does not size it")
+    if shape.kv.sparse:
+        assumed.append("sparse attention reads the whole cache in a step: at most too slow")
+    return SizingWanted(
+        shape,
+        dtype,
+        kv_dtype,
+        name,
+        tier,
+        catalogue.efficiency,
+        layouts,
+        chosen,
+        traffic,
+        limits,
+        _seconds(asked, "ttft", DEFAULT_TTFT, assumed),
+        _seconds(asked, "itl", DEFAULT_ITL, assumed),
+        _safety(asked, traffic, assumed),
+        assumed,
+    )
+
+
+def _shape(given: str, catalogue: Catalogue) -> ModelShape:
+    path = Path(given)
+    if path.is_dir():
+        path = path / "config.json"
+    if path.suffix == ".json" or path.is_file():
+        return shape_of(given, _read(path))
+    titles = {known.title.lower(): name for name, known in catalogue.models.items()}
+    name = titles.get(given.lower(), given.lower())
+    known = catalogue.models.get(name)
+    if known is None:
+        raise InferdocError(
+            f'--model: no known model "{given}"{nearest(name, catalogue.models)}; give its config.json, or one of '
+            f"{', '.join(catalogue.models)}"
+        )
+    return shape_of(name, known.config).as_published(known.parameters, known.active)
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        config = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise InferdocError(f"--model {path}: cannot be read: {error.strerror or error}") from None
+    except (ValueError, RecursionError):
+        raise InferdocError(f"--model {path}: no JSON; give the config.json of the model") from None
+    if not isinstance(config, dict):
+        raise InferdocError(f"--model {path}: expected an object; give the config.json of the model")
+    return config
+
+
+def _tier(given: str, catalogue: Catalogue) -> tuple[str, Tier]:
+    tiers = {name: tier for name, tier in catalogue.tiers.tiers.items() if tier.names}
+    name = given.lower()
+    if name not in tiers:
+        raise InferdocError(f'--tier: no tier "{given}"{nearest(name, tiers)}; known: {", ".join(tiers)}')
+    return name, tiers[name]
+
+
+def _dtype(given: str | None, shape: ModelShape, assumed: list[str]) -> str:
+    if given is not None:
+        return given
+    if not shape.dtype:
+        raise InferdocError(
+            f"{shape.name}: its config does not tell the dtype of the weights; give --dtype, one of "
+            f"{', '.join(WEIGHT_DTYPES)}"
+        )
+    assumed.append(f"weights in {shape.dtype}, as its config says (--dtype)")
+    return shape.dtype
+
+
+def _kv_dtype(given: str | None, shape: ModelShape, assumed: list[str]) -> str:
+    known = SPARSE_LAYER_BYTES if shape.kv.sparse else KV_DTYPES
+    if given is None:
+        default = next(iter(known))
+        assumed.append(f"KV cache in {default}, as vLLM takes it by default (--kv-dtype)")
+        return default
+    if given not in known:
+        raise InferdocError(f"--kv-dtype {given}: {shape.kv.attention} has {' and '.join(known)}")
+    return given
+
+
+def _traffic(asked: Mapping[str, Any], shape: ModelShape, assumed: list[str]) -> TrafficAsked:
+    prompt, output = _length(asked, "prompt_tokens", assumed), _length(asked, "output_tokens", assumed)
+    longest = prompt.mean + output.mean
+    if shape.max_len and longest > shape.max_len:
+        raise InferdocError(
+            f"a request of {prompt.mean:g} + {output.mean:g} tokens is longer than {shape.name} takes: "
+            f"{shape.max_len:,}"
+        )
+    rate = asked.get("rate")
+    if rate is not None and not 0 < rate <= MOST_RATE:
+        raise InferdocError(f"--rate {rate:g}: expected requests per second, above 0 and at most {MOST_RATE:,.0f}")
+    share = asked.get("prefix_share")
+    if share is None:
+        share = 0.0
+        assumed.append("no prompt token hits the prefix cache (--prefix-share)")
+    if not 0 <= share < 1:
+        raise InferdocError(f"--prefix-share {share:g}: expected a share of 0 to below 1, 0.4 for 40 %")
+    return TrafficAsked(prompt, output, rate, share)
+
+
+def _length(asked: Mapping[str, Any], key: str, assumed: list[str]) -> TokenLength:
+    flag, text = f"--{key.replace('_', '-')}", str(asked[key])
+    parts = text.split(",")
+    try:
+        numbers = [float(part) for part in parts]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (1, 2) or not all(1 <= number <= MOST_TOKENS for number in numbers):
+        raise InferdocError(f"{flag} {text}: expected the mean, or mean,p95, in tokens: 1500 or 1500,4000")
+    if len(numbers) == 2 and numbers[1] < numbers[0]:
+        raise InferdocError(f"{flag} {text}: the p95 lies below the mean: give mean,p95")
+    if len(numbers) == 1:
+        assumed.append(f"p95 of {flag} is {TAIL:g} x its mean (give mean,p95)")
+        return TokenLength(numbers[0], TAIL * numbers[0], assumed=True)
+    return TokenLength(numbers[0], numbers[1])
+
+
+def _limits(asked: Mapping[str, Any], name: str, tier: Tier, assumed: list[str]) -> EngineLimits:
+    """Those of vLLM 0.32's API server where none are given, by the memory of the GPU."""
+    memory = tier.memory_gib.value
+    if memory >= LARGE_MEMORY_GIB:
+        batched, sequences = 16384, 1024
+    elif memory >= MEDIUM_MEMORY_GIB and not name.startswith("a100"):
+        batched, sequences = 8192, 1024
+    else:
+        batched, sequences = 2048, 256
+    chosen = []
+    for flag, value in (("max_num_seqs", sequences), ("max_num_batched_tokens", batched)):
+        given = asked.get(flag)
+        if given is None:
+            assumed.append(f"--{flag.replace('_', '-')} {value}, vLLM's default on such a GPU")
+        chosen.append(value if given is None else int(given))
+    share = asked.get("gpu_memory_utilization")
+    if share is None:
+        share = MEMORY_SHARE
+        assumed.append(f"--gpu-memory-utilization {share:g}, vLLM's default")
+    if not 0 < share <= 1:
+        raise InferdocError(f"--gpu-memory-utilization {share:g}: expected a share above 0, at most 1")
+    return EngineLimits(chosen[0], chosen[1], share)
+
+
+def _layouts(asked: Mapping[str, Any], shape: ModelShape) -> tuple[tuple[Parallelism, ...], bool]:
+    """The layouts to look at, and whether the choice is ours."""
+    tensor, pipeline, data = asked.get("tp"), asked.get("pp"), asked.get("dp") or 1
+    heads = shape.attention_width // shape.kv.head_size if shape.kv.head_size else 0
+    if tensor is not None:
+        if heads and heads % tensor:
+            raise InferdocError(f"--tp {tensor}: the {heads} heads of {shape.name} cannot be shared evenly")
+        if tensor * (pipeline or 1) * data > MOST_GPUS:
+            raise InferdocError(f"--tp, --pp and --dp make a replica of more than {MOST_GPUS} GPUs")
+    if (pipeline or 1) > shape.layers:
+        raise InferdocError(f"--pp {pipeline}: {shape.name} has {shape.layers} layers")
+    tensors = (tensor,) if tensor is not None else tuple(size for size in SIZES if not heads or heads % size == 0)
+    stages = (pipeline,) if pipeline is not None else STAGES
+    found = [Parallelism(t, p, data) for p in stages for t in tensors if p == stages[0] or t == tensors[-1]]
+    return tuple(found), tensor is None
+
+
+def _seconds(asked: Mapping[str, Any], key: str, default: float, assumed: list[str]) -> float:
+    given = asked.get(key)
+    if given is None:
+        words = "time to first token, p95" if key == "ttft" else "time between tokens, mean"
+        assumed.append(f"objective for {words}: {default:g} s (--{key})")
+        return default
+    seconds = length_of(given, f"--{key}")
+    if not 0 < seconds <= 3600:
+        raise InferdocError(f"--{key} {given}: expected more than 0 and at most 1h")
+    return seconds
+
+
+def _safety(asked: Mapping[str, Any], traffic: TrafficAsked, assumed: list[str]) -> float:
+    given = asked.get("safety")
+    if given is None:
+        if traffic.rate is not None:
+            assumed.append(f"{HEADROOM_NEW:g} x the rate, as for a load that nobody has measured (--safety)")
+        return HEADROOM_NEW
+    if not math.isfinite(given) or not 1 <= given <= 10:
+        raise InferdocError(f"--safety {given:g}: expected a factor of 1 to 10")
+    return float(given)

@@ -1,0 +1,108 @@
+"""What is to be sized: model, hardware, layout, traffic and objectives, checked where each was given."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from inferdoc.capacity.latency import live_context_tokens, lognormal_variation
+from inferdoc.capacity.model_shape import ModelShape
+from inferdoc.catalogue.efficiency import Efficiency
+from inferdoc.catalogue.signal import Tier
+
+TAIL = 2.0
+"""The 95th percentile of a length over its mean, where only the mean is given (own choice)."""
+
+
+@dataclass(frozen=True)
+class TokenLength:
+    """Tokens of a part of a request. p95 is assumed where `assumed` says so."""
+
+    mean: float
+    p95: float
+    assumed: bool = False
+
+    @property
+    def variation(self) -> float:
+        """Standard deviation over mean."""
+        return lognormal_variation(self.mean, self.p95)
+
+
+@dataclass(frozen=True)
+class TrafficAsked:
+    """prompt, output: tokens of a request; rate: requests/s of the whole fleet at its peak, None where none is given;
+    prefix_share: share of the prompt tokens that the prefix cache serves."""
+
+    prompt: TokenLength
+    output: TokenLength
+    rate: float | None = None
+    prefix_share: float = 0.0
+
+    @property
+    def computed(self) -> float:
+        """Prompt tokens that are computed."""
+        return self.prompt.mean * (1.0 - self.prefix_share)
+
+    @property
+    def computed_p95(self) -> float:
+        """Of a prompt at its 95th percentile."""
+        return self.prompt.p95 * (1.0 - self.prefix_share)
+
+    @property
+    def context(self) -> float:
+        """Mean tokens that a running request holds."""
+        return live_context_tokens(self.prompt.mean, self.output.mean, self.output.variation)
+
+    @property
+    def context_p95(self) -> float:
+        """The same at the 95th percentile: prompts and answers are seldom long together."""
+        return self.context + math.hypot(self.prompt.p95 - self.prompt.mean, self.output.p95 - self.output.mean)
+
+
+@dataclass(frozen=True)
+class Parallelism:
+    """Tensor, pipeline and data parallelism of one replica."""
+
+    tensor: int
+    pipeline: int = 1
+    data: int = 1
+
+    @property
+    def gpus(self) -> int:
+        return self.tensor * self.pipeline * self.data
+
+    def __str__(self) -> str:
+        parts = [f"TP {self.tensor}"]
+        parts += [f"PP {self.pipeline}"] if self.pipeline > 1 else []
+        parts += [f"DP {self.data}"] if self.data > 1 else []
+        return " ".join(parts)
+
+
+@dataclass(frozen=True)
+class EngineLimits:
+    """--max-num-seqs, --max-num-batched-tokens and --gpu-memory-utilization of vLLM."""
+
+    sequences: int
+    batched_tokens: int
+    memory_share: float
+
+
+@dataclass(frozen=True)
+class SizingWanted:
+    """Everything that a sizing rests on. ttft, itl: objectives in seconds, of the 95th percentile and of the mean;
+    assumed: what nobody gave, in words."""
+
+    shape: ModelShape
+    dtype: str
+    kv_dtype: str
+    tier_name: str
+    tier: Tier
+    efficiency: Efficiency
+    layouts: tuple[Parallelism, ...]
+    chosen: bool
+    traffic: TrafficAsked
+    limits: EngineLimits
+    ttft: float
+    itl: float
+    safety: float
+    assumed: list[str] = field(default_factory=list)
