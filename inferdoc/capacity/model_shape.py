@@ -19,8 +19,9 @@ QUANTISED = {"fp8": "fp8", "fbgemm_fp8": "fp8", "mxfp4": "mxfp4", "awq": "int4",
 @dataclass(frozen=True)
 class ModelShape:
     """parameters, active (per token), routed (in experts that tokens choose), unquantised (embeddings, head): counts;
-    attention_width: query heads x head size; dtype: of the weights as published, "" where the config does not tell;
-    max_len: tokens of the longest context, 0 where it does not tell; counted: from the layers, not by its makers."""
+    attention_width: query heads x head size; mlp: width of the dense layers, 0 with experts; dtype: of the weights as
+    published, "" where the config does not tell; max_len: tokens of the longest context, 0 where it does not tell;
+    counted: from the layers, not by its makers."""
 
     name: str
     parameters: float
@@ -32,11 +33,23 @@ class ModelShape:
     vocabulary: int
     attention_width: int
     kv: KvLayers
+    mlp: int = 0
     experts: int = 0
     chosen: int = 0
     max_len: int = 0
     dtype: str = ""
     counted: bool = True
+
+    @property
+    def adapted(self) -> list[tuple[int, int]]:
+        """(in, out) of the matrices of a layer that adapters of all linear layers change; of the attention alone where
+        there are experts."""
+        keys = self.kv.kv_heads * self.kv.head_size
+        of_attention = [(self.hidden, self.attention_width), (self.hidden, keys), (self.hidden, keys)]
+        of_attention.append((self.attention_width, self.hidden))
+        return of_attention + [(self.hidden, self.mlp), (self.hidden, self.mlp), (self.mlp, self.hidden)] * bool(
+            self.mlp
+        )
 
     def as_published(self, parameters: float | None, active: float | None) -> ModelShape:
         """The same with the counts of its makers; those of a dense model are all active."""
@@ -111,6 +124,7 @@ def shape_of(name: str, config: Mapping[str, Any]) -> ModelShape:
         vocabulary,
         width,
         kv,
+        0 if experts else keys.number("intermediate_size", 0),
         experts,
         chosen,
         keys.number("max_position_embeddings", 0),

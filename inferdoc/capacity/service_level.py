@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 BREAKER = 0.85
 """A breaker opens at 80-90 % of the largest safe queue (field guide to sizing LLM inference, section 9.4)."""
@@ -12,10 +13,10 @@ HEADROOM_NEW = 1.5
 """The same for a load that nobody has measured."""
 
 
-def joint_share(first: float, second: float) -> tuple[float, float]:
-    """Bounds of the share of requests that meet both of two objectives, from the share that meets each: histograms do
-    not show more. (low, high), 0..1."""
-    return max(0.0, first + second - 1.0), min(first, second)
+def joint_share(shares: Sequence[float]) -> tuple[float, float]:
+    """Bounds of the share of requests that meet all of several objectives, from the share that meets each: histograms
+    do not show more. (low, high), 0..1."""
+    return max(0.0, sum(shares) - (len(shares) - 1)), min(shares)
 
 
 def replicas_needed(peak: float, usable: float, safety: float) -> int:

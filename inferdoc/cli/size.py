@@ -9,7 +9,7 @@ import click
 from inferdoc.cli import options
 from inferdoc.cli.streams import show
 
-GPUS = click.IntRange(min=1)
+COUNT = click.IntRange(min=1, max=10_000_000)
 
 
 @click.command("size", short_help="What a model needs on a tier, and what it can carry.")
@@ -25,18 +25,22 @@ GPUS = click.IntRange(min=1)
     type=click.Choice(["bf16", "fp16", "fp8", "int8", "nvfp4"]),
     help="Of the KV cache, which FP8 weights do not change (default: that of vLLM).",
 )
-@click.option("--tp", type=GPUS, metavar="N", help="Tensor parallelism (default: what takes the fewest GPUs).")
-@click.option("--pp", type=GPUS, metavar="N", help="Pipeline parallelism (default: 1 where that fits).")
-@click.option("--dp", type=GPUS, metavar="N", help="Data-parallel ranks of a replica (default 1).")
+@click.option("--tp", type=COUNT, metavar="N", help="Tensor parallelism (default: what takes the fewest GPUs).")
+@click.option("--pp", type=COUNT, metavar="N", help="Pipeline parallelism (default: 1 where that fits).")
+@click.option("--dp", type=COUNT, metavar="N", help="Data-parallel ranks of a replica (default 1).")
 @click.option("--prompt-tokens", required=True, metavar="MEAN[,P95]", help="Length of prompts: 1500 or 1500,4000.")
 @click.option("--output-tokens", required=True, metavar="MEAN[,P95]", help="Length of answers: 300 or 300,900.")
 @click.option("--rate", type=float, metavar="N", help="Requests per second of the fleet at its peak.")
 @click.option("--prefix-share", type=float, metavar="SHARE", help="Of prompt tokens, served by the prefix cache: 0.4.")
 @click.option("--ttft", metavar="DURATION", help="Objective for the p95 of the time to first token (default 2s).")
 @click.option("--itl", metavar="DURATION", help="Objective for the mean time between tokens (default 50ms).")
-@click.option("--max-num-seqs", type=GPUS, metavar="N", help="As given to vLLM (default: its own).")
-@click.option("--max-num-batched-tokens", type=GPUS, metavar="N", help="As given to vLLM (default: its own).")
+@click.option("--max-num-seqs", type=COUNT, metavar="N", help="As given to vLLM (default: its own).")
+@click.option("--max-num-batched-tokens", type=COUNT, metavar="N", help="As given to vLLM (default: its own).")
 @click.option("--gpu-memory-utilization", type=float, metavar="SHARE", help="As given to vLLM (default 0.92).")
+@click.option("--max-loras", type=COUNT, metavar="N", help="As given to vLLM (default: no adapters).")
+@click.option("--max-lora-rank", type=COUNT, metavar="N", help="As given to vLLM (default 16).")
+@click.option("--accepted", metavar="A1,A2,..", help="Share of drafts accepted up to each position: 0.8,0.6,0.42.")
+@click.option("--draft-cost", type=float, metavar="SHARE", help="Time of a drafted token over a step (default 0.05).")
 @click.option("--safety", type=float, metavar="FACTOR", help="Replicas for so many times the rate (default 1.5).")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("-v", "--verbose", is_flag=True, help="Also formula, inputs and source of each number, and all assumed.")

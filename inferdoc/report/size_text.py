@@ -10,7 +10,7 @@ from inferdoc.judging.words import figure
 from inferdoc.report.wrapping import wrap
 from inferdoc.sizing.model import LayoutLooked, Predicted, SizeAnswer
 
-TITLES, VALUES, UNITS = 40, 8, 10
+TITLES, VALUES, UNITS = 34, 9, 9
 """Columns of what a number is, of the number and of its unit."""
 FIRST_ASSUMED = 4
 EXACT = 0.005

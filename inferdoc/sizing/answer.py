@@ -8,6 +8,7 @@ from inferdoc.capacity.memory import KV_TARGET
 from inferdoc.judging.words import figure
 from inferdoc.sizing.build import End, arithmetic_of, phase_shares
 from inferdoc.sizing.choice import Considered, best, considered
+from inferdoc.sizing.drafting_part import drafting_part
 from inferdoc.sizing.fleet_part import APART, disaggregation_part, fleet_part, queue_part, worth_parting
 from inferdoc.sizing.load_part import cache_part, latency_part, rate_part, speed_part
 from inferdoc.sizing.memory_part import kv_part, memory_part
@@ -34,6 +35,7 @@ def answered(wanted: SizingWanted) -> SizeAnswer:
         queue_part(wanted, taken),
         disaggregation_part(wanted, taken),
         cache_part(wanted, taken),
+        *([drafting_part(wanted, taken)] if wanted.drafting is not None else []),
     ]
     replicas = taken.replicas
     return SizeAnswer(

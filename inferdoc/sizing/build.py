@@ -17,6 +17,7 @@ from inferdoc.capacity.memory import (
     activation_bytes,
     kv_tokens,
     logit_bytes,
+    lora_bytes,
     weight_bytes,
     weight_bytes_per_gpu,
 )
@@ -45,6 +46,7 @@ class GpuMemory:
     weights: float
     activations: float
     logits: float
+    adapters: float
     other: float
     kv: float
 
@@ -94,9 +96,10 @@ def memory_of(wanted: SizingWanted, layout: Parallelism) -> GpuMemory:
     )
     activations = activation_bytes(limits.batched_tokens, shape.hidden, layout.tensor)
     logits = logit_bytes(limits.sequences, shape.vocabulary)
+    adapters = lora_bytes(limits.adapters, limits.adapter_rank, shape.layers, shape.adapted, layout.tensor)
     other = REST_BYTES + (NCCL_BYTES if layout.gpus > 1 else 0.0)
-    kv = usable - of_dense - of_routed - activations - logits - other
-    return GpuMemory(total, usable, of_dense + of_routed, activations, logits, other, kv)
+    kv = usable - of_dense - of_routed - activations - logits - adapters - other
+    return GpuMemory(total, usable, of_dense + of_routed, activations, logits, adapters, other, kv)
 
 
 def weights_of(wanted: SizingWanted) -> Weights:
@@ -136,7 +139,7 @@ def kv_space(wanted: SizingWanted, layout: Parallelism, memory: GpuMemory, end: 
     """KV cache of one rank at one end of the range of what lies beside it."""
     per_token, fixed = kv_bytes_of(wanted, layout)
     aside = {"low": NON_KV_SPREAD, "middle": 0.0, "high": -NON_KV_SPREAD}[end]
-    beside = memory.activations + memory.logits + memory.other + aside
+    beside = memory.activations + memory.logits + memory.adapters + memory.other + aside
     tokens = kv_tokens(memory.total, memory.weights, beside, per_token, wanted.limits.memory_share)
     return KvSpace(max(1.0, float(tokens)), per_token, fixed)
 
@@ -157,15 +160,23 @@ def _replica(wanted: SizingWanted, layout: Parallelism, memory: GpuMemory, end: 
         wanted.traffic,
         wanted.limits,
         HOST_SECONDS[end],
-        _collectives(wanted, layout, prefill.alone),
+        _collectives(wanted, layout.tensor, prefill.gpus),
     )
 
 
-def _collectives(wanted: SizingWanted, layout: Parallelism, apart: bool) -> Callable[[float], float]:
-    """Seconds of the all-reduces of a step over so many tokens; none where the measured shares hold them."""
-    shape, gpus = wanted.shape, layout.tensor
-    if gpus == 1 or not apart:
+def _collectives(wanted: SizingWanted, gpus: int, measured: int) -> Callable[[float], float]:
+    """Seconds of the all-reduces of a step over so many tokens, beyond those in shares measured on another group:
+    these shrink with the group as the arithmetic does, and all-reduces do not."""
+    if gpus in (1, measured):
         return lambda tokens: 0.0
+    held = (lambda tokens: 0.0) if measured == 1 else _all_reduces(wanted, measured)
+    own = _all_reduces(wanted, gpus)
+    return lambda tokens: max(0.0, own(tokens) - held(tokens) * measured / gpus)
+
+
+def _all_reduces(wanted: SizingWanted, gpus: int) -> Callable[[float], float]:
+    """Seconds of the all-reduces of a step: as measured on the tier, else by its link."""
+    shape = wanted.shape
     known = wanted.efficiency.tiers.get(wanted.tier_name)
     times = {} if known is None else known.all_reduce.get(gpus, {})
     if times:

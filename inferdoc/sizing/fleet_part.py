@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inferdoc.capacity.disaggregation import APART_USE, COLOCATED_USE, PhaseSeconds, payoff
+from inferdoc.capacity.disaggregation import APART_USE, COLOCATED_USE, PhaseSeconds, payoff, phase_seconds
 from inferdoc.capacity.service_level import (
     queued_tokens,
     replicas_needed,
@@ -19,8 +19,8 @@ from inferdoc.sizing.wanted import SizingWanted
 
 FLEET, QUEUE, APART = "fleet", "limits of the queue", "prefill and decode apart"
 WORTH, SHORT_PROMPT, LEAST_PODS, MOST_OF_TTFT = 0.15, 500, 2, 0.2
-"""Parting pays from such a saving (own choice) and such prompts (field guide) on, with so many pods a role, where
-the transfer is so small a share of the objective."""
+"""Parting pays from such a saving (own choice) and such prompts (field guide) on, with so many pods a role, and where
+the transfer takes no larger share of the objective."""
 LINK_GIGABITS, LINK_EFFICIENCY = 400.0, 0.8
 """Between pods: one NDR port a GPU, and the share that large transfers reach (field guide, section 5.6: 0.7 to 0.9)."""
 
@@ -87,8 +87,8 @@ def worth_parting(part: SizedPart, ttft: float, prompt: float, gpus: int) -> str
     if saved < WORTH or prompt < SHORT_PROMPT or pods < LEAST_PODS or move > MOST_OF_TTFT * ttft:
         return ""
     return (
-        f"prefill and decode apart may save {saved:.0%} of the GPUs: measure it, with some 100 sessions or more, before "
-        "you part them"
+        f"prefill and decode apart may save {saved:.0%} of the GPUs: measure it, with some 100 sessions or more, "
+        "before you part them"
     )
 
 
@@ -130,8 +130,9 @@ def disaggregation_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
 
     def seconds(replica: Replica) -> PhaseSeconds:
         streams = max(1, replica.decode_within(wanted.itl))
-        decode = traffic.output.mean * replica.step(streams) / (streams * layout.data)
-        return PhaseSeconds(replica.service / layout.data * layout.gpus, decode * layout.gpus)
+        prefill_rate = traffic.computed * layout.data / (replica.service * layout.gpus)
+        decode_rate = streams * layout.data / (replica.step(streams) * layout.gpus)
+        return phase_seconds(traffic.computed, prefill_rate, traffic.output.mean, decode_rate)
 
     rate = traffic.rate if traffic.rate is not None else taken.usable
     assert rate is not None

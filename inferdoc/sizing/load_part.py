@@ -144,7 +144,7 @@ def latency_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
         chunk = min(replica.limits.batched_tokens, wanted.traffic.computed_p95)
         return longest_stall_seconds(chunk, replica.prefill(chunk) / chunk)
 
-    queue = "M/D/1 wait x (1 + C^2) for prompts + prompt + the step it shares"
+    queue = "M/D/1 wait x (1 + C^2) for prompts + prompt + a step for each of its chunks"
     return SizedPart(
         LATENCY,
         [
@@ -220,7 +220,7 @@ def cache_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
                 assumed=True,
             ),
             number(
-                ("reload_gain", "host memory, times faster than computing", "times"),
+                ("reload_gain", "host memory against computing", "times"),
                 at_ends(taken, gain),
                 formula="prefill seconds per token / (KV bytes per token on a GPU / 50 GB/s)",
                 inputs={"link of each GPU": (HOST_LINK, "bytes/s")},

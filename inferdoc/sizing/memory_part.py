@@ -32,7 +32,7 @@ def memory_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
                 source=wanted.tier.memory_gib.source,
             ),
             number(
-                ("free", "left free by --gpu-memory-utilization", "bytes"),
+                ("free", "free (--gpu-memory-utilization)", "bytes"),
                 memory.total - memory.usable,
                 formula="memory x (1 - utilization)",
                 inputs={"utilization": (limits.memory_share, "ratio")},
@@ -61,6 +61,7 @@ def memory_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
                 inputs={"max-num-seqs": (limits.sequences, ""), "vocabulary": (shape.vocabulary, "")},
                 source="vLLM 0.32: logits in 32 bits",
             ),
+            *_adapters(wanted, memory),
             number(
                 ("other", "context, graphs, buffers", "bytes"),
                 memory.other,
@@ -72,6 +73,23 @@ def memory_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
             _kv_room(wanted, taken, memory),
         ],
     )
+
+
+def _adapters(wanted: SizingWanted, memory: GpuMemory) -> list[Predicted]:
+    limits, shape = wanted.limits, wanted.shape
+    if not limits.adapters:
+        return []
+    sizes = {"adapters": (limits.adapters, ""), "rank": (limits.adapter_rank, ""), "layers": (shape.layers, "")}
+    return [
+        number(
+            ("adapters", "LoRA slots", "bytes"),
+            memory.adapters,
+            formula="max-loras x layers x sum of in + out of the adapted matrices x max-lora-rank x 2 / TP",
+            inputs=sizes,
+            source="vLLM reserves the slots at start",
+            assumed=True,
+        )
+    ]
 
 
 def _kv_room(wanted: SizingWanted, taken: Considered, memory: GpuMemory) -> Predicted:

@@ -19,6 +19,7 @@ from inferdoc.capacity.step_time import (
     pipeline_bubble,
     prefill_flop,
     prefill_seconds,
+    prefill_steps,
     step_seconds,
 )
 from inferdoc.sizing.wanted import EngineLimits, Parallelism, TrafficAsked
@@ -57,14 +58,15 @@ class Replica:
     host: float
     collectives: Callable[[float], float]
 
-    def step(self, streams: float) -> float:
-        """Seconds of a decode step of so many streams per rank; of a pipeline, through all stages."""
+    def step(self, streams: float, of_each: int = 1) -> float:
+        """Seconds of a decode step of so many streams per rank, of each so many tokens (drafts and one more); of a
+        pipeline, through all stages."""
         batch = streams / self.layout.pipeline
         tokens = batch * self.layout.data
         of_stages = self.layout.tensor * self.layout.pipeline
         kv_read = tokens * self.kv.context(self.traffic.context) * self.kv.per_token * of_stages
-        seconds = step_seconds(self.decode, self.weights, tokens=tokens, kv_read=kv_read)
-        return seconds + self.collectives(batch) + self._exchange(batch) + self.host
+        seconds = step_seconds(self.decode, self.weights, tokens=tokens * of_each, kv_read=kv_read)
+        return seconds + self.collectives(batch * of_each) + self._exchange(batch * of_each) + self.host
 
     def _exchange(self, tokens: float) -> float:
         if not self.shape.experts or self.layout.data == 1:
@@ -93,7 +95,7 @@ class Replica:
         return self.layout.data * streams / (self.traffic.output.mean * self.itl(streams))
 
     def ttft(self, streams: float) -> float:
-        """Mean seconds to the first token: the wait for other prompts, the prompt, and the step it shares."""
+        """Mean seconds to the first token: the wait for other prompts, the prompt, and the steps it shares."""
         return self._wait(streams, queue_seconds) + self.service_alone(streams)
 
     def ttft_p95(self, streams: float) -> float:
@@ -103,8 +105,10 @@ class Replica:
         return self.ttft(streams) + hypot(longer, max(0.0, waits))
 
     def service_alone(self, streams: float) -> float:
-        """Seconds to the first token without a wait."""
-        return self.prefill(self.traffic.computed) + self.step(streams)
+        """Seconds to the first token without a wait: the prompt, and the decode steps that its chunks share."""
+        computed = self.traffic.computed
+        steps = prefill_steps(computed, self.limits.batched_tokens, streams)
+        return self.prefill(computed) + steps * self.step(streams)
 
     def _wait(self, streams: float, of_queue: Callable[[float, float, float], float]) -> float:
         arriving = self.rate(streams) / self.layout.data

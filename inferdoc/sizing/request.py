@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from inferdoc.catalogue.signal import Tier
 from inferdoc.errors import InferdocError
 from inferdoc.sizing.answer import answered
 from inferdoc.sizing.model import SizeAnswer
-from inferdoc.sizing.wanted import TAIL, EngineLimits, Parallelism, SizingWanted, TokenLength, TrafficAsked
+from inferdoc.sizing.wanted import TAIL, Drafting, EngineLimits, Parallelism, SizingWanted, TokenLength, TrafficAsked
 from inferdoc.times import length_of
 
 SIZES = (1, 2, 4, 8)
@@ -28,6 +29,8 @@ STAGES = (1, 2, 4)
 MOST_RATE, MOST_TOKENS, MOST_GPUS = 1e6, 10_000_000, 1024
 DEFAULT_TTFT, DEFAULT_ITL = 2.0, 0.05
 """Objectives of a chat (own choice)."""
+DRAFT_COST, LONGEST_DRAFT = 0.05, 64
+"""Of a small draft head, over the time of a step (own choice)."""
 LARGE_MEMORY_GIB, MEDIUM_MEMORY_GIB = 160, 70
 
 
@@ -65,6 +68,7 @@ def _wanted(asked: Mapping[str, Any], catalogue: Catalogue) -> SizingWanted:
         _seconds(asked, "ttft", DEFAULT_TTFT, assumed),
         _seconds(asked, "itl", DEFAULT_ITL, assumed),
         _safety(asked, traffic, assumed),
+        _drafting(asked, assumed),
         assumed,
     )
 
@@ -187,7 +191,34 @@ def _limits(asked: Mapping[str, Any], name: str, tier: Tier, assumed: list[str])
         assumed.append(f"--gpu-memory-utilization {share:g}, vLLM's default")
     if not 0 < share <= 1:
         raise InferdocError(f"--gpu-memory-utilization {share:g}: expected a share above 0, at most 1")
-    return EngineLimits(chosen[0], chosen[1], share)
+    adapters = asked.get("max_loras") or 0
+    if asked.get("max_lora_rank") is not None and not adapters:
+        raise InferdocError("--max-lora-rank needs --max-loras")
+    if adapters:
+        assumed.append("adapters change all linear layers, of a model with experts those of the attention")
+    return EngineLimits(chosen[0], chosen[1], share, adapters, asked.get("max_lora_rank") or 16)
+
+
+def _drafting(asked: Mapping[str, Any], assumed: list[str]) -> Drafting | None:
+    text, cost = asked.get("accepted"), asked.get("draft_cost")
+    if text is None:
+        if cost is not None:
+            raise InferdocError("--draft-cost needs --accepted")
+        return None
+    try:
+        shares = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        shares = ()
+    if not shares or len(shares) > LONGEST_DRAFT or not all(0 <= share <= 1 for share in shares):
+        raise InferdocError(f"--accepted {text}: expected shares of 0 to 1 by position: 0.8,0.6,0.42")
+    if any(later > earlier for earlier, later in itertools.pairwise(shares)):
+        raise InferdocError(f"--accepted {text}: a share of drafts accepted up to a position cannot rise")
+    if cost is None:
+        cost = DRAFT_COST
+        assumed.append(f"a drafted token takes {cost:g} of a step, as a small draft head (--draft-cost)")
+    if not 0 <= cost <= 1:
+        raise InferdocError(f"--draft-cost {cost:g}: expected the share of a step that a drafted token takes, 0 to 1")
+    return Drafting(shares, cost)
 
 
 def _layouts(asked: Mapping[str, Any], shape: ModelShape) -> tuple[tuple[Parallelism, ...], bool]:

@@ -18,15 +18,15 @@ ALONE_GAIN = 1.4
 
 @dataclass(frozen=True)
 class ShareRange:
-    """low, middle, high: 0..1; source: what it rests on; assumed: not measured on this tier and layout; alone: of one
-    GPU, so that collectives come on top."""
+    """low, middle, high: 0..1; source: what it rests on; assumed: not measured on this tier and layout; gpus: of the
+    group whose collectives are in it."""
 
     low: float
     middle: float
     high: float
     source: str
     assumed: bool
-    alone: bool
+    gpus: int
 
 
 def share_of(efficiency: Efficiency, tier: str, phase: Phase, arithmetic: Arithmetic, gpus: int) -> ShareRange:
@@ -34,13 +34,13 @@ def share_of(efficiency: Efficiency, tier: str, phase: Phase, arithmetic: Arithm
     known = efficiency.tiers.get(tier)
     rows = _rows(known, phase, arithmetic)
     if known is None or not rows:
-        return _of_others(efficiency, phase, arithmetic, tier)
+        return _of_others(efficiency, phase, arithmetic, tier, gpus)
     row = min(rows, key=lambda each: (abs(each.gpus.bit_length() - gpus.bit_length()), each.gpus))
     alone = row.gpus == 1
     gain = ALONE_GAIN if gpus == 1 and not alone else 1.0
     source = f"{known.source}: {row.load}, {row.gpus} GPU{'' if alone else 's'}, {row.share:g} x {EXPECTED:g}"
     high = min(1.0, row.share * MOST * gain)
-    return ShareRange(row.share * LEAST, row.share * EXPECTED, high, source, alone != (gpus == 1), alone)
+    return ShareRange(row.share * LEAST, row.share * EXPECTED, high, source, row.gpus != gpus, row.gpus)
 
 
 def _rows(known: TierEfficiency | None, phase: Phase, arithmetic: Arithmetic) -> list[ReachedShare]:
@@ -48,13 +48,13 @@ def _rows(known: TierEfficiency | None, phase: Phase, arithmetic: Arithmetic) ->
     return [row for row in rows if row.arithmetic == arithmetic]
 
 
-def _of_others(efficiency: Efficiency, phase: Phase, arithmetic: Arithmetic, tier: str) -> ShareRange:
+def _of_others(efficiency: Efficiency, phase: Phase, arithmetic: Arithmetic, tier: str, gpus: int) -> ShareRange:
     rows = [row for known in efficiency.tiers.values() for row in _rows(known, phase, arithmetic)]
     shares = [row.share for row in rows] or [0.5]
     middle = statistics.median(shares) * EXPECTED
     rest = f"the middle of {len(rows)} rows of other tiers x {EXPECTED:g}"
     what = f"not measured on {tier} with {arithmetic.upper()}: {rest}"
-    return ShareRange(min(shares) * LEAST, middle, max(shares) * MOST, what, True, False)
+    return ShareRange(min(shares) * LEAST, middle, max(shares) * MOST, what, True, gpus)
 
 
 def all_reduce_measured(times: Mapping[int, float], values: float) -> float:

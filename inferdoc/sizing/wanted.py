@@ -80,11 +80,22 @@ class Parallelism:
 
 @dataclass(frozen=True)
 class EngineLimits:
-    """--max-num-seqs, --max-num-batched-tokens and --gpu-memory-utilization of vLLM."""
+    """--max-num-seqs, --max-num-batched-tokens, --gpu-memory-utilization, --max-loras and --max-lora-rank of vLLM."""
 
     sequences: int
     batched_tokens: int
     memory_share: float
+    adapters: int = 0
+    adapter_rank: int = 16
+
+
+@dataclass(frozen=True)
+class Drafting:
+    """accepted: share of drafts whose first i tokens were all accepted; cost: time of a drafted token over that of a
+    step."""
+
+    accepted: tuple[float, ...]
+    cost: float
 
 
 @dataclass(frozen=True)
@@ -105,4 +116,5 @@ class SizingWanted:
     ttft: float
     itl: float
     safety: float
+    drafting: Drafting | None = None
     assumed: list[str] = field(default_factory=list)

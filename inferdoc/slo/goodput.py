@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from inferdoc.capacity.service_level import joint_share
 from inferdoc.catalogue.quantiles import NAME
 from inferdoc.catalogue.signal import Term
 from inferdoc.catalogue.slo import Slo, in_force
@@ -67,8 +68,8 @@ def _of_pool(history: History, pool: Pool, slos: Sequence[Slo], asked: _Asked) -
             name = slo.histogram(history.catalogue.signals)
             return Unjudged("goodput", place_text(pool), f"no requests were counted in {name}")
         shares.append(one.share)
-    low = max(0.0, sum(share[0] for share in shares) - (len(shares) - 1))
-    high = min(share[1] for share in shares)
+    low, _ = joint_share([share[0] for share in shares])
+    _, high = joint_share([share[1] for share in shares])
     served, lost = asked.served[pool], asked.lost.get(pool, 0.0)
     part = served / (served + lost)
     return Goodput(

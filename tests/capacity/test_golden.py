@@ -149,7 +149,7 @@ CASES: dict[str, list[tuple[float, float]]] = {
     ],
     "G20": [(expected_tokens(0.7, 4), 2.7731), (break_even_chance(4, 0.1), 0.2871)],
     "G21": [(0.13 + queue_seconds(0.13, 4), 0.2004), (0.13 + queue_seconds(0.13, 6), 0.3605)],
-    "G22": [(joint_share(0.97, 0.985)[0], 0.955), (joint_share(0.97, 0.985)[1], 0.970)],
+    "G22": [(joint_share([0.97, 0.985])[0], 0.955), (joint_share([0.97, 0.985])[1], 0.970)],
     "G23": [
         (replicas_needed(120, 12, 1.3), 13),
         (replicas_needed(120, 12, 1.3) * 4, 52),

@@ -1,0 +1,198 @@
+"""`inferdoc size`: what it answers, that it adds up, and one line for everything that cannot be sized."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from inferdoc.catalogue.load import load_catalogue
+from tests.cli.command import call
+
+CHAT = ("--prompt-tokens", "2000,6000", "--output-tokens", "300,800")
+LLAMA = ("size", "--model", "llama-3.3-70b", "--tier", "h100-80", *CHAT)
+
+
+def answer(*arguments):
+    done = call(*LLAMA, *arguments, "-o", "json")
+    assert done.code == 0, done.err
+    return json.loads(done.out)
+
+
+def numbers(document):
+    return {each["name"]: each for part in document["parts"] for each in part["numbers"]}
+
+
+def refusal(*arguments):
+    done = call(*arguments)
+    assert done.code == 2 and done.out == ""
+    assert done.err.count("\n") == 1, done.err
+    return done.err
+
+
+def test_memory_adds_up_to_what_the_driver_shows():
+    found = numbers(answer("--tp", "4", "--max-loras", "8"))
+    parts = ("free", "weights", "activations", "logits", "adapters", "other", "kv_room")
+    assert sum(found[name]["value"] for name in parts) == pytest.approx(found["memory"]["value"], rel=1e-6)
+    assert found["adapters"]["value"] == pytest.approx(828.4e6, rel=1e-3)
+
+
+def test_every_number_has_a_unit_a_formula_a_source_and_an_ordered_range():
+    for each in numbers(answer("--rate", "12", "--accepted", "0.8,0.6")).values():
+        assert each["unit"] and each["formula"] and each["source"], each["name"]
+        assert each["low"] <= each["value"] <= each["high"], each["name"]
+
+
+def test_what_rests_on_shares_has_a_range_and_what_is_exact_has_none():
+    found = numbers(answer("--tp", "4"))
+    assert found["kv_bytes_per_token"]["low"] == found["kv_bytes_per_token"]["high"] == 327_680 / 4
+    for name in ("prefill_seconds", "step_seconds", "rate", "kv_tokens"):
+        assert found[name]["low"] < found[name]["high"], name
+
+
+def test_a_step_and_a_prompt_are_those_of_the_worked_cases_over_nine_tenths_of_the_share():
+    """2,048 tokens take 130.68 ms on 4 H100 at an MFU of 0.57."""
+    done = call(
+        "size", "--model", "llama-3.3-70b", "--tier", "h100-80", "--tp", "4", "-o", "json",
+        "--prompt-tokens", "2048", "--output-tokens", "256",
+    )  # fmt: skip
+    assert numbers(json.loads(done.out))["prefill_seconds"]["value"] == pytest.approx(0.13068 / 0.9, rel=1e-3)
+
+
+def test_more_load_takes_more_replicas_and_a_tighter_objective_too():
+    few, many = (numbers(answer("--tp", "4", "--rate", rate))["replicas"]["value"] for rate in ("5", "50"))
+    tight = numbers(answer("--tp", "4", "--rate", "50", "--itl", "30ms"))["replicas"]["value"]
+    assert few < many < tight
+
+
+def test_prefix_hits_raise_what_a_replica_carries():
+    without, half = (numbers(answer("--tp", "4", "--prefix-share", share))["rate"]["value"] for share in ("0", "0.5"))
+    assert half > 1.2 * without
+
+
+def test_the_layout_with_the_fewest_gpus_is_taken_and_the_others_are_shown():
+    document = answer("--rate", "12")
+    fleets = {row["layout"]: row["replicas"] * row["gpus"] for row in document["layouts"] if row["replicas"]}
+    assert document["gpus"] == min(fleets.values()) == fleets[document["layout"]]
+    assert not next(row for row in document["layouts"] if row["layout"] == "TP 1")["fits"]
+
+
+def test_what_nobody_gave_is_said_and_what_was_given_is_not():
+    assumed = " ".join(answer()["assumed"])
+    for flag in ("--dtype", "--kv-dtype", "--prefix-share", "--max-num-seqs", "--ttft", "--itl"):
+        assert flag in assumed
+    given = answer("--dtype", "fp8", "--kv-dtype", "fp8", "--prefix-share", "0.2", "--ttft", "1s", "--itl", "40ms")
+    assert not [line for line in given["assumed"] if line.startswith(("weights in", "KV cache in", "objective"))]
+
+
+def test_a_tier_that_nobody_measured_says_so_and_has_the_wider_range():
+    def width(tier):
+        done = call(
+            "size", "--model", "llama-3.1-8b", "--tier", tier, "--tp", "1", "-o", "json",
+            "--prompt-tokens", "500", "--output-tokens", "100",
+        )  # fmt: skip
+        document = json.loads(done.out)
+        step = numbers(document)["step_seconds"]
+        return step["high"] / step["low"], " ".join(document["assumed"])
+
+    (measured, _), (unmeasured, assumed) = width("h100-80"), width("mi300x")
+    assert "not measured on mi300x" in assumed and unmeasured > measured
+
+
+def test_collectives_over_pcie_slow_a_step_down():
+    def step(tier):
+        done = call(
+            "size", "--model", "llama-3.1-8b", "--tier", tier, "--tp", "4", "-o", "json",
+            "--prompt-tokens", "500", "--output-tokens", "100", "--itl", "1s", "--max-num-seqs", "64",
+        )  # fmt: skip
+        document = json.loads(done.out)
+        return numbers(document)["step_seconds"]["value"], document["notes"]
+
+    seconds, notes = step("l40s")
+    assert seconds > 2 * 32 * 361e-6 / 2, "64 all-reduces of 0.26M values, half of the 0.52M that take 361 us"
+    assert any("PCIe" in note for note in notes)
+
+
+def test_text_fits_a_terminal_and_names_what_it_is_about(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    done = call(*LLAMA, "--rate", "12")
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert "llama-3.3-70b" in done.out and "replicas" in done.out and "assumed" in done.out
+    verbose = call(*LLAMA, "--rate", "12", "-v").out
+    assert "ceil(rate x safety" in verbose and "TP 1: 1 GPU; does not fit" in verbose
+
+
+@pytest.mark.parametrize("name", sorted(load_catalogue().models))
+def test_every_known_model_can_be_sized(name):
+    done = call("size", "--model", name, "--tier", "b200-180", *CHAT, "--itl", "200ms", "-o", "json")
+    assert done.code == 0, done.err
+    known = load_catalogue().models[name]
+    found = numbers(json.loads(done.out))
+    width = {"bf16": 2.0, "fp8": 1.0, "mxfp4": 0.531}[json.loads(done.out)["dtype"]]
+    gpus = json.loads(done.out)["gpus_per_replica"]
+    assert found["weights"]["value"] * gpus == pytest.approx(known.parameters * width * 1.05, rel=0.06)
+
+
+def test_a_config_file_is_read_and_its_parameters_are_counted(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(load_catalogue().models["llama-3.3-70b"].config))
+    done = call("size", "--model", str(tmp_path), "--tier", "h100-80", *CHAT, "-o", "json")
+    assert done.code == 0, done.err
+    assert "70.6 billion parameters, counted from the layers" in " ".join(json.loads(done.out)["assumed"])
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (("--tier", "h100"), 'no tier "h100" (did you mean'),
+        (("--model", "llama-3.1-70b"), 'no known model "llama-3.1-70b"'),
+        (("--rate", "-3"), "--rate -3: expected requests per second"),
+        (("--rate", "nan"), "--rate nan"),
+        (("--rate", "1e12"), "--rate 1e+12"),
+        (("--prefix-share", "40"), "--prefix-share 40: expected a share"),
+        (("--prompt-tokens", "2000,500"), "the p95 lies below the mean"),
+        (("--prompt-tokens", "many"), "--prompt-tokens many: expected the mean"),
+        (("--prompt-tokens", "200000"), "is longer than llama-3.3-70b takes: 131,072"),
+        (("--tp", "3"), "--tp 3: the 64 heads"),
+        (("--pp", "81"), "--pp 81: llama-3.3-70b has 80 layers"),
+        (("--tp", "1", "--pp", "1"), "does not fit TP 1"),
+        (("--ttft", "1ms"), "no layout keeps --ttft 0.001s"),
+        (("--ttft", "soon"), "--ttft"),
+        (("--gpu-memory-utilization", "92"), "expected a share above 0, at most 1"),
+        (("--safety", "0.5"), "--safety 0.5"),
+        (("--accepted", "0.5,0.8"), "cannot rise"),
+        (("--accepted", "80"), "expected shares of 0 to 1"),
+        (("--draft-cost", "0.1"), "--draft-cost needs --accepted"),
+        (("--max-lora-rank", "8"), "--max-lora-rank needs --max-loras"),
+    ],
+)
+def test_one_line_for_what_cannot_be_sized(changed, words):
+    assert words in refusal(*LLAMA, *changed)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{}", "no num_hidden_layers"),
+        ("[1]", "expected an object"),
+        ("{", "no JSON"),
+        ('{"num_hidden_layers": "many"}', "num_hidden_layers: expected a whole number"),
+        ('{"num_hidden_layers": 0}', "expected 1 or more"),
+    ],
+)
+def test_one_line_for_a_config_that_is_none(tmp_path, content, words):
+    path = tmp_path / "config.json"
+    path.write_text(content)
+    assert words in refusal("size", "--model", str(path), "--tier", "h100-80", *CHAT)
+
+
+def test_weights_of_an_unknown_dtype_are_asked_for(tmp_path):
+    config = load_catalogue().models["llama-3.1-8b"].config | {"quantization_config": {"quant_method": "something"}}
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config))
+    assert "give --dtype" in refusal("size", "--model", str(path), "--tier", "h100-80", *CHAT)
+
+
+def test_sparse_attention_has_no_bf16_cache():
+    arguments = ("size", "--model", "deepseek-v3.2", "--tier", "h200-141", *CHAT, "--kv-dtype", "bf16")
+    assert "--kv-dtype bf16: sparse MLA has fp8 and nvfp4" in refusal(*arguments)
