@@ -20,10 +20,11 @@ ACTIVATION_FACTORS: Mapping[int, float] = {1: 10.0, 2: 6.0, 4: 5.0, 8: 5.0}
 """Live activations per token in values of the hidden size, by tensor parallelism (AIConfigurator)."""
 NCCL_BYTES = 0.37 * GIB
 """Communication buffers of a GPU: 0.34 to 0.39 GiB (AIConfigurator)."""
-REST_BYTES = 3.5 * GIB
-"""CUDA context, graphs, fragments (AIConfigurator's safety figure)."""
+REST_BYTES = 2.5 * GIB
+"""CUDA context, graphs, fragments. AIConfigurator's 3.5 GiB is a safety figure; 1 GiB less is expected, which brings
+the sum with activations and logits to 4 GiB for a 70B on H100 and 3 GiB for an 8B on L40S."""
 NON_KV_SPREAD = 1.0 * GIB
-"""The sum of what is not KV cache is said to be 4 to 6 GiB: 1 GiB either way."""
+"""What lies beside weights and KV cache is said to be so much more or less (4 to 6 GiB in all on large GPUs)."""
 
 
 def weight_bytes(parameters: float, unquantised: float, bytes_per_weight: float) -> float:

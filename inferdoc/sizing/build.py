@@ -161,6 +161,7 @@ def _replica(wanted: SizingWanted, layout: Parallelism, memory: GpuMemory, end: 
         wanted.limits,
         HOST_SECONDS[end],
         _collectives(wanted, layout.tensor, prefill.gpus),
+        end != "low",
     )
 
 

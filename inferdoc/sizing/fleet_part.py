@@ -130,7 +130,8 @@ def disaggregation_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
 
     def seconds(replica: Replica) -> PhaseSeconds:
         streams = max(1, replica.decode_within(wanted.itl))
-        prefill_rate = traffic.computed * layout.data / (replica.service * layout.gpus)
+        alone = replica.prefill(traffic.computed)
+        prefill_rate = traffic.computed * layout.data / (alone * layout.gpus)
         decode_rate = streams * layout.data / (replica.step(streams) * layout.gpus)
         return phase_seconds(traffic.computed, prefill_rate, traffic.output.mean, decode_rate)
 

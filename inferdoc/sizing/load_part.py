@@ -106,7 +106,7 @@ def rate_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
             number(
                 ("rate", "requests a replica carries", "1/s"),
                 at_ends(taken, usable),
-                formula="streams / (answer tokens x (T + streams x prompt seconds / answer tokens))",
+                formula="streams / (answer tokens x ITL); ITL = T + streams x seconds a prompt adds / answer tokens",
                 inputs={"answer tokens": (output, "tokens"), **objectives},
                 source=f"Little's law; {decode.source}",
                 assumed=True,
@@ -144,7 +144,7 @@ def latency_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
         chunk = min(replica.limits.batched_tokens, wanted.traffic.computed_p95)
         return longest_stall_seconds(chunk, replica.prefill(chunk) / chunk)
 
-    queue = "M/D/1 wait x (1 + C^2) for prompts + prompt + a step for each of its chunks"
+    queue = "M/D/1 wait x (1 + C^2) for prompts + steps of its chunks + what it adds to them"
     return SizedPart(
         LATENCY,
         [
@@ -175,7 +175,7 @@ def latency_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
             number(
                 ("itl_mean", "time between tokens, mean", "s"),
                 at_ends(taken, itl),
-                formula="T + streams x prompt seconds / answer tokens",
+                formula="T + streams x seconds that a prompt adds to its steps / answer tokens",
                 inputs=inputs,
                 source="arithmetic: as many prompts come by as streams run",
                 assumed=True,

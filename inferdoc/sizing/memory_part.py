@@ -65,9 +65,9 @@ def memory_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
             number(
                 ("other", "context, graphs, buffers", "bytes"),
                 memory.other,
-                formula="3.5 GiB, and 0.37 GiB of communication buffers beyond one GPU",
+                formula="2.5 GiB, and 0.37 GiB of communication buffers beyond one GPU",
                 inputs={},
-                source="aiconfigurator 0.12, its safety figure",
+                source="aiconfigurator 0.12, its safety figure of 3.5 GiB less 1",
                 assumed=True,
             ),
             _kv_room(wanted, taken, memory),
@@ -98,7 +98,7 @@ def _kv_room(wanted: SizingWanted, taken: Considered, memory: GpuMemory) -> Pred
         at_ends(taken, lambda replica: replica.kv.tokens * replica.kv.per_token),
         formula="memory x --gpu-memory-utilization - all of these, 1 GiB more or less",
         inputs={"memory": (memory.total, "bytes"), "utilization": (wanted.limits.memory_share, "ratio")},
-        source="vLLM 0.32; 4 to 6 GiB are not weights (aiconfigurator 0.12)",
+        source="vLLM 0.32; the spread is that of published figures",
         assumed=True,
     )
 

@@ -5,9 +5,9 @@ of these grow with them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import hypot
+from math import exp, hypot
 
 from inferdoc.capacity.latency import colocated_itl_seconds, queue_quantile_seconds, queue_seconds
 from inferdoc.capacity.memory import safe_concurrency
@@ -24,6 +24,8 @@ from inferdoc.capacity.step_time import (
 )
 from inferdoc.sizing.wanted import EngineLimits, Parallelism, TrafficAsked
 
+FEW, MANY = 0.01, 100.0
+"""Streams that stand for none where a share of them is taken; prompts in a step of which only the mean counts."""
 MICRO_BATCHES = 16
 """Batches in flight of a pipeline, for its bubble (own choice; 16 % at four stages)."""
 
@@ -45,7 +47,8 @@ class KvSpace:
 class Replica:
     """decode: the GPUs that read the weights of a step together (TP x DP); prompt: those that compute one prompt (TP);
     host: seconds of a step that no GPU work hides; collectives: seconds of the all-reduces of a step over so many
-    tokens, where the shares do not hold them."""
+    tokens, where the shares do not hold them; overlap:
+    whether prompts and streams of a step overlap, arithmetic of the ones with memory traffic of the others."""
 
     shape: ModelShape
     layout: Parallelism
@@ -57,62 +60,89 @@ class Replica:
     limits: EngineLimits
     host: float
     collectives: Callable[[float], float]
+    overlap: bool
 
     def step(self, streams: float, of_each: int = 1) -> float:
         """Seconds of a decode step of so many streams per rank, of each so many tokens (drafts and one more); of a
         pipeline, through all stages."""
-        batch = streams / self.layout.pipeline
-        tokens = batch * self.layout.data
-        of_stages = self.layout.tensor * self.layout.pipeline
-        kv_read = tokens * self.kv.context(self.traffic.context) * self.kv.per_token * of_stages
-        seconds = step_seconds(self.decode, self.weights, tokens=tokens * of_each, kv_read=kv_read)
-        return seconds + self.collectives(batch * of_each) + self._exchange(batch * of_each) + self.host
+        tokens = streams / self.layout.pipeline * of_each
+        return self._on_gpu(streams, of_each) + self._talk(tokens) + self.host
 
-    def _exchange(self, tokens: float) -> float:
+    def _on_gpu(self, streams: float, of_each: int = 1) -> float:
+        """Of it, seconds of arithmetic or memory traffic."""
+        batch = streams / self.layout.pipeline * self.layout.data
+        of_stages = self.layout.tensor * self.layout.pipeline
+        kv_read = batch * self.kv.context(self.traffic.context) * self.kv.per_token * of_stages
+        return step_seconds(self.decode, self.weights, tokens=batch * of_each, kv_read=kv_read)
+
+    def _talk(self, tokens: float) -> float:
+        """Seconds in which the GPUs of a step over so many tokens of a rank talk to each other."""
         if not self.shape.experts or self.layout.data == 1:
-            return 0.0
-        return expert_exchange_seconds(self.shape.layers, tokens, self.shape.chosen, self.shape.hidden)
+            return self.collectives(tokens)
+        exchange = expert_exchange_seconds(self.shape.layers, tokens, self.shape.chosen, self.shape.hidden)
+        return self.collectives(tokens) + exchange
 
     def prefill(self, tokens: float) -> float:
-        """Seconds to compute a prompt of so many tokens."""
-        flop = prefill_flop(self.shape.active, self.shape.layers, self.shape.attention_width, tokens)
-        arithmetic = prefill_seconds(self.prompt, flop)
+        """Seconds to compute a prompt of so many tokens by itself."""
         traffic = self.weights.read(tokens) / (self.decode.gpus * self.decode.bandwidth * self.decode.mbu)
-        return max(arithmetic, traffic) + self.collectives(tokens) + self._exchange(tokens)
+        return max(self._arithmetic(tokens), traffic) + self._talk(tokens)
 
-    @property
-    def service(self) -> float:
-        """Seconds of a rank that a mean prompt takes; of a pipeline, its stages work on several."""
-        stages = self.layout.pipeline
-        return self.prefill(self.traffic.computed) / (stages * (1.0 - pipeline_bubble(stages, MICRO_BATCHES)))
+    def _arithmetic(self, tokens: float) -> float:
+        shape = self.shape
+        return prefill_seconds(self.prompt, prefill_flop(shape.active, shape.layers, shape.attention_width, tokens))
+
+    def chunks(self, tokens: float, streams: float) -> int:
+        """Steps over which a prompt is spread."""
+        return prefill_steps(tokens, self.limits.batched_tokens, streams)
+
+    def mixed(self, streams: float, tokens: float, parts: float) -> float:
+        """Seconds of a step that holds so many chunks of prompts of so many tokens beside the streams. Where arithmetic
+        and memory traffic overlap the longer of the two counts, else the prompts come on top."""
+        stages, batch = self.layout.pipeline, streams / self.layout.pipeline
+        chunk = tokens / self.chunks(tokens, streams)
+        of_prompts = parts * self._arithmetic(tokens) * chunk / tokens / (1.0 - pipeline_bubble(stages, MICRO_BATCHES))
+        of_streams = 2.0 * self.shape.active * batch / (self.prompt.gpus * self.prompt.flops * self.prompt.mfu)
+        gpu = self._on_gpu(streams)
+        gpu = max(gpu, of_streams + of_prompts) if self.overlap else gpu + of_prompts
+        return gpu + self._talk(batch + parts * chunk) + self.host
 
     def itl(self, streams: float) -> float:
-        """Mean seconds between tokens with so many streams per rank, prompts on the same GPUs."""
-        return colocated_itl_seconds(self.step(streams), streams, self.service, self.traffic.output.mean)
+        """Mean seconds between tokens with so many streams per rank, prompts on the same GPUs: while a stream makes its
+        O tokens as many prompts come by as there are streams, so a step holds a Poisson number of their chunks, of
+        mean B x chunks / O."""
+        tokens = self.traffic.computed
+        mean = streams / self.layout.pipeline * self.chunks(tokens, streams) / self.traffic.output.mean
+        if not self.overlap:
+            more = self.mixed(streams, tokens, 1.0) - self.step(streams)
+            return colocated_itl_seconds(self.step(streams), mean, more, 1.0)
+        return sum(share * self.mixed(streams, tokens, parts) for parts, share in _poisson(mean))
+
+    def service(self, streams: float) -> float:
+        """Seconds by which a mean prompt lengthens the steps of a rank."""
+        running = max(streams, FEW)
+        return (self.itl(running) - self.step(running)) * self.traffic.output.mean / running
 
     def rate(self, streams: float) -> float:
         """Requests/s of the replica that keep so many streams per rank running (Little's law)."""
         return self.layout.data * streams / (self.traffic.output.mean * self.itl(streams))
 
     def ttft(self, streams: float) -> float:
-        """Mean seconds to the first token: the wait for other prompts, the prompt, and the steps it shares."""
-        return self._wait(streams, queue_seconds) + self.service_alone(streams)
+        """Mean seconds to the first token: half of the step under way, other prompts, and the steps of its chunks."""
+        return self._wait(streams, queue_seconds) + self._first_alone(streams, self.traffic.computed)
 
     def ttft_p95(self, streams: float) -> float:
         """The same at the 95th percentile, of waits and prompts, which do not come together."""
-        longer = self.prefill(self.traffic.computed_p95) - self.prefill(self.traffic.computed)
+        mean, long = (self._first_alone(streams, n) for n in (self.traffic.computed, self.traffic.computed_p95))
         waits = self._wait(streams, queue_quantile_seconds) - self._wait(streams, queue_seconds)
-        return self.ttft(streams) + hypot(longer, max(0.0, waits))
+        return self.ttft(streams) + hypot(long - mean, max(0.0, waits))
 
-    def service_alone(self, streams: float) -> float:
-        """Seconds to the first token without a wait: the prompt, and the decode steps that its chunks share."""
-        computed = self.traffic.computed
-        steps = prefill_steps(computed, self.limits.batched_tokens, streams)
-        return self.prefill(computed) + steps * self.step(streams)
+    def _first_alone(self, streams: float, tokens: float) -> float:
+        """Seconds to the first token of a prompt that waits for no other."""
+        return self.itl(streams) / 2 + self.chunks(tokens, streams) * self.mixed(streams, tokens, 1.0)
 
     def _wait(self, streams: float, of_queue: Callable[[float, float, float], float]) -> float:
         arriving = self.rate(streams) / self.layout.data
-        return of_queue(self.service, arriving, self.traffic.prompt.variation)
+        return of_queue(self.service(streams), arriving, self.traffic.prompt.variation)
 
     @property
     def room(self) -> float:
@@ -152,3 +182,16 @@ class Replica:
             middle = (low + high) / 2
             low, high = (middle, high) if middle <= 0 or self.rate(middle) < rate else (low, middle)
         return high
+
+
+def _poisson(mean: float) -> Iterator[tuple[float, float]]:
+    """Counts and their shares, to a millionth; of many the mean alone, about which they lie close."""
+    if mean > MANY:
+        yield mean, 1.0
+        return
+    share, count, left = exp(-mean), 0, 1.0
+    while left > 1e-6:
+        yield float(count), share
+        left -= share
+        count += 1
+        share *= mean / count

@@ -1,0 +1,189 @@
+"""What `inferdoc size` predicts of a pool, against the simulator: KV tokens, and the rate within the objectives.
+
+    python benchmarks/size.py            twelve pools, as a Markdown table on standard output
+    python benchmarks/size.py NAME ...   some of them
+
+The rate that a simulated replica carries is looked for by bisection: at each rate ten minutes are simulated, and the
+p95 of the time to first token and the mean time between tokens of the requests that ended are held against the
+objectives. The sizing gets the lengths of the traffic and the flags of the engine. One prediction is made with the
+shipped shares (collectors/efficiency.yaml), one with those of the simulator: the error of the formulas by themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from inferdoc.catalogue.efficiency import Efficiency, ReachedShare, TierEfficiency
+from inferdoc.catalogue.load import Catalogue, load_catalogue
+from inferdoc.simulate.fleet import SimulatedFleet
+from inferdoc.simulate.hardware import BANDWIDTH_SHARE, FLOP_SHARE
+from inferdoc.simulate.pod import engine_config
+from inferdoc.simulate.request import EngineRequest
+from inferdoc.simulate.scenario import Expect, Length, PoolSpec, Scenario, Stream
+from inferdoc.sizing.model import Predicted
+from inferdoc.sizing.request import sized_as_asked
+from inferdoc.sizing.shares import EXPECTED
+
+WARM, SECONDS = 120.0, 600.0
+ROUNDS = 6
+TTFT, ITL = 2.0, 0.05
+Z95 = 1.645
+LOADS = {
+    "chat": (Length(600, 0.6), Length(250, 0.5)),
+    "summary": (Length(3000, 0.4), Length(120, 0.4)),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One pool and its load."""
+
+    name: str
+    model: str
+    tier: str
+    gpus: int
+    load: str
+    itl: float = ITL
+
+
+CASES = (
+    Case("8b-h100", "llama-3.1-8b", "h100-80", 1, "chat"),
+    Case("8b-h100-summary", "llama-3.1-8b", "h100-80", 1, "summary"),
+    Case("8b-l40s", "llama-3.1-8b", "l40s", 1, "chat"),
+    Case("8b-a100", "llama-3.1-8b", "a100-80", 1, "chat"),
+    Case("8b-l4", "llama-3.1-8b", "l4", 1, "chat", itl=0.15),
+    Case("32b-h100", "qwen3-32b", "h100-80", 2, "chat"),
+    Case("32b-h200", "qwen3-32b", "h200-141", 1, "chat"),
+    Case("32b-a100-summary", "qwen3-32b", "a100-80", 2, "summary"),
+    Case("70b-h100", "llama-3.3-70b", "h100-80", 4, "chat"),
+    Case("70b-h100-summary", "llama-3.3-70b", "h100-80", 4, "summary"),
+    Case("70b-h200", "llama-3.3-70b", "h200-141", 2, "chat"),
+    Case("70b-b200", "llama-3.3-70b", "b200-180", 2, "chat"),
+)
+
+
+class _Watched(SimulatedFleet):
+    """Keeps the latencies of the requests that ended after the warm-up."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.ttft: list[float] = []
+        self.gaps: list[float] = []
+        super().__init__(scenario)
+
+    def _finished(self, request: EngineRequest, now: float) -> None:
+        if now > 0 and request.first >= 0 and not request.failed:
+            self.ttft.append(request.first - request.sent)
+            if request.output > 1:
+                self.gaps.append((now - request.first) / (request.output - 1))
+        super()._finished(request, now)
+
+
+def pool_of(case: Case) -> PoolSpec:
+    return PoolSpec(name="vllm", pods=1, tier=case.tier, model=case.model, gpus=case.gpus)
+
+
+def kept(case: Case, rate: float) -> bool:
+    """Whether a simulated replica keeps both objectives at a rate."""
+    prompt, output = LOADS[case.load]
+    scenario = Scenario(
+        id=case.name,
+        title=case.name,
+        expect=Expect(cause=None),
+        pools=(pool_of(case),),
+        traffic=(Stream(prompt=prompt, output=output, rate=rate),),
+        warmup=WARM,
+        duration=SECONDS,
+    )
+    fleet = _Watched(scenario)
+    fleet.run(SECONDS)
+    asked = rate * SECONDS
+    if len(fleet.ttft) < 0.9 * asked:
+        return False
+    return float(np.quantile(fleet.ttft, 0.95)) <= TTFT and float(np.mean(fleet.gaps)) <= case.itl
+
+
+def true_rate(case: Case, near: float) -> float:
+    """Requests/s that the replica carries, to some 3 %."""
+    low, high = near / 2, near * 2
+    while kept(case, high):
+        low, high = high, high * 2
+    while not kept(case, low):
+        low, high = low / 2, low
+    for _ in range(ROUNDS):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if kept(case, middle) else (low, middle)
+    return math.sqrt(low * high)
+
+
+def asked_of(case: Case) -> dict[str, object]:
+    prompt, output = LOADS[case.load]
+    lengths = {
+        name: f"{length.mean()},{length.median * math.exp(Z95 * length.sigma)}"
+        for name, length in (("prompt_tokens", prompt), ("output_tokens", output))
+    }
+    flags = pool_of(case).flags
+    return {
+        **lengths,
+        "model": case.model,
+        "tier": case.tier,
+        "tp": case.gpus,
+        "pp": 1,
+        "ttft": f"{TTFT:g}s",
+        "itl": f"{case.itl * 1000:g}ms",
+        "prefix_share": 0.0,
+        "max_num_seqs": flags.max_seqs,
+        "max_num_batched_tokens": flags.budget,
+    }
+
+
+def taught(case: Case) -> Catalogue:
+    """The catalogue with the shares of the simulator in place of those of the tier."""
+
+    def rows(share: float) -> tuple[ReachedShare, ...]:
+        return (ReachedShare("bf16", 1, share / EXPECTED, "simulator"),)
+
+    tier = TierEfficiency("simulator", prefill=rows(FLOP_SHARE), decode=rows(BANDWIDTH_SHARE))
+    catalogue = replace(load_catalogue())
+    catalogue.__dict__["efficiency"] = Efficiency({case.tier: tier})
+    return catalogue
+
+
+def predicted(case: Case, catalogue: Catalogue) -> dict[str, Predicted]:
+    answer = sized_as_asked(asked_of(case), catalogue)
+    return {each.name: each for part in answer.parts for each in part.numbers}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*")
+    names = parser.parse_args().names
+    catalogue = load_catalogue()
+    print(
+        "| pool | KV tokens, predicted | simulated | off | simulated requests/s | predicted, shipped shares | off | in range | its own shares | off |"
+    )
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: |")
+    for case in CASES:
+        if names and case.name not in names:
+            continue
+        numbers, own = predicted(case, catalogue), predicted(case, taught(case))
+        tokens, rate, rate_own = numbers["kv_tokens"], numbers["rate"], own["rate"].value
+        assert tokens.value and rate.value and rate.high and rate_own
+        config = engine_config(pool_of(case))
+        held, carried = config.blocks * config.block_size, true_rate(case, rate.value)
+        inside = "yes" if rate.low <= carried <= rate.high else "no"
+        print(
+            f"| {case.name} | {tokens.value:,.0f} | {held:,} | {tokens.value / held - 1:+.1%} | {carried:.3g} | "
+            f"{rate.value:.3g} ({rate.low:.3g} to {rate.high:.3g}) | {rate.value / carried - 1:+.0%} | {inside} | "
+            f"{rate_own:.3g} | {rate_own / carried - 1:+.0%} |",
+            flush=True,
+        )
+        print(f"{case.name} done", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
