@@ -33,6 +33,10 @@ WARM, SECONDS = 120.0, 600.0
 ROUNDS = 6
 TTFT, ITL = 2.0, 0.05
 Z95 = 1.645
+COLUMNS = (
+    "pool", "KV tokens predicted", "simulated", "off", "requests/s simulated", "predicted, shipped shares", "off",
+    "in range", "predicted, its own shares", "off",
+)  # fmt: skip
 LOADS = {
     "chat": (Length(600, 0.6), Length(250, 0.5)),
     "summary": (Length(3000, 0.4), Length(120, 0.4)),
@@ -163,10 +167,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     names = parser.parse_args().names
     catalogue = load_catalogue()
-    print(
-        "| pool | KV tokens, predicted | simulated | off | simulated requests/s | predicted, shipped shares | off | in range | its own shares | off |"
-    )
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: |")
+    print(f"| {' | '.join(COLUMNS)} |\n| --- {'| ---: ' * (len(COLUMNS) - 1)}|")
     for case in CASES:
         if names and case.name not in names:
             continue

@@ -13,13 +13,23 @@ def queue_seconds(service: float, rate: float, variation: float = 0.0) -> float:
     return rate * service**2 * (1.0 + variation**2) / (2.0 * (1.0 - busy)) if busy < 1.0 else math.inf
 
 
-def queue_quantile_seconds(service: float, rate: float, variation: float = 0.0, quantile: float = 0.95) -> float:
-    """A quantile of the same wait: who waits at all (a share of rate x D) waits exponentially long (heavy traffic)."""
+def queue_variance(service: float, rate: float, variation: float = 0.0) -> float:
+    """Variance of the same wait, seconds squared: W^2 + rate x E[D^3] / (3 (1 - rate x D)) (Takacs), service times taken
+    as lognormal, of which E[D^3] = D^3 (1 + C^2)^3."""
     busy = rate * service
-    if not 0.0 < busy < 1.0:
-        return 0.0 if busy <= 0.0 else math.inf
-    mean_of_waiting = queue_seconds(service, rate, variation) / busy
-    return max(0.0, mean_of_waiting * math.log(busy / (1.0 - quantile)))
+    if busy >= 1.0:
+        return math.inf
+    third = service**3 * (1.0 + variation**2) ** 3
+    return queue_seconds(service, rate, variation) ** 2 + rate * third / (3.0 * (1.0 - busy))
+
+
+def gamma_quantile(mean: float, variance: float, z: float = 1.645) -> float:
+    """A quantile of what is never negative, from mean and variance, taken as gamma (Wilson and Hilferty); z: of the
+    standard normal, 1.645 for 95 %."""
+    if not math.isfinite(mean) or variance <= 0.0 or mean <= 0.0:
+        return mean
+    shape = mean**2 / variance
+    return float(mean * max(0.0, 1.0 - 1.0 / (9.0 * shape) + z / (3.0 * math.sqrt(shape))) ** 3)
 
 
 def colocated_itl_seconds(step: float, streams: float, prefill: float, output_tokens: float) -> float:

@@ -167,9 +167,9 @@ def latency_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
             number(
                 ("ttft_p95", "time to first token, p95", "s"),
                 at_ends(taken, lambda replica: ttft(replica, tail=True)),
-                formula=f"{queue}, root of the squared excess of wait and prompt",
+                formula=f"{queue}; 95 % of a gamma of their mean and variance",
                 inputs=inputs,
-                source="waits that happen are exponential (heavy traffic)",
+                source="M/G/1: Pollaczek and Khinchine, Takacs",
                 assumed=True,
             ),
             number(

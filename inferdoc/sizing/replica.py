@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import exp, hypot
+from math import exp
 
-from inferdoc.capacity.latency import colocated_itl_seconds, queue_quantile_seconds, queue_seconds
+from inferdoc.capacity.latency import colocated_itl_seconds, gamma_quantile, queue_seconds, queue_variance
 from inferdoc.capacity.memory import safe_concurrency
 from inferdoc.capacity.model_shape import ModelShape
 from inferdoc.capacity.step_time import (
@@ -128,21 +128,24 @@ class Replica:
 
     def ttft(self, streams: float) -> float:
         """Mean seconds to the first token: half of the step under way, other prompts, and the steps of its chunks."""
-        return self._wait(streams, queue_seconds) + self._first_alone(streams, self.traffic.computed)
+        return self.itl(streams) / 2 + self._queue(streams)[0] + self._chunks_take(streams)
 
     def ttft_p95(self, streams: float) -> float:
-        """The same at the 95th percentile, of waits and prompts, which do not come together."""
-        mean, long = (self._first_alone(streams, n) for n in (self.traffic.computed, self.traffic.computed_p95))
-        waits = self._wait(streams, queue_quantile_seconds) - self._wait(streams, queue_seconds)
-        return self.ttft(streams) + hypot(long - mean, max(0.0, waits))
+        """The same at the 95th percentile, of waits and lengths of prompts together."""
+        wait, variance = self._queue(streams)
+        alone = self._chunks_take(streams)
+        spread = variance + (alone * self.traffic.prompt.variation) ** 2
+        return self.itl(streams) / 2 + gamma_quantile(wait + alone, spread)
 
-    def _first_alone(self, streams: float, tokens: float) -> float:
-        """Seconds to the first token of a prompt that waits for no other."""
-        return self.itl(streams) / 2 + self.chunks(tokens, streams) * self.mixed(streams, tokens, 1.0)
+    def _chunks_take(self, streams: float) -> float:
+        tokens = self.traffic.computed
+        return self.chunks(tokens, streams) * self.mixed(streams, tokens, 1.0)
 
-    def _wait(self, streams: float, of_queue: Callable[[float, float, float], float]) -> float:
-        arriving = self.rate(streams) / self.layout.data
-        return of_queue(self.service(streams), arriving, self.traffic.prompt.variation)
+    def _queue(self, streams: float) -> tuple[float, float]:
+        """Mean and variance of the wait for other prompts."""
+        service, arriving = self.service(streams), self.rate(streams) / self.layout.data
+        variation = self.traffic.prompt.variation
+        return queue_seconds(service, arriving, variation), queue_variance(service, arriving, variation)
 
     @property
     def room(self) -> float:
