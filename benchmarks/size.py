@@ -3,8 +3,8 @@
     python benchmarks/size.py            twelve pools, as a Markdown table on standard output
     python benchmarks/size.py NAME ...   some of them
 
-The rate that a simulated replica carries is looked for by bisection: at each rate ten minutes are simulated, and the
-p95 of the time to first token and the mean time between tokens of the requests that ended are held against the
+The rate that a simulated replica carries is looked for by bisection: at each rate ten minutes or a thousand
+requests are simulated, and the p95 of the time to first token and the mean time between tokens of the requests that ended are held against the
 objectives. The sizing gets the lengths of the traffic and the flags of the engine. One prediction is made with the
 shipped shares (collectors/efficiency.yaml), one with those of the simulator: the error of the formulas by themselves.
 """
@@ -30,6 +30,8 @@ from inferdoc.sizing.request import sized_as_asked
 from inferdoc.sizing.shares import EXPECTED
 
 WARM, SECONDS = 120.0, 600.0
+REQUESTS = 1000
+"""At least so many for a p95."""
 ROUNDS = 6
 TTFT, ITL = 2.0, 0.05
 Z95 = 1.645
@@ -94,6 +96,7 @@ def pool_of(case: Case) -> PoolSpec:
 def kept(case: Case, rate: float) -> bool:
     """Whether a simulated replica keeps both objectives at a rate."""
     prompt, output = LOADS[case.load]
+    seconds = max(SECONDS, REQUESTS / rate)
     scenario = Scenario(
         id=case.name,
         title=case.name,
@@ -101,11 +104,11 @@ def kept(case: Case, rate: float) -> bool:
         pools=(pool_of(case),),
         traffic=(Stream(prompt=prompt, output=output, rate=rate),),
         warmup=WARM,
-        duration=SECONDS,
+        duration=seconds,
     )
     fleet = _Watched(scenario)
-    fleet.run(SECONDS)
-    asked = rate * SECONDS
+    fleet.run(seconds)
+    asked = rate * seconds
     if len(fleet.ttft) < 0.9 * asked:
         return False
     return float(np.quantile(fleet.ttft, 0.95)) <= TTFT and float(np.mean(fleet.gaps)) <= case.itl

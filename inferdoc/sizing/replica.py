@@ -142,10 +142,13 @@ class Replica:
         return self.chunks(tokens, streams) * self.mixed(streams, tokens, 1.0)
 
     def _queue(self, streams: float) -> tuple[float, float]:
-        """Mean and variance of the wait for other prompts."""
+        """Mean and variance of the wait for other prompts: those that came before, and those that came meanwhile, since
+        a step takes all that wait as far as its budget goes."""
         service, arriving = self.service(streams), self.rate(streams) / self.layout.data
         variation = self.traffic.prompt.variation
-        return queue_seconds(service, arriving, variation), queue_variance(service, arriving, variation)
+        together = 1.0 + arriving * service
+        mean, variance = (of(service, arriving, variation) for of in (queue_seconds, queue_variance))
+        return mean * together, variance * together**2
 
     @property
     def room(self) -> float:
