@@ -3,10 +3,10 @@
     python benchmarks/size.py            twelve pools, as a Markdown table on standard output
     python benchmarks/size.py NAME ...   some of them
 
-The rate that a simulated replica carries is looked for by bisection: at each rate ten minutes or a thousand
-requests are simulated, and the p95 of the time to first token and the mean time between tokens of the requests that ended are held against the
-objectives. The sizing gets the lengths of the traffic and the flags of the engine. One prediction is made with the
-shipped shares (collectors/efficiency.yaml), one with those of the simulator: the error of the formulas by themselves.
+The rate that a simulated replica carries is looked for by bisection: at each rate ten minutes or a thousand requests
+are simulated, and the p95 of the time to first token and the mean time between tokens of the requests that ended are held
+against the objectives. The sizing gets the lengths of the traffic and the flags of the engine. One prediction is made
+with the shipped shares (collectors/efficiency.yaml), one with those of the simulator: the error of the formulas alone.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+Z90, Z95 = 1.282, 1.645
+"""Of the standard normal."""
+
 
 def queue_seconds(service: float, rate: float, variation: float = 0.0) -> float:
     """Mean wait for one prefill server: M/D/1, rate x D^2 / (2 (1 - rate x D)) (as DistServe has it), times 1 + C^2
@@ -14,8 +17,8 @@ def queue_seconds(service: float, rate: float, variation: float = 0.0) -> float:
 
 
 def queue_variance(service: float, rate: float, variation: float = 0.0) -> float:
-    """Variance of the same wait, seconds squared: W^2 + rate x E[D^3] / (3 (1 - rate x D)) (Takacs), service times taken
-    as lognormal, of which E[D^3] = D^3 (1 + C^2)^3."""
+    """Variance of the same wait, seconds squared: W^2 + rate x E[D^3] / (3 (1 - rate x D)) (Takacs). Service times are
+    taken as lognormal, of which E[D^3] = D^3 (1 + C^2)^3."""
     busy = rate * service
     if busy >= 1.0:
         return math.inf
@@ -23,7 +26,7 @@ def queue_variance(service: float, rate: float, variation: float = 0.0) -> float
     return queue_seconds(service, rate, variation) ** 2 + rate * third / (3.0 * (1.0 - busy))
 
 
-def gamma_quantile(mean: float, variance: float, z: float = 1.645) -> float:
+def gamma_quantile(mean: float, variance: float, z: float = Z95) -> float:
     """A quantile of what is never negative, from mean and variance, taken as gamma (Wilson and Hilferty); z: of the
     standard normal, 1.645 for 95 %."""
     if not math.isfinite(mean) or variance <= 0.0 or mean <= 0.0:
@@ -43,12 +46,17 @@ def longest_stall_seconds(chunk_tokens: float, seconds_per_token: float) -> floa
     return chunk_tokens * seconds_per_token
 
 
-def lognormal_variation(mean: float, p95: float) -> float:
-    """Standard deviation over mean of lengths with this mean and 95th percentile, taken as lognormal; where no
-    lognormal has so long a tail, that of the longest."""
-    z = 1.645
-    reach = max(0.0, z**2 - 2.0 * math.log(max(1.0, p95 / mean)))
+def lognormal_variation(mean: float, quantile: float, z: float = Z95) -> float:
+    """Standard deviation over mean of lengths with this mean and quantile, taken as lognormal; where no lognormal has
+    so long a tail, that of the longest. z: of the standard normal, 1.645 for the 95th percentile, 1.282 for the 90th."""
+    reach = max(0.0, z**2 - 2.0 * math.log(max(1.0, quantile / mean)))
     return math.sqrt(math.exp((z - math.sqrt(reach)) ** 2) - 1.0)
+
+
+def lognormal_p95(mean: float, variation: float) -> float:
+    """The 95th percentile of a lognormal of this mean and standard deviation over mean."""
+    sigma = math.sqrt(math.log(1.0 + variation**2))
+    return mean * math.exp(Z95 * sigma - sigma**2 / 2.0)
 
 
 def live_context_tokens(prompt: float, output: float, output_variation: float = 0.0) -> float:

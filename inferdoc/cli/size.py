@@ -13,8 +13,8 @@ COUNT = click.IntRange(min=1, max=10_000_000)
 
 
 @click.command("size", short_help="What a model needs on a tier, and what it can carry.")
-@click.option("--model", required=True, metavar="FILE|NAME", help="A config.json, its folder, or a known model.")
-@click.option("--tier", required=True, metavar="NAME", help="The hardware, by its name in tiers.yaml: h100-80.")
+@click.option("--model", metavar="FILE|NAME", help="A config.json, its folder, or a known model.")
+@click.option("--tier", metavar="NAME", help="The hardware, by its name in tiers.yaml: h100-80.")
 @click.option(
     "--dtype",
     type=click.Choice(["bf16", "fp16", "fp8", "int8", "int4", "mxfp4", "nvfp4"]),
@@ -28,8 +28,8 @@ COUNT = click.IntRange(min=1, max=10_000_000)
 @click.option("--tp", type=COUNT, metavar="N", help="Tensor parallelism (default: what takes the fewest GPUs).")
 @click.option("--pp", type=COUNT, metavar="N", help="Pipeline parallelism (default: 1 where that fits).")
 @click.option("--dp", type=COUNT, metavar="N", help="Data-parallel ranks of a replica (default 1).")
-@click.option("--prompt-tokens", required=True, metavar="MEAN[,P95]", help="Length of prompts: 1500 or 1500,4000.")
-@click.option("--output-tokens", required=True, metavar="MEAN[,P95]", help="Length of answers: 300 or 300,900.")
+@click.option("--prompt-tokens", metavar="MEAN[,P95]", help="Length of prompts: 1500 or 1500,4000.")
+@click.option("--output-tokens", metavar="MEAN[,P95]", help="Length of answers: 300 or 300,900.")
 @click.option("--rate", type=float, metavar="N", help="Requests per second of the fleet at its peak.")
 @click.option("--prefix-share", type=float, metavar="SHARE", help="Of prompt tokens, served by the prefix cache: 0.4.")
 @click.option("--ttft", metavar="DURATION", help="Objective for the p95 of the time to first token (default 2s).")
@@ -42,18 +42,33 @@ COUNT = click.IntRange(min=1, max=10_000_000)
 @click.option("--accepted", metavar="A1,A2,..", help="Share of drafts accepted up to each position: 0.8,0.6,0.42.")
 @click.option("--draft-cost", type=float, metavar="SHARE", help="Time of a drafted token over a step (default 0.05).")
 @click.option("--safety", type=float, metavar="FACTOR", help="Replicas for so many times the rate (default 1.5).")
+@click.option("--like", metavar="POOL", help="A live pool: lengths, rate, hits and shares are as it shows them.")
+@options.source_options
+@click.option("--history", default="1d", show_default=True, metavar="DURATION", help="Of --like: how far to read back.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("-v", "--verbose", is_flag=True, help="Also formula, inputs and source of each number, and all assumed.")
 def command(**asked: Any) -> int:
     """Work out what a model takes on a tier: memory by part, KV tokens, requests at once, latency, requests per second
     within the objectives, replicas, and prefill and decode apart. Every number has a range; what nobody gave is said.
 
-    Exit codes: 0 sized, 2 usage, or a model that does not fit or keeps no objective.
+    With --like the shares that the hardware reaches are measured on the pool, and the prediction is tried on its own
+    history: the error is in the answer.
+
+    Exit codes: 0 sized, 2 usage, or a model that does not fit or keeps no objective, 4 the source could not be read.
     """
     from inferdoc.report import render_size
+    from inferdoc.sizing.live import live_as_asked
     from inferdoc.sizing.request import sized_as_asked
 
-    answer = sized_as_asked(asked, options.catalogue(options.configuration()))
+    config = options.configuration()
+    catalogue, like = options.catalogue(config), None
+    if asked["like"] is not None:
+        source = options.source(config, asked)
+        with options.working(f"reading {source.location}"):
+            like = live_as_asked(source, config, catalogue, asked)
+    elif asked["store"] or asked["prometheus"]:
+        raise click.UsageError("--store and --prometheus belong to --like POOL")
+    answer = sized_as_asked(asked, catalogue, like)
     colour = options.coloured() and asked["output"] == "text"
     show(render_size(answer, asked["output"], verbose=asked["verbose"], colour=colour), coloured=colour)
     return 0

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from inferdoc.capacity.memory import KV_TARGET
 from inferdoc.judging.words import figure
+from inferdoc.sizing.back_test_part import back_test_part
 from inferdoc.sizing.build import End, arithmetic_of, phase_shares
+from inferdoc.sizing.calibrate import BackTest
 from inferdoc.sizing.choice import Considered, best, considered
 from inferdoc.sizing.drafting_part import drafting_part
 from inferdoc.sizing.fleet_part import APART, disaggregation_part, fleet_part, queue_part, worth_parting
@@ -20,8 +22,9 @@ PCIE_GBPS, MOST_OVER_PCIE = 100.0, 2
 MIDDLE: End = "middle"
 
 
-def answered(wanted: SizingWanted) -> SizeAnswer:
-    """The sizing. Raises InferdocError where no layout fits or keeps the objectives."""
+def answered(wanted: SizingWanted, test: BackTest | None = None) -> SizeAnswer:
+    """The sizing. test: of the shares of a live pool on its own history. Raises InferdocError where no layout fits or
+    keeps the objectives."""
     rows = considered(wanted)
     taken = best(wanted, rows)
     layout = taken.sized.layout
@@ -37,6 +40,7 @@ def answered(wanted: SizingWanted) -> SizeAnswer:
         cache_part(wanted, taken),
         *([drafting_part(wanted, taken)] if wanted.drafting is not None else []),
     ]
+    parts += [] if test is None else [back_test_part(test)]
     replicas = taken.replicas
     return SizeAnswer(
         SIZE_SCHEMA_ID,
@@ -81,7 +85,8 @@ def _shares_assumed(wanted: SizingWanted, taken: Considered) -> list[str]:
     found = [f"share reached in {phase}: {share.source}" for phase, share in shares if share.assumed]
     if wanted.dtype not in ("bf16", "fp16", "fp8") or (wanted.dtype == "fp8" and arithmetic_of(wanted) == "bf16"):
         found.append(f"{wanted.dtype} weights are unpacked and multiplied in BF16")
-    return [*found, "0 to 2 ms of a step are host time that no GPU work hides", "a mean prompt meets a mean answer"]
+    host = "1 ms of a step is" if wanted.measured is not None else "0 to 2 ms of a step are"
+    return [*found, f"{host} host time that no GPU work hides", "a mean prompt meets a mean answer"]
 
 
 def _parting(wanted: SizingWanted, taken: Considered, parts: Sequence[SizedPart]) -> list[str]:

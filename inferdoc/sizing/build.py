@@ -129,7 +129,9 @@ def sized(wanted: SizingWanted, layout: Parallelism) -> Sized:
 
 
 def phase_shares(wanted: SizingWanted, layout: Parallelism) -> tuple[ShareRange, ShareRange]:
-    """Shares of prefill and of decode."""
+    """Shares of prefill and of decode: as measured on a live pool, else of the tier."""
+    if wanted.measured is not None:
+        return wanted.measured.prefill, wanted.measured.decode
     arithmetic = arithmetic_of(wanted)
     prefill = share_of(wanted.efficiency, wanted.tier_name, "prefill", arithmetic, layout.tensor)
     return prefill, share_of(wanted.efficiency, wanted.tier_name, "decode", arithmetic, layout.tensor)
@@ -138,6 +140,9 @@ def phase_shares(wanted: SizingWanted, layout: Parallelism) -> tuple[ShareRange,
 def kv_space(wanted: SizingWanted, layout: Parallelism, memory: GpuMemory, end: End) -> KvSpace:
     """KV cache of one rank at one end of the range of what lies beside it."""
     per_token, fixed = kv_bytes_of(wanted, layout)
+    read = wanted.measured
+    if read is not None and read.kv_tokens is not None and read.layout == layout:
+        return KvSpace(read.kv_tokens, per_token, fixed)
     aside = {"low": NON_KV_SPREAD, "middle": 0.0, "high": -NON_KV_SPREAD}[end]
     beside = memory.activations + memory.logits + memory.adapters + memory.other + aside
     tokens = kv_tokens(memory.total, memory.weights, beside, per_token, wanted.limits.memory_share)
@@ -159,9 +164,9 @@ def _replica(wanted: SizingWanted, layout: Parallelism, memory: GpuMemory, end: 
         kv_space(wanted, layout, memory, end),
         wanted.traffic,
         wanted.limits,
-        HOST_SECONDS[end],
+        HOST_SECONDS["middle" if wanted.measured is not None else end],
         _collectives(wanted, layout.tensor, prefill.gpus),
-        end != "low",
+        end != "low" or wanted.measured is not None,
     )
 
 

@@ -6,7 +6,7 @@ of these grow with them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp
 
 from inferdoc.capacity.latency import colocated_itl_seconds, gamma_quantile, queue_seconds, queue_variance
@@ -61,6 +61,11 @@ class Replica:
     host: float
     collectives: Callable[[float], float]
     overlap: bool
+
+    def with_shares(self, mfu: float, mbu: float) -> Replica:
+        """The same on GPUs that reach other shares."""
+        decode, prompt = (replace(machine, mfu=mfu, mbu=mbu) for machine in (self.decode, self.prompt))
+        return replace(self, decode=decode, prompt=prompt)
 
     def step(self, streams: float, of_each: int = 1) -> float:
         """Seconds of a decode step of so many streams per rank, of each so many tokens (drafts and one more); of a
@@ -128,16 +133,17 @@ class Replica:
 
     def ttft(self, streams: float) -> float:
         """Mean seconds to the first token: half of the step under way, other prompts, and the steps of its chunks."""
-        return self.itl(streams) / 2 + self._queue(streams)[0] + self._chunks_take(streams)
+        return self.itl(streams) / 2 + self._queue(streams)[0] + self.computing(streams)
 
     def ttft_p95(self, streams: float) -> float:
         """The same at the 95th percentile, of waits and lengths of prompts together."""
         wait, variance = self._queue(streams)
-        alone = self._chunks_take(streams)
+        alone = self.computing(streams)
         spread = variance + (alone * self.traffic.prompt.variation) ** 2
         return self.itl(streams) / 2 + gamma_quantile(wait + alone, spread)
 
-    def _chunks_take(self, streams: float) -> float:
+    def computing(self, streams: float) -> float:
+        """Seconds from the first step that holds a part of a mean prompt to its first token."""
         tokens = self.traffic.computed
         return self.chunks(tokens, streams) * self.mixed(streams, tokens, 1.0)
 

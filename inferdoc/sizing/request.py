@@ -18,6 +18,8 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Tier
 from inferdoc.errors import InferdocError
 from inferdoc.sizing.answer import answered
+from inferdoc.sizing.calibrate import calibrated
+from inferdoc.sizing.live import LivePool
 from inferdoc.sizing.model import SizeAnswer
 from inferdoc.sizing.wanted import TAIL, Drafting, EngineLimits, Parallelism, SizingWanted, TokenLength, TrafficAsked
 from inferdoc.times import length_of
@@ -34,13 +36,44 @@ DRAFT_COST, LONGEST_DRAFT = 0.05, 64
 LARGE_MEMORY_GIB, MEDIUM_MEMORY_GIB = 160, 70
 
 
-def sized_as_asked(asked: Mapping[str, Any], catalogue: Catalogue) -> SizeAnswer:
-    """The sizing that the values of the command's options ask for. Raises InferdocError."""
-    return answered(_wanted(asked, catalogue))
+def sized_as_asked(asked: Mapping[str, Any], catalogue: Catalogue, like: LivePool | None = None) -> SizeAnswer:
+    """The sizing that the values of the command's options ask for. like: a live pool, for what they leave open. Raises
+    InferdocError."""
+    if like is None:
+        return answered(_wanted(asked, catalogue))
+    if asked.get("tp") is None:
+        raise InferdocError(f"--like {like.name}: give --tp, the layout of its pods; no metric shows it")
+    wanted = _wanted(_as_live(asked, like, catalogue), catalogue)
+    layout = Parallelism(asked["tp"], asked.get("pp") or 1, asked.get("dp") or 1)
+    return answered(*calibrated(wanted, like, layout))
+
+
+def _as_live(asked: Mapping[str, Any], pool: LivePool, catalogue: Catalogue) -> dict[str, Any]:
+    """The options with the pool's own figures where none are given."""
+    titles = [known.title.lower() for known in catalogue.models.values()]
+    if asked.get("model") is None and pool.model.lower() not in titles:
+        raise InferdocError(
+            f'--like {pool.name}: its model "{pool.model}" is not known; give --model with a config.json'
+        )
+    if pool.role != "both":
+        raise InferdocError(f"--like {pool.name}: its pods do {pool.role} alone; size knows pods that do both")
+    own = {
+        "model": pool.model,
+        "tier": pool.tier,
+        "prompt_tokens": f"{pool.prompt.mean:.6g},{pool.prompt.p95:.6g}",
+        "output_tokens": f"{pool.output.mean:.6g},{pool.output.p95:.6g}",
+        "rate": pool.rate,
+        "prefix_share": pool.prefix_share,
+        "pp": 1,
+    }
+    return {**asked, **{key: value for key, value in own.items() if asked.get(key) is None}}
 
 
 def _wanted(asked: Mapping[str, Any], catalogue: Catalogue) -> SizingWanted:
     assumed: list[str] = []
+    for key in ("model", "tier", "prompt_tokens", "output_tokens"):
+        if asked.get(key) is None:
+            raise InferdocError(f"--{key.replace('_', '-')} is needed, or --like with a live pool that shows it")
     shape = _shape(str(asked["model"]), catalogue)
     name, tier = _tier(str(asked["tier"]), catalogue)
     dtype = _dtype(asked.get("dtype"), shape, assumed)
@@ -69,7 +102,7 @@ def _wanted(asked: Mapping[str, Any], catalogue: Catalogue) -> SizingWanted:
         _seconds(asked, "itl", DEFAULT_ITL, assumed),
         _safety(asked, traffic, assumed),
         _drafting(asked, assumed),
-        assumed,
+        assumed=assumed,
     )
 
 

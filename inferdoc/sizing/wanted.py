@@ -9,6 +9,7 @@ from inferdoc.capacity.latency import live_context_tokens, lognormal_variation
 from inferdoc.capacity.model_shape import ModelShape
 from inferdoc.catalogue.efficiency import Efficiency
 from inferdoc.catalogue.signal import Tier
+from inferdoc.sizing.shares import ShareRange
 
 TAIL = 2.0
 """The 95th percentile of a length over its mean, where only the mean is given (own choice)."""
@@ -99,6 +100,17 @@ class Drafting:
 
 
 @dataclass(frozen=True)
+class MeasuredShares:
+    """What a live pool shows instead of what is assumed: shares, KV tokens of a rank (None where it does not tell), and
+    the layout on which both were read."""
+
+    prefill: ShareRange
+    decode: ShareRange
+    kv_tokens: float | None
+    layout: Parallelism
+
+
+@dataclass(frozen=True)
 class SizingWanted:
     """Everything that a sizing rests on. ttft, itl: objectives in seconds, of the 95th percentile and of the mean;
     assumed: what nobody gave, in words."""
@@ -117,4 +129,5 @@ class SizingWanted:
     itl: float
     safety: float
     drafting: Drafting | None = None
+    measured: MeasuredShares | None = None
     assumed: list[str] = field(default_factory=list)
