@@ -4,30 +4,35 @@
     python benchmarks/size.py NAME ...   some of them
 
 The rate that a simulated replica carries is looked for by bisection: at each rate ten minutes or a thousand requests
-are simulated, and the p95 of the time to first token and the mean time between tokens of the requests that ended are held
-against the objectives. The sizing gets the lengths of the traffic and the flags of the engine. One prediction is made
-with the shipped shares (collectors/efficiency.yaml), one with those of the simulator: the error of the formulas alone.
+are simulated, and the p95 of the time to first token and the mean time between tokens of the requests that ended are
+held against the objectives. The sizing gets the lengths of the traffic and the flags of the engine. One prediction is
+made with the shipped shares (collectors/efficiency.yaml); one with --like, from two hours in which the same pool has
+waves of traffic of at most 54 % of what the simulator holds it able to do.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import sys
-from dataclasses import dataclass, replace
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from inferdoc.catalogue.efficiency import Efficiency, ReachedShare, TierEfficiency
-from inferdoc.catalogue.load import Catalogue, load_catalogue
+from inferdoc.catalogue.load import load_catalogue
+from inferdoc.forecast.fromsource import gather, pool_name
 from inferdoc.simulate.fleet import SimulatedFleet
-from inferdoc.simulate.hardware import BANDWIDTH_SHARE, FLOP_SHARE
+from inferdoc.simulate.output import write_store
 from inferdoc.simulate.pod import engine_config
+from inferdoc.simulate.recording import record
 from inferdoc.simulate.request import EngineRequest
 from inferdoc.simulate.scenario import Expect, Length, PoolSpec, Scenario, Stream
+from inferdoc.sizing.live import STEP, LivePool, live_pool
 from inferdoc.sizing.model import Predicted
 from inferdoc.sizing.request import sized_as_asked
-from inferdoc.sizing.shares import EXPECTED
+from inferdoc.source.open import open_source
+from inferdoc.store import Store
 
 WARM, SECONDS = 120.0, 600.0
 REQUESTS = 1000
@@ -37,7 +42,7 @@ TTFT, ITL = 2.0, 0.05
 Z95 = 1.645
 COLUMNS = (
     "pool", "KV tokens predicted", "simulated", "off", "requests/s simulated", "predicted, shipped shares", "off",
-    "in range", "predicted, its own shares", "off",
+    "in range", "predicted, `--like`", "off", "in range", "back-test: ITL off", "TTFT off",
 )  # fmt: skip
 LOADS = {
     "chat": (Length(600, 0.6), Length(250, 0.5)),
@@ -148,20 +153,29 @@ def asked_of(case: Case) -> dict[str, object]:
     }
 
 
-def taught(case: Case) -> Catalogue:
-    """The catalogue with the shares of the simulator in place of those of the tier."""
+def lived(case: Case, folder: Path) -> LivePool:
+    """The pool after two hours of waves."""
+    prompt, output = LOADS[case.load]
+    waves = Stream(prompt=prompt, output=output, load=0.3, pattern="waves", burst=0.8, wave=3600)
+    scenario = Scenario(
+        id=case.name,
+        title=case.name,
+        expect=Expect(cause=None),
+        pools=(pool_of(case),),
+        traffic=(waves,),
+        duration=7200.0,
+    )
+    path = folder / f"{case.name}.db"
+    with Store.open(path, "w") as store:
+        write_store(record(scenario).targets, store)
+    source = open_source(store=str(path))
+    made = gather(source, (), load_catalogue().tiers, days=1, step=STEP, window=STEP)
+    (pool,) = made.pools()
+    return live_pool(source, load_catalogue().tiers, pool_name(pool), days=1)
 
-    def rows(share: float) -> tuple[ReachedShare, ...]:
-        return (ReachedShare("bf16", 1, share / EXPECTED, "simulator"),)
 
-    tier = TierEfficiency("simulator", prefill=rows(FLOP_SHARE), decode=rows(BANDWIDTH_SHARE))
-    catalogue = replace(load_catalogue())
-    catalogue.__dict__["efficiency"] = Efficiency({case.tier: tier})
-    return catalogue
-
-
-def predicted(case: Case, catalogue: Catalogue) -> dict[str, Predicted]:
-    answer = sized_as_asked(asked_of(case), catalogue)
+def predicted(case: Case, like: LivePool | None = None) -> dict[str, Predicted]:
+    answer = sized_as_asked(asked_of(case), load_catalogue(), like)
     return {each.name: each for part in answer.parts for each in part.numbers}
 
 
@@ -169,24 +183,27 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*")
     names = parser.parse_args().names
-    catalogue = load_catalogue()
     print(f"| {' | '.join(COLUMNS)} |\n| --- {'| ---: ' * (len(COLUMNS) - 1)}|")
-    for case in CASES:
-        if names and case.name not in names:
-            continue
-        numbers, own = predicted(case, catalogue), predicted(case, taught(case))
-        tokens, rate, rate_own = numbers["kv_tokens"], numbers["rate"], own["rate"].value
-        assert tokens.value and rate.value and rate.high and rate_own
-        config = engine_config(pool_of(case))
-        held, carried = config.blocks * config.block_size, true_rate(case, rate.value)
+    with tempfile.TemporaryDirectory() as folder:
+        for case in CASES:
+            if not names or case.name in names:
+                print(row(case, Path(folder)), flush=True)
+
+
+def row(case: Case, folder: Path) -> str:
+    """One line of the table."""
+    shipped, live = predicted(case), predicted(case, lived(case, folder))
+    config = engine_config(pool_of(case))
+    held, tokens = config.blocks * config.block_size, shipped["kv_tokens"].value or 0.0
+    carried = true_rate(case, shipped["rate"].value or 1.0)
+    cells = [case.name, f"{tokens:,.0f}", f"{held:,}", f"{tokens / held - 1:+.1%}", f"{carried:.3g}"]
+    for rate in (shipped["rate"], live["rate"]):
+        assert rate.value is not None and rate.high is not None
         inside = "yes" if rate.low <= carried <= rate.high else "no"
-        print(
-            f"| {case.name} | {tokens.value:,.0f} | {held:,} | {tokens.value / held - 1:+.1%} | {carried:.3g} | "
-            f"{rate.value:.3g} ({rate.low:.3g} to {rate.high:.3g}) | {rate.value / carried - 1:+.0%} | {inside} | "
-            f"{rate_own:.3g} | {rate_own / carried - 1:+.0%} |",
-            flush=True,
-        )
-        print(f"{case.name} done", file=sys.stderr)
+        spread = f"{rate.value:.3g} ({rate.low:.3g} to {rate.high:.3g})"
+        cells += [spread, f"{rate.value / carried - 1:+.0%}", inside]
+    cells += [f"{live[name].value or 0.0:.0%}" for name in ("itl_error", "ttft_error")]
+    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ def longest_stall_seconds(chunk_tokens: float, seconds_per_token: float) -> floa
 
 def lognormal_variation(mean: float, quantile: float, z: float = Z95) -> float:
     """Standard deviation over mean of lengths with this mean and quantile, taken as lognormal; where no lognormal has
-    so long a tail, that of the longest. z: of the standard normal, 1.645 for the 95th percentile, 1.282 for the 90th."""
+    so long a tail, that of the longest. z: of the standard normal, Z95 for the 95th percentile."""
     reach = max(0.0, z**2 - 2.0 * math.log(max(1.0, quantile / mean)))
     return math.sqrt(math.exp((z - math.sqrt(reach)) ** 2) - 1.0)
 

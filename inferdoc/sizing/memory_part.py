@@ -93,6 +93,15 @@ def _adapters(wanted: SizingWanted, memory: GpuMemory) -> list[Predicted]:
 
 
 def _kv_room(wanted: SizingWanted, taken: Considered, memory: GpuMemory) -> Predicted:
+    read = wanted.measured
+    if read is not None and read.kv_tokens is not None and read.layout == taken.sized.layout:
+        return number(
+            ("kv_room", "the engine's KV cache", "bytes"),
+            at_ends(taken, lambda replica: replica.kv.tokens * replica.kv.per_token),
+            formula="KV tokens that the engine says x bytes per token; replaces what the parts above leave",
+            inputs={"KV tokens": (read.kv_tokens, "tokens")},
+            source="vllm:cache_config_info of the live pool",
+        )
     return number(
         ("kv_room", "left for the KV cache", "bytes"),
         at_ends(taken, lambda replica: replica.kv.tokens * replica.kv.per_token),
