@@ -11,7 +11,11 @@ WEIGHT_DTYPES: Mapping[str, float] = {
 }  # fmt: skip
 """Bytes per weight, scales included (int4 in groups of 128)."""
 ALIGNMENT = 1.05
-"""Weights in memory over weights counted: alignment and padding take 3 to 8 % (field guide, section 2)."""
+"""Weights in memory over weights counted, with an allowance: alignment and padding take 3 to 8 % (field guide, section
+2)."""
+LOADED = 1.0
+"""The same as vLLM logs it of 16-bit weights: 14.96 GiB of 8.03e9 parameters, 7.48 on each of two GPUs (pull
+request 10511), 3.74 on each of four."""
 MEMORY_SHARE = 0.92
 """vLLM's default --gpu-memory-utilization since 0.20 (0.90 before)."""
 KV_TARGET = 0.9

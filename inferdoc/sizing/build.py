@@ -10,6 +10,7 @@ from inferdoc.capacity.kv_bytes import kv_bytes_fixed, kv_bytes_per_token
 from inferdoc.capacity.memory import (
     ALIGNMENT,
     GIB,
+    LOADED,
     NCCL_BYTES,
     NON_KV_SPREAD,
     REST_BYTES,
@@ -86,13 +87,13 @@ def memory_of(wanted: SizingWanted, layout: Parallelism) -> GpuMemory:
     usable = total * limits.memory_share
     weights = weights_of(wanted)
     of_dense = weight_bytes_per_gpu(
-        weights.dense, tensor_parallel=layout.tensor, pipeline_parallel=layout.pipeline, alignment=ALIGNMENT
+        weights.dense, tensor_parallel=layout.tensor, pipeline_parallel=layout.pipeline, alignment=LOADED
     )
     of_routed = weight_bytes_per_gpu(
         weights.routed,
         tensor_parallel=layout.tensor * layout.data,
         pipeline_parallel=layout.pipeline,
-        alignment=ALIGNMENT,
+        alignment=LOADED,
     )
     activations = activation_bytes(limits.batched_tokens, shape.hidden, layout.tensor)
     logits = logit_bytes(limits.sequences, shape.vocabulary)
@@ -143,7 +144,8 @@ def kv_space(wanted: SizingWanted, layout: Parallelism, memory: GpuMemory, end: 
     read = wanted.measured
     if read is not None and read.kv_tokens is not None and read.layout == layout:
         return KvSpace(read.kv_tokens, per_token, fixed)
-    aside = {"low": NON_KV_SPREAD, "middle": 0.0, "high": -NON_KV_SPREAD}[end]
+    padding = memory.weights * (ALIGNMENT / LOADED - 1.0)
+    aside = {"low": NON_KV_SPREAD + padding, "middle": 0.0, "high": -NON_KV_SPREAD}[end]
     beside = memory.activations + memory.logits + memory.adapters + memory.other + aside
     tokens = kv_tokens(memory.total, memory.weights, beside, per_token, wanted.limits.memory_share)
     return KvSpace(max(1.0, float(tokens)), per_token, fixed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from inferdoc.capacity.kv_bytes import KV_DTYPES, SPARSE_LAYER_BYTES
-from inferdoc.capacity.memory import ALIGNMENT, WEIGHT_DTYPES, least_gpus, safe_concurrency
+from inferdoc.capacity.memory import WEIGHT_DTYPES, least_gpus, safe_concurrency
 from inferdoc.sizing.build import GpuMemory, kv_bytes_of, memory_of
 from inferdoc.sizing.choice import Considered
 from inferdoc.sizing.model import Predicted, SizedPart
@@ -41,9 +41,9 @@ def memory_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
             number(
                 ("weights", "weights", "bytes"),
                 memory.weights,
-                formula=f"P x bytes per weight x {ALIGNMENT:g} / (TP x PP); experts also / DP; embeddings in 16 bits",
+                formula="P x bytes per weight / (TP x PP); experts also / DP; embeddings in 16 bits",
                 inputs={**weights, **shared},
-                source="field guide, section 2: alignment takes 3 to 8 %",
+                source="as vLLM logs it at start (its pull request 10511)",
                 assumed=shape.counted,
             ),
             number(
@@ -105,9 +105,9 @@ def _kv_room(wanted: SizingWanted, taken: Considered, memory: GpuMemory) -> Pred
     return number(
         ("kv_room", "left for the KV cache", "bytes"),
         at_ends(taken, lambda replica: replica.kv.tokens * replica.kv.per_token),
-        formula="memory x --gpu-memory-utilization - all of these, 1 GiB more or less",
+        formula="memory x --gpu-memory-utilization - all of these; 1 GiB more, or 1 GiB and 5 % of the weights less",
         inputs={"memory": (memory.total, "bytes"), "utilization": (wanted.limits.memory_share, "ratio")},
-        source="vLLM 0.32; the spread is that of published figures",
+        source="vLLM 0.32; published figures spread so; field guide, section 2: alignment takes 3 to 8 %",
         assumed=True,
     )
 
