@@ -26,6 +26,21 @@ def queue_variance(service: float, rate: float, variation: float = 0.0) -> float
     return queue_seconds(service, rate, variation) ** 2 + rate * third / (3.0 * (1.0 - busy))
 
 
+def slot_wait(slots: float, busy: float, held: float, variation: float = 0.0) -> tuple[float, float]:
+    """Share of the requests that wait for one of so many slots (of KV cache, of --max-num-seqs) of which so many are
+    busy on average, and how long these wait on average: Erlang's C, and held (1 + C^2) / 2 / (slots - busy) (Allen and
+    Cunneen). held: seconds for which a request keeps its slot; variation: C of these. 0..1 and seconds; all of them for
+    ever from full use on."""
+    whole = max(1, int(slots))
+    if busy >= whole:
+        return 1.0, math.inf
+    blocked = 1.0
+    for slot in range(1, whole + 1):
+        blocked = busy * blocked / (slot + busy * blocked)
+    waits = blocked / (1.0 - busy / whole * (1.0 - blocked))
+    return waits, held * (1.0 + variation**2) / 2.0 / (whole - busy)
+
+
 def gamma_quantile(mean: float, variance: float, z: float = Z95) -> float:
     """A quantile of what is never negative, from mean and variance, taken as gamma (Wilson and Hilferty); z: of the
     standard normal, 1.645 for 95 %."""
@@ -33,6 +48,29 @@ def gamma_quantile(mean: float, variance: float, z: float = Z95) -> float:
         return mean
     shape = mean**2 / variance
     return float(mean * max(0.0, 1.0 - 1.0 / (9.0 * shape) + z / (3.0 * math.sqrt(shape))) ** 3)
+
+
+def p95_with_some_waiting(mean: float, variance: float, waits: float, wait: float) -> float:
+    """95th percentile of a time that is taken as gamma, to which some requests add a wait of their own: those over it
+    for the one reason and those over it for the other make up a twentieth. waits: share that waits; wait: their mean
+    seconds, taken as exponential."""
+    alone = gamma_quantile(mean, variance)
+    if waits <= 0.0 or not math.isfinite(wait):
+        return alone if waits <= 0.0 else math.inf
+
+    def beyond(seconds: float) -> float:
+        late = waits * math.exp(-max(0.0, seconds - mean) / wait)
+        if variance <= 0.0 or mean <= 0.0:
+            return late
+        shape = mean**2 / variance
+        z = ((seconds / mean) ** (1.0 / 3.0) - 1.0 + 1.0 / (9.0 * shape)) * 3.0 * math.sqrt(shape)
+        return late + math.erfc(z / math.sqrt(2.0)) / 2.0
+
+    low, high = alone, alone + wait * max(0.0, math.log(waits / 0.01)) + 4.0 * math.sqrt(max(0.0, variance))
+    for _ in range(40):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if beyond(middle) > 0.05 else (low, middle)
+    return high
 
 
 def colocated_itl_seconds(step: float, streams: float, prefill: float, output_tokens: float) -> float:
@@ -57,6 +95,15 @@ def lognormal_p95(mean: float, variation: float) -> float:
     """The 95th percentile of a lognormal of this mean and standard deviation over mean."""
     sigma = math.sqrt(math.log(1.0 + variation**2))
     return mean * math.exp(Z95 * sigma - sigma**2 / 2.0)
+
+
+def live_context_variation(prompt: tuple[float, float], output: tuple[float, float]) -> float:
+    """Standard deviation over mean of the context of a running request. prompt, output: mean tokens and C. A running
+    answer is somewhere in a lognormal one that was met by its length: E[x^2] = O^2 (1 + C^2)^3 / 3."""
+    (prompts, of_prompts), (answers, of_answers) = prompt, output
+    done = answers * (1.0 + of_answers**2) / 2.0
+    squared = answers**2 * (1.0 + of_answers**2) ** 3 / 3.0
+    return math.sqrt((prompts * of_prompts) ** 2 + squared - done**2) / (prompts + done)
 
 
 def live_context_tokens(prompt: float, output: float, output_variation: float = 0.0) -> float:

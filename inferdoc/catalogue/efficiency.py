@@ -16,12 +16,17 @@ Arithmetic = Literal["bf16", "fp8"]
 
 class ReachedShare(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """share of the published figure (dense FLOP/s of the arithmetic, or bytes/s) that whole steps reach, 0..1, on so
-    many GPUs of a tensor-parallel group, their collectives included; load: of which model and batch."""
+    many GPUs of a tensor-parallel group; load: of which model and batch. step_ms, all_reduces, values: of the step
+    behind a share that holds collectives, its milliseconds, its all-reduces and the 16-bit values in each of them; 0
+    where a share holds none."""
 
     arithmetic: Arithmetic
     gpus: int
     share: float
     load: str
+    step_ms: float = 0.0
+    all_reduces: int = 0
+    values: int = 0
 
 
 class TierEfficiency(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -31,6 +36,41 @@ class TierEfficiency(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     prefill: tuple[ReachedShare, ...] = ()
     decode: tuple[ReachedShare, ...] = ()
     all_reduce: dict[int, dict[int, float]] = {}
+
+    def all_reduce_seconds(self, gpus: int, values: float) -> float:
+        """Of so many 16-bit values: between two measured sizes on the line through them, beyond the last as the last
+        two go on, below the first as long as the first."""
+        times = self.all_reduce[gpus]
+        sizes = sorted(times)
+        if len(sizes) == 1 or values <= sizes[0]:
+            return times[sizes[0]] * 1e-6
+        above = next((index for index, size in enumerate(sizes) if size >= values and index), len(sizes) - 1)
+        left, right = sizes[above - 1], sizes[above]
+        slope = (times[right] - times[left]) / (right - left)
+        return (times[left] + slope * (values - left)) * 1e-6
+
+    def without_collectives(self, row: ReachedShare) -> float:
+        """The share that a step of a row reaches while its GPUs do not talk to each other, 0..1."""
+        if not row.step_ms:
+            return row.share
+        talking = row.all_reduces * self.all_reduce_seconds(row.gpus, row.values)
+        return row.share / (1.0 - talking / (row.step_ms * 1e-3))
+
+    def problems_of(self, row: ReachedShare) -> Iterator[str]:
+        """What keeps a row from being used."""
+        if not 0 < row.share <= 1:
+            yield f"expected a share of 0 to 1, got {row.share:g}"
+        if row.gpus < 1:
+            yield f"expected 1 GPU or more, got {row.gpus}"
+        of_step = (row.step_ms, row.all_reduces, row.values)
+        if not any(of_step):
+            return
+        if min(of_step) <= 0:
+            yield "expected step_ms, all_reduces and values together, each above 0"
+        elif not self.all_reduce.get(row.gpus):
+            yield f"step_ms needs the times of an all_reduce of {row.gpus} GPUs"
+        elif not row.share < self.without_collectives(row) <= 1:
+            yield "its all-reduces take longer than the rest of the step lets them"
 
 
 class Efficiency(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -47,10 +87,7 @@ class Efficiency(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
             for phase in ("prefill", "decode"):
                 rows: tuple[ReachedShare, ...] = getattr(tier, phase)
                 for index, row in enumerate(rows):
-                    if not 0 < row.share <= 1:
-                        yield Problem((*at, phase, index, "share"), f"expected a share of 0 to 1, got {row.share:g}")
-                    if row.gpus < 1:
-                        yield Problem((*at, phase, index, "gpus"), f"expected 1 or more, got {row.gpus}")
+                    yield from (Problem((*at, phase, index), what) for what in tier.problems_of(row))
             for gpus, times in tier.all_reduce.items():
                 if gpus < 2 or not times or min(times) < 1 or min(times.values()) <= 0:
                     yield Problem((*at, "all_reduce", gpus), "expected 2 GPUs or more, and times above 0 by values")

@@ -86,6 +86,8 @@ def _shares_assumed(wanted: SizingWanted, taken: Considered) -> list[str]:
     if wanted.dtype not in ("bf16", "fp16", "fp8") or (wanted.dtype == "fp8" and arithmetic_of(wanted) == "bf16"):
         found.append(f"{wanted.dtype} weights are unpacked and multiplied in BF16")
     host = "1 ms of a step is" if wanted.measured is not None else "0 to 2 ms of a step are"
+    if wanted.measured is None:
+        found.append("a request spends no time before it reaches the engine: tokenising and router are not in here")
     return [*found, f"{host} host time that no GPU work hides", "a mean prompt meets a mean answer"]
 
 

@@ -25,7 +25,7 @@ from inferdoc.capacity.memory import (
 from inferdoc.capacity.step_time import Machine, Weights, all_reduce_seconds, step_collectives
 from inferdoc.catalogue.efficiency import Arithmetic
 from inferdoc.sizing.replica import KvSpace, Replica
-from inferdoc.sizing.shares import ShareRange, all_reduce_measured, share_of
+from inferdoc.sizing.shares import ShareRange, share_of
 from inferdoc.sizing.wanted import Parallelism, SizingWanted
 
 End = Literal["low", "middle", "high"]
@@ -167,28 +167,20 @@ def _replica(wanted: SizingWanted, layout: Parallelism, memory: GpuMemory, end: 
         wanted.traffic,
         wanted.limits,
         HOST_SECONDS["middle" if wanted.measured is not None else end],
-        _collectives(wanted, layout.tensor, prefill.gpus),
+        _collectives(wanted, layout.tensor),
         end != "low" or wanted.measured is not None,
+        0.0 if wanted.measured is None else dict(zip(ENDS, wanted.measured.front, strict=True))[end],
     )
 
 
-def _collectives(wanted: SizingWanted, gpus: int, measured: int) -> Callable[[float], float]:
-    """Seconds of the all-reduces of a step over so many tokens, beyond those in shares measured on another group:
-    these shrink with the group as the arithmetic does, and all-reduces do not."""
-    if gpus in (1, measured):
+def _collectives(wanted: SizingWanted, gpus: int) -> Callable[[float], float]:
+    """Seconds of the all-reduces of a step over so many tokens: as measured on the tier, else by its link."""
+    if gpus == 1:
         return lambda tokens: 0.0
-    held = (lambda tokens: 0.0) if measured == 1 else _all_reduces(wanted, measured)
-    own = _all_reduces(wanted, gpus)
-    return lambda tokens: max(0.0, own(tokens) - held(tokens) * measured / gpus)
-
-
-def _all_reduces(wanted: SizingWanted, gpus: int) -> Callable[[float], float]:
-    """Seconds of the all-reduces of a step: as measured on the tier, else by its link."""
     shape = wanted.shape
     known = wanted.efficiency.tiers.get(wanted.tier_name)
-    times = {} if known is None else known.all_reduce.get(gpus, {})
-    if times:
-        return lambda tokens: step_collectives(shape.layers, all_reduce_measured(times, tokens * shape.hidden))
+    if known is not None and gpus in known.all_reduce:
+        return lambda tokens: step_collectives(shape.layers, known.all_reduce_seconds(gpus, tokens * shape.hidden))
     bus = wanted.tier.link_gbps.value * 1e9 * LINK_SHARE
 
     def by_link(tokens: float) -> float:

@@ -47,18 +47,14 @@ def calibrated(wanted: SizingWanted, pool: LivePool, layout: Parallelism) -> tup
     known = replace(wanted, traffic=replace(wanted.traffic, prompt=pool.prompt, output=pool.output))
     known = replace(known, traffic=replace(known.traffic, prefix_share=pool.prefix_share))
     early, late = pool.halves()
-    test = _tested(_with(known, _shares(known, layout, early, pool), pool, layout), layout, late)
-    measured = _shares(known, layout, pool.readings, pool)
-    return _with(wanted, measured, pool, layout), replace(test, kv_tokens=error)
+    test = _tested(replace(known, measured=_measured(known, layout, early, pool)), layout, late)
+    whole = _measured(known, layout, pool.readings, pool)
+    return replace(wanted, measured=whole), replace(test, kv_tokens=error)
 
 
-def _with(wanted: SizingWanted, shares: tuple[ShareRange, ShareRange], pool: LivePool, of: Parallelism) -> SizingWanted:
-    return replace(wanted, measured=MeasuredShares(*shares, pool.kv_tokens, of))
-
-
-def _shares(
+def _measured(
     wanted: SizingWanted, layout: Parallelism, readings: Sequence[LiveReading], pool: LivePool
-) -> tuple[ShareRange, ShareRange]:
+) -> MeasuredShares:
     """Prefill from the quietest readings, decode from all, each so that the replica answers what was read."""
     least = float(np.quantile([reading.running for reading in readings], LOW_LOAD))
     quiet = [reading for reading in readings if reading.running <= least]
@@ -71,23 +67,28 @@ def _shares(
         mfu = np.quantile([_prefill_share(now, reading) for reading in quiet], RANGE)
         now = _replica(wanted, layout, float(mfu[1]), float(mbu[1]), pool)
         mbu = np.quantile([_decode_share(now, reading) for reading in readings], RANGE)
+    least_front, front, most_front = (float(each) for each in np.quantile([each.front for each in readings], RANGE))
     source = f"measured on {pool.name}"
-    return (
-        _range(mfu, f"{source}, {len(quiet)} readings at low load", layout),
-        _range(mbu, f"{source}, {len(readings)} readings", layout),
+    return MeasuredShares(
+        _range(mfu, f"{source}, {len(quiet)} readings at low load"),
+        _range(mbu, f"{source}, {len(readings)} readings"),
+        pool.kv_tokens,
+        layout,
+        (most_front, front, least_front),
     )
 
 
-def _range(shares: np.ndarray, source: str, layout: Parallelism) -> ShareRange:
+def _range(shares: np.ndarray, source: str) -> ShareRange:
     low, middle, high = (float(share) for share in shares)
-    return ShareRange(low, middle, high, source, assumed=False, gpus=layout.tensor)
+    return ShareRange(low, middle, high, source, assumed=False)
 
 
 def _replica(wanted: SizingWanted, layout: Parallelism, mfu: float, mbu: float, pool: LivePool) -> Replica:
     def one(share: float) -> ShareRange:
-        return ShareRange(share, share, share, "", False, layout.tensor)
+        return ShareRange(share, share, share, "", False)
 
-    replicas = sized(_with(wanted, (one(mfu), one(mbu)), pool, layout), layout).replicas
+    shares = MeasuredShares(one(mfu), one(mbu), pool.kv_tokens, layout)
+    replicas = sized(replace(wanted, measured=shares), layout).replicas
     assert replicas is not None
     return replicas["middle"]
 

@@ -31,15 +31,15 @@ READ = (
     "itl_mean",
     "ttft_mean",
     "prefill_time_mean",
-    "prompt_len_mean",
-    "prompt_len_p90",
-    "output_len_mean",
-    "output_len_p90",
+    "queue_time_mean",
     "prefix_hit_ratio",
     "kv_capacity_tokens",
 )
+LENGTHS = ("request_rate", "prompt_len_mean", "prompt_len_p90", "output_len_mean", "output_len_p90")
 STEP = 60
 """Seconds of a reading: four scrapes of 15 s."""
+LENGTHS_STEP = 3600
+"""The same of lengths, whose 90th percentile takes some tens of requests."""
 LEAST = 30
 """Readings with traffic that a calibration and its back-test need."""
 MOST = 120
@@ -50,7 +50,8 @@ PEAK = 0.95
 
 @dataclass(frozen=True)
 class LiveReading:
-    """One pod over one step. at: Unix seconds; rate: requests/s; the rest in requests and seconds."""
+    """One pod over one step. at: Unix seconds; rate: requests/s; the rest in requests and seconds; front: of the time
+    to first token neither queued nor computing."""
 
     at: int
     rate: float
@@ -58,6 +59,7 @@ class LiveReading:
     itl: float
     ttft: float
     prefill: float
+    front: float
 
 
 @dataclass(frozen=True)
@@ -99,11 +101,13 @@ def live_pool(
     if name not in pools:
         raise InferdocError(f'--like: no pool "{name}"{nearest(name, pools)}; pools: {", ".join(sorted(pools))}')
     pool, keys = pools[name]
-    return _shown(made, name, pool, keys)
+    long = gather(source, LENGTHS, tiers, assignments, days=days, step=LENGTHS_STEP, window=LENGTHS_STEP)
+    return _shown(made, long, name, pool, keys)
 
 
-def _shown(made: Gathered, name: str, pool: Pool, keys: Sequence[Key]) -> LivePool:
+def _shown(made: Gathered, long: Gathered, name: str, pool: Pool, keys: Sequence[Key]) -> LivePool:
     rows = {signal: np.stack([made.row(signal, key) for key in keys]) for signal in READ}
+    lengths = {signal: np.stack([long.row(signal, key) for key in keys]) for signal in LENGTHS}
     readings = _readings(made, rows)
     if len(readings) < LEAST:
         raise InferdocError(
@@ -119,8 +123,8 @@ def _shown(made: Gathered, name: str, pool: Pool, keys: Sequence[Key]) -> LivePo
         pool.tier,
         pool.role,
         len(keys),
-        _length(name, rows, "prompt_len"),
-        _length(name, rows, "output_len"),
+        _length(name, lengths, "prompt_len"),
+        _length(name, lengths, "output_len"),
         float(np.quantile(rates[rates > 0], PEAK)),
         0.0 if hits is None else min(hits, 0.99),
         float(np.nanmedian(capacity)) if np.isfinite(capacity).any() else None,
@@ -130,7 +134,8 @@ def _shown(made: Gathered, name: str, pool: Pool, keys: Sequence[Key]) -> LivePo
 
 def _readings(made: Gathered, rows: dict[str, np.ndarray]) -> tuple[LiveReading, ...]:
     columns = ("request_rate", "running_mean", "itl_mean", "ttft_mean", "prefill_time_mean")
-    values = np.stack([rows[name] for name in columns])
+    front = np.maximum(rows["ttft_mean"] - rows["queue_time_mean"] - rows["prefill_time_mean"], 0.0)
+    values = np.stack([*(rows[name] for name in columns), np.where(np.isfinite(front), front, 0.0)])
     whole = np.isfinite(values).all(axis=0) & (values[0] > 0) & (values[1] > 0)
     found = [
         LiveReading(made.start + int(step) * made.step, *(float(each) for each in values[:, pod, step]))

@@ -24,7 +24,7 @@ def speed_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
     prefill, decode = phase_shares(wanted, layout)
     peak: Inputs = {
         "GPUs": (layout.tensor, ""),
-        "FLOP/s of one": (flops_of(wanted), ""),
+        "FLOP/s of one": (flops_of(wanted) / 1e12, "TFLOP/s"),
         "MFU": (prefill.middle, "ratio"),
     }
     width: Inputs = {
@@ -47,7 +47,8 @@ def speed_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
             number(
                 ("prefill_seconds", f"prompt of {computed:,.0f} computed tokens", "s"),
                 at_ends(taken, lambda replica: replica.prefill(computed)),
-                formula="(2 x Pa x S + 2 x L x width x S^2) / (GPUs x FLOP/s x MFU), at least one read of the weights",
+                formula="(2 x Pa x S + 2 x L x width x S^2) / (GPUs x FLOP/s x MFU), at least one read of the weights; "
+                "+ all-reduces",
                 inputs={"Pa": (wanted.shape.active, "parameters"), "S": (computed, "tokens"), **peak},
                 source=prefill.source,
                 assumed=assumed,
@@ -63,13 +64,14 @@ def speed_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
             number(
                 ("step_seconds", f"decode step of {taken.streams * layout.data:,} streams", "s"),
                 at_ends(taken, lambda replica: replica.step(taken.streams)),
-                formula="max(2 x Pa x n / FLOP/s, (weights + streams x context x KV bytes) / bytes/s) + 0 to 2 ms",
+                formula="max(2 x Pa x n / FLOP/s, (weights + streams x context x KV bytes) / bytes/s) + all-reduces "
+                "+ 0 to 2 ms",
                 inputs={"Pa": (wanted.shape.active, "parameters"), **width},
                 source=decode.source,
                 assumed=assumed,
             ),
             number(
-                ("ridge_tokens", "arithmetic binds from", "tokens"),
+                ("ridge_tokens", "arithmetic binds a step from", "tokens"),
                 ridge,
                 formula="FLOP/s / bytes/s x bytes per weight / 2 x MFU / MBU",
                 inputs={"MFU": (prefill.middle, "ratio"), "MBU": (decode.middle, "ratio")},
@@ -144,7 +146,8 @@ def latency_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
         chunk = min(replica.limits.batched_tokens, wanted.traffic.computed_p95)
         return longest_stall_seconds(chunk, replica.prefill(chunk) / chunk)
 
-    queue = "M/D/1 wait x (1 + C^2) for prompts + steps of its chunks + what it adds to them"
+    queue = "outside of the engine + M/D/1 wait x (1 + C^2) for prompts + steps of its chunks + what it adds to them"
+    of_ttft: Inputs = {**inputs, "outside of the engine": (taken.at("middle").front, "s")}
     return SizedPart(
         LATENCY,
         [
@@ -160,7 +163,7 @@ def latency_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
                 ("ttft_mean", "time to first token, mean", "s"),
                 at_ends(taken, lambda replica: ttft(replica, tail=False)),
                 formula=queue,
-                inputs=inputs,
+                inputs=of_ttft,
                 source="DistServe: M/D/1; Pollaczek and Khinchine",
                 assumed=True,
             ),
@@ -168,7 +171,7 @@ def latency_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
                 ("ttft_p95", "time to first token, p95", "s"),
                 at_ends(taken, lambda replica: ttft(replica, tail=True)),
                 formula=f"{queue}; 95 % of a gamma of their mean and variance",
-                inputs=inputs,
+                inputs=of_ttft,
                 source="M/G/1: Pollaczek and Khinchine, Takacs",
                 assumed=True,
             ),
@@ -220,7 +223,7 @@ def cache_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
                 assumed=True,
             ),
             number(
-                ("reload_gain", "host memory against computing", "times"),
+                ("reload_gain", "reload from host, faster by", "times"),
                 at_ends(taken, gain),
                 formula="prefill seconds per token / (KV bytes per token on a GPU / 50 GB/s)",
                 inputs={"link of each GPU": (HOST_LINK, "bytes/s")},

@@ -199,7 +199,7 @@ def _least(wanted: SizingWanted, rows: Sequence[Considered]) -> Predicted:
     least = least_gpus(tokens_of, wanted.traffic.context_p95, sorted(by_gpus))
     assert least is not None
     return number(
-        ("least_gpus", "fewest GPUs that hold it", "GPUs"),
+        ("least_gpus", "fewest GPUs for one of them", "GPUs"),
         float(least),
         formula="smallest TP x PP x DP whose KV cache holds one request of p95 context",
         inputs={"p95 context": (wanted.traffic.context_p95, "tokens")},

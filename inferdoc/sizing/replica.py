@@ -9,7 +9,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import exp
 
-from inferdoc.capacity.latency import colocated_itl_seconds, gamma_quantile, queue_seconds, queue_variance
+from inferdoc.capacity.latency import (
+    colocated_itl_seconds,
+    p95_with_some_waiting,
+    queue_seconds,
+    queue_variance,
+    slot_wait,
+)
 from inferdoc.capacity.memory import safe_concurrency
 from inferdoc.capacity.model_shape import ModelShape
 from inferdoc.capacity.step_time import (
@@ -47,8 +53,8 @@ class KvSpace:
 class Replica:
     """decode: the GPUs that read the weights of a step together (TP x DP); prompt: those that compute one prompt (TP);
     host: seconds of a step that no GPU work hides; collectives: seconds of the all-reduces of a step over so many
-    tokens, where the shares do not hold them; overlap:
-    whether prompts and streams of a step overlap, arithmetic of the ones with memory traffic of the others."""
+    tokens; overlap: whether prompts and streams of a step overlap, arithmetic of the ones with memory traffic of the
+    others; front: seconds to the first token that a request spends outside of the engine."""
 
     shape: ModelShape
     layout: Parallelism
@@ -61,6 +67,7 @@ class Replica:
     host: float
     collectives: Callable[[float], float]
     overlap: bool
+    front: float = 0.0
 
     def with_shares(self, mfu: float, mbu: float) -> Replica:
         """The same on GPUs that reach other shares."""
@@ -132,15 +139,18 @@ class Replica:
         return self.layout.data * streams / (self.traffic.output.mean * self.itl(streams))
 
     def ttft(self, streams: float) -> float:
-        """Mean seconds to the first token: half of the step under way, other prompts, and the steps of its chunks."""
-        return self.itl(streams) / 2 + self._queue(streams)[0] + self.computing(streams)
+        """Mean seconds to the first token: outside of the engine, half of the step under way, other prompts, and the
+        steps of its chunks."""
+        waits, wait = self._slots(streams)
+        begun = self.itl(streams) / 2 + self.computing(streams)
+        return self.front + begun + self._queue(streams)[0] + waits * wait
 
     def ttft_p95(self, streams: float) -> float:
         """The same at the 95th percentile, of waits and lengths of prompts together."""
         wait, variance = self._queue(streams)
         alone = self.computing(streams)
         spread = variance + (alone * self.traffic.prompt.variation) ** 2
-        return self.itl(streams) / 2 + gamma_quantile(wait + alone, spread)
+        return self.front + self.itl(streams) / 2 + p95_with_some_waiting(wait + alone, spread, *self._slots(streams))
 
     def computing(self, streams: float) -> float:
         """Seconds from the first step that holds a part of a mean prompt to its first token."""
@@ -155,6 +165,15 @@ class Replica:
         together = 1.0 + arriving * service
         mean, variance = (of(service, arriving, variation) for of in (queue_seconds, queue_variance))
         return mean * together, variance * together**2
+
+    def _slots(self, streams: float) -> tuple[float, float]:
+        """Share that waits for room in the KV cache, or for one of --max-num-seqs, and their mean wait. Requests of
+        different context fill the cache as fewer of the same would: both sides over 1 + C^2 (Hayward)."""
+        output = self.traffic.output
+        held, unlike = output.mean * self.itl(streams), 1.0 + self.traffic.context_variation**2
+        cache = self.kv.tokens / self.kv.context(self.traffic.context)
+        room = slot_wait(cache / unlike, streams / unlike, held, output.variation)
+        return max(room, slot_wait(self.limits.sequences, streams, held, output.variation))
 
     @property
     def room(self) -> float:

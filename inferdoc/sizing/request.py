@@ -17,6 +17,7 @@ from inferdoc.catalogue.document import nearest
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Tier
 from inferdoc.errors import InferdocError
+from inferdoc.judging.words import figure
 from inferdoc.sizing.answer import answered
 from inferdoc.sizing.calibrate import calibrated
 from inferdoc.sizing.live import LivePool
@@ -275,7 +276,7 @@ def _seconds(asked: Mapping[str, Any], key: str, default: float, assumed: list[s
     given = asked.get(key)
     if given is None:
         words = "time to first token, p95" if key == "ttft" else "time between tokens, mean"
-        assumed.append(f"objective for {words}: {default:g} s (--{key})")
+        assumed.append(f"objective for {words}: {figure(default, 's')} (--{key})")
         return default
     seconds = length_of(given, f"--{key}")
     if not 0 < seconds <= 3600:

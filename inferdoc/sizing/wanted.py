@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from inferdoc.capacity.latency import live_context_tokens, lognormal_variation
+from inferdoc.capacity.latency import live_context_tokens, live_context_variation, lognormal_variation
 from inferdoc.capacity.model_shape import ModelShape
 from inferdoc.catalogue.efficiency import Efficiency
 from inferdoc.catalogue.signal import Tier
@@ -55,6 +55,12 @@ class TrafficAsked:
         return live_context_tokens(self.prompt.mean, self.output.mean, self.output.variation)
 
     @property
+    def context_variation(self) -> float:
+        """Its standard deviation over its mean."""
+        prompt, output = self.prompt, self.output
+        return live_context_variation((prompt.mean, prompt.variation), (output.mean, output.variation))
+
+    @property
     def context_p95(self) -> float:
         """The same at the 95th percentile: prompts and answers are seldom long together."""
         return self.context + math.hypot(self.prompt.p95 - self.prompt.mean, self.output.p95 - self.output.mean)
@@ -101,13 +107,15 @@ class Drafting:
 
 @dataclass(frozen=True)
 class MeasuredShares:
-    """What a live pool shows instead of what is assumed: shares, KV tokens of a rank (None where it does not tell), and
-    the layout on which both were read."""
+    """What a live pool shows instead of what is assumed: shares, KV tokens of a rank (None where it does not tell), the
+    layout on which both were read, and front: seconds to the first token outside of the engine, most to
+    least, as the shares go from slow to fast."""
 
     prefill: ShareRange
     decode: ShareRange
     kv_tokens: float | None
     layout: Parallelism
+    front: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
