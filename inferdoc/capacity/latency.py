@@ -84,11 +84,11 @@ def longest_stall_seconds(chunk_tokens: float, seconds_per_token: float) -> floa
     return chunk_tokens * seconds_per_token
 
 
-def lognormal_variation(mean: float, quantile: float, z: float = Z95) -> float:
-    """Standard deviation over mean of lengths with this mean and quantile, taken as lognormal; where no lognormal has
-    so long a tail, that of the longest. z: of the standard normal, Z95 for the 95th percentile."""
-    reach = max(0.0, z**2 - 2.0 * math.log(max(1.0, quantile / mean)))
-    return math.sqrt(math.exp((z - math.sqrt(reach)) ** 2) - 1.0)
+def lognormal_variation(mean: float, p95: float) -> float:
+    """Standard deviation over mean of lengths with this mean and 95th percentile, taken as lognormal; where no
+    lognormal has so long a tail, that of the longest."""
+    reach = max(0.0, Z95**2 - 2.0 * math.log(max(1.0, p95 / mean)))
+    return math.sqrt(math.exp((Z95 - math.sqrt(reach)) ** 2) - 1.0)
 
 
 def lognormal_p95(mean: float, variation: float) -> float:

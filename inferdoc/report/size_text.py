@@ -13,6 +13,7 @@ from inferdoc.sizing.model import LayoutLooked, Predicted, SizeAnswer
 TITLES, VALUES, UNITS = 34, 9, 9
 """Columns of what a number is, of the number and of its unit."""
 FIRST_ASSUMED = 4
+COUNTED = (" GPUs", " replicas", " requests")
 EXACT = 0.005
 """A range that shows as one number is none."""
 
@@ -46,6 +47,7 @@ def size_text(answer: SizeAnswer, *, verbose: bool = False, colour: bool = False
 
 def _number(each: Predicted, verbose: bool) -> Iterator[str]:
     value, unit = _parted(figure(each.value, each.unit)) if each.value is not None else ("no bound", "")
+    unit = unit.removesuffix("s") if value == "1" and unit in COUNTED else unit
     yield f"  {each.title:<{TITLES}} {value:>{VALUES}}{unit:<{UNITS}}{_range(each, unit)}".rstrip()
     if verbose:
         yield from wrap(each.formula, "      = ")

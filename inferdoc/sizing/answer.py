@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from inferdoc.capacity.memory import KV_TARGET
-from inferdoc.judging.words import figure
+from inferdoc.judging.words import figure, how_many
 from inferdoc.sizing.back_test_part import back_test_part
 from inferdoc.sizing.build import End, arithmetic_of, phase_shares
 from inferdoc.sizing.calibrate import BackTest
@@ -19,6 +19,8 @@ from inferdoc.sizing.wanted import SizingWanted
 
 PCIE_GBPS, MOST_OVER_PCIE = 100.0, 2
 """GB/s one way: PCIe Gen5 x16 is 64, the slowest NVLink 300; beyond 2 GPUs its all-reduce takes half of a step."""
+NODE = 8
+"""GPUs of a node."""
 MIDDLE: End = "middle"
 
 
@@ -64,11 +66,11 @@ def answered(wanted: SizingWanted, test: BackTest | None = None) -> SizeAnswer:
 def _summary(wanted: SizingWanted, taken: Considered) -> str:
     layout, rate = taken.sized.layout, wanted.traffic.rate
     usable = figure(taken.usable, "1/s")
-    of_one = f"{layout.gpus} GPU{'' if layout.gpus == 1 else 's'} a replica ({layout}), which carries about {usable} "
+    of_one = f"{how_many(layout.gpus, 'GPU')} a replica ({layout}), which carries about {usable} "
     of_one += f"(bound by {taken.bound})"
     if taken.replicas is None:
         return of_one
-    many = f"{taken.replicas} replica{'' if taken.replicas == 1 else 's'}, {taken.replicas * layout.gpus} GPUs"
+    many = f"{how_many(taken.replicas, 'replica')}, {how_many(taken.replicas * layout.gpus, 'GPU')}"
     return f"{many} for {figure(rate, '1/s')} at the peak: {of_one}"
 
 
@@ -108,6 +110,8 @@ def _notes(wanted: SizingWanted, taken: Considered) -> list[str]:
         )
     if wanted.tier.link_gbps.value < PCIE_GBPS and layout.tensor > MOST_OVER_PCIE:
         notes.append(f"TP {layout.tensor} over PCIe: the all-reduces take half of a step and more; replicas are better")
+    if layout.tensor > NODE:
+        notes.append(f"TP {layout.tensor} is sized as if all its GPUs hung on one switch, as they do within a node")
     kv_heads = shape.kv.kv_heads
     if not shape.kv.latent and layout.tensor > kv_heads:
         notes.append(f"TP {layout.tensor} over {kv_heads} KV heads: each is kept {layout.tensor // kv_heads} times")

@@ -19,6 +19,9 @@ LOW_LOAD = 1 / 3
 RANGE = (0.1, 0.5, 0.9)
 """Quantiles of the shares that the readings ask for: low, middle and high."""
 LEAST_SHARE, MOST_SHARE = 0.02, 1.0
+OTHER_LAYOUT = 0.4
+"""A KV cache that is off by more belongs to other flags: twice the GPUs hold more than twice the tokens (own
+choice)."""
 ROUNDS = 2
 """Prefill depends little on the share of decode, and decode little on that of prefill."""
 
@@ -44,6 +47,12 @@ def calibrated(wanted: SizingWanted, pool: LivePool, layout: Parallelism) -> tup
     if before.replicas is None:
         raise InferdocError(f"--like {pool.name}: {wanted.shape.name} does not fit {layout} of {wanted.tier_name}")
     error = None if pool.kv_tokens is None else before.replicas["middle"].kv.tokens / pool.kv_tokens - 1.0
+    if error is not None and abs(error) > OTHER_LAYOUT:
+        raise InferdocError(
+            f"--like {pool.name}: its engine says {pool.kv_tokens:,.0f} KV tokens, {layout} of {wanted.tier_name} "
+            f"would hold {before.replicas['middle'].kv.tokens:,.0f}: check --tp, --dtype, --kv-dtype and "
+            "--gpu-memory-utilization"
+        )
     known = replace(wanted, traffic=replace(wanted.traffic, prompt=pool.prompt, output=pool.output))
     known = replace(known, traffic=replace(known.traffic, prefix_share=pool.prefix_share))
     early, late = pool.halves()
@@ -55,7 +64,8 @@ def calibrated(wanted: SizingWanted, pool: LivePool, layout: Parallelism) -> tup
 def _measured(
     wanted: SizingWanted, layout: Parallelism, readings: Sequence[LiveReading], pool: LivePool
 ) -> MeasuredShares:
-    """Prefill from the quietest readings, decode from all, each so that the replica answers what was read."""
+    """Prefill from the quietest readings, decode from all, each so that the replica answers what was read; what it then
+    lacks to the first token is spent outside of the engine."""
     least = float(np.quantile([reading.running for reading in readings], LOW_LOAD))
     quiet = [reading for reading in readings if reading.running <= least]
     replicas = sized(wanted, layout).replicas
@@ -67,7 +77,9 @@ def _measured(
         mfu = np.quantile([_prefill_share(now, reading) for reading in quiet], RANGE)
         now = _replica(wanted, layout, float(mfu[1]), float(mbu[1]), pool)
         mbu = np.quantile([_decode_share(now, reading) for reading in readings], RANGE)
-    least_front, front, most_front = (float(each) for each in np.quantile([each.front for each in readings], RANGE))
+    now = _replica(wanted, layout, float(mfu[1]), float(mbu[1]), pool)
+    outside = [max(0.0, reading.ttft - _predicted({"middle": now}, reading)["middle"][1]) for reading in readings]
+    least_front, front, most_front = (float(each) for each in np.quantile(outside, RANGE))
     source = f"measured on {pool.name}"
     return MeasuredShares(
         _range(mfu, f"{source}, {len(quiet)} readings at low load"),

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inferdoc.capacity.latency import Z90, lognormal_p95, lognormal_variation
+from inferdoc.capacity.latency import lognormal_p95
 from inferdoc.catalogue.document import nearest
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import assignments_of
 from inferdoc.forecast.fromsource import Gathered, HistorySource, Key, gather, pool_name
 from inferdoc.forecast.series import DAY
+from inferdoc.sizing.lengths import variation_behind
 from inferdoc.sizing.wanted import TokenLength
 from inferdoc.times import seconds_of
 
@@ -31,7 +32,6 @@ READ = (
     "itl_mean",
     "ttft_mean",
     "prefill_time_mean",
-    "queue_time_mean",
     "prefix_hit_ratio",
     "kv_capacity_tokens",
 )
@@ -50,8 +50,7 @@ PEAK = 0.95
 
 @dataclass(frozen=True)
 class LiveReading:
-    """One pod over one step. at: Unix seconds; rate: requests/s; the rest in requests and seconds; front: of the time
-    to first token neither queued nor computing."""
+    """One pod over one step. at: Unix seconds; rate: requests/s; the rest in requests and seconds."""
 
     at: int
     rate: float
@@ -59,7 +58,6 @@ class LiveReading:
     itl: float
     ttft: float
     prefill: float
-    front: float
 
 
 @dataclass(frozen=True)
@@ -134,8 +132,7 @@ def _shown(made: Gathered, long: Gathered, name: str, pool: Pool, keys: Sequence
 
 def _readings(made: Gathered, rows: dict[str, np.ndarray]) -> tuple[LiveReading, ...]:
     columns = ("request_rate", "running_mean", "itl_mean", "ttft_mean", "prefill_time_mean")
-    front = np.maximum(rows["ttft_mean"] - rows["queue_time_mean"] - rows["prefill_time_mean"], 0.0)
-    values = np.stack([*(rows[name] for name in columns), np.where(np.isfinite(front), front, 0.0)])
+    values = np.stack([rows[name] for name in columns])
     whole = np.isfinite(values).all(axis=0) & (values[0] > 0) & (values[1] > 0)
     found = [
         LiveReading(made.start + int(step) * made.step, *(float(each) for each in values[:, pod, step]))
@@ -156,4 +153,4 @@ def _length(name: str, rows: dict[str, np.ndarray], signal: str) -> TokenLength:
     tail = _weighted(rows[f"{signal}_p90"], rows["request_rate"])
     if mean is None or tail is None:
         raise InferdocError(f"--like {name}: no lengths of {signal.removesuffix('_len')}s are visible: see doctor")
-    return TokenLength(mean, lognormal_p95(mean, lognormal_variation(mean, max(tail, mean), Z90)))
+    return TokenLength(mean, lognormal_p95(mean, variation_behind(mean, tail)))

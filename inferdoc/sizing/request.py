@@ -35,6 +35,8 @@ DEFAULT_TTFT, DEFAULT_ITL = 2.0, 0.05
 DRAFT_COST, LONGEST_DRAFT = 0.05, 64
 """Of a small draft head, over the time of a step (own choice)."""
 LARGE_MEMORY_GIB, MEDIUM_MEMORY_GIB = 160, 70
+WITHOUT_BF16 = ("t4",)
+"""vLLM refuses BF16 below compute capability 8.0."""
 
 
 def sized_as_asked(asked: Mapping[str, Any], catalogue: Catalogue, like: LivePool | None = None) -> SizeAnswer:
@@ -51,13 +53,21 @@ def sized_as_asked(asked: Mapping[str, Any], catalogue: Catalogue, like: LivePoo
 
 def _as_live(asked: Mapping[str, Any], pool: LivePool, catalogue: Catalogue) -> dict[str, Any]:
     """The options with the pool's own figures where none are given."""
-    titles = [known.title.lower() for known in catalogue.models.values()]
-    if asked.get("model") is None and pool.model.lower() not in titles:
+    if asked.get("model") is None and _titled(pool.model, catalogue) is None:
         raise InferdocError(
             f'--like {pool.name}: its model "{pool.model}" is not known; give --model with a config.json'
         )
     if pool.role != "both":
         raise InferdocError(f"--like {pool.name}: its pods do {pool.role} alone; size knows pods that do both")
+    known = _titled(pool.model, catalogue)
+    for flag, given, true in (
+        ("model", None if asked.get("model") is None else _titled(asked["model"], catalogue), known),
+        ("tier", asked.get("tier"), pool.tier),
+    ):
+        if given is not None and true is not None and given.lower() != true.lower():
+            raise InferdocError(
+                f"--{flag} {given}: the pods of {pool.name} run {true}; what they reach says nothing of it"
+            )
     own = {
         "model": pool.model,
         "tier": pool.tier,
@@ -81,6 +91,9 @@ def _wanted(asked: Mapping[str, Any], catalogue: Catalogue) -> SizingWanted:
     kv_dtype = _kv_dtype(asked.get("kv_dtype"), shape, assumed)
     traffic = _traffic(asked, shape, assumed)
     limits = _limits(asked, name, tier, assumed)
+    for flag, width in (("dtype", dtype), ("kv-dtype", kv_dtype)):
+        if name in WITHOUT_BF16 and width == "bf16":
+            raise InferdocError(f"--{flag} bf16: {tier.title} has no BF16; give --dtype fp16 --kv-dtype fp16")
     layouts, chosen = _layouts(asked, shape)
     if shape.counted:
         assumed.append(f"{shape.parameters / 1e9:,.1f} billion parameters, counted from the layers of {shape.name}")
@@ -113,8 +126,7 @@ def _shape(given: str, catalogue: Catalogue) -> ModelShape:
         path = path / "config.json"
     if path.suffix == ".json" or path.is_file():
         return shape_of(given, _read(path))
-    titles = {known.title.lower(): name for name, known in catalogue.models.items()}
-    name = titles.get(given.lower(), given.lower())
+    name = _titled(given, catalogue) or given.lower()
     known = catalogue.models.get(name)
     if known is None:
         raise InferdocError(
@@ -122,6 +134,13 @@ def _shape(given: str, catalogue: Catalogue) -> ModelShape:
             f"{', '.join(catalogue.models)}"
         )
     return shape_of(name, known.config).as_published(known.parameters, known.active)
+
+
+def _titled(given: str, catalogue: Catalogue) -> str | None:
+    """The name under which a model is known, by that name or by the title under which it is served."""
+    names = {known.title.lower(): name for name, known in catalogue.models.items()}
+    name = names.get(given.lower(), given.lower())
+    return name if name in catalogue.models else None
 
 
 def _read(path: Path) -> Mapping[str, Any]:
@@ -214,6 +233,13 @@ def _limits(asked: Mapping[str, Any], name: str, tier: Tier, assumed: list[str])
     else:
         batched, sequences = 2048, 256
     chosen = []
+    budget = int(asked.get("max_num_batched_tokens") or batched)
+    sequences = min(sequences, budget)
+    if (asked.get("max_num_seqs") or 0) > budget:
+        raise InferdocError(
+            f"--max-num-seqs {asked['max_num_seqs']}: more than the {budget} of --max-num-batched-tokens; vLLM does "
+            "not start so"
+        )
     for flag, value in (("max_num_seqs", sequences), ("max_num_batched_tokens", batched)):
         given = asked.get(flag)
         if given is None:

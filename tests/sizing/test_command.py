@@ -188,6 +188,8 @@ def test_a_config_file_is_read_and_its_parameters_are_counted(tmp_path):
         (("--accepted", "80"), "expected shares of 0 to 1"),
         (("--draft-cost", "0.1"), "--draft-cost needs --accepted"),
         (("--max-lora-rank", "8"), "--max-lora-rank needs --max-loras"),
+        (("--max-num-seqs", "512", "--max-num-batched-tokens", "256"), "more than the 256 of --max-num-batched-tokens"),
+        (("--tier", "t4", "--tp", "8"), "--dtype bf16: NVIDIA T4, 16 GB has no BF16"),
     ],
 )
 def test_one_line_for_what_cannot_be_sized(changed, words):
