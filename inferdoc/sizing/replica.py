@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from math import exp
+from math import exp, inf
 
 from inferdoc.capacity.latency import (
     colocated_itl_seconds,
@@ -120,14 +120,19 @@ class Replica:
 
     def itl(self, streams: float) -> float:
         """Mean seconds between tokens with so many streams per rank, prompts on the same GPUs: while a stream makes its
-        O tokens as many prompts come by as there are streams, so a step holds a Poisson number of their chunks, of
-        mean B x chunks / O."""
+        O tokens as many prompts come by as there are streams, so a step holds B x chunks / O of their chunks on
+        average. More come during a long step than during a short one, and make the next one long: their number spreads
+        wider than a Poisson one, by 1 / (1 - u^2) where prompts take the share u of the time."""
         tokens = self.traffic.computed
         mean = streams / self.layout.pipeline * self.chunks(tokens, streams) / self.traffic.output.mean
         if not self.overlap:
             more = self.mixed(streams, tokens, 1.0) - self.step(streams)
             return colocated_itl_seconds(self.step(streams), mean, more, 1.0)
-        return sum(share * self.mixed(streams, tokens, parts) for parts, share in _poisson(mean))
+        plain, seconds, spread = self.step(streams), 0.0, 1.0
+        for _ in range(2):
+            seconds = sum(share * self.mixed(streams, tokens, parts) for parts, share in _counts(mean, spread))
+            spread = 1.0 / (1.0 - max(0.0, 1.0 - plain / seconds) ** 2)
+        return seconds
 
     def service(self, streams: float) -> float:
         """Seconds by which a mean prompt lengthens the steps of a rank."""
@@ -215,14 +220,17 @@ class Replica:
         return high
 
 
-def _poisson(mean: float) -> Iterator[tuple[float, float]]:
-    """Counts and their shares, to a millionth; of many the mean alone, about which they lie close."""
+def _counts(mean: float, spread: float) -> Iterator[tuple[float, float]]:
+    """Counts and their shares, to a millionth: Poisson where their variance over their mean (spread) is 1, else
+    negative binomial; of many the mean alone, about which they lie close."""
     if mean > MANY:
         yield mean, 1.0
         return
-    share, count, left = exp(-mean), 0, 1.0
-    while left > 1e-6:
+    wider = spread > 1.0 + 1e-9
+    size = mean / (spread - 1.0) if wider else inf
+    share, count, left = spread**-size if wider else exp(-mean), 0, 1.0
+    while left > 1e-6 and count < 10 * MANY:
         yield float(count), share
         left -= share
+        share *= (mean + count * (spread - 1.0)) / spread / (count + 1)
         count += 1
-        share *= mean / count
