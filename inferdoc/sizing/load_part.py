@@ -146,7 +146,7 @@ def latency_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
         chunk = min(replica.limits.batched_tokens, wanted.traffic.computed_p95)
         return longest_stall_seconds(chunk, replica.prefill(chunk) / chunk)
 
-    queue = "outside of the engine + M/D/1 wait x (1 + C^2) for prompts + steps of its chunks + what it adds to them"
+    queue = "outside of the engine + wait for a slot + M/D/1 wait x (1 + C^2) for prompts + steps of its chunks"
     of_ttft: Inputs = {**inputs, "outside of the engine": (taken.at("middle").front, "s")}
     return SizedPart(
         LATENCY,
@@ -164,15 +164,15 @@ def latency_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
                 at_ends(taken, lambda replica: ttft(replica, tail=False)),
                 formula=queue,
                 inputs=of_ttft,
-                source="DistServe: M/D/1; Pollaczek and Khinchine",
+                source="DistServe: M/D/1; Pollaczek and Khinchine; slots of KV cache and --max-num-seqs: Erlang's C",
                 assumed=True,
             ),
             number(
                 ("ttft_p95", "time to first token, p95", "s"),
                 at_ends(taken, lambda replica: ttft(replica, tail=True)),
-                formula=f"{queue}; 95 % of a gamma of their mean and variance",
+                formula=f"{queue}; 95 % of a gamma of mean and variance, with the slot waits of some",
                 inputs=of_ttft,
-                source="M/G/1: Pollaczek and Khinchine, Takacs",
+                source="M/G/1: Pollaczek and Khinchine, Takacs; slots of KV cache and --max-num-seqs: Erlang's C",
                 assumed=True,
             ),
             number(

@@ -34,9 +34,9 @@ def share_of(efficiency: Efficiency, tier: str, phase: Phase, arithmetic: Arithm
         return _of_others(efficiency, phase, arithmetic, tier)
     row = min(rows, key=lambda each: (abs(each.gpus.bit_length() - gpus.bit_length()), each.gpus))
     share = known.without_collectives(row)
-    taken_out = f" of the step, {share:.2f} of it without collectives," if row.step_ms else ""
+    taken_out = f", without collectives {share:.2f}," if row.step_ms else ""
     source = f"{known.source}: {row.load}, {row.gpus} GPU{'' if row.gpus == 1 else 's'}, "
-    source += f"{row.share:g}{taken_out} x {EXPECTED:g}"
+    source += f"share {row.share:g}{taken_out} x {EXPECTED:g}"
     return ShareRange(share * LEAST, share * EXPECTED, share * MOST, source, row.gpus != gpus)
 
 
