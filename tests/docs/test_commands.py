@@ -41,6 +41,7 @@ NOT_RUN = {
     r"prewarm plan($| --prometheus)": "measures capacity over weeks: tests/prewarm/test_pools.py",
     r"alerts backtest": "evaluates hundreds of rules for minutes: tests/backtest/test_command.py",
     r"prewarm apply": "asks a cluster: tests/prewarm/test_apply.py",
+    r"size --like": "measures pods that do both phases, and these do one: tests/sizing/test_like.py",
 }
 """Commands of pages that are parsed only, and why."""
 
