@@ -23,6 +23,7 @@ MODULES = {
 LAYERS = (
     ("cli",),
     ("report", "expose"),
+    ("cost",),
     ("audit", "slo", "backtest", "sizing"),
     ("judging", "prewarm", "generate", "simulate"),
     ("forecast",),

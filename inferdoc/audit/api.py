@@ -23,7 +23,7 @@ from inferdoc.judging.cohort_signals import add_cohorts
 from inferdoc.judging.focus import focus_on
 from inferdoc.judging.model import SourceInfo, stamp
 from inferdoc.judging.view import make_view
-from inferdoc.source.base import InfoSeries, Source
+from inferdoc.source.base import InfoSeries, Scrapes, Source
 from inferdoc.source.reads import Grid, Matcher
 from inferdoc.times import Moment
 
@@ -69,21 +69,11 @@ def audit(
     """
     options = options or AuditOptions()
     catalogue = options.catalogue or load_catalogue()
-    refuse_unknown(catalogue)
     began = time.perf_counter()
-    plateaus = [(p.pod, p.tokens_per_second) for p in options.config.pods if p.tokens_per_second]
-    wanted = needed_signals(catalogue)
-    frame, scrapes = read_window(source, wanted, catalogue, since, from_, until, options.match, plateaus)
-    infos = _settings(source, catalogue, frame.grid, options.match) if frame.signals else []
+    watched, scrapes = watch(source, (since, from_, until), options)
+    view, frame, fleet = watched.view, watched.view.frame, watched.view.fleet
     read_done = time.perf_counter()
-    assignments = assignments_of(options.config.pods)
-    fleet = resolve(frame, catalogue.tiers, assignments)
     focus = focus_on(options.wanted, fleet, Lineage(), scrapes)
-    add_cohorts(frame, catalogue.signals, fleet)
-    view = make_view(frame, fleet, None, catalogue.signals)
-    watched = Watched(
-        view, catalogue.signals, catalogue.tiers, settings_of(view, infos), options.config.pods, catalogue.slos
-    )
     verdicts = about(focus, judge(watched, catalogue.standing))
     states = [state_of(watched, options.config, catalogue.standing, entry) for entry in verdicts.standing]
     states.sort(key=rank)
@@ -111,6 +101,25 @@ def audit(
             source.cost.samples,
         ),
     )
+
+
+def watch(
+    source: Source, window: tuple[Moment | None, Moment | None, Moment], options: AuditOptions
+) -> tuple[Watched, list[Scrapes]]:
+    """The series of a window (since, from, until) with all that states and formulas of waste read, and every scrape in
+    it."""
+    catalogue = options.catalogue or load_catalogue()
+    refuse_unknown(catalogue)
+    since, from_, until = window
+    plateaus = [(p.pod, p.tokens_per_second) for p in options.config.pods if p.tokens_per_second]
+    wanted = needed_signals(catalogue)
+    frame, scrapes = read_window(source, wanted, catalogue, since, from_, until, options.match, plateaus)
+    infos = _settings(source, catalogue, frame.grid, options.match) if frame.signals else []
+    fleet = resolve(frame, catalogue.tiers, assignments_of(options.config.pods))
+    add_cohorts(frame, catalogue.signals, fleet)
+    view = make_view(frame, fleet, None, catalogue.signals)
+    settings = settings_of(view, infos)
+    return Watched(view, catalogue.signals, catalogue.tiers, settings, options.config.pods, catalogue.slos), scrapes
 
 
 def needed_signals(catalogue: Catalogue) -> list[str]:

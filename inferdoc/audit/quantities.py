@@ -59,9 +59,13 @@ def _speedup(watched: Watched, unit: Unit) -> Amount:
     running = watched.values(unit, "running")
     if tokens is None or draft is None or running is None:
         return None
+    return np.asarray(tokens / (longer_step(watched, unit, running, draft) + draft * DRAFT_COST))
+
+
+def longer_step(watched: Watched, unit: Unit, running: np.ndarray | float, draft: np.ndarray | float) -> np.ndarray:
+    """Time of a step that verifies drafts over that of one without: 1 as long as memory binds."""
     room = compute_bound_batch(watched, unit)
-    longer = np.maximum(running * (draft + 1) / room, 1.0) / np.maximum(running / room, 1.0)
-    return np.asarray(tokens / (longer + draft * DRAFT_COST))
+    return np.asarray(np.maximum(running * (draft + 1) / room, 1.0) / np.maximum(running / room, 1.0))
 
 
 def best_draft(acceptance_length: float, draft: int) -> int:
@@ -122,18 +126,26 @@ def pool_mean(watched: Watched, pool: Pool, of: Callable[[Unit], Amount], busy: 
     return np.where(count > 0, np.nansum(stacked, axis=0) / np.maximum(count, 1), np.nan)
 
 
+def use_of(watched: Watched, pool: Pool) -> np.ndarray | None:
+    """Use of a pool at every step, float64[T]; None where it is not visible."""
+    return pool_mean(watched, pool, lambda unit: _pool_use(watched, unit))
+
+
 def peak_use(watched: Watched, pool: Pool) -> float | None:
     """Use of a pool at the busiest twentieth of the window."""
-    use = pool_mean(watched, pool, lambda unit: _pool_use(watched, unit))
+    use = use_of(watched, pool)
     return None if use is None or not np.isfinite(use).any() else float(np.nanquantile(use, 0.95))
 
 
+def to_spare(watched: Watched, pool: Pool, use: float, replicas: float) -> float:
+    """Replicas beyond those that carry such a use at 60 %, and beyond two; below 0 where there are too few."""
+    return replicas - max(LEAST_REPLICAS, int(np.ceil(replicas * use / watched.number(AFTER_SCALE_IN, pool.tier))))
+
+
 def _pods_to_spare(watched: Watched, pool: Pool) -> Amount:
-    """Replicas beyond those that carry the busiest twentieth of the window at 60 % use, and beyond two."""
-    use, pods = peak_use(watched, pool), len(watched.units(pool))
-    if use is None:
-        return None
-    return float(pods - max(LEAST_REPLICAS, int(np.ceil(pods * use / watched.number(AFTER_SCALE_IN, pool.tier)))))
+    """Replicas beyond what the busiest twentieth of the window needs."""
+    use = peak_use(watched, pool)
+    return None if use is None else to_spare(watched, pool, use, len(watched.units(pool)))
 
 
 def serving(watched: Watched, pool: Pool) -> list[Unit]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inferdoc.audit.quantities import DRAFT_COST, QUANTITIES, middle, pool_mean
+from inferdoc.audit.quantities import DRAFT_COST, QUANTITIES, longer_step, middle, pool_mean
 from inferdoc.audit.watched import Watched
 from inferdoc.judging.view import Unit
 
@@ -44,16 +44,17 @@ def pace_of(watched: Watched, unit: Unit) -> float | None:
     return float(np.quantile(seen, 0.05)) if len(seen) else None
 
 
-def _time_of(watched: Watched, unit: Unit, tokens: float, extra: bool) -> float | None:
-    """Share of a unit's time that so many prompt tokens/s take, from above: seconds per token as measured, and no more
-    than their share of all tokens (a generated token takes longer than a prompt token). extra: they come on top of
-    what prefill_tokens_rate counts."""
+def prompt_time(watched: Watched, unit: Unit, tokens: np.ndarray, extra: bool) -> np.ndarray | None:
+    """Share of a unit's time that so many prompt tokens/s take, from above, float64[T]: seconds per token as measured,
+    and no more than their share of all tokens (a generated token takes longer than a prompt token). extra: they come on
+    top of what prefill_tokens_rate counts."""
     pace, computed = pace_of(watched, unit), watched.values(unit, "prefill_tokens_rate")
     generated = watched.values(unit, "generation_tokens_rate")
     if pace is None or computed is None or generated is None:
         return None
-    everything = float(np.nanmean(computed)) + float(np.nanmean(generated)) + (tokens if extra else 0.0)
-    return min(tokens * pace, tokens / everything) if everything > 0 else None
+    tokens = np.nan_to_num(tokens)
+    everything = np.nan_to_num(computed) + np.nan_to_num(generated) + (tokens if extra else 0.0)
+    return np.minimum(tokens * pace, tokens / np.where(everything > 0, everything, np.inf))
 
 
 def _sum(parts: Iterable[float | None]) -> float | None:
@@ -88,54 +89,89 @@ def _slowed_by_drafts(watched: Watched, units: Sequence[Unit]) -> float | None:
     return _sum(map(of, units))
 
 
+def rejected_drafts(watched: Watched, unit: Unit) -> float | None:
+    """Share of a step that drafts take which are rejected: the time of drafting, and past the batch from which on
+    arithmetic binds also that of verifying, (r + k c - 1) / (r + k c), x drafts rejected."""
+    draft, accepted = middle(watched, unit, "spec_draft_length"), middle(watched, unit, "spec_acceptance_rate")
+    if draft is None or accepted is None:
+        return None
+    running = middle(watched, unit, "running") or 0.0
+    whole = longer_step(watched, unit, running, draft) + draft * DRAFT_COST
+    return float((whole - 1.0) / whole * (1.0 - accepted))
+
+
 def _rejected_drafts(watched: Watched, units: Sequence[Unit]) -> float | None:
     def of(unit: Unit) -> float | None:
-        draft, accepted = middle(watched, unit, "spec_draft_length"), middle(watched, unit, "spec_acceptance_rate")
-        if draft is None or accepted is None:
-            return None
-        drafting = draft * DRAFT_COST / (1.0 + draft * DRAFT_COST)
-        return weight(watched, unit) * busy_share(watched, unit) * drafting * (1.0 - accepted)
+        share = rejected_drafts(watched, unit)
+        return None if share is None else weight(watched, unit) * busy_share(watched, unit) * share
 
     return _sum(map(of, units))
+
+
+def recomputing(watched: Watched, unit: Unit) -> np.ndarray | None:
+    """Share of a unit's time that goes into computing again what was preempted, float64[T]: preemptions/s x context of
+    a running request."""
+    rate = watched.values(unit, "preemption_rate")
+    capacity, usage = middle(watched, unit, "kv_capacity_tokens"), middle(watched, unit, "kv_usage_mean")
+    running = middle(watched, unit, "running")
+    if rate is None or capacity is None or usage is None or not running:
+        return None
+    return prompt_time(watched, unit, rate * capacity * usage / running, extra=True)
 
 
 def _recompute(watched: Watched, units: Sequence[Unit]) -> float | None:
+    return _mean_gpus(watched, units, lambda unit: recomputing(watched, unit))
+
+
+def _mean_gpus(watched: Watched, units: Sequence[Unit], share: Callable[[Unit], np.ndarray | None]) -> float | None:
     def of(unit: Unit) -> float | None:
-        rate = watched.values(unit, "preemption_rate")
-        capacity, usage = middle(watched, unit, "kv_capacity_tokens"), middle(watched, unit, "kv_usage_mean")
-        running = middle(watched, unit, "running")
-        if rate is None or capacity is None or usage is None or not running:
-            return None
-        share = _time_of(watched, unit, float(np.nanmean(rate)) * capacity * usage / running, extra=True)
-        return None if share is None else weight(watched, unit) * share
+        row = share(unit)
+        return None if row is None else weight(watched, unit) * float(np.mean(row))
 
     return _sum(map(of, units))
 
 
-def _misses(watched: Watched, units: Sequence[Unit], expected: float) -> float | None:
-    def of(unit: Unit) -> float | None:
-        prompts = watched.values(unit, "prompt_tokens_rate")
-        hits = middle(watched, unit, "prefix_hit_ratio") or 0.0
-        if prompts is None:
-            return None
-        saved = max(0.0, expected - hits) * float(np.nanmean(prompts))
-        share = _time_of(watched, unit, saved, extra=False)
-        return None if share is None else weight(watched, unit) * share
-
-    return _sum(map(of, units))
+def missing(watched: Watched, unit: Unit, expected: float) -> np.ndarray | None:
+    """Share of a unit's time that goes into prompt tokens which would have hit the prefix cache, float64[T]. expected:
+    the hit ratio that could have been."""
+    prompts = watched.values(unit, "prompt_tokens_rate")
+    if prompts is None:
+        return None
+    hits = middle(watched, unit, "prefix_hit_ratio") or 0.0
+    return prompt_time(watched, unit, max(0.0, expected - hits) * prompts, extra=False)
 
 
-def _misses_by_chance(watched: Watched, units: Sequence[Unit]) -> float | None:
+def _misses(watched: Watched, units: Sequence[Unit], expected: float | None) -> float | None:
+    return None if expected is None else _mean_gpus(watched, units, lambda unit: missing(watched, unit, expected))
+
+
+def hits_by_affinity(watched: Watched, units: Sequence[Unit]) -> float | None:
+    """The hit ratio of a pool whose hits come by chance, if requests went to the pod that holds their prefix."""
     hits = pool_mean(watched, units[0].member.pool, lambda u: watched.values(u, "prefix_hit_ratio"), busy=True)
     if hits is None or not np.isfinite(hits).any():
         return None
-    possible = min(float(np.nanmean(hits)) * len(units), watched.number(REUSE_AT_MOST))
-    return _misses(watched, units, possible)
+    return min(float(np.nanmean(hits)) * len(units), watched.number(REUSE_AT_MOST))
+
+
+def hits_of_router(watched: Watched, units: Sequence[Unit]) -> float | None:
+    """The hit ratio that the router expects."""
+    expected = [value for u in units if (value := middle(watched, u, "router_prefix_hit_ratio")) is not None]
+    return float(np.mean(expected)) if expected else None
+
+
+POSSIBLE_HITS: Mapping[str, Callable[[Watched, Sequence[Unit]], float | None]] = {
+    "misses_by_chance": hits_by_affinity,
+    "misses_of_router": hits_of_router,
+}
+"""By the formula of waste that counts misses: what could have hit."""
+
+
+def _misses_by_chance(watched: Watched, units: Sequence[Unit]) -> float | None:
+    return _misses(watched, units, hits_by_affinity(watched, units))
 
 
 def _misses_of_router(watched: Watched, units: Sequence[Unit]) -> float | None:
-    expected = [value for u in units if (value := middle(watched, u, "router_prefix_hit_ratio")) is not None]
-    return _misses(watched, units, float(np.mean(expected))) if expected else None
+    return _misses(watched, units, hits_of_router(watched, units))
 
 
 def _queue_for_nothing(watched: Watched, units: Sequence[Unit]) -> float | None:

@@ -24,6 +24,7 @@ COMMANDS = {
     "signals": "inferdoc.cli.signals",
     "audit": "inferdoc.cli.audit",
     "size": "inferdoc.cli.size",
+    "cost": "inferdoc.cli.cost",
     "baseline": "inferdoc.cli.baseline",
     "slo": "inferdoc.cli.slo",
     "recipes": "inferdoc.cli.recipes",

@@ -12,6 +12,7 @@ from inferdoc.escaping import lines
 
 if TYPE_CHECKING:
     from inferdoc.audit.model import Audit
+    from inferdoc.cost.model import Bill
     from inferdoc.judging.model import Diagnosis
     from inferdoc.sizing.model import SizeAnswer
 
@@ -66,3 +67,22 @@ def render_size(answer: SizeAnswer, form: str, *, verbose: bool = False, colour:
     from inferdoc.sizing.model import SizeAnswer
 
     return size_text(printable(answer, SizeAnswer), verbose=verbose, colour=colour)
+
+
+def render_bill(answer: Bill, form: str, *, verbose: bool = False, colour: bool = False) -> str:
+    """The bill in one of the forms text, json, csv, html."""
+    if form == "json":
+        return lines(answer.to_json())
+    if form == "csv":
+        from inferdoc.report.cost_csv import cost_csv
+
+        return cost_csv(answer)
+    if form == "html":
+        from inferdoc.report.cost_html import cost_html
+
+        return cost_html(answer, verbose=verbose)
+    from inferdoc.cost.model import Bill
+    from inferdoc.report.cost_text import cost_text
+    from inferdoc.report.printable import printable
+
+    return cost_text(printable(answer, Bill), verbose=verbose, colour=colour)

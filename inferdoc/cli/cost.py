@@ -1,0 +1,45 @@
+"""`inferdoc cost`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from inferdoc.cli import messages, options
+from inferdoc.cli.streams import show
+
+
+@click.command("cost", short_help="What tokens and requests cost, and where GPU time is wasted.")
+@options.source_options
+@click.option("--since", metavar="DURATION", help="How far back from --until: 1h, 24h, 7d (default 24h).")
+@click.option("--from", "begin", metavar="TIME", help="Where the window begins: RFC 3339 or Unix seconds.")
+@options.window_end
+@options.part_of_fleet
+@click.option(
+    "--by",
+    type=click.Choice(["pool", "model", "tier", "tenant", "hour", "day"]),
+    default="pool",
+    show_default=True,
+    help="What a row is.",
+)
+@click.option("-o", "--output", type=click.Choice(["text", "json", "csv", "html"]), default="text", show_default=True)
+@click.option("-v", "--verbose", is_flag=True, help="Also formulas and the series behind them.")
+def command(**asked: Any) -> int:
+    """Divide the GPU-hours of a window into useful work and waste, and say what a million tokens and a request cost:
+    money where [prices] of the configuration names the tier, else GPU-hours. The parts add up to the whole. --since 7d
+    adds the week by day and pool.
+
+    Exit codes: 0 there are figures, 2 usage, 4 the source could not be read or holds no engine.
+    """
+    from inferdoc.cost.request import billed
+    from inferdoc.report import render_bill
+
+    config = options.configuration()
+    source, catalogue = options.source(config, asked), options.catalogue(config)
+    with options.working(f"reading {source.location}"):
+        answer = billed(source, config, catalogue, asked)
+    colour = options.coloured() and asked["output"] == "text"
+    show(render_bill(answer, asked["output"], verbose=asked["verbose"], colour=colour), coloured=colour)
+    messages.warn(source.warnings)
+    return 0

@@ -1,0 +1,1 @@
+"""What the GPU time of a fleet costs, what its tokens cost, and where it is wasted."""

@@ -1,0 +1,105 @@
+"""A bill as a document: `inferdoc.cost/v1`. GPU-hours everywhere; money where the tier has a price."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from inferdoc.slo.model import Bounds
+
+SCHEMA_ID = "inferdoc.cost/v1"
+By = Literal["pool", "model", "tier", "tenant", "hour", "day"]
+
+
+class Amount(msgspec.Struct, frozen=True):
+    """gpu_hours; money: in the currency of the document, None where a tier in it has no price."""
+
+    gpu_hours: float
+    money: float | None
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """One part of the whole. cause: `useful`, or why it is waste; title: in words."""
+
+    cause: str
+    title: str
+    amount: Amount
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """What things cost, each None where nothing counts them. input, output: a million tokens of either, of its own
+    share of the GPU time; generated: a million output tokens with all of the cost; request: one that was served;
+    good_request: one within the objectives, at least and at most (dearest where the fewest are proven)."""
+
+    input: Amount | None
+    output: Amount | None
+    generated: Amount | None
+    request: Amount | None
+    good_request: tuple[Amount, Amount] | None
+
+
+class BillRow(msgspec.Struct, frozen=True):
+    """One pool, model, tier, tenant, hour or day. parts: add up to `whole`, as do prompts, outputs and undivided (time
+    of engines that did nothing, or of which nothing tells what they did); good: requests within the objectives."""
+
+    name: str
+    whole: Amount
+    parts: list[Spent]
+    prompts: Amount
+    outputs: Amount
+    undivided: Amount
+    prompt_tokens: float
+    output_tokens: float
+    requests: float
+    good: Bounds | None
+    figures: Figures
+    day: str | None = None
+
+    @property
+    def wasted(self) -> list[Spent]:
+        """Its waste, dearest first; causes that cost nothing are left out."""
+        return sorted(
+            (part for part in self.parts if part.cause != "useful" and part.amount.gpu_hours > 0),
+            key=lambda part: -part.amount.gpu_hours,
+        )
+
+
+class Priced(msgspec.Struct, frozen=True):
+    """What a GPU-hour of a tier costs with the overhead on top, and how many were used; None without a price."""
+
+    tier: str
+    per_gpu_hour: float | None
+    gpu_hours: float
+
+
+class Ground(msgspec.Struct, frozen=True):
+    """What stands behind a figure."""
+
+    what: str
+    formula: str
+    source: str
+
+
+class Bill(msgspec.Struct, frozen=True, rename={"schema_": "schema", "from_": "from"}):
+    """Everything. by: what a row is; rows: dearest first, hours and days in order; days: the same by day and pool,
+    where the stretch has several; notes: what a reader must know, a line each; grounds: formulas and series."""
+
+    schema_: str
+    inferdoc_version: str
+    source: str
+    from_: str
+    until: str
+    by: By
+    currency: str | None
+    overhead: float
+    tiers: list[Priced]
+    whole: BillRow
+    rows: list[BillRow]
+    days: list[BillRow]
+    notes: list[str]
+    grounds: list[Ground]
+
+    def to_json(self) -> str:
+        """The document as indented JSON."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()

@@ -1,0 +1,45 @@
+"""What a GPU-hour costs, and what the prices of a configuration leave open."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from inferdoc.catalogue.document import nearest
+from inferdoc.config import PricesSection
+from inferdoc.cost.model import Amount
+
+HOW = "[prices.tiers.{}] on_demand = ... in inferdoc.toml"
+
+
+def per_gpu_hour(prices: PricesSection, tier: str) -> float | None:
+    """Money per GPU-hour of a tier with the overhead on top; None without a price."""
+    price = prices.tiers.get(tier)
+    return None if price is None else price.on_demand * prices.overhead
+
+
+def per_million(amount: Amount, tokens: float) -> Amount | None:
+    """What a million tokens cost; None without any."""
+    return each(amount, tokens / 1e6)
+
+
+def each(amount: Amount, number: float) -> Amount | None:
+    """What one of so many costs; None of none."""
+    if number <= 0:
+        return None
+    return Amount(amount.gpu_hours / number, None if amount.money is None else amount.money / number)
+
+
+def price_notes(prices: PricesSection, used: Mapping[str, float], known: Collection[str]) -> Iterator[str]:
+    """A line for each tier that costs GPU-hours and has no price, and for each price of a tier that does not exist.
+    used: GPU-hours by tier; known: tiers of the catalogue."""
+    unpriced = [tier for tier, hours in used.items() if hours > 0 and tier not in prices.tiers]
+    if not prices.tiers:
+        first = unpriced[0] if unpriced else "h100-80"
+        yield f"no price: figures are GPU-hours; for money set {HOW.format(first)}"
+    else:
+        for tier in unpriced:
+            what = f"no price of tier {tier}: its figures are GPU-hours, and sums over it have no money"
+            yield f"{what}; set {HOW.format(tier)}"
+    for tier in prices.tiers:
+        if tier not in known and tier not in used:
+            yield f"[prices.tiers.{tier}]: no such tier, its price is not used{nearest(tier, known)}"

@@ -1,0 +1,119 @@
+"""A stretch of a source as accounts, day by day, so that a week needs no more memory than a day."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from inferdoc.audit.api import AuditOptions, watch
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.config import Config
+from inferdoc.cost.counted import counts_of
+from inferdoc.cost.ledger import Account, Ledger
+from inferdoc.fleet.members import Pool, Wanted
+from inferdoc.judging.request import matcher
+from inferdoc.slo.goodput import goodput
+from inferdoc.slo.history import History
+from inferdoc.slo.model import Bounds, Goodput, Unjudged
+from inferdoc.source.identified import Identified
+from inferdoc.source.reads import Grid
+from inferdoc.times import Moment, resolve_window
+
+DAY_MS = 86_400_000
+SLOT_MS = 900_000
+"""Hours and days are made of slots; with fewer the last hour of a stretch would be told as another one."""
+LEAST_PIECE_MS = 3_600_000
+"""A beginning or an end of a day that is shorter is read with its neighbour."""
+DEFAULT_SINCE = "24h"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """At most a day. accounts: of every engine in focus; middles: Unix seconds of the middle of each slot, float64[S];
+    good: requests within the objectives by pool; unjudged: where that cannot be told; history: for further counts."""
+
+    accounts: Sequence[Account]
+    middles: np.ndarray
+    begin_ms: int
+    end_ms: int
+    good: dict[Pool, Bounds]
+    unjudged: Sequence[Unjudged]
+    history: History
+    slots: Grid
+
+
+def pieces(source: Identified, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> Iterator[Piece]:
+    """Every day of the stretch asked for in which an engine was seen. Raises SourceError where the source cannot be
+    read."""
+    since = asked.get("since") or (None if asked.get("begin") else DEFAULT_SINCE)
+    until: Moment = asked.get("until") or "now"
+    begin, end = resolve_window(since, asked.get("begin"), until, source.latest_ms())
+    options = AuditOptions(
+        match=tuple(matcher(text) for text in asked.get("labels") or ()), config=config, catalogue=catalogue
+    )
+    wanted = Wanted(*(asked.get(key) for key in ("model", "namespace", "tier", "role", "pod", "cluster")))
+    for first, last in days(begin, end):
+        piece = _piece(source, catalogue, (first, last if last < end else until), options, wanted)
+        if piece is not None:
+            yield piece
+
+
+def days(begin_ms: int, end_ms: int) -> Iterator[tuple[int, int]]:
+    """The stretch cut at midnight, UTC."""
+    edges = [begin_ms, *range((begin_ms // DAY_MS + 1) * DAY_MS, end_ms, DAY_MS), end_ms]
+    if len(edges) > 2 and edges[1] - edges[0] < LEAST_PIECE_MS:
+        del edges[1]
+    if len(edges) > 2 and edges[-1] - edges[-2] < LEAST_PIECE_MS:
+        del edges[-2]
+    yield from pairwise(edges)
+
+
+def _piece(
+    source: Identified, catalogue: Catalogue, window: tuple[int, Moment], options: AuditOptions, wanted: Wanted
+) -> Piece | None:
+    first, last = window
+    until = last / 1000 if isinstance(last, int) else last
+    watched, _ = watch(source, (None, first / 1000, until), options)
+    view = watched.view
+    latest, grid = source.latest_ms(), view.frame.grid
+    if not view.units or latest is None or min(grid.end_ms, latest) <= grid.start_ms:
+        return None
+    end = min(grid.end_ms, latest)
+    history = History(source, catalogue, view.fleet, grid.start_ms, end, grid.interval_ms, options.match)
+    slots = slots_of(history)
+    behind = -((slots.start_ms - grid.times_ms) // slots.step_ms)
+    ledger = Ledger(
+        watched, catalogue.standing, counts_of(history, watched, slots), np.clip(behind, 0, slots.count - 1)
+    )
+    accounts = [account for account in ledger.accounts() if wanted.keeps(account.unit.member)]
+    pools = list(dict.fromkeys(account.unit.member.pool for account in accounts))
+    served, unjudged = goodput(history, catalogue.slos, pools)
+    return Piece(
+        accounts,
+        (slots.times_ms - slots.step_ms / 2) / 1000,
+        grid.start_ms,
+        end,
+        {pool: one for pool in pools if (one := _good(pool, served, history.seconds)) is not None},
+        unjudged,
+        history,
+        slots,
+    )
+
+
+def slots_of(history: History) -> Grid:
+    """Slots of a quarter of an hour or so that fill a stretch, and are not shorter than what an increase needs."""
+    span = history.end_ms - history.begin_ms
+    return history.grid(span // max(1, round(span / SLOT_MS)))
+
+
+def _good(pool: Pool, served: Sequence[Goodput], seconds: float) -> Bounds | None:
+    place = (pool.cluster, pool.namespace, pool.model, pool.role, pool.tier)
+    for one in served:
+        where = one.place
+        if (where.cluster, where.namespace, where.model, where.role, where.tier) == place:
+            return Bounds(one.good.low * seconds, one.good.high * seconds)
+    return None

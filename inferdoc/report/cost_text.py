@@ -1,0 +1,92 @@
+"""A bill on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import click
+
+from inferdoc.cost.model import Bill, BillRow
+from inferdoc.judging.words import lasting
+from inferdoc.report.cost_words import FIGURES, amount_words, figure_of, good_words, hours_words, share_words
+from inferdoc.report.text import clock
+from inferdoc.report.wrapping import wrap
+from inferdoc.times import moment_ms
+
+NAME = 38
+"""Columns for a name or a title."""
+
+
+def cost_text(bill: Bill, *, verbose: bool = False, colour: bool = False) -> str:
+    """Lines for a terminal, as wide as it is; colour only where asked."""
+
+    def bold(words: str) -> str:
+        return click.style(words, bold=True) if colour else words
+
+    whole, currency = bill.whole, bill.currency
+    seconds = (moment_ms(bill.until, None) - moment_ms(bill.from_, None)) / 1000
+    head = amount_words(whole.whole, currency)
+    hours = "" if whole.whole.money is None else f" ({hours_words(whole.whole.gpu_hours)})"
+    lines = [
+        f"{bold('COST')}  {bill.source}  {clock(bill.from_)} to {clock(bill.until)} ({lasting(seconds)})",
+        f"{head}{hours}, of which {share_words(_useful(whole), whole.whole.gpu_hours)} useful",
+        "",
+        *_parts(whole, currency),
+        "",
+        *_figures(whole, currency),
+    ]
+    if len(bill.rows) > 1 or bill.by != "pool":
+        lines += ["", f"by {bill.by}", *_table(bill.rows, currency)]
+    if bill.days:
+        lines += ["", "by day and pool", *_table(bill.days, currency)]
+    if verbose:
+        lines += ["", *_grounds(bill)]
+    if bill.notes:
+        lines.append("")
+        for note in bill.notes:
+            lines += wrap(note, "note: ")
+    return "\n".join(lines)
+
+
+def _useful(row: BillRow) -> float:
+    return sum(part.amount.gpu_hours for part in row.parts if part.cause == "useful")
+
+
+def _parts(row: BillRow, currency: str | None) -> Iterator[str]:
+    parts = [*(part for part in row.parts if part.cause == "useful"), *row.wasted]
+    for part in parts:
+        money = amount_words(part.amount, currency)
+        hours = "" if part.amount.money is None else f"  {hours_words(part.amount.gpu_hours):>14}"
+        share = share_words(part.amount.gpu_hours, row.whole.gpu_hours)
+        yield f"  {part.title:<{NAME}} {money:>16}{hours}  {share:>7}"
+
+
+def _figures(row: BillRow, currency: str | None) -> Iterator[str]:
+    for name, title in FIGURES:
+        yield f"  {title:<{NAME}} {amount_words(figure_of(row.figures, name), currency):>16}"
+    yield f"  {'a thousand requests within the SLO':<{NAME}} {good_words(row.figures, currency):>16}"
+    counted = f"{row.prompt_tokens:,.0f} input tokens, {row.output_tokens:,.0f} output tokens"
+    yield f"  {counted}, {row.requests:,.0f} requests served"
+
+
+def _table(rows: Sequence[BillRow], currency: str | None) -> Iterator[str]:
+    heads = ("cost", "wasted", "M input", "M output", "1000 req.")
+    yield f"  {'':<{NAME}}" + "".join(f" {head:>14}" for head in heads)
+    for row in rows:
+        name = row.name if row.day is None else f"{row.day} {row.name}"
+        if len(name) > NAME:
+            yield from wrap(name, "  ")
+            name = ""
+        wasted = share_words(sum(part.amount.gpu_hours for part in row.wasted), row.whole.gpu_hours)
+        cells = [amount_words(row.whole, currency), wasted]
+        cells += [amount_words(figure_of(row.figures, one), currency) for one in ("input", "output", "request")]
+        yield f"  {name:<{NAME}}" + "".join(f" {cell:>14}" for cell in cells)
+
+
+def _grounds(bill: Bill) -> Iterator[str]:
+    yield "worked out as"
+    for ground in bill.grounds:
+        yield from wrap(f"{ground.what}: {ground.formula} [{ground.source}]", "  ")
+    for tier in bill.tiers:
+        price = "no price" if tier.per_gpu_hour is None else f"{tier.per_gpu_hour:,.4g} {bill.currency} per GPU-hour"
+        yield from wrap(f"{tier.tier}: {hours_words(tier.gpu_hours)} at {price} (overhead x {bill.overhead:g})", "  ")

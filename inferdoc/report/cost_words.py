@@ -1,0 +1,57 @@
+"""Amounts of a bill as people read them."""
+
+from __future__ import annotations
+
+from inferdoc.cost.model import Amount, Figures
+
+FIGURES = (
+    ("input", "a million input tokens"),
+    ("output", "a million output tokens"),
+    ("generated", "a million output tokens, all in"),
+    ("request", "a thousand requests"),
+)
+
+
+def hours_words(hours: float) -> str:
+    """GPU-hours: "12.4 GPU-h", "0.0031 GPU-h"."""
+    return f"{hours:,.1f} GPU-h" if hours >= 100 else f"{hours:.3g} GPU-h"
+
+
+def money_words(money: float, currency: str) -> str:
+    """Money: "1,204.50 USD", "0.00231 USD"."""
+    return f"{money:,.2f} {currency}" if money >= 0.995 or money == 0 else f"{money:.3g} {currency}"
+
+
+def amount_words(amount: Amount | None, currency: str | None) -> str:
+    """Money where there is a price, else GPU-hours; "-" where there is nothing to tell."""
+    if amount is None:
+        return "-"
+    if amount.money is None or currency is None:
+        return hours_words(amount.gpu_hours)
+    return money_words(amount.money, currency)
+
+
+def times(amount: Amount | None, number: float) -> Amount | None:
+    """So many times an amount."""
+    if amount is None:
+        return None
+    return Amount(amount.gpu_hours * number, None if amount.money is None else amount.money * number)
+
+
+def figure_of(figures: Figures, name: str) -> Amount | None:
+    """A figure as it is shown: of a thousand requests, else of a million tokens."""
+    amount: Amount | None = getattr(figures, name)
+    return times(amount, 1000) if name == "request" else amount
+
+
+def good_words(figures: Figures, currency: str | None) -> str:
+    """A thousand requests within the objectives: "0.31 USD", or "0.31 USD to 0.35 USD" where buckets leave it open."""
+    if figures.good_request is None:
+        return "-"
+    low, high = (amount_words(times(one, 1000), currency) for one in figures.good_request)
+    return low if low == high else f"{low} to {high}"
+
+
+def share_words(part: float, whole: float) -> str:
+    """A share: "12.4 %"."""
+    return f"{100 * part / whole:.1f} %" if whole > 0 else "-"
