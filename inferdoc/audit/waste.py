@@ -15,6 +15,10 @@ from inferdoc.audit.quantities import DRAFT_COST, QUANTITIES, longer_step, middl
 from inferdoc.audit.watched import Watched
 from inferdoc.judging.view import Unit
 
+STEPS = ("running", "generation_tokens_rate", "prefill_tokens_rate", "request_rate")
+"""What tells how long a step is, and how often one has a prompt in it."""
+LENGTHS = ("prompt_tokens_rate", "generation_tokens_rate", "request_rate")
+"""What tells how long prompts and answers are."""
 REUSE_AT_MOST = "prefix_hit_rag"
 """Hits that sticky routing is granted at most."""
 
@@ -44,11 +48,34 @@ def pace_of(watched: Watched, unit: Unit) -> float | None:
     return float(np.quantile(seen, 0.05)) if len(seen) else None
 
 
+def pace_beside_decoding(watched: Watched, unit: Unit) -> float | None:
+    """Seconds by which a computed prompt token makes the steps longer that go on without it: what would be saved.
+
+    A step with a prompt takes P, one without D, and of N steps a second L have a prompt: D = t (1 - L (P - D)) with the
+    mean time t of a step. So P - D = (P - t) / (1 - L t), where answers are written all the time; where nothing runs
+    for a share of it, t counts for the rest.
+    """
+    pace, rows = pace_of(watched, unit), [watched.values(unit, name) for name in STEPS]
+    if pace is None or any(row is None for row in rows):
+        return pace
+    running, generated, computed, requests = (float(np.nansum(row)) for row in rows if row is not None)
+    if not (running and generated and computed and requests) or unit.member.role == "prefill":
+        return pace
+    steps = middle(watched, unit, "spec_acceptance_length") or 1.0
+    working = float(np.mean(np.nan_to_num(watched.values(unit, "running")) > 0))
+    step = running / generated * steps * working
+    prompt = pace * computed / requests
+    often = requests * watched.view.step_seconds / watched.seconds
+    return max(
+        0.0, (prompt - step) / max(1.0 - often * step, step / prompt if prompt > step else 1.0) * requests / computed
+    )
+
+
 def prompt_time(watched: Watched, unit: Unit, tokens: np.ndarray, extra: bool) -> np.ndarray | None:
-    """Share of a unit's time that so many prompt tokens/s take, from above, float64[T]: seconds per token as measured,
-    and no more than their share of all tokens (a generated token takes longer than a prompt token). extra: they come on
-    top of what prefill_tokens_rate counts."""
-    pace, computed = pace_of(watched, unit), watched.values(unit, "prefill_tokens_rate")
+    """Share of a unit's time that so many prompt tokens/s take, float64[T]: what a token makes steps longer, and no
+    more than its share of all tokens (a generated token takes longer than a prompt token). extra: they come on top of
+    what prefill_tokens_rate counts."""
+    pace, computed = pace_beside_decoding(watched, unit), watched.values(unit, "prefill_tokens_rate")
     generated = watched.values(unit, "generation_tokens_rate")
     if pace is None or computed is None or generated is None:
         return None
@@ -109,14 +136,26 @@ def _rejected_drafts(watched: Watched, units: Sequence[Unit]) -> float | None:
 
 
 def recomputing(watched: Watched, unit: Unit) -> np.ndarray | None:
-    """Share of a unit's time that goes into computing again what was preempted, float64[T]: preemptions/s x context of
-    a running request."""
-    rate = watched.values(unit, "preemption_rate")
-    capacity, usage = middle(watched, unit, "kv_capacity_tokens"), middle(watched, unit, "kv_usage_mean")
-    running = middle(watched, unit, "running")
-    if rate is None or capacity is None or usage is None or not running:
+    """Share of a unit's time that goes into computing again what was preempted, float64[T].
+
+    vLLM preempts the request that came last: its prompt, with hardly an answer yet. With prefix caching its blocks stay
+    until streams take them, last ones first; it is let in again when a request ends, and between two ends streams
+    take as many tokens of cache as one answer is long. So the prompt is computed again, or so much of it as the mean
+    answer is long.
+    """
+    rate, rows = watched.values(unit, "preemption_rate"), [watched.values(unit, name) for name in LENGTHS]
+    if rate is None or any(row is None for row in rows):
         return None
-    return prompt_time(watched, unit, rate * capacity * usage / running, extra=True)
+    prompts, answers, requests = (float(np.nansum(row)) for row in rows if row is not None)
+    if not requests:
+        return None
+    again = prompts if _caching_off(watched, unit) else min(prompts, answers)
+    return prompt_time(watched, unit, rate * again / requests, extra=True)
+
+
+def _caching_off(watched: Watched, unit: Unit) -> bool:
+    value, _ = watched.settings.get(unit, {}).get("enable_prefix_caching", ("True", 1.0))
+    return value.lower() == "false"
 
 
 def _recompute(watched: Watched, units: Sequence[Unit]) -> float | None:
@@ -199,7 +238,7 @@ WASTES: Mapping[str, Waste] = {
     "slowed_by_drafts": Waste("GPUs x busy share x (1 - speed with drafts over speed without)", _slowed_by_drafts),
     "rejected_drafts": Waste("GPUs x busy share x share of a step spent drafting x drafts rejected", _rejected_drafts),
     "recompute": Waste(
-        "GPUs x share of time for preemptions/s x live context, at most its share of all tokens",
+        "GPUs x share of time for preemptions/s x the prompt (with prefix caching at most as long as an answer)",
         _recompute,
     ),
     "misses_by_chance": Waste(

@@ -10,11 +10,12 @@ from inferdoc.audit.waste import WASTES
 
 @dataclass(frozen=True)
 class WasteCause:
-    """title: as a report says it; formula: in words; source: the series behind it."""
+    """title: as a report says it; formula: in words; source: the series behind it; bound: "at most" or "at least"."""
 
     title: str
     formula: str
     source: str
+    bound: str | None = None
 
 
 CAUSES: Mapping[str, WasteCause] = {
@@ -25,7 +26,7 @@ CAUSES: Mapping[str, WasteCause] = {
     ),
     "idle": WasteCause(
         "idle",
-        "GPUs x time with no request running and none waiting",
+        "GPUs x time with no request running and none waiting; of a prefill pod the time in which it computed nothing",
         "vllm:num_requests_running, vllm:num_requests_waiting",
     ),
     "floor": WasteCause(
@@ -37,17 +38,20 @@ CAUSES: Mapping[str, WasteCause] = {
         "work for requests that nobody waited for",
         "GPU time of the tokens that belong to no finished request: all tokens - those of finished requests",
         "vllm:prompt_tokens, vllm:generation_tokens, sums of vllm:request_prompt_tokens, _generation_tokens",
+        "at least",
     ),
     "recomputed": WasteCause(
         "computed again after preemption",
         WASTES["recompute"].formula,
-        "vllm:num_preemptions, vllm:kv_cache_usage_perc, seconds per computed prompt token",
+        "vllm:num_preemptions, vllm:prompt_tokens, vllm:generation_tokens, seconds per computed prompt token",
+        "at most",
     ),
     "missed": WasteCause(
         "prefixes that could have hit",
         f"{WASTES['misses_of_router'].formula}; or, where an audit sees hits at the level of chance, "
         f"{WASTES['misses_by_chance'].formula}",
         "vllm:prefix_cache_hits, _queries, llm_d_epp_prefix_indexer_hit_ratio",
+        "at most",
     ),
     "rejected": WasteCause(
         "rejected drafts",

@@ -14,6 +14,7 @@ from inferdoc.cost.prices import each, per_gpu_hour, per_million
 from inferdoc.slo.model import Bounds
 
 TITLES = {name: cause.title for name, cause in CAUSES.items()} | {USEFUL: "useful work"}
+BOUNDS = {name: cause.bound for name, cause in CAUSES.items()}
 DIVIDED = ("prompts", "outputs", "undivided")
 
 
@@ -48,6 +49,9 @@ class Sum:
             for name, amount in others.items():
                 mine[name] = mine.get(name, 0.0) + amount * scale.get(name, part)
         self.unpriced += whole.unpriced * outputs
+        self.prompt_tokens += whole.prompt_tokens * inputs
+        self.output_tokens += whole.output_tokens * outputs
+        self.requests += whole.requests * outputs
 
     def amount(self, *parts: str) -> Amount:
         """So many parts together."""
@@ -66,7 +70,7 @@ class Sum:
         return BillRow(
             name=name,
             whole=whole,
-            parts=[Spent(cause, TITLES[cause], self.amount(cause)) for cause in causes],
+            parts=[Spent(cause, TITLES[cause], self.amount(cause), BOUNDS.get(cause)) for cause in causes],
             prompts=prompts,
             outputs=outputs,
             undivided=self.amount("undivided"),

@@ -9,7 +9,15 @@ import numpy as np
 
 from inferdoc.audit.judge import judge
 from inferdoc.audit.quantities import to_spare, use_of
-from inferdoc.audit.waste import POSSIBLE_HITS, missing, pace_of, recomputing, rejected_drafts, weight
+from inferdoc.audit.waste import (
+    POSSIBLE_HITS,
+    missing,
+    pace_beside_decoding,
+    pace_of,
+    recomputing,
+    rejected_drafts,
+    weight,
+)
 from inferdoc.audit.watched import Watched
 from inferdoc.catalogue.standing import Standing
 from inferdoc.cost.causes import CAUSES, USEFUL
@@ -77,7 +85,7 @@ class Ledger:
             left = left - taken
 
         take("away", self._in_slots((there & ~serving) * gpus))
-        take("idle", self._in_slots((serving & idle) * gpus))
+        take("idle", self._in_slots(serving * idle * gpus))
         working = left.copy()
         take("floor", spare)
         computing = self._computing(unit, working, gpus)
@@ -105,7 +113,9 @@ class Ledger:
         return np.bincount(self.slot, weights=np.nan_to_num(per_step), minlength=self.slots) * self.hours
 
     def _presence(self, unit: Unit) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """bool[T]: the pod is there; its engine answers; it has nothing to do."""
+        """bool[T]: the pod is there; its engine answers; float64[T]: the share of a step in which it has nothing to do.
+        Requests of a prefill pod end with the step that computes them, so that its gauge of running requests shows none
+        of them: what it computed counts instead."""
         nothing = np.full(self.watched.view.steps, np.nan)
 
         def row(signal: str) -> np.ndarray:
@@ -114,7 +124,11 @@ class Ledger:
 
         up, running, waiting = row("target_up"), row("running"), row("waiting")
         serving = np.isfinite(running) & ~(up == 0)
-        return serving | np.isfinite(up), serving, ~(running > 0) & ~(waiting > 0)
+        free = (~(running > 0) & ~(waiting > 0)).astype(float)
+        pace, computed = pace_of(self.watched, unit), self.watched.values(unit, "prefill_tokens_rate")
+        if unit.member.role == "prefill" and pace is not None and computed is not None:
+            free *= 1.0 - np.clip(np.nan_to_num(computed) * pace, 0.0, 1.0)
+        return serving | np.isfinite(up), serving, free
 
     def _computing(self, unit: Unit, working: np.ndarray, gpus: float) -> np.ndarray | None:
         """GPU-hours of every slot that went into prompts: all of a prefill pod, none of a decode pod, else computed
@@ -123,7 +137,7 @@ class Ledger:
             return working
         if unit.member.role == "decode":
             return np.zeros(self.slots)
-        pace, computed = pace_of(self.watched, unit), self.watched.values(unit, "prefill_tokens_rate")
+        pace, computed = pace_beside_decoding(self.watched, unit), self.watched.values(unit, "prefill_tokens_rate")
         if pace is None or computed is None:
             return None
         return np.asarray(np.minimum(self._in_slots(np.nan_to_num(computed) * pace * gpus), working))
@@ -137,8 +151,8 @@ class Ledger:
         presence = {unit: self._presence(unit) for unit in units}
         serving = np.sum([serving for _, serving, _ in presence.values()], axis=0)
         gpus = {unit: weight(watched, unit) for unit in units}
-        idle = {unit: self._in_slots((at & free) * gpus[unit]) for unit, (_, at, free) in presence.items()}
-        work = {unit: self._in_slots((at & ~free) * gpus[unit]) for unit, (_, at, free) in presence.items()}
+        idle = {unit: self._in_slots(at * free * gpus[unit]) for unit, (_, at, free) in presence.items()}
+        work = {unit: self._in_slots(at * (1.0 - free) * gpus[unit]) for unit, (_, at, free) in presence.items()}
         hours = np.zeros(self.slots)
         for number in range(self.slots):
             seen = use[(self.slot == number) & np.isfinite(use)]

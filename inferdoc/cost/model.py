@@ -20,11 +20,12 @@ class Amount(msgspec.Struct, frozen=True):
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """One part of the whole. cause: `useful`, or why it is waste; title: in words."""
+    """One part of the whole. cause: `useful`, or why it is waste; title: in words; bound: "at most" or "at least"."""
 
     cause: str
     title: str
     amount: Amount
+    bound: str | None = None
 
 
 class Figures(msgspec.Struct, frozen=True):

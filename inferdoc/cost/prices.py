@@ -7,7 +7,9 @@ from collections.abc import Collection, Iterator, Mapping
 from inferdoc.catalogue.document import nearest
 from inferdoc.config import PricesSection
 from inferdoc.cost.model import Amount
+from inferdoc.fleet.members import UNKNOWN_TIER
 
+EXAMPLE_TIER = "h100-80"
 HOW = "[prices.tiers.{}] on_demand = ... in inferdoc.toml"
 
 
@@ -33,8 +35,11 @@ def price_notes(prices: PricesSection, used: Mapping[str, float], known: Collect
     """A line for each tier that costs GPU-hours and has no price, and for each price of a tier that does not exist.
     used: GPU-hours by tier; known: tiers of the catalogue."""
     unpriced = [tier for tier, hours in used.items() if hours > 0 and tier not in prices.tiers]
+    if UNKNOWN_TIER in unpriced:
+        yield "nothing tells the hardware tier of some pods, so they have no price; set tier under [[pods]] in inferdoc.toml"
+        unpriced.remove(UNKNOWN_TIER)
     if not prices.tiers:
-        first = unpriced[0] if unpriced else "h100-80"
+        first = unpriced[0] if unpriced else EXAMPLE_TIER
         yield f"no price: figures are GPU-hours; for money set {HOW.format(first)}"
     else:
         for tier in unpriced:

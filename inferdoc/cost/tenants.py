@@ -1,4 +1,4 @@
-"""What tenants cost: the bill of a model divided by the tokens that its router counted for each of them."""
+"""What tenants cost: the bill of a model divided by what its router counted for each of them: tokens, else requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from inferdoc.source.plan import BY
 COUNTED = {
     "input": Term(rate="llm_d_epp_request_input_tokens_sum"),
     "output": Term(rate="llm_d_epp_request_output_tokens_sum"),
-    "requests": Term(rate="llm_d_epp_request_output_tokens_count"),
+    "requests": Term(rate="llm_d_epp_request_total"),
 }
 NOBODY = "(no tenant told)"
 
@@ -34,17 +34,15 @@ def by_tenant(
         counted = {name: _by_family(piece, term) for name, term in COUNTED.items()}
         for family, whole in by_family(piece).items():
             rows = {name: counted[name].get(family, {}) for name in COUNTED}
+            for name in ("input", "output"):
+                rows[name] = rows[name] if sum(rows[name].values()) > 0 else rows["requests"]
             names = list(rows["output"]) if sum(rows["output"].values()) > 0 else []
             told = told or bool(names)
             for name in names or [NOBODY]:
                 inputs, outputs = ((_share(rows[kind], name) if names else 1.0) for kind in ("input", "output"))
-                into = held.setdefault(name, Sum())
-                into.add_share(whole, inputs, outputs)
-                into.prompt_tokens += rows["input"].get(name, 0.0) if names else whole.prompt_tokens
-                into.output_tokens += rows["output"].get(name, 0.0) if names else whole.output_tokens
-                into.requests += rows["requests"].get(name, 0.0) if names else whole.requests
+                held.setdefault(name, Sum()).add_share(whole, inputs, outputs)
     if not told:
-        raise SourceError("no series tells tenants apart: they need llm_d_epp_request_output_tokens with fairness_id")
+        raise SourceError("no series tells tenants apart: they need llm_d_epp_request_total with fairness_id")
     return sorted((one.row(name) for name, one in held.items()), key=lambda row: (-row.whole.gpu_hours, row.name))
 
 

@@ -102,7 +102,11 @@ def _parts(row: BillRow, currency: str | None) -> str:
     parts = [*(part for part in row.parts if part.cause == "useful"), *row.wasted]
     cells = "".join(
         _cells(
-            (escape(part.title), amount_words(part.amount, currency), hours_words(part.amount.gpu_hours)),
+            (
+                escape(f"{part.title} ({part.bound})" if part.bound else part.title),
+                amount_words(part.amount, currency),
+                hours_words(part.amount.gpu_hours),
+            ),
             share_words(part.amount.gpu_hours, row.whole.gpu_hours),
         )
         for part in parts

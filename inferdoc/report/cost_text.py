@@ -58,7 +58,8 @@ def _parts(row: BillRow, currency: str | None) -> Iterator[str]:
         money = amount_words(part.amount, currency)
         hours = "" if part.amount.money is None else f"  {hours_words(part.amount.gpu_hours):>14}"
         share = share_words(part.amount.gpu_hours, row.whole.gpu_hours)
-        yield f"  {part.title:<{NAME}} {money:>16}{hours}  {share:>7}"
+        bound = f"  {part.bound}" if part.bound else ""
+        yield f"  {part.title:<{NAME}} {money:>16}{hours}  {share:>7}{bound}"
 
 
 def _figures(row: BillRow, currency: str | None) -> Iterator[str]:

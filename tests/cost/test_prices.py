@@ -1,0 +1,53 @@
+"""Money from GPU-hours: golden numbers, and prices that are missing or of nothing."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from inferdoc.config import PricesSection, TierPrice
+from inferdoc.cost.model import Amount
+from inferdoc.cost.prices import each, per_gpu_hour, per_million, price_notes
+
+SECONDS = 3600.0
+
+
+@pytest.mark.parametrize(("load", "money"), [(1.0, 1.1111), (0.4, 2.7778)])
+def test_a_million_tokens_of_four_gpus_at_three_dollars(load, money):
+    """3,000 tokens/s; at 40 % load the idle time is in the price."""
+    hour = Amount(4.0, 4 * 3.0)
+    told = per_million(hour, 3000 * load * SECONDS)
+    assert told is not None and told.money == pytest.approx(money, rel=1e-3)
+
+
+def test_requests_and_good_requests():
+    hour = Amount(4.0, 4 * 3.0)
+    every, good = each(hour, 12 * SECONDS), each(hour, 12 * SECONDS * 0.955)
+    assert every is not None and good is not None
+    assert (every.money * 1000, good.money * 1000) == pytest.approx((0.278, 0.291), rel=2e-3)
+    assert each(hour, 0) is None and per_million(hour, 0) is None
+
+
+def test_overhead_is_on_top_and_no_price_is_no_money():
+    prices = PricesSection(overhead=1.5, tiers={"l4": TierPrice(2.0)})
+    assert per_gpu_hour(prices, "l4") == 3.0 and per_gpu_hour(prices, "h100-80") is None
+    assert each(Amount(1.0, None), 2) == Amount(0.5, None)
+
+
+def test_every_gap_in_the_prices_is_one_line():
+    (only,) = price_notes(PricesSection(), {"l4": 2.0}, {"l4"})
+    assert "GPU-hours" in only and "[prices.tiers.l4]" in only
+    prices = PricesSection(tiers={"h100": TierPrice(3.0)})
+    lacking, unknown = price_notes(prices, {"l4": 2.0}, {"l4", "h100-80"})
+    assert "no price of tier l4" in lacking and "[prices.tiers.l4]" in lacking
+    assert "[prices.tiers.h100]: no such tier" in unknown and "h100-80" in unknown
+    assert list(price_notes(PricesSection(tiers={"l4": TierPrice(1.0)}), {"l4": 2.0}, {"l4"})) == []
+    assert list(price_notes(PricesSection(tiers={"mine": TierPrice(1.0)}), {"mine": 2.0}, {"l4"})) == [], (
+        "a label of the user's own names a tier too"
+    )
+
+
+@pytest.mark.parametrize("price", [-1.0, 0.0, float("nan"), float("inf")])
+def test_a_price_that_is_none_is_refused(price):
+    with pytest.raises(ValueError, match="on_demand"):
+        msgspec.convert({"tiers": {"l4": {"on_demand": price}}}, PricesSection)
