@@ -61,8 +61,8 @@ def pace_beside_decoding(watched: Watched, unit: Unit) -> float | None:
     running, generated, computed, requests = (float(np.nansum(row)) for row in rows if row is not None)
     if not (running and generated and computed and requests) or unit.member.role == "prefill":
         return pace
+    working = float(np.mean(np.nan_to_num(np.asarray(rows[0])) > 0))
     steps = middle(watched, unit, "spec_acceptance_length") or 1.0
-    working = float(np.mean(np.nan_to_num(watched.values(unit, "running")) > 0))
     step = running / generated * steps * working
     prompt = pace * computed / requests
     often = requests * watched.view.step_seconds / watched.seconds
