@@ -67,6 +67,7 @@ def command(**asked: Any) -> int:
     source could not be read.
     """
     from inferdoc.audit.request import audited_beside
+    from inferdoc.cost.findings import price_findings
     from inferdoc.judging.request import diagnosis, exit_code
     from inferdoc.report import render
 
@@ -80,6 +81,7 @@ def command(**asked: Any) -> int:
     def judged() -> int:
         with options.working(f"reading {source.location}"):
             answer = diagnosis(source, config, catalogue, asked)
+            price_findings(answer, source, config, catalogue)
             standing = audited_beside(answer, source, config, catalogue, asked) if asked["output"] == "html" else None
         colour = options.coloured() and asked["output"] == "text"
         shown = render(answer, asked["output"], verbose=asked["verbose"], colour=colour, standing=standing)

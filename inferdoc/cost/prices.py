@@ -36,7 +36,8 @@ def price_notes(prices: PricesSection, used: Mapping[str, float], known: Collect
     used: GPU-hours by tier; known: tiers of the catalogue."""
     unpriced = [tier for tier, hours in used.items() if hours > 0 and tier not in prices.tiers]
     if UNKNOWN_TIER in unpriced:
-        yield "nothing tells the hardware tier of some pods, so none is priced; set tier under [[pods]] in inferdoc.toml"
+        what = "nothing tells the hardware tier of some pods, so they have no price"
+        yield f"{what}; set tier under [[pods]] in inferdoc.toml"
         unpriced.remove(UNKNOWN_TIER)
     if not prices.tiers:
         first = unpriced[0] if unpriced else EXAMPLE_TIER

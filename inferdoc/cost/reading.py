@@ -76,8 +76,30 @@ def _piece(
     source: Identified, catalogue: Catalogue, window: tuple[int, Moment], options: AuditOptions, wanted: Wanted
 ) -> Piece | None:
     first, last = window
-    until = last / 1000 if isinstance(last, int) else last
-    watched, _ = watch(source, (None, first / 1000, until), options)
+    read = read_ledger(source, catalogue, (first / 1000, last / 1000 if isinstance(last, int) else last), options)
+    if read is None:
+        return None
+    ledger, history, slots = read
+    accounts = [account for account in ledger.accounts() if wanted.keeps(account.unit.member)]
+    pools = list(dict.fromkeys(account.unit.member.pool for account in accounts))
+    served, unjudged = goodput(history, catalogue.slos, pools)
+    return Piece(
+        accounts,
+        (slots.times_ms - slots.step_ms / 2) / 1000,
+        history.begin_ms,
+        history.end_ms,
+        {pool: one for pool in pools if (one := _good(pool, served, history.seconds)) is not None},
+        unjudged,
+        history,
+        slots,
+    )
+
+
+def read_ledger(
+    source: Identified, catalogue: Catalogue, window: tuple[Moment, Moment], options: AuditOptions
+) -> tuple[Ledger, History, Grid] | None:
+    """The ledger of a window (from, until), the history and the slots it is counted in; None without an engine."""
+    watched, _ = watch(source, (None, *window), options)
     view = watched.view
     latest, grid = source.latest_ms(), view.frame.grid
     if not view.units or latest is None or min(grid.end_ms, latest) <= grid.start_ms:
@@ -85,23 +107,8 @@ def _piece(
     end = min(grid.end_ms, latest)
     history = History(source, catalogue, view.fleet, grid.start_ms, end, grid.interval_ms, options.match)
     slots = slots_of(history)
-    behind = -((slots.start_ms - grid.times_ms) // slots.step_ms)
-    ledger = Ledger(
-        watched, catalogue.standing, counts_of(history, watched, slots), np.clip(behind, 0, slots.count - 1)
-    )
-    accounts = [account for account in ledger.accounts() if wanted.keeps(account.unit.member)]
-    pools = list(dict.fromkeys(account.unit.member.pool for account in accounts))
-    served, unjudged = goodput(history, catalogue.slos, pools)
-    return Piece(
-        accounts,
-        (slots.times_ms - slots.step_ms / 2) / 1000,
-        grid.start_ms,
-        end,
-        {pool: one for pool in pools if (one := _good(pool, served, history.seconds)) is not None},
-        unjudged,
-        history,
-        slots,
-    )
+    behind = np.clip(-((slots.start_ms - grid.times_ms) // slots.step_ms), 0, slots.count - 1)
+    return Ledger(watched, catalogue.standing, counts_of(history, watched, slots), behind), history, slots
 
 
 def slots_of(history: History) -> Grid:

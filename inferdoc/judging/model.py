@@ -167,7 +167,9 @@ class Rival(msgspec.Struct):
 
 class Finding(msgspec.Struct):
     """One root. imminent: nothing hurts yet; the harm is extrapolated, and its evidence says when. probability: how
-    often findings like this one were right on fleets that no rule was made on; differential: the next candidates."""
+    often findings like this one were right on fleets that no rule was made on; differential: the next candidates;
+    cost_per_hour: money in the currency of [prices] while it lasts, None where it maps to no GPU time, or without a
+    price."""
 
     id: str
     title: str
@@ -192,6 +194,7 @@ class Finding(msgspec.Struct):
     imminent: bool = False
     probability: float | None = None
     differential: list[Rival] = []
+    cost_per_hour: float | None = None
 
 
 class NotJudged(msgspec.Struct):

@@ -96,6 +96,7 @@ def _facts(finding: Finding) -> str:
                 "changed",
                 "" if change is None else escape(f"{change.detail} ({change.kind}, {day_and_clock(change.at)} UTC)"),
             ),
+            ("costs", "" if finding.cost_per_hour is None else f"{finding.cost_per_hour:,.2f} an hour, at [prices]"),
             ("effects", ", ".join(f"<code>{escape(e)}</code>" for e in finding.effects)),
             ("runbook", page),
             ("dashboard", "" if finding.dashboard_url is None else link(finding.dashboard_url, "open the board")),

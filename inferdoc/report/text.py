@@ -115,6 +115,8 @@ def _finding(
             yield from wrap(f"{item.statement}{who}{since}", f"   {word if i == 0 else '':<8} ")
     if finding.change:
         yield from wrap(f"{finding.change.detail} ({finding.change.kind}, {clock(finding.change.at)})", "   changed  ")
+    if finding.cost_per_hour is not None:
+        yield f"   costs    {finding.cost_per_hour:,.2f} an hour, at [prices]"
     if finding.effects:
         yield from wrap(", ".join(finding.effects), "   effects  ")
     least = WORTH_SAYING if verbose else WORTH_NAMING

@@ -62,6 +62,7 @@ FINDING = {
     "runbook": str,
     "runbook_url": MAYBE_TEXT,
     "dashboard_url": MAYBE_TEXT,
+    "cost_per_hour": MAYBE_NUMBER,
 }
 SCOPE = {
     "level": {"gpu", "rank", "pod", "node", "target", "pool", "fleet", "tenant"},
