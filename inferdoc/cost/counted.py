@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,18 +23,22 @@ COUNTED = {
     "finished outputs": Term(rate="vllm:request_generation_tokens_sum"),
     "served": SERVED,
 }
+ENERGY = Term(rate="DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION")
+"""Millijoules of a GPU since its driver was loaded."""
 
 
 @dataclass(frozen=True)
 class TokenCounts:
-    """Of one engine, float64[S]: prompt and output tokens, requests served. lost_prompts, lost_outputs: share of the
-    tokens of the whole stretch that belong to no finished request."""
+    """Of one engine, float64[S]: prompt and output tokens, requests served, joules of its pod's GPUs (all of them at
+    its first engine; None where no GPU exporter joins any to the pod). lost_prompts, lost_outputs: share of the tokens
+    of the whole stretch that belong to no finished request."""
 
     prompts: np.ndarray
     outputs: np.ndarray
     served: np.ndarray
     lost_prompts: float
     lost_outputs: float
+    joules: np.ndarray | None = None
 
 
 def counts_of(history: History, watched: Watched, grid: Grid) -> dict[Unit, TokenCounts]:
@@ -43,7 +47,11 @@ def counts_of(history: History, watched: Watched, grid: Grid) -> dict[Unit, Toke
     rows = {
         name: _by_unit(history.counts(term, grid, BY["engine"]), units, grid.count) for name, term in COUNTED.items()
     }
-    return {unit: _of_unit(unit, {name: rows[name][unit] for name in COUNTED}, watched) for unit in units}
+    energy = history.counts(ENERGY, grid, BY["gpu"])
+    metered = {entity.member for entity in energy}
+    joules = {unit: row / 1000 for unit, row in _by_unit(energy, units, grid.count).items()}
+    found = {unit: _of_unit(unit, {name: rows[name][unit] for name in COUNTED}, watched) for unit in units}
+    return {u: replace(one, joules=joules[u] if u.member.key in metered else None) for u, one in found.items()}
 
 
 def _of_unit(unit: Unit, rows: Mapping[str, np.ndarray], watched: Watched) -> TokenCounts:
@@ -66,7 +74,7 @@ def _running_at_ends(watched: Watched, unit: Unit) -> float:
 
 
 def _by_unit(found: Mapping[Entity, np.ndarray], units: Sequence[Unit], slots: int) -> dict[Unit, np.ndarray]:
-    """TokenCounts by unit; what names no engine of a pod counts for its first one."""
+    """Counts by unit; what names no engine of a pod counts for its first one."""
     rows = {unit: np.zeros(slots) for unit in units}
     places = {(unit.member.key, unit.engine): unit for unit in reversed(units)}
     first = {unit.member.key: unit for unit in reversed(units)}

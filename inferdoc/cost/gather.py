@@ -10,7 +10,7 @@ from inferdoc.config import PricesSection
 from inferdoc.cost.causes import CAUSES, USEFUL
 from inferdoc.cost.ledger import Account, known_causes
 from inferdoc.cost.model import Amount, BillRow, Figures, Spent
-from inferdoc.cost.prices import each, per_gpu_hour, per_million
+from inferdoc.cost.prices import each, energy_of, per_gpu_hour, per_million
 from inferdoc.slo.model import Bounds
 
 TITLES = {name: cause.title for name, cause in CAUSES.items()} | {USEFUL: "useful work"}
@@ -21,7 +21,8 @@ DIVIDED = ("prompts", "outputs", "undivided")
 @dataclass
 class Sum:
     """A row in the making. hours, money: by part, and by what the time went into; unpriced: GPU-hours without a price;
-    tokens, requests; good: requests within the objectives; unknown: served requests of which that is not known."""
+    tokens, requests; joules, and unmetered: GPU-hours of which they are not known; good: requests within the
+    objectives; unknown: served requests of which that is not known."""
 
     hours: dict[str, float] = field(default_factory=dict)
     money: dict[str, float] = field(default_factory=dict)
@@ -29,6 +30,8 @@ class Sum:
     prompt_tokens: float = 0.0
     output_tokens: float = 0.0
     requests: float = 0.0
+    joules: float = 0.0
+    unmetered: float = 0.0
     good: list[Bounds] = field(default_factory=list)
     unknown: float = 0.0
 
@@ -52,6 +55,7 @@ class Sum:
         self.prompt_tokens += whole.prompt_tokens * inputs
         self.output_tokens += whole.output_tokens * outputs
         self.requests += whole.requests * outputs
+        self.unmetered += sum(whole.hours.get(name, 0.0) for name in DIVIDED)  # a meter tells no tenants apart
 
     def amount(self, *parts: str) -> Amount:
         """So many parts together."""
@@ -85,6 +89,7 @@ class Sum:
                 each(whole, self.requests),
                 None if dear is None or cheap is None else (cheap, dear),
             ),
+            energy=None if self.unmetered > 0 or not self.joules else energy_of(self.joules, self.output_tokens),
             day=day,
         )
 
@@ -107,6 +112,10 @@ def add_account(
         whole += part
     if price is None:
         into.unpriced += whole
+    if account.counts.joules is None:
+        into.unmetered += whole
+    else:
+        into.joules += float(account.counts.joules[chosen].sum())
     if prompts is None:
         into.add("undivided", whole, price)
     else:

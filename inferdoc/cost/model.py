@@ -40,9 +40,19 @@ class Figures(msgspec.Struct, frozen=True):
     good_request: tuple[Amount, Amount] | None
 
 
+class Energy(msgspec.Struct, frozen=True):
+    """Of the GPUs alone, as their exporter counts it. tokens_per_joule, kwh_per_million: of output tokens, None without
+    any."""
+
+    kwh: float
+    tokens_per_joule: float | None
+    kwh_per_million: float | None
+
+
 class BillRow(msgspec.Struct, frozen=True):
     """One pool, model, tier, tenant, hour or day. parts: add up to `whole`, as do prompts, outputs and undivided (time
-    of engines that did nothing, or of which nothing tells what they did); good: requests within the objectives."""
+    of engines that did nothing, or of which nothing tells what they did); good: requests within the objectives; energy:
+    None where a GPU in it has no exporter."""
 
     name: str
     whole: Amount
@@ -55,6 +65,7 @@ class BillRow(msgspec.Struct, frozen=True):
     requests: float
     good: Bounds | None
     figures: Figures
+    energy: Energy | None
     day: str | None = None
 
     @property

@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterator, Mapping
 
 from inferdoc.catalogue.document import nearest
 from inferdoc.config import PricesSection
-from inferdoc.cost.model import Amount
+from inferdoc.cost.model import Amount, Energy
 from inferdoc.fleet.members import UNKNOWN_TIER
 
+JOULES_PER_KWH = 3.6e6
 EXAMPLE_TIER = "h100-80"
 HOW = "[prices.tiers.{}] on_demand = ... in inferdoc.toml"
 
@@ -29,6 +30,14 @@ def each(amount: Amount, number: float) -> Amount | None:
     if number <= 0:
         return None
     return Amount(amount.gpu_hours / number, None if amount.money is None else amount.money / number)
+
+
+def energy_of(joules: float, tokens: float) -> Energy:
+    """What GPUs drew for so many output tokens."""
+    kwh = joules / JOULES_PER_KWH
+    if tokens <= 0 or joules <= 0:
+        return Energy(kwh, None, None)
+    return Energy(kwh, tokens / joules, kwh / tokens * 1e6)
 
 
 def price_notes(prices: PricesSection, used: Mapping[str, float], known: Collection[str]) -> Iterator[str]:

@@ -6,7 +6,16 @@ from collections.abc import Iterable, Sequence
 
 from inferdoc.cost.model import Bill, BillRow
 from inferdoc.escaping import html as escape
-from inferdoc.report.cost_words import FIGURES, amount_words, figure_of, good_words, hours_words, share_words
+from inferdoc.report.cost_words import (
+    FIGURES,
+    amount_words,
+    counted_words,
+    energy_words,
+    figure_of,
+    good_words,
+    hours_words,
+    share_words,
+)
 from inferdoc.report.html_finding import pairs, table
 from inferdoc.report.html_page import document
 from inferdoc.report.html_scale import Scale, number
@@ -117,12 +126,11 @@ def _parts(row: BillRow, currency: str | None) -> str:
 def _figures(row: BillRow, currency: str | None) -> str:
     cells = [(title, amount_words(figure_of(row.figures, name), currency)) for name, title in FIGURES]
     cells.append(("a thousand requests within the SLO", good_words(row.figures, currency)))
-    counted = (
-        f"{row.prompt_tokens:,.0f} input tokens, {row.output_tokens:,.0f} output tokens, "
-        f"{row.requests:,.0f} requests served"
-    )
     rows = "".join(_cells(map(escape, each)) for each in cells)
-    return table(("what", "costs"), rows) + f"<p class='soft'>{counted}</p>"
+    return (
+        table(("what", "costs"), rows)
+        + f"<p class='soft'>{counted_words(row)}</p><p class='soft'>{energy_words(row.energy) or ''}</p>"
+    )
 
 
 def _table(rows: Sequence[BillRow], currency: str | None) -> str:

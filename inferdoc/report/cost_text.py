@@ -8,7 +8,16 @@ import click
 
 from inferdoc.cost.model import Bill, BillRow
 from inferdoc.judging.words import lasting
-from inferdoc.report.cost_words import FIGURES, amount_words, figure_of, good_words, hours_words, share_words
+from inferdoc.report.cost_words import (
+    FIGURES,
+    amount_words,
+    counted_words,
+    energy_words,
+    figure_of,
+    good_words,
+    hours_words,
+    share_words,
+)
 from inferdoc.report.text import clock
 from inferdoc.report.wrapping import wrap
 from inferdoc.times import moment_ms
@@ -66,8 +75,10 @@ def _figures(row: BillRow, currency: str | None) -> Iterator[str]:
     for name, title in FIGURES:
         yield f"  {title:<{NAME}} {amount_words(figure_of(row.figures, name), currency):>16}"
     yield f"  {'a thousand requests within the SLO':<{NAME}} {good_words(row.figures, currency):>16}"
-    counted = f"{row.prompt_tokens:,.0f} input tokens, {row.output_tokens:,.0f} output tokens"
-    yield f"  {counted}, {row.requests:,.0f} requests served"
+    yield f"  {counted_words(row)}"
+    energy = energy_words(row.energy)
+    if energy is not None:
+        yield f"  {energy}"
 
 
 def _table(rows: Sequence[BillRow], currency: str | None) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inferdoc.cost.model import Amount, Figures
+from inferdoc.cost.model import Amount, BillRow, Energy, Figures
 
 FIGURES = (
     ("input", "a million input tokens"),
@@ -50,6 +50,23 @@ def good_words(figures: Figures, currency: str | None) -> str:
         return "-"
     low, high = (amount_words(times(one, 1000), currency) for one in figures.good_request)
     return low if low == high else f"{low} to {high}"
+
+
+def energy_words(energy: Energy | None) -> str | None:
+    """ "1.32 kWh drawn by the GPUs, 1.53 output tokens a joule, 0.182 kWh per million output tokens"."""
+    if energy is None:
+        return None
+    parts = [f"{energy.kwh:.3g} kWh drawn by the GPUs"]
+    if energy.tokens_per_joule is not None and energy.kwh_per_million is not None:
+        parts.append(f"{energy.tokens_per_joule:.3g} output tokens a joule")
+        parts.append(f"{energy.kwh_per_million:.3g} kWh per million output tokens")
+    return ", ".join(parts)
+
+
+def counted_words(row: BillRow) -> str:
+    """What the figures are over."""
+    tokens = f"{row.prompt_tokens:,.0f} input tokens, {row.output_tokens:,.0f} output tokens"
+    return f"{tokens}, {row.requests:,.0f} requests served"
 
 
 def share_words(part: float, whole: float) -> str:

@@ -81,6 +81,14 @@ def test_figures_are_what_the_parts_say(wasteful):
     assert figures["request"]["gpu_hours"] <= cheap["gpu_hours"] <= dear["gpu_hours"]
 
 
+def test_energy_is_that_of_the_gpus(wasteful):
+    bill = answer(wasteful.store, "--by", "tier")
+    assert close(sum(row["energy"]["kwh"] for row in bill["rows"]), bill["whole"]["energy"]["kwh"])
+    for row in bill["rows"]:
+        watts = row["energy"]["kwh"] * 1000 / row["whole"]["gpu_hours"]
+        assert 35 < watts < 710, "between idle and the limit of a card"
+
+
 def test_without_a_price_there_is_no_money_and_a_line_says_how_to_set_one(wasteful):
     said = call("cost", "--store", wasteful.store, "--until", "latest")
     assert said.code == 0 and "[prices.tiers." in said.out and "inferdoc.toml" in said.out

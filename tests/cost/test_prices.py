@@ -7,7 +7,7 @@ import pytest
 
 from inferdoc.config import PricesSection, TierPrice
 from inferdoc.cost.model import Amount
-from inferdoc.cost.prices import each, per_gpu_hour, per_million, price_notes
+from inferdoc.cost.prices import each, energy_of, per_gpu_hour, per_million, price_notes
 
 SECONDS = 3600.0
 
@@ -18,6 +18,14 @@ def test_a_million_tokens_of_four_gpus_at_three_dollars(load, money):
     hour = Amount(4.0, 4 * 3.0)
     told = per_million(hour, 3000 * load * SECONDS)
     assert told is not None and told.money == pytest.approx(money, rel=1e-3)
+
+
+def test_energy_of_tokens():
+    """3,059 tokens/s at 2,000 W."""
+    energy = energy_of(2000.0 * SECONDS, 3059 * SECONDS)
+    assert (energy.tokens_per_joule, energy.kwh_per_million) == pytest.approx((1.5295, 0.1816), rel=1e-3)
+    assert energy.kwh == pytest.approx(2.0)
+    assert energy_of(2000.0, 0.0).tokens_per_joule is None
 
 
 def test_requests_and_good_requests():

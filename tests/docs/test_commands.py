@@ -45,7 +45,7 @@ NOT_RUN = {
 }
 """Commands of pages that are parsed only, and why."""
 
-CODES = {"diagnose": (0, 1), "signals": (0, 1), "audit": (0, 1, 3), "baseline": (0, 1), "slo": (0, 1, 3)}
+CODES = {"diagnose": (0, 1), "signals": (0, 1), "audit": (0, 1, 3), "cost": (0,), "baseline": (0, 1), "slo": (0, 1, 3)}
 """The codes that are an answer; of all others 0 alone. A live page without a past may also be unknown, and an hour
 is too short to suggest an objective."""
 
@@ -121,7 +121,7 @@ def runnable(one: Shown, servers: dict[str, str], onset: float) -> list[str]:
         words = without(words, "--duration") + ["--once"] * ("--once" not in words)
     elif name == "diagnose" and at_a_page:
         words = [*without(without(words, "--for"), "--interval"), "--for", "2s", "--interval", "0.5s"]
-    elif name in ("diagnose", "audit") or "save" in words:
+    elif name in ("diagnose", "audit", "cost") or "save" in words:
         words += ["--until", "latest"] * (not {"--until", "--around"} & set(words))
     elif name == "simulate" and "--scenario" in words:
         words = [*without(words, "--duration"), "--duration", "3m"]
