@@ -22,7 +22,7 @@ from inferdoc.report.text import clock
 from inferdoc.report.wrapping import wrap
 from inferdoc.times import moment_ms
 
-NAME = 38
+NAME = 42
 """Columns for a name or a title."""
 
 
@@ -82,7 +82,7 @@ def _figures(row: BillRow, currency: str | None) -> Iterator[str]:
 
 
 def _table(rows: Sequence[BillRow], currency: str | None) -> Iterator[str]:
-    heads = ("cost", "wasted", "M input", "M output", "1000 req.")
+    heads = ("cost", "wasted", "a M input", "a M output", "1000 requests")
     yield f"  {'':<{NAME}}" + "".join(f" {head:>14}" for head in heads)
     for row in rows:
         name = row.name if row.day is None else f"{row.day} {row.name}"
