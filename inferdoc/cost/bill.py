@@ -83,13 +83,13 @@ def sums(
     held = {} if into is None else into
     pools = {account.unit.member.pool for account in piece.accounts}
     apart = {pool.family for pool in pools if pool.role == "prefill"}
+    names = {pool: np.array([name(pool, float(when)) for when in piece.middles]) for pool in pools}
     divided = {pool: _prompts_of([a for a in piece.accounts if a.unit.member.pool == pool]) for pool in pools}
     for account in piece.accounts:
         pool = account.unit.member.pool
-        names = np.array([name(pool, float(when)) for when in piece.middles])
         counted = (pool.role != "decode" or pool.family not in apart), pool.role != "prefill"
-        for each in dict.fromkeys(names.tolist()):
-            add_account(held.setdefault(each, Sum()), account, names == each, prices, divided[pool], counted)
+        for each in dict.fromkeys(names[pool].tolist()):
+            add_account(held.setdefault(each, Sum()), account, names[pool] == each, prices, divided[pool], counted)
     return held
 
 
@@ -146,12 +146,9 @@ def _rows(held: Mapping[str, Sum], in_time: bool) -> list[BillRow]:
 
 
 def _days(found: Sequence[Piece], prices: PricesSection) -> list[BillRow]:
-    held: dict[tuple[str, str], Sum] = {}
-    for day in sorted({_at(when, "day") for piece in found for when in piece.middles}):
-        for name, one in _gathered(found, prices, lambda pool, when: f"{_at(when, 'day')}\t{place_text(pool)}").items():
-            if name.startswith(day):
-                held[day, name.partition("\t")[2]] = one
-    return [one.row(name, day) for (day, name), one in sorted(held.items())]
+    held = _gathered(found, prices, lambda pool, when: f"{_at(when, 'day')}\t{place_text(pool)}")
+    parts = {name: name.split("\t", 1) for name in sorted(held)}
+    return [held[name].row(pool, day) for name, (day, pool) in parts.items()]
 
 
 def _notes(found: Sequence[Piece], accounts: Sequence[Account], whole: BillRow) -> list[str]:

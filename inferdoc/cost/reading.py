@@ -14,11 +14,12 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
 from inferdoc.cost.counted import counts_of
 from inferdoc.cost.ledger import Account, Ledger
-from inferdoc.fleet.members import Pool, Wanted
+from inferdoc.fleet.members import ENGINE_SIGNS, Pool, Wanted
 from inferdoc.judging.request import matcher
 from inferdoc.slo.goodput import goodput
-from inferdoc.slo.history import History
+from inferdoc.slo.history import History, first_ms
 from inferdoc.slo.model import Bounds, Goodput, Unjudged
+from inferdoc.source.grid import LOOK_MS, scrape_interval_ms
 from inferdoc.source.identified import Identified
 from inferdoc.source.reads import Grid
 from inferdoc.times import Moment, resolve_window
@@ -52,6 +53,9 @@ def pieces(source: Identified, config: Config, catalogue: Catalogue, asked: dict
     since = asked.get("since") or (None if asked.get("begin") else DEFAULT_SINCE)
     until: Moment = asked.get("until") or "now"
     begin, end = resolve_window(since, asked.get("begin"), until, source.latest_ms())
+    if end - begin > 2 * DAY_MS:  # a year that was asked for is not read where there is a week
+        interval = scrape_interval_ms(source.scrapes(end - LOOK_MS, end))
+        begin = first_ms(source, ENGINE_SIGNS[:2], begin, end, interval)
     options = AuditOptions(
         match=tuple(matcher(text) for text in asked.get("labels") or ()), config=config, catalogue=catalogue
     )

@@ -198,7 +198,7 @@ def read_history(
     end = min(end, latest)
     names = [n for n in (*ENGINE_SIGNS, "gpu_util", "output_len_mean", PROMPTS, COMPUTED) if n in catalogue.signals]
     interval = scrape_interval_ms(source.scrapes(end - LOOK_MS, end))
-    begin = _first_ms(source, names, begin, end, interval, match)
+    begin = first_ms(source, names[:2], begin, end, interval, match)
     step = max(interval, (end - begin) // LOOKS)
     frame = source.read(names, begin / 1000, end / 1000, step / 1000, match)
     fleet = resolve(frame, catalogue.tiers, assignments)
@@ -209,14 +209,15 @@ def read_history(
     return History(source, catalogue, fleet, begin, end, interval, match)
 
 
-def _first_ms(
-    source: Identified, names: Sequence[str], begin: int, end: int, interval: int, match: tuple[Matcher, ...]
+def first_ms(
+    source: Identified, names: Sequence[str], begin: int, end: int, interval: int, match: tuple[Matcher, ...] = ()
 ) -> int:
-    """When the data begin: looked for on coarse steps, then on finer ones in the first of them that has any."""
+    """When the data of some signals begin between two times, in milliseconds like these: looked for on coarse steps,
+    then on finer ones in the first of them that has any."""
     least = 2 * interval
     last, step = end, max(least, (end - begin) // LOOKS)
     while last - begin > least:
-        found = _first_seen(source.read(names[:2], begin / 1000, last / 1000, step / 1000, match))
+        found = _first_seen(source.read(names, begin / 1000, last / 1000, step / 1000, match))
         if found is None and last == end:
             break
         last = last if found is None else min(last, found)  # seen by the coarse look alone: just before it
