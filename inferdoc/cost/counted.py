@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -44,33 +44,44 @@ class TokenCounts:
 def counts_of(history: History, watched: Watched, grid: Grid) -> dict[Unit, TokenCounts]:
     """Of every unit; zeros where nothing counted."""
     units = watched.view.units
-    rows = {
-        name: _by_unit(history.counts(term, grid, BY["engine"]), units, grid.count) for name, term in COUNTED.items()
-    }
+
+    def counted(name: str, steps: Grid) -> dict[Unit, np.ndarray]:
+        return _by_unit(history.counts(COUNTED[name], steps, BY["engine"]), units, steps.count)
+
+    slots = {name: counted(name, grid) for name in ("prompts", "outputs", "served")}
+    # In one piece: at the edges of slots tokens are guessed, and those of finished requests come in lumps.
+    once = history.grid(history.end_ms - history.begin_ms)
+    whole = {name: counted(name, once) for name in COUNTED}
     energy = history.counts(ENERGY, grid, BY["gpu"])
     metered = {entity.member for entity in energy}
     joules = {unit: row / 1000 for unit, row in _by_unit(energy, units, grid.count).items()}
-    found = {unit: _of_unit(unit, {name: rows[name][unit] for name in COUNTED}, watched) for unit in units}
-    return {u: replace(one, joules=joules[u] if u.member.key in metered else None) for u, one in found.items()}
+    return {
+        unit: TokenCounts(
+            slots["prompts"][unit],
+            slots["outputs"][unit],
+            slots["served"][unit],
+            *_lost({name: float(whole[name][unit].sum()) for name in COUNTED}, _open_at_ends(watched, unit)),
+            joules[unit] if unit.member.key in metered else None,
+        )
+        for unit in units
+    }
 
 
-def _of_unit(unit: Unit, rows: Mapping[str, np.ndarray], watched: Watched) -> TokenCounts:
-    served = float(rows["served"].sum())
-    open_requests = _running_at_ends(watched, unit)
+def _lost(counted: Mapping[str, float], unfinished: float) -> tuple[float, float]:
+    """Share of prompt and of output tokens that belong to no finished request. unfinished: requests that run at either
+    end of the stretch; theirs belong to none of it either, and are no loss."""
     lost = []
     for name in ("prompts", "outputs"):
-        whole, ended = float(rows[name].sum()), float(rows[f"finished {name}"].sum())
-        # What runs at either end belongs to no finished request of the stretch and is no loss.
-        unsure = open_requests * ended / served if served else whole
+        whole, ended, served = counted[name], counted[f"finished {name}"], counted["served"]
+        unsure = unfinished * ended / served if served else whole
         lost.append(max(0.0, whole - ended - unsure) / whole if whole else 0.0)
-    return TokenCounts(rows["prompts"], rows["outputs"], rows["served"], lost[0], lost[1])
+    return lost[0], lost[1]
 
 
-def _running_at_ends(watched: Watched, unit: Unit) -> float:
-    """Requests that ran at the beginning or at the end of the stretch, the more of both."""
+def _open_at_ends(watched: Watched, unit: Unit) -> float:
     running = watched.values(unit, "running")
     seen = np.empty(0) if running is None else running[np.isfinite(running)]
-    return float(max(seen[0], seen[-1])) if len(seen) else 0.0
+    return float(seen[0] + seen[-1]) if len(seen) else 0.0
 
 
 def _by_unit(found: Mapping[Entity, np.ndarray], units: Sequence[Unit], slots: int) -> dict[Unit, np.ndarray]:
