@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.config import Config, PricesSection, TierPrice
 from inferdoc.cost.model import Bill, BillRow
 from inferdoc.cost.request import billed
-from inferdoc.simulate.capacity import pod_rate
 from inferdoc.source.open import open_source
 from tests.cost.planted import PLANTED
 
@@ -38,16 +35,8 @@ def money_of(row: BillRow, cause: str) -> float:
 
 def truth(wasteful, cause: str) -> float:
     """Money that a waste really cost in its pool."""
-    spent, (pool,) = wasteful.spent[cause], wasteful.scenarios[cause].pools
-    if cause == "idle":
-        seconds = wasteful.seconds(cause) - spent.busy
-    elif cause == "floor":
-        (stream,) = wasteful.scenarios[cause].traffic
-        needed = max(2, math.ceil(stream.rate / (0.6 * pod_rate(pool, stream))))
-        seconds = wasteful.seconds(cause) * (pool.pods - needed) / pool.pods
-    else:
-        seconds = getattr(spent, cause)
-    return seconds / 3600 * PRICES[pool.tier]
+    (pool,) = wasteful.scenarios[cause].pools
+    return wasteful.wasted(cause) / 3600 * PRICES[pool.tier]
 
 
 def test_all_of_the_time_is_on_the_bill(bill, wasteful):

@@ -20,11 +20,14 @@ from inferdoc.simulate.engine import Engine
 from inferdoc.simulate.hardware import Roofline
 from inferdoc.simulate.request import EngineRequest
 
+SLOT = 900.0
+"""Seconds of a quarter of an hour."""
+
 
 @dataclass
 class Spent:
     """GPU-seconds of a fleet since the beginning of its recording, by what they went into. busy: of all steps, pauses
-    within them too."""
+    within them too; busy_in: the same by quarter of an hour."""
 
     busy: float = 0.0
     recomputed: float = 0.0
@@ -36,6 +39,7 @@ class Spent:
     shared: int = 0
     seen: set[tuple[int, int]] = field(default_factory=set)
     of_request: dict[int, float] = field(default_factory=lambda: defaultdict(float))
+    busy_in: dict[int, float] = field(default_factory=lambda: defaultdict(float))
 
 
 @contextmanager
@@ -64,6 +68,7 @@ def followed(since: float = 0.0, shared: int = 0) -> Iterator[Spent]:
                 return
             took = (self.now - before) * (self.timing.gpus if isinstance(self.timing, Roofline) else 1)
             spent.busy += took
+            spent.busy_in[int(self.now // SLOT)] += took
             for name, share in parts.items():
                 setattr(spent, name, getattr(spent, name) + share * took)
             for request, n, _ in chunks:
@@ -93,7 +98,10 @@ def _again(spent: Spent, request: EngineRequest, taken: int) -> tuple[str, int]:
 def _parts(engine: Engine, chunks: list[tuple[EngineRequest, int, tuple[str, int]]]) -> dict[str, float]:
     """Share of a step that would not have been without recomputed tokens, missed prefixes, rejected drafts, prompts."""
     batch, draft, timing = engine._decoding, engine.config.draft, engine.timing
+    found = {"prompts": 0.0, "recomputed": 0.0, "missed": 0.0}
     prompt = sum(n for _, n, _ in chunks)
+    if not prompt and not (draft and batch):
+        return found
     reach = sum(n * (r.prompt - r.todo + n / 2) for r, n, _ in chunks) / max(prompt, 1)
 
     def seconds(tokens: int, drafts: int = draft, machine: Any = timing) -> float:
@@ -103,7 +111,7 @@ def _parts(engine: Engine, chunks: list[tuple[EngineRequest, int, tuple[str, int
         return float(machine.step(batch * (1 + drafts), context, tokens, reach, len(engine.running)).seconds)
 
     whole = seconds(prompt)
-    found = {"prompts": (whole - seconds(0)) / whole if prompt else 0.0, "recomputed": 0.0, "missed": 0.0}
+    found["prompts"] = (whole - seconds(0)) / whole if prompt else 0.0
     for name in ("recomputed", "missed"):
         needless = sum(n for _, _, (why, n) in chunks if why == name)
         found[name] = (whole - seconds(prompt - needless)) / whole if needless else 0.0
