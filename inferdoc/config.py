@@ -162,6 +162,8 @@ class PricesSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     def __post_init__(self) -> None:
         _within("overhead", self.overhead, 1e6)
+        if not self.currency.strip():
+            raise ValueError('currency is empty; give its sign or code, such as "EUR"')
 
 
 class AcceptedSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

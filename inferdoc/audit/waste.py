@@ -48,12 +48,13 @@ def pace_of(watched: Watched, unit: Unit) -> float | None:
     return float(np.quantile(seen, 0.05)) if len(seen) else None
 
 
-def pace_beside_decoding(watched: Watched, unit: Unit) -> float | None:
+def pace_beside_decoding(watched: Watched, unit: Unit, length: float | None = None) -> float | None:
     """Seconds by which a computed prompt token makes the steps longer that go on without it: what would be saved.
+    length: tokens of a prompt that come in one step, those of the mean prompt where nothing is said.
 
     A step with a prompt takes P, one without D, and of N steps a second L have a prompt: D = t (1 - L (P - D)) with the
     mean time t of a step. So P - D = (P - t) / (1 - L t), where answers are written all the time; where nothing runs
-    for a share of it, t counts for the rest.
+    for a share of it, t counts for the rest. A longer prompt takes P in proportion, and D is the same.
     """
     pace, rows = pace_of(watched, unit), [watched.values(unit, name) for name in STEPS]
     if pace is None or any(row is None for row in rows):
@@ -66,16 +67,18 @@ def pace_beside_decoding(watched: Watched, unit: Unit) -> float | None:
     step = running / generated * steps * working
     prompt = pace * computed / requests
     often = requests * watched.view.step_seconds / watched.seconds
-    return max(
-        0.0, (prompt - step) / max(1.0 - often * step, step / prompt if prompt > step else 1.0) * requests / computed
-    )
+    longer = (prompt - step) / max(1.0 - often * step, step / prompt if prompt > step else 1.0)
+    tokens = computed / requests if length is None else length
+    return max(0.0, pace * tokens - (prompt - longer)) / tokens
 
 
-def prompt_time(watched: Watched, unit: Unit, tokens: np.ndarray, extra: bool) -> np.ndarray | None:
+def prompt_time(
+    watched: Watched, unit: Unit, tokens: np.ndarray, *, extra: bool, length: float | None = None
+) -> np.ndarray | None:
     """Share of a unit's time that so many prompt tokens/s take, float64[T]: what a token makes steps longer, and no
     more than its share of all tokens (a generated token takes longer than a prompt token). extra: they come on top of
-    what prefill_tokens_rate counts."""
-    pace, computed = pace_beside_decoding(watched, unit), watched.values(unit, "prefill_tokens_rate")
+    what prefill_tokens_rate counts; length: tokens that come in one step, as of pace_beside_decoding."""
+    pace, computed = pace_beside_decoding(watched, unit, length), watched.values(unit, "prefill_tokens_rate")
     generated = watched.values(unit, "generation_tokens_rate")
     if pace is None or computed is None or generated is None:
         return None
@@ -138,10 +141,10 @@ def _rejected_drafts(watched: Watched, units: Sequence[Unit]) -> float | None:
 def recomputing(watched: Watched, unit: Unit) -> np.ndarray | None:
     """Share of a unit's time that goes into computing again what was preempted, float64[T].
 
-    vLLM preempts the request that came last: its prompt, with hardly an answer yet. With prefix caching its blocks stay
-    until streams take them, last ones first; it is let in again when a request ends, and between two ends streams
-    take as many tokens of cache as one answer is long. So the prompt is computed again, or so much of it as the mean
-    answer is long.
+    vLLM preempts the request that came last: its prompt, and what it has written since. In step with the ends of
+    others requests come, so that is an answer over the requests that run. With prefix caching its blocks stay until
+    streams take them, last ones first; it is let in again when a request ends, and between two ends streams take as
+    many tokens of cache as one answer is long. So all of it is computed again, or so much as the mean answer is long.
     """
     rate, rows = watched.values(unit, "preemption_rate"), [watched.values(unit, name) for name in LENGTHS]
     if rate is None or any(row is None for row in rows):
@@ -149,8 +152,10 @@ def recomputing(watched: Watched, unit: Unit) -> np.ndarray | None:
     prompts, answers, requests = (float(np.nansum(row)) for row in rows if row is not None)
     if not requests:
         return None
-    again = prompts if _caching_off(watched, unit) else min(prompts, answers)
-    return prompt_time(watched, unit, rate * again / requests, extra=True)
+    held = prompts + answers / max(middle(watched, unit, "running") or 1.0, 1.0)
+    again = held if _caching_off(watched, unit) else min(held, answers)
+    again /= requests
+    return prompt_time(watched, unit, rate * again, extra=True, length=again)
 
 
 def _caching_off(watched: Watched, unit: Unit) -> bool:
@@ -238,7 +243,8 @@ WASTES: Mapping[str, Waste] = {
     "slowed_by_drafts": Waste("GPUs x busy share x (1 - speed with drafts over speed without)", _slowed_by_drafts),
     "rejected_drafts": Waste("GPUs x busy share x share of a step spent drafting x drafts rejected", _rejected_drafts),
     "recompute": Waste(
-        "GPUs x share of time for preemptions/s x the prompt (with prefix caching at most as long as an answer)",
+        "GPUs x share of time for preemptions/s x (prompt + answer / requests running, with prefix caching at most as "
+        "long as an answer)",
         _recompute,
     ),
     "misses_by_chance": Waste(

@@ -44,7 +44,6 @@ CAUSES: Mapping[str, WasteCause] = {
         "computed again after preemption",
         WASTES["recompute"].formula,
         "vllm:num_preemptions, vllm:prompt_tokens, vllm:generation_tokens, seconds per computed prompt token",
-        "at most",
     ),
     "missed": WasteCause(
         "prefixes that could have hit",

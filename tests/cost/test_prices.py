@@ -59,3 +59,8 @@ def test_every_gap_in_the_prices_is_one_line():
 def test_a_price_that_is_none_is_refused(price):
     with pytest.raises(ValueError, match="on_demand"):
         msgspec.convert({"tiers": {"l4": {"on_demand": price}}}, PricesSection)
+
+
+def test_a_currency_without_a_name_is_refused():
+    with pytest.raises(ValueError, match="currency"):
+        msgspec.convert({"currency": " "}, PricesSection)
