@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from inferdoc.cost.model import Bill, BillRow
+from inferdoc.cost.model import Amount, Bill, BillRow
 from inferdoc.escaping import html as escape
 from inferdoc.report.cost_words import (
     FIGURES,
@@ -76,8 +76,13 @@ def _key(row: BillRow) -> str:
 
 
 def _bars(rows: Sequence[BillRow], currency: str | None) -> str:
-    """A bar per row, as long as it cost GPU-hours, in the colours of its parts."""
-    most = max((row.whole.gpu_hours for row in rows), default=0.0)
+    """A bar per row in the colours of its parts, as long as it cost: money where all rows have it, else GPU-hours."""
+    priced = all(row.whole.money is not None for row in rows)
+
+    def length(amount: Amount) -> float:
+        return amount.money if priced and amount.money is not None else amount.gpu_hours
+
+    most = max((length(row.whole) for row in rows), default=0.0)
     scale = Scale(0.0, most, 0.0, WIDTH - LABEL - AMOUNT)
     drawn = []
     for place, row in enumerate(rows):
@@ -85,7 +90,7 @@ def _bars(rows: Sequence[BillRow], currency: str | None) -> str:
         name = row.name if row.day is None else f"{row.day} {row.name}"
         drawn.append(f'<text x="{LABEL - 10}" y="{top + 13}" text-anchor="end">{escape(_short(name))}</text>')
         for part in row.parts:
-            wide = scale(part.amount.gpu_hours)
+            wide = scale(length(part.amount))
             if wide > 0:
                 words = f"{name}: {part.title}, {amount_words(part.amount, currency)}"
                 drawn.append(
@@ -96,7 +101,7 @@ def _bars(rows: Sequence[BillRow], currency: str | None) -> str:
         amount = escape(amount_words(row.whole, currency))
         drawn.append(f'<text class="strong" x="{number(x + 8)}" y="{top + 13}">{amount}</text>')
     high = len(rows) * (BAR + GAP)
-    words = "GPU time of each row by what it went into; the table below has the figures"
+    words = "what each row cost, by what it went into; the table below has the figures"
     return (
         f'<div class="draw"><svg viewBox="0 0 {WIDTH} {high}" role="img" aria-label="{words}">'
         f"{''.join(drawn)}</svg></div>"
@@ -111,30 +116,28 @@ def _parts(row: BillRow, currency: str | None) -> str:
     parts = [*(part for part in row.parts if part.cause == "useful"), *row.wasted]
     cells = "".join(
         _cells(
-            (
-                escape(f"{part.title} ({part.bound})" if part.bound else part.title),
-                amount_words(part.amount, currency),
-                hours_words(part.amount.gpu_hours),
-            ),
+            (escape(f"{part.title} ({part.bound})" if part.bound else part.title),),
+            amount_words(part.amount, currency),
+            hours_words(part.amount.gpu_hours),
             share_words(part.amount.gpu_hours, row.whole.gpu_hours),
         )
         for part in parts
     )
-    return table(("part", "cost", "GPU time", "share"), cells)
+    return table(("part", "cost", "GPU time", "share"), cells, numbers=3)
 
 
 def _figures(row: BillRow, currency: str | None) -> str:
     cells = [(title, amount_words(figure_of(row.figures, name), currency)) for name, title in FIGURES]
     cells.append(("a thousand requests within the SLO", good_words(row.figures, currency)))
-    rows = "".join(_cells(map(escape, each)) for each in cells)
+    rows = "".join(_cells((what,), costs) for what, costs in cells)
     return (
-        table(("what", "costs"), rows)
+        table(("what", "costs"), rows, numbers=1)
         + f"<p class='soft'>{counted_words(row)}</p><p class='soft'>{energy_words(row.energy) or ''}</p>"
     )
 
 
 def _table(rows: Sequence[BillRow], currency: str | None) -> str:
-    heads = ("", "cost", "GPU time", "wasted", "first waste", "a million input", "a million output", "1000 requests")
+    heads = ("", "first waste", "cost", "GPU time", "wasted", "a million input", "a million output", "1000 requests")
     cells = []
     for row in rows:
         wasted = row.wasted
@@ -143,15 +146,15 @@ def _table(rows: Sequence[BillRow], currency: str | None) -> str:
             _cells(
                 (
                     escape(name),
-                    amount_words(row.whole, currency),
-                    hours_words(row.whole.gpu_hours),
-                    share_words(sum(part.amount.gpu_hours for part in wasted), row.whole.gpu_hours),
                     f"{escape(wasted[0].title)}: {amount_words(wasted[0].amount, currency)}" if wasted else "-",
                 ),
+                amount_words(row.whole, currency),
+                hours_words(row.whole.gpu_hours),
+                share_words(sum(part.amount.gpu_hours for part in wasted), row.whole.gpu_hours),
                 *(amount_words(figure_of(row.figures, one), currency) for one in ("input", "output", "request")),
             )
         )
-    return table(heads, "".join(cells))
+    return table(heads, "".join(cells), numbers=6)
 
 
 def _cells(cells: Iterable[str], *numbers: str) -> str:

@@ -22,8 +22,8 @@ from inferdoc.report.text import clock
 from inferdoc.report.wrapping import wrap
 from inferdoc.times import moment_ms
 
-NAME = 42
-"""Columns for a name or a title."""
+TITLE, NAME, CELL = 42, 32, 12
+"""Columns for the title of a part, for the name of a row, and for a figure in it: lines of at most 100."""
 
 
 def cost_text(bill: Bill, *, verbose: bool = False, colour: bool = False) -> str:
@@ -68,13 +68,13 @@ def _parts(row: BillRow, currency: str | None) -> Iterator[str]:
         hours = "" if part.amount.money is None else f"  {hours_words(part.amount.gpu_hours):>14}"
         share = share_words(part.amount.gpu_hours, row.whole.gpu_hours)
         bound = f"  {part.bound}" if part.bound else ""
-        yield f"  {part.title:<{NAME}} {money:>16}{hours}  {share:>7}{bound}"
+        yield f"  {part.title:<{TITLE}} {money:>16}{hours}  {share:>7}{bound}"
 
 
 def _figures(row: BillRow, currency: str | None) -> Iterator[str]:
     for name, title in FIGURES:
-        yield f"  {title:<{NAME}} {amount_words(figure_of(row.figures, name), currency):>16}"
-    yield f"  {'a thousand requests within the SLO':<{NAME}} {good_words(row.figures, currency):>16}"
+        yield f"  {title:<{TITLE}} {amount_words(figure_of(row.figures, name), currency):>16}"
+    yield f"  {'a thousand requests within the SLO':<{TITLE}} {good_words(row.figures, currency):>16}"
     yield f"  {counted_words(row)}"
     energy = energy_words(row.energy)
     if energy is not None:
@@ -82,17 +82,21 @@ def _figures(row: BillRow, currency: str | None) -> Iterator[str]:
 
 
 def _table(rows: Sequence[BillRow], currency: str | None) -> Iterator[str]:
-    heads = ("cost", "wasted", "a M input", "a M output", "1000 requests")
-    yield f"  {'':<{NAME}}" + "".join(f" {head:>14}" for head in heads)
+    heads = ("cost", "wasted", "M input", "M output", "1000 req.")
+    yield f"  {'':<{NAME}}" + "".join(f" {head:>{CELL}}" for head in heads)
+    day = None
     for row in rows:
-        name = row.name if row.day is None else f"{row.day} {row.name}"
+        if row.day != day:
+            day = row.day
+            yield str(day)
+        name = row.name
         if len(name) > NAME:
             yield from wrap(name, "  ")
             name = ""
         wasted = share_words(sum(part.amount.gpu_hours for part in row.wasted), row.whole.gpu_hours)
         cells = [amount_words(row.whole, currency), wasted]
         cells += [amount_words(figure_of(row.figures, one), currency) for one in ("input", "output", "request")]
-        yield f"  {name:<{NAME}}" + "".join(f" {cell:>14}" for cell in cells)
+        yield f"  {name:<{NAME}}" + "".join(f" {cell:>{CELL}}" for cell in cells)
 
 
 def _grounds(bill: Bill) -> Iterator[str]:

@@ -10,15 +10,21 @@ FIGURES = (
     ("generated", "a million output tokens, all in"),
     ("request", "a thousand requests"),
 )
+WHOLE = 10_000
+"""From so much on only whole units are told."""
 
 
 def hours_words(hours: float) -> str:
-    """GPU-hours: "12.4 GPU-h", "0.0031 GPU-h"."""
+    """GPU-hours: "23,456 GPU-h", "12.4 GPU-h", "0.0031 GPU-h"."""
+    if hours >= WHOLE:
+        return f"{hours:,.0f} GPU-h"
     return f"{hours:,.1f} GPU-h" if hours >= 100 else f"{hours:.3g} GPU-h"
 
 
 def money_words(money: float, currency: str) -> str:
-    """Money: "1,204.50 USD", "0.00231 USD"."""
+    """Money: "23,456 USD", "1,204.50 USD", "0.00231 USD"."""
+    if money >= WHOLE:
+        return f"{money:,.0f} {currency}"
     return f"{money:,.2f} {currency}" if money >= 0.995 or money == 0 else f"{money:.3g} {currency}"
 
 

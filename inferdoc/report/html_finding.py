@@ -62,10 +62,12 @@ def section(number: int, finding: Finding, view: View | None, detail: Detail) ->
     return "".join([*parts, "</section>"])
 
 
-def table(heads: tuple[str, ...], rows: str, *, cards: bool = False) -> str:
+def table(heads: tuple[str, ...], rows: str, *, cards: bool = False, numbers: int = 0) -> str:
     """A table with column heads; rows are HTML already. cards: on a phone its cells stand below each other without
-    their heads, for cells that explain themselves."""
-    head = "".join(f'<th scope="col">{escape(h)}</th>' for h in heads)
+    their heads, for cells that explain themselves; numbers: so many columns at the right hold figures."""
+    words = len(heads) - numbers
+    head = "".join(f'<th scope="col">{escape(h)}</th>' for h in heads[:words])
+    head += "".join(f'<th scope="col" class="num">{escape(h)}</th>' for h in heads[words:])
     kind = ' class="cards"' if cards else ""
     return f'<div class="scroll"><table{kind}><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
