@@ -29,8 +29,11 @@ from tests.cost.planted import SMALL, Fleet, planted, scenario  # noqa: E402
 PRICES = {"h100-80": 3.0, "a100-80": 1.5, "l40s": 1.0}
 GOAL = 0.15
 """By how much money may be off."""
-MORE = "scrape: 120\nexporters: {router: false, cadvisor: false}"
-ROUTED = "scrape: 120\nexporters: {cadvisor: false}\nrouter: {policy: prefix}"
+MONDAY = 1_771_804_800
+"""In the past: what a clock has not reached yet is looked past."""
+SCRAPED = f"start: {MONDAY}\nscrape: 120"
+MORE = f"{SCRAPED}\nexporters: {{router: false, cadvisor: false}}"
+ROUTED = f"{SCRAPED}\nexporters: {{cadvisor: false}}\nrouter: {{policy: prefix}}"
 PAIR = "model: qwen3-32b, gpus: 2, pods: 2, tier: a100-80"
 TICK = 2.0
 """Seconds after which clients and router look again: a request takes tens of them, and a week a quarter of the time."""
@@ -104,8 +107,11 @@ def main() -> int:
     parser.add_argument("--only", action="append", metavar="CAUSE")
     parser.add_argument("--store", type=Path, help="keep what was scraped in this file")
     asked = parser.parse_args()
+    if asked.store is not None and asked.store.exists():
+        parser.error(f"--store {asked.store} is there already; what it holds would be on the bill")
     texts = {cause: text for cause, text in week(asked.days).items() if not asked.only or cause in asked.only}
     simulated.TICK = TICK
+    print(f"{asked.days:g} days of {len(texts)} pools", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         begun = time.process_time()
         fleet = planted(asked.store or Path(folder) / "week.db", texts)

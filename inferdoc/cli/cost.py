@@ -23,7 +23,14 @@ from inferdoc.cli.streams import show
     show_default=True,
     help="What a row is.",
 )
-@click.option("-o", "--output", type=click.Choice(["text", "json", "csv", "html"]), default="text", show_default=True)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "csv", "html", "prometheus"]),
+    default="text",
+    show_default=True,
+    help="prometheus: for the textfile collector of a node exporter.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Also formulas and the series behind them.")
 def command(**asked: Any) -> int:
     """Divide the GPU-hours of a window into useful work and waste, and say what a million tokens and a request cost:

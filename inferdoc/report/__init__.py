@@ -70,9 +70,13 @@ def render_size(answer: SizeAnswer, form: str, *, verbose: bool = False, colour:
 
 
 def render_bill(answer: Bill, form: str, *, verbose: bool = False, colour: bool = False) -> str:
-    """The bill in one of the forms text, json, csv, html."""
+    """The bill in one of the forms text, json, csv, html, prometheus."""
     if form == "json":
         return lines(answer.to_json())
+    if form == "prometheus":
+        from inferdoc.report.cost_metrics import cost_metrics
+
+        return cost_metrics(answer)
     if form == "csv":
         from inferdoc.report.cost_csv import cost_csv
 

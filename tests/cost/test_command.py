@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cli.command import alone, call, refused
 
@@ -121,6 +122,25 @@ def test_csv_and_html_hold_the_same(wasteful):
     page = call("cost", "--store", wasteful.store, "--until", "latest", "-o", "html").out
     assert page.startswith("<!DOCTYPE html>") and "<script" not in page
     assert page.count('class="part-idle"') > 1 and "rejected drafts" in page and "no price of tier l40s" in page
+
+
+def test_metrics_hold_the_same(wasteful):
+    Path("inferdoc.toml").write_text(PRICES, "utf-8")
+    page = call("cost", "--store", wasteful.store, "--until", "latest", "-o", "prometheus").out
+    told = {
+        (sample.name, sample.labels.get("name"), sample.labels.get("part") or sample.labels.get("tokens")): sample
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+    }
+    for row in answer(wasteful.store)["rows"]:
+        for part in row["parts"]:
+            hours = told["inferdoc_cost_gpu_hours", row["name"], part["cause"]]
+            assert close(hours.value, part["amount"]["gpu_hours"])
+            money = told.get(("inferdoc_cost_money", row["name"], part["cause"]))
+            assert (None if money is None else money.value) == part["amount"]["money"]
+            assert money is None or money.labels["currency"] == "EUR"
+        figure = told.get(("inferdoc_cost_per_million_tokens", row["name"], "output_all_in"))
+        assert (None if figure is None else figure.value) == row["figures"]["generated"]["money"]
 
 
 def test_bars_are_as_long_as_money(wasteful):
