@@ -10,8 +10,8 @@ from inferdoc.audit.check import refuse_unknown
 from inferdoc.audit.describe import cannot_tell, nowhere, pool_of, state_of, summarise
 from inferdoc.audit.judge import about, judge
 from inferdoc.audit.model import SCHEMA_ID, Audit, AuditTiming, AuditVerdict, AuditWindow
-from inferdoc.audit.quantities import QUANTITIES
 from inferdoc.audit.rank import rank
+from inferdoc.audit.registry import REGISTRY
 from inferdoc.audit.watched import ENDS, GPU_SIGNAL, SETTINGS, WORK, Watched, settings_of
 from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue, load_catalogue
@@ -129,7 +129,7 @@ def needed_signals(catalogue: Catalogue) -> list[str]:
         if one.signal is not None:
             names[one.signal] = None
         if one.quantity is not None:
-            quantity = QUANTITIES[one.quantity]
+            quantity = REGISTRY[one.quantity]
             names |= dict.fromkeys((*quantity.inputs, *quantity.optional))
     return [name for name in names if name in catalogue.signals]
 

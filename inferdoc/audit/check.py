@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from inferdoc.audit.quantities import QUANTITIES
+from inferdoc.audit.registry import REGISTRY
 from inferdoc.audit.waste import WASTES
 from inferdoc.catalogue.document import nearest
 from inferdoc.catalogue.load import Catalogue
@@ -27,15 +27,15 @@ def unknown_names(catalogue: Catalogue) -> Iterator[str]:
     """Signals, limits, quantities, formulas and numbers that do not exist: what would break an audit."""
     standing = catalogue.standing
     for name, one in standing.observations.items():
-        if one.quantity is not None and one.quantity not in QUANTITIES:
-            yield f'observations.{name}: no such quantity "{one.quantity}"{nearest(one.quantity, QUANTITIES)}'
+        if one.quantity is not None and one.quantity not in REGISTRY:
+            yield f'observations.{name}: no such quantity "{one.quantity}"{nearest(one.quantity, REGISTRY)}'
     for state in standing.states.values():
         if state.waste is not None and state.waste not in WASTES:
             yield f'{state.id}: waste: no such formula "{state.waste}"{nearest(state.waste, WASTES)}'
         texts = " ".join(f"{step.do} {step.why} {step.cost} {step.undo}" for step in state.next_steps)
         for number in NUMBER.findall(texts):
-            if number not in QUANTITIES:
-                yield f'{state.id}: next_steps: no such number "{number}"{nearest(number, QUANTITIES)}'
+            if number not in REGISTRY:
+                yield f'{state.id}: next_steps: no such number "{number}"{nearest(number, REGISTRY)}'
 
 
 def refuse_unknown(catalogue: Catalogue) -> None:

@@ -12,7 +12,8 @@ from inferdoc.audit.cost import total_gpus, wasted
 from inferdoc.audit.judge import Doubt, Standstill, Verdicts
 from inferdoc.audit.model import Advice, AuditVerdict, CannotTell, Observed, Place, PoolLooked, Reason, StandingState
 from inferdoc.audit.observe import percent
-from inferdoc.audit.quantities import QUANTITIES, peak_use
+from inferdoc.audit.quantities import peak_use
+from inferdoc.audit.registry import REGISTRY
 from inferdoc.audit.watched import Watched
 from inferdoc.catalogue.standing import Standing, State
 from inferdoc.config import AcceptedSection, Config
@@ -86,7 +87,7 @@ def _filled(text: str, watched: Watched, entry: Standstill) -> str:
     """The text with every {quantity} worked out on the first pod that shows the state, or its name in words."""
 
     def worked_out(match: re.Match[str]) -> str:
-        quantity = QUANTITIES[match.group(1)]
+        quantity = REGISTRY[match.group(1)]
         of_unit, of_pool = quantity.of_unit, quantity.of_pool
         amount = of_pool(watched, entry.pool) if of_pool else of_unit(watched, entry.units[0]) if of_unit else None
         if amount is None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inferdoc.audit.quantities import QUANTITIES, Amount, pool_mean
+from inferdoc.audit.quantities import Amount, pool_mean
+from inferdoc.audit.registry import REGISTRY
 from inferdoc.audit.watched import SETTINGS, Watched
 from inferdoc.catalogue.standing import QUANTILES, Absolute
 from inferdoc.fleet.members import UNKNOWN_TIER, Pool
@@ -114,7 +115,7 @@ def _amount(one: Absolute, watched: Watched, unit: Unit, pool: Pool | None) -> A
         if pool is None:
             return watched.values(unit, signal)
         return pool_mean(watched, pool, lambda each: watched.values(each, signal), busy=not one.always)
-    quantity = QUANTITIES[str(one.quantity)]
+    quantity = REGISTRY[str(one.quantity)]
     if quantity.of_pool is not None:
         return quantity.of_pool(watched, unit.member.pool)
     of_unit = quantity.of_unit
@@ -131,7 +132,7 @@ def _named(one: Absolute, watched: Watched, units: Sequence[Unit]) -> tuple[str,
         inputs: tuple[str, ...] = (one.signal,)
         title, measure = declared.title, declared.unit
     else:
-        quantity = QUANTITIES[str(one.quantity)]
+        quantity = REGISTRY[str(one.quantity)]
         title, measure, inputs = quantity.title, quantity.unit, quantity.inputs
     missing = tuple(name for name in inputs if all(watched.values(unit, name) is None for unit in units))
     return title, measure, missing

@@ -217,6 +217,16 @@ def _scrape_interval(watched: Watched, unit: Unit) -> Amount:
     return watched.view.frame.grid.interval_ms / 1000
 
 
+def clock_over_peers(watched: Watched, unit: Unit) -> Amount:
+    """Clock of a pod's GPUs while they work, over that of the fastest pod of its pool, float64[T]."""
+    own = watched.values(unit, "sm_clock_busy")
+    if own is None:
+        return None
+    rows = [row for u in watched.units(unit.member.pool) if (row := watched.values(u, "sm_clock_busy")) is not None]
+    fastest = np.fmax.reduce(rows)
+    return np.asarray(own / np.where(fastest > 0, fastest, np.nan))
+
+
 def _pods_serving(watched: Watched, pool: Pool) -> Amount:
     return float(len(serving(watched, pool)))
 
@@ -277,6 +287,12 @@ QUANTITIES: Mapping[str, Quantity] = {
     "running_flat": Quantity("Evenness of the batch (p10 over p90)", "ratio", ("running",), _running_flat),
     "running_room": Quantity("Requests that would fit", "requests", ("running", "kv_usage_mean"), _running_room),
     "gpus_per_engine": Quantity("GPUs of one engine", "GPUs", ("gpu_util",), _gpus_per_engine),
+    "clock_over_peers": Quantity(
+        "Clock of the GPUs while they work, over that of the fastest pod,",
+        "ratio",
+        ("sm_clock_busy",),
+        clock_over_peers,
+    ),
     "scrape_interval": Quantity("Time between two scrapes", "s", (), _scrape_interval),
 }
 """By the names that observations.yaml and the steps of states use."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferdoc.audit.quantities import DRAFT_COST, QUANTITIES, longer_step, middle, pool_mean
+from inferdoc.audit.roles_apart import partners, use_of_pools
 from inferdoc.audit.watched import Watched
 from inferdoc.judging.view import Unit
 
@@ -238,6 +239,26 @@ def _waiting_ranks(watched: Watched, units: Sequence[Unit]) -> float | None:
     return _sum(map(of, units))
 
 
+def _lower_clock(watched: Watched, units: Sequence[Unit]) -> float | None:
+    def of(unit: Unit) -> float | None:
+        share = _unit_mean(watched, unit, "clock_over_peers")
+        return None if share is None else weight(watched, unit) * busy_share(watched, unit) * (1.0 - share)
+
+    return _sum(map(of, units))
+
+
+def _idler_role(watched: Watched, units: Sequence[Unit]) -> float | None:
+    pool = units[0].member.pool
+    sides = [[pool], partners(watched, pool)]
+    uses = [use_of_pools(watched, side) for side in sides]
+    if uses[0] is None or uses[1] is None:
+        return None
+    means = [float(np.nanmean(use)) for use in uses if use is not None]
+    idler = means.index(min(means))
+    gpus = sum(weight(watched, unit) for each in sides[idler] for unit in watched.units(each))
+    return gpus * (1.0 - min(means) / max(means)) if max(means) > 0 else None
+
+
 WASTES: Mapping[str, Waste] = {
     "surplus_replicas": Waste("replicas - those that carry the peak at 60 % use (at least 2), x GPUs", _surplus),
     "slowed_by_drafts": Waste("GPUs x busy share x (1 - speed with drafts over speed without)", _slowed_by_drafts),
@@ -256,6 +277,8 @@ WASTES: Mapping[str, Waste] = {
     "queue_for_nothing": Waste(
         "GPUs x busy share x waiting requests that would fit / (running + those)", _queue_for_nothing
     ),
+    "lower_clock": Waste("GPUs x busy share x (1 - clock over that of the fastest pod)", _lower_clock),
+    "idler_role": Waste("GPUs of the idler role x (1 - its use over that of the busier one)", _idler_role),
     "waiting_ranks": Waste("GPUs x busy share x (1 - mean over max load of the ranks)", _waiting_ranks),
 }
 """By the names that states use."""

@@ -1,0 +1,105 @@
+"""States that need a day of load, a promise or a restart to show, on hand-made fleets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from inferdoc.audit.starts import ages_alike, cold_start
+from inferdoc.audit.waste import WASTES
+from inferdoc.config import SloSection
+from tests.audit.lab import START_MS, doubts, standing, verdicts, watched
+from tests.audit.test_states import STEPS, day, pods
+
+LOAD = day(0.5, 4.0)
+NOON = np.quantile(LOAD, 0.85) < LOAD
+
+
+def apart(prefill_use, decode_use, prefill="a100-80", decode="a100-80"):
+    """One pod a role, with the KV cache in use as said."""
+    uses = {"p": prefill_use, "d": decode_use}
+    fleet = {name: {"kv_usage_mean": use, "prefill_tokens_rate": 10.0, "running": 8.0} for name, use in uses.items()}
+    labels = {"p": {"role": "prefill", "tier": prefill}, "d": {"role": "decode", "tier": decode}}
+    return watched(fleet, labels=labels)
+
+
+def test_roles_that_are_far_apart_in_load_stand_and_cost_what_the_idler_could_give():
+    fleet = apart(0.8, 0.2)
+    entry = next(s for s in verdicts(fleet).standing if s.state.id == "roles-unevenly-loaded")
+    assert entry.pool.role == "prefill"
+    assert WASTES["idler_role"].of(fleet, entry.units) == pytest.approx(0.75)
+    assert "roles-unevenly-loaded" in standing(apart(0.2, 0.8))
+    assert "roles-unevenly-loaded" not in standing(apart(0.6, 0.5))
+
+
+def test_arithmetic_belongs_to_prefill():
+    """FLOPs per byte: A100 153, H100 295, so decode on the H100 and prefill on the A100 is the wrong way round."""
+    assert "phase-on-the-wrong-tier" in standing(apart(0.5, 0.5, "a100-80", "h100-80"))
+    assert "phase-on-the-wrong-tier" not in standing(apart(0.5, 0.5, "h100-80", "a100-80"))
+    assert "phase-on-the-wrong-tier" not in standing(apart(0.5, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("at_noon", "otherwise", "stands"),
+    [(15.0, 2.0, True), (15.0, 12.0, False), (6.0, 2.0, False)],
+)
+def test_a_tail_that_leaves_the_median_under_load_only(at_noon, otherwise, stands):
+    tail = np.where(NOON, at_noon, otherwise)
+    fleet = watched(pods(2, request_rate=LOAD, ttft_tail_ratio=tail))
+    assert ("tail-leaves-median-under-load" in standing(fleet)) == stands
+
+
+def test_a_queue_beyond_the_promise_that_nobody_bounds():
+    promise = [SloSection({"ttft_p99": 2.0})]
+    noon = {"queue_time_p99": np.where(NOON, 5.0, 0.1), "ttft_p99": 1.0}
+    assert "no-admission-limit" in standing(watched(pods(2, **noon), slo=promise))
+    refusing = noon | {"admission_rejections_rate": np.where(NOON, 0.5, 0.0)}
+    assert "no-admission-limit" not in standing(watched(pods(2, **refusing), slo=promise))
+    assert "no-admission-limit" not in standing(watched(pods(2, **noon)))
+    assert "no-admission-limit" not in doubts(watched(pods(2, **noon)))
+
+
+def test_more_gpus_than_memory_and_promise_ask_for():
+    idle = {"kv_usage": 0.1, "kv_usage_mean": 0.08, "prefix_hit_ratio": 0.5, "itl_p99": 0.01}
+    promise = [SloSection({"itl_p99": 0.05})]
+    assert "tensor-parallel-larger-than-needed" in standing(watched(pods(2, **idle), gpus=4, slo=promise))
+    assert "tensor-parallel-larger-than-needed" not in standing(watched(pods(2, **idle), gpus=1, slo=promise))
+    assert "tensor-parallel-larger-than-needed" not in standing(watched(pods(2, **idle), gpus=4))
+    slow = idle | {"itl_p99": 0.04}
+    assert "tensor-parallel-larger-than-needed" not in standing(watched(pods(2, **slow), gpus=4, slo=promise))
+
+
+def started(*ages_h: float, load_s: float = 0.0) -> dict[str, np.ndarray]:
+    """Start times of the processes of a pod that ended at these ages; each shows its page load_s after it began."""
+    times = START_MS / 1000 + 90.0 * np.arange(STEPS)
+    began, running, begin = np.full(STEPS, np.nan), np.full(STEPS, np.nan), times[0] - 3600.0
+    for age in (*ages_h, 48.0):
+        alive = (times >= begin + load_s) & (times < begin + 3600 * age)
+        began[alive], running[alive] = begin, 20.0
+        begin += 3600 * age
+    return {"process_start_time": began, "running": running}
+
+
+def test_starts_that_take_longer_than_five_minutes():
+    slow, quick = (watched({"p0": started(5.0, 7.0, load_s=seconds), "p1": {}}) for seconds in (900.0, 100.0))
+    assert cold_start(slow, slow.view.units[0]) == pytest.approx(900.0, abs=90.0)
+    assert "cold-start-slow" in standing(slow) and "cold-start-slow" not in standing(quick)
+    assert cold_start(slow, slow.view.units[1]) == 0.0
+
+
+def test_ends_at_one_age_are_no_chance():
+    leak, chance = watched({"p0": started(5.0, 5.1, 4.9, 5.0)}), watched({"p0": started(2.0, 5.0, 9.0, 3.0)})
+    assert ages_alike(leak, leak.view.units[0]) == pytest.approx(0.96, abs=0.02)
+    assert "restarts-at-one-age" in standing(leak)
+    assert "restarts-at-one-age" not in standing(chance)
+    assert "restarts-at-one-age" not in standing(watched({"p0": started(5.0, 5.0)}))
+
+
+def test_a_clock_below_that_of_its_peers():
+    fleet = watched({"p0": {"sm_clock_busy": 990.0}, "p1": {"sm_clock_busy": 1980.0}})
+    entry = next(s for s in verdicts(fleet).standing if s.state.id == "clock-below-peers")
+    assert [unit.name for unit in entry.units] == ["p0"]
+    assert WASTES["lower_clock"].of(fleet, entry.units) == pytest.approx(0.5)
+    assert "clock-below-peers" not in standing(
+        watched({"p0": {"sm_clock_busy": 1900.0}, "p1": {"sm_clock_busy": 1980.0}})
+    )
