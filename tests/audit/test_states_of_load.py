@@ -103,3 +103,17 @@ def test_a_clock_below_that_of_its_peers():
     assert "clock-below-peers" not in standing(
         watched({"p0": {"sm_clock_busy": 1900.0}, "p1": {"sm_clock_busy": 1980.0}})
     )
+
+
+def test_a_context_limit_matters_where_the_cache_is_at_work():
+    wide = {
+        "kv_capacity_tokens": 200_000.0,
+        "kv_max_concurrency": 1.5,
+        "prompt_len_p99": 4000.0,
+        "output_len_p90": 500.0,
+    }
+    full, empty = wide | {"kv_usage_mean": 0.7}, wide | {"kv_usage_mean": 0.2}
+    assert "context-limit-far-over-use" in standing(watched(pods(2, **full)))
+    assert "context-limit-far-over-use" not in standing(watched(pods(2, **empty)))
+    asked = full | {"max_tokens_p90": 60_000.0}
+    assert "context-limit-far-over-use" not in standing(watched(pods(2, **asked)))
