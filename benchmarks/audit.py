@@ -40,6 +40,11 @@ What `inferdoc audit` answers, one run each with the seed of its scenario. A sta
 `collectors/tiers.yaml`, and a formula for what it costs. No baseline is involved, so a fleet that was always wrong is
 wrong here.
 
+With `--manifest FILE` (a Deployment, StatefulSet or LeaderWorkerSet with its HorizontalPodAutoscaler or ScaledObject)
+flags, probes, grace period and autoscaler are judged too, held against the starts and request durations that the
+source shows. These states have tests of their own (`tests/audit/test_manifest.py`); states that need a day of load,
+a promise or a restart stand in `tests/audit/test_states_of_load.py`.
+
 `python benchmarks/audit.py` writes this page.
 """
 

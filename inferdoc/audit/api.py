@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 from inferdoc import __version__
 from inferdoc.audit.check import refuse_unknown
+from inferdoc.audit.declared import add_declared
 from inferdoc.audit.describe import cannot_tell, nowhere, pool_of, state_of, summarise
 from inferdoc.audit.judge import about, judge
+from inferdoc.audit.manifest import Declared
 from inferdoc.audit.model import SCHEMA_ID, Audit, AuditTiming, AuditVerdict, AuditWindow
 from inferdoc.audit.rank import rank
 from inferdoc.audit.registry import REGISTRY
@@ -47,12 +49,14 @@ ALWAYS_READ = (
 
 @dataclass
 class AuditOptions:
-    """What the user chose. match: label matchers for every selector; wanted: what the report is about."""
+    """What the user chose. match: label matchers for every selector; wanted: what the report is about; declared: what
+    manifests say of the workloads."""
 
     match: tuple[Matcher, ...] = ()
     wanted: Wanted = field(default_factory=Wanted)
     config: Config = field(default_factory=Config)
     catalogue: Catalogue | None = None
+    declared: tuple[Declared, ...] = ()
 
 
 def audit(
@@ -119,7 +123,10 @@ def watch(
     add_cohorts(frame, catalogue.signals, fleet)
     view = make_view(frame, fleet, None, catalogue.signals)
     settings = settings_of(view, infos)
-    return Watched(view, catalogue.signals, catalogue.tiers, settings, options.config.pods, catalogue.slos), scrapes
+    watched = Watched(view, catalogue.signals, catalogue.tiers, settings, options.config.pods, catalogue.slos)
+    named = [one.setting for one in catalogue.standing.observations.values() if one.setting is not None]
+    source.warnings += add_declared(watched, options.declared, named)
+    return watched, scrapes
 
 
 def needed_signals(catalogue: Catalogue) -> list[str]:

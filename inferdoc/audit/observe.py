@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from inferdoc.audit.manifest import FIELDS
 from inferdoc.audit.quantities import Amount, pool_mean
 from inferdoc.audit.registry import REGISTRY
 from inferdoc.audit.watched import SETTINGS, Watched
@@ -135,6 +136,8 @@ def _named(one: Absolute, watched: Watched, units: Sequence[Unit]) -> tuple[str,
         quantity = REGISTRY[str(one.quantity)]
         title, measure, inputs = quantity.title, quantity.unit, quantity.inputs
     missing = tuple(name for name in inputs if all(watched.values(unit, name) is None for unit in units))
+    if one.quantity is not None and (setting := REGISTRY[one.quantity].setting) is not None:
+        missing += () if any(setting in watched.settings.get(u, {}) for u in units) else (_told_by(setting),)
     return title, measure, missing
 
 
@@ -162,7 +165,7 @@ def _setting(name: str, one: Absolute, watched: Watched, units: Sequence[Unit]) 
     shown = [(watched.settings.get(unit) or {}).get(label) for unit in units]
     known = [entry for entry in shown if entry is not None]
     if len(known) < len(shown) or not known:
-        return ObservedUnit(name, None, f"{label}: not visible", label, missing=(f"{SETTINGS}{{{label}}}",))
+        return ObservedUnit(name, None, f"{label}: not visible", label, missing=(_told_by(label),))
     value = known[0][0]
     if one.matches is not None:
         holds = all(re.fullmatch(one.matches, each) is not None for each, _ in known)
@@ -177,6 +180,13 @@ def _setting(name: str, one: Absolute, watched: Watched, units: Sequence[Unit]) 
         said = f"{label} is {amount:g}, {'above' if one.above else 'below'} {limit:g}"
     holds = holds and min(share for _, share in known) >= watched.number("standing_share")
     return ObservedUnit(name, holds, said, label, amount, limit)
+
+
+def _told_by(setting: str) -> str:
+    """Where a setting would stand."""
+    if setting.startswith("--") or setting in FIELDS:
+        return f"--manifest: {setting}"
+    return f"{SETTINGS}{{{setting}}}"
 
 
 def _tier(name: str, one: Absolute, watched: Watched, unit: Unit) -> ObservedUnit:

@@ -32,7 +32,8 @@ Amount = np.ndarray | float | None
 
 @dataclass(frozen=True)
 class Quantity:
-    """title and unit: as a report says them; inputs: signals that it needs; of: worked out per unit or per pool."""
+    """title and unit: as a report says them; inputs: signals that it needs; of: worked out per unit or per pool;
+    setting: what must be known of the unit besides (`Watched.settings`)."""
 
     title: str
     unit: str
@@ -40,6 +41,7 @@ class Quantity:
     of_unit: Callable[[Watched, Unit], Amount] | None = None
     of_pool: Callable[[Watched, Pool], Amount] | None = None
     optional: tuple[str, ...] = ()
+    setting: str | None = None
 
 
 def compute_bound_batch(watched: Watched, unit: Unit) -> float:

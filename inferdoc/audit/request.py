@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from inferdoc.audit.api import AuditOptions, audit
+from inferdoc.audit.manifest import read_manifests
 from inferdoc.audit.model import Audit
 from inferdoc.audit.rank import SEVERITIES
 from inferdoc.catalogue.load import Catalogue
@@ -26,6 +27,7 @@ def audited(source: Source, config: Config, catalogue: Catalogue, asked: dict[st
         wanted=Wanted(*(asked.get(k) for k in ("model", "namespace", "tier", "role", "pod", "cluster"))),
         config=config,
         catalogue=catalogue,
+        declared=tuple(read_manifests(asked.get("manifests") or ())),
     )
     since = asked.get("since") or (None if asked.get("begin") else DEFAULT_SINCE)
     return audit(source, since=since, from_=asked.get("begin"), until=asked.get("until") or "now", options=chosen)

@@ -25,6 +25,13 @@ from inferdoc.cli.streams import show
     default="info",
     help="Exit 1 only from this severity on (default: any state).",
 )
+@click.option(
+    "--manifest",
+    "manifests",
+    multiple=True,
+    metavar="FILE",
+    help="Also judge flags, probes, grace period and autoscaler of the workloads in this YAML; may be repeated.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Also reasons, formulas, sources, and what cannot be told and why.")
 def command(**asked: Any) -> int:
     """Look for standing states: drafts that do not pay, hits at the level of chance, preemption all the time, idle
