@@ -196,8 +196,9 @@ def _touch(a: Cause, b: Cause) -> bool:
 
 
 def _explains(a: Cause, b: Cause, downstream: Mapping[str, set[str]], slack: int) -> bool:
-    """Whether b is an effect of a. Between pods only direct effects count: those of a lost process on its like, and
-    those of one role on the other. In a circle that begins at one time a direct effect outweighs a remote one."""
+    """Whether b is an effect of a. Between pods only direct effects count: those of a lost process or a slow machine on
+    its like, which a balancer gives what it does not take, and those of one role on the other. In a circle that begins
+    at one time a direct effect outweighs a remote one."""
     if a.recipe.kind == "telemetry" or not _same_family(a, b):
         return False
     if a.onset > max(b.onset, b.hurts) + slack and a.stands > b.stands + slack:
@@ -211,7 +212,7 @@ def _explains(a: Cause, b: Cause, downstream: Mapping[str, set[str]], slack: int
         if together and a.recipe.id in b.recipe.effects and b.recipe.id not in a.recipe.effects:
             return False
         return b.recipe.id in downstream[a.recipe.id]
-    spreads = a.recipe.kind == "process" or a.pool.role != b.pool.role
+    spreads = a.recipe.kind in ("process", "hardware") or a.pool.role != b.pool.role
     return spreads and b.recipe.id in a.recipe.effects
 
 
