@@ -23,7 +23,7 @@ MODULES = {
 LAYERS = (
     ("cli",),
     ("report", "expose"),
-    ("cost",),
+    ("cost", "bench"),
     ("audit", "slo", "backtest", "sizing"),
     ("judging", "prewarm", "generate", "simulate"),
     ("forecast",),

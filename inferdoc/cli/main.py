@@ -25,6 +25,7 @@ COMMANDS = {
     "audit": "inferdoc.cli.audit",
     "size": "inferdoc.cli.size",
     "cost": "inferdoc.cli.cost",
+    "bench": "inferdoc.cli.bench",
     "baseline": "inferdoc.cli.baseline",
     "slo": "inferdoc.cli.slo",
     "recipes": "inferdoc.cli.recipes",

@@ -207,17 +207,26 @@ def knee(load: np.ndarray, latency: np.ndarray, limit: float | None = None) -> f
         return None
     centre = np.array([load[place == b].mean() for b in used])
     middle = np.array([np.median(latency[place == b]) for b in used])
-    if limit is None:
-        limit = LEAVES * float(np.median(middle[: max(1, int(len(used) * LOW_SHARE))]))
-    first = _left_for_good(middle > limit)
+    return crossing(centre, middle, limit)
+
+
+def crossing(load: np.ndarray, latency: np.ndarray, limit: float | None = None) -> float | None:
+    """The same of the points of a curve. load: float64[n], rising; latency: float64[n], one for each."""
+    limit = twice_low_load(latency) if limit is None else limit
+    first = left_for_good(latency > limit)
     if not first:
         return None if first is None else 0.0
-    share = (limit - middle[first - 1]) / (middle[first] - middle[first - 1])
-    return float(centre[first - 1] + share * (centre[first] - centre[first - 1]))
+    share = (limit - latency[first - 1]) / (latency[first] - latency[first - 1])
+    return float(load[first - 1] + share * (load[first] - load[first - 1]))
 
 
-def _left_for_good(outside: np.ndarray) -> int | None:
-    """The first bin from which all are outside; None when the last one is inside."""
+def twice_low_load(latency: np.ndarray) -> float:
+    """Seconds: twice the median of the lowest third of the loads. latency: float64[n], by rising load."""
+    return LEAVES * float(np.median(latency[: max(1, int(len(latency) * LOW_SHARE))]))
+
+
+def left_for_good(outside: np.ndarray) -> int | None:
+    """The first point from which all are outside; None when the last one is inside."""
     if not outside[-1]:
         return None
     inside = np.flatnonzero(~outside)

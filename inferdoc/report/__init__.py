@@ -13,6 +13,7 @@ from inferdoc.escaping import lines
 if TYPE_CHECKING:
     from inferdoc.audit.model import Audit
     from inferdoc.cost.model import Bill
+    from inferdoc.bench.model import BenchAnswer
     from inferdoc.judging.model import Diagnosis
     from inferdoc.sizing.model import SizeAnswer
 
@@ -90,3 +91,14 @@ def render_bill(answer: Bill, form: str, *, verbose: bool = False, colour: bool 
     from inferdoc.report.printable import printable
 
     return cost_text(printable(answer, Bill), verbose=verbose, colour=colour)
+
+
+def render_bench(answer: BenchAnswer, form: str, *, verbose: bool = False, colour: bool = False) -> str:
+    """What benchmarks prove, as text or json."""
+    if form == "json":
+        return lines(answer.to_json())
+    from inferdoc.bench.model import BenchAnswer
+    from inferdoc.report.bench_text import bench_text
+    from inferdoc.report.printable import printable
+
+    return bench_text(printable(answer, BenchAnswer), verbose=verbose, colour=colour)

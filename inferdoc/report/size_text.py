@@ -30,7 +30,7 @@ def size_text(answer: SizeAnswer, *, verbose: bool = False, colour: bool = False
     for part in answer.parts:
         lines += ["", bold(part.title)]
         for each in part.numbers:
-            lines += _number(each, verbose)
+            lines += number_lines(each, verbose)
     if verbose:
         lines += ["", bold("layouts")]
         lines += [line for row in answer.layouts for line in wrap(_layout(row), "  ")]
@@ -45,7 +45,7 @@ def size_text(answer: SizeAnswer, *, verbose: bool = False, colour: bool = False
     return "\n".join(lines)
 
 
-def _number(each: Predicted, verbose: bool) -> Iterator[str]:
+def number_lines(each: Predicted, verbose: bool) -> Iterator[str]:
     value, unit = _parted(figure(each.value, each.unit)) if each.value is not None else ("no bound", "")
     unit = unit.removesuffix("s") if value == "1" and unit in COUNTED else unit
     yield f"  {each.title:<{TITLES}} {value:>{VALUES}}{unit:<{UNITS}}{_range(each, unit)}".rstrip()

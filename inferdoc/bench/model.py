@@ -1,0 +1,68 @@
+"""What result files prove, as a document: `inferdoc.bench/v1`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from inferdoc.sizing.model import Predicted
+
+BENCH_SCHEMA_ID = "inferdoc.bench/v1"
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """An objective. limit: in `unit` (s, or ratio for the share of failed requests); assumed: promised to nobody."""
+
+    signal: str
+    limit: float
+    unit: str
+    source: str
+    assumed: bool
+
+
+class LevelRow(msgspec.Struct, frozen=True):
+    """One level. asked: requests/s, or requests at a time, by `drive`; served: requests/s; seconds: of the measurement;
+    latencies: signal -> seconds; within: whether it keeps all objectives that it tells of, None where it tells of none;
+    marks: what to know about it."""
+
+    file: str
+    drive: str
+    asked: float | None
+    served: float
+    seconds: float
+    completed: int
+    failed: int
+    prompt_tokens: float | None
+    output_tokens: float | None
+    latencies: dict[str, float]
+    within: bool | None
+    marks: list[str]
+
+
+class BenchCurve(msgspec.Struct, frozen=True):
+    """Levels that differ in their load alone. numbers: what they prove; notes: what to know before using them."""
+
+    title: str
+    settings: dict[str, str]
+    levels: list[LevelRow]
+    numbers: list[Predicted]
+    notes: list[str]
+
+    def number(self, name: str) -> Predicted | None:
+        """One of the numbers."""
+        return next((each for each in self.numbers if each.name == name), None)
+
+
+class BenchAnswer(msgspec.Struct):
+    """Everything. assumed: what nobody gave."""
+
+    schema: str
+    inferdoc_version: str
+    model: str
+    summary: str
+    objectives: list[Limit]
+    curves: list[BenchCurve]
+    assumed: list[str]
+
+    def to_json(self) -> str:
+        """The document as indented JSON."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()

@@ -1,0 +1,73 @@
+"""The objectives of a benchmark: as asked, else as promised, else the starting points of alerts/slo.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inferdoc.bench.level import FAMILIES
+from inferdoc.catalogue.quantiles import NAME
+from inferdoc.catalogue.slo import Slo, in_force
+from inferdoc.errors import InferdocError
+from inferdoc.times import length_of
+
+ERRORS = "error_share"
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A signal that is at most limit, in its unit. assumed: nobody asked for it or promised it."""
+
+    signal: str
+    limit: float
+    unit: str
+    source: str
+    assumed: bool = False
+
+
+def objectives(asked: Sequence[str], slos: Sequence[Slo], place: tuple[str, str, str]) -> list[Objective]:
+    """asked: SIGNAL=VALUE; slos: of the catalogue; place: model, tier and role. Of one signal what was asked counts.
+    Raises InferdocError."""
+    found = {
+        signal: Objective(
+            signal,
+            slo.target,
+            _unit(signal),
+            slo.where if slo.promised else f"a starting point of alerts/slo.yaml ({slo.id}), promised to nobody",
+            not slo.promised,
+        )
+        for signal, slo in in_force(slos, *place).items()
+        if _is_told(signal)
+    }
+    return list((found | {one.signal: one for one in map(_parsed, asked)}).values())
+
+
+def _is_told(signal: str) -> bool:
+    match = NAME.fullmatch(signal)
+    return signal == ERRORS or (match["family"] if match else signal.removesuffix("_mean")) in FAMILIES
+
+
+def _unit(signal: str) -> str:
+    return "ratio" if signal == ERRORS else "s"
+
+
+def _parsed(text: str) -> Objective:
+    signal, _, value = (part.strip() for part in text.partition("="))
+    flag = f"--objective {text}"
+    if not value or not (_is_told(signal) and (signal == ERRORS or NAME.fullmatch(signal) or signal.endswith("_mean"))):
+        families = ", ".join(f"{family}_p99" for family in FAMILIES)
+        raise InferdocError(f"{flag}: write SIGNAL=LIMIT, with one of {families} (any percentile, or _mean), {ERRORS}")
+    limit = _share(flag, value) if signal == ERRORS else length_of(value, flag)
+    if limit <= 0:
+        raise InferdocError(f"{flag}: the limit must be above 0")
+    return Objective(signal, limit, _unit(signal), "as asked")
+
+
+def _share(flag: str, value: str) -> float:
+    try:
+        share = float(value)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise InferdocError(f"{flag}: a share from 0 to 1 is expected")
+    return share

@@ -1,0 +1,70 @@
+"""From what a user asked for to what the files prove."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from inferdoc import __version__
+from inferdoc.bench.curve import Curve, curves, of_one_model
+from inferdoc.bench.level import LoadLevel
+from inferdoc.bench.model import BENCH_SCHEMA_ID, BenchAnswer, BenchCurve, LevelRow, Limit
+from inferdoc.bench.objective import Objective, objectives
+from inferdoc.bench.read import levels_of
+from inferdoc.bench.told import marks, numbers
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.judging.words import figure, how_many
+
+SHOWN = ("ttft_p50", "ttft_p99", "tpot_request_p50", "tpot_request_p99", "itl_p99", "e2e_p99")
+
+
+def benched_as_asked(asked: Mapping[str, Any], catalogue: Catalogue) -> BenchAnswer:
+    """What the result files prove at the objectives. Raises InferdocError."""
+    levels = of_one_model(levels_of(asked["files"]), asked.get("model"))
+    place = levels[0].model, asked.get("tier") or "unknown", "both"
+    held = objectives(asked.get("objective") or (), catalogue.slos, place)
+    told = [_told(curve, held) for curve in curves(levels)]
+    assumed = [
+        f"{one.signal} within {figure(one.limit, one.unit)}: {one.source}; --objective sets another"
+        for one in held
+        if one.assumed
+    ]
+    limits = [Limit(one.signal, one.limit, one.unit, one.source, one.assumed) for one in held]
+    return BenchAnswer(BENCH_SCHEMA_ID, __version__, levels[0].model, _summary(told), limits, told, assumed)
+
+
+def _told(curve: Curve, held: Sequence[Objective]) -> BenchCurve:
+    proved, notes = numbers(curve, held)
+    rows = [_row(level, held) for level in curve.levels]
+    return BenchCurve(curve.title, dict(curve.levels[0].settings), rows, proved, notes)
+
+
+def _row(level: LoadLevel, held: Sequence[Objective]) -> LevelRow:
+    latencies = {name: seen[0] for name in SHOWN if (seen := level.reading(name)) is not None and seen[1] == name}
+    read = [(seen[0], one.limit) for one in held if (seen := level.reading(one.signal)) is not None]
+    return LevelRow(
+        level.file,
+        level.drive,
+        level.asked,
+        level.served,
+        level.seconds,
+        level.completed,
+        level.failed,
+        level.prompt_tokens,
+        level.output_tokens,
+        latencies,
+        all(value <= limit for value, limit in read) if read and level.drive != "burst" else None,
+        marks(level),
+    )
+
+
+def _summary(told: Sequence[BenchCurve]) -> str:
+    levels = how_many(sum(len(curve.levels) for curve in told), "level")
+    rates = [rate for curve in told if (rate := curve.number("usable_rate")) is not None and rate.value is not None]
+    if not rates:
+        return f"{levels}; no rate is proved to keep the objectives"
+    words = [
+        f"at least {figure(rate.value, '1/s')}" if rate.high is None else f"about {figure(rate.value, '1/s')}"
+        for rate in rates
+    ]
+    return f"{levels}; within the objectives: {', '.join(words)}"
