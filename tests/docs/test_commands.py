@@ -22,6 +22,7 @@ from inferdoc.simulate.output import write_file
 from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario_files import load_scenario
 from tests import prometheus_server
+from tests.bench import made
 from tests.cli.command import Done, alone, call
 from tests.docs.shown import Shown, of_line, shown
 from tests.simulated import Simulated
@@ -79,6 +80,9 @@ def given(fleet, tmp_path_factory) -> Path:
     shutil.copytree(ROOT / "alerts", folder / "my-catalogue" / "alerts")
     shutil.copytree(ROOT / "alerts", folder / "mine" / "alerts")
     (folder / "load.csv").write_text("\n".join(["timestamp,value", *days]) + "\n")
+    made.runs(folder, "vllm")
+    made.runs(folder, "guidellm")
+    made.written(folder, "profile_export_aiperf.json", made.aiperf(4.0))
     (folder / "scaledobject.yaml").write_text(
         "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: llama}\n"
         "spec: {scaleTargetRef: {name: llama}, minReplicaCount: 1, maxReplicaCount: 40, "
