@@ -23,7 +23,7 @@ MODULES = {
 LAYERS = (
     ("cli",),
     ("report", "expose"),
-    ("cost", "bench"),
+    ("cost", "bench", "canary"),
     ("audit", "slo", "backtest", "sizing"),
     ("judging", "prewarm", "generate", "simulate"),
     ("forecast",),

@@ -12,9 +12,6 @@ Drive = Literal["rate", "concurrency", "burst", "unknown"]
 """rate: requests came whether or not others had ended (open loop); concurrency: so many at a time (closed loop); burst:
 all at once; unknown: the file does not tell."""
 
-FAMILIES = ("ttft", "itl", "tpot_request", "e2e")
-"""Latencies by the names of their signals. itl: single gaps; tpot_request: the mean gap of each request, which
-`vllm bench serve` calls tpot and GuideLLM and AIPerf call inter-token latency (reference: capacity, section G)."""
 FEWEST_FAILED = 3
 """Fewer failed requests are chance (as in the judge)."""
 

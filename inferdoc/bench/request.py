@@ -9,11 +9,11 @@ from inferdoc import __version__
 from inferdoc.bench.curve import Curve, curves, of_one_model
 from inferdoc.bench.level import LoadLevel
 from inferdoc.bench.model import BENCH_SCHEMA_ID, BenchAnswer, BenchCurve, LevelRow, Limit
-from inferdoc.bench.objective import Objective, objectives
 from inferdoc.bench.read import levels_of
 from inferdoc.bench.told import marks, numbers
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.judging.words import figure, how_many
+from inferdoc.slo.objective import Objective, objectives
 
 SHOWN = ("ttft_p50", "ttft_p99", "tpot_request_p50", "tpot_request_p99", "itl_p99", "e2e_p99")
 

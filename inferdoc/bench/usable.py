@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferdoc.bench.curve import Curve
-from inferdoc.bench.objective import Objective
 from inferdoc.forecast.capacity import SPREAD, Verdict, crossing, left_for_good, twice_low_load
+from inferdoc.slo.objective import Objective
 
 FEWEST_LEVELS = 4
 """Of a knee without an objective: below it nobody knows what low load is (as of the bins of a history)."""

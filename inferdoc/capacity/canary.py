@@ -14,7 +14,7 @@ def arm_size(stable: float, canary: float, alpha: float = Z_ONE_SIDED_95, power:
     return math.ceil((alpha + power) ** 2 * spread / (canary - stable) ** 2)
 
 
-def wilson(bad: int, of: int, z: float) -> tuple[float, float]:
+def wilson(bad: float, of: float, z: float) -> tuple[float, float]:
     """Wilson's interval of a share. (low, high), 0..1."""
     share, square = bad / of, z * z
     middle = share + square / (2 * of)
@@ -23,7 +23,7 @@ def wilson(bad: int, of: int, z: float) -> tuple[float, float]:
 
 
 def difference(
-    canary: tuple[int, int], stable: tuple[int, int], z: float = Z_ONE_SIDED_95
+    canary: tuple[float, float], stable: tuple[float, float], z: float = Z_ONE_SIDED_95
 ) -> tuple[float, float, float]:
     """Bad share of the canary less that of the stable arm, each (bad, of): value, low and high end of Newcombe's
     interval (his method 10), 90 % at the default z."""

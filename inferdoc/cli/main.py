@@ -26,6 +26,7 @@ COMMANDS = {
     "size": "inferdoc.cli.size",
     "cost": "inferdoc.cli.cost",
     "bench": "inferdoc.cli.bench",
+    "canary": "inferdoc.cli.canary",
     "baseline": "inferdoc.cli.baseline",
     "slo": "inferdoc.cli.slo",
     "recipes": "inferdoc.cli.recipes",

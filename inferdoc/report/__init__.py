@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from inferdoc.audit.model import Audit
     from inferdoc.cost.model import Bill
     from inferdoc.bench.model import BenchAnswer
+    from inferdoc.canary.model import CanaryAnswer
     from inferdoc.judging.model import Diagnosis
     from inferdoc.sizing.model import SizeAnswer
 
@@ -102,3 +103,14 @@ def render_bench(answer: BenchAnswer, form: str, *, verbose: bool = False, colou
     from inferdoc.report.printable import printable
 
     return bench_text(printable(answer, BenchAnswer), verbose=verbose, colour=colour)
+
+
+def render_canary(answer: CanaryAnswer, form: str, *, verbose: bool = False, colour: bool = False) -> str:
+    """The gate's answer as text or json."""
+    if form == "json":
+        return lines(answer.to_json())
+    from inferdoc.canary.model import CanaryAnswer
+    from inferdoc.report.canary_text import canary_text
+    from inferdoc.report.printable import printable
+
+    return canary_text(printable(answer, CanaryAnswer), verbose=verbose, colour=colour)

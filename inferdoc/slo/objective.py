@@ -1,17 +1,19 @@
-"""The objectives of a benchmark: as asked, else as promised, else the starting points of alerts/slo.yaml."""
+"""Objectives for what is held to them once: as asked, else as promised, else the starting points of alerts/slo.yaml."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferdoc.bench.level import FAMILIES
 from inferdoc.catalogue.quantiles import NAME
 from inferdoc.catalogue.slo import Slo, in_force
 from inferdoc.errors import InferdocError
 from inferdoc.times import length_of
 
 ERRORS = "error_share"
+FAMILIES = ("ttft", "itl", "tpot_request", "e2e")
+"""Latencies by the names of their signals. itl: single gaps; tpot_request: the mean gap of each request, which
+`vllm bench serve` calls tpot and GuideLLM and AIPerf call inter-token latency (reference: capacity, section G)."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,95 @@
+"""How much worse the candidate is, with an interval that knows that requests of a minute go together."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from inferdoc.canary.pairs import ArmCounts
+from inferdoc.capacity.canary import Z_POWER_80, arm_size, difference
+
+DRAWS = 400
+BLOCK = 5
+"""Windows that are drawn together: a queue outlives a minute (own choice)."""
+LEAST_WINDOWS = 10
+FEW_BAD = 10.0
+LOW_DESIGN, HIGH_DESIGN = 2.0, 5.0
+"""The range of the design effect that is assumed where it cannot be estimated: the low end with too few bad requests,
+the high end with too few windows (reference: capacity, section G)."""
+ONE_SIDED = 0.05
+"""Of the interval at each end: 90 % in all."""
+CLOSEST = 0.1
+"""Of the margin: a difference nearer to it is not told from it with any number of requests that somebody waits for."""
+
+
+@dataclass(frozen=True)
+class ShareDifference:
+    """Bad shares of both groups (0..1) and their difference, candidate less stable: value, low and high end. requests:
+    of each group; design: how many times fewer independent requests there are; needed: requests of the candidate in all
+    that would decide."""
+
+    candidate: float
+    stable: float
+    value: float
+    low: float
+    high: float
+    requests: tuple[float, float]
+    design: float
+    needed: int
+
+
+def z_of(looks: int) -> float:
+    """Standard normal quantile of the interval's ends where it may be looked at several times: 5 % / looks each."""
+    return NormalDist().inv_cdf(1 - ONE_SIDED / looks)
+
+
+def compared(
+    counts: ArmCounts, margin: float, looks: int, at_most: tuple[float, float] | None = None
+) -> ShareDifference:
+    """counts: both groups have events; at_most: how many of the events of each group are independent at most (of gaps
+    between tokens: the requests)."""
+    (bad, of), (bad_stable, of_stable) = counts.totals
+    z, design = z_of(looks), design_effect(counts)
+    sizes = of / design, of_stable / design
+    if at_most is not None:
+        sizes = min(sizes[0], at_most[0]), min(sizes[1], at_most[1])
+    share, usual = bad / of, bad_stable / of_stable
+    value, low, high = difference((share * sizes[0], sizes[0]), (usual * sizes[1], sizes[1]), z)
+    scale = of / sizes[0]
+    needed = _needed((share, usual), margin, sizes[0], scale, z)
+    return ShareDifference(share, usual, value, low, high, (of, of_stable), scale, needed)
+
+
+def _needed(shares: tuple[float, float], margin: float, size: float, scale: float, z: float) -> int:
+    """Events of the candidate that decide: first those that tell a difference of the margin; with these, those that
+    tell the difference seen from the margin."""
+    share, usual = shares
+    first = arm_size(usual, min(1.0, usual + margin), z)
+    gap = max(abs(margin - (share - usual)), CLOSEST * margin)
+    spread = usual * (1 - usual) + share * (1 - share)
+    closer = math.ceil((z + Z_POWER_80) ** 2 * spread / gap**2)
+    return math.ceil(scale * (first if size < first else max(first, closer)))
+
+
+def design_effect(counts: ArmCounts) -> float:
+    """How many times larger the variance of the difference is than that of independent requests: by a bootstrap of
+    blocks of windows, in which both groups go together. At least 1."""
+    windows = counts.of.shape[1]
+    if windows < LEAST_WINDOWS:
+        return HIGH_DESIGN
+    if counts.bad.sum() < FEW_BAD:
+        return LOW_DESIGN
+    blocks = min(BLOCK, windows // LEAST_WINDOWS + 1)
+    rng = np.random.default_rng(0)
+    starts = rng.integers(0, windows, size=(DRAWS, -(-windows // blocks)))
+    at = ((starts[:, :, None] + np.arange(blocks)) % windows).reshape(DRAWS, -1)[:, :windows]
+    bad, of = counts.bad[:, at].sum(axis=2), counts.of[:, at].sum(axis=2)
+    known = (of > 0).all(axis=0)
+    shares = bad[:, known] / of[:, known]
+    true = float(np.var(shares[0] - shares[1]))
+    total = counts.bad.sum(axis=1) / counts.of.sum(axis=1)
+    independent = float((total * (1 - total) / counts.of.sum(axis=1)).sum())
+    return max(1.0, true / independent) if independent > 0 else LOW_DESIGN

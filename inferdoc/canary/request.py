@@ -1,0 +1,178 @@
+"""From what a user asked for to the gate's answer and its exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from inferdoc import __version__
+from inferdoc.canary.arms import arms
+from inferdoc.canary.checks import DEFAULT_MARGINS, Check, Margins, checks
+from inferdoc.canary.decide import CheckSeen, decided
+from inferdoc.canary.guards import guards, warm, words
+from inferdoc.canary.interval import ONE_SIDED, compared
+from inferdoc.canary.model import CANARY_SCHEMA_ID, ArmSeen, CanaryAnswer, CheckAnswer, Decision, GuardAnswer
+from inferdoc.canary.pairs import ArmsWatched
+from inferdoc.capacity.service_level import joint_share
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.config import Config
+from inferdoc.errors import ExitCode
+from inferdoc.fleet.members import Member, assignments_of
+from inferdoc.judging.model import stamp
+from inferdoc.judging.request import matcher
+from inferdoc.judging.words import figure, how_many, lasting
+from inferdoc.slo.history import read_history
+from inferdoc.slo.objective import ERRORS, Objective, objectives
+from inferdoc.source.identified import Identified
+from inferdoc.times import length_of
+
+FORMULA = (
+    "bad / all of the candidate less bad / all of the stable pods in the same windows; Newcombe's interval over "
+    "requests / design effect, which a bootstrap of blocks of windows tells"
+)
+
+
+def canary_as_asked(source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any]) -> CanaryAnswer:
+    """Holds the candidate against the stable pods. Raises InferdocError, SourceError."""
+    match = tuple(matcher(text) for text in asked.get("labels") or ())
+    history = read_history(source, catalogue, assignments_of(config.pods), asked["since"], asked["until"], match)
+    groups = arms(history.fleet.members, asked["candidate"], asked.get("baseline"))
+    watched = ArmsWatched(history, groups)
+    wanted = objectives(asked.get("objective") or (), catalogue.slos, groups.place)
+    held = [one for one in wanted if one.signal != ERRORS]  # of errors the margin counts, whatever is usual
+    found, lacking = checks(watched, held, _margins(asked))
+    requests = next(check for check in found if check.kind == "errors").counts.of
+    windows = (requests > 0).all(axis=0) & warm(watched, length_of(asked["warmup"], "--warmup"))
+    answered = [one for check in found if (one := _asked(check, windows, asked["looks"])) is not None]
+    alike = guards(watched, windows, requests) if windows.any() else []
+    count = float(requests[0, windows].sum())
+    decision, reasons, needed = decided(answered, alike, count)
+    if not windows.any():
+        decision, reasons = "unknown", ["in no window did both groups serve requests, with the candidate warm"]
+    seconds = int(windows.sum()) * watched.grid.step_ms / 1000
+    return CanaryAnswer(
+        CANARY_SCHEMA_ID,
+        __version__,
+        source.location,
+        *_stretch(watched, windows),
+        int(windows.sum()),
+        watched.grid.step_ms / 1000,
+        decision,
+        1 - 2 * ONE_SIDED / asked["looks"],
+        _summary(decision, reasons, answered, count, seconds, needed),
+        _arm(groups.candidate, 0, answered, windows, requests, seconds),
+        _arm(groups.stable, 1, answered, windows, requests, seconds),
+        [_told(one) for one in answered],
+        [GuardAnswer(g.name, g.title, g.unit, g.candidate, g.stable, g.ratio, g.broken) for g in alike],
+        needed,
+        reasons,
+        [*(words(guard) for guard in alike if guard.broken and words(guard) not in reasons), *lacking],
+        _assumed(held, asked),
+    )
+
+
+def exit_code(answer: CanaryAnswer) -> int:
+    """0: the candidate may go on; 1: it serves worse; 3: that is not known yet."""
+    codes = {"pass": ExitCode.OK, "fail": ExitCode.FINDINGS, "unknown": ExitCode.UNKNOWN}
+    return codes[answer.decision]
+
+
+def _margins(asked: Mapping[str, Any]) -> Margins:
+    given = {name: asked.get(f"{name}_margin") for name in ("promise", "usual", "errors")}
+    return Margins(**{name: getattr(DEFAULT_MARGINS, name) if v is None else v for name, v in given.items()})
+
+
+def _assumed(held: Sequence[Objective], asked: Mapping[str, Any]) -> list[str]:
+    limits = [
+        f"{one.signal} within {figure(one.limit, one.unit)}: {one.source}; --objective sets another"
+        for one in held
+        if one.assumed
+    ]
+    margins = {
+        "--margin": ("promise", "requests beyond an objective"),
+        "--usual-margin": ("usual", "requests slower than nine in ten now"),
+        "--errors-margin": ("errors", "failed or refused requests"),
+    }
+    return limits + [
+        f"{figure(getattr(DEFAULT_MARGINS, name), 'ratio')} more {words} are put up with; {flag} sets another margin"
+        for flag, (name, words) in margins.items()
+        if asked.get(f"{name}_margin") is None
+    ]
+
+
+def _asked(check: Check, windows: np.ndarray, looks: int) -> CheckSeen | None:
+    counts = check.counts.at(windows)
+    if not (counts.of.sum(axis=1) > 0).all():
+        return None
+    at_most = None
+    if check.independent is not None:
+        requests = check.independent[:, windows].sum(axis=1)
+        at_most = float(requests[0]), float(requests[1])
+    return CheckSeen(check, compared(counts, check.margin, looks, at_most))
+
+
+def _stretch(watched: ArmsWatched, windows: np.ndarray) -> tuple[str, str]:
+    grid = watched.grid
+    used = np.flatnonzero(windows) if windows.any() else np.array([0, grid.count - 1])
+    ends = [(grid.start_ms + int(place) * grid.step_ms) / 1000 for place in (used[0], used[-1])]
+    return stamp(ends[0] - grid.step_ms / 1000), stamp(ends[1])
+
+
+def _arm(
+    members: Sequence[Member],
+    place: int,
+    asked: Sequence[CheckSeen],
+    windows: np.ndarray,
+    requests: np.ndarray,
+    seconds: float,
+) -> ArmSeen:
+    count = float(requests[place, windows].sum())
+    rate = count / seconds if seconds else 0.0
+    promised = {one.check.name: one.seen for one in asked if one.check.kind in ("promise", "errors")}
+    goodput = None
+    if {"ttft", "tpot_request", "errors"} <= promised.keys():
+        shares = [
+            1 - (promised[name].candidate, promised[name].stable)[place] for name in ("ttft", "tpot_request", "errors")
+        ]
+        low, high = joint_share(shares)
+        goodput = (low * rate / len(members), high * rate / len(members))
+    return ArmSeen(sorted(member.shown for member in members), round(count), rate, goodput)
+
+
+def _told(one: CheckSeen) -> CheckAnswer:
+    check, seen = one.check, one.seen
+    return CheckAnswer(
+        check.name,
+        check.title,
+        check.kind,
+        check.limit,
+        one.decision,
+        seen.candidate,
+        seen.stable,
+        seen.value,
+        seen.low,
+        seen.high,
+        check.margin,
+        (round(seen.requests[0]), round(seen.requests[1])),
+        seen.design,
+        seen.needed,
+        FORMULA,
+        check.source,
+    )
+
+
+def _summary(
+    decision: Decision, reasons: Sequence[str], asked: Sequence[CheckSeen], count: float, seconds: float, needed: int
+) -> str:
+    over = f"over {how_many(round(count), 'request')} of the candidate in {lasting(seconds)}"
+    if decision == "pass":
+        return f"no worse than the stable pods {over}"
+    if decision == "fail":
+        worst = max((one for one in asked if one.decision == "fail"), key=lambda one: one.seen.low - one.check.margin)
+        limit = "" if worst.check.limit is None else f" {figure(worst.check.limit, 's')}"
+        shares = f"{figure(worst.seen.candidate, 'ratio')}, {figure(worst.seen.stable, 'ratio')} on the stable pods"
+        return f"worse {over}: {worst.check.title}{limit}: {shares}"
+    at_rate = f", about {lasting(needed / count * seconds)} at this rate" if needed and count else ""
+    return f"{reasons[0]}{at_rate}; {over}"
