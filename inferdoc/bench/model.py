@@ -52,6 +52,40 @@ class BenchCurve(msgspec.Struct, frozen=True):
         return next((each for each in self.numbers if each.name == name), None)
 
 
+class Beside(msgspec.Struct, frozen=True):
+    """One quantity of both. ratio: production over benchmark; None where one is not known."""
+
+    name: str
+    title: str
+    unit: str
+    benchmark: float | None
+    production: float | None
+    ratio: float | None
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """Why production differs. kind: lengths, prefix, flags, tier, model, failures or unexplained; times: by how much it
+    moves the latency of `signal`, None where no formula says."""
+
+    kind: str
+    statement: str
+    signal: str = ""
+    times: float | None = None
+
+
+class ProductionBeside(msgspec.Struct, frozen=True):
+    """The pool beside the benchmark at one load. load: requests/s of a replica, None where production never was
+    at a load of the benchmark; minutes: of production at that load, added up over pods."""
+
+    pool: str
+    load: float | None
+    minutes: float
+    rows: list[Beside]
+    reasons: list[Reason]
+    numbers: list[Predicted]
+    notes: list[str]
+
+
 class BenchAnswer(msgspec.Struct):
     """Everything. assumed: what nobody gave."""
 
@@ -61,6 +95,7 @@ class BenchAnswer(msgspec.Struct):
     summary: str
     objectives: list[Limit]
     curves: list[BenchCurve]
+    production: ProductionBeside | None
     assumed: list[str]
 
     def to_json(self) -> str:

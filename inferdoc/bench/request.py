@@ -6,31 +6,49 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inferdoc import __version__
+from inferdoc.bench.compare import beside
 from inferdoc.bench.curve import Curve, curves, of_one_model
 from inferdoc.bench.level import LoadLevel
 from inferdoc.bench.model import BENCH_SCHEMA_ID, BenchAnswer, BenchCurve, LevelRow, Limit
+from inferdoc.bench.production import ProductionPool
 from inferdoc.bench.read import levels_of
 from inferdoc.bench.told import marks, numbers
 from inferdoc.catalogue.load import Catalogue
+from inferdoc.errors import InferdocError
 from inferdoc.judging.words import figure, how_many
 from inferdoc.slo.objective import Objective, objectives
 
 SHOWN = ("ttft_p50", "ttft_p99", "tpot_request_p50", "tpot_request_p99", "itl_p99", "e2e_p99")
 
 
-def benched_as_asked(asked: Mapping[str, Any], catalogue: Catalogue) -> BenchAnswer:
-    """What the result files prove at the objectives. Raises InferdocError."""
+def benched_as_asked(asked: Mapping[str, Any], catalogue: Catalogue, live: ProductionPool | None = None) -> BenchAnswer:
+    """What the result files prove at the objectives. live: the pool beside them. Raises InferdocError."""
     levels = of_one_model(levels_of(asked["files"]), asked.get("model"))
     place = levels[0].model, asked.get("tier") or "unknown", "both"
     held = objectives(asked.get("objective") or (), catalogue.slos, place)
-    told = [_told(curve, held) for curve in curves(levels)]
+    several = curves(levels)
+    told = [_told(curve, held) for curve in several]
     assumed = [
         f"{one.signal} within {figure(one.limit, one.unit)}: {one.source}; --objective sets another"
         for one in held
         if one.assumed
     ]
+    if live is not None and asked.get("replicas") is None:
+        assumed.append("one replica was behind the benchmark; --replicas tells of more")
     limits = [Limit(one.signal, one.limit, one.unit, one.source, one.assumed) for one in held]
-    return BenchAnswer(BENCH_SCHEMA_ID, __version__, levels[0].model, _summary(told), limits, told, assumed)
+    production = None
+    if live is not None:
+        production = beside(_longest(several), live, asked.get("replicas") or 1, asked.get("tier"))
+    return BenchAnswer(BENCH_SCHEMA_ID, __version__, levels[0].model, _summary(told), limits, told, production, assumed)
+
+
+def _longest(several: Sequence[Curve]) -> Curve:
+    """The curve that production is held against: the one with the most levels, of those that are no burst. Raises
+    InferdocError."""
+    fitting = [curve for curve in several if curve.drive != "burst"]
+    if not fitting:
+        raise InferdocError("--against: all requests came at once in the files; no load of them is one of production")
+    return max(fitting, key=lambda curve: len(curve.levels))
 
 
 def _told(curve: Curve, held: Sequence[Objective]) -> BenchCurve:

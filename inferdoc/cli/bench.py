@@ -20,6 +20,12 @@ from inferdoc.cli.streams import show
     help="ttft_p99=2s, tpot_request_p95=50ms, itl_p99=, e2e_p99=, error_share=0.01 (default: alerts/slo.yaml).",
 )
 @click.option("--tier", metavar="NAME", help="The hardware of the benchmark, by its name in tiers.yaml.")
+@click.option("--against", metavar="POOL", help="A live pool: side by side at one load, and why they differ.")
+@click.option(
+    "--replicas", type=click.IntRange(1, 100_000), metavar="N", help="Of --against: behind the benchmark (default 1)."
+)
+@options.source_options
+@click.option("--history", default="1d", show_default=True, metavar="DURATION", help="Of --against: how far back.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("-v", "--verbose", is_flag=True, help="Also formula, inputs and source of each number, and the files.")
 def command(**asked: Any) -> int:
@@ -27,12 +33,24 @@ def command(**asked: Any) -> int:
     --save-result`, one level of load each, and say which rate they prove to keep the objectives, where the knee is, and
     what weakens the numbers.
 
-    Exit codes: 0 read, 2 usage, or a file that cannot be read.
+    With --against a pool of --store or --prometheus stands beside them: lengths, prefix hits, latencies at the same
+    requests per second of a replica, and what of the difference they explain.
+
+    Exit codes: 0 read, 2 usage, or a file that cannot be read, 4 the source could not be read.
     """
+    from inferdoc.bench.production import production_as_asked
     from inferdoc.bench.request import benched_as_asked
     from inferdoc.report import render_bench
 
-    answer = benched_as_asked(asked, options.catalogue(options.configuration()))
+    config = options.configuration()
+    catalogue, live = options.catalogue(config), None
+    if asked["against"] is not None:
+        source = options.source(config, asked)
+        with options.working(f"reading {source.location}"):
+            live = production_as_asked(source, config, catalogue, asked)
+    elif asked["store"] or asked["prometheus"] or asked["replicas"]:
+        raise click.UsageError("--store, --prometheus and --replicas belong to --against POOL")
+    answer = benched_as_asked(asked, catalogue, live)
     colour = options.coloured() and asked["output"] == "text"
     show(render_bench(answer, asked["output"], verbose=asked["verbose"], colour=colour), coloured=colour)
     return 0

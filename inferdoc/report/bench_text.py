@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import click
 
-from inferdoc.bench.model import BenchAnswer, BenchCurve, LevelRow
+from inferdoc.bench.model import BenchAnswer, BenchCurve, LevelRow, ProductionBeside
 from inferdoc.judging.words import figure
 from inferdoc.report.size_text import number_lines
 from inferdoc.report.wrapping import wrap
@@ -36,6 +36,8 @@ def bench_text(answer: BenchAnswer, *, verbose: bool = False, colour: bool = Fal
         lines += ["", *(bold(line) for line in wrap(curve.title, "")), *_levels(curve, verbose), ""]
         lines += [line for each in curve.numbers for line in number_lines(each, verbose)]
         lines += [line for note in curve.notes for line in wrap(note, "  - ")]
+    if answer.production is not None:
+        lines += ["", *_production(answer.production, bold, verbose)]
     lines += ["", bold("objectives")]
     for each in answer.objectives:
         hint = "; --objective sets another" if each.assumed else ""
@@ -52,6 +54,25 @@ def _levels(curve: BenchCurve, verbose: bool) -> Iterator[str]:
         yield "".join(f"{cell:>{width}}" for cell, (_, width) in zip(_cells(row), COLUMNS, strict=True)) + marks
         if verbose:
             yield from wrap(f"{row.file}, {figure(row.seconds, 's')}", "      from ")
+
+
+def _production(found: ProductionBeside, bold: Callable[[str], str], verbose: bool) -> Iterator[str]:
+    yield bold(f"beside {found.pool}")
+    if found.load is not None:
+        yield f"  at {figure(found.load, '1/s')} a replica, {found.minutes:,.0f} min of pods in production"
+    yield f"  {'':<24}{'benchmark':>14}{'production':>14}{'times':>8}"
+    for row in found.rows:
+        values = "".join(f"{_known(each, row.unit):>14}" for each in (row.benchmark, row.production))
+        yield f"  {row.title:<24}{values}{'' if row.ratio is None else f'{row.ratio:.2f}':>8}".rstrip()
+    for reason in found.reasons:
+        yield from wrap(f"{reason.kind}: {reason.statement}", "  > ")
+    if verbose:
+        yield from (line for each in found.numbers for line in number_lines(each, verbose))
+    yield from (line for note in found.notes for line in wrap(note, "  - "))
+
+
+def _known(value: float | None, unit: str) -> str:
+    return "not told" if value is None else figure(value, unit)
 
 
 def _cells(row: LevelRow) -> Sequence[str]:

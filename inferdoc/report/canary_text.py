@@ -28,7 +28,7 @@ def canary_text(answer: CanaryAnswer, *, verbose: bool = False, colour: bool = F
     if answer.checks:
         interval = f"{figure(answer.interval, 'ratio')} interval"
         heads = ("candidate", "stable", "worse by")
-        lines += ["", " " * (TITLE + 2) + "".join(f"{head:>{SHARES}}" for head in heads) + f"  {interval:<19}margin"]
+        lines += ["", " " * (TITLE + 2) + "".join(f"{head:>{SHARES}}" for head in heads) + f"  {interval:<22}margin"]
         lines += [line for check in answer.checks for line in _check(check, verbose)]
     for title, texts in (
         ("not known because", answer.reasons[1:]),
@@ -56,7 +56,7 @@ def _check(check: CheckAnswer, verbose: bool) -> Iterator[str]:
     shares = "".join(f"{figure(share, 'ratio'):>{SHARES}}" for share in (check.candidate, check.stable))
     between = f"{100 * check.low:+.3g} to {_points(check.high)}"
     worse, margin = _points(check.difference), _points(check.margin)
-    yield f"  {title:<{TITLE}}{shares}{worse:>{SHARES}}  {between:<19}{margin:>6}  {check.decision}"
+    yield f"  {title:<{TITLE}}{shares}{worse:>{SHARES}}  {between:<21}{margin:>7}  {check.decision}"
     if verbose:
         yield from wrap(check.formula, "      = ")
         events = f"{check.events[0]:,} and {check.events[1]:,} events, design effect {check.design:.3g}"

@@ -20,8 +20,9 @@ GAP = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5)
 
 @dataclass(frozen=True)
 class Pod:
-    """rate: requests/s; slower: of all of its latencies; failing: share of its requests; prompt: mean tokens; began:
-    seconds into the hour at which its process starts; cold: seconds after it for which it is four times as slow."""
+    """rate: requests/s; slower: of all of its latencies; failing: share of its requests; prompt: mean tokens; hits:
+    share of them in the prefix cache; began: seconds into the hour at which its process starts; cold: seconds after it
+    for which it is four times as slow."""
 
     name: str
     rate: float = 4.0
@@ -31,6 +32,7 @@ class Pod:
     began: int = -86_400
     cold: int = 0
     model: str = "llama"
+    hits: float = 0.0
 
 
 def fleet(stable: int = 3, **candidate: float) -> list[Pod]:
@@ -61,6 +63,7 @@ def _lines(pod: Pod, seconds: int, busier: np.ndarray, rng: np.random.Generator)
             total[name] = total.get(name, 0.0) + value
         now = total | {
             f"up{{{target}}}": 1.0,
+            f'vllm:cache_config_info{{{labels},block_size="16",cache_dtype="auto"}}': 1.0,
             f"process_start_time_seconds{{{target}}}": float(BEGIN + pod.began),
             f"vllm:num_requests_running{{{labels}}}": 4.0,
         }
@@ -91,4 +94,7 @@ def _events(pod: Pod, labels: str, slow: float, rng: np.random.Generator) -> dic
     for name, mean in (("request_prompt_tokens", pod.prompt), ("request_generation_tokens", 200.0)):
         found[f"vllm:{name}_sum{{{labels}}}"] = float(rng.gamma(2.0, mean / 2.0, size=count).sum())
         found[f"vllm:{name}_count{{{labels}}}"] = float(count)
+    looked = found[f"vllm:request_prompt_tokens_sum{{{labels}}}"]
+    for what, share in (("queries", 1.0), ("hits", pod.hits)):
+        found[f"vllm:prefix_cache_{what}_total{{{labels}}}"] = share * looked
     return found

@@ -1,0 +1,189 @@
+"""A benchmark and production side by side at one load, and why they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from inferdoc.bench.curve import Curve
+from inferdoc.bench.model import Beside, ProductionBeside, Reason
+from inferdoc.bench.production import LATENCIES, STEP, ProductionPool
+from inferdoc.judging.words import figure
+from inferdoc.sizing.model import Predicted
+
+NEAR = 0.2
+"""Readings of production whose rate is within a fifth are at the same load (own choice)."""
+BUSY = 0.75
+"""Quantile of the rates of production at which it is compared: nights say little of what a benchmark measured."""
+FEWEST = 6
+"""Half an hour of one pod: below it a median is chance (own choice)."""
+ALARM = 1.3
+"""A p99 so many times that of the benchmark: what was sized on it has to be sized again (field guide to sizing)."""
+SAME = 0.1
+"""Lengths, hits and latencies closer than this are the same (reference: capacity, section G)."""
+PREFIX_NOTES = ("prefix_share", "prefix_hit_ratio")
+"""How somebody may note the share of cached prompt tokens with a run."""
+TIER_NOTES = ("tier", "gpu", "accelerator")
+TITLES = {
+    "prompt_len_mean": ("prompt, mean", "tokens"),
+    "output_len_mean": ("answer, mean", "tokens"),
+    "prefix_hit_ratio": ("prefix hits", "ratio"),
+    "error_share": ("failed", "ratio"),
+    "ttft_p50": ("TTFT p50", "s"),
+    "ttft_p99": ("TTFT p99", "s"),
+    "tpot_request_p99": ("TPOT p99", "s"),
+    "itl_p99": ("ITL p99", "s"),
+    "e2e_p99": ("whole request p99", "s"),
+}
+
+
+@dataclass(frozen=True)
+class _Both:
+    """One load on both sides. at: bool[readings], production at it; bench, live: signal -> value."""
+
+    at: np.ndarray
+    bench: Mapping[str, float]
+    live: Mapping[str, float]
+
+    def ratio(self, name: str) -> float | None:
+        one, other = self.bench.get(name), self.live.get(name)
+        return None if one is None or other is None or one <= 0 else other / one
+
+
+def beside(curve: Curve, pool: ProductionPool, replicas: int, tier: str | None) -> ProductionBeside:
+    """curve: of so many replicas; tier: the hardware of the benchmark where it was told."""
+    levels = curve.served / replicas
+    load = float(np.clip(np.quantile(pool.rate, BUSY), levels[0], levels[-1]))
+    at = np.abs(pool.rate - load) <= NEAR * load
+    together = at.sum() >= FEWEST
+    bench = _benched(curve, load * replicas)
+    live = _seen(pool, at if together else np.ones_like(at))
+    both = _Both(at, bench, live)
+    shown = [name for name in TITLES if together or name not in LATENCIES]
+    rows = [
+        Beside(name, *TITLES[name], both.bench.get(name), both.live.get(name), both.ratio(name))
+        for name in shown
+        if name in both.bench or name in both.live
+    ]
+    reasons = [*_identity(curve, pool, tier), *_flags(curve, pool), *_work(both, together)]
+    numbers = list(_ratios(curve, pool, both)) if together else []
+    minutes = float(at.sum()) * STEP / 60
+    notes = list(_notes(curve, pool, both, levels, together))
+    return ProductionBeside(pool.name, load if together else None, minutes, rows, reasons, numbers, notes)
+
+
+def _benched(curve: Curve, rate: float) -> dict[str, float]:
+    """The benchmark at a rate: latencies on the line between two levels."""
+    first = curve.levels[0]
+    found = {"error_share": float(np.interp(rate, curve.served, [level.failed_share for level in curve.levels]))}
+    for name, value in (("prompt_len_mean", first.prompt_tokens), ("output_len_mean", first.output_tokens)):
+        if value is not None:
+            found[name] = value
+    noted = next((first.settings[key] for key in PREFIX_NOTES if key in first.settings), None)
+    if noted is not None and (share := _number(noted)) is not None and 0 <= share < 1:
+        found["prefix_hit_ratio"] = share
+    for name in LATENCIES:
+        seen = [level.reading(name) for level in curve.levels]
+        exact = [each[0] for each in seen if each is not None and each[1] == name]
+        if len(exact) == len(seen):
+            found[name] = float(np.interp(rate, curve.served, exact))
+    return found
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _seen(pool: ProductionPool, at: np.ndarray) -> dict[str, float]:
+    found = {}
+    for name in TITLES:
+        values = pool.rows[name][at]
+        if np.isfinite(values).any():
+            found[name] = float(np.nanmedian(values))
+    return found
+
+
+def _identity(curve: Curve, pool: ProductionPool, tier: str | None) -> Iterator[Reason]:
+    ran = tier or next((curve.levels[0].settings[key] for key in TIER_NOTES if key in curve.levels[0].settings), None)
+    if ran is not None and ran.lower() != pool.pool.tier.lower():
+        yield Reason("tier", f"the benchmark ran on {ran}, the pool runs on {pool.pool.tier}")
+    if curve.model != pool.pool.model:
+        yield Reason("model", f"the benchmark is of {curve.model}, the pool serves {pool.pool.model}")
+
+
+def _flags(curve: Curve, pool: ProductionPool) -> Iterator[Reason]:
+    noted = {key.lstrip("-").replace("-", "_"): value for key, value in curve.levels[0].settings.items()}
+    for key, value in noted.items():
+        live = pool.settings.get(key)
+        if live is not None and live.lower() != value.lower():
+            yield Reason("flags", f"{key}: {value} in the benchmark, {live} in production")
+
+
+def _work(both: _Both, together: bool) -> Iterator[Reason]:
+    """What other requests do to the latencies. A prompt takes time in proportion to the tokens that are computed."""
+    explained = 1.0
+    prompt, answer = both.ratio("prompt_len_mean"), both.ratio("output_len_mean")
+    if prompt is not None and abs(prompt - 1) > SAME:
+        explained *= prompt
+        yield Reason("lengths", f"prompts are {prompt:.2f} times as long: so is prefill", "ttft_p99", prompt)
+    cached = both.bench.get("prefix_hit_ratio", 0.0), both.live.get("prefix_hit_ratio", 0.0)
+    computed = (1 - cached[1]) / (1 - cached[0])
+    if abs(computed - 1) > SAME:
+        told = figure(cached[0], "ratio") if "prefix_hit_ratio" in both.bench else "none that the file tells"
+        words = f"prefix hits: {told} in the benchmark, {figure(cached[1], 'ratio')} in production"
+        explained *= computed
+        yield Reason("prefix", f"{words}: {computed:.2f} times the tokens are computed", "ttft_p99", computed)
+    if answer is not None and abs(answer - 1) > SAME:
+        yield Reason(
+            "lengths", f"answers are {answer:.2f} times as long: so many more stream at once", "tpot_request_p99"
+        )
+    failed = both.live.get("error_share", 0.0), both.bench.get("error_share", 0.0)
+    if failed[0] > failed[1] + SAME / 10:
+        words = f"{figure(failed[0], 'ratio')} fail in production, {figure(failed[1], 'ratio')} in the benchmark"
+        yield Reason("failures", f"{words}: what fails early takes no time of others")
+    seen = both.ratio("ttft_p99")
+    if together and seen is not None and abs(seen / explained - 1) > SAME:
+        rest = seen / explained
+        words = f"TTFT p99 is {seen:.2f} times that of the benchmark; the work explains {explained:.2f}"
+        yield Reason("unexplained", f"{words}, {rest:.2f} is left: bursts, routing, flags, hardware", "ttft_p99", rest)
+
+
+def _ratios(curve: Curve, pool: ProductionPool, both: _Both) -> Iterator[Predicted]:
+    for name in LATENCIES:
+        ratio = both.ratio(name)
+        if ratio is None:
+            continue
+        values = pool.rows[name][both.at]
+        low, high = np.nanquantile(values, (0.1, 0.9)) / both.bench[name]
+        yield Predicted(
+            f"times_{name}",
+            f"{TITLES[name][0]}, live over benchmark",
+            ratio,
+            float(low),
+            float(high),
+            "times",
+            "median of production at the load / the benchmark on the line between its levels",
+            {"production": figure(both.live[name], "s"), "benchmark": figure(both.bench[name], "s")},
+            f"{pool.name}, {int(both.at.sum())} readings of five minutes; {curve.levels[0].file}",
+        )
+
+
+def _notes(curve: Curve, pool: ProductionPool, both: _Both, levels: np.ndarray, together: bool) -> Iterator[str]:
+    if not together:
+        seen = f"{figure(float(pool.rate.min()), '1/s')} to {figure(float(pool.rate.max()), '1/s')}"
+        ran = f"{figure(float(levels[0]), '1/s')} to {figure(float(levels[-1]), '1/s')}"
+        yield f"a replica serves {seen} in production and {ran} in the benchmark: no latencies are compared"
+    ratio = both.ratio("ttft_p99")
+    if together and ratio is not None and ratio > ALARM:
+        yield f"TTFT p99 is {100 * (ratio - 1):.0f} % over the benchmark: what was sized on it has to be sized again"
+    unseen = [key for key in curve.levels[0].settings if key.lstrip("-").replace("-", "_") not in pool.settings]
+    plain = [key for key in unseen if key not in (*PREFIX_NOTES, *TIER_NOTES)]
+    if plain:
+        yield f"noted with the benchmark, and not visible in production: {', '.join(plain)}"
+    if not curve.levels[0].settings:
+        yield "no flags are noted with the benchmark, so none can be compared: vllm bench serve --metadata notes them"
