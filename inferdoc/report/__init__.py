@@ -12,9 +12,9 @@ from inferdoc.escaping import lines
 
 if TYPE_CHECKING:
     from inferdoc.audit.model import Audit
-    from inferdoc.cost.model import Bill
     from inferdoc.bench.model import BenchAnswer
     from inferdoc.canary.model import CanaryAnswer
+    from inferdoc.cost.model import Bill
     from inferdoc.judging.model import Diagnosis
     from inferdoc.sizing.model import SizeAnswer
 

@@ -46,13 +46,13 @@ NOT_RUN = {
 }
 """Commands of pages that are parsed only, and why."""
 
-CODES = {"diagnose": (0, 1), "signals": (0, 1), "audit": (0, 1, 3), "cost": (0,), "baseline": (0, 1), "slo": (0, 1, 3)}
 CODES = {
     "diagnose": (0, 1),
     "signals": (0, 1),
     "audit": (0, 1, 3),
     "baseline": (0, 1),
     "slo": (0, 1, 3),
+    "cost": (0,),
     "canary": (0, 1, 3),
 }
 """The codes that are an answer; of all others 0 alone. A live page without a past may also be unknown, and an hour
