@@ -119,7 +119,10 @@ def _unknown(found: Sequence[Bound]) -> Iterator[str]:
             at = f"{figure(each.high, '1/s')}: it was {figure(each.broken, unit)}"
             missed = f"{each.signal} within {figure(each.limit, unit)} was missed at every level"
             yield f"{missed}, from {at}; no rate is usable"
-        elif each.read != each.signal:
+        elif each.early is not None:
+            words = f"{each.signal} within {figure(each.limit, unit)} was broken at {figure(each.early, '1/s')} already"
+            yield f"{words}, and kept at a higher load: repeat these levels"
+        if each.rate is not None and each.read != each.signal:
             yield f"{each.read} stands for {each.signal}, which the files lack: the rate is at least so high"
 
 
@@ -148,4 +151,5 @@ def _files(levels: Sequence[LoadLevel]) -> str:
 
 def marks(level: LoadLevel) -> list[str]:
     """What to know about one level, in a word each."""
-    return ["behind"] * behind(level) + [f"{100 * level.failed_share:.2g} % failed"] * bool(level.failed)
+    good = [] if level.good is None else [f"{figure(level.good, '1/s')} good by its own limits"]
+    return ["behind"] * behind(level) + [f"{100 * level.failed_share:.2g} % failed"] * bool(level.failed) + good

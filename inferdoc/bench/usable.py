@@ -24,7 +24,8 @@ KNEE_SIGNALS = ("ttft_p99", "tpot_request_p99", "itl_p99")
 class Bound:
     """verdict: as of a replica's capacity; rate, low, high: requests/s, high None without an upper bound; read: the
     signal that the files hold in place of the one promised; kept, broken: what it read at the two levels beside the
-    rate; why: of a rate that is not known."""
+    rate; early: requests/s of a lower level that broke it, though a higher one kept it; why: of a rate that is not
+    known."""
 
     signal: str
     limit: float | None
@@ -35,6 +36,7 @@ class Bound:
     read: str = ""
     kept: float | None = None
     broken: float | None = None
+    early: float | None = None
     why: str = ""
 
 
@@ -74,10 +76,13 @@ def _bound(curve: Curve, signal: str, limit: float | None) -> Bound:
     values, read = np.array([value for value, _ in known]), max(name for _, name in known)
     served, line = curve.served, twice_low_load(values) if limit is None else limit
     first, at = left_for_good(values > line), crossing(served, values, line)
+    kept = len(values) if first is None else first
+    early = next((float(rate) for rate in served[:kept][values[:kept] > line]), None)
     if first is None:
-        return Bound(signal, limit, "at least", float(served[-1]), float(served[-1]), None, read, float(values[-1]))
+        rate = float(served[-1])
+        return Bound(signal, limit, "at least", rate, rate, None, read, float(values[-1]), early=early)
     if first == 0:
         return Bound(signal, limit, "missed", None, 0.0, float(served[0]), read, None, float(values[0]))
     sides = float(served[first - 1]), float(served[first])
     beside = float(values[first - 1]), float(values[first])
-    return Bound(signal, limit, "p99" if limit is None else "slo", at, *sides, read, *beside)
+    return Bound(signal, limit, "p99" if limit is None else "slo", at, *sides, read, *beside, early)

@@ -117,6 +117,19 @@ def test_failed_requests_break_the_objective_of_errors(tmp_path):
     assert answer([few], "--objective", "error_share=0.005")["curves"][0]["levels"][0]["within"]
 
 
+def test_a_level_that_broke_below_one_that_kept_is_told(tmp_path):
+    files = made.runs(tmp_path, "vllm")[:3]
+    files[1] = made.written(tmp_path, "odd.json", made.vllm(4.0, p99_ttft_ms=3000.0))
+    document = answer(files, *P99)
+    assert numbers(document)["usable_rate"]["low"] == 8.0
+    assert any("broken at 4/s already" in note for note in document["curves"][0]["notes"])
+
+
+def test_the_goodput_of_the_tool_stands_beside_its_level(tmp_path):
+    document = answer([made.written(tmp_path, "a.json", made.vllm(4.0, request_goodput=3.5))], *P99)
+    assert document["curves"][0]["levels"][0]["marks"] == ["3.5/s good by its own limits"]
+
+
 def test_what_weakens_a_number_is_told(tmp_path):
     brief = made.vllm(4.0, duration=60.0, completed=240, total_input_tokens=240_000, total_output_tokens=48_000)
     behind = made.vllm(12.0, request_rate=24.0)
