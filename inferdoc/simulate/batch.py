@@ -106,11 +106,13 @@ class Batch(ABC):
         """Seconds by which the front end sends a token late."""
         return 0.0
 
-    def _evicted(self, blocks: int, lifetime: float, idle: float) -> None:
+    def _evicted(self, blocks: int, lifetime: float, idle: float, gaps: list[float]) -> None:
         sampled = int(self._rng.poisson(blocks * 0.01))
         if sampled:
             self.stats.lifetime.observe(lifetime, sampled)
             self.stats.idle.observe(idle, sampled)
+            for gap in gaps:
+                self.stats.reuse.observe(gap, sampled)
 
     def _prune(self) -> None:
         """Forget the ends of streams that were preempted or left."""

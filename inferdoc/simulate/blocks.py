@@ -7,21 +7,34 @@ prefix, the rest of a prompt) whose last blocks are evicted first, never block b
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 Key = Hashable
+HITS_KEPT = 4
+"""Hits of a block that vLLM remembers for its residency histograms (v1/core/kv_cache_metrics.py)."""
 
 
 @dataclass(slots=True)
 class Cached:
-    """A segment with known content. blocks: how many are still there; refs: live requests that use it."""
+    """A segment with known content. blocks: how many are still there; refs: live requests that use it; born: when it
+    was computed; hits: when its last few hits came, s."""
 
     blocks: int
     refs: int
     born: float
-    used: float
+    hits: list[float] = field(default_factory=list)
+
+    def hit(self, now: float) -> None:
+        """A request found it."""
+        self.hits = [*self.hits[1 - HITS_KEPT :], now]
+
+    @property
+    def gaps(self) -> list[float]:
+        """Seconds between the hits that are remembered: that before the first one is not among them."""
+        return [later - earlier for earlier, later in itertools.pairwise(self.hits)]
 
 
 @dataclass(slots=True)
@@ -32,8 +45,8 @@ class HeldBlocks:
     segments: list[Key] = field(default_factory=list)
 
 
-Evicted = Callable[[int, float, float], None]
-"""Called with blocks, lifetime and idle time (s) of what is evicted."""
+Evicted = Callable[[int, float, float, list[float]], None]
+"""Called with blocks, lifetime, time since the last hit (or birth) and gaps between hits (s) of what is evicted."""
 
 
 class BlockPool:
@@ -89,7 +102,7 @@ class BlockPool:
                 self.idle -= entry.blocks
                 self.used += entry.blocks
             entry.refs += 1
-            entry.used = now
+            entry.hit(now)
         self.take(fresh, now)
         return HeldBlocks(fresh, keys), hits * self.block_size
 
@@ -106,7 +119,8 @@ class BlockPool:
             self.idle -= gone
             missing -= gone
             if self._evicted is not None:
-                self._evicted(gone, now - entry.born, now - entry.used)
+                last = entry.hits[-1] if entry.hits else entry.born
+                self._evicted(gone, now - entry.born, now - last, entry.gaps)
             if entry.blocks == 0:
                 del self._lru[key]
                 self._cached.pop(key, None)
@@ -120,7 +134,7 @@ class BlockPool:
             if entry is None:
                 if blocks > held.own:
                     return
-                self._cached[key] = Cached(blocks, 1, now, now)
+                self._cached[key] = Cached(blocks, 1, now)
                 held.own -= blocks
                 held.segments.append(key)
             elif key in held.segments:
@@ -135,11 +149,10 @@ class BlockPool:
         if held.own:
             self._serial += 1
             key: Key = ("done", self._serial)
-            self._park(key, Cached(held.own, 0, now, now))
+            self._park(key, Cached(held.own, 0, now))
         for key in reversed(held.segments):
             entry = self._cached[key]
             entry.refs -= 1
-            entry.used = now
             if entry.refs == 0:
                 self._park(key, entry)
         held.own = 0

@@ -65,6 +65,18 @@ def test_a_shared_prefix_is_found_and_its_end_is_evicted_first() -> None:
     assert pool.matched(other, 45 * SIZE)[0] == 25
 
 
+def test_of_an_evicted_block_the_gaps_between_its_last_four_hits_are_told() -> None:
+    told: list[tuple[int, float, float, list[float]]] = []
+    pool = BlockPool(10, SIZE, lambda *each: told.append(each))
+    segments = [(("prefix", 1), 4)]
+    for at in (0.0, 10.0, 12.0, 15.0, 19.0, 24.0):
+        held, _ = pool.admit(segments, 5 * SIZE, at) or (HeldBlocks(), -1)
+        pool.commit(held, segments, at)
+        pool.release(held, at + 1.0)
+    pool.take(10, 30.0)
+    assert told[-1] == (4, 30.0, 6.0, [3.0, 4.0, 5.0])
+
+
 def test_at_least_one_token_is_computed() -> None:
     pool = BlockPool(100, SIZE)
     segments = [(("own", 1), 4)]
