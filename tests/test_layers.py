@@ -23,7 +23,7 @@ MODULES = {
 LAYERS = (
     ("cli",),
     ("report", "expose"),
-    ("cost", "bench", "canary"),
+    ("cost", "bench", "canary", "kv"),
     ("audit", "slo", "backtest", "sizing"),
     ("judging", "prewarm", "generate", "simulate"),
     ("forecast",),

@@ -27,6 +27,7 @@ COMMANDS = {
     "cost": "inferdoc.cli.cost",
     "bench": "inferdoc.cli.bench",
     "canary": "inferdoc.cli.canary",
+    "kv": "inferdoc.cli.kv",
     "baseline": "inferdoc.cli.baseline",
     "slo": "inferdoc.cli.slo",
     "recipes": "inferdoc.cli.recipes",

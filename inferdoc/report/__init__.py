@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from inferdoc.canary.model import CanaryAnswer
     from inferdoc.cost.model import Bill
     from inferdoc.judging.model import Diagnosis
+    from inferdoc.kv.model import KvAnswer
     from inferdoc.sizing.model import SizeAnswer
 
 
@@ -114,3 +115,18 @@ def render_canary(answer: CanaryAnswer, form: str, *, verbose: bool = False, col
     from inferdoc.report.printable import printable
 
     return canary_text(printable(answer, CanaryAnswer), verbose=verbose, colour=colour)
+
+
+def render_kv(answer: KvAnswer, form: str, *, verbose: bool = False, colour: bool = False) -> str:
+    """KV economics as text, json or html."""
+    if form == "json":
+        return lines(answer.to_json())
+    if form == "html":
+        from inferdoc.report.kv_html import kv_html
+
+        return kv_html(answer)
+    from inferdoc.kv.model import KvAnswer
+    from inferdoc.report.kv_text import kv_text
+    from inferdoc.report.printable import printable
+
+    return kv_text(printable(answer, KvAnswer), verbose=verbose, colour=colour)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from inferdoc.judging.words import figure
-from inferdoc.report.wrapping import wrap
+from inferdoc.report.wrapping import WIDEST, wrap
 from inferdoc.sizing.model import LayoutLooked, Predicted, SizeAnswer
 
 TITLES, VALUES, UNITS = 34, 9, 9
@@ -45,15 +45,18 @@ def size_text(answer: SizeAnswer, *, verbose: bool = False, colour: bool = False
     return "\n".join(lines)
 
 
-def number_lines(each: Predicted, verbose: bool) -> Iterator[str]:
+def number_lines(each: Predicted, verbose: bool, widest: int = WIDEST) -> Iterator[str]:
+    """One number with its range; verbose: with formula, inputs and source."""
     value, unit = _parted(figure(each.value, each.unit)) if each.value is not None else ("no bound", "")
     unit = unit.removesuffix("s") if value == "1" and unit in COUNTED else unit
     yield f"  {each.title:<{TITLES}} {value:>{VALUES}}{unit:<{UNITS}}{_range(each, unit)}".rstrip()
     if verbose:
-        yield from wrap(each.formula, "      = ")
+        yield from wrap(each.formula, "      = ", widest)
         if each.inputs:
-            yield from wrap("; ".join(f"{name} {value}" for name, value in each.inputs.items()), "        with ")
-        yield from wrap(each.source, "        from ")
+            yield from wrap(
+                "; ".join(f"{name} {value}" for name, value in each.inputs.items()), "        with ", widest
+            )
+        yield from wrap(each.source, "        from ", widest)
 
 
 def _parted(text: str) -> tuple[str, str]:

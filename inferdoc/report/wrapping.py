@@ -15,16 +15,16 @@ BEFORE_UNIT = re.compile(r"(?<=\d) (?=\S{1,3}(?:[\s,;.)]|$))")
 NO_BREAK = "\u00a0"
 
 
-def width() -> int:
+def width(widest: int = WIDEST) -> int:
     """Columns of the terminal, within what reads well; the widest where the output is no terminal."""
-    return max(NARROWEST, min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns))
+    return max(NARROWEST, min(widest, shutil.get_terminal_size((widest, 24)).columns))
 
 
-def wrap(words: str, lead: str) -> list[str]:
+def wrap(words: str, lead: str, widest: int = WIDEST) -> list[str]:
     """Words as lines that fit the terminal, the first after a lead, the others below its end."""
     lines = textwrap.wrap(
         BEFORE_UNIT.sub(NO_BREAK, words),
-        width(),
+        width(widest),
         initial_indent=lead,
         subsequent_indent=" " * len(lead),
         break_long_words=False,

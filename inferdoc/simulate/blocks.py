@@ -19,22 +19,40 @@ HITS_KEPT = 4
 
 @dataclass(slots=True)
 class Cached:
-    """A segment with known content. blocks: how many are still there; refs: live requests that use it; born: when it
-    was computed; hits: when its last few hits came, s."""
+    """A segment with known content. blocks: how many are still there; refs: live requests that use it; born: when its
+    beginning was computed; later: blocks that were added to it, and when; hits: when its last few hits came, s."""
 
     blocks: int
     refs: int
     born: float
+    later: list[tuple[int, float]] = field(default_factory=list)
     hits: list[float] = field(default_factory=list)
+
+    def grow(self, blocks: int, now: float) -> None:
+        """A longer prompt that begins with it was computed."""
+        self.blocks += blocks
+        self.later.append((blocks, now))
 
     def hit(self, now: float) -> None:
         """A request found it."""
         self.hits = [*self.hits[1 - HITS_KEPT :], now]
 
-    @property
-    def gaps(self) -> list[float]:
-        """Seconds between the hits that are remembered: that before the first one is not among them."""
-        return [later - earlier for earlier, later in itertools.pairwise(self.hits)]
+    def shrink(self, blocks: int) -> list[tuple[int, float]]:
+        """Blocks off its end, the youngest first, and when each were computed."""
+        self.blocks -= blocks
+        gone = []
+        while blocks and self.later:
+            last, born = self.later.pop()
+            taken = min(last, blocks)
+            gone.append((taken, born))
+            blocks -= taken
+            if last > taken:
+                self.later.append((last - taken, born))
+        return [*gone, (blocks, self.born)] if blocks else gone
+
+    def hits_since(self, born: float) -> list[float]:
+        """The hits that are remembered of blocks computed then."""
+        return [hit for hit in self.hits if hit > born]
 
 
 @dataclass(slots=True)
@@ -115,12 +133,14 @@ class BlockPool:
         while missing > 0:
             key, entry = next(iter(self._lru.items()))
             gone = min(missing, entry.blocks)
-            entry.blocks -= gone
+            layers = entry.shrink(gone)
             self.idle -= gone
             missing -= gone
             if self._evicted is not None:
-                last = entry.hits[-1] if entry.hits else entry.born
-                self._evicted(gone, now - entry.born, now - last, entry.gaps)
+                for count, born in layers:
+                    hits = entry.hits_since(born)
+                    gaps = [later - earlier for earlier, later in itertools.pairwise(hits)]
+                    self._evicted(count, now - born, now - (hits[-1] if hits else born), gaps)
             if entry.blocks == 0:
                 del self._lru[key]
                 self._cached.pop(key, None)
@@ -139,7 +159,7 @@ class BlockPool:
                 held.segments.append(key)
             elif key in held.segments:
                 grown = min(max(blocks - entry.blocks, 0), held.own)
-                entry.blocks += grown
+                entry.grow(grown, now)
                 held.own -= grown
             else:
                 return

@@ -53,15 +53,15 @@ def sized_as_asked(asked: Mapping[str, Any], catalogue: Catalogue, like: LivePoo
 
 def _as_live(asked: Mapping[str, Any], pool: LivePool, catalogue: Catalogue) -> dict[str, Any]:
     """The options with the pool's own figures where none are given."""
-    if asked.get("model") is None and _titled(pool.model, catalogue) is None:
+    if asked.get("model") is None and model_known(pool.model, catalogue) is None:
         raise InferdocError(
             f'--like {pool.name}: its model "{pool.model}" is not known; give --model with a config.json'
         )
     if pool.role != "both":
         raise InferdocError(f"--like {pool.name}: its pods do {pool.role} alone; size knows pods that do both")
-    known = _titled(pool.model, catalogue)
+    known = model_known(pool.model, catalogue)
     for flag, given, true in (
-        ("model", None if asked.get("model") is None else _titled(asked["model"], catalogue), known),
+        ("model", None if asked.get("model") is None else model_known(asked["model"], catalogue), known),
         ("tier", asked.get("tier"), pool.tier),
     ):
         if given is not None and true is not None and given.lower() != true.lower():
@@ -85,7 +85,7 @@ def _wanted(asked: Mapping[str, Any], catalogue: Catalogue) -> SizingWanted:
     for key in ("model", "tier", "prompt_tokens", "output_tokens"):
         if asked.get(key) is None:
             raise InferdocError(f"--{key.replace('_', '-')} is needed, or --like with a live pool that shows it")
-    shape = _shape(str(asked["model"]), catalogue)
+    shape = shape_named(str(asked["model"]), catalogue)
     name, tier = _tier(str(asked["tier"]), catalogue)
     dtype = _dtype(asked.get("dtype"), shape, assumed)
     kv_dtype = _kv_dtype(asked.get("kv_dtype"), shape, assumed)
@@ -120,13 +120,14 @@ def _wanted(asked: Mapping[str, Any], catalogue: Catalogue) -> SizingWanted:
     )
 
 
-def _shape(given: str, catalogue: Catalogue) -> ModelShape:
+def shape_named(given: str, catalogue: Catalogue) -> ModelShape:
+    """The shape of a known model, or of the config.json that is given. Raises InferdocError."""
     path = Path(given)
     if path.is_dir():
         path = path / "config.json"
     if path.suffix == ".json" or path.is_file():
         return shape_of(given, _read(path))
-    name = _titled(given, catalogue) or given.lower()
+    name = model_known(given, catalogue) or given.lower()
     known = catalogue.models.get(name)
     if known is None:
         raise InferdocError(
@@ -136,7 +137,7 @@ def _shape(given: str, catalogue: Catalogue) -> ModelShape:
     return shape_of(name, known.config).as_published(known.parameters, known.active)
 
 
-def _titled(given: str, catalogue: Catalogue) -> str | None:
+def model_known(given: str, catalogue: Catalogue) -> str | None:
     """The name under which a model is known, by that name or by the title under which it is served."""
     names = {known.title.lower(): name for name, known in catalogue.models.items()}
     name = names.get(given.lower(), given.lower())

@@ -84,3 +84,19 @@ def test_at_least_one_token_is_computed() -> None:
     pool.commit(held, segments, 0.0)
     pool.release(held, 0.0)
     assert pool.admit(segments, 4 * SIZE, 1.0)[1] == 3 * SIZE  # type: ignore[index]
+
+
+def test_blocks_added_to_a_conversation_are_born_when_they_were_added() -> None:
+    told: list[tuple[int, float, float, list[float]]] = []
+    pool = BlockPool(20, SIZE, lambda *each: told.append(each))
+    key = ("prefix", 1)
+    for at, blocks in ((0.0, 4), (10.0, 6), (30.0, 8)):
+        held, _ = pool.admit([(key, blocks)], blocks * SIZE, at) or (HeldBlocks(), -1)
+        pool.commit(held, [(key, blocks)], at)
+        pool.release(held, at + 1.0)
+    pool.take(20, 50.0)
+    assert [each for each in told if each[3] or each[0] == 2][-3:] == [
+        (2, 20.0, 20.0, []),
+        (2, 40.0, 20.0, []),
+        (4, 50.0, 20.0, [20.0]),
+    ]

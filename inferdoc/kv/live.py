@@ -1,0 +1,231 @@
+"""What a live pool shows of its prefix cache: lookups, hits and writes by stretch, and how its blocks lived."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from inferdoc.capacity.reuse import ReuseCounts
+from inferdoc.catalogue.document import nearest
+from inferdoc.errors import InferdocError
+from inferdoc.fleet.members import assignments_of
+from inferdoc.forecast.fromsource import Gathered, Key, gather, pool_name
+from inferdoc.forecast.series import DAY
+from inferdoc.kv.counted import CounterIncreases, Stretches, bucket_increases, counted
+from inferdoc.source.frame import Entity
+from inferdoc.times import seconds_of
+
+if TYPE_CHECKING:
+    from inferdoc.catalogue.load import Catalogue
+    from inferdoc.config import Config
+    from inferdoc.fleet.members import Pool
+    from inferdoc.source.identified import Identified
+
+SIGNALS = ("kv_usage_mean", "kv_capacity_tokens", "prefill_seconds_per_token", "offload_seconds_per_gb")
+LOOKED, HITS, GENERATED = (
+    "vllm:prefix_cache_queries_total",
+    "vllm:prefix_cache_hits_total",
+    "vllm:generation_tokens_total",
+)
+LIVED, IDLE, GAP = (
+    "vllm:kv_block_lifetime_seconds",
+    "vllm:kv_block_idle_before_evict_seconds",
+    "vllm:kv_block_reuse_gap_seconds",
+)
+SETTINGS = "vllm:cache_config_info"
+STEP = 600
+"""Seconds of a stretch."""
+OF_HOUR, LONG = 6, 48
+"""Stretches of an hour; from so many with traffic on, hours are drawn again and not stretches."""
+QUIET = 1 / 3
+"""Prefill is read in the stretches with the least traffic: there it waits for nothing."""
+
+
+@dataclass(frozen=True)
+class BlockLives:
+    """Of the evicted blocks that were followed, by stretch. number, lived, idle, gap_seconds: float64[stretches];
+    bounds: float64[n]; gaps: float64[n + 1, stretches]."""
+
+    number: np.ndarray
+    lived: np.ndarray
+    idle: np.ndarray
+    bounds: np.ndarray
+    gaps: np.ndarray
+    gap_seconds: np.ndarray
+
+
+@dataclass(frozen=True)
+class CachedPool:
+    """keys: its pods; looked, hits, generated: tokens, float64[pods, stretches]; usage: share of the KV cache that
+    running requests hold, the same; capacity: KV tokens of one pod; blocks: None without --kv-cache-metrics; prefill:
+    seconds per computed token, low, middle and high, None where not told; reload: measured seconds per byte from host
+    memory; gpus: of a pod, None where not told; settings: labels of vllm:cache_config_info."""
+
+    name: str
+    pool: Pool
+    keys: Sequence[Key]
+    stretches: Stretches
+    looked: np.ndarray
+    hits: np.ndarray
+    generated: np.ndarray
+    usage: np.ndarray
+    capacity: float
+    blocks: BlockLives | None
+    prefill: tuple[float, float, float] | None
+    reload: float | None
+    gpus: int | None
+    settings: Mapping[str, str]
+
+    @property
+    def pods(self) -> int:
+        """How many."""
+        return len(self.keys)
+
+    @property
+    def step(self) -> int:
+        """Seconds of a stretch."""
+        return self.stretches.step
+
+    @property
+    def busy(self) -> np.ndarray:
+        """int64[n]: stretches with lookups; where blocks are followed, those in which some were evicted."""
+        there = self.looked.sum(axis=0) > 0
+        if self.blocks is not None and (self.blocks.number > 0).any():
+            there &= self.blocks.number > 0
+        return np.flatnonzero(there)
+
+    @property
+    def draws(self) -> list[np.ndarray]:
+        """The busy stretches in the pieces that a bootstrap draws: hours, of a short history stretches."""
+        busy = self.busy
+        if len(busy) < LONG:
+            return [busy[[at]] for at in range(len(busy))]
+        hours = busy // OF_HOUR
+        return [busy[hours == hour] for hour in np.unique(hours)]
+
+    @property
+    def seconds(self) -> float:
+        """Length of the busy stretches together."""
+        return float(len(self.busy) * self.step)
+
+    def total(self, values: np.ndarray, where: np.ndarray | None = None) -> float:
+        """Sum over pods and busy stretches, or some of them."""
+        return float(values[:, self.busy if where is None else where].sum())
+
+    def counts(self, where: np.ndarray) -> ReuseCounts:
+        """What engines counted in some stretches; only with blocks."""
+        blocks = self.blocks
+        assert blocks is not None
+        return ReuseCounts(
+            self.total(self.looked, where),
+            self.total(self.hits, where),
+            self.total(self.generated, where),
+            float(blocks.number[where].sum()),
+            float(blocks.lived[where].sum()),
+            float(blocks.idle[where].sum()),
+            blocks.bounds,
+            blocks.gaps[:, where].sum(axis=1),
+            float(blocks.gap_seconds[where].sum()),
+        )
+
+
+def pool_as_asked(source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any]) -> CachedPool:
+    """The pool that is named, or the only one. Raises InferdocError where there is none, or its cache was never at
+    work."""
+    days = max(1, math.ceil(seconds_of(asked["history"], "--history") / DAY))
+    made = gather(source, SIGNALS, catalogue.tiers, assignments_of(config.pods), days=days, step=STEP, window=STEP)
+    pool, keys = _chosen(made, asked.get("pool"))
+    stretches = Stretches(made.start, made.step, made.count)
+    parts = (f"{name}_{part}" for name in (LIVED, IDLE, GAP) for part in ("sum", "count"))
+    read = counted(source, catalogue, stretches, (LOOKED, HITS, GENERATED, *parts))
+    name = pool_name(pool)
+    looked, hits, generated = (read.of(metric, keys) for metric in (LOOKED, HITS, GENERATED))
+    settings = _settings(source, catalogue, made, keys)
+    if settings.get("enable_prefix_caching") == "False":
+        raise InferdocError(f"{name}: prefix caching is off: start vLLM with --enable-prefix-caching, its default")
+    if looked is None or hits is None or generated is None or looked.sum() <= 0:
+        raise InferdocError(f"{name}: no prompt was looked up in the prefix cache: see doctor, or wait for traffic")
+    capacity = np.vstack([made.row("kv_capacity_tokens", key) for key in keys])
+    if not np.isfinite(capacity).any():
+        raise InferdocError(f"{name}: the size of the KV cache is not visible: collect vllm:cache_config_info")
+    return CachedPool(
+        name,
+        pool,
+        keys,
+        stretches,
+        looked,
+        hits,
+        generated,
+        np.vstack([made.row("kv_usage_mean", key) for key in keys]),
+        float(np.nanmedian(capacity)),
+        _blocks(source, catalogue, read, keys),
+        _prefill(made, keys, looked),
+        _middle(made, "offload_seconds_per_gb", keys, 1e9),
+        _gpus(source, config, made, keys),
+        settings,
+    )
+
+
+def _chosen(made: Gathered, name: str | None) -> tuple[Pool, Sequence[Key]]:
+    pools = {pool_name(pool): (pool, keys) for pool, keys in made.pools().items()}
+    if name is None and len(pools) == 1:
+        return next(iter(pools.values()))
+    if name is None:
+        raise InferdocError(f"which pool? name one of {', '.join(sorted(pools))}")
+    if name not in pools:
+        raise InferdocError(f'no pool "{name}"{nearest(name, pools)}; pools: {", ".join(sorted(pools))}')
+    return pools[name]
+
+
+def _blocks(
+    source: Identified, catalogue: Catalogue, read: CounterIncreases, keys: Collection[Key]
+) -> BlockLives | None:
+    sums = [read.of(f"{name}_{part}", keys) for name, part in ((LIVED, "count"), (LIVED, "sum"), (IDLE, "sum"))]
+    buckets = bucket_increases(source, catalogue, read.stretches, GAP, keys)
+    gap_seconds = read.of(f"{GAP}_sum", keys)
+    if buckets is None or gap_seconds is None or any(each is None for each in sums):
+        return None
+    number, lived, idle = (each.sum(axis=0) for each in sums if each is not None)
+    return BlockLives(number, lived, idle, *buckets, gap_seconds.sum(axis=0))
+
+
+def _prefill(made: Gathered, keys: Sequence[Key], looked: np.ndarray) -> tuple[float, float, float] | None:
+    rows = np.vstack([made.row("prefill_seconds_per_token", key) for key in keys])
+    known = np.isfinite(rows) & (rows > 0) & (looked > 0)
+    if not known.any():
+        return None
+    quiet = known & (looked <= np.quantile(looked[known], QUIET))
+    low, middle, high = (float(each) for each in np.quantile(rows[quiet], (0.1, 0.5, 0.9)))
+    return low, middle, high
+
+
+def _middle(made: Gathered, signal: str, keys: Sequence[Key], per: float) -> float | None:
+    rows = np.vstack([made.row(signal, key) for key in keys])
+    return float(np.nanmedian(rows)) / per if np.isfinite(rows).any() else None
+
+
+def _settings(source: Identified, catalogue: Catalogue, made: Gathered, keys: Collection[Key]) -> dict[str, str]:
+    """Labels of the pool's newest page of settings."""
+    wanted, last = set(keys), Stretches(made.end - made.step, made.step, 1)
+    (_, grid), *_ = last.grids()
+    for series in source.info(SETTINGS, grid):
+        if Entity.of_labels(series.labels).member in wanted:
+            return dict(series.labels)
+    return {}
+
+
+def _gpus(source: Identified, config: Config, made: Gathered, keys: Sequence[Key]) -> int | None:
+    """Of a pod: as the configuration says, else as many as the GPU exporter joins to it."""
+    for section in config.pods:
+        if section.gpus is not None and re.fullmatch(section.pod, keys[0][2]):
+            return section.gpus
+    frame = source.read(["gpu_util"], made.end - made.step, made.end, made.step, window=made.step)
+    if "gpu_util" not in frame:
+        return None
+    numbers = [sum(1 for entity in frame["gpu_util"].entities if entity.member == key) for key in keys]
+    return max(numbers, default=0) or None

@@ -1,0 +1,71 @@
+"""Hits with other sizes, and what they would save."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from inferdoc.kv.live import CachedPool
+from inferdoc.kv.model import SIZES_TITLE
+from inferdoc.kv.now_part import saved, unit_of
+from inferdoc.kv.sizes import FROM_GAPS, FROM_PAIRS, GROWN, HitsAt
+from inferdoc.kv.wanted import TiersBelow
+from inferdoc.sizing.model import SizedPart
+from inferdoc.sizing.number import number
+
+SAVED = "saved against now, GPUs busy with prefill"
+FORMULAS = {
+    FROM_GAPS: "hits x share of gaps up to the life of a block; size = what is written in a life, summed over lives",
+    GROWN: "hits + told gaps that end as an exponential + s x log2(life / life of now) of the others, s = share of "
+    "hits whose gap is beyond half the life of now; 0 to twice that",
+    FROM_PAIRS: "isotonic fit of hits on the life of a block, at life x (m - use) / (1 - use) x written / written then",
+}
+SOURCES = {
+    FROM_GAPS: "vllm:kv_block_reuse_gap_seconds, _lifetime_, _idle_before_evict_; law of working sets (Denning)",
+    GROWN: "the same; that gaps go on as they come to an end, and others gain alike with every doubling, is assumed",
+    FROM_PAIRS: "vllm:prefix_cache_hits_total and the life of a block, by pod and hour",
+}
+
+
+def sizes_part(pool: CachedPool, rows: Mapping[str, HitsAt]) -> SizedPart:
+    """Hits by size."""
+    return SizedPart(
+        SIZES_TITLE,
+        [
+            number(
+                (f"hits_{number_of}", title, "ratio"),
+                {"low": row.low, "middle": row.hits, "high": row.high},
+                formula=FORMULAS[row.ground],
+                inputs={"memory": (row.memory, "times"), "a block lives": (row.life, "s")},
+                source=SOURCES[row.ground],
+                assumed=row.ground == GROWN,
+            )
+            for number_of, (title, row) in enumerate(rows.items())
+        ],
+    )
+
+
+def gains_part(pool: CachedPool, below: TiersBelow, rows: Mapping[str, HitsAt]) -> list[SizedPart]:
+    """GPUs that other sizes save (below zero: that they cost more); nothing where prefill was not timed."""
+    if pool.prefill is None:
+        return []
+    now = pool.total(pool.hits) / pool.total(pool.looked)
+    middle = pool.prefill[1]
+    numbers = []
+    for number_of, (title, row) in enumerate(rows.items()):
+        ends = [saved(pool, below, share - now, at) for share in (row.low, row.high) for at in (0, 2)]
+        numbers.append(
+            number(
+                (f"saved_{number_of}", title, unit_of(below)),
+                {"low": min(ends), "middle": saved(pool, below, row.hits - now, 1), "high": max(ends)},
+                formula="(hits then - hits now) x lookups per second x prefill seconds per token x GPUs of a pod",
+                inputs={
+                    "hits then": (row.hits, "ratio"),
+                    "hits now": (now, "ratio"),
+                    "prefill": (middle, "s/token"),
+                    "GPUs of a pod": (below.gpus, ""),
+                },
+                source=f"hits: {row.ground}; prefill: {pool.name} in its quietest third",
+                assumed=row.ground == GROWN or not below.told,
+            )
+        )
+    return [SizedPart(SAVED if below.told else SAVED.replace("GPUs", "replicas"), numbers)]
