@@ -78,22 +78,23 @@ class ReuseCounts:
 @dataclass(frozen=True)
 class HitCurve:
     """Hits over the life of an unused block. life: of now, s; hits: share of now; generated: tokens per prompt token
-    looked up; kept: of the hits of now; ending: share beyond the life of now of gaps that end as an exponential, and
-    its rate, 1/s; gain: share that every doubling of the life adds. Both are working assumptions."""
+    looked up; kept: of the hits of now; endings: share beyond the life of now of gaps that end as an exponential,
+    and its rate, 1/s; gain: share that every doubling of the life adds. Both are working assumptions."""
 
     life: float
     hits: float
     generated: float
     kept: Kept
     gain: float
-    ending: tuple[float, float] = (0.0, 0.0)
+    endings: tuple[tuple[float, float], ...] = ()
 
     def at(self, lives: np.ndarray) -> np.ndarray:
         """Share of the prompt tokens that hits, float64 like `lives` (s)."""
         below = self.hits * self.kept(np.minimum(lives, self.life))
-        more, rate = self.ending
         beyond = np.maximum(lives - self.life, 0.0)
-        grown = more * -np.expm1(-rate * beyond) + self.gain * np.log2(1.0 + beyond / self.life)
+        grown = self.gain * np.log2(1.0 + beyond / self.life)
+        for more, rate in self.endings:
+            grown -= more * np.expm1(-rate * beyond)
         return np.asarray(np.minimum(1.0, below + grown))
 
     def with_memory(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -106,24 +107,26 @@ class HitCurve:
         return self.at(there), there
 
 
-def hit_curve(counts: ReuseCounts, placing: Placing = "middle", gains: float = 1.0) -> HitCurve:
-    """The curve that counts show. placing: how gaps lie in their buckets, and the untold ones about their mean; gains:
-    factor on what lies beyond the life of now. There gaps that are told go on as they come to an end before it, if
-    they do; of the others every doubling of the life adds as much as the last one did."""
+def hit_curve(counts: ReuseCounts, placing: Placing = "middle", steady: float | None = None) -> HitCurve:
+    """The curve that counts show. placing: how gaps lie in their buckets, and the untold ones about their mean. Beyond
+    the life of now gaps end as they begin to before it, as exponentials; of those that do not begin to, every doubling
+    of the life adds as much as the last one did. steady: instead every doubling adds so many times that, of all."""
     told, life, untold = counts.told, counts.life, min(counts.untold_gap, counts.life)
 
     def kept(lives: np.ndarray) -> np.ndarray:
         of_untold = untold_kept(lives, untold, life, placing)
         return told * _told_kept(lives, counts, placing) + (1.0 - told) * of_untold
 
-    quarters = np.array([life / 4.0, life / 2.0])
-    early, half = (float(each) for each in _told_kept(quarters, counts, placing))
-    more, rate = exponential_end(half - early, 1.0 - half, life)
-    doubling = (1.0 - told) * (1.0 - float(untold_kept(quarters[1:], untold, life, placing)[0]))
-    doubling += 0.0 if rate > 0 else told * (1.0 - half)
-    scale = gains * counts.share
-    ending = (scale * told * more, rate)
-    return HitCurve(life, counts.share, counts.generated / counts.looked, kept, scale * doubling, ending)
+    early, half = (float(each) for each in _told_kept(np.array([life / 4.0, life / 2.0]), counts, placing))
+    untold_half = float(untold_kept(np.array([life / 2.0]), untold, life, placing)[0])
+    parts = (
+        (told, half, exponential_end(half - early, 1.0 - half, life)),
+        (1.0 - told, untold_half, _untold_end(untold, life)),
+    )
+    alike = [share * (1.0 - at_half) for share, at_half, (_, rate) in parts if rate <= 0 or steady is not None]
+    gain = counts.share * sum(alike) * (1.0 if steady is None else steady)
+    ends = () if steady is not None else tuple((counts.share * share * more, rate) for share, _, (more, rate) in parts)
+    return HitCurve(life, counts.share, counts.generated / counts.looked, kept, gain, ends)
 
 
 def exponential_end(before: float, last: float, life: float) -> tuple[float, float]:
@@ -169,6 +172,16 @@ def untold_kept(lives: np.ndarray, mean: float, life: float, placing: Placing) -
         rate = _cut_rate(mean, life)
         share = np.expm1(-rate * inside) / math.expm1(-rate * life)
     return np.asarray(np.where(lives >= life, 1.0, share))
+
+
+def _untold_end(mean: float, life: float) -> tuple[float, float]:
+    """The same of gaps of which the mean is known; (0, 0) where it lies so high that they do not come to an end."""
+    if mean <= 0:
+        return 0.0, 1.0 / life
+    if mean >= life / 2.0:
+        return 0.0, 0.0
+    rate = _cut_rate(mean, life)
+    return (1.0 / math.expm1(rate * life) if rate * life < 700 else 0.0), rate
 
 
 def _cut_rate(mean: float, life: float) -> float:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 SIZES = {"0.5x the cache": 0.5, "2x the cache": 2.0, "10x the cache": 10.0}
 DRAWN = tuple(float(each) for each in np.geomspace(0.25, 10.0, 33))
+ALL = 0.995
+"""So many hits are no prediction: some tokens of a prompt are always new."""
 FLAG = "start vLLM with --kv-cache-metrics (0.12 or later)"
 
 
@@ -75,7 +77,11 @@ def _other_sizes(pool: CachedPool, below: TiersBelow, pairs: LifeHits, doubts: l
         if measured is not None:
             rows[title] = measured
         elif gaps:
-            (rows[title],) = by_gaps(pool, [memory])
+            (row,) = by_gaps(pool, [memory])
+            if row.hits < ALL:
+                rows[title] = row
+            else:
+                doubts.append(f"{title}: gaps do not end within the life of a block; from {row.low:.0%} on all can hit")
         elif rises:
             doubts.append(f"{title}: beyond the lives that the pods showed; {FLAG}")
     return rows

@@ -58,7 +58,7 @@ def by_gaps(pool: CachedPool, sizes: Sequence[float]) -> list[HitsAt]:
             continue
         least, _ = hit_curve(drawn, "low").with_memory(memory)
         most, _ = hit_curve(drawn, "high").with_memory(memory)
-        twice, _ = hit_curve(drawn, gains=2.0).with_memory(memory)
+        twice, _ = hit_curve(drawn, steady=2.0).with_memory(memory)
         low_rows.append(np.where(memory < 1.0, least - drawn.share, 0.0))
         high_rows.append(np.where(memory < 1.0, most, twice) - drawn.share)
     low = np.maximum(0.0, counts.share + np.quantile(low_rows, BAND[0], axis=0))

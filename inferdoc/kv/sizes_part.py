@@ -15,13 +15,15 @@ from inferdoc.sizing.number import number
 SAVED = "saved against now, GPUs busy with prefill"
 FORMULAS = {
     FROM_GAPS: "hits x share of gaps up to the life of a block; size = what is written in a life, summed over lives",
-    GROWN: "hits + told gaps that end as an exponential + s x log2(life / life of now) of the others, s = share of "
-    "hits whose gap is beyond half the life of now; 0 to twice that",
+    GROWN: (
+        "hits + gaps beyond the life of now, as exponentials that end as they begin to; up to hits + 2 s x "
+        "log2(life / life of now), s = hits whose gap is beyond half of it"
+    ),
     FROM_PAIRS: "isotonic fit of hits on the life of a block, at life x (m - use) / (1 - use) x written / written then",
 }
 SOURCES = {
     FROM_GAPS: "vllm:kv_block_reuse_gap_seconds, _lifetime_, _idle_before_evict_; law of working sets (Denning)",
-    GROWN: "the same; that gaps go on as they come to an end, and others gain alike with every doubling, is assumed",
+    GROWN: "the same; how gaps go on beyond the life of a block is assumed",
     FROM_PAIRS: "vllm:prefix_cache_hits_total and the life of a block, by pod and hour",
 }
 

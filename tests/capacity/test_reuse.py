@@ -69,7 +69,7 @@ def test_the_size_of_now_has_the_hits_of_now_and_more_never_hits_less(zipf):
 
 
 def test_without_a_gain_a_larger_cache_hits_as_now_and_keeps_blocks_longer(zipf):
-    hits, lives = hit_curve(zipf[1], gains=0.0).with_memory(np.array([2.0]))
+    hits, lives = hit_curve(zipf[1], steady=0.0).with_memory(np.array([2.0]))
     assert hits[0] == pytest.approx(zipf[1].share) and lives[0] > 2 * zipf[1].life
 
 

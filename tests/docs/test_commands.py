@@ -43,6 +43,7 @@ NOT_RUN = {
     r"alerts backtest": "evaluates hundreds of rules for minutes: tests/backtest/test_command.py",
     r"prewarm apply": "asks a cluster: tests/prewarm/test_apply.py",
     r"size --like": "measures pods that do both phases, and these do one: tests/sizing/test_like.py",
+    r"kv (POOL|--store)": "names a pool of the reader's, or reads a fleet of one: tests/kv/test_command.py",
 }
 """Commands of pages that are parsed only, and why."""
 
