@@ -20,13 +20,15 @@ HISTOGRAMS = {
 }
 TITLES = {"ttft": "TTFT", "itl": "ITL", "tpot_request": "TPOT", "e2e": "whole request"}
 USUAL = ("ttft", "itl", "tpot_request")
+GOOD = ("ttft", "tpot_request")
+"""What goodput takes a promise on (as of `inferdoc slo show`)."""
 TAIL = 0.1
 """Slower than nine in ten of the stable group's requests: a promise may lie far above what users are used to."""
 TAIL_LEAST, TAIL_MOST = 0.02, 0.5
 """A bucket bound outside of these shares of the stable group tells no shift."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Check:
     """One question. kind: promise, usual, errors or goodput; limit: seconds, the bound at which is counted; margin: the
     share by which the candidate may be worse; independent: float64[2, windows], how many of the events are independent
@@ -89,13 +91,23 @@ def checks(watched: ArmsWatched, objectives: Sequence[Objective], margins: Margi
     return [*found, *_goodput(found, asked, margins.promise)], lacking
 
 
+def strictest(found: Sequence[Check]) -> list[Check]:
+    """Of the promises on the first token and on the time per token the tightest of each."""
+    named: dict[str, Check] = {}
+    for check in sorted(found, key=lambda each: -(each.limit or 0.0)):
+        match = NAME.fullmatch(check.name)
+        if check.kind == "promise" and match and match["family"] in GOOD:
+            named[match["family"]] = check
+    return list(named.values())
+
+
 def _promise(family: str, cells: Mapping[float, np.ndarray], one: Objective, margin: float) -> Check | None:
     """Counted at the first bucket bound at or above the limit: what is beyond it broke the promise for sure."""
     bound = min(bound for bound in cells if bound >= one.limit * (1 - 1e-9))
     if not np.isfinite(bound):
         return None
     source = f"{HISTOGRAMS[family]}_bucket; {one.signal}: {one.source}"
-    return Check(family, f"{TITLES[family]} over", "promise", bound, margin, _beyond(cells, bound), source)
+    return Check(one.signal, f"{TITLES[family]} over", "promise", bound, margin, _beyond(cells, bound), source)
 
 
 def _usual(family: str, cells: Mapping[float, np.ndarray], margin: float, asked: np.ndarray) -> Check | None:
@@ -118,8 +130,8 @@ def _beyond(cells: Mapping[float, np.ndarray], bound: float) -> ArmCounts:
 def _goodput(found: Sequence[Check], asked: np.ndarray, margin: float) -> Iterator[Check]:
     """Requests that may have missed one of the promises or failed: at most all of these, which is what histograms tell
     of several limits together (the Frechet bound)."""
-    promised = [check for check in found if check.kind == "promise" and check.name in ("ttft", "tpot_request")]
-    if len({check.name for check in promised}) < 2:
+    promised = strictest(found)
+    if len(promised) < len(GOOD):
         return
     errors = next(check for check in found if check.kind == "errors")
     bad = np.minimum(sum((check.counts.bad for check in promised), errors.counts.bad), asked)

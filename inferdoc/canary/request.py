@@ -9,7 +9,7 @@ import numpy as np
 
 from inferdoc import __version__
 from inferdoc.canary.arms import arms
-from inferdoc.canary.checks import DEFAULT_MARGINS, Check, Margins, checks
+from inferdoc.canary.checks import DEFAULT_MARGINS, GOOD, Check, Margins, checks, strictest
 from inferdoc.canary.decide import CheckSeen, decided
 from inferdoc.canary.guards import guards, warm, words
 from inferdoc.canary.interval import ONE_SIDED, compared
@@ -130,13 +130,11 @@ def _arm(
 ) -> ArmSeen:
     count = float(requests[place, windows].sum())
     rate = count / seconds if seconds else 0.0
-    promised = {one.check.name: one.seen for one in asked if one.check.kind in ("promise", "errors")}
+    promised = strictest([one.check for one in asked])
     goodput = None
-    if {"ttft", "tpot_request", "errors"} <= promised.keys():
-        shares = [
-            1 - (promised[name].candidate, promised[name].stable)[place] for name in ("ttft", "tpot_request", "errors")
-        ]
-        low, high = joint_share(shares)
+    if len(promised) == len(GOOD):
+        counted = [one.seen for one in asked if one.check in promised or one.check.kind == "errors"]
+        low, high = joint_share([1 - (seen.candidate, seen.stable)[place] for seen in counted])
         goodput = (low * rate / len(members), high * rate / len(members))
     return ArmSeen(sorted(member.shown for member in members), round(count), rate, goodput)
 

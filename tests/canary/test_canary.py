@@ -35,7 +35,7 @@ def alike(tmp_path_factory):
 def test_a_candidate_that_serves_alike_passes(alike):
     document = gate(alike, *OBJECTIVES)
     assert document["decision"] == "pass", document["summary"]
-    assert checks(document).keys() >= {"ttft", "tpot_request", "usual_ttft", "usual_itl", "errors", "goodput"}
+    assert checks(document).keys() >= {"ttft_p99", "tpot_request_p99", "usual_ttft", "usual_itl", "errors", "goodput"}
     assert document["candidate"]["pods"] == ["llama-canary-0"] and len(document["stable"]["pods"]) == 3
 
 
@@ -101,8 +101,14 @@ def test_no_common_window_is_unknown(tmp_path):
     assert "in no window" in document["summary"]
 
 
+def test_of_two_promises_on_one_latency_goodput_takes_the_tighter(alike):
+    loose = gate(alike, *OBJECTIVES)["candidate"]["goodput"]
+    tight = gate(alike, *OBJECTIVES, "--objective", "ttft_p50=500ms")["candidate"]["goodput"]
+    assert tight[1] < loose[0] <= loose[1]
+
+
 def test_more_looks_ask_for_more(alike):
-    once, thrice = (checks(gate(alike, *OBJECTIVES, "--looks", looks))["ttft"] for looks in (1, 3))
+    once, thrice = (checks(gate(alike, *OBJECTIVES, "--looks", looks))["ttft_p99"] for looks in (1, 3))
     assert (gate(alike)["interval"], gate(alike, "--looks", 2)["interval"]) == (pytest.approx(0.9), pytest.approx(0.95))
     assert thrice["high"] > once["high"] and thrice["low"] < once["low"]
 
