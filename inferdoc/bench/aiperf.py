@@ -18,7 +18,7 @@ FAMILY = {
     "e2e": "request_latency",
 }
 SHARES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
-RATES = ("poisson", "gamma", "constant")
+RATES = ("poisson", "gamma", "constant", "user_centric")
 WARMUP = "warmup"
 
 
@@ -87,7 +87,7 @@ def _latencies(fields: Fields) -> dict[str, LatencySpread]:
 def _driven(fields: Fields) -> tuple[Drive, float | None]:
     """By the phase that was measured: the last that is no warm-up (aiperf/config/phases.py)."""
     phases = _input(fields).parts("phases") if _input(fields).has("phases") else []
-    measured = [phase for phase in phases if phase.values.get("name") != WARMUP]
+    measured = [phase for phase in phases if WARMUP not in (phase.values.get("name"), phase.values.get("kind"))]
     if not measured:
         return "unknown", None
     phase = measured[-1]

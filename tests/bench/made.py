@@ -118,8 +118,8 @@ def aiperf(rate: float, **other: Any) -> dict[str, Any]:
     """JsonExportData: one JsonMetricResult a metric, each with its unit; input_config is a BenchmarkConfig."""
     count = round(rate * SECONDS)
     phases = [
-        {"name": "warmup", "type": "concurrency", "concurrency": 2},
-        {"name": "profiling", "type": "poisson", "rate": rate},
+        {"name": "first", "kind": "warmup", "type": "concurrency", "concurrency": 2},
+        {"name": "profiling", "kind": "profiling", "type": "poisson", "rate": rate},
     ]
     document = {
         "schema_version": "1.4",
