@@ -9,6 +9,7 @@ import numpy as np
 
 from inferdoc.canary.pairs import ArmCounts, ArmsWatched
 from inferdoc.catalogue.quantiles import NAME
+from inferdoc.catalogue.signal import Term
 from inferdoc.slo.goodput import FAILED, REFUSED, SERVED
 from inferdoc.slo.objective import Objective
 
@@ -32,7 +33,7 @@ TAIL_LEAST, TAIL_MOST = 0.02, 0.5
 class Check:
     """One question. kind: promise, usual, errors or goodput; limit: seconds, the bound at which is counted; margin: the
     share by which the candidate may be worse; independent: float64[2, windows], how many of the events are independent
-    at most, None where all may be."""
+    at most, None where all may be; spent: float64[2, windows], their seconds added up, where they count."""
 
     name: str
     title: str
@@ -42,6 +43,7 @@ class Check:
     counts: ArmCounts
     source: str
     independent: np.ndarray | None = None
+    spent: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,8 @@ def checks(watched: ArmsWatched, objectives: Sequence[Objective], margins: Margi
     for family in USUAL:
         if not cells[family]:
             continue
-        usual = _usual(family, cells[family], margins.usual, asked)
+        spent = watched.counted(Term(rate=f"{HISTOGRAMS[family]}_sum"))
+        usual = _usual(family, cells[family], margins.usual, asked, spent)
         if usual is None:
             lacking.append(f"{TITLES[family]} against the usual: no bucket bound parts off a tail of the stable group")
         else:
@@ -110,7 +113,9 @@ def _promise(family: str, cells: Mapping[float, np.ndarray], one: Objective, mar
     return Check(one.signal, f"{TITLES[family]} over", "promise", bound, margin, _beyond(cells, bound), source)
 
 
-def _usual(family: str, cells: Mapping[float, np.ndarray], margin: float, asked: np.ndarray) -> Check | None:
+def _usual(
+    family: str, cells: Mapping[float, np.ndarray], margin: float, asked: np.ndarray, spent: np.ndarray
+) -> Check | None:
     tails = {bound: counts.totals[1] for bound in cells if np.isfinite(bound) for counts in [_beyond(cells, bound)]}
     shares = {bound: bad / of for bound, (bad, of) in tails.items() if of > 0 and TAIL_LEAST <= bad / of <= TAIL_MOST}
     if not shares:
@@ -119,7 +124,7 @@ def _usual(family: str, cells: Mapping[float, np.ndarray], margin: float, asked:
     source = f"{HISTOGRAMS[family]}_bucket; the bound nearest to the slowest tenth of the stable group"
     gaps = asked if family == "itl" else None
     title = f"{TITLES[family]} slower than"
-    return Check(f"usual_{family}", title, "usual", bound, margin, _beyond(cells, bound), source, gaps)
+    return Check(f"usual_{family}", title, "usual", bound, margin, _beyond(cells, bound), source, gaps, spent)
 
 
 def _beyond(cells: Mapping[float, np.ndarray], bound: float) -> ArmCounts:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from inferdoc.canary.checks import Check
 from inferdoc.canary.guards import Guard, words
-from inferdoc.canary.interval import ShareDifference
+from inferdoc.canary.interval import ALIKE, Ratio, ShareDifference
 from inferdoc.canary.model import Decision
 
 LEAST_REQUESTS = 100
@@ -16,17 +16,21 @@ LEAST_REQUESTS = 100
 
 @dataclass(frozen=True)
 class CheckSeen:
-    """A question and what was seen."""
+    """A question and what was seen. times: the mean latency of the candidate over that of the stable pods, where the
+    question is a shift that no promise forbids: a bucket bound in the middle of a narrow distribution parts it at the
+    smallest one, so that what is worse must be slower on average too."""
 
     check: Check
     seen: ShareDifference
+    times: Ratio | None = None
 
     @property
     def decision(self) -> Decision:
         """By the ends of the interval against the margin."""
-        if self.seen.low > self.check.margin:
-            return "fail"
-        return "pass" if self.seen.high < self.check.margin else "unknown"
+        if self.seen.high < self.check.margin or (self.times is not None and self.times.high < 1 + ALIKE):
+            return "pass"
+        slower = self.times is None or self.times.value > 1 + ALIKE
+        return "fail" if self.seen.low > self.check.margin and slower else "unknown"
 
     @property
     def latency(self) -> bool:

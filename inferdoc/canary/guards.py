@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inferdoc.canary.interval import BLOCK, DRAWS
+from inferdoc.canary.interval import ALIKE, ratio
 from inferdoc.canary.pairs import ArmsWatched
 from inferdoc.catalogue.signal import Term
 from inferdoc.judging.words import figure
@@ -14,8 +14,6 @@ from inferdoc.source.frame import Entity
 from inferdoc.source.plan import BY
 from inferdoc.source.reads import Read
 
-ALIKE = 0.1
-"""By how much lengths, hits and load may differ (reference: capacity, section G)."""
 STARTED = "process_start_time_seconds"
 
 
@@ -73,25 +71,12 @@ def guards(watched: ArmsWatched, windows: np.ndarray, asked: np.ndarray) -> list
 
 def _of(watched: ArmsWatched, one: _Quotient, windows: np.ndarray) -> Guard | None:
     above, below = (watched.counted(Term(rate=name))[:, windows] for name in (one.above, one.below))
-    if not (below.sum(axis=1) > 0).all():
+    times = ratio(above, below)
+    if times is None:
         return None
     candidate, stable = (float(value) for value in above.sum(axis=1) / below.sum(axis=1))
-    if stable <= 0:
-        return None
-    broken = _differs(above, below)
-    return Guard(one.name, one.title, one.unit, candidate, stable, candidate / stable, broken, one.voids, one.because)
-
-
-def _differs(above: np.ndarray, below: np.ndarray) -> bool:
-    """Whether the ratio of the groups lies beyond what is alike in nine of ten resamples of blocks of windows."""
-    count = above.shape[1]
-    starts = np.random.default_rng(0).integers(0, count, size=(DRAWS, -(-count // BLOCK)))
-    at = ((starts[:, :, None] + np.arange(BLOCK)) % count).reshape(DRAWS, -1)[:, :count]
-    sums = above[:, at].sum(axis=2), below[:, at].sum(axis=2)
-    known = (sums[1] > 0).all(axis=0) & (sums[0][1] > 0)
-    means = sums[0][:, known] / sums[1][:, known]
-    low, high = np.quantile(means[0] / means[1], (0.05, 0.95))
-    return bool(low > 1 + ALIKE or high < 1 - ALIKE)
+    broken = times.low > 1 + ALIKE or times.high < 1 - ALIKE  # for sure
+    return Guard(one.name, one.title, one.unit, candidate, stable, times.value, broken, one.voids, one.because)
 
 
 def _load(watched: ArmsWatched, windows: np.ndarray, asked: np.ndarray) -> Guard | None:
@@ -100,10 +85,10 @@ def _load(watched: ArmsWatched, windows: np.ndarray, asked: np.ndarray) -> Guard
     candidate, stable = (float(each) for each in asked[:, windows].sum(axis=1) / pods / seconds)
     if stable <= 0:
         return None
-    ratio = candidate / stable
-    voids = "worse" if ratio > 1 else "none"
-    because = "slower may be the load alone" if ratio > 1 else "at its full share it may be slower"
-    return Guard("load", "requests a pod", "1/s", candidate, stable, ratio, abs(ratio - 1) > ALIKE, voids, because)
+    times = candidate / stable
+    voids = "worse" if times > 1 else "none"
+    because = "slower may be the load alone" if times > 1 else "at its full share it may be slower"
+    return Guard("load", "requests a pod", "1/s", candidate, stable, times, abs(times - 1) > ALIKE, voids, because)
 
 
 def warm(watched: ArmsWatched, warmup_seconds: float) -> np.ndarray:

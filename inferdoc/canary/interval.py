@@ -21,6 +21,8 @@ LOW_DESIGN, HIGH_DESIGN = 2.0, 5.0
 the high end with too few windows (reference: capacity, section G)."""
 ONE_SIDED = 0.05
 """Of the interval at each end: 90 % in all."""
+ALIKE = 0.1
+"""By how much lengths, hits, load and mean latencies may differ (reference: capacity, section G)."""
 CLOSEST = 0.1
 """Of the margin: a difference nearer to it is not told from it with any number of requests that somebody waits for."""
 
@@ -74,6 +76,37 @@ def _needed(shares: tuple[float, float], margin: float, size: float, scale: floa
     return math.ceil(scale * (first if size < first else max(first, closer)))
 
 
+@dataclass(frozen=True)
+class Ratio:
+    """Candidate over stable of a quantity that is a sum over another, with the interval of nine in ten resamples."""
+
+    low: float
+    value: float
+    high: float
+
+
+def ratio(above: np.ndarray, below: np.ndarray) -> Ratio | None:
+    """above, below: float64[2, windows], the candidate first, such as tokens and requests. By a bootstrap of blocks of
+    windows; None where a group has none of either."""
+    totals = above.sum(axis=1), below.sum(axis=1)
+    if not ((totals[0] > 0).all() and (totals[1] > 0).all()):
+        return None
+    at = _blocks(above.shape[1])
+    sums = above[:, at].sum(axis=2), below[:, at].sum(axis=2)
+    known = (sums[1] > 0).all(axis=0) & (sums[0][1] > 0)
+    means, mean = sums[0][:, known] / sums[1][:, known], totals[0] / totals[1]
+    low, high = np.quantile(means[0] / means[1], (ONE_SIDED, 1 - ONE_SIDED)) if known.any() else (0.0, np.inf)
+    return Ratio(float(low), float(mean[0] / mean[1]), float(high))
+
+
+def _blocks(windows: int) -> np.ndarray:
+    """int64[draws, windows]: windows drawn in blocks, past the end from the beginning."""
+    block = min(BLOCK, windows // LEAST_WINDOWS + 1)
+    starts = np.random.default_rng(0).integers(0, windows, size=(DRAWS, -(-windows // block)))
+    at: np.ndarray = ((starts[:, :, None] + np.arange(block)) % windows).reshape(DRAWS, -1)[:, :windows]
+    return at
+
+
 def design_effect(counts: ArmCounts) -> float:
     """How many times larger the variance of the difference is than that of independent requests: by a bootstrap of
     blocks of windows, in which both groups go together. At least 1."""
@@ -82,10 +115,7 @@ def design_effect(counts: ArmCounts) -> float:
         return HIGH_DESIGN
     if counts.bad.sum() < FEW_BAD:
         return LOW_DESIGN
-    blocks = min(BLOCK, windows // LEAST_WINDOWS + 1)
-    rng = np.random.default_rng(0)
-    starts = rng.integers(0, windows, size=(DRAWS, -(-windows // blocks)))
-    at = ((starts[:, :, None] + np.arange(blocks)) % windows).reshape(DRAWS, -1)[:, :windows]
+    at = _blocks(windows)
     bad, of = counts.bad[:, at].sum(axis=2), counts.of[:, at].sum(axis=2)
     known = (of > 0).all(axis=0)
     shares = bad[:, known] / of[:, known]

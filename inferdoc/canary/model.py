@@ -21,7 +21,8 @@ class ArmSeen(msgspec.Struct, frozen=True):
 
 class CheckAnswer(msgspec.Struct, frozen=True):
     """One question. limit: seconds at which is counted; candidate, stable: bad shares; difference, low, high, margin:
-    shares (0.01 = one point); needed: requests of the candidate in all that would decide; design: the design effect."""
+    shares (0.01 = one point); needed: requests of the candidate in all that would decide; design: the design effect;
+    times: mean latency over that of the stable pods, low end, value and high end, where it counts."""
 
     name: str
     title: str
@@ -37,6 +38,7 @@ class CheckAnswer(msgspec.Struct, frozen=True):
     events: tuple[int, int]
     design: float
     needed: int
+    times: tuple[float, float, float] | None
     formula: str
     source: str
 

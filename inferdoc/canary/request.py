@@ -12,7 +12,7 @@ from inferdoc.canary.arms import arms
 from inferdoc.canary.checks import DEFAULT_MARGINS, GOOD, Check, Margins, checks, strictest
 from inferdoc.canary.decide import CheckSeen, decided
 from inferdoc.canary.guards import guards, warm, words
-from inferdoc.canary.interval import ONE_SIDED, compared
+from inferdoc.canary.interval import ONE_SIDED, compared, ratio
 from inferdoc.canary.model import CANARY_SCHEMA_ID, ArmSeen, CanaryAnswer, CheckAnswer, Decision, GuardAnswer
 from inferdoc.canary.pairs import ArmsWatched
 from inferdoc.capacity.service_level import joint_share
@@ -110,7 +110,8 @@ def _asked(check: Check, windows: np.ndarray, looks: int) -> CheckSeen | None:
     if check.independent is not None:
         requests = check.independent[:, windows].sum(axis=1)
         at_most = float(requests[0]), float(requests[1])
-    return CheckSeen(check, compared(counts, check.margin, looks, at_most))
+    times = None if check.spent is None else ratio(check.spent[:, windows], counts.of)
+    return CheckSeen(check, compared(counts, check.margin, looks, at_most), times)
 
 
 def _stretch(watched: ArmsWatched, windows: np.ndarray) -> tuple[str, str]:
@@ -156,6 +157,7 @@ def _told(one: CheckSeen) -> CheckAnswer:
         (round(seen.requests[0]), round(seen.requests[1])),
         seen.design,
         seen.needed,
+        None if one.times is None else (one.times.low, one.times.value, one.times.high),
         FORMULA,
         check.source,
     )
@@ -171,6 +173,7 @@ def _summary(
         worst = max((one for one in asked if one.decision == "fail"), key=lambda one: one.seen.low - one.check.margin)
         limit = "" if worst.check.limit is None else f" {figure(worst.check.limit, 's')}"
         shares = f"{figure(worst.seen.candidate, 'ratio')}, {figure(worst.seen.stable, 'ratio')} on the stable pods"
-        return f"worse {over}: {worst.check.title}{limit}: {shares}"
+        slower = "" if worst.times is None else f"; {worst.times.value:.3g} times the mean"
+        return f"worse {over}: {worst.check.title}{limit}: {shares}{slower}"
     at_rate = f", about {lasting(needed / count * seconds)} at this rate" if needed and count else ""
     return f"{reasons[0]}{at_rate}; {over}"

@@ -11,7 +11,7 @@ from inferdoc.judging.words import figure, how_many
 from inferdoc.report.wrapping import wrap
 
 COLOURS = {"pass": "green", "fail": "red", "unknown": "yellow"}
-TITLE, SHARES = 28, 10
+TITLE, SHARES = 27, 10
 """Columns of a question and of a share."""
 FIRST_PODS = 4
 
@@ -28,7 +28,7 @@ def canary_text(answer: CanaryAnswer, *, verbose: bool = False, colour: bool = F
     if answer.checks:
         interval = f"{figure(answer.interval, 'ratio')} interval"
         heads = ("candidate", "stable", "worse by")
-        lines += ["", " " * (TITLE + 2) + "".join(f"{head:>{SHARES}}" for head in heads) + f"  {interval:<22}margin"]
+        lines += ["", " " * (TITLE + 2) + "".join(f"{head:>{SHARES}}" for head in heads) + f"  {interval:<23}margin"]
         lines += [line for check in answer.checks for line in _check(check, verbose)]
     for title, texts in (
         ("not known because", answer.reasons[1:]),
@@ -56,11 +56,14 @@ def _check(check: CheckAnswer, verbose: bool) -> Iterator[str]:
     shares = "".join(f"{figure(share, 'ratio'):>{SHARES}}" for share in (check.candidate, check.stable))
     between = f"{100 * check.low:+.3g} to {_points(check.high)}"
     worse, margin = _points(check.difference), _points(check.margin)
-    yield f"  {title:<{TITLE}}{shares}{worse:>{SHARES}}  {between:<21}{margin:>7}  {check.decision}"
+    yield f"  {title:<{TITLE}}{shares}{worse:>{SHARES}}  {between:<22}{margin:>7}  {check.decision}"
     if verbose:
         yield from wrap(check.formula, "      = ")
         events = f"{check.events[0]:,} and {check.events[1]:,} events, design effect {check.design:.3g}"
         yield from wrap(f"{events}; {check.needed:,} events of the candidate decide", "        with ")
+        if check.times is not None:
+            low, value, high = check.times
+            yield from wrap(f"mean {value:.3g} times that of the stable pods, {low:.3g} to {high:.3g}", "        with ")
         yield from wrap(check.source, "        from ")
 
 

@@ -91,6 +91,7 @@ def _events(pod: Pod, labels: str, slow: float, rng: np.random.Generator) -> dic
             le = "+Inf" if bound == np.inf else f"{bound}"
             found[f'vllm:{name}_bucket{{{labels},le="{le}"}}'] = float((values <= bound).sum())
         found[f"vllm:{name}_count{{{labels}}}"] = float(len(values))
+        found[f"vllm:{name}_sum{{{labels}}}"] = float(values.sum())
     for name, mean in (("request_prompt_tokens", pod.prompt), ("request_generation_tokens", 200.0)):
         found[f"vllm:{name}_sum{{{labels}}}"] = float(rng.gamma(2.0, mean / 2.0, size=count).sum())
         found[f"vllm:{name}_count{{{labels}}}"] = float(count)

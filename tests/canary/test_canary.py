@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
-from inferdoc.canary.interval import compared, design_effect
+from inferdoc.canary.checks import Check
+from inferdoc.canary.decide import CheckSeen
+from inferdoc.canary.interval import Ratio, ShareDifference, compared, design_effect
 from inferdoc.canary.pairs import ArmCounts
 from tests.canary.made import Pod, fleet, store
 from tests.cli.command import call, refused
@@ -127,12 +130,36 @@ def test_text_fits_and_shows_how_each_difference_comes_about(alike, monkeypatch)
     assert max(len(line) for line in done.out.splitlines()) <= 100
 
 
+@pytest.mark.parametrize(("candidate", "since", "decision"), [("vllm-1", "12m", "fail"), ("vllm-2", "1h", "pass")])
+def test_on_simulated_engines_the_slow_pod_fails_and_its_like_passes(simulated, candidate, since, decision):
+    """Three alike pods behind round robin; after twelve minutes one GPU of vllm-1 runs at half its clock."""
+    path = simulated.of("slow-gpu").store
+    done = call(
+        "canary", "--candidate", candidate, "--baseline", "vllm-0", "--store", path, "--until", "latest",
+        "--since", since, "--warmup", "0s", "-o", "json",
+    )  # fmt: skip
+    assert json.loads(done.out)["decision"] == decision, json.loads(done.out)["summary"]
+
+
+def test_a_shift_at_a_bucket_bound_that_the_mean_hardly_shows_passes():
+    near = CheckSeen(_usual_check(), _worse(), Ratio(1.02, 1.03, 1.04))
+    far = CheckSeen(_usual_check(), _worse(), Ratio(1.2, 1.3, 1.4))
+    between = CheckSeen(_usual_check(), _worse(), Ratio(1.0, 1.08, 1.2))
+    assert [one.decision for one in (near, far, between)] == ["pass", "fail", "unknown"]
+
+
+def _usual_check():
+    return Check("usual_ttft", "", "usual", 0.1, 0.05, counts([[1.0], [1.0]], [[2.0], [2.0]]), "")
+
+
+def _worse():
+    return ShareDifference(0.4, 0.1, 0.3, 0.25, 0.35, (1000.0, 1000.0), 1.0, 100)
+
+
 # ---- the interval ---------------------------------------------------------------------------------------------------
 
 
 def counts(bad, of):
-    import numpy as np
-
     return ArmCounts(np.array(bad, dtype=float), np.array(of, dtype=float))
 
 
