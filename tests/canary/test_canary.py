@@ -141,6 +141,14 @@ def test_on_simulated_engines_the_slow_pod_fails_and_its_like_passes(simulated, 
     assert json.loads(done.out)["decision"] == decision, json.loads(done.out)["summary"]
 
 
+def test_a_pod_that_is_sent_more_is_not_blamed_for_it(simulated):
+    path = simulated.of("control-steady").store
+    arguments = ("--candidate", "vllm-0", "--store", path, "--until", "latest", "--warmup", "0s", "-o", "json")
+    document = json.loads(call("canary", *arguments).out)
+    load = next(guard for guard in document["guards"] if guard["name"] == "load")
+    assert load["ratio"] > 1.5 and document["decision"] == "unknown"
+
+
 def test_a_shift_at_a_bucket_bound_that_the_mean_hardly_shows_passes():
     near = CheckSeen(_usual_check(), _worse(), Ratio(1.02, 1.03, 1.04))
     far = CheckSeen(_usual_check(), _worse(), Ratio(1.2, 1.3, 1.4))
