@@ -131,6 +131,8 @@ def _notes(pool: CachedPool, rows: Mapping[str, HitsAt], pairs: LifeHits) -> lis
     notes = []
     if len(pool.draws) < 6:
         notes.append(f"{how_many(len(pool.draws), 'stretch')} of traffic: the ranges are too narrow; a longer history")
+    if pool.total(pool.below) > 0:
+        notes.append("a tier below serves prompts already: other sizes save what goes beyond what both hold")
     if rows and any(row.memory > 1.0 and row.ground != "measured over hours and pods" for row in rows.values()):
         notes.append("gaps longer than a block lives are never seen: what a larger cache gains is extrapolated")
     if len(pairs.life) and not pairs.rises():

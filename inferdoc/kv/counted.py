@@ -40,10 +40,12 @@ class Stretches:
 
 @dataclass
 class CounterIncreases:
-    """increases: metric -> pod -> float64[stretches], NaN where nothing is known."""
+    """increases: metric -> pod -> float64[stretches], NaN where nothing is known; engines: pod -> labels of its
+    data-parallel ranks."""
 
     stretches: Stretches
     increases: dict[str, dict[Key, np.ndarray]]
+    engines: dict[Key, set[str]]
 
     def of(self, name: str, keys: Collection[Key]) -> np.ndarray | None:
         """float64[pods, stretches] of a counter, 0 where nothing is known; None where no pod has it."""
@@ -58,12 +60,14 @@ def counted(source: Source, catalogue: Catalogue, stretches: Stretches, names: I
     """Increases of counters. Raises SourceError."""
     by = BY["engine"]
     increases: dict[str, dict[Key, np.ndarray]] = {}
+    engines: dict[Key, set[str]] = {}
     for first, name, result in _results(source, catalogue, stretches, list(names), by):
         rows = increases.setdefault(name, {})
         for key, values in zip(result.keys, result.values, strict=True):
-            row = rows.setdefault(Entity.of(by, key).member, np.full(stretches.count, np.nan))
-            _add(row, first, values)
-    return CounterIncreases(stretches, increases)
+            entity = Entity.of(by, key)
+            engines.setdefault(entity.member, set()).add(entity.engine)
+            _add(rows.setdefault(entity.member, np.full(stretches.count, np.nan)), first, values)
+    return CounterIncreases(stretches, increases, engines)
 
 
 def increases_by_label(

@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from inferdoc.source.identified import Identified
 
 SIGNALS = ("kv_usage_mean", "kv_capacity_tokens", "prefill_seconds_per_token", "offload_seconds_per_gb")
-LOOKED, HITS, GENERATED = (
+LOOKED, HITS, GENERATED, BELOW = (
     "vllm:prefix_cache_queries_total",
     "vllm:prefix_cache_hits_total",
     "vllm:generation_tokens_total",
+    "vllm:external_prefix_cache_hits_total",
 )
 LIVED, IDLE, GAP = (
     "vllm:kv_block_lifetime_seconds",
@@ -61,10 +62,12 @@ class BlockLives:
 
 @dataclass(frozen=True)
 class CachedPool:
-    """keys: its pods; looked, hits, generated: tokens, float64[pods, stretches]; usage: share of the KV cache that
-    running requests hold, the same; capacity: KV tokens of one pod; blocks: None without --kv-cache-metrics; prefill:
-    seconds per computed token, low, middle and high, None where not told; reload: measured seconds per byte from host
-    memory; gpus: of a pod, None where not told; settings: labels of vllm:cache_config_info."""
+    """keys: its pods; looked, hits, generated: tokens, float64[pods, stretches]; below: those that a tier below served,
+    the same (of decode pods these are the transfer, and 0 here); usage: share of the KV cache that running requests
+    hold, the same; capacity: KV tokens of one pod; engines: data-parallel ranks of it; blocks: None without
+    --kv-cache-metrics; prefill: seconds per computed token, low, middle and high, None where not told; reload: measured
+    seconds per byte from host memory; gpus: of a pod, None where not told; settings: labels of vllm:cache_config_info.
+    """
 
     name: str
     pool: Pool
@@ -73,8 +76,10 @@ class CachedPool:
     looked: np.ndarray
     hits: np.ndarray
     generated: np.ndarray
+    below: np.ndarray
     usage: np.ndarray
     capacity: float
+    engines: int
     blocks: BlockLives | None
     prefill: tuple[float, float, float] | None
     reload: float | None
@@ -107,6 +112,11 @@ class CachedPool:
             return [busy[[at]] for at in range(len(busy))]
         hours = busy // OF_HOUR
         return [busy[hours == hour] for hour in np.unique(hours)]
+
+    @property
+    def served(self) -> float:
+        """Share of the prompt tokens that were not computed: hits, and what a tier below served."""
+        return (self.total(self.hits) + self.total(self.below)) / self.total(self.looked)
 
     @property
     def seconds(self) -> float:
@@ -142,9 +152,9 @@ def pool_as_asked(source: Identified, config: Config, catalogue: Catalogue, aske
     pool, keys = _chosen(made, asked.get("pool"))
     stretches = Stretches(made.start, made.step, made.count)
     parts = (f"{name}_{part}" for name in (LIVED, IDLE, GAP) for part in ("sum", "count"))
-    read = counted(source, catalogue, stretches, (LOOKED, HITS, GENERATED, *parts))
+    read = counted(source, catalogue, stretches, (LOOKED, HITS, GENERATED, BELOW, *parts))
     name = pool_name(pool)
-    looked, hits, generated = (read.of(metric, keys) for metric in (LOOKED, HITS, GENERATED))
+    looked, hits, generated, below = (read.of(metric, keys) for metric in (LOOKED, HITS, GENERATED, BELOW))
     settings = _settings(source, catalogue, made, keys)
     if settings.get("enable_prefix_caching") == "False":
         raise InferdocError(f"{name}: prefix caching is off: start vLLM with --enable-prefix-caching, its default")
@@ -153,6 +163,7 @@ def pool_as_asked(source: Identified, config: Config, catalogue: Catalogue, aske
     capacity = np.vstack([made.row("kv_capacity_tokens", key) for key in keys])
     if not np.isfinite(capacity).any():
         raise InferdocError(f"{name}: the size of the KV cache is not visible: collect vllm:cache_config_info")
+    engines = max(len(read.engines.get(key, ())) for key in keys)
     return CachedPool(
         name,
         pool,
@@ -161,8 +172,10 @@ def pool_as_asked(source: Identified, config: Config, catalogue: Catalogue, aske
         looked,
         hits,
         generated,
+        np.zeros_like(looked) if below is None or pool.role == "decode" else below,
         np.vstack([made.row("kv_usage_mean", key) for key in keys]),
-        float(np.nanmedian(capacity)),
+        float(np.nanmedian(capacity)) * engines,
+        engines,
         _blocks(source, catalogue, read, keys),
         _prefill(made, keys, looked),
         _middle(made, "offload_seconds_per_gb", keys, 1e9),

@@ -62,13 +62,24 @@ def now_part(pool: CachedPool, below: TiersBelow) -> SizedPart:
         ),
     ]
     numbers += _followed(pool) if followed(pool) else []
+    from_below = pool.total(pool.below)
+    if from_below > 0:
+        numbers.append(
+            number(
+                ("below", "tier below serves", "ratio"),
+                from_below / looked,
+                formula="external hits / lookups",
+                inputs={"external hits": (from_below, "tokens"), "lookups": (looked, "tokens")},
+                source="vllm:external_prefix_cache_hits_total: what its memory hits, measured",
+            )
+        )
     if pool.prefill is not None:
         numbers.append(
             number(
                 ("saved", "hits save, mean of the time", unit_of(below)),
-                {end: saved(pool, below, hits / looked, at) for at, end in enumerate(ENDS)},
-                formula="hits x lookups per second x prefill seconds per token x GPUs of a pod",
-                inputs={"prefill": (pool.prefill[1], "s/token"), "GPUs of a pod": (below.gpus, "")},
+                {end: saved(pool, below, pool.served, at) for at, end in enumerate(ENDS)},
+                formula="hits, also of a tier below, x lookups per second x prefill seconds a token x GPUs of an engine",
+                inputs={"prefill": (pool.prefill[1], "s/token"), "GPUs of an engine": (below.gpus, "")},
                 source="vllm:request_prefill_time_seconds over computed tokens, in the quietest third",
                 assumed=not below.told,
             )

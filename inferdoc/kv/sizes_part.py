@@ -50,24 +50,30 @@ def gains_part(pool: CachedPool, below: TiersBelow, rows: Mapping[str, HitsAt]) 
     """GPUs that other sizes save (below zero: that they cost more); nothing where prefill was not timed."""
     if pool.prefill is None:
         return []
-    now = pool.total(pool.hits) / pool.total(pool.looked)
+    now = pool.served
     middle = pool.prefill[1]
     numbers = []
     for number_of, (title, row) in enumerate(rows.items()):
-        ends = [saved(pool, below, share - now, at) for share in (row.low, row.high) for at in (0, 2)]
+        low, hits, high = (_served(pool, share) for share in (row.low, row.hits, row.high))
+        ends = [saved(pool, below, share - now, at) for share in (low, high) for at in (0, 2)]
         numbers.append(
             number(
                 (f"saved_{number_of}", title, unit_of(below)),
-                {"low": min(ends), "middle": saved(pool, below, row.hits - now, 1), "high": max(ends)},
-                formula="(hits then - hits now) x lookups per second x prefill seconds per token x GPUs of a pod",
+                {"low": min(ends), "middle": saved(pool, below, hits - now, 1), "high": max(ends)},
+                formula="(hits then - hits now) x lookups per second x prefill seconds per token x GPUs of an engine",
                 inputs={
-                    "hits then": (row.hits, "ratio"),
+                    "hits then": (hits, "ratio"),
                     "hits now": (now, "ratio"),
                     "prefill": (middle, "s/token"),
-                    "GPUs of a pod": (below.gpus, ""),
+                    "GPUs of an engine": (below.gpus, ""),
                 },
                 source=f"hits: {row.ground}; prefill: {pool.name} in its quietest third",
                 assumed=row.ground == GROWN or not below.told,
             )
         )
     return [SizedPart(SAVED if below.told else SAVED.replace("GPUs", "replicas"), numbers)]
+
+
+def _served(pool: CachedPool, hits: float) -> float:
+    """Share of the prompt tokens that is not computed where so many hit: a tier below still serves what it does now."""
+    return max(hits, pool.served) if pool.total(pool.below) > 0 else hits

@@ -20,7 +20,9 @@ def tiers_part(pool: CachedPool, below: TiersBelow, doubts: list[str]) -> list[S
         doubts.append(f"tiers below: model {pool.pool.model} is not known; give --model with its config.json")
         return []
     if not below.told:
-        doubts.append("GPUs of a pod are not told: 1 is taken; give --gpus, or [[pods]] of the configuration")
+        doubts.append(
+            "GPUs of a pod are not told: one for each engine is taken; give --gpus, or [[pods]] of the configuration"
+        )
     low, middle, high = pool.prefill
     numbers = [
         number(

@@ -27,7 +27,7 @@ MOST_GIB, MOST_GBPS = 1e6, 1e5
 @dataclass(frozen=True)
 class TiersBelow:
     """host_gib, nvme_gib: for the KV of one replica, None where none is given; nvme: bytes/s of its drives; host:
-    bytes/s of each GPU to host memory; gpus: of a replica, told: whether anything tells that; kv_bytes: of a token on
+    bytes/s of each GPU to host memory; gpus: of an engine, told: whether anything tells that; kv_bytes: of a token on
     each GPU, None where the model is not known; dtype: of the KV cache; latent: every GPU holds the same."""
 
     host_gib: float | None
@@ -55,7 +55,8 @@ def tiers_as_asked(asked: Mapping[str, Any], pool: CachedPool, catalogue: Catalo
             raise InferdocError(f"--{flag} {given:g}: expected {unit}, above 0 and at most {most:,.0f}")
     tier = pool.pool.tier
     host = OLDER.get(tier, GEN4 if tier.startswith("a100") else GEN5)
-    gpus = asked.get("gpus") or pool.gpus
+    of_pod = asked.get("gpus") or pool.gpus
+    gpus = None if of_pod is None else max(1, of_pod // pool.engines)
     layers = _layers(asked, pool, catalogue)
     dtype = _dtype(asked.get("kv_dtype") or pool.settings.get("cache_dtype", "auto"))
     return TiersBelow(

@@ -23,7 +23,7 @@ PREDICTED = "prompt tokens that would hit"
 
 @dataclass(frozen=True)
 class Cache:
-    """Pods under some traffic. blocks: of the KV cache of each."""
+    """Pods under some traffic. blocks: of the KV cache of each; offload: GiB of host memory."""
 
     traffic: str
     blocks: int
@@ -31,6 +31,8 @@ class Cache:
     seconds: float = 2400.0
     caching: bool = True
     pods: int = 1
+    offload: float = 0.0
+    ranks: int = 1
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +42,14 @@ def store(tmp_path_factory):
 
     @cache
     def of(which: Cache) -> str:
-        flags = EngineFlags(blocks=which.blocks, kv_metrics=which.metrics, prefix_caching=which.caching)
+        flags = EngineFlags(
+            blocks=which.blocks, kv_metrics=which.metrics, prefix_caching=which.caching, offload=which.offload
+        )
         scenario = Scenario(
             id="kv",
             title="kv",
             expect=Expect(cause=None),
-            pools=(PoolSpec(name="vllm", pods=which.pods, flags=flags),),
+            pools=(PoolSpec(name="vllm", pods=which.pods, flags=flags, ranks=which.ranks),),
             traffic=(streams[which.traffic],),
             duration=which.seconds,
             warmup=300.0,
@@ -174,3 +178,20 @@ def test_whoever_a_label_tells_apart_is_ranked_by_hits_for_each_token_written(st
     for each in numbers:
         hit, written = (float(each["inputs"][name].split()[0].replace(",", "")) for name in ("hits", "written"))
         assert each["value"] == pytest.approx(hit / written, rel=0.01)
+
+
+def test_a_tier_that_is_there_is_read_and_what_it_holds_is_not_saved_again(store):
+    answer = document(store(Cache("chats", 20000, offload=80.0)))
+    now = part(answer, "prefix cache now")
+    served = hits(answer) + now["tier below serves"]["value"]
+    alone = document(store(Cache("chats", 20000)), "--host-gib", "80")
+    (told,) = (each for title, each in part(alone, PREDICTED).items() if title.startswith("host memory"))
+    assert told["value"] == pytest.approx(served, abs=0.05) and told["low"] <= served <= told["high"]
+    assert part(answer, "saved against now")["0.5x the cache"]["value"] == 0
+
+
+def test_the_caches_of_the_ranks_of_a_pod_are_counted_together(store):
+    answer = document(store(Cache("prefixes", 3000, seconds=900.0, ranks=2)))
+    inputs = part(answer, "prefix cache now")["an unused block lives"]["inputs"]
+    assert inputs["KV tokens of a pod"] == "96,000 tokens"
+    assert part(answer, "prefix cache now")["hits save, mean of the time"]["inputs"]["GPUs of an engine"] == "1"
