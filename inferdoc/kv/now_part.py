@@ -78,7 +78,7 @@ def now_part(pool: CachedPool, below: TiersBelow) -> SizedPart:
             number(
                 ("saved", "hits save, mean of the time", unit_of(below)),
                 {end: saved(pool, below, pool.served, at) for at, end in enumerate(ENDS)},
-                formula="hits, also of a tier below, x lookups per second x prefill seconds a token x GPUs of an engine",
+                formula="hits, also of a tier below, x lookups per second x prefill seconds a token x GPUs an engine",
                 inputs={"prefill": (pool.prefill[1], "s/token"), "GPUs of an engine": (below.gpus, "")},
                 source="vllm:request_prefill_time_seconds over computed tokens, in the quietest third",
                 assumed=not below.told,
