@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from inferdoc.source.identified import Identified
 
 SIZES = {"0.5x the cache": 0.5, "2x the cache": 2.0, "10x the cache": 10.0}
-DRAWN = tuple(float(each) for each in np.geomspace(0.25, 10.0, 33))
+DRAWN = (*(float(each) for each in np.geomspace(0.25, 1.0, 13)), *np.geomspace(1.0, 10.0, 21)[1:].tolist())
 ALL = 0.995
 """So many hits are no prediction: some tokens of a prompt are always new."""
 FLAG = "start vLLM with --kv-cache-metrics (0.12 or later)"
@@ -44,8 +44,12 @@ def kv_as_asked(source: Identified, config: Config, catalogue: Catalogue, asked:
     parts += tiers_part(pool, below, doubts)
     if asked.get("tenant_label"):
         parts += tenants_part(source, catalogue, pool, asked["tenant_label"], doubts)
-    curve = by_gaps(pool, DRAWN) if followed(pool) else []
     used = held(pool)
+    curve = [
+        each
+        for each in (by_gaps(pool, DRAWN) if followed(pool) else [])
+        if used < MOST_HELD * each.memory and (each.memory <= 1.0 or each.hits < ALL)
+    ]
     return KvAnswer(
         KV_SCHEMA_ID,
         __version__,
@@ -56,7 +60,7 @@ def kv_as_asked(source: Identified, config: Config, catalogue: Catalogue, asked:
         round(pool.seconds / 3600.0, 2),
         _summary(pool, rows),
         parts,
-        [CurvePoint(p.memory, p.hits, p.low, p.high, p.life) for p in curve if used < MOST_HELD * p.memory],
+        [CurvePoint(each.memory, each.hits, each.low, each.high, each.life) for each in curve],
         [MeasuredHits(float(life), float(hits)) for life, hits in zip(pairs.life, pairs.hits, strict=True)],
         doubts,
         _notes(pool, rows, pairs),

@@ -13,7 +13,7 @@ from inferdoc.kv.model import KvAnswer
 from inferdoc.report.html_scale import Scale, area, number, path, value_ticks
 
 WIDTH, HEIGHT = 520.0, 230.0
-LEFT, RIGHT, TOP, BOTTOM = 56.0, 14.0, 24.0, 40.0
+LEFT, RIGHT, TOP, BOTTOM = 56.0, 26.0, 24.0, 40.0
 POINTS = 200
 SIZES = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
 
@@ -43,7 +43,7 @@ def curve_plot(answer: KvAnswer) -> str:
 
 
 def pairs_plot(answer: KvAnswer) -> str:
-    """Hits of each pod and hour over the life of its blocks; "" without any."""
+    """Hits of each pod and piece of time over the life of its blocks; "" without any."""
     if len(answer.measured) < 2:
         return ""
     lives = np.array([max(point.life, 1e-3) for point in answer.measured])
@@ -58,7 +58,7 @@ def pairs_plot(answer: KvAnswer) -> str:
         for life, hit in zip(lives, hits, strict=True)
     ]
     words = f"{len(hits)} points, hits {figure(float(hits.min()), 'ratio')} to {figure(float(hits.max()), 'ratio')}"
-    return _svg("pairs", "Prompt tokens that hit, by pod and hour", words, parts)
+    return _svg("pairs", "Prompt tokens that hit, by pod and time", words, parts)
 
 
 def _upright(most: float) -> Scale:

@@ -39,6 +39,8 @@ class Cache:
 def store(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kv")
     streams = {"chats": CHATS, "prefixes": PREFIXES, "nothing": Stream(Length(100), Length(10), rate=1e-6)}
+    streams["new"] = Stream(Length(800, 0.4), Length(100, 0.4), rate=2.0)
+    streams["slow"] = Stream(Length(500, 0.6), Length(150, 0.4), rate=2.0, turns=8.0, think=120.0)
 
     @cache
     def of(which: Cache) -> str:
@@ -138,6 +140,20 @@ def test_where_nothing_was_evicted_that_is_said(store):
     done = call("kv", "--store", store(Cache("prefixes", 300_000, seconds=900.0)))
     assert done.code == 3 and "no block that was followed was evicted" in done.out
     assert PREDICTED not in done.out
+
+
+def test_where_no_block_is_used_again_the_histogram_is_said_to_be_empty(store):
+    done = call("kv", "--store", store(Cache("new", 3000, seconds=900.0)))
+    assert done.code == 3 and "the histogram of gaps is empty" in done.out
+    assert PREDICTED not in done.out
+
+
+def test_growth_whose_end_is_not_in_sight_is_no_number(store):
+    """Pauses of two minutes in a cache that keeps blocks for less."""
+    answer = document(store(Cache("slow", 20000)))
+    assert "10x the cache" not in part(answer, PREDICTED)
+    assert any(each.startswith("10x the cache: gaps do not end") for each in answer["cannot_tell"])
+    assert max(point["memory"] for point in answer["curve"]) < 10
 
 
 @pytest.mark.parametrize(
