@@ -126,10 +126,10 @@ def test_a_limit_decides_what_stands(limit: str, tier: str | None, monkeypatch: 
 @pytest.mark.parametrize("limit", [*OF_SHARES, "standing_share"])
 def test_a_share_decides_how_much_of_the_window_is_enough(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, one = next((n, o) for n, o in STANDING.observations.items() if (o.share or "standing_share") == limit
-                     and o.signal and o.at is None and o.above)  # fmt: skip
+                     and (o.signal or o.quantity) and o.at is None)  # fmt: skip
     steps = lab.watched({"p0": {}}).view.steps
     beyond = 2 * TIERS.thresholds[str(one.limit)].value
-    amount = np.where(np.arange(steps) < steps / 2, beyond, 0.0)
+    amount = np.where((np.arange(steps) < steps / 2) == (one.above is not None), beyond, 0.0)
     low, high = with_limit(limit, 0.3), with_limit(limit, 0.7)
     assert observed(name, low, amount, monkeypatch) is True
     assert observed(name, high, amount, monkeypatch) is False
