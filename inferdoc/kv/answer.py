@@ -12,7 +12,7 @@ from inferdoc.kv.live import CachedPool, pool_as_asked
 from inferdoc.kv.model import KV_SCHEMA_ID, CurvePoint, KvAnswer, MeasuredHits
 from inferdoc.kv.now_part import now_part
 from inferdoc.kv.pairs import LifeHits, life_hits
-from inferdoc.kv.sizes import MOST_HELD, HitsAt, by_gaps, by_pairs, followed, held
+from inferdoc.kv.sizes import GROWN, MOST_HELD, HitsAt, by_gaps, by_pairs, followed, held
 from inferdoc.kv.sizes_part import gains_part, sizes_part
 from inferdoc.kv.tenants import tenants_part
 from inferdoc.kv.tiers_part import tiers_part
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 SIZES = {"0.5x the cache": 0.5, "2x the cache": 2.0, "10x the cache": 10.0}
 DRAWN = (*(float(each) for each in np.geomspace(0.25, 1.0, 13)), *np.geomspace(1.0, 10.0, 21)[1:].tolist())
+FEW = 6
+"""Pieces of time that are too few to draw from (own choice)."""
 ALL = 0.995
 """So many hits are no prediction: some tokens of a prompt are always new."""
 FLAG = "start vLLM with --kv-cache-metrics (0.12 or later)"
@@ -133,16 +135,26 @@ def _summary(pool: CachedPool, rows: Mapping[str, HitsAt]) -> str:
 
 def _notes(pool: CachedPool, rows: Mapping[str, HitsAt], pairs: LifeHits) -> list[str]:
     notes = []
-    if len(pool.draws) < 6:
-        notes.append(f"{how_many(len(pool.draws), 'stretch')} of traffic: the ranges are too narrow; a longer history")
+    if pool.pool.role == "decode":
+        notes.append("its pods decode alone: the KV of prompts comes by transfer; look at the prefill pool as well")
+    if rows and len(pool.draws) < FEW:
+        notes.append(f"{how_many(len(pool.draws), 'piece')} of time alone: chance is wider than the ranges show")
     if pool.total(pool.below) > 0:
         notes.append("a tier below serves prompts already: other sizes save what goes beyond what both hold")
-    if rows and any(row.memory > 1.0 and row.ground != "measured over hours and pods" for row in rows.values()):
+    if any(row.ground == GROWN for row in rows.values()):
         notes.append("gaps longer than a block lives are never seen: what a larger cache gains is extrapolated")
-    if len(pairs.life) and not pairs.rises():
-        low, high = pairs.span
-        notes.append(
-            f"hits did not rise with the life of blocks ({figure(low, 's')} to {figure(high, 's')} over hours and "
-            "pods): where gaps shrink as traffic grows that says nothing of other sizes"
-        )
+    if pool.total(pool.hits) > 0 and len(pairs.life) and not pairs.rises():
+        notes.append(_no_curve(pairs))
     return notes
+
+
+def _no_curve(pairs: LifeHits) -> str:
+    """Why the measured pairs tell no curve."""
+    low, high = pairs.span
+    lives = f"{figure(low, 's')} to {figure(high, 's')} over hours and pods"
+    if not pairs.told:
+        return f"the life of blocks hardly differed ({lives}): nothing of other sizes was measured"
+    return (
+        f"hits did not rise with the life of blocks ({lives}): where gaps shrink as traffic grows that says nothing of "
+        "other sizes"
+    )

@@ -33,11 +33,16 @@ class LifeHits:
         low, high = (float(each) for each in np.quantile(self.life, BAND))
         return low, high
 
+    @property
+    def told(self) -> bool:
+        """Whether there are enough of them, at lives that differ."""
+        low, high = self.span
+        return len(self.life) >= LEAST and high >= SPAN * low
+
     def rises(self) -> bool:
         """Whether hits rise with the life beyond chance. Where they do not, a cache of another size may still change
         them: gaps between uses that shrink as traffic grows leave hits as they are, whatever the life."""
-        low, high = self.span
-        if len(self.life) < LEAST or high < SPAN * low:
+        if not self.told:
             return False
         slopes = [_slope(np.log(self.life[row]), self.hits[row], self.looked[row]) for row in self._drawn()]
         return bool(np.quantile(slopes, BAND[0]) > 0)

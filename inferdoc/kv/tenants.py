@@ -10,6 +10,7 @@ from inferdoc.kv.counted import increases_by_label
 from inferdoc.kv.live import GENERATED, HITS, LOOKED, CachedPool
 from inferdoc.sizing.model import SizedPart
 from inferdoc.sizing.number import number
+from inferdoc.source.prometheus_errors import shorten
 
 if TYPE_CHECKING:
     from inferdoc.catalogue.load import Catalogue
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 MOST = 12
 """Tenants that are listed, those with the most lookups."""
+LONGEST = 40
+"""Characters of a tenant's name in a title; the name of its number has all."""
 LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
@@ -44,7 +47,7 @@ def tenants_part(
         rows.append((hits.get(tenant, 0.0) / written if written > 0 else 0.0, tenant, written))
     numbers = [
         number(
-            (f"tenant_{tenant}", tenant, "tokens"),
+            (f"tenant_{tenant}", shorten(tenant, LONGEST), "tokens"),
             worth,
             formula="hits / (lookups - hits + generated)",
             inputs={

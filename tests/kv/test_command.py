@@ -211,3 +211,8 @@ def test_the_caches_of_the_ranks_of_a_pod_are_counted_together(store):
     inputs = part(answer, "prefix cache now")["an unused block lives"]["inputs"]
     assert inputs["KV tokens of a pod"] == "96,000 tokens"
     assert part(answer, "prefix cache now")["hits save, mean of the time"]["inputs"]["GPUs of an engine"] == "1"
+
+
+def test_measured_lives_that_hardly_differ_are_said_to_tell_nothing(store):
+    notes = document(store(Cache("prefixes", 5000)))["notes"]
+    assert any(each.startswith("the life of blocks hardly differed") for each in notes)
