@@ -47,19 +47,32 @@ class LifeHits:
         slopes = [_slope(np.log(self.life[row]), self.hits[row], self.looked[row]) for row in self._drawn()]
         return bool(np.quantile(slopes, BAND[0]) > 0)
 
-    def at(self, life: float) -> tuple[float, float, float]:
-        """Low, middle and high of the hits at a life within the span: isotonic fit, drawn by pieces of time."""
-        drawn = [self._fit(row, life) for row in self._drawn()]
-        low, high = (float(each) for each in np.quantile(drawn, BAND))
-        return low, self.at_middle(life), high
+    def seen(self, factor: float) -> float:
+        """Share of the prompt tokens whose life, so many times as long, lies within the span."""
+        low, high = self.span
+        there = self.life * factor
+        return float(self.looked[(low <= there) & (there <= high)].sum() / self.looked.sum())
 
-    def at_middle(self, life: float) -> float:
+    def with_lives(self, factor: float) -> tuple[float, float, float]:
+        """Low, middle and high of the hits where every life is so many times as long: isotonic fit, drawn by pieces of
+        time. Lives beyond those that were seen gain nothing, half, or all of what the last doubling gained."""
+        low = float(np.quantile([self._fit(row, factor, 0.0) for row in self._drawn()], BAND[0]))
+        high = float(np.quantile([self._fit(row, factor, 1.0) for row in self._drawn()], BAND[1]))
+        return low, self.middle_with_lives(factor), high
+
+    def middle_with_lives(self, factor: float) -> float:
         """The middle alone."""
-        return self._fit(np.arange(len(self.life)), life)
+        return self._fit(np.arange(len(self.life)), factor, 0.5)
 
-    def _fit(self, row: np.ndarray, life: float) -> float:
+    def _fit(self, row: np.ndarray, factor: float, onward: float) -> float:
+        """Of the pieces of a row: the mean over all pairs, since hits at the mean life are more than the mean of
+        hits."""
         order = row[np.argsort(self.life[row], kind="stable")]
-        return float(np.interp(life, self.life[order], isotonic(self.hits[order], self.looked[order])))
+        lives, risen = self.life[order], isotonic(self.hits[order], self.looked[order])
+        there = self.life * factor
+        last = risen[-1] - np.interp(lives[-1] / 2.0, lives, risen)
+        beyond = onward * last * np.log2(np.maximum(there / lives[-1], 1.0))
+        return float(np.average(np.minimum(1.0, np.interp(there, lives, risen) + beyond), weights=self.looked))
 
     def _drawn(self) -> list[np.ndarray]:
         generator = np.random.default_rng(0)

@@ -17,6 +17,8 @@ BAND = (0.05, 0.95)
 FROM_GAPS, GROWN, FROM_PAIRS = "gaps between uses", "extrapolated", "measured over hours and pods"
 MOST_HELD = 0.95
 """Where running requests hold more of a cache, it preempts and keeps no prefix."""
+MOSTLY = 0.5
+"""Of the prompt tokens, at lives that were seen."""
 
 
 @dataclass(frozen=True)
@@ -77,20 +79,18 @@ def by_gaps(pool: CachedPool, sizes: Sequence[float]) -> list[HitsAt]:
 
 
 def by_pairs(pool: CachedPool, pairs: LifeHits, memory: float) -> HitsAt | None:
-    """From what pods showed at other lives; None where the life would lie outside what they showed."""
+    """From what pods showed at other lives; None where less than half of it would lie within what they showed."""
     used = held(pool)
     if used >= MOST_HELD * memory:
         return None
-    looked, seconds = pool.total(pool.looked), pool.seconds * pool.pods
-    share, generated = pool.total(pool.hits) / looked, pool.total(pool.generated)
-    life = block_life_seconds(pool.capacity, used, (looked * (1.0 - share) + generated) / seconds)
-    low, high = pairs.span
-    there, hits = life * life_gain(memory, used), share
+    looked, generated = pool.total(pool.looked), pool.total(pool.generated)
+    written = looked - pool.total(pool.hits) + generated
+    factor = life_gain(memory, used)
     for _ in range(30):  # tokens that hit are not written again
-        hits = pairs.at_middle(there)
-        written = (looked * (1.0 - hits) + generated) / (looked * (1.0 - share) + generated)
-        there = life * life_gain(memory, used) / written
-    if not low <= there <= high:
+        hits = pairs.middle_with_lives(factor)
+        factor = life_gain(memory, used) * written / (looked * (1.0 - hits) + generated)
+    if pairs.seen(factor) < MOSTLY:
         return None
-    least, hits, most = pairs.at(there)
-    return HitsAt(memory, min(least, hits), hits, max(most, hits), there, FROM_PAIRS)
+    low, hits, high = pairs.with_lives(factor)
+    life = block_life_seconds(pool.capacity, used, written / (pool.seconds * pool.pods)) * factor
+    return HitsAt(memory, min(low, hits), hits, max(high, hits), life, FROM_PAIRS)

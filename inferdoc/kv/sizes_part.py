@@ -19,7 +19,7 @@ FORMULAS = {
         "hits + gaps beyond the life of now, as exponentials that end as they begin to; up to hits + 2 s x "
         "log2(life / life of now), s = hits whose gap is beyond half of it"
     ),
-    FROM_PAIRS: "isotonic fit of hits on the life of a block, at life x (m - use) / (1 - use) x written / written then",
+    FROM_PAIRS: "isotonic fit of hits on the life of a block, at each life x (m - use) / (1 - use) x written / then",
 }
 SOURCES = {
     FROM_GAPS: "vllm:kv_block_reuse_gap_seconds, _lifetime_, _idle_before_evict_; law of working sets (Denning)",

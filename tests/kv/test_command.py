@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 
 from inferdoc.simulate.output import write_store
 from inferdoc.simulate.recording import record
@@ -40,6 +41,7 @@ def store(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kv")
     streams = {"chats": CHATS, "prefixes": PREFIXES, "nothing": Stream(Length(100), Length(10), rate=1e-6)}
     streams["new"] = Stream(Length(800, 0.4), Length(100, 0.4), rate=2.0)
+    streams["waves"] = replace(CHATS, pattern="waves", burst=0.8, wave=5400.0)
     streams["slow"] = Stream(Length(500, 0.6), Length(150, 0.4), rate=2.0, turns=8.0, think=120.0)
 
     @cache
@@ -216,3 +218,11 @@ def test_the_caches_of_the_ranks_of_a_pod_are_counted_together(store):
 def test_measured_lives_that_hardly_differ_are_said_to_tell_nothing(store):
     notes = document(store(Cache("prefixes", 5000)))["notes"]
     assert any(each.startswith("the life of blocks hardly differed") for each in notes)
+
+
+def test_without_the_flag_twice_the_cache_is_read_from_hours_in_which_blocks_lived_longer(store):
+    answer = document(store(Cache("waves", 14000, metrics=False, seconds=10800.0)))
+    twice = part(answer, PREDICTED)["2x the cache"]
+    true = hits(document(store(Cache("waves", 28000, metrics=False, seconds=10800.0))))
+    assert "isotonic fit" in twice["formula"] and twice["value"] == pytest.approx(true, abs=0.05)
+    assert any("--kv-cache-metrics" in each for each in answer["cannot_tell"])

@@ -25,8 +25,12 @@ def test_a_row_that_falls_is_pooled_by_weight_until_it_rises():
 def test_where_hits_rise_with_the_life_they_are_read_off_within_their_range(spread):
     read = pairs(lambda life: 0.3 + 0.1 * np.log2(life / 20.0), spread)
     assert read.rises()
-    low, hits, high = read.at(40.0)
-    assert hits == pytest.approx(0.4, abs=0.02) and low <= 0.4 + 1e-9 and high >= 0.4 - 0.02
+    short = read.life < 30
+    ask = LifeHits(read.life, read.hits, np.where(short, 1e6, 1.0), read.draw)
+    low, hits, high = ask.with_lives(2.0)
+    true = float(np.mean(0.3 + 0.1 * np.log2(2.0 * read.life[short] / 20.0)))
+    assert ask.seen(2.0) > 0.9 and ask.seen(4.0) < 0.1
+    assert hits == pytest.approx(true, abs=0.02) and low <= true + 0.01 and high >= true - 0.01
 
 
 def test_hits_that_do_not_follow_the_life_are_no_curve():
