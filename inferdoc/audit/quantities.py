@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inferdoc.audit.watched import Watched
+from inferdoc.audit.watched import Watched, mean_of_rows
 from inferdoc.capacity.speculation import expected_tokens
 from inferdoc.catalogue.slo import limits
 from inferdoc.fleet.members import UNKNOWN_TIER, Pool
@@ -121,11 +121,7 @@ def pool_mean(watched: Watched, pool: Pool, of: Callable[[Unit], Amount], busy: 
         if values is not None:
             row = np.broadcast_to(np.asarray(values, dtype=np.float64), (watched.view.steps,))
             rows.append(np.where(watched.busy(unit), row, np.nan) if busy else row)
-    if not rows:
-        return None
-    stacked = np.vstack(rows)
-    count = np.isfinite(stacked).sum(axis=0)
-    return np.where(count > 0, np.nansum(stacked, axis=0) / np.maximum(count, 1), np.nan)
+    return mean_of_rows(rows) if rows else None
 
 
 def use_of(watched: Watched, pool: Pool) -> np.ndarray | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from inferdoc.audit.quantities import USE_INPUTS, USE_OPTIONAL, Quantity, use_of
-from inferdoc.audit.watched import Watched
+from inferdoc.audit.watched import Watched, mean_of_rows
 from inferdoc.fleet.members import UNKNOWN_TIER, Pool
 
 OTHER = {"prefill": "decode", "decode": "prefill"}
@@ -36,11 +36,7 @@ def arithmetic_of_decode(watched: Watched, pool: Pool) -> float | None:
 def use_of_pools(watched: Watched, pools: Sequence[Pool]) -> np.ndarray | None:
     """The mean use of some pools at every step, float64[T]; None where none is visible."""
     rows = [row for each in pools if (row := use_of(watched, each)) is not None]
-    if not rows:
-        return None
-    stacked = np.vstack(rows)
-    count = np.isfinite(stacked).sum(axis=0)
-    return np.where(count > 0, np.nansum(stacked, axis=0) / np.maximum(count, 1), np.nan)
+    return mean_of_rows(rows) if rows else None
 
 
 def _flops_per_byte(watched: Watched, pool: Pool) -> float | None:

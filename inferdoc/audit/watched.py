@@ -45,7 +45,7 @@ class Watched:
         declared = self.signals.get(signal)
         if declared is not None and declared.level == "gpu":
             rows = self.view.gpus(unit, signal)
-            return _mean(list(rows.values())) if rows else None
+            return mean_of_rows(list(rows.values())) if rows else None
         series = self.view.get(unit, signal)
         return None if series is None else series.values
 
@@ -112,8 +112,8 @@ def _fits(pattern: str, pod: str) -> bool:
     return re.fullmatch(pattern, pod) is not None
 
 
-def _mean(rows: Sequence[np.ndarray]) -> np.ndarray:
-    """The mean of the finite values at every step."""
+def mean_of_rows(rows: Sequence[np.ndarray]) -> np.ndarray:
+    """The mean of the finite values of rows at every step, float64[T]; NaN where none is."""
     stacked = np.vstack(rows)
     count = np.isfinite(stacked).sum(axis=0)
     total = np.nansum(stacked, axis=0)
