@@ -153,7 +153,8 @@ class Signal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     top: the most it can be (1 for a share);
     harm: the direction that hurts; enable: what to switch on where it is absent; feature: it exists only where an
     optional feature is in use (adapters, speculation, a KV connector), so its absence rules out causes of that
-    feature; bits: what each bit of a mask says, by its value (unit `bits`)."""
+    feature; between_roles: it is about what prefill hands to decode, so where the roles run apart its absence is
+    blindness; bits: what each bit of a mask says, by its value (unit `bits`)."""
 
     title: str
     unit: str
@@ -163,6 +164,7 @@ class Signal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     floor: float = 0.0
     enable: str | None = None
     feature: bool = False
+    between_roles: bool = False
     note: str | None = None
     source: str | None = None
     top: float | None = None

@@ -124,7 +124,7 @@ class FindingMaker:
             ended=None if going else stamp(view.time_at(cause.last)),
             evidence=self._evidence(cause),
             stage=stage,
-            effects=list(dict.fromkeys(child.recipe.id for child in cause.effects)),
+            effects=[name for name in dict.fromkeys(c.recipe.id for c in cause.effects) if name != cause.recipe.id],
             change=self._change(cause),
             ruled_out=self._ruled_out(cause),
             next_steps=self._steps(cause),

@@ -205,6 +205,8 @@ def _explains(a: Cause, b: Cause, downstream: Mapping[str, set[str]], slack: int
         return False
     if not _lasts_with(a, b, slack):
         return False
+    if a.recipe.id == b.recipe.id and a.recipe.scope == "pool":
+        return a.pool.role != b.pool.role
     if a.recipe.kind == "local" and b.recipe.kind == "load" and not _holds_on_most(a, b):
         return False
     if _touch(a, b):

@@ -182,7 +182,9 @@ def _inside_and_whole(episodes: Iterable[_Episode]) -> list[Ask]:
 def _doubts(recipe: Recipe, context: Context, episode: _Episode, verdicts: dict[Unit, Verdict]) -> list[str]:
     """What cannot be looked at, or was not looked at for long enough; a rival that holds is a verdict."""
     unit, inside = episode.unit, episode.inside
-    doubts = [f"cannot see {', '.join(o.missing)}" for o in episode.symptoms if o.missing and _doubtful(o, context)]
+    doubts = [
+        f"cannot see {', '.join(o.missing)}" for o in episode.symptoms if o.missing and _doubtful(o, context, unit)
+    ]
     for condition in recipe.unless:
         past = condition.when == "before"
         outcome = _before(condition, inside, unit) if past else _during(condition, inside, context, unit)
@@ -192,7 +194,7 @@ def _doubts(recipe: Recipe, context: Context, episode: _Episode, verdicts: dict[
             return doubts
         if outcome.holds is None and not outcome.missing:
             doubts.append(f"cannot tell: {outcome.text}")
-        elif outcome.holds is None and _doubtful(outcome, context):
+        elif outcome.holds is None and _doubtful(outcome, context, unit):
             doubts.append(f"cannot see {', '.join(outcome.missing)}")
     if recipe.kind in UNFOLDS and context.view.steps - episode.onset < context.clock.least_calm:
         seen = (context.view.steps - episode.onset) * context.view.step_seconds
@@ -261,9 +263,12 @@ def objective(signal: str, limit: float) -> Level:
     return Level(signal=signal, limit=limit, up=True, share_of=SLO_SHARE)
 
 
-def _doubtful(outcome: Outcome, context: Context) -> bool:
-    """A rival that cannot be looked at is a doubt, unless its signal belongs to a feature that is off."""
-    return any(not context.signals[name].feature for name in outcome.missing)
+def _doubtful(outcome: Outcome, context: Context, unit: Unit) -> bool:
+    """A rival that cannot be looked at is a doubt, unless its signal belongs to a feature that is off. Where prefill
+    and decode run apart, something carries the KV cache over, whether it is scraped or not."""
+    apart = unit.member.role in ("prefill", "decode")
+    missing = [context.signals[name] for name in outcome.missing]
+    return any(not signal.feature or (apart and signal.between_roles) for signal in missing)
 
 
 def _hold(conditions: Iterable[Condition], context: Context, unit: Unit) -> tuple[list[Outcome], Outcome | None]:

@@ -15,6 +15,7 @@ from inferdoc.catalogue.recipe import Recipe, Step
 from inferdoc.catalogue.signal import Signal
 from inferdoc.catalogue.slo_file import load_objectives
 from inferdoc.config import SloSection
+from inferdoc.fleet.lineage import trace
 from inferdoc.fleet.members import resolve
 from inferdoc.judging.clock import Clock
 from inferdoc.judging.context import Context
@@ -95,7 +96,8 @@ def scene(
     pods = {who.partition("#")[0] for own in rows.values() for who in own}
     frame = frame_of({"running": {pod: np.ones(count) for pod in sorted(pods)}, **rows}, labels)
     known = {**catalogue().signals, **SIGNALS, **(signals or {})}
-    view = make_view(frame, resolve(frame, catalogue().tiers), signals=known)
+    fleet = resolve(frame, catalogue().tiers)
+    view = make_view(frame, fleet, signals=known, lineage=trace(frame, fleet))
     clock = Clock(view.step_seconds, frame.grid.interval_ms / 1000, view.window_steps)
     own = [("[[slo]]", section) for section in slo]
     return Context(view, known, catalogue().tiers, clock, slo=load_objectives((), own, known, catalogue().tiers).slos)

@@ -525,3 +525,16 @@ def test_what_is_worked_out_for_all_is_what_each_would_see(scope, split):
     holds = {unit.name: evaluate(condition, kept, unit).holds for unit in kept.view.units}
     seen = scope != "most" and split != CALM + 5
     assert (holds["p0"], holds["p9"]) == (seen, seen)
+
+
+def test_pods_that_a_rollout_replaced_count_once_where_most_are_asked_for():
+    """Three pods give their places to three others, and all of those rise: the old ones do not outvote them."""
+    old = np.where(np.arange(N) < CALM - 5, 10.0, np.nan)
+    new = np.where(np.arange(N) < CALM - 5, np.nan, JUMP)
+    names = [(f"chat-7c9d8f6b5-x2x4{c}", f"chat-6b5c4d7f9-z4z2{c}") for c in "bcd"]
+    rows = {name: values for pair in names for name, values in zip(pair, (old, new), strict=True)}
+    context = scene(
+        {"load": rows, "running": {name: np.where(np.isfinite(v), 1.0, np.nan) for name, v in rows.items()}}
+    )
+    unit = unit_of(context, names[0][1])
+    assert evaluate(when("load", rises=2, scope="most"), context.at(CALM, N - 1), unit).holds

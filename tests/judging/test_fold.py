@@ -43,7 +43,8 @@ HARDWARE = recipe("hardware", kind="hardware", effects=("a",))
 LOST = recipe("lost", kind="process", effects=("a",))
 BLIND = recipe("blind", kind="telemetry", severity="info", effects=("a",))
 LOOP_1, LOOP_2 = recipe("loop-1", effects=("loop-2",)), recipe("loop-2", effects=("loop-1",))
-RECIPES = {r.id: r for r in (A, B, C, LOAD_CHANGE, HARDWARE, LOST, BLIND, LOOP_1, LOOP_2)}
+SHORT = recipe("short", scope="pool")
+RECIPES = {r.id: r for r in (A, B, SHORT, C, LOAD_CHANGE, HARDWARE, LOST, BLIND, LOOP_1, LOOP_2)}
 
 
 def folded(*causes):
@@ -56,6 +57,14 @@ def test_what_hurt_nobody_until_another_cause_came_is_its_effect():
     idle.evidence = [Evidence("harm", Outcome(True, "hurts", first=21, last=80))]
     assert folded(cause_of(A, early), cause_of(B, late)) == [("a", ["b"], [])]
     assert sorted(folded(cause_of(A, early), cause_of(B, idle))) == [("a", [], []), ("b", [], [])]
+
+
+def test_a_cause_of_the_pool_in_one_role_explains_the_same_in_the_other():
+    short, waits = match(SHORT, onset=40, role="decode", pod="d0"), match(SHORT, onset=55, role="prefill", pod="p0")
+    (root,) = fold([cause_of(SHORT, waits), cause_of(SHORT, short)], RECIPES, SLACK)
+    assert root.pool.role == "decode" and [e.pool.role for e in root.effects] == ["prefill"]
+    apart = fold([cause_of(HARDWARE, match(HARDWARE, role=r, pod=r)) for r in ("decode", "prefill")], RECIPES, SLACK)
+    assert len(apart) == 2, "a slow machine in one role makes none in the other"
 
 
 def test_matches_of_one_cause_in_one_pool_are_one():

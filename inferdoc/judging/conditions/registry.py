@@ -162,8 +162,21 @@ def _of_others(condition: Fact, context: Context, unit: Unit) -> list[Outcome]:
     if condition.scope in ("prefill", "decode"):
         return outcomes
     place = context.view.place(unit)
+    if condition.scope == "most":
+        there = [one for at, one in enumerate(outcomes) if at != place and _is_there(group[at], context)]
+        return there or outcomes[:place] + outcomes[place + 1 :]
     others = outcomes[:place] + outcomes[place + 1 :]
     return [outcomes[place], *others] if condition.scope == "pool" else others
+
+
+def _is_there(unit: Unit, context: Context) -> bool:
+    """Whether a pod counts where most are asked for: one that was replaced counts through its successor, whose series
+    goes on from its own, and one that had left before the episode has no part in it."""
+    view, key = context.view, unit.member.key
+    life = view.lineage.lives.get(key)
+    if life is None or view.lineage.replaced(key):
+        return life is None
+    return context.split is None or life.last >= context.split - view.lead_steps
 
 
 def _on(condition: Fact, context: Context, unit: Unit) -> Outcome:
