@@ -31,8 +31,11 @@ NO_MECHANISM = (
     "process_start_time",
     "settings_identity",
     "image_identity",
+    "generated_total",
+    "nixl_xfer_total",
 )
-"""Signals about the telemetry itself, times of day, and numbers that only stand for something."""
+"""Signals about the telemetry itself, times of day, numbers that only stand for something, and counts since the start,
+which grow by themselves."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from inferdoc.judging.view import Unit
 PROGRESS = ("generation_tokens_rate", "prompt_tokens_rate", "step_rate", "request_rate")
 LATENCY = ("ttft_mean", "itl_mean", "e2e_mean", "ttft_p99", "itl_p99", "e2e_p99", "tpot_request_mean")
 CONTAINER_STARTS = "kubelet_restarts"
+GENERATED = "generated_total"
 SLOWER = (*LATENCY, "router_ttft_mean")
 """Harm that is over once it is over."""
 
@@ -120,10 +121,24 @@ def _ended_by_itself(match: Match, context: Context) -> bool:
     and takes the requests with it."""
     starts = context.view.get(match.unit, CONTAINER_STARTS)
     if starts is None:
-        return False
+        return _began_anew_in_its_pod(match, context)
     seen = starts.values[max(0, match.onset - context.clock.out_steps) :]
     seen = seen[np.isfinite(seen)]
     return len(seen) > 1 and bool(seen[-1] > seen[0])
+
+
+def _began_anew_in_its_pod(match: Match, context: Context) -> bool:
+    """The same where kube-state-metrics is not scraped: a pod of a Deployment never comes back under its own name, so a
+    process that counts from 0 again there was ended by a crash, a kill or a failed probe (Kubernetes documentation:
+    pod lifecycle). Pods of a StatefulSet keep their names in a rollout, and an address tells nothing."""
+    if match.unit.member.key not in context.view.lineage.templates:
+        return False
+    counts = context.view.get(match.unit, GENERATED)
+    if counts is None:
+        return False
+    before, after = counts.values[: match.onset + 1], counts.values[match.last + 1 :]
+    before, after = before[np.isfinite(before)], after[np.isfinite(after)]
+    return bool(len(before) and len(after) and after[0] < before[-1])
 
 
 def ongoing(last: int, context: Context) -> bool:

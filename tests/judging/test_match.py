@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from inferdoc.catalogue.conditions import AnyOf
 from inferdoc.catalogue.recipe import Stage
 from inferdoc.config import SloSection
 from inferdoc.judging.judge import can_judge, judge, ongoing
 from inferdoc.judging.match import judge_recipe
-from tests.judging.frames import CALM, STEP_S, WINDOW, N, catalogue, recipe, scene, step, unit_of, when, wobble
+from tests.judging.frames import (
+    CALM,
+    STEP_S,
+    WINDOW,
+    N,
+    catalogue,
+    declared,
+    recipe,
+    scene,
+    step,
+    unit_of,
+    when,
+    wobble,
+)
 
 JUMP, FLAT = step(10, 30), np.full(N, 10.0)
 LATE = step(0.1, 0.4, at=CALM + 3)
@@ -113,6 +127,15 @@ def test_proven_when_every_rival_was_seen_and_the_mechanism_came_first():
 def test_a_rival_that_cannot_be_seen_is_a_doubt_unless_its_feature_is_off(rival, sure):
     cause = recipe(symptoms=[SYMPTOM], harm=[HARM], unless=[when(rival, above=1)])
     assert certainty(cause, load=JUMP, latency=LATE) == sure
+
+
+@pytest.mark.parametrize(("role", "sure"), [("decode", "likely"), ("both", "proven")])
+def test_what_passes_between_the_roles_is_not_off_where_they_run_apart(role, sure):
+    handed = structs.replace(declared("handed", feature=True), between_roles=True)
+    cause = recipe(symptoms=[SYMPTOM], harm=[HARM], unless=[when("handed", above=1)])
+    context = scene({"load": {"p0": JUMP}, "latency": {"p0": LATE}}, {"p0": {"role": role}}, {"handed": handed})
+    (match,) = (found.match for found in judge_recipe(cause, context, context.view.units).values())
+    assert match.certainty == sure and bool(match.doubts) == (sure == "likely")
 
 
 def test_declared_support_that_is_not_there_is_a_doubt():
@@ -254,6 +277,21 @@ def test_an_outage_that_ended_is_a_change_not_a_finding():
     vanished = step(1, 0, until=CALM + 15)
     vanished[CALM + 15 :] = np.nan
     assert len(outage(vanished).roots) == 1, "a target that is taken off the list has not come back"
+
+
+@pytest.mark.parametrize(
+    ("pod", "counts", "found"),
+    [
+        ("chat-7c9d8f6b5-x2x4z", np.where(np.arange(N) < CALM, 900.0 + np.arange(N), np.arange(N)), 1),
+        ("chat-7c9d8f6b5-x2x4z", 900.0 + np.arange(N), 0),
+        ("chat-0", np.where(np.arange(N) < CALM, 900.0 + np.arange(N), np.arange(N)), 0),
+    ],
+    ids=["counts from 0 again in its pod", "the process went on", "a name that a rollout keeps"],
+)
+def test_without_the_kubelet_a_process_that_began_anew_in_its_pod_was_lost(pod, counts, found):
+    counts = np.where(step(1, 0, until=CALM + 15) > 0, counts, np.nan)
+    rows = {"target_up": {pod: step(1, 0, until=CALM + 15)}, "generated_total": {pod: counts}}
+    assert len(judged(OUTAGE, rows)[0].roots) == found
 
 
 @pytest.mark.parametrize(("starts", "found"), [(step(0, 1, at=CALM + 15), 1), (np.zeros(N), 0)])
