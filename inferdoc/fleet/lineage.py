@@ -73,6 +73,11 @@ class Lineage:
             key = self.predecessor[key].key
         return self.lives[key].born <= step
 
+    def counts(self, key: Key, step: int) -> bool:
+        """Whether a pod stands for itself from a step on: it is there yet, and no other has its place."""
+        life = self.lives.get(key)
+        return life is None or (key not in self._successor and life.last >= step)
+
     def replaced(self, key: Key) -> bool:
         """Whether another pod has its place now."""
         return key in self._successor

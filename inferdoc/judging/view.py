@@ -79,6 +79,7 @@ class View:
     _stacks: dict[str, tuple[list[Unit], np.ndarray]] = field(default_factory=dict)
     _groups: dict[Pool | tuple[object, ...], list[Unit]] = field(default_factory=dict)
     _places: dict[Unit, int] = field(default_factory=dict)
+    there: dict[tuple[int, int | None], list[int]] = field(default_factory=dict)
 
     @property
     def steps(self) -> int:

@@ -235,6 +235,14 @@ def _fold(agg: Aggregation, values: np.ndarray, found: np.ndarray, starts: np.nd
         return fold.reduceat(values, starts, axis=0), np.logical_or.reduceat(found, starts, axis=0)
 
 
+def folded(agg: Aggregation, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Values of the same rows from two sets of series as one: float64[rows, steps], NaN where neither has any."""
+    fold, blank = _FOLD[agg]
+    there, also = np.isfinite(one) | np.isinf(one), np.isfinite(other) | np.isinf(other)
+    values = fold(np.where(there, one, blank), np.where(also, other, blank))
+    return np.where(there | also, values, np.nan)
+
+
 def info_series(tables: Sequence[Table], name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:
     """Every series of one metric with all its labels, its newest sample within the gauge window at each step; sorted by
     labels."""

@@ -21,10 +21,10 @@ from inferdoc.source.histograms import QuantileAsked, Quantiles
 from inferdoc.source.identity import FIELDS, Naming, Who
 from inferdoc.source.joins import GpuHosts, Joins, PodPlaces
 from inferdoc.source.page_histograms import Called
+from inferdoc.source.parallel_store import ParallelStore
 from inferdoc.source.processes import Copies, Crowd, Processes, tell_processes
 from inferdoc.source.readable import Readable
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
-from inferdoc.source.store_source import StoreSource
 
 LONGEST_MS = 3_600_000
 """Of a longer stretch the end is looked at: what was there before follows the same rules."""
@@ -211,13 +211,13 @@ class Identified(Readable):
     ) -> dict[QuantileAsked, Quantiles | None]:
         """Quantiles on the grid: of a store page by page where histograms stand whole on a page."""
         told: dict[QuantileAsked, Quantiles | None] = {}
-        if isinstance(self.raw, StoreSource):
+        if isinstance(self.raw, ParallelStore):
             told = self._of_pages(self.raw, asked, grid, match)
         rest = [each for each in asked if each not in told]
         return told | (super().quantiles(rest, grid, match) if rest else {})
 
     def _of_pages(
-        self, store: StoreSource, asked: Sequence[QuantileAsked], grid: Grid, match: tuple[Matcher, ...]
+        self, store: ParallelStore, asked: Sequence[QuantileAsked], grid: Grid, match: tuple[Matcher, ...]
     ) -> dict[QuantileAsked, Quantiles | None]:
         shares: dict[Read, list[float]] = {}
         for read, q in asked:

@@ -10,8 +10,8 @@ from inferdoc.errors import ConfigError
 
 if TYPE_CHECKING:
     from inferdoc.source.identified import Identified
+    from inferdoc.source.parallel_store import ParallelStore
     from inferdoc.source.prometheus import PrometheusSource
-    from inferdoc.source.store_source import StoreSource
 
 DEFAULT_TIMEOUT_SECONDS = 60.0
 STORE_TIMEOUT_SECONDS = 600.0
@@ -42,7 +42,7 @@ def open_source(
     or username and password_file (else the environment's INFERDOC_PROMETHEUS_PASSWORD): credentials; ca_file: who may
     sign the server's certificate; cert_file, key_file: our own; insecure: do not check the server's certificate.
     timeout: seconds that one operation may take with all its queries and retries, by default 60 of a server and 600 of
-    a store; parallel: queries under way at once;
+    a store; parallel: queries under way at once; with 1 a large store is read by one process, else by two;
     catalogue: overlay folders for `read`; labels: your own label for `cluster`, `namespace`, `pod`, `node`, `instance`
     or `replica`, tried before those that are declared.
 
@@ -55,11 +55,11 @@ def open_source(
     seconds = (STORE_TIMEOUT_SECONDS if prometheus is None else DEFAULT_TIMEOUT_SECONDS) if timeout is None else timeout
     if seconds <= 0 or parallel < 1:
         raise ConfigError(f"timeout {seconds:g} s and {parallel} parallel queries: both must be above 0")
-    source: StoreSource | PrometheusSource
+    source: ParallelStore | PrometheusSource
     if store is not None:
-        from inferdoc.source.store_source import StoreSource
+        from inferdoc.source.parallel_store import ParallelStore
 
-        source = StoreSource(store, timeout=seconds)
+        source = ParallelStore(store, timeout=seconds, processes=None if parallel > 1 else 1)
     else:
         from inferdoc.source.prometheus import PrometheusSource
         from inferdoc.source.prometheus_access import Access

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from inferdoc.source.scrape_times import WHOLE_MS, Thinned, divide, gather
 from inferdoc.source.tables import Table, join
 from inferdoc.source.window import Windows
 from inferdoc.store.block import Block
-from inferdoc.store.budget import ReadTime
+from inferdoc.store.budget import ReadBudget, ReadTime
 from inferdoc.store.damage import DamageLog
 from inferdoc.store.store import Store
 
@@ -45,6 +46,19 @@ STRETCHES_COUNTED = 16
 """Stretches of which it is remembered which names have samples there."""
 DAMAGES_NAMED = 5
 """Parts of a store whose damage is told one by one."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Which targets of a store are read: part `number` of so many. What is scraped of one pod is in one part."""
+
+    number: int
+    of: int
+
+    def has(self, target: Mapping[str, str]) -> bool:
+        """Whether a target belongs to it."""
+        who = target.get("pod") or target.get("instance", "").rpartition(":")[0]
+        return zlib.crc32(who.encode()) % self.of == self.number
 
 
 @dataclass
@@ -90,14 +104,21 @@ class StoreSource(Readable):
 
     One call of evaluate() reads the store once for all reads. What was read is kept for the next call: a diagnosis asks
     for scrapes, reads and info metrics of nearly the same stretch, and says first what it will ask for (`expect`).
-    timeout: seconds that one call may read, by `clock`; beyond it raises TooSlowError.
+    timeout: seconds that one call may read, by `clock`; beyond it raises TooSlowError. part: the targets whose samples
+    are read, all without it; what tells of names and times is of the whole store.
     """
 
     kind: SourceKind = "store"
 
     def __init__(
-        self, path: str | Path, *, timeout: float = 600.0, clock: Callable[[], float] = time.monotonic
+        self,
+        path: str | Path,
+        *,
+        timeout: float = 600.0,
+        clock: Callable[[], float] = time.monotonic,
+        part: Part | None = None,
     ) -> None:
+        self.part: Part | None = None
         self._store = Store.open(Path(path).expanduser(), "r")
         self._store.time = self._time = ReadTime(self._store.path, timeout, clock)
         self.location = str(self._store.path)
@@ -108,9 +129,11 @@ class StoreSource(Readable):
         self._since_ms: int | None = None
         self._held: Held | None = None
         self._spans: NameSpans | None = None
-        self._left_out: set[str] = set()
+        self.left_out: set[str] = set()
         self._damage_told: list[str] = []
         self._counted: dict[tuple[int, int], tuple[int, float, dict[str, int]]] = {}
+        if part is not None:
+            self.read_only(part)
 
     def __repr__(self) -> str:
         return f"StoreSource({self.location!r})"
@@ -125,6 +148,19 @@ class StoreSource(Readable):
         on before what is held means to put all tables together anew."""
         self._asked.update(names)
         self._since_ms = since_ms
+
+    def read_only(self, part: Part | None) -> None:
+        """From now on read the targets of a part, or all."""
+        self.part, self._held = part, None
+        self._store.budget = ReadBudget() if part is None else ReadBudget().of_half()
+        self._store.left_out.clear()
+        self.warnings[:] = [line for line in self.warnings if line.partition(" ")[0] not in self.left_out]
+        self.left_out.clear()
+
+    def scrape_count(self, start_ms: int, end_ms: int) -> int:
+        """About how many scrapes of all targets there are in the stretch."""
+        with self._timed():
+            return self._store.scrape_count(start_ms, end_ms)
 
     def latest_ms(self) -> int | None:
         """Time of the newest sample that is not in the future, milliseconds since the epoch; None without any."""
@@ -268,13 +304,11 @@ class StoreSource(Readable):
         return int(self._store.connection.execute("PRAGMA data_version").fetchone()[0])
 
     def _blocks(self, start_ms: int, end_ms: int, asked: frozenset[str]) -> list[Block]:
-        blocks = self._store.blocks(start_ms, end_ms, asked)
-        for name, why in sorted(self._store.left_out.items()):
-            if name not in self._left_out:
-                self._left_out.add(name)
-                self.warnings.append(
-                    f"{name} is left out: {why}; a label of it takes new values all the time: drop that label or metric"
-                )
+        blocks = self._store.blocks(start_ms, end_ms, asked, None if self.part is None else self.part.has)
+        for name, (why, cure) in sorted(self._store.left_out.items()):
+            if name not in self.left_out:
+                self.left_out.add(name)
+                self.warnings.append(f"{name} is left out: {why}; {cure}")
         self._tell_damage()
         self.cost.queries += 1
         self.cost.samples += sum(block.values.size for block in blocks)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,12 +25,28 @@ from inferdoc.store.matrix import SeriesFilter
 class ReadBudget:
     """label_sets: distinct ones, over all metrics of a stretch of time, wanted or not; series: wanted label sets of all
     targets; values: of the matrices that hold them, 8 bytes each; gaps: those of them that stand for no sample. With
-    these limits a read stays under 2 GB."""
+    these limits a read stays under 2 GB. 512 pods have 75 million values in two hours, scraped every 15 s."""
 
     label_sets: int = 500_000
     series: int = 1_000_000
-    values: int = 70_000_000
+    values: int = 85_000_000
     gaps: int = 25_000_000
+
+    def of_half(self) -> ReadBudget:
+        """That of one of two processes which share the targets: as many values each, and half of what only a churn of
+        label sets needs."""
+        return ReadBudget(self.label_sets // 2, self.series // 2, self.values, self.gaps // 2)
+
+
+CHURN = "a label of it takes new values all the time: drop that label or metric"
+SIZE = "the fleet is too large for that: ask about a shorter stretch or about fewer pods (-l)"
+
+
+class TooLarge(NamedTuple):
+    """Why a metric does not fit, and what helps."""
+
+    why: str
+    cure: str
 
 
 class SlowReadError(StoreError, TooSlowError):
@@ -71,13 +88,14 @@ class Usage:
 
 def too_large(
     usages: Iterable[Usage], layouts: LayoutTable, wanted: SeriesFilter, budget: ReadBudget
-) -> dict[str, str]:
+) -> dict[str, TooLarge]:
     """The wanted metrics that do not fit, and why in words. Their layouts may be renumbered: call it first."""
     usages = list(usages)
     for layout in sorted({layout for usage in usages for layout in usage.layouts}):
         layouts.series(layout)
         layouts.shrink(budget.label_sets)
-    gone = {name: f"more than {budget.label_sets:,} label sets" for name in layouts.left_out if wanted.wants(name)}
+    many = TooLarge(f"more than {budget.label_sets:,} label sets", CHURN)
+    gone = {name: many for name in layouts.left_out if wanted.wants(name)}
     series: Counter[str] = Counter()
     values: Counter[str] = Counter()
     alike: dict[tuple[int, ...], Counter[str]] = {}
@@ -89,17 +107,17 @@ def too_large(
         series.update(counts)
         rows = usage.scrapes.total()
         values.update({name: count * rows for name, count in counts.items()})
-    limits = [(series, budget.series, "series"), (values, budget.values, "values")]
+    limits = [(series, budget.series, "series", CHURN), (values, budget.values, "values", SIZE)]
     if values.total() > budget.gaps:
-        limits.append((values - _samples(usages, layouts, values), budget.gaps, "values without a sample"))
-    for measured, most, what in limits:
+        limits.append((values - _samples(usages, layouts, values), budget.gaps, "values without a sample", CHURN))
+    for measured, most, what, cure in limits:
         total = sum(count for name, count in measured.items() if name not in gone)
         for name, count in measured.most_common():
             if total <= most:
                 break
             if name not in gone:
                 total -= count
-                gone[name] = f"{count:,} {what}, {most:,} fit at once"
+                gone[name] = TooLarge(f"{count:,} {what}, {most:,} fit at once", cure)
     return gone
 
 

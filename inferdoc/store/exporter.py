@@ -58,7 +58,7 @@ def export(
     done = 0
     for batch in _batches(sorted(families), families, counts):
         blocks = store.blocks(start_ms, end_ms, set().union(*(families[family] for family in batch)), targets)
-        for name, why in store.left_out.items():
+        for name, (why, _) in store.left_out.items():
             raise StoreError(f"cannot export {name}: {why}; export a shorter stretch (--from and --until)")
         for family in batch:
             out.write(f"# TYPE {_name(family[0])} {family[1]}\n".encode())

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferdoc.store.block import Block
-from inferdoc.store.budget import ReadBudget, ReadTime, Usage, too_large
+from inferdoc.store.budget import ReadBudget, ReadTime, TooLarge, Usage, too_large
 from inferdoc.store.chunk_reader import ChunkReader
 from inferdoc.store.codec import DamagedError
 from inferdoc.store.extent import Extent, TargetFilter
@@ -66,7 +66,7 @@ class Reader(Extent):
         self.layouts = layouts
         self.budget = ReadBudget()
         self.time: ReadTime | None = None
-        self.left_out: dict[str, str] = {}
+        self.left_out: dict[str, TooLarge] = {}
         self._unreadable: dict[int, DamagedError | None] = {}
         self._hidden = hidden
 

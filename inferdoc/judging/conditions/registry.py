@@ -163,20 +163,23 @@ def _of_others(condition: Fact, context: Context, unit: Unit) -> list[Outcome]:
         return outcomes
     place = context.view.place(unit)
     if condition.scope == "most":
-        there = [one for at, one in enumerate(outcomes) if at != place and _is_there(group[at], context)]
+        there = [outcomes[at] for at in _places_there(group, context) if at != place]
         return there or outcomes[:place] + outcomes[place + 1 :]
     others = outcomes[:place] + outcomes[place + 1 :]
     return [outcomes[place], *others] if condition.scope == "pool" else others
 
 
-def _is_there(unit: Unit, context: Context) -> bool:
-    """Whether a pod counts where most are asked for: one that was replaced counts through its successor, whose series
-    goes on from its own, and one that had left before the episode has no part in it."""
-    view, key = context.view, unit.member.key
-    life = view.lineage.lives.get(key)
-    if life is None or view.lineage.replaced(key):
-        return life is None
-    return context.split is None or life.last >= context.split - view.lead_steps
+def _places_there(group: list[Unit], context: Context) -> list[int]:
+    """Which places of a group (a list that the view keeps) count where most are asked for: a pod that was replaced
+    counts through its successor, whose series goes on from its own, and one that had left before the episode has no
+    part in it."""
+    view = context.view
+    known = view.there.get((id(group), context.split))
+    if known is None:
+        begin = 0 if context.split is None else context.split - view.lead_steps
+        known = [at for at, unit in enumerate(group) if view.lineage.counts(unit.member.key, begin)]
+        view.there[id(group), context.split] = known
+    return known
 
 
 def _on(condition: Fact, context: Context, unit: Unit) -> Outcome:
