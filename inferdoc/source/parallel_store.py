@@ -26,7 +26,7 @@ from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
 from inferdoc.source.scrape_times import gather
 from inferdoc.source.store_source import Part, StoreSource
 
-LEAST_SCRAPES = 60_000
+LEAST_SCRAPES = 200_000
 """From so many on, half of the work takes longer than a process takes to begin."""
 HERE, THERE = Part(0, 2), Part(1, 2)
 T = TypeVar("T")
