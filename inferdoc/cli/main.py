@@ -38,6 +38,7 @@ COMMANDS = {
     "prewarm": "inferdoc.cli.prewarm",
     "simulate": "inferdoc.cli.simulate",
     "demo": "inferdoc.cli.demo",
+    "mcp": "inferdoc.cli.mcp",
 }
 
 

@@ -1,0 +1,1 @@
+"""What an agent may ask inferdoc: read-only tools with short answers, over the Model Context Protocol."""

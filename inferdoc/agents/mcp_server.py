@@ -1,0 +1,116 @@
+"""The tools over the Model Context Protocol, on standard input and output (modelcontextprotocol.io).
+
+All are annotated as read-only: a client may call them without asking its user. An error of ours is one line, and an
+answer of a tool that failed, not a fault of the protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from inferdoc.agents.short import AuditTold, DiagnosisTold, ForecastTold, PageTold, RecipesTold, SignalsTold
+from inferdoc.agents.tools import PartAsked, Tools
+from inferdoc.errors import InferdocError
+from inferdoc.escaping import one_line
+from inferdoc.extras import needed
+from inferdoc.version import __version__
+
+if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
+INSTRUCTIONS = """\
+Metrics of an LLM-inference fleet (vLLM engines, llm-d router, NVIDIA DCGM). Begin with `diagnose`; for an alert use
+`around` with the time at which it began. A finding names a runbook: read it with `runbook` before you advise a change.
+`unknown` and `could_not_judge` mean that data are missing, not that all is well. Nothing here changes anything."""
+
+
+def server(tools: Tools) -> MCPServer[Any]:
+    """A server with every tool. Raises InferdocError where the SDK is not installed."""
+    with needed("mcp", "inferdoc mcp"):
+        from mcp.server import MCPServer
+        from mcp.types import ToolAnnotations
+
+    made: MCPServer[Any] = MCPServer("inferdoc", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
+    for title, function in _functions(tools).items():
+        notes = ToolAnnotations(title=title, read_only_hint=True, destructive_hint=False, idempotent_hint=True)
+        made.tool(title=title, annotations=notes)(_in_one_line(function))
+    return made
+
+
+def _in_one_line(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, whose expected errors the client is told; of others the SDK says no more than that they were."""
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    @wraps(function)
+    def told(*args: Any, **named: Any) -> Any:
+        try:
+            return function(*args, **named)
+        except InferdocError as error:
+            raise ToolError(one_line(str(error))) from error
+
+    return told
+
+
+def _functions(tools: Tools) -> dict[str, Callable[..., Any]]:
+    """By title: what the SDK makes tools of, by their names, parameters and docstrings."""
+
+    def diagnose(since: str = "1h", until: str = "now") -> DiagnosisTold:
+        """What is wrong in the fleet, since when, on which pods, how sure, and what to do next. since: how far back
+        from until (90s, 15m, 1h, 2d); until: RFC 3339, Unix seconds, now, or latest (the newest sample)."""
+        return tools.diagnose(since, until)
+
+    def around(moment: str) -> DiagnosisTold:
+        """What was wrong around a moment, such as the start of an alert: half an hour before and after it. moment: RFC
+        3339 or Unix seconds."""
+        return tools.around(moment)
+
+    def focus(
+        since: str = "1h",
+        until: str = "now",
+        model: str | None = None,
+        namespace: str | None = None,
+        cluster: str | None = None,
+        tier: str | None = None,
+        role: str | None = None,
+        pod: str | None = None,
+    ) -> DiagnosisTold:
+        """The diagnosis of a part of the fleet: a served model, namespace, cluster, hardware tier, role (prefill,
+        decode, both) or pod. Everything is read and compared all the same."""
+        return tools.diagnose(since, until, PartAsked(model, namespace, cluster, tier, role, pod))
+
+    def signals(
+        until: str = "latest", pod: str | None = None, namespace: str | None = None, names: list[str] | None = None
+    ) -> SignalsTold:
+        """The newest values of the monitoring table against their target bands, the worst first. names: only these
+        signals, such as ttft_p99 or kv_usage."""
+        return tools.signals(until, pod, namespace, names or ())
+
+    def recipes(word: str | None = None) -> RecipesTold:
+        """The causes that inferdoc can tell, or those whose id or title holds a word."""
+        return tools.recipes(word)
+
+    def runbook(cause: str | None = None) -> PageTold:
+        """The runbook page of a cause: what it is, first five minutes, mitigation, how to verify. Without a cause, the
+        list of pages."""
+        return tools.runbook(cause)
+
+    def forecast(hours: float = 24.0, pool: str | None = None, zone: str = "UTC") -> ForecastTold:
+        """The load of each pool in the next hours: peak, high quantile, when. zone: IANA zone of the users."""
+        return tools.forecast(hours, pool, zone)
+
+    def audit(since: str = "24h", until: str = "now") -> AuditTold:
+        """What is wrong without having changed: settings, idle pools, drafts that do not pay; dearest first."""
+        return tools.audit(since, until)
+
+    return {
+        "Diagnose the fleet": diagnose,
+        "Diagnose around a moment": around,
+        "Diagnose a part of the fleet": focus,
+        "Signals against their target bands": signals,
+        "Causes that can be told": recipes,
+        "Runbook page": runbook,
+        "Load ahead": forecast,
+        "Standing states": audit,
+    }
