@@ -130,15 +130,19 @@ def _ended_by_itself(match: Match, context: Context) -> bool:
 def _began_anew_in_its_pod(match: Match, context: Context) -> bool:
     """The same where kube-state-metrics is not scraped: a pod of a Deployment never comes back under its own name, so a
     process that counts from 0 again there was ended by a crash, a kill or a failed probe (Kubernetes documentation:
-    pod lifecycle). Pods of a StatefulSet keep their names in a rollout, and an address tells nothing."""
-    if match.unit.member.key not in context.view.lineage.templates:
+    pod lifecycle). Pods of a StatefulSet keep their names in a rollout, and an address tells nothing. One that was
+    drained before lost no work, whoever ended it."""
+    view, key = context.view, match.unit.member.key
+    life = view.lineage.lives.get(key)
+    counts, running = view.get(match.unit, GENERATED), view.get(match.unit, "running")
+    if key not in view.lineage.templates or life is None or counts is None or running is None:
         return False
-    counts = context.view.get(match.unit, GENERATED)
-    if counts is None:
+    own = slice(view.lead_steps + life.born, match.onset + 1)  # what stands before is of the pod whose place it took
+    before, after, at_work = counts.values[own], counts.values[match.last + 1 :], running.values[own]
+    before, after, at_work = (values[np.isfinite(values)] for values in (before, after, at_work))
+    if not (len(before) and len(after) and len(at_work)):
         return False
-    before, after = counts.values[: match.onset + 1], counts.values[match.last + 1 :]
-    before, after = before[np.isfinite(before)], after[np.isfinite(after)]
-    return bool(len(before) and len(after) and after[0] < before[-1])
+    return bool(after[0] < before[-1] and at_work[-1] > 0)
 
 
 def ongoing(last: int, context: Context) -> bool:

@@ -262,6 +262,7 @@ def test_a_cause_of_the_pool_needs_its_share():
 
 
 DOWN = when("target_up", below=0.5)
+ANEW = np.where(np.arange(N) < CALM, 900.0 + np.arange(N), np.arange(N))
 OUTAGE = recipe(symptoms=[DOWN], harm=[DOWN], recovers=True, kind="process")
 
 
@@ -280,18 +281,40 @@ def test_an_outage_that_ended_is_a_change_not_a_finding():
 
 
 @pytest.mark.parametrize(
-    ("pod", "counts", "found"),
+    ("pod", "counts", "running", "found"),
     [
-        ("chat-7c9d8f6b5-x2x4z", np.where(np.arange(N) < CALM, 900.0 + np.arange(N), np.arange(N)), 1),
-        ("chat-7c9d8f6b5-x2x4z", 900.0 + np.arange(N), 0),
-        ("chat-0", np.where(np.arange(N) < CALM, 900.0 + np.arange(N), np.arange(N)), 0),
+        ("chat-7c9d8f6b5-x2x4z", ANEW, 3.0, 1),
+        ("chat-7c9d8f6b5-x2x4z", 900.0 + np.arange(N), 3.0, 0),
+        ("chat-0", ANEW, 3.0, 0),
+        ("chat-7c9d8f6b5-x2x4z", ANEW, 0.0, 0),
     ],
-    ids=["counts from 0 again in its pod", "the process went on", "a name that a rollout keeps"],
+    ids=["counts from 0 again in its pod", "the process went on", "a name that a rollout keeps", "drained before"],
 )
-def test_without_the_kubelet_a_process_that_began_anew_in_its_pod_was_lost(pod, counts, found):
-    counts = np.where(step(1, 0, until=CALM + 15) > 0, counts, np.nan)
-    rows = {"target_up": {pod: step(1, 0, until=CALM + 15)}, "generated_total": {pod: counts}}
+def test_without_the_kubelet_a_process_that_began_anew_in_its_pod_was_lost(pod, counts, running, found):
+    up = step(1, 0, until=CALM + 15)
+    rows = {"target_up": {pod: up}, "generated_total": {pod: np.where(up > 0, counts, np.nan)}}
+    rows["running"] = {pod: np.where(up > 0, running, np.nan)}
     assert len(judged(OUTAGE, rows)[0].roots) == found
+
+
+def test_a_pod_that_loads_in_the_place_of_another_began_anew_for_good():
+    """The newcomer is scraped while it loads, and its counters begin from 0 where those of the old one end."""
+    old, new = "chat-7c9d8f6b5-x2x4z", "chat-6b5c4d7f9-z4z2b"
+    steps = np.arange(N)
+    rows = {
+        "target_up": {
+            old: np.where(steps < CALM, 1.0, np.nan),
+            new: np.where(steps < CALM - 2, np.nan, np.where(steps < CALM + 15, 0.0, 1.0)),
+        },
+        "generated_total": {
+            old: np.where(steps < CALM, 900.0 + steps, np.nan),
+            new: np.where(steps < CALM + 15, np.nan, steps - CALM),
+        },
+    }
+    rows["running"] = {pod: np.where(np.isfinite(v), 1.0, np.nan) for pod, v in rows["generated_total"].items()}
+    judgement, context = judged(OUTAGE, rows)
+    assert context.view.lineage.predecessor, "or nothing was tried"
+    assert judgement.roots == []
 
 
 @pytest.mark.parametrize(("starts", "found"), [(step(0, 1, at=CALM + 15), 1), (np.zeros(N), 0)])
