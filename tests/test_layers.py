@@ -24,7 +24,7 @@ LAYERS = (
     ("cli",),
     ("agents",),
     ("report", "expose"),
-    ("cost", "bench", "canary", "kv"),
+    ("cost", "bench", "canary", "kv", "headroom"),
     ("audit", "slo", "backtest", "sizing"),
     ("judging", "prewarm", "generate", "simulate"),
     ("forecast",),

@@ -25,6 +25,7 @@ COMMANDS = {
     "audit": "inferdoc.cli.audit",
     "size": "inferdoc.cli.size",
     "cost": "inferdoc.cli.cost",
+    "headroom": "inferdoc.cli.headroom",
     "bench": "inferdoc.cli.bench",
     "canary": "inferdoc.cli.canary",
     "kv": "inferdoc.cli.kv",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from inferdoc.bench.model import BenchAnswer
     from inferdoc.canary.model import CanaryAnswer
     from inferdoc.cost.model import Bill
+    from inferdoc.headroom.model import HeadroomAnswer
     from inferdoc.judging.model import Diagnosis
     from inferdoc.kv.model import KvAnswer
     from inferdoc.sizing.model import SizeAnswer
@@ -130,3 +131,14 @@ def render_kv(answer: KvAnswer, form: str, *, verbose: bool = False, colour: boo
     from inferdoc.report.printable import printable
 
     return kv_text(printable(answer, KvAnswer), verbose=verbose, colour=colour)
+
+
+def render_headroom(answer: HeadroomAnswer, form: str, *, verbose: bool = False, colour: bool = False) -> str:
+    """Headroom as text or json."""
+    if form == "json":
+        return lines(answer.to_json())
+    from inferdoc.headroom.model import HeadroomAnswer
+    from inferdoc.report.headroom_text import headroom_text
+    from inferdoc.report.printable import printable
+
+    return headroom_text(printable(answer, HeadroomAnswer), verbose=verbose, colour=colour)

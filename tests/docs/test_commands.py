@@ -54,10 +54,11 @@ CODES = {
     "baseline": (0, 1),
     "slo": (0, 1, 3),
     "cost": (0,),
+    "headroom": (0, 3),
     "canary": (0, 1, 3),
 }
 """The codes that are an answer; of all others 0 alone. A live page without a past may also be unknown, and an hour
-is too short to suggest an objective."""
+is too short to suggest an objective or to see what a replica carries."""
 
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 PLACEHOLDERS = {

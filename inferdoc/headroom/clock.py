@@ -1,0 +1,134 @@
+"""The headroom clock: when the forecast load of a pool passes what it carries, and by when replicas must be asked for.
+
+The 95 % path over the usable rate is the moment to be ready for; the middle path over the middle of the knee is the one
+to expect. Replicas are asked for their cold start earlier, as a prewarm plan does it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+
+from inferdoc.capacity.service_level import replicas_needed
+from inferdoc.forecast.calendar import zone_of
+from inferdoc.forecast.result import Forecast
+from inferdoc.forecast.series import DAY
+from inferdoc.headroom.model import ForecastMoment, HeadroomClock
+from inferdoc.headroom.reading import PoolReading
+from inferdoc.judging.words import how_many
+from inferdoc.prewarm.policy import MARGIN_SECONDS, lead_seconds
+from inferdoc.sizing.model import Predicted
+from inferdoc.sizing.number import number
+from inferdoc.times import rfc3339
+
+WEEK = 7 * DAY
+
+
+def headroom_clock(reading: PoolReading, ahead: Forecast) -> HeadroomClock:
+    """The clock of a pool from the forecast of its load."""
+    if ahead.abstained:
+        return HeadroomClock("abstains", None, None, None, f"the forecast abstains: {ahead.reason}", [])
+    usable = reading.carries
+    earliest = first_over(ahead.p95, ahead.start, ahead.step, usable)
+    if earliest is None:
+        most = float(ahead.p95.max()) / usable
+        reason = f"the 95 % path stays at {most:.0%} of the usable rate or below"
+        return HeadroomClock("not within the horizon", None, None, None, reason, [])
+    middle, _ = reading.knee
+    expected = first_over(ahead.p50, ahead.start, ahead.step, (middle or reading.usable) * reading.replicas)
+    more = _missing(reading, ahead, earliest)
+    lead = lead_seconds(reading.cold.seconds, more)
+    zone, begin = ahead.zone, ahead.start
+    over = reading.load.now > usable
+    return HeadroomClock(
+        "beyond it now" if over else "crosses",
+        None if expected is None else local_moment(expected, zone, begin),
+        local_moment(earliest, zone, begin),
+        local_moment(earliest - lead, zone, begin) if earliest - lead > begin else None,
+        "its load is beyond the usable rate already" if over else "",
+        [*_numbers(reading, ahead, earliest, expected), *_asked(reading, ahead, more, lead)],
+    )
+
+
+def first_over(path: np.ndarray, start: float, step: float, limit: float) -> float | None:
+    """Unix seconds at which a path (float64[n], means of steps) first passes a limit, on the line between the middles
+    of its steps; None where it never does."""
+    over = np.flatnonzero(path > limit)
+    if not len(over):
+        return None
+    first = int(over[0])
+    if first == 0:
+        return float(start)
+    share = (limit - path[first - 1]) / (path[first] - path[first - 1])
+    return float(start + (first - 0.5 + share) * step)
+
+
+def local_moment(seconds: float, zone: str, now: float) -> ForecastMoment:
+    """A time on the users' clock, with its date where a weekday does not tell it. now: Unix seconds."""
+    there = datetime.fromtimestamp(round(seconds / 60) * 60, UTC).astimezone(zone_of(zone))
+    words = f"{there:%A %H:%M}" if seconds - now < WEEK - DAY else f"{there:%A %Y-%m-%d %H:%M}"
+    return ForecastMoment(rfc3339(round(seconds)), words)
+
+
+def _missing(reading: PoolReading, ahead: Forecast, earliest: float) -> int:
+    """Replicas that the highest load of the day after the crossing takes beyond those that are there."""
+    within = (ahead.times >= earliest - ahead.step) & (ahead.times < earliest + DAY)
+    most = float(ahead.p95[within].max())
+    return max(1, replicas_needed(most, reading.usable, 1.0) - reading.replicas)
+
+
+def _numbers(reading: PoolReading, ahead: Forecast, earliest: float, expected: float | None) -> list[Predicted]:
+    unit = reading.served.unit.value
+    until = (earliest - ahead.start) / 3600
+    hours = None if expected is None else (expected - ahead.start) / 3600
+    return [
+        number(
+            ("hours", "hours until it crosses", "h"),
+            {"low": until, "middle": hours, "high": hours},
+            formula="first moment at which the forecast (q95 over the usable rate, q50 over the knee) passes it",
+            inputs={
+                "usable rate": (reading.carries, unit),
+                "highest q95": (float(ahead.p95.max()), unit),
+                "skill": (ahead.skill or 0.0, ""),
+            },
+            source=f"forecast from {ahead.history_days:.1f} days, {ahead.folds} of them back-tested; "
+            f"{reading.served.basis}",
+        )
+    ]
+
+
+def _asked(reading: PoolReading, ahead: Forecast, more: int, lead: int) -> list[Predicted]:
+    unit = reading.served.unit.value
+    return [
+        number(
+            ("replicas", "replicas to add", "replicas"),
+            float(more),
+            formula="ceil(highest q95 of the day after / usable rate of a replica) - replicas there",
+            inputs={"usable rate of a replica": (reading.usable, unit), "there": (reading.replicas, "replicas")},
+            source=f"forecast; {reading.served.basis}",
+        ),
+        number(
+            ("lead", "asked for so long before", "s"),
+            float(lead),
+            formula=f"cold start + {MARGIN_SECONDS} s for the scaler; half as much again where more than ten start",
+            inputs={"cold start": (reading.cold.seconds, "s")},
+            source=reading.cold.basis,
+        ),
+    ]
+
+
+def clock_words(clock: HeadroomClock, limit: str) -> str:
+    """What the clock says, in a sentence. limit: what is passed, in words."""
+    if clock.status == "abstains":
+        return clock.reason
+    if clock.earliest is None:
+        return f"it does not pass {limit} within the horizon: {clock.reason}"
+    more = next(each for each in clock.numbers if each.name == "replicas").value or 0.0
+    by = "now" if clock.ask_by is None else f"by {clock.ask_by.local}"
+    asked = f"{how_many(round(more), 'replica')} {by}"
+    if clock.status == "beyond it now":
+        return f"{clock.reason}; {asked}"
+    when = f"the load may pass {limit} from {clock.earliest.local}"
+    later = "" if clock.expected is None else f", and is expected to at {clock.expected.local}"
+    return f"{when}{later}; {asked}"

@@ -1,0 +1,109 @@
+"""Headroom as a document: `inferdoc.headroom/v1`. Every number has a unit, a range, a formula, inputs and a source."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from inferdoc.sizing.model import Predicted, SizedPart
+
+HEADROOM_SCHEMA_ID = "inferdoc.headroom/v1"
+Holds = Literal["yes", "no", "unsure"]
+Ticks = Literal["crosses", "not within the horizon", "beyond it now", "abstains"]
+
+
+class Lost(msgspec.Struct):
+    """What the peak does when something is lost. what: "one pod", "the fullest node", "the fullest zone"; name: of it;
+    replicas: lost with it; share: the peak over what the others carry, None where none is left; holds: whether the
+    limit is kept; more: replicas to add elsewhere so that it holds; because: in words."""
+
+    what: str
+    name: str
+    replicas: int
+    left: int
+    share: Predicted | None
+    holds: Holds
+    more: Predicted
+    because: str
+
+
+class ForecastMoment(msgspec.Struct):
+    """A time to come. at: RFC 3339, UTC; local: on the users' clock, "Tuesday 10:20"."""
+
+    at: str
+    local: str
+
+
+class HeadroomClock(msgspec.Struct):
+    """When the load of a pool passes what it carries. expected: the middle of the forecast over the middle of the knee;
+    earliest: its 95 % path over the usable rate; ask_by: when the replicas must be asked for to be ready then, None
+    where that is now; reason: why there is none; numbers: hours, lead and replicas."""
+
+    status: Ticks
+    expected: ForecastMoment | None
+    earliest: ForecastMoment | None
+    ask_by: ForecastMoment | None
+    reason: str
+    numbers: list[Predicted]
+
+
+class LoadPoint(msgspec.Struct):
+    """The load of one stretch, in the unit of the pool. at: Unix seconds in its middle; load: as seen; q50, q95: as
+    forecast; None where there is none."""
+
+    at: float
+    load: float | None
+    q50: float | None = None
+    q95: float | None = None
+
+
+class PoolHeadroom(msgspec.Struct):
+    """One pool. replicas: that count; unit: of the load that binds; usable, knee: of the whole pool, knee None where
+    only a lower bound is known; cannot_tell: one line each, with what to do; notes: what to know before using the
+    numbers; drawn: for the plot."""
+
+    pool: str
+    model: str
+    role: str
+    tier: str
+    replicas: int
+    unit: str
+    summary: str
+    parts: list[SizedPart]
+    lost: list[Lost]
+    clock: HeadroomClock
+    usable: float
+    knee: float | None
+    cannot_tell: list[str]
+    notes: list[str]
+    drawn: list[LoadPoint]
+
+
+class LeftOut(msgspec.Struct):
+    """A pool of which nothing can be told, and why."""
+
+    pool: str
+    because: str
+
+
+class HeadroomAnswer(msgspec.Struct, rename={"schema_": "schema", "from_": "from"}):
+    """All pools. from, until: the stretch whose peak counts; zone: of local times; horizon_hours: how far ahead the
+    clock looks; cannot_tell: of any pool; notes: on what
+    was asked for."""
+
+    schema_: str
+    inferdoc_version: str
+    source: str
+    from_: str
+    until: str
+    zone: str
+    horizon_hours: float
+    pools: list[PoolHeadroom]
+    left_out: list[LeftOut]
+    cannot_tell: list[str]
+    notes: list[str]
+
+    def to_json(self) -> str:
+        """The document as indented JSON."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()

@@ -1,0 +1,78 @@
+"""Headroom on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from inferdoc.headroom.model import HeadroomAnswer, HeadroomClock, Lost
+from inferdoc.judging.words import how_many, lasting
+from inferdoc.report.size_text import TITLES, VALUES, number_lines
+from inferdoc.report.text import clock as shown_at
+from inferdoc.report.wrapping import wrap
+
+COLUMNS = 100
+"""The widest line."""
+ANSWER = {"yes": "holds", "no": "does not hold", "unsure": "unsure"}
+
+
+def headroom_text(answer: HeadroomAnswer, *, verbose: bool = False, colour: bool = False) -> str:
+    """Lines for a terminal; colour only where asked. verbose: formula, inputs and source of each number."""
+
+    def bold(words: str) -> str:
+        return click.style(words, bold=True) if colour else words
+
+    stretch = f"{shown_at(answer.from_)} to {shown_at(answer.until)}"
+    ahead = f"the clock looks {lasting(3600 * answer.horizon_hours)} ahead, in times of {answer.zone}"
+    lines = [f"{bold('HEADROOM')}  {answer.source}  {stretch}", f"  {ahead}"]
+    for pool in answer.pools:
+        kind = f"{pool.role}, tier {pool.tier}, {how_many(pool.replicas, 'replica')}"
+        lines += ["", f"{bold(pool.pool)} ({kind})", *wrap(pool.summary, "  ", COLUMNS)]
+        for part in pool.parts:
+            lines += ["", f"  {bold(part.title)}"]
+            for each in part.numbers:
+                lines += number_lines(each, verbose, COLUMNS)
+        lines += ["", f"  {bold('after a loss')}"]
+        for one in pool.lost:
+            lines += _lost(one, verbose)
+        lines += ["", f"  {bold('headroom clock')}", *_clock(pool.clock, verbose)]
+        lines += _listed(bold("mind"), pool.notes)
+        lines += _listed(bold("cannot tell"), pool.cannot_tell)
+    lines += _listed(bold("cannot tell of any pool"), answer.cannot_tell)
+    lines += _listed(bold("note"), answer.notes)
+    lines += _listed(bold("left out"), [f"{one.pool}: {one.because}" for one in answer.left_out])
+    if not verbose:
+        lines += ["", "formula, inputs and source of each number: -v; the plots: -o html"]
+    return "\n".join(lines)
+
+
+def _listed(title: str, sentences: list[str]) -> Iterator[str]:
+    if sentences:
+        yield ""
+        yield f"  {title}"
+        for each in sentences:
+            yield from wrap(each, "  - ", COLUMNS)
+
+
+def _lost(one: Lost, verbose: bool) -> Iterator[str]:
+    name = f" {one.name}" if one.name else ""
+    lost = f"{one.what}{name}, {how_many(one.replicas, 'replica')}: {ANSWER[one.holds]}; {one.because}"
+    yield from wrap(lost, "  - ", COLUMNS)
+    if one.share is not None:
+        yield from number_lines(one.share, verbose, COLUMNS)
+    if verbose:
+        yield from number_lines(one.more, verbose, COLUMNS)
+
+
+def _clock(clock: HeadroomClock, verbose: bool) -> Iterator[str]:
+    yield from wrap(f"{clock.status}: {clock.reason}" if clock.reason else clock.status, "  ", COLUMNS)
+    for title, moment in (
+        ("may cross from", clock.earliest),
+        ("expected to cross", clock.expected),
+        ("ask for replicas by", clock.ask_by),
+    ):
+        if moment is not None:
+            yield f"  {title:<{TITLES}} {moment.local:>{VALUES}}"
+    for each in clock.numbers:
+        yield from number_lines(each, verbose, COLUMNS)
