@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -11,7 +11,15 @@ from inferdoc.forecast.result import Forecast
 from inferdoc.forecast.series import LoadSeries
 from inferdoc.headroom.clock import clock_words, headroom_clock
 from inferdoc.headroom.loss import losses
-from inferdoc.headroom.model import HEADROOM_SCHEMA_ID, HeadroomAnswer, LeftOut, LoadPoint, Lost, PoolHeadroom
+from inferdoc.headroom.model import (
+    HEADROOM_SCHEMA_ID,
+    HeadroomAnswer,
+    LeftOut,
+    LoadPoint,
+    Lost,
+    PhasesApart,
+    PoolHeadroom,
+)
 from inferdoc.headroom.reading import LIMIT_SEEN, FleetReading, PoolReading
 from inferdoc.headroom.room import room_part
 from inferdoc.headroom.where import Whereabouts
@@ -32,15 +40,17 @@ def answered(
     unjudged: Sequence[Unjudged],
     places: Whereabouts,
     request: Request,
+    apart: Callable[[list[str]], list[PhasesApart]],
     notes: Sequence[str] = (),
 ) -> HeadroomAnswer:
     """The whole document. good: requests within the objectives by place; unjudged: why of the others; request: of the
-    forecasts; notes: on what was asked for."""
+    forecasts; apart: prefill and decode of its pools, adds what cannot be told; notes: on what was asked for."""
     pools = []
     for reading in fleet.pools.values():
         place = place_of(reading.pool)
         refused = [one.because for one in unjudged if one.place == place_text(reading.pool)]
         pools.append(_pool(reading, fleet, good.get(place), refused, places, request))
+    doubts = _of_all(pools)
     return HeadroomAnswer(
         schema_=HEADROOM_SCHEMA_ID,
         inferdoc_version=__version__,
@@ -50,8 +60,9 @@ def answered(
         zone=request.zone,
         horizon_hours=request.horizon / 3600,
         pools=pools,
+        apart=apart(doubts),
         left_out=[LeftOut(name, why) for name, why in fleet.left_out.items()],
-        cannot_tell=_of_all(pools),
+        cannot_tell=doubts,
         notes=list(notes),
     )
 

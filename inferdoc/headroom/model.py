@@ -48,6 +48,27 @@ class HeadroomClock(msgspec.Struct):
     numbers: list[Predicted]
 
 
+class ApartCondition(msgspec.Struct):
+    """What must hold for prefill and decode apart to pay. value: as measured, None where it is not known; met: None
+    where that cannot be told."""
+
+    what: str
+    value: float | None
+    unit: str
+    met: bool | None
+
+
+class PhasesApart(msgspec.Struct):
+    """One pool against two, or a pair against one. pools: by name, the prefill pool of a pair first; notes: what is
+    assumed."""
+
+    pools: list[str]
+    summary: str
+    part: SizedPart
+    conditions: list[ApartCondition]
+    notes: list[str]
+
+
 class LoadPoint(msgspec.Struct):
     """The load of one stretch, in the unit of the pool. at: Unix seconds in its middle; load: as seen; q50, q95: as
     forecast; None where there is none."""
@@ -89,7 +110,7 @@ class LeftOut(msgspec.Struct):
 
 class HeadroomAnswer(msgspec.Struct, rename={"schema_": "schema", "from_": "from"}):
     """All pools. from, until: the stretch whose peak counts; zone: of local times; horizon_hours: how far ahead the
-    clock looks; cannot_tell: of any pool; notes: on what
+    clock looks; apart: whether prefill and decode pay apart; cannot_tell: of any pool; notes: on what
     was asked for."""
 
     schema_: str
@@ -100,6 +121,7 @@ class HeadroomAnswer(msgspec.Struct, rename={"schema_": "schema", "from_": "from
     zone: str
     horizon_hours: float
     pools: list[PoolHeadroom]
+    apart: list[PhasesApart]
     left_out: list[LeftOut]
     cannot_tell: list[str]
     notes: list[str]

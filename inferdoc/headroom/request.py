@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from inferdoc.catalogue.load import Catalogue
@@ -18,6 +19,7 @@ from inferdoc.forecast.fromsource import pool_name
 from inferdoc.forecast.series import DAY
 from inferdoc.headroom.answer import answered
 from inferdoc.headroom.model import HeadroomAnswer
+from inferdoc.headroom.pairs import Phases
 from inferdoc.headroom.reading import read_fleet
 from inferdoc.headroom.where import whereabouts
 from inferdoc.prewarm.fleet_wish import PerPool
@@ -77,4 +79,8 @@ def headroom_as_asked(
         events=agenda.events,
     )
     notes = [] if agenda.note is None else [agenda.note]
-    return answered(source.location, fleet, {one.place: one for one in told}, unjudged, places, request, notes)
+    phases = Phases(origin, config, catalogue)
+    within = {one.place: one for one in told}
+    return answered(
+        source.location, fleet, within, unjudged, places, request, partial(phases.apart, fleet.pools), notes
+    )

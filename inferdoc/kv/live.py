@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from inferdoc.catalogue.document import nearest
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import assignments_of
 from inferdoc.forecast.fromsource import Gathered, Key, gather, pool_name
+from inferdoc.forecast.pod_gpus import gpus_of_pod
 from inferdoc.forecast.series import DAY
 from inferdoc.kv.counted import CounterIncreases, Stretches, bucket_increases, counted
 from inferdoc.source.frame import Entity
@@ -179,7 +179,7 @@ def pool_as_asked(source: Identified, config: Config, catalogue: Catalogue, aske
         _blocks(source, catalogue, read, keys),
         _prefill(made, keys, looked),
         _middle(made, "offload_seconds_per_gb", keys, 1e9),
-        _gpus(source, config, made, keys),
+        gpus_of_pod(source, config.pods, made, keys),
         settings,
     )
 
@@ -230,15 +230,3 @@ def _settings(source: Identified, catalogue: Catalogue, made: Gathered, keys: Co
         if Entity.of_labels(series.labels).member in wanted:
             return dict(series.labels)
     return {}
-
-
-def _gpus(source: Identified, config: Config, made: Gathered, keys: Sequence[Key]) -> int | None:
-    """Of a pod: as the configuration says, else as many as the GPU exporter joins to it."""
-    for section in config.pods:
-        if section.gpus is not None and re.fullmatch(section.pod, keys[0][2]):
-            return section.gpus
-    frame = source.read(["gpu_util"], made.end - made.step, made.end, made.step, window=made.step)
-    if "gpu_util" not in frame:
-        return None
-    numbers = [sum(1 for entity in frame["gpu_util"].entities if entity.member == key) for key in keys]
-    return max(numbers, default=0) or None

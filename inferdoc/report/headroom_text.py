@@ -7,13 +7,14 @@ from collections.abc import Iterator
 import click
 
 from inferdoc.headroom.model import HeadroomAnswer, HeadroomClock, Lost
-from inferdoc.judging.words import how_many, lasting
+from inferdoc.judging.words import figure, how_many, lasting
 from inferdoc.report.size_text import TITLES, VALUES, number_lines
 from inferdoc.report.text import clock as shown_at
 from inferdoc.report.wrapping import wrap
 
 COLUMNS = 100
 """The widest line."""
+MET = {True: "met", False: "not met", None: "open"}
 ANSWER = {"yes": "holds", "no": "does not hold", "unsure": "unsure"}
 
 
@@ -39,6 +40,14 @@ def headroom_text(answer: HeadroomAnswer, *, verbose: bool = False, colour: bool
         lines += ["", f"  {bold('headroom clock')}", *_clock(pool.clock, verbose)]
         lines += _listed(bold("mind"), pool.notes)
         lines += _listed(bold("cannot tell"), pool.cannot_tell)
+    for apart in answer.apart:
+        lines += ["", bold(f"{apart.part.title}: {' and '.join(apart.pools)}"), *wrap(apart.summary, "  ", COLUMNS)]
+        for each in apart.part.numbers:
+            lines += number_lines(each, verbose, COLUMNS)
+        for condition in apart.conditions:
+            value = "not known" if condition.value is None else figure(condition.value, condition.unit)
+            lines += wrap(f"{condition.what}: {value}, {MET[condition.met]}", "  - ", COLUMNS)
+        lines += _listed(bold("assumed"), apart.notes)
     lines += _listed(bold("cannot tell of any pool"), answer.cannot_tell)
     lines += _listed(bold("note"), answer.notes)
     lines += _listed(bold("left out"), [f"{one.pool}: {one.because}" for one in answer.left_out])

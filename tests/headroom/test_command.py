@@ -123,7 +123,12 @@ def test_the_text_says_clock_and_losses_and_verbose_shows_formulas(made):
     berlin = (*line(made), "--tz", "Europe/Berlin")
     brief, verbose = call(*berlin), call(*berlin, "-v")
     assert brief.code == verbose.code == 0
-    for words in ("headroom clock", "after a loss", "peak over the usable rate", "7 days ahead, in times of Europe/Berlin"):
+    for words in (
+        "headroom clock",
+        "after a loss",
+        "peak over the usable rate",
+        "7 days ahead, in times of Europe/Berlin",
+    ):
         assert words in brief.out
     assert "      = peak / usable rate of the pool" in verbose.out
     assert "      = " not in brief.out
