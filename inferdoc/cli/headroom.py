@@ -26,7 +26,14 @@ REPLICAS = "Replicas that count. Default: those of the peak, or of now where the
 @per_pool("--replicas", "replicas", click.IntRange(1, 10_000), words=REPLICAS)
 @model_options
 @calendar_options
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "html", "prometheus"]),
+    default="text",
+    show_default=True,
+    help="prometheus: for the textfile collector of a node exporter.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Also formula, inputs and source of each number.")
 def command(**asked: Any) -> int:
     """Hold the load of each pool against what its replicas carry at the SLO, as its own history shows it: room now and

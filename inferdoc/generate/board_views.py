@@ -12,6 +12,7 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.generate.board_drill import drill
 from inferdoc.generate.board_lora import MOST, adapters, combinations
 from inferdoc.generate.board_panel import AxisBounds, ColourStep, Panel, Query
+from inferdoc.generate.board_room import cost_by_part, cost_per_million, headroom, headroom_after_loss
 from inferdoc.generate.board_rules import alerts, budget, burn, firing
 from inferdoc.generate.board_scope import matched, pods_without_info
 from inferdoc.generate.board_spec import PanelSpec
@@ -238,6 +239,10 @@ VIEWS: dict[str, View] = {
     "forecast": _forecast,
     "forecast-age": _forecast_age,
     "forecast-doubt": _forecast_doubt,
+    "headroom": headroom,
+    "headroom-after-loss": headroom_after_loss,
+    "cost-by-part": cost_by_part,
+    "cost-per-million": cost_per_million,
     "lora-running": _lora_running,
     "lora-waiting": _lora_waiting,
     "lora-combinations": _lora_combinations,

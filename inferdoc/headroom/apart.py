@@ -174,10 +174,10 @@ def _conditions(inputs: ApartInputs, found: Payoff) -> list[ApartCondition]:
     budget = None if inputs.ttft is None else MOST_OF_TTFT * inputs.ttft
     at_once = inputs.decode.at_once
     return [
-        _condition(f"a saving above {WORTH:.0%}", found.saved, "ratio", found.saved > WORTH),
+        _condition(f"a saving above {figure(WORTH, 'ratio')}", found.saved, "ratio", found.saved > WORTH),
         _condition(f"{LEAST_PODS} pods a role", float(pods), "pods", pods >= LEAST_PODS),
         _condition(
-            f"a KV transfer below {MOST_OF_TTFT:.0%} of the TTFT objective",
+            f"a KV transfer below {figure(MOST_OF_TTFT, 'ratio')} of the TTFT objective",
             move,
             "s",
             None if move is None or budget is None else move < budget,

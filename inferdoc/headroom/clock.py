@@ -16,7 +16,7 @@ from inferdoc.forecast.result import Forecast
 from inferdoc.forecast.series import DAY
 from inferdoc.headroom.model import ForecastMoment, HeadroomClock
 from inferdoc.headroom.reading import PoolReading
-from inferdoc.judging.words import how_many
+from inferdoc.judging.words import figure, how_many
 from inferdoc.prewarm.policy import MARGIN_SECONDS, lead_seconds
 from inferdoc.sizing.model import Predicted
 from inferdoc.sizing.number import number
@@ -33,7 +33,7 @@ def headroom_clock(reading: PoolReading, ahead: Forecast) -> HeadroomClock:
     earliest = first_over(ahead.p95, ahead.start, ahead.step, usable)
     if earliest is None:
         most = float(ahead.p95.max()) / usable
-        reason = f"the 95 % path stays at {most:.0%} of the usable rate or below"
+        reason = f"the 95 % path stays at {figure(most, 'ratio')} of the usable rate or below"
         return HeadroomClock("not within the horizon", None, None, None, reason, [])
     middle, _ = reading.knee
     expected = first_over(ahead.p50, ahead.start, ahead.step, (middle or reading.usable) * reading.replicas)

@@ -134,9 +134,17 @@ def render_kv(answer: KvAnswer, form: str, *, verbose: bool = False, colour: boo
 
 
 def render_headroom(answer: HeadroomAnswer, form: str, *, verbose: bool = False, colour: bool = False) -> str:
-    """Headroom as text or json."""
+    """Headroom as text, json, html or prometheus."""
     if form == "json":
         return lines(answer.to_json())
+    if form == "html":
+        from inferdoc.report.headroom_html import headroom_html
+
+        return headroom_html(answer)
+    if form == "prometheus":
+        from inferdoc.report.headroom_metrics import headroom_metrics
+
+        return headroom_metrics(answer)
     from inferdoc.headroom.model import HeadroomAnswer
     from inferdoc.report.headroom_text import headroom_text
     from inferdoc.report.printable import printable

@@ -57,7 +57,7 @@ def test_a_crossing_that_is_nearer_than_a_cold_start_asks_now():
 def test_without_a_crossing_it_says_how_near_the_load_comes():
     clock = headroom_clock(reading(each=12.0), ahead(rising(10.0, 1.0), rising(16.0, 1.0)))
     assert clock.status == "not within the horizon" and clock.earliest is None
-    assert "50%" in clock.reason and not clock.numbers
+    assert "50 %" in clock.reason and not clock.numbers
 
 
 def test_it_abstains_where_the_forecast_does():

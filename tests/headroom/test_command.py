@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from inferdoc.store.importer import import_file
 from inferdoc.store.store import Store
@@ -132,6 +134,40 @@ def test_the_text_says_clock_and_losses_and_verbose_shows_formulas(made):
         assert words in brief.out
     assert "      = peak / usable rate of the pool" in verbose.out
     assert "      = " not in brief.out
+
+
+def test_the_page_draws_load_and_forecast_against_what_the_pool_carries(made):
+    page = call(*line(made), "--tz", "Europe/Berlin", "-o", "html").out
+    assert page.count('role="img"') == 2 and "nan" not in page.lower() and "<script" not in page
+    crossing = pool_of(document(made), "prefill")["clock"]["earliest"]["at"]
+    assert crossing == "2026-03-03T12:00:00Z" and "Tuesday 13:00</text>" in page, "an hour later in Berlin"
+    for words in ("Wed 04", "usable rate", 'class="badge critical">does not hold', "prompt tokens/s"):
+        assert words in page
+
+
+def test_metrics_are_the_numbers_of_the_document(made):
+    pools = document(made)["pools"]
+    done = call(*line(made), "--tz", "UTC", "-o", "prometheus")
+    families = {one.name: one.samples for one in text_string_to_metric_families(done.out)}
+
+    def told(name: str, **labels: str) -> dict[str, float]:
+        rows = [one for one in families[name] if labels.items() <= one.labels.items()]
+        return {one.labels["pool"]: one.value for one in rows}
+
+    rooms = {pool["pool"]: numbers(pool["parts"][0]["numbers"]) for pool in pools}
+    assert told("inferdoc_headroom_used", load="peak") == {
+        name: pytest.approx(room["share"]["value"]) for name, room in rooms.items()
+    }
+    assert told("inferdoc_headroom_replicas", what="to_spare") == {
+        name: room["headroom_replicas"]["value"] for name, room in rooms.items()
+    }
+    for pool in pools:
+        for one in pool["lost"]:
+            loss = told("inferdoc_headroom_after_loss", lost=one["what"])
+            assert loss[pool["pool"]] == pytest.approx(one["share"]["value"])
+    prefill = pool_of({"pools": pools}, "prefill")
+    at = datetime.fromisoformat(prefill["clock"]["earliest"]["at"]).timestamp()
+    assert told("inferdoc_headroom_crossing_timestamp_seconds", path="earliest") == {prefill["pool"]: at}
 
 
 def test_mistakes_are_one_line(made):

@@ -1,0 +1,336 @@
+"""What `inferdoc headroom` says of simulated fleets, against the same fleets played on.
+
+    python benchmarks/headroom.py                  both tables, as Markdown on standard output
+    python benchmarks/headroom.py growth loss      one of them
+    python benchmarks/headroom.py --only NAME ...  some fleets
+
+growth: fleets whose load swings over the day and grows day by day. They began with one replica less, so that their knee
+was seen; at the midnight before their objective breaks the clock is asked, and then they are played on. True is the
+first quarter of an hour of which more than one request in a hundred misses the objective, with the next hour as bad.
+loss: fleets whose load comes in waves. Before the last crest it is asked what the loss of a pod does; then one is
+killed, and true is whether more than one request in a hundred misses the objective in the quarter of an hour after.
+The tables go into docs/headroom.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+from msgspec.structs import replace
+
+from inferdoc.catalogue.load import load_catalogue
+from inferdoc.catalogue.slo import Slo
+from inferdoc.config import Config, SloSection
+from inferdoc.headroom.model import HeadroomAnswer, PoolHeadroom
+from inferdoc.headroom.request import headroom_as_asked
+from inferdoc.simulate import fleet as simulated
+from inferdoc.simulate.capacity import sustainable
+from inferdoc.simulate.output import write_store
+from inferdoc.simulate.recording import record
+from inferdoc.simulate.scenario import Expect, Exporters, FaultSpec, Length, PoolSpec, Scenario, Stream
+from inferdoc.slo.history import History, read_history
+from inferdoc.source.open import open_source
+from inferdoc.store import Store
+
+HOUR, DAY, SLOT = 3600.0, 86_400.0, 900
+MONDAY = 1_771_804_800
+BARE = Exporters(router=False, cadvisor=False)
+TTFT, ITL = 2.5, 0.1
+"""Seconds: bounds of vLLM's buckets."""
+PROMISED = (
+    SloSection(signal="ttft", percentile=99.0, target=TTFT, role="prefill", id="first-token-prefill"),
+    SloSection(signal="ttft", percentile=99.0, target=TTFT, role="both", id="first-token"),
+    SloSection(signal="itl", percentile=99.0, target=ITL, role="decode", id="gap"),
+)
+ALLOWED = 0.01
+CHAT = (Length(800, 0.5, max=6000), Length(200, 0.4, max=1000))
+RAG = (Length(3000, 0.4, max=12000), Length(150, 0.4, max=600))
+LONG = (Length(1000, 0.3, max=4000), Length(3000, 0.3, max=9000))
+
+
+@dataclass(frozen=True)
+class Played:
+    """A fleet in a store. scenario: as it was played."""
+
+    scenario: Scenario
+    store: Path
+
+    def told(self, until: float, since: str, horizon: str = "3d") -> HeadroomAnswer:
+        """What is said at `until`, seconds since its beginning, of what came before."""
+        catalogue = load_catalogue(promises=[(one.id or "", one) for one in PROMISED])
+        asked = {"since": since, "horizon": horizon, "zone": "UTC", "until": self.scenario.start + until}
+        return headroom_as_asked(open_source(store=self.store), Config(), catalogue, asked)
+
+    def missed(self, role: str, begin: float, end: float) -> np.ndarray:
+        """float64[slots]: the share of events of each quarter of an hour that missed the objective of a role."""
+        catalogue = load_catalogue(promises=[(one.id or "", one) for one in PROMISED])
+        until = self.scenario.start + end
+        history = read_history(open_source(store=self.store), catalogue, (), f"{end - begin:.0f}s", until)
+        (slo,) = [one for one in catalogue.slos if one.promised and one.scope.role == role]
+        return _missed(history, slo, role)
+
+
+def _missed(history: History, slo: Slo, role: str) -> np.ndarray:
+    grid = history.grid(SLOT * 1000)
+    (one,) = [counted for pool, counted in history.of_slo(slo, grid).items() if pool.role == role]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(1.0 - one.high / one.every)
+
+
+def played(folder: Path, name: str, scenario: Scenario) -> Played:
+    """The fleet, simulated."""
+    path = folder / f"{name}.db"
+    with Store.open(path, "w") as store:
+        write_store(record(scenario).targets, store)
+    return Played(scenario, path)
+
+
+def of_role(answer: HeadroomAnswer, role: str) -> PoolHeadroom | None:
+    """The pool of a role; None where nothing is told of it."""
+    return next((pool for pool in answer.pools if pool.role == role), None)
+
+
+# ---- growth ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Growing:
+    """replicas: at the end, one less before `grown` (days); growth: of the load from midnight to midnight; top: its
+    crest on the last day over what the replicas sustain; swing: of the day."""
+
+    name: str
+    pool: PoolSpec
+    growth: float
+    top: float
+    swing: float = 0.7
+    replicas: int = 2
+    grown: float = 3.75
+    seed: int = 1
+
+    @property
+    def scenario(self) -> Scenario:
+        """The whole of it: the last day is the eighth."""
+        whole = sustainable((replace(self.pool, pods=self.replicas),), _stream(LONG, 1.0))
+        rate = self.top * whole / (1 + self.swing) / self.growth ** (DAYS - 1)
+        grow = FaultSpec(kind="grow", at=self.grown * DAY, after=180.0, pods=(f"{self.pool.name}-0",))
+        days = [FaultSpec(kind="traffic", at=day * DAY, rate=self.growth) for day in range(1, DAYS)]
+        traffic = _stream(LONG, rate, pattern="waves", burst=self.swing, wave=DAY, phase=-0.25 * DAY)
+        return _scenario(
+            replace(self.pool, pods=self.replicas - 1), traffic, (grow, *days), DAYS * DAY, 120.0, self.seed
+        )
+
+
+DAYS = 8
+ASKED = (DAYS - 1) * DAY
+"""At the midnight before the last day."""
+QWEN = PoolSpec(name="qwen", pods=1, model="qwen3-32b", tier="h100-80")
+SMALL = PoolSpec(name="small", pods=1, model="llama-3.1-8b", tier="l40s")
+GROWING = (
+    Growing("qwen, +20 % a day", QWEN, 1.2, 1.05),
+    Growing("qwen, +15 % a day", QWEN, 1.15, 1.0, grown=2.75, seed=2),
+    Growing("qwen, +25 % a day", QWEN, 1.25, 1.1, seed=3),
+    Growing("qwen, flat day", QWEN, 1.2, 1.0, swing=0.4, seed=4),
+    Growing("qwen, deep night", QWEN, 1.2, 1.1, swing=0.9, seed=5),
+    Growing("qwen, no crossing", QWEN, 1.05, 0.6, seed=6),
+    Growing("small, +20 % a day", SMALL, 1.2, 1.05, seed=7),
+    Growing("small, +25 % a day", SMALL, 1.25, 1.1, seed=8),
+    Growing("small, flat day", SMALL, 1.15, 1.0, swing=0.4, grown=2.75, seed=9),
+    Growing("small, no crossing", SMALL, 1.05, 0.55, seed=10),
+)
+
+
+def grown(case: Growing, folder: Path) -> str:
+    """A line of the table."""
+    fleet = played(folder, "growing", case.scenario)
+    pool = of_role(fleet.told(ASKED, "7d"), "both")
+    broke = _first_bad(fleet.missed("both", ASKED, DAYS * DAY))
+    true = None if broke is None else ASKED + broke * SLOT
+    if pool is None:
+        return _row(case.name, "nothing told", "", "", _hours(true), "", "")
+    after = of_role(fleet.told(DAYS * DAY, "7d"), "both")
+    assert after is not None
+    passed = _passed(fleet.scenario, after, pool.usable)
+    expected, earliest = (
+        None if each is None else datetime.fromisoformat(each.at).timestamp() - fleet.scenario.start
+        for each in (pool.clock.expected, pool.clock.earliest)
+    )
+    told = (_hours(earliest), _hours(expected), _hours(passed), _hours(true))
+    return _row(case.name, *told, _apart(earliest, true), _apart(expected, true))
+
+
+def _passed(scenario: Scenario, pool: PoolHeadroom, usable: float) -> float | None:
+    """When the load really passed what was told to be usable: seconds from the beginning."""
+    points = [(point.at - scenario.start, point.load) for point in pool.drawn if point.load is not None]
+    return next((at for at, load in points if at > ASKED and load > usable), None)
+
+
+def _first_bad(missed: np.ndarray) -> int | None:
+    """The first slot of which too many missed, with three of the four from it on."""
+    bad = np.nan_to_num(missed) > ALLOWED
+    return next((at for at in range(len(bad) - 3) if bad[at] and bad[at : at + 4].sum() >= 3), None)
+
+
+def _hours(seconds: float | None) -> str:
+    """Hours after it was asked."""
+    return "no" if seconds is None else f"{(seconds - ASKED) / HOUR:.1f} h"
+
+
+def _apart(told: float | None, true: float | None) -> str:
+    if told is None or true is None:
+        return "right" if told is true else "missed"
+    return f"{(told - true) / 60:+.0f}"
+
+
+# ---- loss --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Losing:
+    """top: the crest of a wave over what the replicas sustain; killed: the pod; rehearsed: whether one pod was out of
+    the rotation for ten minutes of an earlier crest, as a rolling update has it."""
+
+    name: str
+    pools: tuple[PoolSpec, ...]
+    lengths: tuple[Length, Length]
+    top: float
+    killed: str
+    rehearsed: bool = False
+    seed: int = 1
+
+    @property
+    def role(self) -> str:
+        """Of the pool that loses a pod."""
+        return next(pool.role for pool in self.pools if self.killed.startswith(pool.name))
+
+    @property
+    def scenario(self) -> Scenario:
+        """Three waves of an hour and the crest of the fourth."""
+        rate = self.top * sustainable(self.pools, _stream(self.lengths, 1.0)) / (1 + SWING)
+        faults = [FaultSpec(kind="kill", at=KILLED, pods=(self.killed,))]
+        if self.rehearsed:
+            faults.append(FaultSpec(kind="unlabel", at=1.17 * HOUR, until=1.34 * HOUR, pods=(self.killed,)))
+        traffic = _stream(self.lengths, rate, pattern="waves", burst=SWING, wave=HOUR)
+        return _scenario(self.pools, traffic, tuple(faults), KILLED + 1200.0, 15.0, self.seed)
+
+
+SWING = 0.6
+KILLED, TOLD_BEFORE, SETTLED = 3 * HOUR + 600.0, 60.0, 120.0
+"""Seconds: when it is killed, how long before that it is asked, and how long after that misses count: a router notices
+within ten seconds, and what queued by then drains."""
+
+
+def _pool(tier: str, pods: int, model: str = "llama-3.1-8b", gpus: int = 1) -> tuple[PoolSpec, ...]:
+    return (PoolSpec(name="vllm", pods=pods, model=model, tier=tier, gpus=gpus),)
+
+
+def _pair(prefill: int, decode: int) -> tuple[PoolSpec, ...]:
+    sides = (("prefill", prefill, "h100-80"), ("decode", decode, "a100-80"))
+    return tuple(PoolSpec(name=role, pods=pods, tier=tier, role=role) for role, pods, tier in sides)  # type: ignore[arg-type]
+
+
+LOSING = (
+    Losing("chat, 4 x l40s at 0.7", _pool("l40s", 4), CHAT, 0.7, "vllm-1", seed=1),
+    Losing("chat, 4 x l40s at 1.2", _pool("l40s", 4), CHAT, 1.2, "vllm-1", seed=2),
+    Losing("chat, 4 x l40s at 1.5, rehearsed", _pool("l40s", 4), CHAT, 1.5, "vllm-1", True, seed=3),
+    Losing("chat, 2 x l40s at 1.1, rehearsed", _pool("l40s", 2), CHAT, 1.1, "vllm-0", True, seed=4),
+    Losing("RAG, 3 x h100 at 0.7", _pool("h100-80", 3), RAG, 0.7, "vllm-2", seed=5),
+    Losing("RAG, 3 x h100 at 1.1, rehearsed", _pool("h100-80", 3), RAG, 1.1, "vllm-2", True, seed=6),
+    Losing("RAG, 3 x h100 at 1.3", _pool("h100-80", 3), RAG, 1.3, "vllm-2", seed=7),
+    Losing("qwen, 3 x h100 at 1.0, rehearsed", _pool("h100-80", 3, "qwen3-32b"), CHAT, 1.0, "vllm-0", True, seed=8),
+    Losing("pair 3 + 3 at 0.6, a prefill pod", _pair(3, 3), RAG, 0.6, "prefill-0", seed=9),
+    Losing("pair 3 + 3 at 0.9, a prefill pod, rehearsed", _pair(3, 3), RAG, 0.9, "prefill-0", True, seed=10),
+    Losing("pair 2 + 2 at 1.2, a decode pod, rehearsed", _pair(2, 2), CHAT, 1.2, "decode-0", True, seed=11),
+)
+
+
+def lost(case: Losing, folder: Path) -> str:
+    """A line of the table."""
+    fleet = played(folder, "losing", case.scenario)
+    answer = fleet.told(KILLED - TOLD_BEFORE, "3h")
+    pool = of_role(answer, case.role)
+    (missed,) = fleet.missed(case.role, KILLED + SETTLED, KILLED + SETTLED + SLOT)
+    before = fleet.missed(case.role, HOUR / 4, KILLED)
+    broke = "broke" if missed > ALLOWED else "held"
+    crests = f"{np.nanmax(before):.1%}"
+    if pool is None:
+        (why,) = {one.because for one in answer.left_out if case.role in one.pool or len(case.pools) == 1}
+        return _row(case.name, f"nothing told: {why}", "", crests, f"{missed:.1%}", broke)
+    one = pool.lost[0]
+    share = "" if one.share is None or one.share.value is None else f"{one.share.low:.0%} to {one.share.value:.0%}"
+    return _row(case.name, one.holds, share, crests, f"{missed:.1%}", broke)
+
+
+# ---- both --------------------------------------------------------------------------------------------------------
+
+
+def _stream(lengths: tuple[Length, Length], rate: float, **more: object) -> Stream:
+    return Stream(prompt=lengths[0], output=lengths[1], rate=rate, **more)  # type: ignore[arg-type]
+
+
+def _scenario(
+    pools: PoolSpec | tuple[PoolSpec, ...],
+    traffic: Stream,
+    faults: tuple[FaultSpec, ...],
+    duration: float,
+    scrape: float,
+    seed: int,
+) -> Scenario:
+    return Scenario(
+        id="headroom",
+        title="headroom",
+        expect=Expect(cause=None),
+        pools=(pools,) if isinstance(pools, PoolSpec) else pools,
+        traffic=(traffic,),
+        faults=faults,
+        duration=duration,
+        scrape=scrape,
+        seed=seed,
+        start=MONDAY,
+        exporters=BARE,
+    )
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+TABLES = {
+    "growth": (
+        GROWING,
+        grown,
+        1.0,
+        ("fleet", "may cross", "expected", "load passed it", "SLO broke", "may cross off, min", "expected off, min"),
+    ),
+    "loss": (
+        LOSING,
+        lost,
+        0.25,
+        ("fleet", "told: holds", "peak over the others", "missed before, at most", "missed after", "after"),
+    ),
+}
+"""Name -> cases, what makes a line of one, the tick of its simulation (seconds), and the heads."""
+
+
+def main() -> None:
+    """Simulate, ask, play on, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tables", nargs="*", choices=[[], *TABLES], metavar="|".join(TABLES))
+    parser.add_argument("--only", action="append", metavar="NAME")
+    asked = parser.parse_args()
+    for name in asked.tables or TABLES:
+        cases, line, tick, heads = TABLES[name]
+        simulated.TICK = tick
+        print(_row(*heads), _row(*("---" for _ in heads)), sep="\n")
+        for case in cases:
+            if not asked.only or case.name in asked.only:
+                with tempfile.TemporaryDirectory() as folder:
+                    print(line(case, Path(folder)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
