@@ -195,7 +195,7 @@ def _apart(told: float | None, true: float | None) -> str:
 @dataclass(frozen=True)
 class Losing:
     """top: the crest of a wave over what the replicas sustain; killed: the pod; rehearsed: whether one pod was out of
-    the rotation for ten minutes of an earlier crest, as a rolling update has it."""
+    the rotation for twenty minutes of an earlier crest, as a rolling update has it."""
 
     name: str
     pools: tuple[PoolSpec, ...]
@@ -216,7 +216,7 @@ class Losing:
         rate = self.top * sustainable(self.pools, _stream(self.lengths, 1.0)) / (1 + SWING)
         faults = [FaultSpec(kind="kill", at=KILLED, pods=(self.killed,))]
         if self.rehearsed:
-            faults.append(FaultSpec(kind="unlabel", at=1.17 * HOUR, until=1.34 * HOUR, pods=(self.killed,)))
+            faults.append(FaultSpec(kind="unlabel", at=1.08 * HOUR, until=1.42 * HOUR, pods=(self.killed,)))
         traffic = _stream(self.lengths, rate, pattern="waves", burst=SWING, wave=HOUR)
         return _scenario(self.pools, traffic, tuple(faults), KILLED + 1200.0, 15.0, self.seed)
 
@@ -238,16 +238,18 @@ def _pair(prefill: int, decode: int) -> tuple[PoolSpec, ...]:
 
 LOSING = (
     Losing("chat, 4 x l40s at 0.7", _pool("l40s", 4), CHAT, 0.7, "vllm-1", seed=1),
+    Losing("chat, 4 x l40s at 0.7, rehearsed", _pool("l40s", 4), CHAT, 0.7, "vllm-1", True, seed=12),
     Losing("chat, 4 x l40s at 1.2", _pool("l40s", 4), CHAT, 1.2, "vllm-1", seed=2),
     Losing("chat, 4 x l40s at 1.5, rehearsed", _pool("l40s", 4), CHAT, 1.5, "vllm-1", True, seed=3),
     Losing("chat, 2 x l40s at 1.1, rehearsed", _pool("l40s", 2), CHAT, 1.1, "vllm-0", True, seed=4),
     Losing("RAG, 3 x h100 at 0.7", _pool("h100-80", 3), RAG, 0.7, "vllm-2", seed=5),
+    Losing("RAG, 3 x h100 at 0.6, rehearsed", _pool("h100-80", 3), RAG, 0.6, "vllm-2", True, seed=13),
     Losing("RAG, 3 x h100 at 1.1, rehearsed", _pool("h100-80", 3), RAG, 1.1, "vllm-2", True, seed=6),
-    Losing("RAG, 3 x h100 at 1.3", _pool("h100-80", 3), RAG, 1.3, "vllm-2", seed=7),
     Losing("qwen, 3 x h100 at 1.0, rehearsed", _pool("h100-80", 3, "qwen3-32b"), CHAT, 1.0, "vllm-0", True, seed=8),
     Losing("pair 3 + 3 at 0.6, a prefill pod", _pair(3, 3), RAG, 0.6, "prefill-0", seed=9),
+    Losing("pair 3 + 3 at 0.6, a prefill pod, rehearsed", _pair(3, 3), RAG, 0.6, "prefill-0", True, seed=14),
     Losing("pair 3 + 3 at 0.9, a prefill pod, rehearsed", _pair(3, 3), RAG, 0.9, "prefill-0", True, seed=10),
-    Losing("pair 2 + 2 at 1.2, a decode pod, rehearsed", _pair(2, 2), CHAT, 1.2, "decode-0", True, seed=11),
+    Losing("pair 2 + 3 at 0.6, a decode pod, rehearsed", _pair(2, 3), CHAT, 0.6, "decode-0", True, seed=11),
 )
 
 

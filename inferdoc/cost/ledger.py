@@ -49,14 +49,20 @@ class Account:
 
 class Ledger:
     """Divides the time of every unit of a stretch. slot: int[T], into which slot a step falls; hours: that a step
-    stands for; counts: of each unit."""
+    stands for; counts: of each unit; late: share of the requests of a pool that were answered later than promised."""
 
     def __init__(
-        self, watched: Watched, standing: Standing, counts: Mapping[Unit, TokenCounts], slots: np.ndarray
+        self,
+        watched: Watched,
+        standing: Standing,
+        counts: Mapping[Unit, TokenCounts],
+        slots: np.ndarray,
+        late: Mapping[Pool, float],
     ) -> None:
         self.watched = watched
         self.counts = counts
         self.slot = slots
+        self.late = late
         self.slots = int(slots[-1]) + 1
         grid = watched.view.frame.grid
         self.hours = max(grid.end_ms - grid.start_ms, grid.step_ms) / 1000 / HOUR / grid.count
@@ -103,6 +109,8 @@ class Ledger:
         take("missed", None if share is None else self._in_slots(share * gpus))
         rejected = rejected_drafts(watched, unit)
         take("rejected", None if rejected is None else working * rejected)
+        # Last: where a cause is told, late answers are its doing, and it is what can be mended.
+        take("late", working * self.late.get(unit.member.pool, 0.0))
         parts[USEFUL] = left
         total = float(working.sum())
         prompts = None if computing is None or not total else float(computing.sum()) / total

@@ -13,6 +13,7 @@ from inferdoc.audit.api import AuditOptions, watch
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
 from inferdoc.cost.counted import counts_of
+from inferdoc.cost.late import late_shares
 from inferdoc.cost.ledger import Account, Ledger
 from inferdoc.fleet.members import ENGINE_SIGNS, Pool, Wanted
 from inferdoc.judging.request import matcher
@@ -112,7 +113,8 @@ def read_ledger(
     history = History(source, catalogue, view.fleet, grid.start_ms, end, grid.interval_ms, options.match)
     slots = slots_of(history)
     behind = np.clip(-((slots.start_ms - grid.times_ms) // slots.step_ms), 0, slots.count - 1)
-    return Ledger(watched, catalogue.standing, counts_of(history, watched, slots), behind), history, slots
+    late = late_shares(history, catalogue.slos, watched.pools)
+    return Ledger(watched, catalogue.standing, counts_of(history, watched, slots), behind, late), history, slots
 
 
 def slots_of(history: History) -> Grid:

@@ -96,7 +96,7 @@ svg text.strong{fill:var(--text);font-weight:600}
 .unsure.critical{fill:var(--critical)}.unsure.warning{fill:var(--warning)}.unsure.info{fill:var(--info)}
 .part-useful{fill:var(--calm)}.part-idle{fill:var(--peer)}.part-away{fill:var(--onset)}.part-floor{fill:var(--limit)}
 .part-lost{fill:var(--critical)}.part-recomputed{fill:var(--warning)}.part-missed{fill:var(--cause)}
-.part-rejected{fill:var(--other)}
+.part-rejected{fill:var(--other)}.part-late{fill:var(--unknown)}
 .gap{fill:var(--peer);fill-opacity:.6}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%;min-width:620px;font-size:.92rem;overflow-wrap:break-word}
