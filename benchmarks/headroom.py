@@ -18,7 +18,6 @@ import argparse
 import tempfile
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -152,24 +151,14 @@ def grown(case: Growing, folder: Path) -> str:
     broke = _first_bad(fleet.missed("both", ASKED, DAYS * DAY))
     true = None if broke is None else ASKED + broke * SLOT
     if pool is None:
-        return _row(case.name, "nothing told", "", "", "", _hours(true), "", "")
-    after = of_role(fleet.told(DAYS * DAY, "7d"), "both")
-    assert after is not None
-    passed = _passed(fleet.scenario, after, pool.usable)
+        return _row(case.name, "nothing told", "", "", _hours(true), "", "")
     expected, earliest = (
         None if each is None else datetime.fromisoformat(each.at).timestamp() - fleet.scenario.start
         for each in (pool.clock.expected, pool.clock.earliest)
     )
     limit = "seen" if pool.knee is not None else "a lower bound"
-    told = (limit, _hours(earliest), _hours(expected), _hours(passed), _hours(true))
+    told = (limit, _hours(earliest), _hours(expected), _hours(true))
     return _row(case.name, *told, _apart(earliest, true), _apart(expected, true))
-
-
-def _passed(scenario: Scenario, pool: PoolHeadroom, usable: float) -> float | None:
-    """When the load really passed what was told to be usable, for an hour: seconds from the beginning."""
-    points = [(point.at - scenario.start, point.load) for point in pool.drawn if point.load is not None]
-    later = [(at, load > usable) for at, load in points if at > ASKED]
-    return next((at for (at, over), (_, after) in pairwise(later) if over and after), None)
 
 
 def _first_bad(missed: np.ndarray) -> int | None:
@@ -309,7 +298,7 @@ TABLES = {
         GROWING,
         grown,
         1.0,
-        ("fleet", "limit", "may cross", "expected", "load passed", "SLO broke", "may cross off, min", "expected off"),
+        ("fleet", "limit", "may cross", "expected", "SLO broke", "may cross off, min", "expected off"),
     ),
     "loss": (
         LOSING,

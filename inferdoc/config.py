@@ -154,14 +154,21 @@ class TierPrice(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class PricesSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """[prices]: what a GPU-hour costs, by hardware tier. overhead: a factor for what comes on top (disks, network)."""
+    """[prices]: what a GPU-hour costs, by hardware tier. overhead: a factor for what comes on top (disks, network);
+    kwh: money per kWh at the meter, None where it is in the price of a GPU-hour; pue: kWh at the meter for one that the
+    machines draw."""
 
     currency: str = "USD"
     overhead: float = 1.0
+    kwh: float | None = None
+    pue: float = 1.0
     tiers: dict[str, TierPrice] = {}
 
     def __post_init__(self) -> None:
         _within("overhead", self.overhead, 1e6)
+        _within("kwh", self.kwh, 1e6)
+        if not 1 <= self.pue <= 10:
+            raise ValueError(f"pue: {self.pue:g} is not from 1 to 10; a site draws no less than its machines")
         if not self.currency.strip():
             raise ValueError('currency is empty; give its sign or code, such as "EUR"')
 

@@ -58,8 +58,10 @@ def bill_of(found: Sequence[Piece], by: By, prices: PricesSection, catalogue: Ca
         from_=stamp(found[0].begin_ms / 1000),
         until=stamp(found[-1].end_ms / 1000),
         by=by,
-        currency=prices.currency if any(tier in prices.tiers for tier in used) else None,
+        currency=prices.currency if prices.kwh is not None or any(tier in prices.tiers for tier in used) else None,
         overhead=prices.overhead,
+        pue=prices.pue,
+        kwh=prices.kwh,
         tiers=[Priced(tier, per_gpu_hour(prices, tier), hours) for tier, hours in sorted(used.items())],
         whole=whole,
         rows=rows,
@@ -67,6 +69,11 @@ def bill_of(found: Sequence[Piece], by: By, prices: PricesSection, catalogue: Ca
         notes=[*price_notes(prices, used, catalogue.tiers.tiers), *_notes(found, accounts, whole)],
         grounds=[
             *(Ground(cause.title, cause.formula, cause.source) for cause in CAUSES.values()),
+            Ground(
+                "energy",
+                "what the GPUs drew; at the meter x PUE, and x the price of a kWh, on top of the cost above",
+                "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION; pue and kwh under [prices]",
+            ),
             Ground(
                 "input and output",
                 DIVIDING,

@@ -94,8 +94,9 @@ class Ground(msgspec.Struct, frozen=True):
 
 
 class Bill(msgspec.Struct, frozen=True, rename={"schema_": "schema", "from_": "from"}):
-    """Everything. by: what a row is; rows: dearest first, hours and days in order; days: the same by day and pool,
-    where the stretch has several; notes: what a reader must know, a line each; grounds: formulas and series."""
+    """Everything. pue, kwh: of energy, as configured; by: what a row is; rows: dearest first, hours and days in order;
+    days: the same by day and pool, where the stretch has several; notes: what a reader must know, a line each; grounds:
+    formulas and series."""
 
     schema_: str
     inferdoc_version: str
@@ -105,6 +106,8 @@ class Bill(msgspec.Struct, frozen=True, rename={"schema_": "schema", "from_": "f
     by: By
     currency: str | None
     overhead: float
+    pue: float
+    kwh: float | None
     tiers: list[Priced]
     whole: BillRow
     rows: list[BillRow]

@@ -42,7 +42,7 @@ def cost_html(bill: Bill, *, verbose: bool = False) -> str:
     )
     sections = [
         _section("parts", "Where it went", _key(whole) + _bars([whole], currency) + _parts(whole, currency)),
-        _section("figures", "What things cost", _figures(whole, currency)),
+        _section("figures", "What things cost", _figures(bill)),
     ]
     if len(bill.rows) > 1 or bill.by != "pool":
         rows = _bars(bill.rows, currency) + _table(bill.rows, currency)
@@ -126,13 +126,14 @@ def _parts(row: BillRow, currency: str | None) -> str:
     return table(("part", "cost", "GPU time", "share"), cells, numbers=3)
 
 
-def _figures(row: BillRow, currency: str | None) -> str:
+def _figures(bill: Bill) -> str:
+    row, currency = bill.whole, bill.currency
     cells = [(title, amount_words(figure_of(row.figures, name), currency)) for name, title in FIGURES]
     cells.append(("a thousand requests within the SLO", good_words(row.figures, currency)))
     rows = "".join(_cells((what,), costs) for what, costs in cells)
     return (
         table(("what", "costs"), rows, numbers=1)
-        + f"<p class='soft'>{counted_words(row)}</p><p class='soft'>{energy_words(row.energy) or ''}</p>"
+        + f"<p class='soft'>{counted_words(row)}</p><p class='soft'>{energy_words(row.energy, bill) or ''}</p>"
     )
 
 

@@ -42,7 +42,7 @@ def cost_text(bill: Bill, *, verbose: bool = False, colour: bool = False) -> str
         "",
         *_parts(whole, currency),
         "",
-        *_figures(whole, currency),
+        *_figures(bill),
     ]
     if len(bill.rows) > 1 or bill.by != "pool":
         lines += ["", f"by {bill.by}", *_table(bill.rows, currency)]
@@ -71,14 +71,15 @@ def _parts(row: BillRow, currency: str | None) -> Iterator[str]:
         yield f"  {part.title:<{TITLE}} {money:>16}{hours}  {share:>7}{bound}"
 
 
-def _figures(row: BillRow, currency: str | None) -> Iterator[str]:
+def _figures(bill: Bill) -> Iterator[str]:
+    row, currency = bill.whole, bill.currency
     for name, title in FIGURES:
         yield f"  {title:<{TITLE}} {amount_words(figure_of(row.figures, name), currency):>16}"
     yield f"  {'a thousand requests within the SLO':<{TITLE}} {good_words(row.figures, currency):>16}"
     yield f"  {counted_words(row)}"
-    energy = energy_words(row.energy)
+    energy = energy_words(row.energy, bill)
     if energy is not None:
-        yield f"  {energy}"
+        yield from wrap(energy, "  ")
 
 
 def _table(rows: Sequence[BillRow], currency: str | None) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inferdoc.cost.model import Amount, BillRow, Energy, Figures
+from inferdoc.cost.model import Amount, Bill, BillRow, Energy, Figures
 
 FIGURES = (
     ("input", "a million input tokens"),
@@ -58,11 +58,17 @@ def good_words(figures: Figures, currency: str | None) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def energy_words(energy: Energy | None) -> str | None:
-    """ "1.32 kWh drawn by the GPUs, 1.53 output tokens a joule, 0.182 kWh per million output tokens"."""
+def energy_words(energy: Energy | None, bill: Bill) -> str | None:
+    """ "1.32 kWh drawn by the GPUs, 1.53 output tokens a joule, 0.182 kWh per million output tokens"; with what the
+    site drew and paid where the bill tells its PUE and its price of a kWh."""
     if energy is None:
         return None
     parts = [f"{energy.kwh:.3g} kWh drawn by the GPUs"]
+    at_meter = energy.kwh * bill.pue
+    if bill.pue > 1:
+        parts.append(f"{at_meter:.3g} kWh at the meter (PUE {bill.pue:g})")
+    if bill.kwh is not None:
+        parts.append(f"{at_meter * bill.kwh:,.2f} {bill.currency} for it on top")
     if energy.tokens_per_joule is not None and energy.kwh_per_million is not None:
         parts.append(f"{energy.tokens_per_joule:.3g} output tokens a joule")
         parts.append(f"{energy.kwh_per_million:.3g} kWh per million output tokens")

@@ -90,6 +90,22 @@ def test_energy_is_that_of_the_gpus(wasteful):
         assert 35 < watts < 710, "between idle and the limit of a card"
 
 
+def test_energy_at_the_meter_is_told_with_what_it_costs_and_is_not_in_the_sum(wasteful):
+    plain = answer(wasteful.store)
+    Path("inferdoc.toml").write_text("[prices]\ncurrency = 'EUR'\npue = 1.5\nkwh = 20\n", "utf-8")
+    told = answer(wasteful.store)
+    kwh = plain["whole"]["energy"]["kwh"]
+    assert told["whole"]["energy"]["kwh"] == kwh and told["whole"]["whole"]["money"] is None
+    said = " ".join(call("cost", "--store", wasteful.store, "--until", "latest").out.split())
+    assert f"{1.5 * kwh:.3g} kWh at the meter (PUE 1.5), {30 * kwh:.2f} EUR for it on top" in said
+
+
+@pytest.mark.parametrize("wrong", ["pue = 0.9", "kwh = 0", "kwh = -1"])
+def test_a_site_that_draws_less_than_its_machines_or_power_without_a_price_is_refused(wrong, wasteful):
+    Path("inferdoc.toml").write_text(f"[prices]\n{wrong}\n", "utf-8")
+    refused(call("cost", "--store", wasteful.store, "--until", "latest"), 2, wrong.split()[0])
+
+
 def test_without_a_price_there_is_no_money_and_a_line_says_how_to_set_one(wasteful):
     said = call("cost", "--store", wasteful.store, "--until", "latest")
     assert said.code == 0 and "[prices.tiers." in said.out and "inferdoc.toml" in said.out
