@@ -174,7 +174,7 @@ def _hours(seconds: float | None) -> str:
 
 def _apart(told: float | None, true: float | None) -> str:
     if told is None or true is None:
-        return "right" if told is true else "missed"
+        return "right" if told is true else "missed" if told is None else "false alarm"
     return f"{(told - true) / 60:+.0f}"
 
 
