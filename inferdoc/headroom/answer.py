@@ -111,7 +111,7 @@ def _pool(
 
 def _at_peak(reading: PoolReading) -> str:
     share = reading.load.peak / reading.carries
-    least = "" if reading.knee[0] is not None else " that is known to be served well"
+    least = "" if reading.knee[0] is not None else ", which is no more than the highest load that it was seen to carry"
     return f"its peak takes {figure(share, 'ratio')} of the usable rate{least}"
 
 

@@ -48,7 +48,7 @@ def _pool(at: int, pool: PoolHeadroom, zone: str) -> str:
         f"<figure>{drawn}</figure>" if drawn else "",
         "<h3>After a loss</h3>",
         table(("lost", "the peak on the others", "", "why"), "".join(map(_lost, pool.lost))),
-        *(f"<h3>{escape(part.title)}</h3>{numbers_table(part.numbers)}" for part in pool.parts),
+        *(f"<h3>{escape(part.title.capitalize())}</h3>{numbers_table(part.numbers)}" for part in pool.parts),
     ]
     if pool.clock.numbers:
         told.append(f"<h3>Headroom clock</h3>{numbers_table(pool.clock.numbers)}")

@@ -25,6 +25,8 @@ def numbers_table(numbers: Sequence[Predicted]) -> str:
 
 def _row(each: Predicted) -> str:
     low, high = (figure(end, each.unit) if each.low != each.high else "" for end in (each.low, each.high))
+    if each.high is None and each.low is not None:
+        high = "or more"
     values = "".join(f'<td class="num">{escape(v)}</td>' for v in (figure(each.value, each.unit), low, high))
     inputs = "; ".join(f"{name} {value}" for name, value in each.inputs.items())
     more = f"<details><summary>{escape(each.formula)}</summary>{escape(inputs)}<br>{escape(each.source)}</details>"
