@@ -29,6 +29,7 @@ COMMANDS = {
     "bench": "inferdoc.cli.bench",
     "canary": "inferdoc.cli.canary",
     "kv": "inferdoc.cli.kv",
+    "whatif": "inferdoc.cli.whatif",
     "baseline": "inferdoc.cli.baseline",
     "slo": "inferdoc.cli.slo",
     "recipes": "inferdoc.cli.recipes",

@@ -149,13 +149,13 @@ def pool_as_asked(source: Identified, config: Config, catalogue: Catalogue, aske
     work."""
     days = max(1, math.ceil(seconds_of(asked["history"], "--history") / DAY))
     made = gather(source, SIGNALS, catalogue.tiers, assignments_of(config.pods), days=days, step=STEP, window=STEP)
-    pool, keys = _chosen(made, asked.get("pool"))
+    pool, keys = pool_chosen(made, asked.get("pool"))
     stretches = Stretches(made.start, made.step, made.count)
     parts = (f"{name}_{part}" for name in (LIVED, IDLE, GAP) for part in ("sum", "count"))
     read = counted(source, catalogue, stretches, (LOOKED, HITS, GENERATED, BELOW, *parts))
     name = pool_name(pool)
     looked, hits, generated, below = (read.of(metric, keys) for metric in (LOOKED, HITS, GENERATED, BELOW))
-    settings = _settings(source, catalogue, made, keys)
+    settings = settings_of(source, catalogue, made, keys)
     if settings.get("enable_prefix_caching") == "False":
         raise InferdocError(f"{name}: prefix caching is off: start vLLM with --enable-prefix-caching, its default")
     if looked is None or hits is None or generated is None or looked.sum() <= 0:
@@ -184,7 +184,8 @@ def pool_as_asked(source: Identified, config: Config, catalogue: Catalogue, aske
     )
 
 
-def _chosen(made: Gathered, name: str | None) -> tuple[Pool, Sequence[Key]]:
+def pool_chosen(made: Gathered, name: str | None) -> tuple[Pool, Sequence[Key]]:
+    """The pool that is named, or the only one, and its pods. Raises InferdocError."""
     pools = {pool_name(pool): (pool, keys) for pool, keys in made.pools().items()}
     if name is None and len(pools) == 1:
         return next(iter(pools.values()))
@@ -222,7 +223,7 @@ def _middle(made: Gathered, signal: str, keys: Sequence[Key], per: float) -> flo
     return float(np.nanmedian(rows)) / per if np.isfinite(rows).any() else None
 
 
-def _settings(source: Identified, catalogue: Catalogue, made: Gathered, keys: Collection[Key]) -> dict[str, str]:
+def settings_of(source: Identified, catalogue: Catalogue, made: Gathered, keys: Collection[Key]) -> dict[str, str]:
     """Labels of the pool's newest page of settings."""
     wanted, last = set(keys), Stretches(made.end - made.step, made.step, 1)
     (_, grid), *_ = last.grids()

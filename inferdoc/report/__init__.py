@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from inferdoc.judging.model import Diagnosis
     from inferdoc.kv.model import KvAnswer
     from inferdoc.sizing.model import SizeAnswer
+    from inferdoc.whatif.model import WhatIfAnswer
 
 
 def render(
@@ -150,3 +151,14 @@ def render_headroom(answer: HeadroomAnswer, form: str, *, verbose: bool = False,
     from inferdoc.report.printable import printable
 
     return headroom_text(printable(answer, HeadroomAnswer), verbose=verbose, colour=colour)
+
+
+def render_whatif(answer: WhatIfAnswer, form: str, *, verbose: bool = False, colour: bool = False) -> str:
+    """A what-if as text or json."""
+    if form == "json":
+        return lines(answer.to_json())
+    from inferdoc.report.printable import printable
+    from inferdoc.report.whatif_text import whatif_text
+    from inferdoc.whatif.model import WhatIfAnswer
+
+    return whatif_text(printable(answer, WhatIfAnswer), verbose=verbose, colour=colour)

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from inferdoc.errors import InferdocError
 from inferdoc.simulate.ranks import LockStep
+from inferdoc.simulate.scenario import StepParts
 
 FLOP_SHARE = 0.55
 """Share of the datasheet's dense BF16 rate that large prefill GEMMs reach (published prefill MFU of 0.4 to 0.6)."""
@@ -289,6 +290,35 @@ class MeasuredTime:
 
     def tokenise(self, tokens: int) -> float:
         return 2e-3 / self.health.cpu
+
+    def encode(self, images: int) -> float:
+        return 0.0
+
+
+@dataclass
+class PartsTime:
+    """Step times by parts: the longer of arithmetic and memory traffic, of experts by themselves since they follow the
+    attention of their layer, and what comes on top of both."""
+
+    parts: StepParts
+    draft: int = 0
+    health: Health = field(default_factory=lambda: Health.good(1))
+
+    def step(self, decode: int, context: float, prefill: int, prefill_context: float, requests: int) -> StepCost:
+        p, health, tokens = self.parts, self.health, decode + prefill
+        arithmetic = p.token * tokens
+        dense = arithmetic * (1.0 - p.routed_token) + p.token_distance * (context + prefill * prefill_context)
+        experts = arithmetic * p.routed_token
+        read = p.weights * (1.0 - p.routed) + p.kv_token * context
+        experts_read = p.weights * p.routed * (1.0 - (1.0 - p.chosen) ** tokens)
+        clock, bandwidth = min(health.clock), min(health.bandwidth)
+        seconds = max(dense / clock, read / bandwidth) + max(experts / clock, experts_read / bandwidth)
+        seconds *= 1.0 + (p.draft * self.draft if decode else 0.0)
+        whole = (seconds + p.fixed / health.cpu) / (1.0 - health.pause)
+        return StepCost(whole, dense + experts, read + experts_read)
+
+    def tokenise(self, tokens: int) -> float:
+        return self.parts.front / self.health.cpu
 
     def encode(self, images: int) -> float:
         return 0.0

@@ -16,6 +16,7 @@ from inferdoc.simulate.hardware import (
     FLOP_SHARE,
     Health,
     MeasuredTime,
+    PartsTime,
     Roofline,
     StepTime,
     model,
@@ -35,6 +36,8 @@ PAGE_SECONDS = 0.015
 
 def step_time(spec: PoolSpec) -> StepTime:
     """The machine of a pool's pods, healthy."""
+    if spec.parts is not None:
+        return PartsTime(spec.parts, spec.flags.draft)
     if spec.measured is not None:
         m = spec.measured
         return MeasuredTime(m.fixed, m.per_stream, m.per_prompt_token)
@@ -53,7 +56,8 @@ def engine_config(spec: PoolSpec) -> EngineConfig:
         blocks = int(timing.kv_blocks(flags.block_size, flags.memory_share) * flags.pool * narrow)
     else:
         blocks = 4096
-    kv_bytes = spec.measured.kv_bytes if spec.measured is not None else model(spec.model).kv_bytes
+    measured = spec.parts or spec.measured
+    kv_bytes = measured.kv_bytes if measured is not None else model(spec.model).kv_bytes
     return EngineConfig(
         blocks,
         flags.block_size,

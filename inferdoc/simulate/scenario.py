@@ -73,10 +73,30 @@ class MeasuredSteps(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     kv_bytes: int = 12288
 
 
+class StepParts(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Step times of a machine by the parts that grow and shrink with hardware and settings. Seconds: weights (to read
+    them once), kv_token (to read one token of KV), token (arithmetic of one token), token_distance (of its attention
+    for each token before it), fixed (of a step, whatever is in it), draft (of the rest, per drafted token of a stream),
+    front (of a request before the engine sees it). routed, routed_token: share of the weights, and of the arithmetic of
+    a token, that lies in experts; chosen: share of them that one token chooses. kv_bytes: of a token."""
+
+    weights: float
+    kv_token: float
+    token: float
+    token_distance: float = 0.0
+    fixed: float = 0.0
+    draft: float = 0.0
+    front: float = 2e-3
+    routed: float = 0.0
+    routed_token: float = 0.0
+    chosen: float = 1.0
+    kv_bytes: int = 131072
+
+
 class PoolSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Like pods. gpus: per pod, or per rank where there are several ranks (--data-parallel-size); late: pods that exist
     but get no traffic before a fault says so; link: bytes/s at which one decode pod reads KV; host_link: bytes/s
-    between one pod's GPUs and host memory."""
+    between one pod's GPUs and host memory; parts: steps by parts instead of the tier's."""
 
     name: str
     pods: int
@@ -90,6 +110,7 @@ class PoolSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     host_link: float = 50e9
     late: int = 0
     measured: MeasuredSteps | None = None
+    parts: StepParts | None = None
     cold_start: float = 120.0
     scaler: ScalerSpec | None = None
     version: str = "0.32"
@@ -97,14 +118,18 @@ class PoolSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Length(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A heavy-tailed length in tokens: log-normal around the median, cut at min and max; sigma 0 is a fixed length."""
+    """A heavy-tailed length in tokens: log-normal around the median, cut at min and max; sigma 0 is a fixed length.
+    quantiles: instead of these, lengths at even steps of the share that is shorter, from 0 to 1."""
 
     median: float
     sigma: float = 0.5
     min: int = 1
     max: int = 100_000
+    quantiles: tuple[float, ...] = ()
 
     def mean(self) -> float:
+        if self.quantiles:
+            return (sum(self.quantiles) - (self.quantiles[0] + self.quantiles[-1]) / 2) / (len(self.quantiles) - 1)
         return float(min(self.median * 2.718281828 ** (self.sigma**2 / 2), self.max))
 
 
@@ -126,8 +151,9 @@ class Prefixes(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class Stream(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """One kind of traffic. rate: requests/s of the whole fleet, or load: share of what the fleet can sustain;
     pattern: poisson, bursts (`burst` times the rate for `burst_for` s every `burst_every` s), waves (a day of `wave`
-    s, amplitude `burst`), ramp (from the rate to `burst` times it and back over `wave` s); clients: a closed loop of
-    so many clients instead of a rate; adapters: how many distinct ones; timeout: s a client waits for the whole
+    s, amplitude `burst`), ramp (from the rate to `burst` times it and back over `wave` s), measured (`rate` times one
+    after another of `rates`, for `burst_every` s each, the first of them before the start as well); clients: a closed
+    loop of so many clients instead of a rate; adapters: how many distinct ones; timeout: s a client waits for the whole
     answer, retries: how often it sends it again at once; logprobs: share that asks for the log-probabilities of its
     prompt, which vLLM computes without the prefix cache; structured: share whose answer a grammar constrains, that of
     one of `schemas` (0: each its own), which takes schema_seconds to compile; tools: share that offers tools; images:
@@ -140,7 +166,8 @@ class Stream(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     rate: float = 0.0
     load: float = 0.0
     clients: int = 0
-    pattern: Literal["poisson", "bursts", "waves", "ramp"] = "poisson"
+    pattern: Literal["poisson", "bursts", "waves", "ramp", "measured"] = "poisson"
+    rates: tuple[float, ...] = ()
     burst: float = 1.0
     burst_for: float = 5.0
     burst_every: float = 60.0

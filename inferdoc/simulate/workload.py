@@ -72,6 +72,8 @@ class Traffic:
         if spec.pattern == "ramp":
             phase = 1.0 - abs(2.0 * min(max(now / spec.wave, 0.0), 1.0) - 1.0)
             return spec.rate * (1.0 + (spec.burst - 1.0) * phase)
+        if spec.pattern == "measured":
+            return spec.rate * spec.rates[min(max(int(now // spec.burst_every), 0), len(spec.rates) - 1)]
         return spec.rate
 
     def arrivals(self, now: float, length: float) -> list[float]:
@@ -150,6 +152,11 @@ class Traffic:
             draft.prompt += len(draft.images) * IMAGE_TOKENS
 
     def _length(self, spec: Length) -> int:
+        if spec.quantiles:
+            place = self._random() * (len(spec.quantiles) - 1)
+            below = int(place)
+            shorter, longer = spec.quantiles[below], spec.quantiles[below + 1]
+            return max(1, round(shorter + (longer - shorter) * (place - below)))
         if spec.sigma == 0:
             return int(spec.median)
         drawn = spec.median * math.exp(spec.sigma * self._gauss())
@@ -190,8 +197,8 @@ class Traffic:
             spec,
             rate=spec.rate * rate,
             clients=round(spec.clients * rate),
-            prompt=_scaled(spec.prompt, fault.prompt),
-            output=_scaled(spec.output, fault.output),
+            prompt=scaled(spec.prompt, fault.prompt),
+            output=scaled(spec.output, fault.output),
             prefixes=prefixes,
             adapters=spec.adapters if fault.adapters is None else fault.adapters,
             logprobs=spec.logprobs if fault.logprobs is None else fault.logprobs,
@@ -204,10 +211,13 @@ class Traffic:
         )
 
 
-def _scaled(length: Length, factor: float | None) -> Length:
+def scaled(length: Length, factor: float | None) -> Length:
+    """The same lengths, each so many times as long; None: as they are."""
     if factor is None:
         return length
-    return msgspec.structs.replace(length, median=length.median * factor, max=int(length.max * max(factor, 1.0)))
+    quantiles = tuple(each * factor for each in length.quantiles)
+    most = int(length.max * max(factor, 1.0))
+    return msgspec.structs.replace(length, median=length.median * factor, max=most, quantiles=quantiles)
 
 
 def make_request(draft: Draft, number: int, now: float, block_size: int, longest: int) -> EngineRequest:

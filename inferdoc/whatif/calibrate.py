@@ -1,0 +1,202 @@
+"""From what a pool counted to what plays it, and how well the first half of its history plays the second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from msgspec.structs import replace as with_fields
+
+from inferdoc.errors import InferdocError
+from inferdoc.simulate.scenario import Policy, Stream
+from inferdoc.sizing.request import model_known, shape_named
+from inferdoc.whatif.live import (
+    ACCEPTED,
+    DRAFTED,
+    DRAFTS,
+    FINISHED,
+    ITL,
+    TPOT,
+    TTFT,
+    ObservedPool,
+)
+from inferdoc.whatif.play import TIMED, PlayedPool, TimesCounted, played
+from inferdoc.whatif.setting import PlayedSetting
+from inferdoc.whatif.steps import StepBasis, StepFit, basis_of, fitted
+from inferdoc.whatif.traffic import rates_of, traffic_of
+
+if TYPE_CHECKING:
+    from inferdoc.capacity.model_shape import ModelShape
+    from inferdoc.catalogue.load import Catalogue
+
+HELD_SEEDS = (101, 102, 103)
+FULL = 0.9
+"""Share of the KV cache from which on requests may wait for it and not for --max-num-seqs."""
+UNBOUND = 1024
+"""--max-num-seqs where nothing was seen to wait for it: vLLM's default on large GPUs."""
+BATCH_TOKENS = 8192
+"""--max-num-batched-tokens where steps were not seen to be cut: vLLM's default on large GPUs."""
+POLICY: Policy = "least-loaded"
+
+
+@dataclass(frozen=True)
+class HeldError:
+    """One quantity of the held half. predicted: median of the plays; measured; spread: standard deviation of the log of
+    the plays, which differ by chance alone."""
+
+    name: str
+    unit: str
+    predicted: float
+    measured: float
+    spread: float
+
+    @property
+    def off(self) -> float:
+        """predicted over measured, its log; NaN where one of them is 0."""
+        if not (self.predicted > 0 and self.measured > 0):
+            return float("nan")
+        return float(np.log(self.predicted / self.measured))
+
+
+@dataclass(frozen=True)
+class CalibratedPool:
+    """setting: as the pool is now, fitted to its whole history; steps: how well that tells its steps; held: errors on
+    the second half of what the first one plays; shape: of its model, None where not known; limits: TTFT and time per
+    token that count as good, seconds."""
+
+    observed: ObservedPool
+    setting: PlayedSetting
+    steps: StepFit
+    held: tuple[HeldError, ...]
+    shape: ModelShape | None
+    limits: tuple[float, float]
+
+    @property
+    def kv_dtype(self) -> str:
+        """Of its KV cache: fp8, or bf16 for 16 bits of any kind."""
+        return _kv_dtype(self.observed)
+
+
+def calibrated(
+    pool: ObservedPool, catalogue: Catalogue, given: Mapping[str, Any], limits: tuple[float, float]
+) -> CalibratedPool:
+    """The pool as plays show it. given: settings by key that the user tells; limits: TTFT and time per token that count
+    as good, seconds. Raises InferdocError."""
+    model = given.get("model") or pool.pool.model
+    shape = shape_named(model, catalogue) if given.get("model") or model_known(model, catalogue) else None
+    tier = catalogue.tiers.tiers.get(pool.pool.tier)
+    gpus = pool.gpus or 1
+    basis = basis_of(pool, shape, tier, gpus, _kv_dtype(pool))
+    middle = pool.stretches // 2
+    early, late = pool.part(0, middle), pool.part(middle, pool.stretches)
+    first = setting_of(early, basis, given)
+    fit = fitted(early, first, basis)
+    held = _held(first.with_steps(fit.parts).with_traffic(_at(first.traffic, late)), late, limits)
+    whole = setting_of(pool, basis, given)
+    fit = fitted(pool, whole, basis, fit)
+    return CalibratedPool(pool, whole.with_steps(fit.parts), fit, held, shape, limits)
+
+
+def _at(traffic: Stream, late: ObservedPool) -> Stream:
+    """The requests that the first half showed, as often as they came in the second."""
+    return with_fields(traffic, rates=tuple(rates_of(late).tolist()))
+
+
+def _kv_dtype(pool: ObservedPool) -> str:
+    return "fp8" if pool.settings.get("cache_dtype", "auto").startswith("fp8") else "bf16"
+
+
+def setting_of(pool: ObservedPool, basis: StepBasis, given: Mapping[str, Any]) -> PlayedSetting:
+    """What plays the pool, with step times as published. Raises InferdocError."""
+    kv_tokens = given.get("kv-tokens") or pool.middle("kv_capacity_tokens")
+    if kv_tokens is None:
+        raise InferdocError(f"{pool.name}: the size of its KV cache is not visible: give --now kv-tokens=N")
+    assumed: dict[str, str] = {}
+    drafts = pool.total(DRAFTS)
+    draft_tokens = round(pool.total(DRAFTED) / drafts) if drafts else 0
+    accepted = given.get("accepted") or (_accepted(pool, draft_tokens) if draft_tokens else ())
+    router: Policy | None = given.get("router")
+    if router is None and pool.pods > 1:
+        assumed["router"] = f"requests go to the {POLICY.replace('-', ' ')} pod (--now router=...)"
+    return PlayedSetting(
+        replicas=pool.pods,
+        gpus=pool.gpus or 1,
+        tier=pool.pool.tier,
+        parts=basis.parts,
+        kv_tokens=int(kv_tokens),
+        block_size=int(pool.middle("kv_block_size") or 16),
+        max_num_seqs=given.get("max-num-seqs") or _most_streams(pool, assumed),
+        batch_tokens=given.get("batch-tokens") or _batch_tokens(pool, assumed),
+        chunk_tokens=given.get("chunk-tokens") or 0,
+        draft_tokens=draft_tokens,
+        accepted=accepted,
+        router=router or POLICY,
+        traffic=traffic_of(pool),
+        assumed=assumed,
+    )
+
+
+def _accepted(pool: ObservedPool, draft: int) -> tuple[float, ...]:
+    """The same chance at each position: the one at which so many tokens a draft are accepted."""
+    wanted = pool.total(ACCEPTED) / pool.total(DRAFTS)
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        chance = (low + high) / 2
+        low, high = (chance, high) if sum(chance**i for i in range(1, draft + 1)) < wanted else (low, chance)
+    return tuple(low**i for i in range(1, draft + 1))
+
+
+def _most_streams(pool: ObservedPool, assumed: dict[str, str]) -> int:
+    """--max-num-seqs shows where requests wait though the KV cache has room: no more run than it allows."""
+    running, waiting, usage = (pool.gauges[name] for name in ("running", "waiting", "kv_usage_mean"))
+    with np.errstate(invalid="ignore"):
+        held_back = (waiting > 0) & (usage < FULL)
+    seen = float(np.nanmax(running))
+    if held_back.sum() >= 3 and float(np.median(running[held_back])) >= 0.98 * seen:
+        return round(seen)
+    assumed["max-num-seqs"] = f"--max-num-seqs {UNBOUND}: nothing was seen to wait for it (--now max-num-seqs=N)"
+    return max(UNBOUND, round(seen))
+
+
+def _batch_tokens(pool: ObservedPool, assumed: dict[str, str]) -> int:
+    assumed["batch-tokens"] = f"--max-num-batched-tokens {BATCH_TOKENS} (--now batch-tokens=N)"
+    return BATCH_TOKENS
+
+
+QUANTITIES = {
+    "ttft_p50": (TTFT, 0.5),
+    "ttft_p99": (TTFT, 0.99),
+    "itl_p50": (ITL, 0.5),
+    "itl_p99": (ITL, 0.99),
+}
+
+
+def _held(setting: PlayedSetting, late: ObservedPool, limits: tuple[float, float]) -> tuple[HeldError, ...]:
+    """Plays of the held half in the buckets of the engines, against what these counted."""
+    plays = [played(setting.scenario(seed)) for seed in HELD_SEEDS]
+    counted = {name: TimesCounted(late.spreads[name].bounds, late.spreads[name].counts) for name in TIMED}
+    rows = []
+    for name, (metric, share) in QUANTITIES.items():
+        shown = [play.times[metric].coarser(counted[metric].bounds).quantile(share) for play in plays]
+        rows.append(_row(name, "s", shown, counted[metric].quantile(share)))
+    served = late.total(FINISHED) / late.seconds
+    rows.append(_row("served", "1/s", [play.rate for play in plays], served))
+    good = max(0.0, counted[TTFT].within(limits[0]) + counted[TPOT].within(limits[1]) - 1.0) * served
+    rows.append(_row("goodput", "1/s", [_good(play, counted, limits) for play in plays], good))
+    return tuple(rows)
+
+
+def _good(play: PlayedPool, like: Mapping[str, TimesCounted], limits: tuple[float, float]) -> float:
+    shares = [
+        play.times[name].coarser(like[name].bounds).within(limit)
+        for name, limit in zip((TTFT, TPOT), limits, strict=True)
+    ]
+    return max(0.0, sum(shares) - 1.0) * play.rate
+
+
+def _row(name: str, unit: str, shown: list[float], measured: float) -> HeldError:
+    values = np.array(shown)
+    spread = float(np.log(values).std(ddof=1)) if (values > 0).all() else 0.0
+    return HeldError(name, unit, float(np.median(values)), measured, spread)

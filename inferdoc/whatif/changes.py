@@ -1,0 +1,170 @@
+"""A change of settings on a calibrated pool: what plays it, and what of it lies outside of what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace as with_fields
+
+from inferdoc.capacity.kv_bytes import kv_bytes_per_token
+from inferdoc.capacity.memory import GIB
+from inferdoc.catalogue.document import nearest
+from inferdoc.errors import InferdocError
+from inferdoc.simulate.scenario import StepParts
+from inferdoc.simulate.workload import scaled
+from inferdoc.whatif.calibrate import CalibratedPool
+from inferdoc.whatif.live import HITS
+from inferdoc.whatif.setting import PlayedSetting
+
+if TYPE_CHECKING:
+    from inferdoc.catalogue.load import Catalogue
+    from inferdoc.catalogue.signal import Tier
+
+MEMORY_SHARE = 0.92
+DRAFT_COST = 0.05
+"""Of a step, that one drafted token takes where no drafts were measured: a small draft head."""
+BYTES = {"bf16": 2.0, "fp8": 1.0}
+LEAST_KV = 1000
+
+
+@dataclass(frozen=True)
+class ChangedPool:
+    """setting: what plays the pool after the change; factors: on the parts of a step; guesses: what of the change
+    nothing measured, in words."""
+
+    setting: PlayedSetting
+    factors: Mapping[str, float]
+    guesses: tuple[str, ...]
+
+    def changed(self, parts: StepParts) -> StepParts:
+        """Step times after the change, of those before it."""
+        found = {name: getattr(parts, name) * factor for name, factor in self.factors.items()}
+        return with_fields(parts, **found, draft=self.setting.parts.draft)
+
+
+def changed_pool(pool: CalibratedPool, wanted: Mapping[str, Any], catalogue: Catalogue) -> ChangedPool:
+    """The pool after a change. wanted: settings by key. Raises InferdocError for what cannot be."""
+    now, guesses = pool.setting, list[str]()
+    factors: dict[str, float] = {}
+    then = now
+    if "kv-dtype" in wanted:
+        then = _of_kv_dtype(pool, then, wanted["kv-dtype"], factors, guesses)
+    if "tier" in wanted:
+        then = _of_tier(pool, then, wanted, catalogue, factors, guesses)
+    then = _of_drafts(pool, then, wanted, factors, guesses)
+    simple = {
+        "replicas": "replicas",
+        "max-num-seqs": "max_num_seqs",
+        "batch-tokens": "batch_tokens",
+        "chunk-tokens": "chunk_tokens",
+        "kv-tokens": "kv_tokens",
+        "router": "router",
+    }
+    then = replace(then, **{field: wanted[key] for key, field in simple.items() if key in wanted})
+    if then.max_num_seqs > then.batch_tokens and {"max-num-seqs", "batch-tokens"} & wanted.keys():
+        raise InferdocError(
+            f"--set: max-num-seqs {then.max_num_seqs} is more than batch-tokens {then.batch_tokens}; vLLM does not "
+            "start so"
+        )
+    traffic = then.traffic
+    traffic = with_fields(
+        traffic,
+        rate=traffic.rate * wanted.get("traffic", 1.0),
+        prompt=scaled(traffic.prompt, wanted.get("prompts")),
+        output=scaled(traffic.output, wanted.get("answers")),
+    )
+    then = then.with_traffic(traffic)
+    _of_hits(pool, then, guesses)
+    found = ChangedPool(then, factors, tuple(guesses))
+    return replace(found, setting=then.with_steps(found.changed(now.parts)))
+
+
+def _of_kv_dtype(
+    pool: CalibratedPool, then: PlayedSetting, dtype: str, factors: dict[str, float], guesses: list[str]
+) -> PlayedSetting:
+    narrower = BYTES[dtype] / BYTES[pool.kv_dtype]
+    if narrower != 1.0:
+        guesses.append(f"KV in {dtype} was not measured: it is taken to be read {1 / narrower:g} times as fast")
+        factors["kv_token"] = narrower
+    return replace(then, kv_tokens=int(then.kv_tokens / narrower))
+
+
+def _of_tier(
+    pool: CalibratedPool,
+    then: PlayedSetting,
+    wanted: Mapping[str, Any],
+    catalogue: Catalogue,
+    factors: dict[str, float],
+    guesses: list[str],
+) -> PlayedSetting:
+    name, tiers = wanted["tier"], {key: tier for key, tier in catalogue.tiers.tiers.items() if tier.names}
+    if name not in tiers:
+        raise InferdocError(f'--set tier={name}: no tier "{name}"{nearest(name, tiers)}; known: {", ".join(tiers)}')
+    old, new = catalogue.tiers.tiers.get(then.tier), tiers[name]
+    if old is None:
+        raise InferdocError(f"--set tier={name}: the tier of {pool.observed.name} is not known; set it under [[pods]]")
+    reads, works = (old.memory_gbps.value / new.memory_gbps.value, old.bf16_tflops.value / new.bf16_tflops.value)
+    scale = {"weights": reads, "kv_token": reads, "token": works, "token_distance": works}
+    for part, factor in scale.items():
+        factors[part] = factors.get(part, 1.0) * factor
+    if name != then.tier:
+        guesses.append(f"steps on {name} were not measured: they are taken to reach the shares of {then.tier}")
+    tokens = wanted.get("kv-tokens") or _kv_tokens(pool, then, old, new, name)
+    return replace(then, tier=name, kv_tokens=tokens)
+
+
+def _kv_tokens(pool: CalibratedPool, then: PlayedSetting, old: Tier, new: Tier, name: str) -> int:
+    """What the difference in memory holds beside the same weights."""
+    if pool.shape is None:
+        raise InferdocError(
+            f"--set tier={name}: the model {pool.observed.pool.model} is not known, so neither is the room for its KV: "
+            "give --model with its config.json, or --set kv-tokens=N"
+        )
+    share = float(pool.observed.settings.get("gpu_memory_utilization") or MEMORY_SHARE)
+    more = (new.memory_gib.value - old.memory_gib.value) * GIB * share * then.gpus
+    narrower = pool.setting.kv_tokens / then.kv_tokens
+    of_token = kv_bytes_per_token(pool.shape.kv, pool.kv_dtype, then.gpus) * then.gpus * narrower
+    tokens = int(then.kv_tokens + more / of_token)
+    if tokens < LEAST_KV:
+        raise InferdocError(f"--set tier={name}: the weights leave no room for the KV cache there; take more GPUs")
+    return tokens
+
+
+def _of_drafts(
+    pool: CalibratedPool,
+    then: PlayedSetting,
+    wanted: Mapping[str, Any],
+    factors: dict[str, float],
+    guesses: list[str],
+) -> PlayedSetting:
+    drafts = wanted.get("draft-tokens", then.draft_tokens)
+    accepted = wanted.get("accepted", then.accepted)
+    if drafts and not accepted:
+        raise InferdocError(
+            f"--set draft-tokens={drafts}: the pool drafts nothing now, so nothing tells what would be accepted: give "
+            "--set accepted=0.8,0.6,0.42"
+        )
+    if "accepted" in wanted and not drafts:
+        raise InferdocError("--set accepted: needs --set draft-tokens=N")
+    if drafts != then.draft_tokens:
+        before = "no drafts were measured" if not then.draft_tokens else f"drafts of {then.draft_tokens} were measured"
+        guesses.append(f"{before}: a drafted token is taken to cost {DRAFT_COST:g} of a step")
+    if drafts == then.draft_tokens:
+        return replace(then, accepted=accepted)
+    # What the drafts of now cost is part of the measured steps.
+    for part in ("weights", "kv_token", "token", "token_distance"):
+        factors[part] = factors.get(part, 1.0) / (1.0 + DRAFT_COST * then.draft_tokens)
+    parts = with_fields(then.parts, draft=DRAFT_COST)
+    return replace(then, draft_tokens=drafts, accepted=accepted, parts=parts)
+
+
+def _of_hits(pool: CalibratedPool, then: PlayedSetting, guesses: list[str]) -> None:
+    now = pool.setting
+    if not pool.observed.total(HITS) or not now.traffic.prefixes.count:
+        return
+    if then.kv_tokens < now.kv_tokens:
+        guesses.append("how many beginnings prompts share is not counted: what a smaller cache loses is open (see kv)")
+    if then.router != now.router and "prefix" in (then.router, now.router):
+        guesses.append("how many beginnings prompts share is not counted: what the router gains of them is open")

@@ -1,0 +1,196 @@
+"""What a pool counted, minute by minute: the only thing that a calibration sees of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from inferdoc.errors import InferdocError
+from inferdoc.fleet.members import assignments_of
+from inferdoc.forecast.fromsource import Gathered, Key, gather, pool_name
+from inferdoc.forecast.pod_gpus import gpus_of_pod
+from inferdoc.kv.counted import Stretches, bucket_increases, counted
+from inferdoc.kv.live import pool_chosen, settings_of
+from inferdoc.times import seconds_of
+
+if TYPE_CHECKING:
+    from inferdoc.catalogue.load import Catalogue
+    from inferdoc.config import Config
+    from inferdoc.fleet.members import Pool
+    from inferdoc.source.identified import Identified
+
+STEP = 60
+"""Seconds of a stretch: four scrapes of 15 s."""
+LEAST = 8
+"""Stretches with traffic that a calibration and its held half need."""
+MOST_SECONDS = 86400
+GAUGES = ("running", "running_mean", "waiting", "kv_usage_mean", "kv_capacity_tokens", "kv_block_size")
+TTFT, ITL, TPOT = (
+    "vllm:time_to_first_token_seconds",
+    "vllm:inter_token_latency_seconds",
+    "vllm:request_time_per_output_token_seconds",
+)
+QUEUE, PREFILL = "vllm:request_queue_time_seconds", "vllm:request_prefill_time_seconds"
+PROMPT, OUTPUT, COMPUTED = (
+    "vllm:request_prompt_tokens",
+    "vllm:request_generation_tokens",
+    "vllm:request_prefill_kv_computed_tokens",
+)
+STEPS = "vllm:iteration_tokens_total"
+LOOKED, HITS = "vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total"
+PREEMPTED, FINISHED = "vllm:num_preemptions_total", "vllm:request_success_total"
+DRAFTS, DRAFTED, ACCEPTED = (
+    "vllm:spec_decode_num_drafts_total",
+    "vllm:spec_decode_num_draft_tokens_total",
+    "vllm:spec_decode_num_accepted_tokens_total",
+)
+MEANS = (TTFT, ITL, QUEUE, PREFILL, PROMPT, OUTPUT, COMPUTED)
+"""Histograms of which sum and count are read."""
+SPREADS = (TTFT, ITL, TPOT, PROMPT, OUTPUT, COMPUTED, STEPS)
+"""Histograms of which buckets are read."""
+COUNTERS = (
+    *(f"{name}_{part}" for name in MEANS for part in ("sum", "count")),
+    f"{STEPS}_count",
+    LOOKED,
+    HITS,
+    PREEMPTED,
+    FINISHED,
+    DRAFTS,
+    DRAFTED,
+    ACCEPTED,
+)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A histogram over the pods of a pool. bounds: float64[n], finite; cells: float64[n + 1, stretches]."""
+
+    bounds: np.ndarray
+    cells: np.ndarray
+
+    @property
+    def counts(self) -> np.ndarray:
+        """float64[n + 1]: over all stretches."""
+        whole: np.ndarray = self.cells.sum(axis=1)
+        return whole
+
+
+@dataclass(frozen=True)
+class ObservedPool:
+    """begin: Unix seconds; counters: name -> float64[pods, stretches], increases; gauges: signal -> the same, NaN where
+    not told; spreads: histogram -> its buckets; gpus: of a pod, None where not told; settings: labels of
+    vllm:cache_config_info."""
+
+    name: str
+    pool: Pool
+    keys: Sequence[Key]
+    begin: int
+    counters: Mapping[str, np.ndarray]
+    gauges: Mapping[str, np.ndarray]
+    spreads: Mapping[str, Spread]
+    gpus: int | None
+    settings: Mapping[str, str]
+
+    @property
+    def pods(self) -> int:
+        """How many, at most at a time."""
+        return max(1, int(np.isfinite(self.gauges["running"]).sum(axis=0).max()))
+
+    @property
+    def stretches(self) -> int:
+        """How many, of STEP seconds each."""
+        return int(self.counters[f"{TTFT}_count"].shape[1])
+
+    @property
+    def seconds(self) -> float:
+        """Length of all stretches."""
+        return float(self.stretches * STEP)
+
+    def total(self, name: str) -> float:
+        """Increase of a counter over pods and stretches."""
+        return float(self.counters[name].sum())
+
+    def mean(self, name: str) -> float:
+        """Mean of a histogram; NaN without observations."""
+        count = self.total(f"{name}_count")
+        return self.total(f"{name}_sum") / count if count else float("nan")
+
+    def middle(self, gauge: str) -> float | None:
+        """Median of a gauge; None where no pod tells it."""
+        values = self.gauges[gauge]
+        return float(np.nanmedian(values)) if np.isfinite(values).any() else None
+
+    @property
+    def arrivals(self) -> np.ndarray:
+        """float64[stretches]: requests that came. vLLM counts a request at its first token: those that came to wait
+        since the stretch before are added, those that no longer wait taken off."""
+        waiting = np.nansum(self.gauges["waiting"], axis=0)
+        came = self.counters[f"{TTFT}_count"].sum(axis=0) + np.diff(waiting, prepend=waiting[0])
+        requests: np.ndarray = np.maximum(came, 0.0)
+        return requests
+
+    def part(self, first: int, last: int) -> ObservedPool:
+        """The stretches from `first` to before `last`."""
+        inside = slice(first, last)
+        return replace(
+            self,
+            begin=self.begin + first * STEP,
+            counters={name: rows[:, inside] for name, rows in self.counters.items()},
+            gauges={name: rows[:, inside] for name, rows in self.gauges.items()},
+            spreads={name: Spread(each.bounds, each.cells[:, inside]) for name, each in self.spreads.items()},
+        )
+
+
+def observed(source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any]) -> ObservedPool:
+    """The pool that --pool names, or the only one, over the last --history. Raises InferdocError where there is none,
+    or too little of it."""
+    seconds = seconds_of(asked["history"], "--history")
+    if not LEAST * STEP <= seconds <= MOST_SECONDS:
+        raise InferdocError(f"--history {asked['history']}: expected {LEAST * STEP // 60}m to {MOST_SECONDS // 3600}h")
+    made = gather(source, GAUGES, catalogue.tiers, assignments_of(config.pods), days=1, step=STEP, window=STEP)
+    pool, keys = pool_chosen(made, asked.get("pool"))
+    if pool.role != "both":
+        raise InferdocError(
+            f"{pool_name(pool)}: a {pool.role} pool; what if is asked of pools that do both, prefill and decode"
+        )
+    first = max(made.begun, made.end - int(seconds) // STEP * STEP)
+    stretches = Stretches(first, STEP, (made.end - first) // STEP)
+    read = counted(source, catalogue, stretches, COUNTERS)
+    blank = np.zeros((len(keys), stretches.count))
+    rows = {name: read.of(name, keys) for name in COUNTERS}
+    spreads = {name: bucket_increases(source, catalogue, stretches, name, keys) for name in SPREADS}
+    lacking = [name for name in (*MEANS, STEPS) if rows[f"{name}_count"] is None] + [
+        name for name in SPREADS if spreads[name] is None
+    ]
+    if lacking:
+        raise InferdocError(f"{pool_name(pool)}: {lacking[0]} is not visible, and a calibration needs it: see doctor")
+    whole = ObservedPool(
+        pool_name(pool),
+        pool,
+        keys,
+        first,
+        {name: blank if each is None else each for name, each in rows.items()},
+        {name: np.vstack([_last(made, name, key, stretches.count) for key in keys]) for name in GAUGES},
+        {name: Spread(*each) for name, each in spreads.items() if each is not None},
+        gpus_of_pod(source, config.pods, made, keys),
+        settings_of(source, catalogue, made, keys),
+    )
+    return _at_work(whole)
+
+
+def _last(made: Gathered, signal: str, key: Key, count: int) -> np.ndarray:
+    return made.row(signal, key)[-count:]
+
+
+def _at_work(whole: ObservedPool) -> ObservedPool:
+    """From the first stretch that was watched from its begin; counters of a page that nobody scraped before tell
+    nothing of the stretch in which it was first read."""
+    busy = np.flatnonzero(whole.counters[f"{TTFT}_count"].sum(axis=0) > 0)
+    if len(busy) < LEAST + 1:
+        raise InferdocError(
+            f"{whole.name}: {len(busy)} minutes with first tokens, {LEAST + 1} are needed: a longer --history, or wait"
+        )
+    return whole.part(int(busy[0]) + 1, int(busy[-1]) + 1)

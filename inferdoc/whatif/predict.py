@@ -1,0 +1,189 @@
+"""Plays of a pool as it is and after a change, with the same draws, and what they differ in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from msgspec.structs import replace as with_fields
+
+from inferdoc.whatif.calibrate import CalibratedPool
+from inferdoc.whatif.changes import ChangedPool
+from inferdoc.whatif.live import ITL, TTFT
+from inferdoc.whatif.model import Banded, Move
+from inferdoc.whatif.play import PlayedPool, played
+from inferdoc.whatif.setting import PlayedSetting
+
+SEEDS = range(1, 8)
+STUDENT = 1.943
+"""90 % of Student's t with six degrees of freedom: seven plays."""
+NORMAL = 1.645
+SAME = 0.05
+"""A move that is smaller is none."""
+GUESSED = 2.0
+"""How much wider a band is where something was not measured (logs)."""
+FAR = 1.5
+"""Times what was seen, beyond which a play is outside of what was measured (capacity.md, section J)."""
+LEAST_ERROR = 0.02
+MOST_PLAYED, LEAST_STRETCHES = 15_000, 10
+"""Requests of one play, and stretches that are played however many requests they hold."""
+
+
+@dataclass(frozen=True)
+class PlayedQuantity:
+    """What is read off a play. up: more of it is better; held: the error of the calibration that widens its band."""
+
+    name: str
+    title: str
+    unit: str
+    up: bool
+    held: str
+    formula: str
+
+
+QUANTITIES = (
+    PlayedQuantity("ttft_p50", "time to first token, p50", "s", False, "ttft_p50", "median over requests of the plays"),
+    PlayedQuantity("ttft_p99", "time to first token, p99", "s", False, "ttft_p99", "99th percentile over requests"),
+    PlayedQuantity("itl_p50", "between tokens, p50", "s", False, "itl_p50", "median over gaps between tokens"),
+    PlayedQuantity("itl_p99", "between tokens, p99", "s", False, "itl_p99", "99th percentile over gaps between tokens"),
+    PlayedQuantity(
+        "goodput", "goodput", "1/s", True, "goodput", "served x max(0, a + b - 1), a and b the shares in the limits"
+    ),
+    PlayedQuantity("served", "requests served", "1/s", True, "served", "requests that ended / seconds played"),
+    PlayedQuantity("preemptions", "preemptions", "1/s", False, "", "preemptions / seconds played"),
+)
+
+
+@dataclass(frozen=True)
+class MovedQuantity:
+    """One quantity before and after the change. ratio: after over before, NaN where before is 0."""
+
+    quantity: PlayedQuantity
+    now: Banded
+    then: Banded
+    ratio: float
+    move: Move
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """rows: by QUANTITIES; guesses: what of it lies outside of what was measured."""
+
+    rows: tuple[MovedQuantity, ...]
+    guesses: tuple[str, ...]
+
+    def row(self, name: str) -> MovedQuantity:
+        """One quantity."""
+        return next(each for each in self.rows if each.quantity.name == name)
+
+
+def plays_now(pool: CalibratedPool) -> list[PlayedPool]:
+    """The pool as it is, one play for each draw."""
+    busy = busiest(pool.setting)
+    return [played(busy.with_steps(pool.steps.drawn(seed)).scenario(seed)) for seed in SEEDS]
+
+
+def predicted(pool: CalibratedPool, change: ChangedPool, before: Sequence[PlayedPool]) -> Prediction:
+    """What the change brings. before: the plays of the pool as it is."""
+    rates = busiest(pool.setting).traffic.rates
+    then = change.setting.with_traffic(with_fields(change.setting.traffic, rates=rates))
+    after = [played(then.with_steps(change.changed(pool.steps.drawn(seed))).scenario(seed)) for seed in SEEDS]
+    guesses = [*change.guesses, *_outside(pool, change.setting, before, after)]
+    return Prediction(tuple(_row(each, pool, before, after, bool(guesses)) for each in QUANTITIES), tuple(guesses))
+
+
+def busiest(setting: PlayedSetting) -> PlayedSetting:
+    """The same over the busiest stretches in a row that hold no more requests than a play takes."""
+    rates = np.array(setting.traffic.rates)
+    count = len(rates)
+    while count > LEAST_STRETCHES and _most(rates, count)[1] * setting.traffic.burst_every > MOST_PLAYED:
+        count -= 1
+    first, _ = _most(rates, count)
+    return setting.with_traffic(with_fields(setting.traffic, rates=tuple(rates[first : first + count].tolist())))
+
+
+def _most(rates: np.ndarray, count: int) -> tuple[int, float]:
+    """First of `count` stretches in a row with the most requests, and the sum of their rates."""
+    sums = np.convolve(rates, np.ones(count), "valid")
+    first = int(np.argmax(sums))
+    return first, float(sums[first])
+
+
+def value_of(quantity: PlayedQuantity, play: PlayedPool, limits: tuple[float, float]) -> float:
+    """It, of one play."""
+    if quantity.name == "goodput":
+        return play.goodput(*limits)
+    if quantity.name == "served":
+        return play.rate
+    if quantity.name == "preemptions":
+        return play.preemptions / play.seconds
+    short, _, share = quantity.name.partition("_p")
+    return play.times[{"ttft": TTFT, "itl": ITL}[short]].quantile(float(f"0.{share}"))
+
+
+def _row(
+    quantity: PlayedQuantity,
+    pool: CalibratedPool,
+    before: Sequence[PlayedPool],
+    after: Sequence[PlayedPool],
+    guess: bool,
+) -> MovedQuantity:
+    limits = pool.limits
+    now, then = (np.array([value_of(quantity, play, limits) for play in plays]) for plays in (before, after))
+    error = _error(pool, quantity.held)
+    ratio = float(np.median(then)) / float(np.median(now)) if np.median(now) > 0 else math.nan
+    return MovedQuantity(
+        quantity, _band(now, error), _band(then, error, GUESSED if guess else 1.0), ratio, move_of(quantity, now, then)
+    )
+
+
+def move_of(quantity: PlayedQuantity, now: np.ndarray, then: np.ndarray) -> Move:
+    """Whether it moves by so much that anybody would see it."""
+    before, after = float(np.median(now)), float(np.median(then))
+    if before <= 0 or after <= 0:
+        moved = abs(after - before) > SAME * max(before, after, 1e-9) and max(before, after) > LEAST_SEEN
+        return "same" if not moved else "better" if (after > before) == quantity.up else "worse"
+    ratio = after / before
+    if abs(ratio - 1.0) < SAME:
+        return "same"
+    return "better" if (ratio > 1.0) == quantity.up else "worse"
+
+
+LEAST_SEEN = 0.01
+"""Per second; fewer preemptions are none."""
+
+
+def _error(pool: CalibratedPool, name: str) -> float:
+    """Of the held half: that of the quantity, and as much again those of all latencies, since one alone may be right by
+    chance."""
+    offs = {each.name: each.off for each in pool.held if math.isfinite(each.off)}
+    kind = [off for other, off in offs.items() if other.startswith(("ttft", "itl"))]
+    own = offs.get(name)
+    if name in ("goodput", "served") or not kind:
+        return max(LEAST_ERROR, abs(own or 0.0))
+    others = math.sqrt(sum(off**2 for off in kind) / len(kind))
+    return max(LEAST_ERROR, math.sqrt(((others if own is None else own) ** 2 + others**2) / 2))
+
+
+def _band(values: np.ndarray, error: float, wider: float = 1.0) -> Banded:
+    middle = float(np.median(values))
+    if not (values > 0).all():
+        spread = STUDENT * float(values.std(ddof=1)) * math.sqrt(1 + 1 / len(values)) * wider
+        return Banded(middle, max(0.0, middle - spread), max(float(values.max()), middle + spread))
+    spread = STUDENT * float(np.log(values).std(ddof=1)) * math.sqrt(1 + 1 / len(values))
+    far = math.exp(wider * math.hypot(spread, NORMAL * error))
+    return Banded(middle, middle / far, middle * far)
+
+
+def _outside(
+    pool: CalibratedPool, then: PlayedSetting, before: Sequence[PlayedPool], after: Sequence[PlayedPool]
+) -> list[str]:
+    """What a play reaches that the history did not."""
+    seen = max(float(np.nanmax(pool.observed.gauges["running"])), 1.0)
+    most = float(np.median([play.most_running for play in after]))
+    found = []
+    if most > FAR * max(seen, float(np.median([play.most_running for play in before]))):
+        found.append(f"a pod would run up to {most:.0f} requests, never above {seen:.0f} while it was watched")
+    return found

@@ -1,0 +1,202 @@
+"""Step times of a live pool: the parts of a step at which a play of the measured traffic counts what the pool counted.
+
+Time between tokens weighs steps by streams and mixes steps with and without prompts, and a prompt's own time holds
+waits for steps under way; so the parts are not regressed on these means: they are moved until plays show the same ones
+(the simulated method of moments). What a history does not tell apart, reading weights from a fixed part on a pool of
+one load, stays near what published figures of the tier give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from msgspec.structs import replace
+
+from inferdoc.capacity.kv_bytes import kv_bytes_per_token
+from inferdoc.capacity.memory import WEIGHT_DTYPES
+from inferdoc.capacity.model_shape import ModelShape
+from inferdoc.catalogue.signal import Tier
+from inferdoc.simulate.scenario import StepParts
+from inferdoc.whatif.live import ITL, PREFILL, STEPS, TTFT, ObservedPool
+from inferdoc.whatif.play import PlayedPool, played
+from inferdoc.whatif.setting import PlayedSetting
+from inferdoc.whatif.traffic import rates_of
+
+BANDWIDTH_REACHED, FLOPS_REACHED = 0.65, 0.5
+"""Shares of published figures that steps reach (the middle of capacity.md's whole-step shares)."""
+FIXED = 1.5e-3
+"""Seconds of a step that no GPU work hides (1 to 2 ms)."""
+KV_OF_WEIGHTS = 4e-6
+"""Bytes of a KV token over those of the weights, where the model is not known: 2e-6 of 70B, 8e-6 of 8B."""
+GROUPS = 3
+"""Groups of stretches by load, of which each shows its means."""
+EXACT = 0.02
+"""What a mean of a group is worth, as a share of it."""
+FITTED = ("weights", "kv_token", "token", "fixed", "front")
+KNOWN = np.array([0.3, 0.35, 0.3, 0.4, 1.0])
+UNKNOWN = np.array([1.0, 0.8, 1.0, 0.5, 1.0])
+"""How far the parts lie from what is published, of a known model on a known tier and of others (logs)."""
+LEAST_PLAYED = 6
+"""Stretches of a play for the fit, where there are so many."""
+ROUNDS, WIDTH, LONGEST_STEP = 3, 0.1, 0.7
+MOST_REQUESTS = 3000
+"""Of a play for the fit; of larger pools some of the pods are played."""
+
+
+@dataclass(frozen=True)
+class StepBasis:
+    """What is known of the machine before anything is measured. parts: as published figures give them; spread:
+    float64[5], how far off each part may be."""
+
+    parts: StepParts
+    spread: np.ndarray
+
+
+def basis_of(pool: ObservedPool, shape: ModelShape | None, tier: Tier | None, gpus: int, kv_dtype: str) -> StepBasis:
+    """From the shape of the model and the figures of its tier; where one is not known, from the quickest steps."""
+    if shape is None or tier is None:
+        weights = 0.8 * float(np.nanmin(_means(pool, ITL)))
+        token = pool.mean(PREFILL) / max(1.0, pool.mean("vllm:request_prefill_kv_computed_tokens"))
+        return StepBasis(StepParts(weights, weights * KV_OF_WEIGHTS, token, fixed=FIXED), UNKNOWN)
+    width = WEIGHT_DTYPES.get(shape.dtype or "bf16", 2.0)
+    read = gpus * tier.memory_gbps.value * 1e9 * BANDWIDTH_REACHED
+    token = 2.0 * shape.active / (gpus * tier.bf16_tflops.value * 1e12 * FLOPS_REACHED)
+    kv_bytes = kv_bytes_per_token(shape.kv, kv_dtype, gpus) * gpus
+    chosen = shape.chosen / shape.experts if shape.experts else 1.0
+    parts = StepParts(
+        weights=shape.parameters * width / read,
+        kv_token=kv_bytes / read,
+        token=token,
+        # Causal attention, 4 L (heads x head size) FLOP for each pair of tokens, against 2 Pa of a token.
+        token_distance=token * 2.0 * shape.layers * shape.attention_width / shape.active,
+        fixed=FIXED,
+        routed=shape.routed / shape.parameters,
+        routed_token=shape.routed * chosen / shape.active if shape.experts else 0.0,
+        chosen=chosen,
+        kv_bytes=int(kv_bytes),
+    )
+    return StepBasis(parts, KNOWN)
+
+
+def _means(pool: ObservedPool, name: str) -> np.ndarray:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        whole: np.ndarray = pool.counters[f"{name}_sum"].sum(axis=0) / pool.counters[f"{name}_count"].sum(axis=0)
+    return whole
+
+
+@dataclass(frozen=True)
+class StepFit:
+    """logs: float64[5] of the parts FITTED; covariance: float64[5, 5] of them, from what the moments tell and what was
+    known before."""
+
+    basis: StepParts
+    logs: np.ndarray
+    covariance: np.ndarray
+
+    @property
+    def parts(self) -> StepParts:
+        """The likeliest parts."""
+        return _parts(self.basis, self.logs)
+
+    def drawn(self, seed: int) -> StepParts:
+        """Parts that the history allows just as well."""
+        normal = np.random.default_rng([seed, 5]).standard_normal(len(self.logs))
+        return _parts(self.basis, self.logs + np.linalg.cholesky(self.covariance) @ normal)
+
+
+def fitted(pool: ObservedPool, setting: PlayedSetting, basis: StepBasis, start: StepFit | None = None) -> StepFit:
+    """The parts of a step at which plays of the setting count what the pool counted. start: where the search begins."""
+    pods = max(1, min(setting.replicas, int(setting.replicas * MOST_REQUESTS / max(float(pool.arrivals.sum()), 1.0))))
+    every = _every(pool, pods / setting.replicas)
+    of_play = _groups(pool, every)
+    wanted = np.log(_of_pool(pool, _groups(pool)))
+    known = np.isfinite(wanted)
+    chosen = replace(setting.traffic, rates=setting.traffic.rates[::every])
+
+    def shown(logs: np.ndarray) -> np.ndarray:
+        playing = setting.with_traffic(chosen).with_steps(_parts(basis.parts, logs))
+        moments = np.log(_of_play(played(playing.scenario(1, pods)), of_play, setting.replicas / pods))
+        told: np.ndarray = moments[known]
+        return told
+
+    prior = _logs(basis.parts)
+    begin = prior if start is None else start.logs
+    return StepFit(basis.parts, *_nearest(shown, wanted[known], prior, basis.spread, begin))
+
+
+def _every(pool: ObservedPool, share: float) -> int:
+    """Of how many stretches one is played for the fit."""
+    most = max(1, pool.stretches // LEAST_PLAYED)
+    return max(1, min(most, round(float(pool.arrivals.sum()) * share / MOST_REQUESTS)))
+
+
+def _nearest(
+    shown: Callable[[np.ndarray], np.ndarray], wanted: np.ndarray, prior: np.ndarray, spread: np.ndarray, at: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Gauss-Newton with a normal prior; a step that does not come nearer is halved once. The logs, and their
+    covariance: where means are off by more than EXACT, by as much more."""
+
+    def off(logs: np.ndarray, here: np.ndarray) -> float:
+        miss = np.nan_to_num(wanted - here, nan=10.0)
+        return float(((miss / EXACT) ** 2).sum() + (((logs - prior) / spread) ** 2).sum())
+
+    here = shown(at)
+    for _ in range(ROUNDS):
+        columns = [(shown(at + WIDTH * unit) - here) / WIDTH for unit in np.eye(len(at))]
+        slopes = np.nan_to_num(np.stack(columns, axis=1))
+        left = np.nan_to_num(wanted - here)
+        normal = slopes.T @ slopes / EXACT**2 + np.diag(1.0 / spread**2)
+        step = np.linalg.solve(normal, slopes.T @ left / EXACT**2 + (prior - at) / spread**2)
+        step = np.clip(step, -LONGEST_STEP, LONGEST_STEP)
+        nearer = False
+        for part in (1.0, 0.5):
+            there = shown(at + part * step)
+            if off(at + part * step, there) < off(at, here):
+                at, here, nearer = at + part * step, there, True
+                break
+        if not nearer or np.abs(step).max() < WIDTH / 5:
+            break
+    miss = float(np.nan_to_num(((wanted - here) ** 2).mean(), nan=1.0)) / EXACT**2
+    known = slopes.T @ slopes / EXACT**2 / max(1.0, miss) + np.diag(1.0 / spread**2)
+    return at, np.linalg.inv(known)
+
+
+def _logs(parts: StepParts) -> np.ndarray:
+    return np.log([getattr(parts, name) for name in FITTED])
+
+
+def _parts(basis: StepParts, logs: np.ndarray) -> StepParts:
+    """The attention of a prompt goes with the arithmetic of its tokens."""
+    found = dict(zip(FITTED, np.exp(logs).tolist(), strict=True))
+    return replace(basis, **found, token_distance=basis.token_distance * found["token"] / basis.token)
+
+
+def _groups(pool: ObservedPool, every: int = 1) -> Sequence[np.ndarray]:
+    """Stretches with low, middle and high load, by the smooth course of the rate; every: of how many one is counted."""
+    return np.array_split(np.argsort(rates_of(pool)[::every], kind="stable"), GROUPS)
+
+
+def _of_pool(pool: ObservedPool, groups: Sequence[np.ndarray]) -> np.ndarray:
+    sums = {
+        f"{short}_{part}": pool.counters[f"{name}_{part}"].sum(axis=0)
+        for short, name in (("itl", ITL), ("prefill", PREFILL), ("ttft", TTFT))
+        for part in ("sum", "count")
+    }
+    return _moments({**sums, "steps": pool.counters[f"{STEPS}_count"].sum(axis=0)}, groups)
+
+
+def _of_play(play: PlayedPool, groups: Sequence[np.ndarray], pods: float) -> np.ndarray:
+    """pods: those of the pool over those that were played."""
+    return _moments({**play.minutes, "steps": play.minutes["steps"] * pods}, groups)
+
+
+def _moments(sums: dict[str, np.ndarray], groups: Sequence[np.ndarray]) -> np.ndarray:
+    """float64[4 x groups]: mean seconds between tokens, of a prompt, to the first token, and steps of a stretch."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = [
+            sums[f"{name}_sum"][group].sum() / sums[f"{name}_count"][group].sum()
+            for name in ("itl", "prefill", "ttft")
+            for group in groups
+        ]
+    return np.array([*means, *(sums["steps"][group].mean() for group in groups)])

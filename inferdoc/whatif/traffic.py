@@ -1,0 +1,103 @@
+"""The traffic of a live pool, for the simulator: arrivals over time, lengths, shared beginnings of prompts."""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+
+import numpy as np
+
+from inferdoc.simulate.scenario import Length, Prefixes, Stream
+from inferdoc.whatif.live import COMPUTED, HITS, LOOKED, OUTPUT, PROMPT, STEP, ObservedPool, Spread
+
+PLACES = np.linspace(0.0, 1.0, 201)
+OUTERMOST = 5e-4
+"""Share of the lengths beyond each end of those that are drawn."""
+SMOOTHED = 5
+"""Stretches over which the rate is taken for even, unless requests come in heaps."""
+LEAST_HITS = 0.01
+"""Share of the prompt tokens that hit; with less there is no shared beginning worth drawing."""
+PREFIX_COUNT = 16
+"""Shared beginnings where nothing tells how many: few, so that all of them stay cached (own choice)."""
+UNKNOWN_SIGMA = 0.5
+
+
+def traffic_of(pool: ObservedPool) -> Stream:
+    """One stream with what the pool counted; its `rate` of 1 stands for the traffic as it was."""
+    prefixes = prefixes_of(pool)
+    prompt, computed, output = (_lengths(pool, name) for name in (PROMPT, COMPUTED, OUTPUT))
+    if prefixes.count:
+        shape = np.array(computed)
+        own = pool.mean(PROMPT) - prefixes.tokens * prefixes.share
+        prompt = tuple((shape * own / _mean(shape)).tolist())
+    return Stream(
+        prompt=_drawn(prompt),
+        output=_drawn(output),
+        rate=1.0,
+        pattern="measured",
+        rates=tuple(rates_of(pool).tolist()),
+        burst_every=float(STEP),
+        prefixes=prefixes,
+    )
+
+
+def rates_of(pool: ObservedPool) -> np.ndarray:
+    """float64[stretches]: requests/s, without what chance alone adds: of counts that vary D times as much as those of
+    independent requests, sqrt(1 - 1/D) of their distance from the smooth course is real."""
+    came = pool.arrivals
+    smooth = _smooth(came)
+    apart = came - smooth
+    # The mean of n values takes a part of the variance of each with it.
+    spread = float((apart**2).mean() / max(float(came.mean()), 1e-9)) * SMOOTHED / (SMOOTHED - 1)
+    real = np.sqrt(max(0.0, 1.0 - 1.0 / spread)) if spread > 1.0 else 0.0
+    found: np.ndarray = np.maximum(smooth + real * apart, 0.0) / STEP
+    return found
+
+
+def _smooth(came: np.ndarray) -> np.ndarray:
+    weights = np.ones(SMOOTHED)
+    whole: np.ndarray = np.convolve(came, weights, "same") / np.convolve(np.ones(len(came)), weights, "same")
+    return whole
+
+
+def prefixes_of(pool: ObservedPool) -> Prefixes:
+    """Of hits m per request, the variance of prompts less that of what is computed of them tells the share s of
+    requests with a shared beginning of T tokens: m = s T and s (1 - s) T^2 are known."""
+    looked, hits = pool.total(LOOKED), pool.total(HITS)
+    if looked <= 0 or hits / looked < LEAST_HITS:
+        return Prefixes()
+    of_each = pool.mean(PROMPT) * hits / looked
+    prompt, computed = (np.array(_lengths(pool, name)) for name in (PROMPT, COMPUTED))
+    more = max(0.0, float(prompt.var() - computed.var()))
+    share = min(1.0, max(0.05, of_each**2 / (of_each**2 + more)))
+    return Prefixes(count=PREFIX_COUNT, tokens=round(of_each / share), share=share)
+
+
+def _lengths(pool: ObservedPool, name: str) -> tuple[float, ...]:
+    return quantiles_behind(pool.spreads[name], pool.mean(name))
+
+
+def quantiles_behind(spread: Spread, mean: float) -> tuple[float, ...]:
+    """Lengths (tokens) at the shares PLACES of the distribution that the buckets show: lognormal between two bounds and
+    beyond the last ones, with this mean."""
+    normal = NormalDist()
+    below = np.cumsum(spread.counts)[:-1] / max(float(spread.counts.sum()), 1.0)
+    inside = np.flatnonzero((below > OUTERMOST) & (below < 1.0 - OUTERMOST) & (np.diff(below, prepend=0.0) > 0))
+    z = np.array([normal.inv_cdf(float(share)) for share in below[inside]])
+    logs = np.log(spread.bounds[inside])
+    if len(z) < 2:
+        z, logs = np.array([-1.0, 1.0]), np.log(mean) + UNKNOWN_SIGMA * np.array([-1.0, 1.0])
+    at = np.array([normal.inv_cdf(min(max(float(p), OUTERMOST), 1.0 - OUTERMOST)) for p in PLACES])
+    found = np.interp(at, z, logs)
+    for beyond, near, far in ((at < z[0], 0, 1), (at > z[-1], -1, -2)):
+        slope = (logs[near] - logs[far]) / (z[near] - z[far])
+        found[beyond] = logs[near] + slope * (at[beyond] - z[near])
+    lengths = np.exp(found)
+    return tuple((lengths * mean / _mean(lengths)).tolist())
+
+
+def _mean(quantiles: np.ndarray) -> float:
+    return float((quantiles.sum() - (quantiles[0] + quantiles[-1]) / 2) / (len(quantiles) - 1))
+
+
+def _drawn(quantiles: tuple[float, ...]) -> Length:
+    return Length(median=quantiles[len(quantiles) // 2], quantiles=quantiles)
