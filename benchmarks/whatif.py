@@ -141,7 +141,7 @@ FLEETS = (
     Fleet(
         "few seats 8B, h100",
         _pool(2, max_seqs=24),
-        replace(CHAT, rate=20.0),
+        replace(CHAT, rate=17.0),
         (1.0, 0.05),
         ("max-num-seqs=64", "max-num-seqs=16", "replicas=3", "traffic=1.4", "tier=h200-141", "prompts=1.5"),
     ),

@@ -133,7 +133,7 @@ def setting_of(pool: ObservedPool, basis: StepBasis, given: Mapping[str, Any]) -
         draft_tokens=draft_tokens,
         accepted=accepted,
         router=router or POLICY,
-        traffic=traffic_of(pool),
+        traffic=traffic_of(pool, kv_tokens),
         assumed=assumed,
     )
 
@@ -150,7 +150,7 @@ def _accepted(pool: ObservedPool, draft: int) -> tuple[float, ...]:
 
 def _most_streams(pool: ObservedPool, assumed: dict[str, str]) -> int:
     """--max-num-seqs shows where requests wait though the KV cache has room: no more run than it allows."""
-    running, waiting, usage = (pool.gauges[name] for name in ("running", "waiting", "kv_usage_mean"))
+    running, waiting, usage = (pool.glances[name] for name in ("running", "waiting", "kv_usage"))
     with np.errstate(invalid="ignore"):
         held_back = (waiting > 0) & (usage < FULL)
     seen = float(np.nanmax(running))

@@ -27,7 +27,12 @@ STEP = 60
 LEAST = 8
 """Stretches with traffic that a calibration and its held half need."""
 MOST_SECONDS = 86400
-GAUGES = ("running", "running_mean", "waiting", "kv_usage_mean", "kv_capacity_tokens", "kv_block_size")
+GAUGES = ("waiting", "kv_capacity_tokens", "kv_block_size")
+RUNNING = "running"
+"""Is always gathered."""
+SCRAPE = 15
+"""Seconds between two looks at a gauge that goes up and down within a stretch."""
+GLANCES = ("waiting", "kv_usage")
 TTFT, ITL, TPOT = (
     "vllm:time_to_first_token_seconds",
     "vllm:inter_token_latency_seconds",
@@ -81,8 +86,8 @@ class Spread:
 @dataclass(frozen=True)
 class ObservedPool:
     """begin: Unix seconds; counters: name -> float64[pods, stretches], increases; gauges: signal -> the same, NaN where
-    not told; spreads: histogram -> its buckets; gpus: of a pod, None where not told; settings: labels of
-    vllm:cache_config_info."""
+    not told; glances: the same every SCRAPE seconds; spreads: histogram -> its buckets; gpus: of a pod, None where not
+    told; settings: labels of vllm:cache_config_info."""
 
     name: str
     pool: Pool
@@ -90,6 +95,7 @@ class ObservedPool:
     begin: int
     counters: Mapping[str, np.ndarray]
     gauges: Mapping[str, np.ndarray]
+    glances: Mapping[str, np.ndarray]
     spreads: Mapping[str, Spread]
     gpus: int | None
     settings: Mapping[str, str]
@@ -140,6 +146,9 @@ class ObservedPool:
             begin=self.begin + first * STEP,
             counters={name: rows[:, inside] for name, rows in self.counters.items()},
             gauges={name: rows[:, inside] for name, rows in self.gauges.items()},
+            glances={
+                name: rows[:, first * STEP // SCRAPE : last * STEP // SCRAPE] for name, rows in self.glances.items()
+            },
             spreads={name: Spread(each.bounds, each.cells[:, inside]) for name, each in self.spreads.items()},
         )
 
@@ -156,6 +165,9 @@ def observed(source: Identified, config: Config, catalogue: Catalogue, asked: Ma
         raise InferdocError(
             f"{pool_name(pool)}: a {pool.role} pool; what if is asked of pools that do both, prefill and decode"
         )
+    fine = gather(
+        source, GLANCES, catalogue.tiers, assignments_of(config.pods), days=1, step=SCRAPE, window=STEP, until=made.end
+    )
     first = max(made.begun, made.end - int(seconds) // STEP * STEP)
     stretches = Stretches(first, STEP, (made.end - first) // STEP)
     read = counted(source, catalogue, stretches, COUNTERS)
@@ -173,7 +185,11 @@ def observed(source: Identified, config: Config, catalogue: Catalogue, asked: Ma
         keys,
         first,
         {name: blank if each is None else each for name, each in rows.items()},
-        {name: np.vstack([_last(made, name, key, stretches.count) for key in keys]) for name in GAUGES},
+        {name: np.vstack([_last(made, name, key, stretches.count) for key in keys]) for name in (RUNNING, *GAUGES)},
+        {
+            name: np.vstack([_last(fine, name, key, stretches.count * STEP // SCRAPE) for key in keys])
+            for name in (RUNNING, *GLANCES)
+        },
         {name: Spread(*each) for name, each in spreads.items() if each is not None},
         gpus_of_pod(source, config.pods, made, keys),
         settings_of(source, catalogue, made, keys),

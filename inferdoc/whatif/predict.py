@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from msgspec.structs import replace as with_fields
@@ -27,6 +27,8 @@ GUESSED = 2.0
 FAR = 1.5
 """Times what was seen, beyond which a play is outside of what was measured (capacity.md, section J)."""
 LEAST_ERROR = 0.02
+NOTHING_HELD = 1.0
+"""The error (log) where the held half, or its plays, had none of what is asked for."""
 MOST_PLAYED, LEAST_STRETCHES = 15_000, 10
 """Requests of one play, and stretches that are played however many requests they hold."""
 
@@ -91,7 +93,23 @@ def predicted(pool: CalibratedPool, change: ChangedPool, before: Sequence[Played
     then = change.setting.with_traffic(with_fields(change.setting.traffic, rates=rates))
     after = [played(then.with_steps(change.changed(pool.steps.drawn(seed))).scenario(seed)) for seed in SEEDS]
     guesses = [*change.guesses, *_outside(pool, change.setting, before, after)]
-    return Prediction(tuple(_row(each, pool, before, after, bool(guesses)) for each in QUANTITIES), tuple(guesses))
+    rows = [_row(each, pool, before, after, bool(guesses)) for each in QUANTITIES]
+    return Prediction(tuple(_possible(rows)), tuple(guesses))
+
+
+def _possible(rows: Sequence[MovedQuantity]) -> list[MovedQuantity]:
+    """No more requests are good than are served."""
+    served = next(each for each in rows if each.quantity.name == "served")
+    return [
+        replace(each, now=_at_most(each.now, served.now.high), then=_at_most(each.then, served.then.high))
+        if each.quantity.name == "goodput"
+        else each
+        for each in rows
+    ]
+
+
+def _at_most(band: Banded, most: float) -> Banded:
+    return Banded(min(band.value, most), min(band.low, most), min(band.high, most))
 
 
 def busiest(setting: PlayedSetting) -> PlayedSetting:
@@ -162,7 +180,7 @@ def _error(pool: CalibratedPool, name: str) -> float:
     kind = [off for other, off in offs.items() if other.startswith(("ttft", "itl"))]
     own = offs.get(name)
     if name in ("goodput", "served") or not kind:
-        return max(LEAST_ERROR, abs(own or 0.0))
+        return max(LEAST_ERROR, NOTHING_HELD if own is None else abs(own))
     others = math.sqrt(sum(off**2 for off in kind) / len(kind))
     return max(LEAST_ERROR, math.sqrt(((others if own is None else own) ** 2 + others**2) / 2))
 
@@ -181,7 +199,7 @@ def _outside(
     pool: CalibratedPool, then: PlayedSetting, before: Sequence[PlayedPool], after: Sequence[PlayedPool]
 ) -> list[str]:
     """What a play reaches that the history did not."""
-    seen = max(float(np.nanmax(pool.observed.gauges["running"])), 1.0)
+    seen = max(float(np.nanmax(pool.observed.glances["running"])), 1.0)
     most = float(np.median([play.most_running for play in after]))
     found = []
     if most > FAR * max(seen, float(np.median([play.most_running for play in before]))):

@@ -7,6 +7,7 @@ one load, stays near what published figures of the tier give."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -39,6 +40,9 @@ UNKNOWN = np.array([1.0, 0.8, 1.0, 0.5, 1.0])
 """How far the parts lie from what is published, of a known model on a known tier and of others (logs)."""
 LEAST_PLAYED = 6
 """Stretches of a play for the fit, where there are so many."""
+NOTHING = -20.0
+"""The log of a mean of which a play counted nothing."""
+SEED, OTHER_SEEDS = 1, (2, 3)
 ROUNDS, WIDTH, LONGEST_STEP = 3, 0.1, 0.7
 MOST_REQUESTS = 3000
 """Of a play for the fit; of larger pools some of the pods are played."""
@@ -114,10 +118,10 @@ def fitted(pool: ObservedPool, setting: PlayedSetting, basis: StepBasis, start: 
     known = np.isfinite(wanted)
     chosen = replace(setting.traffic, rates=setting.traffic.rates[::every])
 
-    def shown(logs: np.ndarray) -> np.ndarray:
+    def shown(logs: np.ndarray, seed: int) -> np.ndarray:
         playing = setting.with_traffic(chosen).with_steps(_parts(basis.parts, logs))
-        moments = np.log(_of_play(played(playing.scenario(1, pods)), of_play, setting.replicas / pods))
-        told: np.ndarray = moments[known]
+        moments = np.log(_of_play(played(playing.scenario(seed, pods)), of_play, setting.replicas / pods))
+        told: np.ndarray = np.nan_to_num(moments[known], nan=NOTHING, neginf=NOTHING)
         return told
 
     prior = _logs(basis.parts)
@@ -132,34 +136,46 @@ def _every(pool: ObservedPool, share: float) -> int:
 
 
 def _nearest(
-    shown: Callable[[np.ndarray], np.ndarray], wanted: np.ndarray, prior: np.ndarray, spread: np.ndarray, at: np.ndarray
+    shown: Callable[[np.ndarray, int], np.ndarray],
+    wanted: np.ndarray,
+    prior: np.ndarray,
+    spread: np.ndarray,
+    at: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss-Newton with a normal prior; a step that does not come nearer is halved once. The logs, and their
-    covariance: where means are off by more than EXACT, by as much more."""
+    """Gauss-Newton with a normal prior; a step that does not come nearer is halved once. shown: of logs and a seed. The
+    logs, and their covariance: where means are off by more than they are worth, by as much more."""
 
-    def off(logs: np.ndarray, here: np.ndarray) -> float:
-        miss = np.nan_to_num(wanted - here, nan=10.0)
-        return float(((miss / EXACT) ** 2).sum() + (((logs - prior) / spread) ** 2).sum())
+    def off(logs: np.ndarray, here: np.ndarray, worth: np.ndarray) -> float:
+        return float((((wanted - here) / worth) ** 2).sum() + (((logs - prior) / spread) ** 2).sum())
 
-    here = shown(at)
+    here = shown(at, SEED)
     for _ in range(ROUNDS):
-        columns = [(shown(at + WIDTH * unit) - here) / WIDTH for unit in np.eye(len(at))]
-        slopes = np.nan_to_num(np.stack(columns, axis=1))
-        left = np.nan_to_num(wanted - here)
-        normal = slopes.T @ slopes / EXACT**2 + np.diag(1.0 / spread**2)
-        step = np.linalg.solve(normal, slopes.T @ left / EXACT**2 + (prior - at) / spread**2)
+        worth = _worth(here, [shown(at, seed) for seed in OTHER_SEEDS])
+        slopes = np.stack([(shown(at + WIDTH * unit, SEED) - here) / WIDTH for unit in np.eye(len(at))], axis=1)
+        weighed = slopes / worth[:, None]
+        step = np.linalg.solve(
+            weighed.T @ weighed + np.diag(1.0 / spread**2),
+            weighed.T @ ((wanted - here) / worth) + (prior - at) / spread**2,
+        )
         step = np.clip(step, -LONGEST_STEP, LONGEST_STEP)
         nearer = False
         for part in (1.0, 0.5):
-            there = shown(at + part * step)
-            if off(at + part * step, there) < off(at, here):
+            there = shown(at + part * step, SEED)
+            if off(at + part * step, there, worth) < off(at, here, worth):
                 at, here, nearer = at + part * step, there, True
                 break
         if not nearer or np.abs(step).max() < WIDTH / 5:
             break
-    miss = float(np.nan_to_num(((wanted - here) ** 2).mean(), nan=1.0)) / EXACT**2
-    known = slopes.T @ slopes / EXACT**2 / max(1.0, miss) + np.diag(1.0 / spread**2)
-    return at, np.linalg.inv(known)
+    miss = float((((wanted - here) / worth) ** 2).mean())
+    return at, np.linalg.inv(weighed.T @ weighed / max(1.0, miss) + np.diag(1.0 / spread**2))
+
+
+def _worth(here: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray:
+    """float64[means]: how far off a mean may be (logs): what chance moves it between plays, of the history as of the
+    play. The wait of a pool that is full tells little of its steps."""
+    moved = np.std([here, *others], axis=0, ddof=1)
+    worth: np.ndarray = np.hypot(EXACT, math.sqrt(2.0) * moved)
+    return worth
 
 
 def _logs(parts: StepParts) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from statistics import NormalDist
 
 import numpy as np
@@ -14,16 +15,18 @@ OUTERMOST = 5e-4
 """Share of the lengths beyond each end of those that are drawn."""
 SMOOTHED = 5
 """Stretches over which the rate is taken for even, unless requests come in heaps."""
+FURTHEST = -NormalDist().inv_cdf(OUTERMOST)
+APART = 1e-9
 LEAST_HITS = 0.01
 """Share of the prompt tokens that hit; with less there is no shared beginning worth drawing."""
-PREFIX_COUNT = 16
-"""Shared beginnings where nothing tells how many: few, so that all of them stay cached (own choice)."""
-UNKNOWN_SIGMA = 0.5
+MOST_PREFIXES, PREFIX_ROOM = 16, 0.2
+"""Shared beginnings, and the share of the KV cache that they take, where nothing tells how many there are: so few that
+all of them stay cached (own choice)."""
 
 
-def traffic_of(pool: ObservedPool) -> Stream:
-    """One stream with what the pool counted; its `rate` of 1 stands for the traffic as it was."""
-    prefixes = prefixes_of(pool)
+def traffic_of(pool: ObservedPool, kv_tokens: float) -> Stream:
+    """One stream with what the pool counted; its `rate` of 1 stands for the traffic as it was. kv_tokens: of a pod."""
+    prefixes = prefixes_of(pool, kv_tokens)
     prompt, computed, output = (_lengths(pool, name) for name in (PROMPT, COMPUTED, OUTPUT))
     if prefixes.count:
         shape = np.array(computed)
@@ -59,7 +62,7 @@ def _smooth(came: np.ndarray) -> np.ndarray:
     return whole
 
 
-def prefixes_of(pool: ObservedPool) -> Prefixes:
+def prefixes_of(pool: ObservedPool, kv_tokens: float) -> Prefixes:
     """Of hits m per request, the variance of prompts less that of what is computed of them tells the share s of
     requests with a shared beginning of T tokens: m = s T and s (1 - s) T^2 are known."""
     looked, hits = pool.total(LOOKED), pool.total(HITS)
@@ -69,7 +72,8 @@ def prefixes_of(pool: ObservedPool) -> Prefixes:
     prompt, computed = (np.array(_lengths(pool, name)) for name in (PROMPT, COMPUTED))
     more = max(0.0, float(prompt.var() - computed.var()))
     share = min(1.0, max(0.05, of_each**2 / (of_each**2 + more)))
-    return Prefixes(count=PREFIX_COUNT, tokens=round(of_each / share), share=share)
+    tokens = round(of_each / share)
+    return Prefixes(count=max(1, min(MOST_PREFIXES, int(PREFIX_ROOM * kv_tokens / tokens))), tokens=tokens, share=share)
 
 
 def _lengths(pool: ObservedPool, name: str) -> tuple[float, ...]:
@@ -79,20 +83,30 @@ def _lengths(pool: ObservedPool, name: str) -> tuple[float, ...]:
 def quantiles_behind(spread: Spread, mean: float) -> tuple[float, ...]:
     """Lengths (tokens) at the shares PLACES of the distribution that the buckets show: lognormal between two bounds and
     beyond the last ones, with this mean."""
-    normal = NormalDist()
-    below = np.cumsum(spread.counts)[:-1] / max(float(spread.counts.sum()), 1.0)
-    inside = np.flatnonzero((below > OUTERMOST) & (below < 1.0 - OUTERMOST) & (np.diff(below, prepend=0.0) > 0))
-    z = np.array([normal.inv_cdf(float(share)) for share in below[inside]])
-    logs = np.log(spread.bounds[inside])
-    if len(z) < 2:
-        z, logs = np.array([-1.0, 1.0]), np.log(mean) + UNKNOWN_SIGMA * np.array([-1.0, 1.0])
-    at = np.array([normal.inv_cdf(min(max(float(p), OUTERMOST), 1.0 - OUTERMOST)) for p in PLACES])
+    bounds, counts = spread.bounds, spread.counts
+    below = np.cumsum(counts)[:-1] / max(float(counts.sum()), 1.0)
+    held = counts > OUTERMOST * counts.sum()
+    # Of empty buckets between two kinds of lengths both ends count.
+    inside = np.flatnonzero((below > OUTERMOST) & (below < 1.0 - OUTERMOST) & (held[:-1] | held[1:]))
+    z = np.array([_normal(float(share)) for share in below[inside]]) + APART * np.arange(len(inside))
+    logs = np.log(bounds[inside])
+    around = np.flatnonzero(held)
+    least, most = (bounds[around[0] - 1] if around[0] else 1.0), bounds[min(around[-1], len(bounds) - 1)]
+    ends = ((-FURTHEST, math.log(least)), (FURTHEST, math.log(max(most, 2.0))))
+    if not len(inside):
+        z, logs = np.array([place for place, _ in ends]), np.array([length for _, length in ends])
+    at = np.array([_normal(min(max(float(share), OUTERMOST), 1.0 - OUTERMOST)) for share in PLACES])
     found = np.interp(at, z, logs)
-    for beyond, near, far in ((at < z[0], 0, 1), (at > z[-1], -1, -2)):
-        slope = (logs[near] - logs[far]) / (z[near] - z[far])
-        found[beyond] = logs[near] + slope * (at[beyond] - z[near])
+    for beyond, near, far, (place, length) in ((at < z[0], 0, 1, ends[0]), (at > z[-1], -1, -2, ends[1])):
+        slopes = [(logs[near] - length) / (z[near] - place)] if z[near] != place else []
+        slopes += [(logs[near] - logs[far]) / (z[near] - z[far])] if len(z) > 1 else []
+        found[beyond] = logs[near] + min(slopes) * (at[beyond] - z[near])
     lengths = np.exp(found)
     return tuple((lengths * mean / _mean(lengths)).tolist())
+
+
+def _normal(share: float) -> float:
+    return NormalDist().inv_cdf(share)
 
 
 def _mean(quantiles: np.ndarray) -> float:
