@@ -24,6 +24,7 @@ LAYERS = (
     ("cli",),
     ("agents",),
     ("report", "expose"),
+    ("verify",),
     ("whatif",),
     ("cost", "bench", "canary", "kv", "headroom"),
     ("audit", "slo", "backtest", "sizing"),

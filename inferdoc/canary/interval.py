@@ -69,7 +69,9 @@ def _needed(shares: tuple[float, float], margin: float, size: float, scale: floa
     """Events of the candidate that decide: first those that tell a difference of the margin; with these, those that
     tell the difference seen from the margin."""
     share, usual = shares
-    first = arm_size(usual, min(1.0, usual + margin), z)
+    # Where almost all are bad, none can be worse by the margin: what tells it on the way there counts.
+    base = min(usual, 1.0 - margin)
+    first = arm_size(base, base + margin, z)
     gap = max(abs(margin - (share - usual)), CLOSEST * margin)
     spread = usual * (1 - usual) + share * (1 - share)
     closer = math.ceil((z + Z_POWER_80) ** 2 * spread / gap**2)

@@ -30,6 +30,7 @@ COMMANDS = {
     "canary": "inferdoc.cli.canary",
     "kv": "inferdoc.cli.kv",
     "whatif": "inferdoc.cli.whatif",
+    "verify": "inferdoc.cli.verify",
     "baseline": "inferdoc.cli.baseline",
     "slo": "inferdoc.cli.slo",
     "recipes": "inferdoc.cli.recipes",

@@ -6,6 +6,7 @@ and HTML, exact in JSON.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from inferdoc.escaping import lines
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from inferdoc.judging.model import Diagnosis
     from inferdoc.kv.model import KvAnswer
     from inferdoc.sizing.model import SizeAnswer
+    from inferdoc.verify.model import Verification
     from inferdoc.whatif.model import WhatIfAnswer
 
 
@@ -162,3 +164,27 @@ def render_whatif(answer: WhatIfAnswer, form: str, *, verbose: bool = False, col
     from inferdoc.whatif.model import WhatIfAnswer
 
     return whatif_text(printable(answer, WhatIfAnswer), verbose=verbose, colour=colour)
+
+
+def render_verification(answer: Verification, form: str, *, colour: bool = False) -> str:
+    """What a step has brought, as text or json."""
+    if form == "json":
+        return lines(answer.to_json())
+    from inferdoc.report.printable import printable
+    from inferdoc.report.verify_text import verify_text
+    from inferdoc.verify.model import Verification
+
+    return verify_text(printable(answer, Verification), colour=colour)
+
+
+def render_ledger(ledger: Sequence[Verification], form: str) -> str:
+    """The ledger as text, or as a JSON list."""
+    import msgspec
+
+    if form == "json":
+        return lines(msgspec.json.format(msgspec.json.encode(ledger), indent=2).decode())
+    from inferdoc.report.printable import printable
+    from inferdoc.report.verify_text import ledger_text
+    from inferdoc.verify.model import Verification
+
+    return ledger_text([printable(each, Verification) for each in ledger])

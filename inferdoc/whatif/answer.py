@@ -40,7 +40,11 @@ def whatif_as_asked(source: Identified, config: Config, catalogue: Catalogue, as
         raise InferdocError("--set: what is to change? for example --set replicas=4")
     given = settings_asked(asked["as_now"], "--now", of_now=True) | {"model": asked.get("model")}
     live = observed(source, config, catalogue, asked)
-    pool = calibrated(live, catalogue, given, _limits(live, catalogue, asked))
+    if live.pool.role != "both":
+        raise InferdocError(
+            f"{live.name}: a {live.pool.role} pool; what if is asked of pools that do both, prefill and decode"
+        )
+    pool = calibrated(live, catalogue, given, limits_as_asked(live, catalogue, asked))
     change = changed_pool(pool, wanted, catalogue)
     prediction = predicted(pool, change, plays_now(pool))
     given_as = dict(part.split("=", 1) for part in asked["settings"])
@@ -64,7 +68,7 @@ def whatif_as_asked(source: Identified, config: Config, catalogue: Catalogue, as
     )
 
 
-def _limits(pool: ObservedPool, catalogue: Catalogue, asked: Mapping[str, Any]) -> tuple[float, float]:
+def limits_as_asked(pool: ObservedPool, catalogue: Catalogue, asked: Mapping[str, Any]) -> tuple[float, float]:
     """Seconds to the first token and per token that count as good: as given, else the objectives in force."""
     held = in_force(catalogue.slos, pool.pool.model, pool.pool.tier, pool.pool.role)
     found = []

@@ -153,21 +153,18 @@ class ObservedPool:
         )
 
 
-def observed(source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any]) -> ObservedPool:
-    """The pool that --pool names, or the only one, over the last --history. Raises InferdocError where there is none,
-    or too little of it."""
+def observed(
+    source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any], until: int | None = None
+) -> ObservedPool:
+    """The pool that --pool names, or the only one, over the last --history. until: Unix seconds, None for the newest
+    sample. Raises InferdocError where there is none, or too little of it."""
     seconds = seconds_of(asked["history"], "--history")
     if not LEAST * STEP <= seconds <= MOST_SECONDS:
         raise InferdocError(f"--history {asked['history']}: expected {LEAST * STEP // 60}m to {MOST_SECONDS // 3600}h")
-    made = gather(source, GAUGES, catalogue.tiers, assignments_of(config.pods), days=1, step=STEP, window=STEP)
+    assigned = assignments_of(config.pods)
+    made = gather(source, GAUGES, catalogue.tiers, assigned, days=1, until=until, step=STEP, window=STEP)
     pool, keys = pool_chosen(made, asked.get("pool"))
-    if pool.role != "both":
-        raise InferdocError(
-            f"{pool_name(pool)}: a {pool.role} pool; what if is asked of pools that do both, prefill and decode"
-        )
-    fine = gather(
-        source, GLANCES, catalogue.tiers, assignments_of(config.pods), days=1, step=SCRAPE, window=STEP, until=made.end
-    )
+    fine = gather(source, GLANCES, catalogue.tiers, assigned, days=1, until=made.end, step=SCRAPE, window=STEP)
     first = max(made.begun, made.end - int(seconds) // STEP * STEP)
     stretches = Stretches(first, STEP, (made.end - first) // STEP)
     read = counted(source, catalogue, stretches, COUNTERS)

@@ -80,17 +80,17 @@ class PlayedPool:
         return max(0.0, self.times[TTFT].within(ttft) + self.times[TPOT].within(tpot) - 1.0) * self.rate
 
 
-def played(scenario: Scenario) -> PlayedPool:
-    """One play from its warm-up to its end; the warm-up is not counted."""
+def played(scenario: Scenario, begin: float = 0.0) -> PlayedPool:
+    """One play from its warm-up to its end; what comes before `begin` (seconds) is not counted."""
     fleet = SimulatedFleet(scenario)
     for pod in _ranks(fleet):
         for name in TIMED.values():
             setattr(pod.engine.stats, name, Histogram(FINE))
-    fleet.run(0.0)
+    fleet.run(begin)
     start = _counted(fleet)
     snapshots, running = [_summed(fleet)], []
     most = 0
-    moments = np.arange(STEP, scenario.duration + 1e-6, STEP)
+    moments = np.arange(begin + STEP, scenario.duration + 1e-6, STEP)
     for moment in moments:
         fleet.run(float(moment))
         snapshots.append(_summed(fleet))
@@ -102,7 +102,7 @@ def played(scenario: Scenario) -> PlayedPool:
     minutes["running"] = np.array(running)
     times = {name: TimesCounted(np.array(FINE), _cells(fleet, short) - start[short]) for name, short in TIMED.items()}
     change = {name: float(end[name] - start[name]) for name in ("looked", "hits", "preemptions", "served", "generated")}
-    return PlayedPool(times, minutes, **change, seconds=float(moments[-1]), most_running=most)
+    return PlayedPool(times, minutes, **change, seconds=float(moments[-1]) - begin, most_running=most)
 
 
 def _ranks(fleet: SimulatedFleet) -> Sequence[Pod]:

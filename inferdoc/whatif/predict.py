@@ -24,6 +24,8 @@ SAME = 0.05
 """A move that is smaller is none."""
 GUESSED = 2.0
 """How much wider a band is where something was not measured (logs)."""
+WIDEST = 20.0
+"""Times a value, beyond which its band says nothing in any case."""
 FAR = 1.5
 """Times what was seen, beyond which a play is outside of what was measured (capacity.md, section J)."""
 LEAST_ERROR = 0.02
@@ -191,7 +193,7 @@ def _band(values: np.ndarray, error: float, wider: float = 1.0) -> Banded:
         spread = STUDENT * float(values.std(ddof=1)) * math.sqrt(1 + 1 / len(values)) * wider
         return Banded(middle, max(0.0, middle - spread), max(float(values.max()), middle + spread))
     spread = STUDENT * float(np.log(values).std(ddof=1)) * math.sqrt(1 + 1 / len(values))
-    far = math.exp(wider * math.hypot(spread, NORMAL * error))
+    far = min(WIDEST, math.exp(wider * math.hypot(spread, NORMAL * error)))
     return Banded(middle, middle / far, middle * far)
 
 

@@ -179,6 +179,15 @@ def test_the_worked_case_of_two_thousand_requests():
     assert (seen.low, seen.high) == (pytest.approx(0.0037, abs=1e-4), pytest.approx(0.0166, abs=1e-4))
 
 
+@pytest.mark.parametrize("share", [0.99, 1.0])
+def test_where_almost_all_are_bad_the_difference_is_told_too(share):
+    rows = ArmCounts(np.array([[0.0] * 12, [100.0 * share] * 12]), np.full((2, 12), 100.0))
+    seen = compared(rows, 0.01, 1)
+    assert seen.value == pytest.approx(-share)
+    assert seen.high < -0.9
+    assert seen.needed > 0
+
+
 def test_bad_requests_that_come_together_widen_the_interval():
     together = counts([[20.0, 0.0] * 10, [1.0] * 20], [[100.0] * 20] * 2)
     together = counts([sorted(together.bad[0].tolist()), [1.0] * 20], [[100.0] * 20] * 2)
