@@ -152,7 +152,7 @@ class Stream(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """One kind of traffic. rate: requests/s of the whole fleet, or load: share of what the fleet can sustain;
     pattern: poisson, bursts (`burst` times the rate for `burst_for` s every `burst_every` s), waves (a day of `wave`
     s, amplitude `burst`), ramp (from the rate to `burst` times it and back over `wave` s), measured (`rate` times one
-    after another of `rates`, for `burst_every` s each, the first of them before the start as well); clients: a closed
+    after another of `rates`, for `burst_every` s each, the first of them before second 0 as well); clients: a closed
     loop of so many clients instead of a rate; adapters: how many distinct ones; timeout: s a client waits for the whole
     answer, retries: how often it sends it again at once; logprobs: share that asks for the log-probabilities of its
     prompt, which vLLM computes without the prefix cache; structured: share whose answer a grammar constrains, that of

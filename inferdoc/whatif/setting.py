@@ -62,7 +62,7 @@ class PlayedSetting:
             title="whatif",
             expect=Expect(cause=None),
             pools=(PoolSpec("pool", pods or self.replicas, gpus=self.gpus, flags=flags, parts=self.parts),),
-            traffic=(with_fields(self.traffic, rate=self.traffic.rate * share),),
+            traffic=(with_fields(self.traffic, rate=self.traffic.rate * share, start=-WARM_UP),),
             router=RouterSpec(policy=self.router),
             exporters=Exporters(dcgm=False, router=False, cadvisor=False),
             duration=len(self.traffic.rates) * self.traffic.burst_every,

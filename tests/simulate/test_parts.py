@@ -36,8 +36,9 @@ def test_drafts_lengthen_steps_that_decode_alone():
 
 def test_measured_rates_follow_one_another():
     spec = Stream(Length(10), Length(10), rate=2.0, pattern="measured", rates=(1.0, 3.0), burst_every=60.0)
+    spec = replace(spec, start=-120.0)
     traffic = Traffic(0, spec, np.random.default_rng(1))
-    assert [traffic.rate(now) for now in (-100.0, 0.0, 59.9, 60.0, 119.9, 500.0)] == [2.0, 2.0, 2.0, 6.0, 6.0, 6.0]
+    assert [traffic.rate(now) for now in (-121.0, -100.0, 0.0, 59.9, 60.0, 119.9, 500.0)] == [0, 2, 2, 2, 6, 6, 6]
 
 
 def test_lengths_are_drawn_between_their_quantiles():
