@@ -24,9 +24,9 @@ SPEC = PoolSpec("vllm", 2, "l4", flags=EngineFlags(max_seqs=SEATS, memory_share=
 LIMITS = (2.0, 0.15)
 
 
-def stored(path: Path) -> Path:
+def scenario() -> Scenario:
     """Fifteen minutes of a fleet of two pods with few seats, at a load that rises and falls."""
-    scenario = Scenario(
+    return Scenario(
         id="whatif",
         title="whatif",
         expect=Expect(cause=None),
@@ -37,8 +37,12 @@ def stored(path: Path) -> Path:
         scrape=15.0,
         start=1_795_000_200.0,
     )
+
+
+def stored(path: Path) -> Path:
+    """Its store."""
     with Store.open(path, "w") as store:
-        write_store(record(scenario).targets, store)
+        write_store(record(scenario()).targets, store)
     return path
 
 
