@@ -54,6 +54,9 @@ WATCH_SECONDS = 30.0
 @click.option(
     "--interval", default="5s", show_default=True, metavar="DURATION", help="Between two scrapes of a live page."
 )
+@click.option(
+    "--predict", is_flag=True, help="Play steps that name replicas or a setting, as whatif does: takes minutes."
+)
 @click.option("--watch", is_flag=True, help="Again every 30 s until interrupted.")
 def command(**asked: Any) -> int:
     """Judge a window of a source.
@@ -70,6 +73,7 @@ def command(**asked: Any) -> int:
     from inferdoc.cost.findings import price_findings
     from inferdoc.judging.request import diagnosis, exit_code
     from inferdoc.report import render
+    from inferdoc.whatif.foretell import foretell_steps
 
     config = options.configuration()
     catalogue = options.catalogue(config)
@@ -82,6 +86,8 @@ def command(**asked: Any) -> int:
         with options.working(f"reading {source.location}"):
             answer = diagnosis(source, config, catalogue, asked)
             price_findings(answer, source, config, catalogue)
+            if asked["predict"]:
+                foretell_steps(answer, source, config, catalogue)
             standing = audited_beside(answer, source, config, catalogue, asked) if asked["output"] == "html" else None
         colour = options.coloured() and asked["output"] == "text"
         shown = render(answer, asked["output"], verbose=asked["verbose"], colour=colour, standing=standing)

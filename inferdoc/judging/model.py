@@ -139,12 +139,35 @@ class RuledOut(msgspec.Struct):
     because: str
 
 
+class ForetoldMove(msgspec.Struct):
+    """One quantity as it is and as it would be after a step, and where that lies with 90 %."""
+
+    name: str
+    title: str
+    unit: str
+    now: float
+    then: float
+    low: float
+    high: float
+
+
+class StepForetold(msgspec.Struct):
+    """What a step would bring. changes: of settings, by key; guesses: what of it lies outside of what was measured."""
+
+    changes: dict[str, str]
+    moves: list[ForetoldMove]
+    guesses: list[str]
+
+
 class NextStep(msgspec.Struct):
+    """predicted: with `diagnose --predict`, of a step that names replicas or a setting."""
+
     do: str
     why: str
     cost: str
     undo: str
     command: str | None
+    predicted: StepForetold | None = None
 
 
 class DecidedBy(msgspec.Struct):

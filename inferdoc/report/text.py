@@ -7,7 +7,7 @@ from datetime import datetime
 
 import click
 
-from inferdoc.judging.model import Diagnosis, Finding, PhaseSplit, Rival, StageReached, seconds
+from inferdoc.judging.model import Diagnosis, Finding, PhaseSplit, Rival, StageReached, StepForetold, seconds
 from inferdoc.judging.words import figure, how_many, lasting
 from inferdoc.report.focus import elsewhere, in_focus
 from inferdoc.report.references import compared_with
@@ -24,6 +24,8 @@ COLOURS = {
     "unknown": "magenta",
 }
 SHORT_LIST = 4
+FORETOLD = ("ttft_p99", "itl_p99", "goodput")
+"""What is said of a step that was played."""
 WORTH_NAMING = 0.1
 """A candidate with less than a tenth of the odds is shown with -v only."""
 WORTH_SAYING = 0.005
@@ -127,6 +129,8 @@ def _finding(
         yield from wrap(f"{excluded.id}: {excluded.because}", f"   {'not' if i == 0 else '':<8} ")
     for i, step in enumerate(finding.next_steps if verbose else finding.next_steps[:3]):
         yield from wrap(f"{i + 1}) {step.do}", f"   {'do' if i == 0 else '':<8} ")
+        if step.predicted is not None:
+            yield from wrap(_foretold(step.predicted), "               ")
         if verbose:
             yield from wrap(f"why: {step.why}. Cost: {step.cost}. Undo: {step.undo}.", "               ")
             if step.command:
@@ -137,6 +141,18 @@ def _finding(
 def _sure(finding: Finding) -> str:
     """The certainty, and how often findings like it were right."""
     return finding.certainty if finding.probability is None else f"{finding.certainty} ({finding.probability:.0%})"
+
+
+def _foretold(step: StepForetold) -> str:
+    """What a step would bring, the quantities that say most of it."""
+    moves = [
+        f"{move.title} {figure(move.now, move.unit)} to {figure(move.then, move.unit)} "
+        f"({figure(move.low, move.unit)} to {figure(move.high, move.unit)})"
+        for move in step.moves
+        if move.name in FORETOLD
+    ]
+    words = ", ".join(f"{key} {value}" for key, value in step.changes.items())
+    return f"would bring ({words}): {'; '.join(moves)}{'; the bands are guesses' if step.guesses else ''}"
 
 
 def _rival(rival: Rival, word: str) -> Iterator[str]:

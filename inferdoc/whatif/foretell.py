@@ -1,0 +1,109 @@
+"""What the next steps of a diagnosis would bring, where a step names replicas or a setting: each is played as
+`inferdoc whatif` plays it, on the hour before the end of the window."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from inferdoc.errors import InferdocError
+from inferdoc.fleet.members import Pool
+from inferdoc.forecast.fromsource import pool_name
+from inferdoc.judging.model import Diagnosis, Finding, ForetoldMove, NextStep, Scope, StepForetold
+from inferdoc.times import moment_of
+from inferdoc.whatif.answer import limits_as_asked
+from inferdoc.whatif.calibrate import CalibratedPool, calibrated
+from inferdoc.whatif.changes import changed_pool
+from inferdoc.whatif.live import observed
+from inferdoc.whatif.play import PlayedPool
+from inferdoc.whatif.predict import plays_now, predicted
+from inferdoc.whatif.settings_asked import settings_asked
+
+if TYPE_CHECKING:
+    from inferdoc.catalogue.load import Catalogue
+    from inferdoc.config import Config
+    from inferdoc.source.identified import Identified
+
+HISTORY = "1h"
+NAMED = {
+    "replicas": re.compile(r"\bscale\b.*--replicas=(\d+)"),
+    "max-num-seqs": re.compile(r"--max-num-seqs[ =](\d+)"),
+    "batch-tokens": re.compile(r"--max-num-batched-tokens[ =](\d+)"),
+}
+"""What a step or its command names."""
+
+
+@dataclass(frozen=True)
+class PoolPlayed:
+    """A pool of the diagnosis, and its plays as it is."""
+
+    pool: CalibratedPool
+    before: list[PlayedPool]
+
+
+def foretell_steps(answer: Diagnosis, source: Identified, config: Config, catalogue: Catalogue) -> None:
+    """Fills in `predicted` of the steps that name what can be played; why a pool cannot be played becomes a warning of
+    the document."""
+    known: dict[str, PoolPlayed | None] = {}
+    for finding in answer.findings:
+        steps = [(step, named) for step in finding.next_steps if (named := named_settings(step))]
+        if not steps:
+            continue
+        name = _name(finding.scope)
+        if name not in known:
+            known[name] = _played(answer, finding, source, config, catalogue)
+        played_pool = known[name]
+        for step, named in steps if played_pool is not None else ():
+            assert played_pool is not None
+            step.predicted = _foretold(played_pool, named, catalogue, answer)
+
+
+def named_settings(step: NextStep) -> dict[str, str]:
+    """Settings by key that a step names with a number; empty where it names none."""
+    text = f"{step.do} {step.command or ''}"
+    return {key: match[1] for key, pattern in NAMED.items() if (match := pattern.search(text))}
+
+
+def _name(scope: Scope) -> str:
+    return pool_name(Pool(scope.cluster, scope.namespace, scope.model, scope.role, scope.tier))
+
+
+def _played(
+    answer: Diagnosis, finding: Finding, source: Identified, config: Config, catalogue: Catalogue
+) -> PoolPlayed | None:
+    name = _name(finding.scope)
+    try:
+        if finding.scope.role != "both":
+            raise InferdocError(f"{name}: only pods that do both phases can be played")
+        until = moment_of(answer.window.until, "until")
+        live = observed(source, config, catalogue, {"history": HISTORY, "pool": name}, until=until)
+        pool = calibrated(live, catalogue, {}, limits_as_asked(live, catalogue, {}))
+    except InferdocError as error:
+        answer.source.warnings.append(f"--predict: {error}")
+        return None
+    return PoolPlayed(pool, plays_now(pool))
+
+
+def _foretold(
+    played_pool: PoolPlayed, named: dict[str, str], catalogue: Catalogue, answer: Diagnosis
+) -> StepForetold | None:
+    try:
+        wanted = settings_asked([f"{key}={value}" for key, value in named.items()], "--predict")
+        prediction = predicted(played_pool.pool, changed_pool(played_pool.pool, wanted, catalogue), played_pool.before)
+    except InferdocError as error:
+        answer.source.warnings.append(f"--predict: {error}")
+        return None
+    moves = [
+        ForetoldMove(
+            row.quantity.name,
+            row.quantity.title,
+            row.quantity.unit,
+            row.now.value,
+            row.then.value,
+            row.then.low,
+            row.then.high,
+        )
+        for row in prediction.rows
+    ]
+    return StepForetold(named, moves, list(prediction.guesses))
