@@ -40,10 +40,6 @@ def whatif_as_asked(source: Identified, config: Config, catalogue: Catalogue, as
         raise InferdocError("--set: what is to change? for example --set replicas=4")
     given = settings_asked(asked["as_now"], "--now", of_now=True) | {"model": asked.get("model")}
     live = observed(source, config, catalogue, asked)
-    if live.pool.role != "both":
-        raise InferdocError(
-            f"{live.name}: a {live.pool.role} pool; what if is asked of pools that do both, prefill and decode"
-        )
     pool = calibrated(live, catalogue, given, limits_as_asked(live, catalogue, asked))
     change = changed_pool(pool, wanted, catalogue)
     prediction = predicted(pool, change, plays_now(pool))

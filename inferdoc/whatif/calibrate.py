@@ -38,19 +38,24 @@ UNBOUND = 1024
 """--max-num-seqs where nothing was seen to wait for it: vLLM's default on large GPUs."""
 BATCH_TOKENS = 8192
 """--max-num-batched-tokens where steps were not seen to be cut: vLLM's default on large GPUs."""
+LATENCIES = {
+    "ttft_p50": (TTFT, 0.5),
+    "ttft_p99": (TTFT, 0.99),
+    "itl_p50": (ITL, 0.5),
+    "itl_p99": (ITL, 0.99),
+}
+"""Quantiles of which the held half tells the error."""
 POLICY: Policy = "least-loaded"
 
 
 @dataclass(frozen=True)
 class HeldError:
-    """One quantity of the held half. predicted: median of the plays; measured; spread: standard deviation of the log of
-    the plays, which differ by chance alone."""
+    """One quantity of the held half. predicted: median of the plays."""
 
     name: str
     unit: str
     predicted: float
     measured: float
-    spread: float
 
     @property
     def off(self) -> float:
@@ -84,6 +89,14 @@ def calibrated(
 ) -> CalibratedPool:
     """The pool as plays show it. given: settings by key that the user tells; limits: TTFT and time per token that count
     as good, seconds. Raises InferdocError."""
+    if pool.pool.role != "both":
+        raise InferdocError(
+            f"{pool.name}: a {pool.pool.role} pool; only pods that do both phases can be played, prefill and decode"
+        )
+    if pool.engines > 1:
+        raise InferdocError(
+            f"{pool.name}: {pool.engines} engines a pod (data parallel); only pods of one can be played"
+        )
     model = given.get("model") or pool.pool.model
     shape = shape_named(model, catalogue) if given.get("model") or model_known(model, catalogue) else None
     tier = catalogue.tiers.tiers.get(pool.pool.tier)
@@ -117,6 +130,8 @@ def setting_of(pool: ObservedPool, basis: StepBasis, given: Mapping[str, Any]) -
     drafts = pool.total(DRAFTS)
     draft_tokens = round(pool.total(DRAFTED) / drafts) if drafts else 0
     accepted = given.get("accepted") or (_accepted(pool, draft_tokens) if draft_tokens else ())
+    if "batch-tokens" not in given:
+        assumed["batch-tokens"] = f"--max-num-batched-tokens {BATCH_TOKENS} (--now batch-tokens=N)"
     router: Policy | None = given.get("router")
     if router is None and pool.pods > 1:
         assumed["router"] = f"requests go to the {POLICY.replace('-', ' ')} pod (--now router=...)"
@@ -128,7 +143,7 @@ def setting_of(pool: ObservedPool, basis: StepBasis, given: Mapping[str, Any]) -
         kv_tokens=int(kv_tokens),
         block_size=int(pool.middle("kv_block_size") or 16),
         max_num_seqs=given.get("max-num-seqs") or _most_streams(pool, assumed),
-        batch_tokens=given.get("batch-tokens") or _batch_tokens(pool, assumed),
+        batch_tokens=given.get("batch-tokens") or BATCH_TOKENS,
         chunk_tokens=given.get("chunk-tokens") or 0,
         draft_tokens=draft_tokens,
         accepted=accepted,
@@ -160,25 +175,12 @@ def _most_streams(pool: ObservedPool, assumed: dict[str, str]) -> int:
     return max(UNBOUND, round(seen))
 
 
-def _batch_tokens(pool: ObservedPool, assumed: dict[str, str]) -> int:
-    assumed["batch-tokens"] = f"--max-num-batched-tokens {BATCH_TOKENS} (--now batch-tokens=N)"
-    return BATCH_TOKENS
-
-
-QUANTITIES = {
-    "ttft_p50": (TTFT, 0.5),
-    "ttft_p99": (TTFT, 0.99),
-    "itl_p50": (ITL, 0.5),
-    "itl_p99": (ITL, 0.99),
-}
-
-
 def _held(setting: PlayedSetting, late: ObservedPool, limits: tuple[float, float]) -> tuple[HeldError, ...]:
     """Plays of the held half in the buckets of the engines, against what these counted."""
     plays = [played(setting.scenario(seed)) for seed in HELD_SEEDS]
     counted = {name: TimesCounted(late.spreads[name].bounds, late.spreads[name].counts) for name in TIMED}
     rows = []
-    for name, (metric, share) in QUANTITIES.items():
+    for name, (metric, share) in LATENCIES.items():
         shown = [play.times[metric].coarser(counted[metric].bounds).quantile(share) for play in plays]
         rows.append(_row(name, "s", shown, counted[metric].quantile(share)))
     served = late.total(FINISHED) / late.seconds
@@ -197,6 +199,4 @@ def _good(play: PlayedPool, like: Mapping[str, TimesCounted], limits: tuple[floa
 
 
 def _row(name: str, unit: str, shown: list[float], measured: float) -> HeldError:
-    values = np.array(shown)
-    spread = float(np.log(values).std(ddof=1)) if (values > 0).all() else 0.0
-    return HeldError(name, unit, float(np.median(values)), measured, spread)
+    return HeldError(name, unit, float(np.median(shown)), measured)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace as with_fields
 
-from inferdoc.capacity.kv_bytes import kv_bytes_per_token
 from inferdoc.capacity.memory import GIB
 from inferdoc.catalogue.document import nearest
 from inferdoc.errors import InferdocError
@@ -17,6 +16,7 @@ from inferdoc.simulate.workload import scaled
 from inferdoc.whatif.calibrate import CalibratedPool
 from inferdoc.whatif.live import HITS
 from inferdoc.whatif.setting import PlayedSetting
+from inferdoc.whatif.steps import kv_token_bytes
 
 if TYPE_CHECKING:
     from inferdoc.catalogue.load import Catalogue
@@ -125,7 +125,7 @@ def _kv_tokens(pool: CalibratedPool, then: PlayedSetting, old: Tier, new: Tier, 
     share = float(pool.observed.settings.get("gpu_memory_utilization") or MEMORY_SHARE)
     more = (new.memory_gib.value - old.memory_gib.value) * GIB * share * then.gpus
     narrower = pool.setting.kv_tokens / then.kv_tokens
-    of_token = kv_bytes_per_token(pool.shape.kv, pool.kv_dtype, then.gpus) * then.gpus * narrower
+    of_token = kv_token_bytes(pool.shape, pool.kv_dtype, then.gpus) * narrower
     tokens = int(then.kv_tokens + more / of_token)
     if tokens < LEAST_KV:
         raise InferdocError(f"--set tier={name}: the weights leave no room for the KV cache there; take more GPUs")

@@ -74,8 +74,6 @@ def _played(
 ) -> PoolPlayed | None:
     name = _name(finding.scope)
     try:
-        if finding.scope.role != "both":
-            raise InferdocError(f"{name}: only pods that do both phases can be played")
         until = moment_of(answer.window.until, "until")
         live = observed(source, config, catalogue, {"history": HISTORY, "pool": name}, until=until)
         pool = calibrated(live, catalogue, {}, limits_as_asked(live, catalogue, {}))

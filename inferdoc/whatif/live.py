@@ -87,7 +87,7 @@ class Spread:
 class ObservedPool:
     """begin: Unix seconds; counters: name -> float64[pods, stretches], increases; gauges: signal -> the same, NaN where
     not told; glances: the same every SCRAPE seconds; spreads: histogram -> its buckets; gpus: of a pod, None where not
-    told; settings: labels of vllm:cache_config_info."""
+    told; engines: of a pod; settings: labels of vllm:cache_config_info."""
 
     name: str
     pool: Pool
@@ -98,6 +98,7 @@ class ObservedPool:
     glances: Mapping[str, np.ndarray]
     spreads: Mapping[str, Spread]
     gpus: int | None
+    engines: int
     settings: Mapping[str, str]
 
     @property
@@ -189,6 +190,7 @@ def observed(
         },
         {name: Spread(*each) for name, each in spreads.items() if each is not None},
         gpus_of_pod(source, config.pods, made, keys),
+        max(len(read.engines.get(key, ())) for key in keys),
         settings_of(source, catalogue, made, keys),
     )
     return _at_work(whole)

@@ -17,7 +17,7 @@ FINE = tuple(float(bound) for bound in np.geomspace(1e-3, 1e3, 700))
 """Seconds; 2 % from bound to bound."""
 TIMED = {TTFT: "ttft", ITL: "itl", TPOT: "tpot"}
 """Histograms that are counted in finer buckets than those of vLLM."""
-SUMMED = ("ttft", "itl", "prefill", "queue")
+SUMMED = ("ttft", "itl", "prefill")
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ class TimesCounted:
 
 @dataclass(frozen=True)
 class PlayedPool:
-    """times: by histogram; minutes: of SUMMED, "running", "steps" and "arrived" float64[stretches] (sums with their
-    counts as `ttft_sum`, `ttft_count`); looked, hits: prompt tokens; preemptions, served: how many; seconds: of the
-    play; most_running: streams of one pod at most, at the ends of minutes."""
+    """times: by histogram; minutes: of SUMMED (`ttft_sum`, `ttft_count`), "running" and "steps" float64[stretches];
+    looked, hits: prompt tokens; preemptions, served: how many; seconds: of the play; most_running: streams of one pod
+    at most, at the ends of minutes."""
 
     times: dict[str, TimesCounted]
     minutes: dict[str, np.ndarray]

@@ -22,6 +22,8 @@ STUDENT = 1.943
 NORMAL = 1.645
 SAME = 0.05
 """A move that is smaller is none."""
+LEAST_SEEN = 0.01
+"""Per second; fewer preemptions are none."""
 GUESSED = 2.0
 """How much wider a band is where something was not measured (logs)."""
 WIDEST = 20.0
@@ -169,10 +171,6 @@ def move_of(quantity: PlayedQuantity, now: np.ndarray, then: np.ndarray) -> Move
     if abs(ratio - 1.0) < SAME:
         return "same"
     return "better" if (ratio > 1.0) == quantity.up else "worse"
-
-
-LEAST_SEEN = 0.01
-"""Per second; fewer preemptions are none."""
 
 
 def _error(pool: CalibratedPool, name: str) -> float:

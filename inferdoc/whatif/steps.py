@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec.structs import replace
 
-from inferdoc.capacity.kv_bytes import kv_bytes_per_token
+from inferdoc.capacity.kv_bytes import SPARSE_LAYER_BYTES, kv_bytes_per_token
 from inferdoc.capacity.memory import WEIGHT_DTYPES
 from inferdoc.capacity.model_shape import ModelShape
 from inferdoc.catalogue.signal import Tier
@@ -66,7 +66,7 @@ def basis_of(pool: ObservedPool, shape: ModelShape | None, tier: Tier | None, gp
     width = WEIGHT_DTYPES.get(shape.dtype or "bf16", 2.0)
     read = gpus * tier.memory_gbps.value * 1e9 * BANDWIDTH_REACHED
     token = 2.0 * shape.active / (gpus * tier.bf16_tflops.value * 1e12 * FLOPS_REACHED)
-    kv_bytes = kv_bytes_per_token(shape.kv, kv_dtype, gpus) * gpus
+    kv_bytes = kv_token_bytes(shape, kv_dtype, gpus)
     chosen = shape.chosen / shape.experts if shape.experts else 1.0
     parts = StepParts(
         weights=shape.parameters * width / read,
@@ -81,6 +81,12 @@ def basis_of(pool: ObservedPool, shape: ModelShape | None, tier: Tier | None, gp
         kv_bytes=int(kv_bytes),
     )
     return StepBasis(parts, KNOWN)
+
+
+def kv_token_bytes(shape: ModelShape, kv_dtype: str, gpus: int) -> float:
+    """Bytes of a token on all GPUs of a pod."""
+    known = next(iter(SPARSE_LAYER_BYTES)) if shape.kv.sparse else kv_dtype
+    return kv_bytes_per_token(shape.kv, known, gpus) * gpus
 
 
 def _means(pool: ObservedPool, name: str) -> np.ndarray:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.errors import InferdocError
 from inferdoc.simulate.hardware import PartsTime
 from inferdoc.simulate.pod import step_time
+from inferdoc.whatif.calibrate import calibrated
 from inferdoc.whatif.changes import changed_pool
 from inferdoc.whatif.predict import plays_now, predicted
-from tests.whatif.lab import SEATS, SPEC
+from tests.whatif.lab import LIMITS, SEATS, SPEC
 
 
 @pytest.mark.parametrize(
@@ -84,3 +88,21 @@ def test_seats_decide_what_is_good_and_far_more_traffic_is_a_guess(calibrated_po
         assert row.then.low <= row.then.value <= row.then.high
     assert any("never above" in each for each in crowded.guesses)
     assert not fewer.guesses
+
+
+@pytest.mark.parametrize(
+    ("unlike", "words"),
+    [
+        (lambda pool: {"engines": 4}, "4 engines a pod"),
+        (lambda pool: {"pool": replace(pool.pool, role="decode")}, "a decode pool"),
+        (
+            lambda pool: {"gauges": {**pool.gauges, "kv_capacity_tokens": pool.gauges["waiting"] * np.nan}},
+            "kv-tokens=N",
+        ),
+    ],
+)
+def test_a_pool_that_cannot_be_played_is_one_line(pool, unlike, words):
+    with pytest.raises(InferdocError) as refused:
+        calibrated(replace(pool, **unlike(pool)), load_catalogue(), {}, LIMITS)
+    assert words in str(refused.value)
+    assert "\n" not in str(refused.value)
