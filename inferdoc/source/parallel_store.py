@@ -1,9 +1,9 @@
 """A large store, read by two processes at once.
 
 Most of the time for a fleet of hundreds of pods goes into decoding pages and evaluating reads, target by target. Where
-there is a second core and enough to read, another process (`part_process`) does so for half of the targets, and here
-the answers are put together: rows that both have are folded as the series of one row are. Whatever that process cannot
-do, one process does alone: the answer is the same.
+there is a second core and enough to read, another process (`part_process`) does so for nearly half of the targets, and
+here the answers are put together: rows that both have are folded as the series of one row are. Whatever that process
+cannot do, one process does alone: the answer is the same.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from inferdoc.source.store_source import Part, StoreSource
 
 LEAST_SCRAPES = 200_000
 """From so many on, half of the work takes longer than a process takes to begin."""
-HERE, THERE = Part(0, 2), Part(1, 2)
+HERE, THERE = Part(0.0, 0.55), Part(0.55, 1.0)
+"""The other process begins later, and its answers are handed over."""
 T = TypeVar("T")
 ByShare = Mapping[float, Quantiles | None]
 
@@ -46,6 +47,7 @@ class ParallelStore(Readable):
         self._other: PartProcess | None = None
         self._expected: tuple[Collection[str], int | None] | None = None
         self._told: tuple[str, ...] = ()
+        self._unheard = 0
         self._samples = 0
         self.location, self.warnings, self.cost = self._own.location, self._own.warnings, self._own.cost
 
@@ -117,14 +119,15 @@ class ParallelStore(Readable):
         """Have half of the targets read by another process, from now on, where it is worth it."""
         if not self._may_share or self._other is not None:
             return
-        if self._own.scrape_count(start_ms, end_ms) < LEAST_SCRAPES:
+        since_ms = self._expected[1] if self._expected else None
+        if self._own.scrape_count(min(start_ms, since_ms or start_ms), end_ms) < LEAST_SCRAPES:
             return
         self._may_share = False
         try:
-            self._other = PartProcess(self.location, THERE.number, THERE.of, self._timeout)
+            self._other = PartProcess(self.location, THERE, self._timeout, self._own.hidden)
             if self._expected is not None:
                 self._other.ask("expect", *self._expected)
-                self._other.answer()
+                self._unheard = 1
         except PartEndedError:
             self._end_other()
             return
@@ -142,6 +145,9 @@ class ParallelStore(Readable):
                     own = call(*args)
                 except InferdocError as raised:
                     error = raised  # the other answer is taken all the same, or it would be that of the next call
+                for _ in range(self._unheard):  # of calls before that nobody waited for
+                    self._other.answer()
+                self._unheard = 0
                 other = self._other.answer()
             except PartEndedError:
                 self._end_other()
@@ -167,7 +173,7 @@ class ParallelStore(Readable):
     def _end_other(self) -> None:
         if self._other is not None:
             self._other.close()
-            self._other = None
+            self._other, self._unheard = None, 0
         if self._own.part is not None:
             self._own.read_only(None)
 

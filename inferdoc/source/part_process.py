@@ -3,6 +3,7 @@
 The process is this module, run by the same interpreter: it imports no script of the user again, as a spawned worker
 would, and takes over no lock, as a forked one would. It reads a pickled call from its standard input, makes it on a
 `StoreSource` of its part, and writes the answer to its standard output, until its input ends. Both ends are ours.
+Arrays follow their pickle as they lie in memory (PEP 574), so that hundreds of megabytes are copied once.
 """
 
 from __future__ import annotations
@@ -10,13 +11,20 @@ from __future__ import annotations
 import contextlib
 import pickle
 import signal
+import struct
 import subprocess
 import sys
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import Any
 
 from inferdoc.errors import InferdocError
+from inferdoc.source.store_source import Part
+from inferdoc.store.indexes import Hidden
+
+PIPE_BYTES = 1 << 20
+"""What an ordinary process of Linux may ask for (/proc/sys/fs/pipe-max-size); elsewhere it is not asked for."""
 
 
 @dataclass(frozen=True)
@@ -38,29 +46,34 @@ class PartEndedError(Exception):
 class PartProcess:
     """One part of a store in another process. Calls are made in order: `ask`, then `answer`."""
 
-    def __init__(self, path: str, number: int, of: int, timeout: float) -> None:
-        command = [sys.executable, "-m", "inferdoc.source.part_process", path, str(number), str(of), str(timeout)]
+    def __init__(self, path: str, part: Part, timeout: float, hidden: Sequence[Hidden]) -> None:
+        share = (str(part.begin), str(part.end))
+        command = [sys.executable, "-m", "inferdoc.source.part_process", path, *share, str(timeout)]
         try:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, pipesize=PIPE_BYTES
             )
         except OSError as error:
             raise PartEndedError from error
         self.close = weakref.finalize(self, _end, self._process)
+        self._send(hidden)
 
     def ask(self, method: str, *args: Any) -> None:
         """Have a method of `StoreSource` called. Raises PartEndedError."""
+        self._send((method, args))
+
+    def _send(self, what: object) -> None:
         assert self._process.stdin is not None
         try:
-            _write(self._process.stdin, (method, args))
+            _write(self._process.stdin, what)
         except (OSError, ValueError) as error:  # ValueError: the pipe was closed here
             raise PartEndedError from error
 
     def answer(self) -> PartAnswer:
-        """What the call that was asked for came to. Raises PartEndedError."""
+        """What the first call that is not answered yet came to. Raises PartEndedError."""
         assert self._process.stdout is not None
         try:
-            answer: PartAnswer = pickle.load(self._process.stdout)
+            answer: PartAnswer = _read(self._process.stdout)
         except (OSError, ValueError, EOFError, pickle.UnpicklingError) as error:
             raise PartEndedError from error
         return answer
@@ -75,20 +88,44 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _write(pipe: IO[bytes], what: object) -> None:
-    pickle.dump(what, pipe, protocol=5)
+def _write(pipe: Any, what: object) -> None:
+    buffers: list[pickle.PickleBuffer] = []
+    head = pickle.dumps(what, protocol=5, buffer_callback=buffers.append)
+    parts = [head, *(buffer.raw() for buffer in buffers)]
+    pipe.write(struct.pack(f"<q{len(parts)}q", len(parts), *map(len, parts)))
+    for part in parts:
+        pipe.write(part)
     pipe.flush()
 
 
-def main(path: str, number: str, of: str, timeout: str) -> None:
+def _read(pipe: Any) -> Any:
+    (count,) = struct.unpack("<q", _exactly(pipe, 8))
+    head, *buffers = (_exactly(pipe, size) for size in struct.unpack(f"<{count}q", _exactly(pipe, 8 * count)))
+    return pickle.loads(head, buffers=buffers)
+
+
+def _exactly(pipe: Any, size: int) -> bytearray:
+    """So many bytes. Raises EOFError where the pipe ends before."""
+    found = bytearray(size)
+    rest = memoryview(found)
+    while rest:
+        got = pipe.readinto(rest)
+        if not got:
+            raise EOFError
+        rest = rest[got:]
+    return found
+
+
+def main(path: str, begin: str, end: str, timeout: str) -> None:
     """Serve a part of a store until the input ends."""
-    from inferdoc.source.store_source import Part, StoreSource
+    from inferdoc.source.store_source import StoreSource
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who asks ends this process
-    source = StoreSource(path, timeout=float(timeout), part=Part(int(number), int(of)))
+    part, hidden = Part(float(begin), float(end)), _read(sys.stdin.buffer)
+    source = StoreSource(path, timeout=float(timeout), part=part, hidden=hidden)
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
-            method, args = pickle.load(sys.stdin.buffer)
+            method, args = _read(sys.stdin.buffer)
             value, error = None, None
             try:
                 value = getattr(source, method)(*args)

@@ -25,6 +25,7 @@ from inferdoc.source.window import Windows
 from inferdoc.store.block import Block
 from inferdoc.store.budget import ReadBudget, ReadTime
 from inferdoc.store.damage import DamageLog
+from inferdoc.store.indexes import Hidden
 from inferdoc.store.store import Store
 
 MOST_VALUES = 24_000_000
@@ -50,15 +51,16 @@ DAMAGES_NAMED = 5
 
 @dataclass(frozen=True)
 class Part:
-    """Which targets of a store are read: part `number` of so many. What is scraped of one pod is in one part."""
+    """Which targets of a store are read: those whose hash lies in [begin, end) of 0 to 1. What is scraped of one pod is
+    in one part."""
 
-    number: int
-    of: int
+    begin: float
+    end: float
 
     def has(self, target: Mapping[str, str]) -> bool:
         """Whether a target belongs to it."""
         who = target.get("pod") or target.get("instance", "").rpartition(":")[0]
-        return zlib.crc32(who.encode()) % self.of == self.number
+        return self.begin <= zlib.crc32(who.encode()) / 2**32 < self.end
 
 
 @dataclass
@@ -105,7 +107,8 @@ class StoreSource(Readable):
     One call of evaluate() reads the store once for all reads. What was read is kept for the next call: a diagnosis asks
     for scrapes, reads and info metrics of nearly the same stretch, and says first what it will ask for (`expect`).
     timeout: seconds that one call may read, by `clock`; beyond it raises TooSlowError. part: the targets whose samples
-    are read, all without it; what tells of names and times is of the whole store.
+    are read, all without it; what tells of names and times is of the whole store. hidden: what another source of this
+    store found that no index leads to.
     """
 
     kind: SourceKind = "store"
@@ -117,9 +120,10 @@ class StoreSource(Readable):
         timeout: float = 600.0,
         clock: Callable[[], float] = time.monotonic,
         part: Part | None = None,
+        hidden: Sequence[Hidden] | None = None,
     ) -> None:
         self.part: Part | None = None
-        self._store = Store.open(Path(path).expanduser(), "r")
+        self._store = Store.open(Path(path).expanduser(), "r", hidden)
         self._store.time = self._time = ReadTime(self._store.path, timeout, clock)
         self.location = str(self._store.path)
         self.warnings = self._store.warnings
@@ -156,6 +160,11 @@ class StoreSource(Readable):
         self._store.left_out.clear()
         self.warnings[:] = [line for line in self.warnings if line.partition(" ")[0] not in self.left_out]
         self.left_out.clear()
+
+    @property
+    def hidden(self) -> Sequence[Hidden]:
+        """Scrapes that no index leads to."""
+        return self._store.hidden
 
     def scrape_count(self, start_ms: int, end_ms: int) -> int:
         """About how many scrapes of all targets there are in the stretch."""

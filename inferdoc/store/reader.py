@@ -68,7 +68,7 @@ class Reader(Extent):
         self.time: ReadTime | None = None
         self.left_out: dict[str, TooLarge] = {}
         self._unreadable: dict[int, DamagedError | None] = {}
-        self._hidden = hidden
+        self.hidden = hidden
 
     def types(self) -> dict[str, str]:
         """Declared type of each metric family, by the name on its TYPE line."""
@@ -210,7 +210,7 @@ class Reader(Extent):
 
     def _note_hidden(self, target: Owner, labels: dict[str, str], start_ms: int, end_ms: int) -> None:
         """Scrapes of a target in the window that no index leads to."""
-        for each in self._hidden:
+        for each in self.hidden:
             if each.target == target.id and each.span_ms[0] <= end_ms and start_ms <= each.span_ms[1]:
                 fault = DamagedError(each.what)
                 if self.damages is None:

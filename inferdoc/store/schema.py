@@ -24,7 +24,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -89,9 +89,11 @@ def open_for_writing(place: StoreFile) -> sqlite3.Connection:
     return connection
 
 
-def open_for_reading(place: StoreFile) -> tuple[sqlite3.Connection, list[str], list[Hidden]]:
+def open_for_reading(
+    place: StoreFile, known: Sequence[Hidden] | None = None
+) -> tuple[sqlite3.Connection, list[str], Sequence[Hidden]]:
     """Open an existing store read-only, beside a writer if there is one. Returns the connection, warnings, and the
-    scrapes that no index leads to."""
+    scrapes that no index leads to. known: these, where they were looked for a moment ago."""
     path = place.given
     if not place.file.exists():
         raise StoreError(f"there is no store at {path}; fill one {_FILLS}")
@@ -119,7 +121,8 @@ def open_for_reading(place: StoreFile) -> tuple[sqlite3.Connection, list[str], l
             with transaction(connection, "DEFERRED"):
                 version = check_format(connection, path)
                 _check_tables(connection, path, version)
-                hidden = hidden_scrapes(connection, path, version >= FORMAT_WITH_CHUNKS)
+                has_chunks = version >= FORMAT_WITH_CHUNKS
+                hidden = hidden_scrapes(connection, path, has_chunks) if known is None else known
             connection.execute("PRAGMA cache_size = -65536")
         except BaseException:
             connection.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
@@ -21,7 +22,7 @@ class Store(Reader):
     path: the file; warnings: one line each about what could not be read.
     """
 
-    def __init__(self, path: Path, mode: Literal["r", "w"]) -> None:
+    def __init__(self, path: Path, mode: Literal["r", "w"], hidden: Sequence[Hidden] | None = None) -> None:
         self.path = path
         self.warnings: list[str] = []
         self._lock: WriterLock | None = None
@@ -30,30 +31,30 @@ class Store(Reader):
         if mode == "w":
             _make_folder(path)
         place = StoreFile.of(path)
-        hidden: list[Hidden] = []
         try:
             if mode == "w":
                 self._lock = WriterLock(place)
             self._connected = Connected(place.identity() or (0, 0))
             if mode == "w":
-                connection = open_for_writing(place)
+                connection, hidden = open_for_writing(place), ()
             else:
-                connection, self.warnings, hidden = open_for_reading(place)
+                connection, self.warnings, hidden = open_for_reading(place, hidden)
         except BaseException:
             self._let_go()
             raise
-        super().__init__(connection, path, LayoutTable(connection), hidden)
+        super().__init__(connection, path, LayoutTable(connection), hidden or ())
         if self._lock is not None:
             self._writer = Writer(connection, path, self.layouts.forget, self._lock.check)
 
     @classmethod
-    def open(cls, path: str | Path, mode: Literal["r", "w"] = "r") -> Store:
+    def open(cls, path: str | Path, mode: Literal["r", "w"] = "r", hidden: Sequence[Hidden] | None = None) -> Store:
         """Open a store: "r" to read (any number of processes, also while one writes), "w" to read and write.
 
         "w" creates the file and its folder where missing, and is refused while another process (or another `Store` of
-        this one) writes. Raises StoreError: no such store, another format, damaged, in use, not writable.
+        this one) writes. hidden: scrapes that no index leads to, where another reader told. Raises StoreError: no such
+        store, another format, damaged, in use, not writable.
         """
-        return cls(Path(path), mode)
+        return cls(Path(path), mode, hidden)
 
     @classmethod
     def open_existing(cls, path: str | Path) -> Store:
