@@ -138,7 +138,7 @@ def test_the_price_of_the_configuration_is_the_tiers(
     for file, made in (("old", office_plan(name="llm-h100")), ("new", office_plan(name="llm-h100", base=3))):
         names.append(str(tmp_path / file))
         Path(names[-1]).write_text(to_json(made))
-    prices = PricesSection("EUR", 1.5, {"h100": TierPrice(2.0)})
+    prices = PricesSection(currency="EUR", overhead=1.5, tiers={"h100": TierPrice(2.0)})
     differ(old=names[0], new=names[1], price=None, gpus=4, prices=prices, output="json")
     told = json.loads(capsysbinary.readouterr().out)
     more = told["pools"][0]["hours_after"] - told["pools"][0]["hours_before"]
