@@ -22,6 +22,8 @@ PROGRESS = ("generation_tokens_rate", "prompt_tokens_rate", "step_rate", "reques
 LATENCY = ("ttft_mean", "itl_mean", "e2e_mean", "ttft_p99", "itl_p99", "e2e_p99", "tpot_request_mean")
 CONTAINER_STARTS = "kubelet_restarts"
 GENERATED = "generated_total"
+SINCE = ("local", "hardware")
+"""Kinds of causes that a restart may begin: of an overload, or harm without a known cause, the crash is the root."""
 SLOWER = (*LATENCY, "router_ttft_mean")
 """Harm that is over once it is over."""
 
@@ -49,6 +51,7 @@ def judge(context: Context, recipes: Mapping[str, Recipe]) -> Judgement:
     odd = {m.unit for m in matches if m.recipe.kind == "unexplained"}
     matches += [match for match in breaches(context, recipes) if match.unit not in odd]
     lasting = [match for match in matches if match.last >= context.view.begin and not _recovered(match, context)]
+    lasting = [match for match in lasting if not _set_off(match, lasting, context)]
     causes = group(_nearest(lasting, context), lambda pool, step: _serving(context, pool, step))
     return Judgement(fold(causes, recipes, context.clock.window_steps), verdicts)
 
@@ -114,6 +117,23 @@ def _recovered(match: Match, context: Context) -> bool:
         return False
     tier = context.tiers.tiers.get(match.unit.member.tier) or context.tiers.tiers["unknown"]
     return (match.last - match.onset) * context.view.step_seconds <= tier.cold_start_s.value
+
+
+def _set_off(match: Match, matches: Sequence[Match], context: Context) -> bool:
+    """Whether an outage that ended is no more than the restart with which something else began on its pod: nothing but
+    its counters says that it was a crash, and what is wrong since says that it was to serve in another way."""
+    starts = context.view.get(match.unit, CONTAINER_STARTS)
+    if (
+        starts is not None
+        or not match.recipe.recovers
+        or match.recipe.kind != "process"
+        or ongoing(match.last, context)
+    ):
+        return False
+    return any(
+        other.unit.member == match.unit.member and other.recipe.kind in SINCE and match.onset <= other.onset
+        for other in matches
+    )
 
 
 def _ended_by_itself(match: Match, context: Context) -> bool:

@@ -401,3 +401,15 @@ def test_what_rules_out_only_before_the_onset_does_not_rule_out_its_own_cause():
     gone = step(1, 20, at=CALM - 25, until=CALM - 15)
     assert verdict(cause, **rows, queue=gone).match is not None, "over long before"
     assert verdict(cause, **rows, queue=gone).match.doubts == []
+
+
+def test_a_restart_with_which_something_else_began_is_no_root():
+    """The same outage, and from its end on the pod serves worse: the crash stays where nothing else is wrong."""
+    pod, up = "chat-7c9d8f6b5-x2x4z", step(1, 0, until=CALM + 15)
+    since = step(10, 30, at=CALM + 15)
+    rows = {"target_up": {pod: up}, "generated_total": {pod: np.where(up > 0, ANEW, np.nan)}}
+    rows |= {"running": {pod: np.where(up > 0, 3.0, np.nan)}, "load": {pod: since}, "latency": {pod: since / 100}}
+    worse = recipe("worse", symptoms=[SYMPTOM], harm=[HARM])
+    context = scene(rows)
+    assert [root.recipe.id for root in judge(context, {"cause": OUTAGE, "worse": worse}).roots] == ["worse"]
+    assert [root.recipe.id for root in judge(context, {"cause": OUTAGE}).roots] == ["cause"]
