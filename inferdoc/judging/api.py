@@ -62,7 +62,6 @@ CONTEXT_SIGNALS = (
     "output_len_mean",
     "process_start_time",
     "kubelet_restarts",
-    "generated_total",
     "kv_blocks",
     "error_rate",
     "arrival_rate",

@@ -31,7 +31,6 @@ NO_MECHANISM = (
     "process_start_time",
     "settings_identity",
     "image_identity",
-    "generated_total",
     "nixl_xfer_total",
 )
 """Signals about the telemetry itself, times of day, numbers that only stand for something, and counts since the start,

@@ -21,9 +21,6 @@ from inferdoc.judging.view import Unit
 PROGRESS = ("generation_tokens_rate", "prompt_tokens_rate", "step_rate", "request_rate")
 LATENCY = ("ttft_mean", "itl_mean", "e2e_mean", "ttft_p99", "itl_p99", "e2e_p99", "tpot_request_mean")
 CONTAINER_STARTS = "kubelet_restarts"
-GENERATED = "generated_total"
-SINCE = ("local", "hardware")
-"""Kinds of causes that a restart may begin: of an overload, or harm without a known cause, the crash is the root."""
 SLOWER = (*LATENCY, "router_ttft_mean")
 """Harm that is over once it is over."""
 
@@ -51,7 +48,6 @@ def judge(context: Context, recipes: Mapping[str, Recipe]) -> Judgement:
     odd = {m.unit for m in matches if m.recipe.kind == "unexplained"}
     matches += [match for match in breaches(context, recipes) if match.unit not in odd]
     lasting = [match for match in matches if match.last >= context.view.begin and not _recovered(match, context)]
-    lasting = [match for match in lasting if not _set_off(match, lasting, context)]
     causes = group(_nearest(lasting, context), lambda pool, step: _serving(context, pool, step))
     return Judgement(fold(causes, recipes, context.clock.window_steps), verdicts)
 
@@ -119,50 +115,15 @@ def _recovered(match: Match, context: Context) -> bool:
     return (match.last - match.onset) * context.view.step_seconds <= tier.cold_start_s.value
 
 
-def _set_off(match: Match, matches: Sequence[Match], context: Context) -> bool:
-    """Whether an outage that ended is no more than the restart with which something else began on its pod: nothing but
-    its counters says that it was a crash, and what is wrong since says that it was to serve in another way."""
-    starts = context.view.get(match.unit, CONTAINER_STARTS)
-    if (
-        starts is not None
-        or not match.recipe.recovers
-        or match.recipe.kind != "process"
-        or ongoing(match.last, context)
-    ):
-        return False
-    return any(
-        other.unit.member == match.unit.member and other.recipe.kind in SINCE and match.onset <= other.onset
-        for other in matches
-    )
-
-
 def _ended_by_itself(match: Match, context: Context) -> bool:
     """Whether the container of a pod was started again in its place: a planned end brings a new pod, a crash does not,
     and takes the requests with it."""
     starts = context.view.get(match.unit, CONTAINER_STARTS)
     if starts is None:
-        return _began_anew_in_its_pod(match, context)
+        return False
     seen = starts.values[max(0, match.onset - context.clock.out_steps) :]
     seen = seen[np.isfinite(seen)]
     return len(seen) > 1 and bool(seen[-1] > seen[0])
-
-
-def _began_anew_in_its_pod(match: Match, context: Context) -> bool:
-    """The same where kube-state-metrics is not scraped: a pod of a Deployment never comes back under its own name, so a
-    process that counts from 0 again there was ended by a crash, a kill or a failed probe (Kubernetes documentation:
-    pod lifecycle). Pods of a StatefulSet keep their names in a rollout, and an address tells nothing. One that was
-    drained before lost no work, whoever ended it."""
-    view, key = context.view, match.unit.member.key
-    life = view.lineage.lives.get(key)
-    counts, running = view.get(match.unit, GENERATED), view.get(match.unit, "running")
-    if key not in view.lineage.templates or life is None or counts is None or running is None:
-        return False
-    own = slice(view.lead_steps + life.born, match.onset + 1)  # what stands before is of the pod whose place it took
-    before, after, at_work = counts.values[own], counts.values[match.last + 1 :], running.values[own]
-    before, after, at_work = (values[np.isfinite(values)] for values in (before, after, at_work))
-    if not (len(before) and len(after) and len(at_work)):
-        return False
-    return bool(after[0] < before[-1] and at_work[-1] > 0)
 
 
 def ongoing(last: int, context: Context) -> bool:

@@ -262,7 +262,6 @@ def test_a_cause_of_the_pool_needs_its_share():
 
 
 DOWN = when("target_up", below=0.5)
-ANEW = np.where(np.arange(N) < CALM, 900.0 + np.arange(N), np.arange(N))
 OUTAGE = recipe(symptoms=[DOWN], harm=[DOWN], recovers=True, kind="process")
 
 
@@ -278,43 +277,6 @@ def test_an_outage_that_ended_is_a_change_not_a_finding():
     vanished = step(1, 0, until=CALM + 15)
     vanished[CALM + 15 :] = np.nan
     assert len(outage(vanished).roots) == 1, "a target that is taken off the list has not come back"
-
-
-@pytest.mark.parametrize(
-    ("pod", "counts", "running", "found"),
-    [
-        ("chat-7c9d8f6b5-x2x4z", ANEW, 3.0, 1),
-        ("chat-7c9d8f6b5-x2x4z", 900.0 + np.arange(N), 3.0, 0),
-        ("chat-0", ANEW, 3.0, 0),
-        ("chat-7c9d8f6b5-x2x4z", ANEW, 0.0, 0),
-    ],
-    ids=["counts from 0 again in its pod", "the process went on", "a name that a rollout keeps", "drained before"],
-)
-def test_without_the_kubelet_a_process_that_began_anew_in_its_pod_was_lost(pod, counts, running, found):
-    up = step(1, 0, until=CALM + 15)
-    rows = {"target_up": {pod: up}, "generated_total": {pod: np.where(up > 0, counts, np.nan)}}
-    rows["running"] = {pod: np.where(up > 0, running, np.nan)}
-    assert len(judged(OUTAGE, rows)[0].roots) == found
-
-
-def test_a_pod_that_loads_in_the_place_of_another_began_anew_for_good():
-    """The newcomer is scraped while it loads, and its counters begin from 0 where those of the old one end."""
-    old, new = "chat-7c9d8f6b5-x2x4z", "chat-6b5c4d7f9-z4z2b"
-    steps = np.arange(N)
-    rows = {
-        "target_up": {
-            old: np.where(steps < CALM, 1.0, np.nan),
-            new: np.where(steps < CALM - 2, np.nan, np.where(steps < CALM + 15, 0.0, 1.0)),
-        },
-        "generated_total": {
-            old: np.where(steps < CALM, 900.0 + steps, np.nan),
-            new: np.where(steps < CALM + 15, np.nan, steps - CALM),
-        },
-    }
-    rows["running"] = {pod: np.where(np.isfinite(v), 1.0, np.nan) for pod, v in rows["generated_total"].items()}
-    judgement, context = judged(OUTAGE, rows)
-    assert context.view.lineage.predecessor, "or nothing was tried"
-    assert judgement.roots == []
 
 
 @pytest.mark.parametrize(("starts", "found"), [(step(0, 1, at=CALM + 15), 1), (np.zeros(N), 0)])
@@ -401,15 +363,3 @@ def test_what_rules_out_only_before_the_onset_does_not_rule_out_its_own_cause():
     gone = step(1, 20, at=CALM - 25, until=CALM - 15)
     assert verdict(cause, **rows, queue=gone).match is not None, "over long before"
     assert verdict(cause, **rows, queue=gone).match.doubts == []
-
-
-def test_a_restart_with_which_something_else_began_is_no_root():
-    """The same outage, and from its end on the pod serves worse: the crash stays where nothing else is wrong."""
-    pod, up = "chat-7c9d8f6b5-x2x4z", step(1, 0, until=CALM + 15)
-    since = step(10, 30, at=CALM + 15)
-    rows = {"target_up": {pod: up}, "generated_total": {pod: np.where(up > 0, ANEW, np.nan)}}
-    rows |= {"running": {pod: np.where(up > 0, 3.0, np.nan)}, "load": {pod: since}, "latency": {pod: since / 100}}
-    worse = recipe("worse", symptoms=[SYMPTOM], harm=[HARM])
-    context = scene(rows)
-    assert [root.recipe.id for root in judge(context, {"cause": OUTAGE, "worse": worse}).roots] == ["worse"]
-    assert [root.recipe.id for root in judge(context, {"cause": OUTAGE}).roots] == ["cause"]
