@@ -48,6 +48,7 @@ class ParallelStore(Readable):
         self._expected: tuple[Collection[str], int | None] | None = None
         self._told: tuple[str, ...] = ()
         self._unheard = 0
+        self._few_ms = -1
         self._samples = 0
         self.location, self.warnings, self.cost = self._own.location, self._own.warnings, self._own.cost
 
@@ -120,7 +121,11 @@ class ParallelStore(Readable):
         if not self._may_share or self._other is not None:
             return
         since_ms = self._expected[1] if self._expected else None
-        if self._own.scrape_count(min(start_ms, since_ms or start_ms), end_ms) < LEAST_SCRAPES:
+        begin_ms = min(start_ms, since_ms or start_ms)
+        if end_ms - begin_ms <= self._few_ms:  # every call asks, and counting is a query for each target
+            return
+        if self._own.scrape_count(begin_ms, end_ms) < LEAST_SCRAPES:
+            self._few_ms = end_ms - begin_ms
             return
         self._may_share = False
         try:

@@ -128,6 +128,9 @@ def test_an_error_is_raised_and_the_next_call_has_its_own_answer(path):
 def test_few_scrapes_are_read_by_one_process(path, monkeypatch):
     monkeypatch.setattr(parallel_store, "LEAST_SCRAPES", 10**9)
     one = ParallelStore(path, processes=2)
+    counted, count = [], one._own.scrape_count
+    monkeypatch.setattr(one._own, "scrape_count", lambda *stretch: counted.append(stretch) or count(*stretch))
     asked(one)
-    assert one._other is None
+    asked(one)
+    assert one._other is None and len(counted) == 1, "a stretch no longer than one that held few is not counted"
     one.close()
