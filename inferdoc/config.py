@@ -16,6 +16,8 @@ from inferdoc.errors import ConfigError
 
 PROJECT_FILE = "inferdoc.toml"
 LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+TENANT = re.compile(r"[A-Za-z0-9!\-_.*'()]{1,150}")
+"""What Mimir takes for one: https://grafana.com/docs/mimir/latest/configure/about-tenant-ids/"""
 SLO_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
@@ -232,6 +234,88 @@ class LabelsSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         return {name: getattr(self, name) for name in self.__struct_fields__ if getattr(self, name) is not None}
 
 
+OutputKind = Literal["slack", "teams", "pagerduty", "webhook", "file", "grafana"]
+
+
+class OutputSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """[[serve.outputs]]: who is told. url, or url_file where the address is a secret; token_file: the bearer token, of
+    pagerduty its routing key; template_file: of webhook, Jinja that gives the body; folder, format: of file."""
+
+    kind: OutputKind
+    name: str = ""
+    url: str | None = None
+    url_file: str | None = None
+    token_file: str | None = None
+    ca_file: str | None = None
+    template_file: str | None = None
+    folder: str | None = None
+    format: Literal["markdown", "json", "html"] = "markdown"
+
+    def __post_init__(self) -> None:
+        if self.kind == "file":
+            if self.folder is None:
+                raise ValueError("folder: missing; where the reports are to lie")
+            return
+        if self.folder is not None:
+            raise ValueError(f"folder: goes with kind file, not with {self.kind}")
+        if self.template_file is not None and self.kind != "webhook":
+            raise ValueError(f"template_file: goes with kind webhook, not with {self.kind}")
+        if self.kind == "pagerduty":
+            if self.token_file is None:
+                raise ValueError("token_file: missing; the file with the routing key")
+            return
+        if (self.url is None) == (self.url_file is None):
+            raise ValueError("exactly one of url, url_file is needed")
+
+    @property
+    def label(self) -> str:
+        """How the record and the log call it."""
+        return self.name or self.kind
+
+
+class ServeSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """[serve]: `inferdoc serve`. Times in seconds. record: the file of the incidents, None: in the user's data folder;
+    record_days: how long they are kept; public_url: under which readers reach it, for links; bearer_token_file, or
+    username with password_file: what is asked of callers; hosts: names under which it is called besides an address of
+    its own; tenants: that a caller may name (X-Scope-OrgID); ignore: alerts that are no incident; concurrency: looks at
+    once; queue: looks that may wait; deadline: of one look; grace: within which an alert that comes back reopens its
+    incident."""
+
+    listen: str = "127.0.0.1:9109"
+    record: str | None = None
+    record_days: float = 400.0
+    public_url: str | None = None
+    bearer_token_file: str | None = None
+    username: str | None = None
+    password_file: str | None = None
+    hosts: tuple[str, ...] = ()
+    tenants: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ("InferdocWatchdog", "Watchdog", "InfoInhibitor")
+    concurrency: int = 1
+    queue: int = 64
+    deadline: float = 120.0
+    grace: float = 900.0
+    outputs: tuple[OutputSection, ...] = ()
+
+    def __post_init__(self) -> None:
+        _within("record_days", self.record_days, 36_500)
+        _within("concurrency", self.concurrency, 64)
+        _within("queue", self.queue, 100_000)
+        _within("deadline", self.deadline, 3_600)
+        _within("grace", self.grace, 86_400)
+        if (self.username is None) != (self.password_file is None):
+            raise ValueError("username and password_file go together")
+        if self.public_url is not None and not re.match(r"https?://[^\s/]+", self.public_url):
+            raise ValueError(f"public_url: {self.public_url!r} is not an address such as https://inferdoc.example.org")
+        names = [output.label for output in self.outputs]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"outputs: two are called {twice!r}; give each a name of its own")
+        for tenant in self.tenants:
+            if not TENANT.fullmatch(tenant):
+                raise ValueError(f"tenants: {tenant!r} is not a tenant id (letters, digits and !-_.*'())")
+
+
 class Config(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Everything that can be configured. origin: the file it came from, or None."""
 
@@ -246,6 +330,7 @@ class Config(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     prices: PricesSection = PricesSection()
     audit: AuditSection = AuditSection()
     baselines: BaselinesSection = BaselinesSection()
+    serve: ServeSection = ServeSection()
 
 
 def load_config(path: str | Path | None = None, environment: Mapping[str, str] | None = None) -> Config:
@@ -282,6 +367,13 @@ def baselines_folder(config: Config) -> Path:
     from platformdirs import user_data_dir
 
     return Path(config.baselines.folder or Path(user_data_dir("inferdoc")) / "baselines")
+
+
+def record_file(config: Config) -> Path:
+    """Where the incident record lies: of the configuration, else in the user's data folder."""
+    from platformdirs import user_data_dir
+
+    return Path(config.serve.record or Path(user_data_dir("inferdoc")) / "incidents.db")
 
 
 def _read(path: Path) -> Config:

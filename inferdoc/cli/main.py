@@ -41,6 +41,10 @@ COMMANDS = {
     "prewarm": "inferdoc.cli.prewarm",
     "simulate": "inferdoc.cli.simulate",
     "demo": "inferdoc.cli.demo",
+    "serve": "inferdoc.cli.serve",
+    "history": "inferdoc.cli.history",
+    "diff": "inferdoc.cli.diff",
+    "capsule": "inferdoc.cli.capsule",
     "mcp": "inferdoc.cli.mcp",
 }
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from inferdoc.catalogue.load import Catalogue
     from inferdoc.collect.scrape import ScrapeOptions
     from inferdoc.config import Config
+    from inferdoc.incidents.record import Record
     from inferdoc.source.identified import Identified
     from inferdoc.source.recognise import Recognised
 
@@ -116,6 +117,9 @@ def output_folder(default: str) -> Callable[[Decorated], Decorated]:
     )
 
 
+RECORD = click.option(
+    "--record", metavar="PATH", help="The incident record (default: [serve] record, or the data folder)."
+)
 CHECK = click.option("--check", is_flag=True, help="Write nothing; exit 1 where the files are out of date.")
 RUNBOOK_BASE = click.option(
     "--runbook-base", metavar="URL", help="Runbooks lie under it (default: `runbook_base` of the configuration)."
@@ -177,29 +181,23 @@ def catalogue(config: Config) -> Catalogue:
 
 def source(config: Config, asked: dict[str, Any]) -> Identified:
     """Open the source: flag, environment, configuration, else the default embedded store."""
-    from inferdoc.source.open import open_source
-    from inferdoc.times import timeout_of
+    from inferdoc.source.configured import open_configured
 
-    section = config.source
+    one_source(asked)
+    store_path(config, asked.get("store"))
+    return open_configured(config, asked, overlays(config), headers_of(asked.get("headers") or ()))
+
+
+def one_source(asked: dict[str, Any]) -> None:
+    """Refuse two sources."""
     if asked.get("prometheus") and asked.get("store"):
         raise click.UsageError("--prometheus and --store name two sources: give one of them")
-    url = asked.get("prometheus") or (None if asked.get("store") is not None else section.prometheus)
-    store = None if url else store_path(config, asked.get("store"))
-    return open_source(
-        store=store,
-        prometheus=url,
-        headers=section.headers | headers_of(asked.get("headers") or ()),
-        bearer_token_file=asked.get("bearer_token_file") or section.bearer_token_file,
-        username=asked.get("username") or section.username,
-        password_file=asked.get("password_file") or section.password_file,
-        ca_file=asked.get("ca_file") or section.ca_file,
-        cert_file=section.cert_file,
-        key_file=section.key_file,
-        timeout=timeout_of(asked["timeout"]) if asked.get("timeout") else section.timeout_seconds,
-        parallel=section.parallel,
-        catalogue=overlays(config),
-        labels=config.labels.chosen,
-    )
+
+
+def config_path() -> str | None:
+    """The configuration file that was named, None where none was."""
+    path: str | None = _globals().get("config_file")
+    return path
 
 
 def scraping(asked: dict[str, Any]) -> ScrapeOptions:
@@ -247,6 +245,14 @@ def headers_of(texts: Iterable[str]) -> dict[str, str]:
             raise click.UsageError("a --header is written NAME: VALUE")
         headers[name.strip()] = value.strip()
     return headers
+
+
+def record(asked: str | None) -> Record:
+    """The incident record, to be read."""
+    from inferdoc.config import record_file
+    from inferdoc.incidents.record import Record
+
+    return Record(asked or record_file(configuration()))
 
 
 def store_path(config: Config, asked: str | None) -> str:

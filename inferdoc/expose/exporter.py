@@ -79,11 +79,11 @@ class Exposed(Collector):
         return rows
 
 
-def address_of(text: str) -> tuple[str, int]:
+def address_of(text: str, what: str = "--expose") -> tuple[str, int]:
     """`:9108` (every interface), `127.0.0.1:9108`, `[::1]:9108` -> host and port. Raises ConfigError."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ConfigError(f"--expose {text}: not an address such as :9108 or 127.0.0.1:9108")
+        raise ConfigError(f"{what} {text}: not an address such as :9108 or 127.0.0.1:9108")
     return host.strip("[]") or "0.0.0.0", int(port)
 
 

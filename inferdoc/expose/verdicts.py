@@ -20,11 +20,15 @@ def verdict_rows(rounds: Rounds[Diagnosis]) -> dict[str, list[Row]]:
     newest = rounds.newest()
     if newest is None:
         return rows
-    answer = newest.value
+    return rows | answer_rows(newest.value, newest.at, newest.seconds)
+
+
+def answer_rows(answer: Diagnosis, at: float, seconds: float) -> dict[str, list[Row]]:
+    """A diagnosis by metric name. at: when it was made, Unix seconds; seconds: how long it took."""
     unjudged = [entry.kind for entry in answer.not_judged]
-    return rows | {
-        "inferdoc_diagnosis_timestamp_seconds": [({}, newest.at)],
-        "inferdoc_diagnosis_duration_seconds": [({}, newest.seconds)],
+    return {
+        "inferdoc_diagnosis_timestamp_seconds": [({}, at)],
+        "inferdoc_diagnosis_duration_seconds": [({}, seconds)],
         "inferdoc_verdict": [({"verdict": word}, float(word == answer.verdict)) for word in get_args(VerdictWord)],
         "inferdoc_finding": [row for finding in answer.findings for row in _pods(finding)],
         "inferdoc_finding_onset_timestamp_seconds": [

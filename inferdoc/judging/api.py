@@ -280,7 +280,7 @@ def _session(
     clock = Clock(view.step_seconds, scrape_seconds, view.window_steps, view.lead_steps, view.begin)
     context = Context(view, catalogue.signals, catalogue.tiers, clock, slo=catalogue.slos)
     older_than = catalogue.flags.older_than(present)
-    focus = focus_on(options.wanted, fleet, lineage, scrapes)
+    focus = focus_on(options.wanted, fleet, lineage, scrapes, lenient=options.lenient)
     alone = lost_peers(options.match, fleet, scrapes) if options.match else None
     source.warnings += [one for one in (*focus.warnings, alone) if one is not None and one not in source.warnings]
     return Session(source, catalogue, options, frame, scrapes, infos, older_than, lineage, context, focus, present)

@@ -58,11 +58,14 @@ class Focus:
         return cause.recipe.scope in WIDE_SCOPES and cause.pool.family in families
 
 
-def focus_on(wanted: Wanted, fleet: Fleet, lineage: Lineage, scrapes: Sequence[Scrapes]) -> Focus:
+def focus_on(
+    wanted: Wanted, fleet: Fleet, lineage: Lineage, scrapes: Sequence[Scrapes], *, lenient: bool = False
+) -> Focus:
     """The pods that the names of `wanted` select; a pod that was replaced stands for the one that has its place.
 
-    Raises InferdocError where a name selects none, with the names there are. A pod that is scraped and runs no engine
-    (a router) is no mistake: the report is then about its namespace, and a warning says so.
+    Raises InferdocError where a name selects none, with the names there are; lenient: it is passed over with a warning
+    instead (an alert carries labels that the metrics lack, such as an external one). A pod that is scraped and runs no
+    engine (a router) is no mistake: the report is then about its namespace, and a warning says so.
     """
     asked = {name: getattr(wanted, name) for name in ASPECTS if getattr(wanted, name) is not None}
     if not asked or not fleet.members:
@@ -73,11 +76,16 @@ def focus_on(wanted: Wanted, fleet: Fleet, lineage: Lineage, scrapes: Sequence[S
     for name, value in asked.items():
         kept = [(named, heir) for named, heir in heirs if _aspect(named, name) == value]
         if not kept and name == "pod" and _is_scraped(value, wanted, scrapes):
-            warnings = (f"--pod {value} runs no engine: the report is about the engines beside it",)
+            warnings = (*warnings, f"--pod {value} runs no engine: the report is about the engines beside it")
             kept = heirs
         if not kept:
-            raise InferdocError(_nobody(name, value, [_aspect(named, name) for named, _ in heirs]))
+            nobody = _nobody(name, value, [_aspect(named, name) for named, _ in heirs])
+            if not lenient:
+                raise InferdocError(nobody)
+            warnings, kept = (*warnings, nobody), heirs
         heirs = kept
+    if lenient and len(warnings) == len(asked):
+        return Focus(wanted, None, warnings)
     return Focus(wanted, tuple(dict.fromkeys(heir for _, heir in heirs)), warnings)
 
 

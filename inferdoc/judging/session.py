@@ -26,7 +26,8 @@ from inferdoc.source.reads import Grid, Matcher
 class Options:
     """What the user chose. match: label matchers for every selector; wanted: what the report is about; baseline: (from,
     until) in milliseconds, a stored one, or the life of the processes; stored: the folder of the baselines that a
-    window without history is held against (None: none is)."""
+    window without history is held against (None: none is); lenient: a name of `wanted` that is nobody's is passed over
+    with a warning."""
 
     match: tuple[Matcher, ...] = ()
     wanted: Wanted = field(default_factory=Wanted)
@@ -35,6 +36,7 @@ class Options:
     stored: Path | None = None
     links: Links = field(default_factory=Links)
     catalogue: Catalogue | None = None
+    lenient: bool = False
 
 
 @dataclass

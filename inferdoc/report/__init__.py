@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from inferdoc.canary.model import CanaryAnswer
     from inferdoc.cost.model import Bill
     from inferdoc.headroom.model import HeadroomAnswer
+    from inferdoc.incidents.compare import Difference
+    from inferdoc.incidents.model import Incident
     from inferdoc.judging.model import Diagnosis
     from inferdoc.kv.model import KvAnswer
     from inferdoc.sizing.model import SizeAnswer
@@ -188,3 +190,25 @@ def render_ledger(ledger: Sequence[Verification], form: str) -> str:
     from inferdoc.verify.model import Verification
 
     return ledger_text([printable(each, Verification) for each in ledger])
+
+
+def render_incidents(incidents: Sequence[Incident], form: str) -> str:
+    """The incidents of the record in one of the forms text, json."""
+    if form == "json":
+        import msgspec
+
+        return lines(msgspec.json.format(msgspec.json.encode(list(incidents)), indent=2).decode())
+    from inferdoc.report.incidents_text import listing_text
+
+    return listing_text(incidents)
+
+
+def render_differences(found: Sequence[Difference], form: str) -> str:
+    """What differs between two diagnoses in one of the forms text, json."""
+    if form == "json":
+        import msgspec
+
+        return lines(msgspec.json.format(msgspec.json.encode(list(found)), indent=2).decode())
+    from inferdoc.report.incidents_text import differences_text
+
+    return differences_text(found)

@@ -17,6 +17,10 @@ from pathlib import Path
 
 import pytest
 
+from inferdoc import diagnose, open_source
+from inferdoc.incidents import looks
+from inferdoc.incidents.looks import LookResult
+from inferdoc.incidents.record import Record
 from inferdoc.simulate.live import Live
 from inferdoc.simulate.output import write_file
 from inferdoc.simulate.recording import record
@@ -25,6 +29,7 @@ from tests import prometheus_server
 from tests.bench import made
 from tests.cli.command import Done, alone, call
 from tests.docs.shown import Shown, of_line, shown
+from tests.incidents.alerts import NOW, alert, entered
 from tests.simulated import Simulated
 
 __all__ = ["alone"]
@@ -38,6 +43,7 @@ FLEET = "demo-two-tiers"
 """The fleet that the pages speak of: namespace llm, pods llama-prefill-0 and -1, llama-decode-0 to -2."""
 
 NOT_RUN = {
+    r"^serve": "serves until it is stopped: tests/serve",
     r"simulate .*--live": "serves until it is interrupted: tests/simulate/test_live.py",
     r"prewarm plan($| --prometheus)": "measures capacity over weeks: tests/prewarm/test_pools.py",
     r"alerts backtest": "evaluates hundreds of rules for minutes: tests/backtest/test_command.py",
@@ -58,6 +64,7 @@ CODES = {
     "cost": (0,),
     "headroom": (0, 3),
     "canary": (0, 1, 3),
+    "diff": (0, 1),
 }
 """The codes that are an answer; of all others 0 alone. A live page without a past may also be unknown, and an hour
 is too short to suggest an objective or to see what a replica carries."""
@@ -95,12 +102,32 @@ def given(fleet, tmp_path_factory) -> Path:
     made.runs(folder, "vllm")
     made.runs(folder, "guidellm")
     made.written(folder, "profile_export_aiperf.json", made.aiperf(4.0))
+    record_of(folder, "20261116-1040", "20261123-0912")
     (folder / "scaledobject.yaml").write_text(
         "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: llama}\n"
         "spec: {scaleTargetRef: {name: llama}, minReplicaCount: 1, maxReplicaCount: 40, "
         "triggers: [{type: prometheus, metadata: {serverAddress: http://p, query: q, threshold: '5'}}]}\n"
     )
     return folder
+
+
+def record_of(folder: Path, *incidents: str) -> None:
+    """An incident record with these incidents, and a capsule."""
+    answer = diagnose(open_source(store=folder / "fleet.db"), since="20m")
+    kept = Record(folder / "incidents.db", writing=True)
+    for number, name in enumerate(incidents):
+        at = NOW + number * 7 * 86_400
+        entered(kept, alert(starts=at), now=at)
+        look, incident = looks.begin(kept, at)
+        looks.finish(kept, look, LookResult(answer), at, ())
+        entered(kept, alert(starts=at, ends=at + 600), now=at + 600)
+        look, incident = looks.begin(kept, at + 600)
+        looks.finish(kept, look, LookResult(answer), at + 600, ())
+        with kept.writing() as connection:
+            connection.execute("PRAGMA defer_foreign_keys = ON")
+            for table, column in (("incident", "id"), ("alert", "incident"), ("look", "incident")):
+                connection.execute(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", (name, incident.id))
+    kept.close()
 
 
 @pytest.fixture(scope="module")

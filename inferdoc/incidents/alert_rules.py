@@ -1,0 +1,73 @@
+"""How long before an alert began its cause may have: the `for` of its rule and what the rule looks back over."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from inferdoc.catalogue.content import content_file
+from inferdoc.times import length_of
+
+RATE_WINDOW = 300.0
+"""Seconds that a rate looks back over where a rule does not say (both of our recording rules and most public ones)."""
+UNKNOWN_FOR = 600.0
+"""Seconds that a rule of somebody else may have waited: few of the public ones wait for longer than ten minutes."""
+LONGEST = 6 * 3600.0
+"""A slow burn looks back over days; what began days ago is no incident of tonight."""
+_RANGE = re.compile(r"(?:\[|:(?:rate|ratio|avg|max|increase))(\d+(?:ms|[smhdw]))")
+
+
+@dataclass(frozen=True)
+class RuleTimes:
+    """waits: its `for`, seconds; looks_back: over how many seconds its expression reads."""
+
+    waits: float = UNKNOWN_FOR
+    looks_back: float = RATE_WINDOW
+
+    @property
+    def lead(self) -> float:
+        """By how many seconds the alert may have begun later than what it tells of."""
+        return self.waits + min(self.looks_back, LONGEST)
+
+
+def times_of(name: str, known: Mapping[str, RuleTimes]) -> RuleTimes:
+    """Of the rule that an alert comes from; careful ones for a rule that is not ours."""
+    return known.get(name, RuleTimes())
+
+
+@cache
+def own_rules() -> Mapping[str, RuleTimes]:
+    """By alert name: those of the generated pack."""
+    file = content_file("alerts", "generated/inferdoc-rules.yaml")
+    return rule_times([file]) if file is not None else {}
+
+
+class _Rule(msgspec.Struct):
+    expr: str
+    alert: str | None = None
+    waits: str = msgspec.field(default="0s", name="for")
+
+
+class _Group(msgspec.Struct):
+    rules: list[_Rule] = []
+
+
+class _File(msgspec.Struct):
+    groups: list[_Group] = []
+
+
+def rule_times(files: Sequence[Path]) -> dict[str, RuleTimes]:
+    """By alert name, of files of rules as Prometheus reads them."""
+    times = {}
+    for file in files:
+        document = msgspec.convert(yaml.load(file.read_text("utf-8"), yaml.CSafeLoader), _File)
+        for rule in (rule for group in document.groups for rule in group.rules if rule.alert):
+            ranges = [length_of(text) for text in _RANGE.findall(rule.expr)]
+            times[str(rule.alert)] = RuleTimes(length_of(rule.waits), max([RATE_WINDOW, *ranges]))
+    return times

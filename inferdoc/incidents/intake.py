@@ -1,0 +1,176 @@
+"""From messages to incidents: which alerts belong together, and whether somebody is to look.
+
+A message becomes one transaction: once it is acknowledged, no crash loses it. An incident is found by its alerts, not
+by the message: Alertmanager sends a group again when an alert joins it, when one ends, and every `repeat_interval`.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+import msgspec
+
+from inferdoc.errors import InferdocError
+from inferdoc.incidents.model import AlertScope, AlertTold, Why, common_place, fits
+from inferdoc.incidents.record import Record
+
+Outcome = Literal["accepted", "merged", "ignored"]
+"""A look is to be taken for it, an incident that is known goes on, or it concerns no incident."""
+RANK: tuple[Why, ...] = ("resolved", "repeat", "again", "joined", "reopened", "alert")
+"""Of two reasons to look, the later one here is the one that is told."""
+
+
+class QueueFullError(InferdocError):
+    """More looks wait than may."""
+
+
+@dataclass(frozen=True)
+class Merging:
+    """Seconds. grace: an alert that fires again so soon after its incident ended reopens it; together: alerts of one
+    pool that begin within so much of each other are one incident; repeat: a repeated alert is looked at again only so
+    long after the last look. queue: looks that may wait."""
+
+    grace: float = 900.0
+    together: float = 1800.0
+    repeat: float = 600.0
+    queue: int = 64
+
+
+def take(record: Record, alerts: Sequence[AlertTold], tenant: str, now: float, rules: Merging) -> Outcome:
+    """Enter the alerts of one message. Raises QueueFullError, and enters nothing then."""
+    if not alerts:
+        return "ignored"
+    with record.writing() as connection:
+        name = _known(connection, alerts, tenant, now, rules) or _beside(connection, alerts, tenant, now, rules)
+        if name is None:
+            if all(alert.ends is not None for alert in alerts):
+                return "ignored"
+            name = _opened(connection, alerts, tenant)
+            why: Why | None = "alert"
+        else:
+            why = _why(connection, name, alerts, now, rules)
+        _enter(connection, name, alerts, now)
+        why = _ended(connection, name, now) or why
+        return "merged" if why is None else _ask(connection, name, why, now, rules)
+
+
+def _known(
+    connection: sqlite3.Connection, alerts: Sequence[AlertTold], tenant: str, now: float, rules: Merging
+) -> str | None:
+    """The incident that an alert of the message belongs to already: open, or over for less than the grace time."""
+    for alert in alerts:
+        row = connection.execute(
+            "SELECT incident FROM alert JOIN incident ON incident.id = alert.incident WHERE fingerprint = ?"
+            " AND tenant = ? AND (starts = ? OR resolved IS NULL OR resolved > ?) ORDER BY opened DESC LIMIT 1",
+            (alert.fingerprint, tenant, alert.starts, now - rules.grace),
+        ).fetchone()
+        if row is not None:
+            return str(row[0])
+    return None
+
+
+def _beside(
+    connection: sqlite3.Connection, alerts: Sequence[AlertTold], tenant: str, now: float, rules: Merging
+) -> str | None:
+    """An incident of the same pool whose alerts began at about the same time."""
+    place = common_place(alerts)
+    starts = min(alert.starts for alert in alerts)
+    rows = connection.execute(
+        "SELECT id, cluster, namespace, model, pod, (SELECT min(abs(starts - ?)) FROM alert WHERE incident = id) AS off"
+        " FROM incident WHERE tenant = ? AND (resolved IS NULL OR resolved > ?) ORDER BY off",
+        (starts, tenant, now - rules.grace),
+    )
+    for row in rows:
+        there = AlertScope(row["cluster"], row["namespace"], row["model"], row["pod"])
+        if row["off"] is not None and row["off"] <= rules.together and fits(place, there):
+            return str(row["id"])
+    return None
+
+
+def _opened(connection: sqlite3.Connection, alerts: Sequence[AlertTold], tenant: str) -> str:
+    firing = [alert for alert in alerts if alert.ends is None]
+    opened = min(alert.starts for alert in firing)
+    place = common_place(firing)
+    name = f"{datetime.fromtimestamp(opened, UTC):%Y%m%d-%H%M}-{secrets.token_hex(3)}"
+    connection.execute(
+        "INSERT INTO incident (id, tenant, cluster, namespace, model, pod, opened) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (name, tenant, *place.pool, place.pod, opened),
+    )
+    return name
+
+
+def _why(
+    connection: sqlite3.Connection, name: str, alerts: Sequence[AlertTold], now: float, rules: Merging
+) -> Why | None:
+    """Why to look at a known incident: None where nothing is new."""
+    firing = [alert for alert in alerts if alert.ends is None]
+    if not firing:
+        return None
+    over = connection.execute("SELECT resolved FROM incident WHERE id = ?", (name,)).fetchone()[0]
+    if over is not None:
+        connection.execute(
+            "UPDATE incident SET resolved = NULL, ended_by = NULL, reopened = reopened + 1 WHERE id = ?", (name,)
+        )
+        return "reopened"
+    known = {
+        tuple(row)
+        for row in connection.execute(
+            "SELECT fingerprint, starts FROM alert WHERE incident = ? AND ends IS NULL", (name,)
+        )
+    }
+    if any((alert.fingerprint, alert.starts) not in known for alert in firing):
+        return "joined"
+    last = connection.execute("SELECT max(coalesce(ended, asked)) FROM look WHERE incident = ?", (name,)).fetchone()[0]
+    return "repeat" if last is None or now - last >= rules.repeat else None
+
+
+def _enter(connection: sqlite3.Connection, name: str, alerts: Sequence[AlertTold], now: float) -> None:
+    """Alertmanager says the end of an alert only while it remembers it: one that begins again has ended before."""
+    for alert in alerts:
+        connection.execute(
+            "UPDATE alert SET ends = ? WHERE incident = ? AND fingerprint = ? AND starts < ? AND ends IS NULL",
+            (min(now, alert.starts), name, alert.fingerprint, alert.starts),
+        )
+        texts = (msgspec.json.encode(each).decode() for each in (alert.labels, alert.annotations))
+        connection.execute(
+            "INSERT INTO alert (incident, fingerprint, starts, ends, name, labels, annotations, url)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (incident, fingerprint, starts) DO UPDATE SET"
+            " ends = excluded.ends",
+            (name, alert.fingerprint, alert.starts, alert.ends, alert.name, *texts, alert.url),
+        )
+
+
+def _ended(connection: sqlite3.Connection, name: str, now: float) -> Why | None:
+    """Close the incident when the last of its alerts is over."""
+    row = connection.execute(
+        "SELECT resolved, (SELECT count(*) FROM alert WHERE incident = id AND ends IS NULL) AS firing,"
+        " (SELECT max(ends) FROM alert WHERE incident = id) AS ends FROM incident WHERE id = ?",
+        (name,),
+    ).fetchone()
+    if row["firing"] or row["resolved"] is not None:
+        return None
+    connection.execute("UPDATE incident SET resolved = ? WHERE id = ?", (min(now, row["ends"]), name))
+    return "resolved"
+
+
+def _ask(connection: sqlite3.Connection, name: str, why: Why, now: float, rules: Merging) -> Outcome:
+    """Have somebody look; a look that waits for the incident already is the same one."""
+    row = connection.execute(
+        "SELECT number, why FROM look WHERE incident = ? AND state = 'waiting'", (name,)
+    ).fetchone()
+    if row is not None:
+        more = max(why, row["why"], key=RANK.index)
+        connection.execute("UPDATE look SET why = ?, due = min(due, ?) WHERE number = ?", (more, now, row["number"]))
+        return "merged"
+    waiting = connection.execute("SELECT count(*) FROM look WHERE state = 'waiting' AND due <= ?", (now,)).fetchone()[0]
+    if waiting >= rules.queue:
+        raise QueueFullError(f"{waiting} looks wait already; send it again later")
+    connection.execute(
+        "INSERT INTO look (incident, why, state, asked, due) VALUES (?, ?, 'waiting', ?, ?)", (name, why, now, now)
+    )
+    return "accepted"

@@ -1,0 +1,43 @@
+"""The diagnosis that a name on the command line means: an incident of the record, a capsule, or a document."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from inferdoc.errors import InferdocError
+from inferdoc.incidents.capsule import read
+from inferdoc.incidents.record import Record
+from inferdoc.judging.model import Diagnosis
+
+
+def diagnosis_named(name: str, record: Callable[[], Record]) -> Diagnosis:
+    """The document. record: opens the record, where the name is no file. Raises InferdocError."""
+    place = Path(name)
+    if place.is_file():
+        if zipfile.is_zipfile(place):
+            return read(place)[0].document
+        try:
+            return msgspec.json.decode(place.read_bytes(), type=Diagnosis)
+        except OSError as error:
+            raise InferdocError(f"{name}: cannot be read: {error.strerror or error}") from None
+        except msgspec.MsgspecError:
+            raise InferdocError(f"{name}: neither a capsule nor what `inferdoc diagnose -o json` writes") from None
+    opened = record()
+    try:
+        look = told(opened, opened.incident(name).id)
+        return opened.diagnosis(look)
+    finally:
+        opened.close()
+
+
+def told(record: Record, incident: str) -> int:
+    """The number of the last look that told a cause, else of the last that told anything. Raises InferdocError."""
+    done = [look for look in record.looks(incident) if look.state == "done"]
+    best = [look for look in done if look.story is not None and look.story.cause is not None] or done
+    if not best:
+        raise InferdocError(f"{incident}: no look at this incident has told anything yet")
+    return best[-1].number

@@ -1,0 +1,152 @@
+"""Reading the incident record."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from inferdoc.catalogue.document import nearest
+from inferdoc.errors import InferdocError
+from inferdoc.incidents.database import Database, RecordError
+from inferdoc.incidents.model import AlertScope, AlertTold, Incident, Look, Story
+from inferdoc.judging.model import Diagnosis
+
+MOST_LISTED = 1000
+
+
+class Record:
+    """The incidents of a file. Safe to use from several threads, which take turns."""
+
+    def __init__(self, path: str | Path, *, writing: bool = False) -> None:
+        self.path = Path(path)
+        self._database = Database(self.path, writing=writing)
+        self._turn = threading.Lock()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """The connection, for one thread at a time. Raises RecordError where the file fails."""
+        with self._turn:
+            try:
+                yield self._database.connection
+            except sqlite3.Error as error:
+                raise RecordError(f"{self.path}: the incident record cannot be read or written: {error}") from None
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """The same within one transaction, which is on the disk at the end of the block, or undone by an error."""
+        with self.reading() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._turn:
+            self._database.close()
+
+    def incidents(self, *, only_open: bool = False, limit: int = MOST_LISTED) -> list[Incident]:
+        """The newest first."""
+        where = "WHERE resolved IS NULL" if only_open else ""
+        with self.reading() as connection:
+            rows = connection.execute(
+                f"SELECT * FROM incident {where} ORDER BY opened DESC, id DESC LIMIT ?", (min(limit, MOST_LISTED),)
+            ).fetchall()
+            return [incident_of(connection, row) for row in rows]
+
+    def incident(self, name: str) -> Incident:
+        """By its id, or by a beginning that no other has. Raises InferdocError with the nearest."""
+        with self.reading() as connection:
+            ids = [row[0] for row in connection.execute("SELECT id FROM incident ORDER BY opened DESC")]
+            there = [one for one in ids if one == name] or [one for one in ids if one.startswith(name)]
+            if len(there) == 1:
+                row = connection.execute("SELECT * FROM incident WHERE id = ?", (there[0],)).fetchone()
+                return incident_of(connection, row)
+        if there:
+            raise InferdocError(f"{name}: {len(there)} incidents begin so, {there[0]} and {there[1]} among them")
+        raise InferdocError(f"{name}: no such incident{nearest(name, ids)}; `inferdoc history` lists them")
+
+    def looks(self, incident: str) -> list[Look]:
+        """Those taken at an incident and those to come, in order."""
+        with self.reading() as connection:
+            rows = connection.execute("SELECT * FROM look WHERE incident = ? ORDER BY number", (incident,)).fetchall()
+        return [look_of(row) for row in rows]
+
+    def diagnosis(self, look: int) -> Diagnosis:
+        """The document of a look. Raises InferdocError where it has none."""
+        with self.reading() as connection:
+            row = connection.execute("SELECT document FROM look WHERE number = ?", (look,)).fetchone()
+        if row is None or row[0] is None:
+            raise InferdocError(f"look {look} told nothing that was kept")
+        return msgspec.json.decode(zlib.decompress(row[0]), type=Diagnosis)
+
+    def page(self, look: int) -> str | None:
+        """The HTML report of a look; None where none was kept."""
+        with self.reading() as connection:
+            row = connection.execute("SELECT page FROM look WHERE number = ?", (look,)).fetchone()
+        return None if row is None or row[0] is None else zlib.decompress(row[0]).decode()
+
+    def newest_look(self, incident: str) -> Look | None:
+        """The last look that told something."""
+        told = [look for look in self.looks(incident) if look.state == "done"]
+        return told[-1] if told else None
+
+    def like(self, incident: Incident) -> Incident | None:
+        """The last incident before this one with the same cause on the same pool; None without one."""
+        if incident.story is None or incident.story.cause is None:
+            return None
+        with self.reading() as connection:
+            row = connection.execute(
+                "SELECT * FROM incident WHERE opened < ? AND id != ? AND tenant = ? AND cluster = ? AND namespace = ?"
+                " AND model = ? AND json_extract(story, '$.cause') = ? ORDER BY opened DESC LIMIT 1",
+                (incident.opened, incident.id, incident.tenant, *incident.place.pool, incident.story.cause),
+            ).fetchone()
+            return None if row is None else incident_of(connection, row)
+
+
+def incident_of(connection: sqlite3.Connection, row: sqlite3.Row) -> Incident:
+    """A row of the table of incidents, with its alerts."""
+    alerts = connection.execute(
+        "SELECT * FROM alert WHERE incident = ? ORDER BY starts, fingerprint", (row["id"],)
+    ).fetchall()
+    return Incident(
+        row["id"],
+        row["tenant"],
+        AlertScope(row["cluster"], row["namespace"], row["model"], row["pod"]),
+        row["opened"],
+        row["resolved"],
+        row["reopened"],
+        row["ended_by"],
+        [_alert(alert) for alert in alerts],
+        story_of(row["story"]),
+    )
+
+
+def look_of(row: sqlite3.Row) -> Look:
+    """A row of the table of looks, without its document."""
+    fields = ("number", "incident", "why", "state", "asked", "due", "began", "ended", "from_", "until")
+    return Look(**{name: row[name] for name in fields}, story=story_of(row["story"]), failure=row["failure"])
+
+
+def story_of(text: str | None) -> Story | None:
+    """A story as it is kept."""
+    return None if text is None else msgspec.json.decode(text, type=Story)
+
+
+def _alert(row: sqlite3.Row) -> AlertTold:
+    labels, annotations = (msgspec.json.decode(row[name], type=dict[str, str]) for name in ("labels", "annotations"))
+    return AlertTold(row["fingerprint"], row["name"], labels, annotations, row["starts"], row["ends"], row["url"])
+
+
+def names_of(alerts: Sequence[AlertTold]) -> list[str]:
+    """The names of alerts, each once."""
+    return list(dict.fromkeys(alert.name for alert in alerts))

@@ -1,0 +1,68 @@
+"""The incident record in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from inferdoc.escaping import page
+from inferdoc.incidents.compare import Difference
+from inferdoc.incidents.model import Incident, Look
+from inferdoc.incidents.record import names_of
+from inferdoc.times import rfc3339
+
+NOTHING = "nothing"
+
+
+def listing_text(incidents: Sequence[Incident]) -> str:
+    """The newest first, two lines each."""
+    if not incidents:
+        return "No incident in the record yet. Point a receiver of Alertmanager at /alertmanager of `inferdoc serve`."
+    return page(line for incident in incidents for line in _brief(incident))
+
+
+def _brief(incident: Incident) -> Iterator[str]:
+    story = incident.story
+    state = "open" if incident.resolved is None else f"over {_time(incident.resolved)}"
+    yield f"{incident.id}  {_time(incident.opened)}  {state}  {', '.join(names_of(incident.alerts))}"
+    if story is not None:
+        pods = f" on {', '.join(story.pods)}" if story.pods else ""
+        words = f"{story.title}{pods} ({story.certainty})" if story.title else story.summary
+        yield f"    {words}{_ended(incident)}"
+
+
+def _ended(incident: Incident) -> str:
+    return f"; before it ended: {incident.ended_by}" if incident.ended_by else ""
+
+
+def incident_text(incident: Incident, looks: Sequence[Look], like: Incident | None) -> str:
+    """One incident: its alerts, and every look that was taken."""
+    lines = list(_brief(incident))
+    where = incident.place.words()
+    lines += [f"    where: {where}"] if where else []
+    if incident.reopened:
+        lines.append(f"    came back: {incident.reopened} times" if incident.reopened > 1 else "    came back: once")
+    if like is not None:
+        lines.append(f"    seen before: {like.id}, {_time(like.opened)}{_ended(like)}")
+    lines += ["", "alerts"]
+    for alert in incident.alerts:
+        end = "fires" if alert.ends is None else f"until {_time(alert.ends)}"
+        lines.append(f"  {_time(alert.starts)}  {end}  {alert.name}  {alert.annotations.get('summary', '')}".rstrip())
+    lines += ["", "looks"]
+    for look in looks:
+        told = look.story.summary if look.story is not None else look.failure or look.state
+        lines.append(f"  {_time(look.began or look.due)}  {look.why}: {told}")
+    return page(lines)
+
+
+def differences_text(found: Sequence[Difference]) -> str:
+    """What differs, weighty things first."""
+    if not found:
+        return "No difference."
+    return page(
+        f"{each.what}: {each.before or NOTHING} -> {each.after or NOTHING}"
+        for each in sorted(found, key=lambda each: not each.weighty)
+    )
+
+
+def _time(seconds: float) -> str:
+    return rfc3339(seconds, "seconds")

@@ -1,0 +1,1 @@
+"""`inferdoc serve`: alerts in, diagnoses out, and the incidents as pages, API and metrics."""

@@ -1,0 +1,209 @@
+"""The application: which address is answered by what."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from inferdoc.catalogue.own_metrics import Families
+from inferdoc.config import TENANT, ServeSection
+from inferdoc.errors import InferdocError
+from inferdoc.escaping import one_line
+from inferdoc.incidents.intake import Merging, QueueFullError, take
+from inferdoc.incidents.record import Record
+from inferdoc.serve import metrics
+from inferdoc.serve.dispatch import Dispatcher
+from inferdoc.serve.looker import TENANT_HEADER
+from inferdoc.serve.message import MessageError, alerts_of
+from inferdoc.serve.overview import Overview
+from inferdoc.serve.pages import ServicePages
+from inferdoc.serve.shown import ApiProblem, FleetShown, IncidentsShown, openapi, shown
+from inferdoc.times import rfc3339
+
+WATCHDOGS = ("InferdocWatchdog", "Watchdog")
+AGAIN_SECONDS = 30
+Answered = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass
+class Service:
+    """What the addresses need."""
+
+    section: ServeSection
+    record: Record
+    dispatcher: Dispatcher
+    overview: Overview
+    families: Families
+    overlays: Sequence[str] = ()
+    clock: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
+        self.pages = ServicePages(self.record, self.overview, self.dispatcher, self.overlays)
+        self.rules = Merging(grace=self.section.grace, queue=self.section.queue)
+
+    def application(self) -> Starlette:
+        """The routes."""
+        return Starlette(
+            routes=[
+                Route("/alertmanager", self._alertmanager, methods=["POST"]),
+                Route("/", _page(self.pages.fleet)),
+                Route("/incidents", _page(self.pages.incidents)),
+                Route("/incidents/{id}", _page(self.pages.incident)),
+                Route("/incidents/{id}/report", _page(self.pages.report)),
+                Route("/runbooks/{id}", _page(self.pages.runbook)),
+                Route("/health", _page(self.pages.health)),
+                Route("/healthz", _alive),
+                Route("/readyz", self._ready),
+                Route("/metrics", self._metrics),
+                Route("/api/v1/incidents", _api(self._incidents)),
+                Route("/api/v1/incidents/{id}", _api(self._incident)),
+                Route("/api/v1/incidents/{id}/diagnosis", _api(self._diagnosis)),
+                Route("/api/v1/fleet", _api(self._fleet)),
+                Route("/api/v1/openapi.json", _api(openapi)),
+            ],
+            exception_handlers={HTTPException: _not_here, Exception: _own_fault},  # type: ignore[dict-item]
+            lifespan=self._living,
+        )
+
+    @contextlib.asynccontextmanager
+    async def _living(self, _: Starlette) -> AsyncIterator[None]:
+        """Look and tell while the application runs; what is in flight is finished at the end."""
+        await self.dispatcher.start()
+        rounds = asyncio.create_task(self.overview.run())
+        try:
+            yield
+        finally:
+            rounds.cancel()
+            await self.dispatcher.stop(self.section.deadline)
+            await asyncio.gather(rounds, return_exceptions=True)
+
+    async def _alertmanager(self, request: Request) -> Response:
+        if not request.headers.get("content-type", "").lower().startswith("application/json"):
+            return _problem(415, "send application/json, as Alertmanager does")
+        messages = self.dispatcher.counts.messages
+        now = self.clock()
+        tenant = self._tenant(request)
+        if isinstance(tenant, Response):
+            messages["invalid"] += 1
+            return tenant
+        try:
+            alerts, ignored = alerts_of(await request.body(), now, self.section.ignore)
+        except MessageError as error:
+            messages["invalid"] += 1
+            return _problem(400, one_line(str(error)))
+        if any(name in WATCHDOGS for name in ignored):
+            self.dispatcher.counts.watchdog = now
+        try:
+            outcome = await asyncio.to_thread(take, self.record, alerts, tenant, now, self.rules)
+        except QueueFullError as error:
+            messages["refused"] += 1
+            return _problem(429, str(error), {"Retry-After": str(AGAIN_SECONDS)})
+        except InferdocError as error:
+            self.dispatcher.say(str(error))
+            return _problem(
+                503, "the incident record cannot be written; see the log", {"Retry-After": str(AGAIN_SECONDS)}
+            )
+        messages[outcome] += 1
+        self.dispatcher.wake()
+        return _json({"result": outcome})
+
+    def _tenant(self, request: Request) -> str | Response:
+        """Whose alerts these are, or why that is refused."""
+        named = request.query_params.get("tenant") or request.headers.get(TENANT_HEADER) or ""
+        if not named:
+            return ""
+        if not TENANT.fullmatch(named) or named not in self.section.tenants:
+            return _problem(403, "no such tenant in [serve] tenants")
+        return named
+
+    async def _ready(self, _: Request) -> Response:
+        try:
+            await asyncio.to_thread(self.record.incidents, only_open=True, limit=1)
+        except InferdocError:
+            return PlainTextResponse("the incident record cannot be read\n", 503)
+        return PlainTextResponse("ready\n")
+
+    async def _metrics(self, _: Request) -> Response:
+        page = await asyncio.to_thread(metrics.text, self.families, self.record, self.dispatcher, self.overview)
+        return PlainTextResponse(page, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    def _incidents(self) -> IncidentsShown:
+        return IncidentsShown([shown(incident) for incident in self.record.incidents(limit=200)])
+
+    def _incident(self, name: str) -> Any:
+        incident = self.record.incident(name)
+        return shown(incident, self.record.looks(incident.id))
+
+    def _diagnosis(self, name: str) -> Any:
+        look = self.record.newest_look(self.record.incident(name).id)
+        if look is None:
+            raise InferdocError("no look at this incident has told anything yet")
+        return self.record.diagnosis(look.number)
+
+    def _fleet(self) -> FleetShown:
+        seen = self.overview.newest()
+        if seen is None:
+            return FleetShown(None, None, None, [], self.overview.trouble)
+        document = seen.told.document
+        at = rfc3339(seen.at, "seconds")
+        return FleetShown(at, document.verdict, document.summary, seen.told.pools, self.overview.trouble)
+
+
+def _page(work: Callable[..., str | None]) -> Answered:
+    """A page in HTML, made in a thread."""
+
+    @wraps(work)
+    async def answered(request: Request) -> Response:
+        try:
+            page = await asyncio.to_thread(work, *request.path_params.values())
+        except InferdocError as error:
+            return PlainTextResponse(one_line(str(error)) + "\n", 404)
+        return PlainTextResponse("nothing was told yet\n", 404) if page is None else HTMLResponse(page)
+
+    return answered
+
+
+def _api(work: Callable[..., Any]) -> Answered:
+    """The same in JSON."""
+
+    @wraps(work)
+    async def answered(request: Request) -> Response:
+        try:
+            return _json(await asyncio.to_thread(work, *request.path_params.values()))
+        except InferdocError as error:
+            return _problem(404, one_line(str(error)))
+
+    return answered
+
+
+async def _alive(_: Request) -> Response:
+    return PlainTextResponse("ok\n")
+
+
+async def _not_here(_: Request, error: HTTPException) -> Response:
+    words = {404: "no such page", 405: "not with this method"}
+    return PlainTextResponse(words.get(error.status_code, "not possible") + "\n", error.status_code, error.headers)
+
+
+async def _own_fault(_: Request, __: Exception) -> Response:
+    return PlainTextResponse("a fault in inferdoc itself; see the log\n", 500)
+
+
+def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(value), status, headers, "application/json")
+
+
+def _problem(status: int, line: str, headers: dict[str, str] | None = None) -> Response:
+    return _json(ApiProblem(line), status, headers)

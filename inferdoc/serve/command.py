@@ -1,0 +1,80 @@
+"""From the command line to a running service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.own_metrics import Families
+from inferdoc.config import Config, record_file
+from inferdoc.expose.exporter import address_of
+from inferdoc.extras import needed
+from inferdoc.incidents.alert_rules import own_rules
+from inferdoc.incidents.record import Record
+from inferdoc.serve.callers import callers_of, known_hosts
+from inferdoc.serve.dispatch import Dispatcher
+from inferdoc.serve.gate import Gate
+from inferdoc.serve.looker import Looker
+from inferdoc.serve.outputs.sending import address
+from inferdoc.serve.overview import Overview
+
+
+def serve(
+    config: Config,
+    catalogue: Catalogue,
+    asked: Mapping[str, Any],
+    headers: Mapping[str, str],
+    say: Callable[[str], None],
+    config_file: str | None = None,
+    overlays: Sequence[str] = (),
+) -> None:
+    """Run until told to end. asked: the options of the command line by name. Raises ConfigError, RecordError."""
+    with needed("starlette", "inferdoc serve"):
+        import starlette  # noqa: F401
+    with needed("uvicorn", "inferdoc serve"):
+        import uvicorn  # noqa: F401
+    from inferdoc.serve.app import Service
+    from inferdoc.serve.server import bound, server, shown_address
+    from inferdoc.times import seconds_of
+
+    section = config.serve
+    if asked.get("listen"):
+        section = msgspec.structs.replace(section, listen=asked["listen"])
+    if asked.get("record"):
+        section = msgspec.structs.replace(section, record=asked["record"])
+    host, port = address_of(section.listen, "[serve] listen =")
+    access = callers_of(section, host)
+    for output in section.outputs:
+        if output.kind not in ("file", "pagerduty"):
+            address(output)
+    every = float(seconds_of(asked["judge_every"], "--judge-every")) if asked.get("judge_every") else None
+    source = {name: asked.get(name) for name in SOURCE if asked.get(name)}
+    looker = Looker(source, own_rules(), config_file, tuple(overlays), headers, section.deadline)
+    listening = bound(host, port)
+    record = Record(record_file(msgspec.structs.replace(config, serve=section)), writing=True)
+    try:
+        dispatcher = Dispatcher(
+            record,
+            looker,
+            section.outputs,
+            say,
+            section.concurrency,
+            section.public_url,
+            section.record_days * 86_400,
+        )
+        overview = Overview(looker, every, say)
+        families = Families(catalogue.exporters["inferdoc"])
+        service = Service(section, record, dispatcher, overview, families, overlays)
+        app = Gate(service.application(), access, known_hosts(section, host) if not access.needed else None)
+        say(f"listening on {shown_address(listening)}")
+        server(app, section.deadline).run(sockets=[listening])
+    finally:
+        record.close()
+        listening.close()
+
+
+SOURCE = ("prometheus", "store", "bearer_token_file", "username", "password_file", "ca_file", "timeout")
+"""Options of the source, which every look opens anew."""

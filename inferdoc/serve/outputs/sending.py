@@ -1,0 +1,96 @@
+"""One request to an output: to the configured address alone, in time, and never further."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import requests
+import urllib3
+from requests.utils import get_environ_proxies
+
+from inferdoc.collect.deadline import DeadlineAdapter, DeadlineWatch
+from inferdoc.config import OutputSection
+from inferdoc.errors import ConfigError, InferdocError
+from inferdoc.escaping import is_web, one_line
+from inferdoc.version import __version__
+
+SECONDS = 15.0
+MOST_OF_ANSWER = 200
+AGAIN_LATER = (408, 425, 429)
+
+
+class PostError(InferdocError):
+    """An output did not take a message. final: nor will it."""
+
+    def __init__(self, line: str, *, final: bool = False) -> None:
+        super().__init__(line)
+        self.final = final
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A POST."""
+
+    url: str
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=lambda: {"Content-Type": "application/json"}, repr=False)
+
+
+def secret(path: str | None, what: str) -> str:
+    """The one line of a file, read each time, so that what is renewed is picked up. Raises ConfigError; what the file
+    holds is in no message."""
+    if path is None:
+        return ""
+    try:
+        text = Path(path).read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise ConfigError(f"{what} {path}: cannot be read: {why}") from None
+    if not text or not text.isprintable():
+        raise ConfigError(f"{what} {path}: holds no single line of printable text")
+    return text
+
+
+def address(section: OutputSection, default: str | None = None) -> str:
+    """Where an output is. Raises ConfigError where that is no address of the web."""
+    url = section.url or (secret(section.url_file, "url_file") if section.url_file else default)
+    if not url or not is_web(url):
+        raise ConfigError(f"output {section.label}: its address is not one of http or https")
+    return url
+
+
+def send(outgoing: Outgoing, ca_file: str | None = None) -> None:
+    """POST it. Raises PostError: the line never holds the address, which may be a secret."""
+    watch = DeadlineWatch()
+    try:
+        with requests.Session() as session, watch.within(SECONDS):
+            session.trust_env = (
+                False  # .netrc is for people; the proxies of the environment are asked for by themselves
+            )
+            adapter = DeadlineAdapter(max_retries=0)
+            session.mount("http://", adapter)
+            session.mount("https://", adapter)
+            answer = session.post(
+                outgoing.url,
+                data=outgoing.body,
+                headers={**outgoing.headers, "User-Agent": f"inferdoc/{__version__}"},
+                timeout=SECONDS,
+                allow_redirects=False,
+                verify=ca_file or True,
+                proxies=get_environ_proxies(outgoing.url),
+                stream=True,
+            )
+            begin = answer.raw.read(MOST_OF_ANSWER, decode_content=False) or b""
+    except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError, OSError) as error:
+        raise PostError(f"it cannot be reached: {type(error).__name__}") from None
+    finally:
+        watch.close()
+    if answer.is_redirect:
+        line = f"it answers {answer.status_code}, a redirect, which is not followed; give the address itself"
+        raise PostError(line, final=True)
+    if answer.status_code >= 300:
+        words = one_line(begin.decode("utf-8", "replace"))
+        gone = answer.status_code < 500 and answer.status_code not in AGAIN_LATER
+        raise PostError(f"it answers {answer.status_code}: {words}", final=gone)

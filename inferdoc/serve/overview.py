@@ -1,0 +1,66 @@
+"""The whole fleet, looked at every few minutes beside the alerts."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from inferdoc.errors import InferdocError
+from inferdoc.serve.look_process import LookTold
+from inferdoc.serve.looker import Looker
+
+STALE_ROUNDS = 3
+"""A look that is older than so many rounds says nothing of the present."""
+
+
+@dataclass(frozen=True)
+class FleetSeen:
+    """told: the look; at: when it was done, Unix seconds; seconds: how long it took."""
+
+    told: LookTold
+    at: float
+    seconds: float
+
+
+class Overview:
+    """every: seconds between two looks, None: none is taken. trouble: why there is no newer one."""
+
+    def __init__(self, looker: Looker, every: float | None, say: Callable[[str], None]) -> None:
+        self._looker, self._every, self._say = looker, every, say
+        self._newest: FleetSeen | None = None
+        self.trouble: str | None = None
+        self.done = 0
+        self.failed = 0
+
+    @property
+    def on(self) -> bool:
+        """Whether looks are taken at all."""
+        return self._every is not None
+
+    def newest(self, now: float | None = None) -> FleetSeen | None:
+        """The last look; None where there is none, or it is too old."""
+        if self._newest is None or self._every is None:
+            return None
+        age = (time.time() if now is None else now) - self._newest.at
+        return None if age > STALE_ROUNDS * self._every + self._looker.deadline else self._newest
+
+    async def run(self) -> None:
+        """Look again and again, until cancelled."""
+        if self._every is None:
+            return
+        while True:
+            began = time.time()
+            try:
+                told = await self._looker.look(self._looker.overview(began))
+            except (InferdocError, OSError) as error:
+                self.failed += 1
+                if str(error) != self.trouble:
+                    self._say(f"the fleet could not be looked at: {error}")
+                self.trouble = str(error)
+            else:
+                self.done += 1
+                self.trouble = None
+                self._newest = FleetSeen(told, time.time(), time.time() - began)
+            await asyncio.sleep(max(1.0, self._every - (time.time() - began)))

@@ -1,0 +1,211 @@
+"""The pages: read-only, made on the server, no script. Everything that data say is escaped by the templates."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from inferdoc.escaping import is_web, one_line
+from inferdoc.extras import needed
+from inferdoc.incidents.model import AlertTold, Incident, Look
+from inferdoc.incidents.record import Record, names_of
+from inferdoc.report.html_style import style
+from inferdoc.report.runbook import page as runbook_text
+from inferdoc.serve.dispatch import Dispatcher
+from inferdoc.serve.note import note
+from inferdoc.serve.overview import Overview
+from inferdoc.serve.pools import PoolSeen
+from inferdoc.times import rfc3339
+from inferdoc.version import __version__
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+TABS = (("/", "Fleet"), ("/incidents", "Incidents"), ("/health", "Health"))
+MORE_STYLE = """
+nav{display:flex;gap:1.2rem;padding-bottom:.8rem;border-bottom:1px solid var(--line)}
+nav a{text-decoration:none;font-weight:600}nav a[aria-current]{color:var(--text);border-bottom:2px solid currentColor}
+a.button{display:inline-block;margin:.3rem .4rem 0 0;padding:.3rem .8rem;border:1px solid var(--line);border-radius:6px;
+background:var(--card);text-decoration:none}
+th.wrap{white-space:normal;max-width:9rem}
+.good{color:var(--healthy)}
+@media screen and (max-width:640px){
+table.cards td.num{text-align:left}
+table.cards td[data-name]::before{content:attr(data-name) ": ";color:var(--soft)}
+}
+"""
+WHY = {
+    "alert": "an alert",
+    "joined": "another alert",
+    "reopened": "it came back",
+    "again": "nothing was seen before",
+    "repeat": "the alert is repeated",
+    "resolved": "the alerts are over",
+}
+
+
+class ServicePages:
+    """Fills the templates."""
+
+    def __init__(self, record: Record, overview: Overview, dispatcher: Dispatcher, overlays: Sequence[str]) -> None:
+        self._record, self._overview, self._dispatcher, self._overlays = record, overview, dispatcher, overlays
+
+    @cached_property
+    def _templates(self) -> Environment:
+        with needed("jinja2", "inferdoc serve"):
+            from jinja2 import Environment, PackageLoader, StrictUndefined
+
+        made = Environment(
+            loader=PackageLoader("inferdoc.serve"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            finalize=lambda value: one_line(value) if type(value) is str else value,
+        )
+        made.filters["dict"] = dict
+        return made
+
+    def _page(self, template: str, title: str, here: str, **given: Any) -> str:
+        from markupsafe import Markup
+
+        listing = self._templates.get_template("listing.html").module.incidents  # type: ignore[attr-defined]
+        sheet = Markup(style() + MORE_STYLE)
+        return self._templates.get_template(template).render(
+            title=title, here=here, tabs=TABS, style=sheet, version=__version__, now=_minute(time.time()),
+            listing=listing, **given,
+        )  # fmt: skip
+
+    def fleet(self) -> str:
+        """Every pool, by model, with role and tier."""
+        seen = self._overview.newest()
+        pools = seen.told.pools if seen is not None else []
+        groups: dict[str, list[PoolSeen]] = {}
+        for pool in pools:
+            words = " · ".join(word for word in (pool.cluster, pool.namespace, pool.model) if word)
+            groups.setdefault(words or "no model name", []).append(pool)
+        return self._page(
+            "fleet.html",
+            "Fleet",
+            "/",
+            seen=seen is not None,
+            answer=seen.told.document if seen is not None else None,
+            seen_at=_minute(seen.at) if seen is not None else "",
+            trouble=self._overview.trouble,
+            looking=self._overview.on,
+            groups=list(groups.items()),
+            titles=list(dict.fromkeys(title for pool in pools for title, _ in pool.readings)),
+            open_incidents=[_row(each) for each in self._record.incidents(only_open=True)],
+        )
+
+    def incidents(self) -> str:
+        """The newest incidents."""
+        every = self._record.incidents(limit=200)
+        going = sum(incident.resolved is None for incident in every)
+        words = f"{going} open, the newest {len(every)} shown" if every else ""
+        return self._page("incidents.html", "Incidents", "/incidents", rows=[_row(each) for each in every], words=words)
+
+    def incident(self, name: str) -> str:
+        """One incident. Raises InferdocError where there is none."""
+        incident = self._record.incident(name)
+        looks = self._record.looks(incident.id)
+        told = next(
+            (look for look in reversed(looks) if look.state == "done" and look.story and look.story.cause), None
+        )
+        told = told or next((look for look in reversed(looks) if look.state in ("done", "failed")), None)
+        answer = self._record.diagnosis(told.number) if told is not None and told.state == "done" else None
+        nothing = Look(
+            0, incident.id, "alert", "waiting", incident.opened, incident.opened, failure="the look is under way"
+        )
+        about = note(incident, told or nothing, answer, self._record.like(incident))
+        steps = answer.findings[0].next_steps if answer is not None and answer.findings else []
+        links = list(about.links)
+        if answer is not None and answer.findings and not any(words == "Runbook" for words, _ in links):
+            links.append(("Runbook", f"/runbooks/{answer.findings[0].runbook}"))
+        return self._page(
+            "incident.html",
+            about.title,
+            "",
+            incident=incident,
+            note=about,
+            links=links,
+            steps=steps,
+            report=answer is not None,
+            alerts=[_alert(alert) for alert in incident.alerts],
+            looks=[_look(look) for look in looks],
+        )
+
+    def report(self, name: str) -> str | None:
+        """The HTML report of the look that told most of an incident. Raises InferdocError where there is none."""
+        incident = self._record.incident(name)
+        done = [look for look in self._record.looks(incident.id) if look.state == "done"]
+        told = [look for look in done if look.story is not None and look.story.cause is not None] or done
+        return self._record.page(told[-1].number) if told else None
+
+    def runbook(self, cause: str) -> str:
+        """A runbook page. Raises InferdocError with the nearest."""
+        from markdown_it import MarkdownIt
+        from markupsafe import Markup
+
+        body = MarkdownIt("commonmark", {"html": False}).enable("table").render(runbook_text(cause, self._overlays))
+        return self._page("page.html", cause, "", body=Markup(body))
+
+    def health(self) -> str:
+        """How the service itself is."""
+        return self._page("health.html", "Health", "/health", facts=self._facts())
+
+    def _facts(self) -> list[tuple[str, str]]:
+        from inferdoc.incidents.looks import counts
+
+        found, ours = counts(self._record), self._dispatcher.counts
+        facts = [
+            ("open incidents", str(found["open"])),
+            ("looks waiting", str(found.get("waiting", 0))),
+            ("looks under way", str(found.get("running", 0))),
+            ("looks since the start", f"{ours.looks['ok']} told something, {ours.looks['failed']} could not look"),
+            (
+                "messages since the start",
+                ", ".join(f"{n} {what}" for what, n in sorted(ours.messages.items())) or "none",
+            ),
+            ("watchdog", "not heard of" if ours.watchdog is None else f"last heard {_minute(ours.watchdog)}"),
+        ]
+        for (output, result), number in sorted(ours.posts.items()):
+            facts.append((f"output {output}", f"{number} {result}"))
+        if self._overview.trouble:
+            facts.append(("fleet", self._overview.trouble))
+        return facts
+
+
+def _row(incident: Incident) -> dict[str, str]:
+    story = incident.story
+    state = "open" if incident.resolved is None else f"over {_minute(incident.resolved)}"
+    severity = (story.severity or "info") if story is not None else "unknown"
+    return {
+        "id": incident.id,
+        "opened": _minute(incident.opened),
+        "title": (story.title or story.summary) if story is not None else "not looked at yet",
+        "where": incident.place.words(),
+        "alerts": ", ".join(names_of(incident.alerts)),
+        "state": state,
+        "colour": severity if incident.resolved is None else "soft",
+    }
+
+
+def _alert(alert: AlertTold) -> dict[str, str]:
+    return {
+        "name": alert.name,
+        "starts": _minute(alert.starts),
+        "ends": "" if alert.ends is None else _minute(alert.ends),
+        "summary": alert.annotations.get("summary", ""),
+        "url": alert.url if is_web(alert.url) else "",
+    }
+
+
+def _look(look: Look) -> dict[str, str]:
+    words = {"waiting": f"to come {_minute(look.due)}", "running": "under way", "failed": look.failure or ""}
+    told = look.story.summary if look.story is not None else ""
+    return {"at": _minute(look.began or look.asked), "why": WHY[look.why], "words": words.get(look.state, told)}
+
+
+def _minute(seconds: float) -> str:
+    return rfc3339(seconds, "seconds").replace("T", " ").rstrip("Z")

@@ -1,0 +1,73 @@
+"""`inferdoc history` and `inferdoc diff` over a record that a service left."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from inferdoc import diagnose, open_source
+from inferdoc.incidents import looks
+from inferdoc.incidents.looks import LookResult
+from inferdoc.incidents.record import Record
+from inferdoc.judging.model import Diagnosis
+from tests.cli.command import call, refused
+from tests.incidents.alerts import NOW, alert, entered
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory, store_of):
+    """The path of the record, and the ids of its two incidents: the older one is over."""
+    answers = []
+    for name in ("kv-preemption-thrash", "engine-hung"):
+        source = open_source(store=store_of(name))
+        answers.append(msgspec.json.decode(diagnose(source, since="10m").to_json(), type=Diagnosis))
+        source.close()
+    path = tmp_path_factory.mktemp("record") / "incidents.db"
+    record = Record(path, writing=True)
+    for at, answer in zip((NOW, NOW + 86_400), answers, strict=True):
+        entered(record, alert(starts=at), now=at)
+        look, _ = looks.begin(record, at)
+        looks.finish(record, look, LookResult(answer), at, ())
+        if at == NOW:
+            entered(record, alert(starts=at, ends=at + 600), now=at + 600)
+            look, _ = looks.begin(record, at + 600)
+            looks.finish(record, look, LookResult(answer, ended_by="rollout of vllm: 2 pods"), at + 600, ())
+    ids = [incident.id for incident in record.incidents()]
+    record.close()
+    return str(path), ids
+
+
+def test_the_list_has_the_newest_first(left):
+    path, (newest, oldest) = left
+    told = call("history", "--record", path)
+    assert told.code == 0
+    assert told.out.index(newest) < told.out.index(oldest) and "before it ended: rollout of vllm" in told.out
+    assert oldest not in call("history", "--record", path, "--open").out
+    assert [row["id"] for row in json.loads(call("history", "--record", path, "-o", "json").out)] == [newest, oldest]
+
+
+def test_one_incident_has_its_looks_and_its_document(left):
+    path, (newest, oldest) = left
+    text = call("history", oldest, "--record", path).out
+    assert "alerts" in text and "looks" in text and "resolved:" in text
+    assert json.loads(call("history", newest, "--record", path, "-o", "json").out)["findings"][0]["id"] == "engine-hung"
+    assert call("history", newest, "--record", path, "-o", "html").out.startswith("<!DOCTYPE html>")
+
+
+def test_two_incidents_are_compared(left):
+    path, (newest, oldest) = left
+    told = call("diff", oldest, newest, "--record", path)
+    assert told.code == 1 and "kv-preemption-thrash" in told.out and "engine-hung" in told.out
+    assert call("diff", newest, newest, "--record", path).code == 0
+    assert any(row["weighty"] for row in json.loads(call("diff", oldest, newest, "--record", path, "-o", "json").out))
+
+
+def test_mistakes_are_one_line(left, tmp_path):
+    path, _ = left
+    other = tmp_path / "x.json"
+    other.write_text("{}")
+    refused(call("history", "nope", "--record", path), 2, "no such incident")
+    refused(call("history", "--record", tmp_path / "none.db"), 4, "inferdoc serve")
+    refused(call("diff", other, other), 2, "inferdoc diagnose -o json")

@@ -1,0 +1,20 @@
+"""Alerts as Alertmanager tells of them, and a record to enter them in."""
+
+from __future__ import annotations
+
+from inferdoc.incidents.intake import Merging, take
+from inferdoc.incidents.model import AlertTold
+from inferdoc.incidents.record import Record
+
+NOW = 1_800_000_000.0
+
+
+def alert(name: str = "TtftHigh", *, starts: float = NOW, ends: float | None = None, **labels: str) -> AlertTold:
+    """An alert of model m in namespace llm. Its fingerprint follows from its labels."""
+    whole = {"alertname": name, "namespace": "llm", "model_name": "m"} | labels
+    mark = "-".join(f"{key}={value}" for key, value in sorted(whole.items()))
+    return AlertTold(mark, name, whole, {"summary": f"{name} fires"}, starts, ends)
+
+
+def entered(record: Record, *alerts: AlertTold, now: float = NOW, tenant: str = "", merging: Merging | None = None):
+    return take(record, alerts, tenant, now, merging or Merging())

@@ -1,0 +1,185 @@
+"""What is kept, for how long, and what a damaged or foreign file says."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from inferdoc import diagnose, open_source
+from inferdoc.errors import InferdocError
+from inferdoc.incidents import looks, posts
+from inferdoc.incidents.database import RecordError
+from inferdoc.incidents.looks import LookResult
+from inferdoc.incidents.record import Record
+from inferdoc.judging.model import Diagnosis
+from tests.incidents.alerts import NOW, alert, entered
+
+OUTPUTS = ["slack", "file"]
+
+
+@pytest.fixture(scope="module")
+def sick(store_of) -> Diagnosis:
+    source = open_source(store=store_of("kv-preemption-thrash"))
+    answer = diagnose(source, since="10m")
+    source.close()
+    return msgspec.json.decode(answer.to_json(), type=Diagnosis)
+
+
+@pytest.fixture(scope="module")
+def well(store_of) -> Diagnosis:
+    source = open_source(store=store_of("control-steady"))
+    answer = diagnose(source, since="10m")
+    source.close()
+    return msgspec.json.decode(answer.to_json(), type=Diagnosis)
+
+
+@pytest.fixture
+def record(tmp_path) -> Iterator[Record]:
+    opened = Record(tmp_path / "incidents.db", writing=True)
+    yield opened
+    opened.close()
+
+
+def looked(record: Record, answer: Diagnosis, now: float = NOW, page: str | None = None) -> bool:
+    begun = looks.begin(record, now)
+    assert begun is not None
+    return looks.finish(record, begun[0], LookResult(answer, page), now, OUTPUTS)
+
+
+def waiting(record: Record) -> list[str]:
+    return [post.output for post in posts.due(record, NOW + 10_000)]
+
+
+def test_a_document_and_its_page_come_back_as_they_were(record, sick):
+    entered(record, alert())
+    looked(record, sick, page="<p>report</p>")
+    (incident,) = record.incidents()
+    look = record.newest_look(incident.id)
+    assert look is not None and look.story is not None and look.story.cause == sick.findings[0].id
+    assert record.diagnosis(look.number) == sick and record.page(look.number) == "<p>report</p>"
+    assert incident.story == look.story and look.from_ == sick.window.from_
+
+
+def test_what_tells_nothing_new_is_not_posted(record, sick, well):
+    entered(record, alert())
+    assert looked(record, sick) and waiting(record) == OUTPUTS
+    entered(record, alert("ItlHigh", starts=NOW + 9), now=NOW + 9)
+    assert not looked(record, sick, NOW + 9)
+    entered(record, alert("QueueGrows", starts=NOW + 12), now=NOW + 12)
+    assert looked(record, well, NOW + 12), "another verdict is news"
+
+
+def test_the_end_is_posted_and_the_cause_stays(record, sick, well):
+    entered(record, alert())
+    looked(record, sick)
+    entered(record, alert(ends=NOW + 60), now=NOW + 60)
+    assert looked(record, well, NOW + 61)
+    (incident,) = record.incidents()
+    assert incident.story is not None and incident.story.cause == sick.findings[0].id
+
+
+def test_a_look_that_sees_nothing_is_taken_again_three_times(record, well):
+    entered(record, alert())
+    now = NOW
+    for after in (60, 120, 300):
+        looked(record, well, now)
+        assert looks.begin(record, now + after - 1) is None
+        now += after
+    looked(record, well, now)
+    assert looks.next_due(record) is None
+    (incident,) = record.incidents()
+    assert [look.why for look in record.looks(incident.id)] == ["alert", "again", "again", "again"]
+
+
+def test_a_look_that_failed_is_told_once_and_taken_again(record):
+    entered(record, alert())
+    for number, now in enumerate((NOW, NOW + 60)):
+        look = looks.begin(record, now)[0]
+        looks.fail(record, look, "the server does not answer", now, OUTPUTS)
+        for post in posts.due(record, now):
+            assert number == 0
+            posts.sent(record, post)
+    (incident,) = record.incidents()
+    assert [look.failure for look in record.looks(incident.id)][:2] == ["the server does not answer"] * 2
+
+
+def test_what_was_under_way_waits_again_after_a_restart(record):
+    entered(record, alert())
+    assert looks.begin(record, NOW) is not None and looks.begin(record, NOW) is None
+    assert looks.resume(record) == 1 and looks.begin(record, NOW) is not None
+
+
+def test_an_output_that_fails_is_tried_again_and_then_given_up(record, sick):
+    entered(record, alert())
+    looked(record, sick)
+    now, tries = NOW, 0
+    while due := [post for post in posts.due(record, now) if post.output == "slack"]:
+        tries += 1
+        if posts.missed(record, due[0], "500", now):
+            break
+        now = posts.next_due(record) if not posts.due(record, now + 0.1) else now + 1000
+    assert tries == len(posts.PAUSES) + 1
+    assert [post.output for post in posts.due(record, now + 10_000)] == ["file"]
+
+
+def test_the_last_incident_with_the_same_cause_is_remembered(record, sick):
+    entered(record, alert())
+    looked(record, sick)
+    entered(record, alert(ends=NOW + 60), now=NOW + 60)
+    looked(record, sick, NOW + 60)
+    later = NOW + 7 * 86_400
+    entered(record, alert(starts=later), now=later)
+    looked(record, sick, later)
+    newest, first = record.incidents()
+    like = record.like(newest)
+    assert like is not None and like.id == first.id and record.like(first) is None
+
+
+def test_old_incidents_are_forgotten_with_all_that_was_told(record, sick):
+    entered(record, alert())
+    looked(record, sick)
+    entered(record, alert(ends=NOW + 60), now=NOW + 60)
+    assert looks.prune(record, NOW + 59) == 0 and looks.prune(record, NOW + 61) == 1
+    with record.reading() as connection:
+        assert [connection.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in ("alert", "look", "post")] == [
+            0
+        ] * 3
+
+
+def test_one_process_writes_and_others_read(record, tmp_path):
+    entered(record, alert())
+    with pytest.raises(RecordError, match="being written by"):
+        Record(tmp_path / "incidents.db", writing=True)
+    reader = Record(tmp_path / "incidents.db")
+    assert len(reader.incidents()) == 1
+    reader.close()
+
+
+def test_an_incident_is_named_by_the_beginning_of_its_id(record):
+    entered(record, alert())
+    (incident,) = record.incidents()
+    assert record.incident(incident.id[:15]).id == incident.id
+    with pytest.raises(InferdocError, match="no such incident"):
+        record.incident("nope")
+
+
+@pytest.mark.parametrize("content", ["text", "store"])
+def test_another_file_is_no_record(tmp_path, content):
+    path = tmp_path / "other.db"
+    if content == "text":
+        path.write_text("no database at all, and long enough to be taken for a header of one\n" * 20, "utf-8")
+    else:
+        with sqlite3.connect(path) as other:
+            other.execute("CREATE TABLE t (x)")
+        other.close()
+    for writing in (True, False):
+        with pytest.raises(RecordError, match=r"other\.db"):
+            Record(path, writing=writing)
+
+
+def test_no_record_is_one_line(tmp_path):
+    with pytest.raises(RecordError, match="inferdoc serve"):
+        Record(tmp_path / "none.db")

@@ -1,0 +1,157 @@
+"""Alert in, diagnosis out: what is answered, posted, kept and shown."""
+
+from __future__ import annotations
+
+import time
+
+import jsonschema
+import msgspec
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from inferdoc.config import OutputSection
+from inferdoc.incidents.alert_rules import RuleTimes
+from tests.serve.running import GivenLooker, Hook, firing, running, webhook
+
+
+@pytest.fixture
+def hook():
+    opened = Hook()
+    yield opened
+    opened.stop()
+
+
+def slack(hook: Hook) -> tuple[OutputSection, ...]:
+    return (OutputSection(kind="slack", url=f"{hook.address}/services/T0"),)
+
+
+def test_an_alert_is_answered_at_once_and_told_to_the_output(tmp_path, sick, hook):
+    looker = GivenLooker({"store": "x"}, {"TtftHigh": RuleTimes(120, 300)}, answer=sick, page="<p>the report</p>")
+    with running(tmp_path, looker, slack(hook)) as service:
+        assert service.post(webhook(firing(pod="vllm-1"))).json() == {"result": "accepted"}
+        (message,) = service.until(lambda: hook.bodies)
+        (incident,) = service.get("/api/v1/incidents").json()["incidents"]
+        finding = sick.findings[0]
+        assert finding.title in message["text"] and incident["id"] in str(message["blocks"][-1])
+        assert finding.id in str(message["blocks"]) and finding.scope.pods[0] in str(message["blocks"])
+        assert "https://runbooks.example.org/x" in str(message["blocks"])
+        (asked,) = looker.taken
+        assert asked.place.pod == "vllm-1" and asked.until - asked.from_ == pytest.approx(60 + 420 + 900, abs=5)
+
+        one = service.get(f"/api/v1/incidents/{incident['id']}").json()
+        assert one["story"]["cause"] == finding.id and one["looks"][0]["state"] == "done"
+        document = service.get(f"/api/v1/incidents/{incident['id']}/diagnosis").json()
+        assert document["findings"][0]["id"] == finding.id
+        assert service.get(f"/incidents/{incident['id']}/report").text == "<p>the report</p>"
+        for path in ("/", "/incidents", f"/incidents/{incident['id']}", "/health", f"/runbooks/{finding.runbook}"):
+            answer = service.get(path)
+            assert answer.status_code == 200 and "<main>" in answer.text, path
+        assert service.get("/healthz").text == "ok\n" and service.get("/readyz").text == "ready\n"
+
+
+def test_the_end_says_how_long_and_what_changed(tmp_path, sick, hook):
+    with running(tmp_path, GivenLooker({}, {}, answer=sick), slack(hook)) as service:
+        service.post(webhook(firing()))
+        service.until(lambda: len(hook.bodies) == 1)
+        service.post(webhook(firing(ended=True)))
+        service.until(lambda: len(hook.bodies) == 2)
+        assert hook.bodies[1]["text"].startswith("🟢 Resolved: ") and "rollout of vllm" in str(hook.bodies[1])
+
+
+def test_could_not_look_is_told_too(tmp_path, hook):
+    with running(tmp_path, GivenLooker({}, {}, answer="the server does not answer"), slack(hook)) as service:
+        service.post(webhook(firing()))
+        service.until(lambda: hook.bodies)
+        assert "Could not look, because the server does not answer" in hook.bodies[0]["text"]
+
+
+def test_a_repeat_tells_again_and_a_message_in_between_does_not(tmp_path, sick, hook):
+    looker = GivenLooker({}, {}, answer=sick)
+    with running(tmp_path, looker, slack(hook)) as service:
+        began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 3600))
+        service.post(webhook(firing(starts=began)))
+        service.until(lambda: len(hook.bodies) == 1)
+        assert service.post(webhook(firing(starts=began))).json() == {"result": "merged"}
+        service.service.clock = lambda: time.time() + 4 * 3600
+        service.service.dispatcher.clock = service.service.clock
+        assert service.post(webhook(firing(starts=began))).json() == {"result": "accepted"}
+        service.until(lambda: len(hook.bodies) == 2)
+        assert hook.bodies[1]["text"].startswith("🔴 Still: ") or "Still: " in hook.bodies[1]["text"]
+        assert looker.taken[1].from_ == pytest.approx(looker.taken[0].from_, abs=2), "from before the first alert"
+        assert len(service.get("/api/v1/incidents").json()["incidents"]) == 1
+
+
+def test_the_watchdog_is_no_incident_but_is_heard(tmp_path, sick):
+    with running(tmp_path, GivenLooker({}, {}, answer=sick)) as service:
+        assert service.post(webhook(firing("InferdocWatchdog"))).json() == {"result": "ignored"}
+        families = {f.name: f for f in text_string_to_metric_families(service.get("/metrics").text)}
+        assert families["inferdoc_watchdog_timestamp_seconds"].samples[0].value == pytest.approx(time.time(), abs=60)
+        assert not service.get("/api/v1/incidents").json()["incidents"]
+
+
+def test_the_metrics_count_what_happened(tmp_path, sick, hook):
+    with running(tmp_path, GivenLooker({}, {}, answer=sick), slack(hook), every=60.0) as service:
+        service.post(webhook(firing()))
+        service.post({"version": "4"})
+        service.until(lambda: hook.bodies)
+        service.until(lambda: "inferdoc_verdict{" in service.get("/metrics").text)
+        samples = {
+            (s.name, *sorted(s.labels.values())): s.value
+            for family in text_string_to_metric_families(service.get("/metrics").text)
+            for s in family.samples
+        }
+        assert samples["inferdoc_webhook_messages_total", "accepted"] == 1
+        assert samples["inferdoc_webhook_messages_total", "invalid"] == 1
+        assert samples["inferdoc_incidents_open",] == 1 and samples["inferdoc_looks_total", "ok"] == 1
+        assert samples["inferdoc_verdict", sick.verdict] == 1
+
+
+def test_the_api_is_as_its_document_says(tmp_path, sick, hook):
+    with running(tmp_path, GivenLooker({}, {}, answer=sick), slack(hook), every=60.0) as service:
+        service.post(webhook(firing()))
+        service.until(lambda: hook.bodies)
+        document = service.get("/api/v1/openapi.json").json()
+        (incident,) = service.get("/api/v1/incidents").json()["incidents"]
+        for path, answers in document["paths"].items():
+            answer = service.get(path.replace("{id}", incident["id"]))
+            schema = answers["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+            jsonschema.validate(answer.json(), {**schema, "components": document["components"]})
+            if "{id}" in path:
+                assert service.get(path.replace("{id}", "nope")).status_code == 404
+
+
+def test_tenants_are_those_that_are_configured(tmp_path, sick):
+    looker = GivenLooker({}, {}, answer=sick)
+    with running(tmp_path, looker, tenants=("team-a",)) as service:
+        assert service.post(webhook(firing()), headers={"X-Scope-OrgID": "team-a"}).status_code == 200
+        service.until(lambda: looker.taken)
+        assert looker.taken[0].headers == {"X-Scope-OrgID": "team-a"}
+        for refused in ("team-b", "team-a\tx", "../team-a"):
+            answer = service.post(webhook(firing()), path="/alertmanager?tenant=" + refused)
+            assert answer.status_code == 403, refused
+
+
+def test_what_waits_when_it_ends_is_looked_at_after_the_next_start(tmp_path, sick, hook):
+    slow = GivenLooker({}, {}, answer=sick, seconds=0.5)
+    with running(tmp_path, slow, slack(hook)) as service:
+        for number in range(3):
+            service.post(webhook(firing(mark=f"f{number}", model_name=f"m{number}")))
+        service.until(lambda: slow.taken)
+    finished = len(hook.bodies)
+    assert finished >= 1, "what was under way is finished, and told"
+    with running(tmp_path, GivenLooker({}, {}, answer=sick), slack(hook)) as service:
+        service.until(lambda: len(hook.bodies) == 3)
+
+
+def test_an_output_that_is_down_holds_up_no_other(tmp_path, sick, hook):
+    outputs = (
+        OutputSection(kind="webhook", name="dead", url="http://127.0.0.1:9/none"),
+        *slack(hook),
+        OutputSection(kind="file", folder=str(tmp_path / "reports"), format="json"),
+    )
+    with running(tmp_path, GivenLooker({}, {}, answer=sick), outputs) as service:
+        service.post(webhook(firing()))
+        service.until(lambda: hook.bodies and list((tmp_path / "reports").glob("*.json")))
+        service.until(lambda: any("output dead: it cannot be reached" in line for line in service.said))
+        (report,) = (tmp_path / "reports").glob("*.json")
+        assert msgspec.json.decode(report.read_bytes())["diagnosis"]["findings"][0]["id"] == sick.findings[0].id
