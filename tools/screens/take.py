@@ -1,6 +1,7 @@
 """Pictures of the HTML report on a phone and on a desk, light and dark, into docs/screens: python tools/screens/take.py
 
-With the address of a running `inferdoc serve`, of its fleet page and its newest incident instead. Needs chromium. For development only. Look at what comes out before it is committed.
+With the address of a running `inferdoc serve`: of its fleet page and its newest incident instead. Needs chromium.
+For development only. Look at what comes out before it is committed.
 """
 
 from __future__ import annotations
