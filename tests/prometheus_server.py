@@ -50,7 +50,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
@@ -74,13 +74,13 @@ def running(
             *options,
         ]
         with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=_die_with_parent)
+            process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=die_with_parent)
         try:
             if _ready(process, address, auth):
                 yield f"http://{address}"
                 return
         finally:
-            _stop(process)
+            stop(process)
     raise RuntimeError(f"prometheus did not start: {(folder / 'log').read_text(encoding='utf-8')[-2000:]}")
 
 
@@ -96,7 +96,7 @@ def _ready(process: subprocess.Popen[bytes], address: str, auth: tuple[str, str]
     return False
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def stop(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     try:
         process.wait(10)

@@ -21,7 +21,6 @@ from inferdoc.source.histograms import QuantileAsked, Quantiles
 from inferdoc.source.identity import FIELDS, Naming, Who
 from inferdoc.source.joins import GpuHosts, Joins, PodPlaces
 from inferdoc.source.page_histograms import Called
-from inferdoc.source.parallel_store import ParallelStore
 from inferdoc.source.processes import Copies, Crowd, Processes, tell_processes
 from inferdoc.source.readable import Readable
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
@@ -209,15 +208,15 @@ class Identified(Readable):
     def quantiles(
         self, asked: Sequence[QuantileAsked], grid: Grid, match: tuple[Matcher, ...] = ()
     ) -> dict[QuantileAsked, Quantiles | None]:
-        """Quantiles on the grid: of a store page by page where histograms stand whole on a page."""
+        """Quantiles on the grid: of raw samples page by page where histograms stand whole on a page."""
         told: dict[QuantileAsked, Quantiles | None] = {}
-        if isinstance(self.raw, ParallelStore):
+        if isinstance(self.raw, Readable):
             told = self._of_pages(self.raw, asked, grid, match)
         rest = [each for each in asked if each not in told]
         return told | (super().quantiles(rest, grid, match) if rest else {})
 
     def _of_pages(
-        self, store: ParallelStore, asked: Sequence[QuantileAsked], grid: Grid, match: tuple[Matcher, ...]
+        self, source: Readable, asked: Sequence[QuantileAsked], grid: Grid, match: tuple[Matcher, ...]
     ) -> dict[QuantileAsked, Quantiles | None]:
         shares: dict[Read, list[float]] = {}
         for read, q in asked:
@@ -228,7 +227,7 @@ class Identified(Readable):
             plan = self._plan(read.by)
             stored[read] = read if plan is None else replace(read, by=plan.by)
             wanted[stored[read]] = own, (_as_stored if plan is None else plan.named)
-        found = store.page_quantiles(wanted, grid, match)
+        found = source.page_quantiles(wanted, grid, match)
         return {each: found[stored[each.read]][each.q] for each in asked if stored[each.read] in found}
 
     def _usual(self, labels: Mapping[str, str]) -> dict[str, str]:

@@ -4,8 +4,8 @@ What differs between them, and is not relied on or is switched off here:
 - Times and steps are sent as seconds with three decimals, which all four read; the grid carries milliseconds.
 - `limit` is known to Prometheus 2.52 and later only; it is not sent.
 - VictoriaMetrics moves start and end of a range query to multiples of the step unless `nocache=1` is sent. Its `rate`
-  and `increase` do not extrapolate as Prometheus does (https://docs.victoriametrics.com/metricsql/), so its numbers
-  differ by a few per cent from those of the other three; nothing in the API changes that.
+  and `increase` do not extrapolate as Prometheus does (https://docs.victoriametrics.com/metricsql/): it is asked for
+  samples, which are evaluated here (`inferdoc.source.raw_reads`).
 - Thanos may answer from downsampled blocks unless `max_source_resolution=0s` is sent, and leaves out stores that do not
   answer, with a warning; warnings are handed on.
 - Prometheus 3 opens windows on the left. The grid ends 1 ms after a sample, so no sample falls on the edge.
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
@@ -26,14 +26,19 @@ import numpy as np
 
 from inferdoc.source import prometheus_answers as answers
 from inferdoc.source.base import Cost, InfoSeries, Scrapes, SourceKind
+from inferdoc.source.export_lines import RawSeries
+from inferdoc.source.histograms import Quantiles
+from inferdoc.source.page_histograms import Called
 from inferdoc.source.pieces import cut, put_together
 from inferdoc.source.prometheus_access import Access
 from inferdoc.source.prometheus_answers import AnswerError, AnswerSeries
 from inferdoc.source.prometheus_errors import DeadlineError, PrometheusError, TooMuchError
 from inferdoc.source.prometheus_http import Client, Params, ReadDeadline
+from inferdoc.source.raw_reads import Export, RawReads
 from inferdoc.source.readable import Readable
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult, duration, promql, selector
 from inferdoc.source.scrape_times import divide, gather
+from inferdoc.source.victoria_metrics import Exports
 
 MOST_POINTS = 10_000
 """Points per series in one query; Prometheus refuses more than 11,000 (web/api/v1/api.go)."""
@@ -69,6 +74,8 @@ class PrometheusSource(Readable):
         self._timeout = timeout
         self._parallel = parallel
         self._counting = threading.Lock()
+        self._exports = Exports(self._client, self._all)
+        self._raw_reads = RawReads(self._count_split)
 
     def __repr__(self) -> str:
         return f"PrometheusSource({self.location!r})"
@@ -76,6 +83,10 @@ class PrometheusSource(Readable):
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+
+    def expect(self, names: Collection[str], since_ms: int | None = None) -> None:
+        """From when on samples will be asked for."""
+        self._raw_reads.expect(since_ms)
 
     # ---- what is there --------------------------------------------------------------------------------------
 
@@ -94,13 +105,18 @@ class PrometheusSource(Readable):
         now = self._number(f"max(timestamp({series}))", deadline)
         if now is not None:
             return now
+        has_times = self._exports.recognised
         for length in LATEST_RANGES:
             query = f"max(max_over_time(timestamp({series})[{length}:4m]))"
+            if has_times:  # it answers no sub-query of more than 30,000 steps, and has a function for this
+                query = f"max(tlast_over_time({series}[{length}]))"
             try:
                 coarse = self._number(query, deadline)
             except TooMuchError as error:
                 self._client.warn(f"the newest sample was not searched for over {length}: {error}")
                 continue
+            if coarse is not None and has_times:
+                return coarse
             if coarse is not None:
                 fine = f"max(max_over_time(timestamp({series})[5m:1s]))"
                 return max(coarse, self._number(fine, deadline, coarse + 300_000) or coarse)
@@ -184,6 +200,9 @@ class PrometheusSource(Readable):
     def evaluate(self, reads: Sequence[Read], grid: Grid, match: tuple[Matcher, ...] = ()) -> dict[Read, ReadResult]:
         """All reads on the grid: values float64[keys, grid.count], NaN where nothing."""
         wanted = list(dict.fromkeys(reads))
+        told = self._by_samples(grid, lambda export: self._raw_reads.evaluate(wanted, grid, match, export))
+        if told is not None:
+            return told
         pieces = cut(grid, MOST_POINTS)
         with self._operation() as deadline:
 
@@ -195,6 +214,9 @@ class PrometheusSource(Readable):
 
     def info(self, name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:
         """Every series of an info metric: values float64[grid.count]."""
+        told = self._by_samples(grid, lambda export: self._raw_reads.info(name, grid, match, export))
+        if told is not None:
+            return told
         query = f"last_over_time({selector(name, match)}[{duration(grid.gauge_ms)}])"
         with self._operation() as deadline:
             rows: dict[tuple[tuple[str, str], ...], np.ndarray] = {}
@@ -204,6 +226,31 @@ class PrometheusSource(Readable):
                     row = rows.setdefault(key, np.full(grid.count, np.nan))
                     _place(row, series, grid)
             return [InfoSeries(dict(key), row) for key, row in sorted(rows.items())]
+
+    def page_quantiles(
+        self, asked: Mapping[Read, tuple[Sequence[float], Called]], grid: Grid, match: tuple[Matcher, ...] = ()
+    ) -> dict[Read, dict[float, Quantiles | None]]:
+        """Some quantiles of histograms, where the samples of all their buckets are here."""
+        told = self._by_samples(grid, lambda export: self._raw_reads.page_quantiles(asked, grid, match, export))
+        return told or {}
+
+    def _by_samples(self, grid: Grid, answer: Callable[[Export], T]) -> T | None:
+        """What raw samples of the server tell; None where it hands out none, or its own functions do as well."""
+        if not self._exports.usable(grid.end_ms - grid.start_ms):
+            return None
+        with self._operation() as deadline:
+
+            def export(names: Sequence[str], start_ms: int, end_ms: int, match: tuple[Matcher, ...]) -> list[RawSeries]:
+                series = self._exports.series(names, start_ms, end_ms, match, deadline)
+                self.cost.samples += sum(len(one.values) for one in series)
+                return series
+
+            try:
+                return answer(export)
+            except PrometheusError as error:
+                if not self._exports.refused(error):
+                    raise
+                return None
 
     def _range(self, query: str, grid: Grid, deadline: ReadDeadline) -> list[AnswerSeries]:
         """A range query over the grid; halved where the server finds it too large."""

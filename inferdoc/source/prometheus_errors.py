@@ -49,7 +49,7 @@ class UnreachableError(PrometheusError):
 
 @dataclass(frozen=True)
 class Refusal:
-    """An answer that is not a success. message: what the server says, shortened; html: it sent a web page; kind:
+    """An answer that is not a success. message: what the server says, however long; html: it sent a web page; kind:
     Prometheus' errorType (bad_data, execution, timeout, ...), "" where it says none."""
 
     status: int
@@ -64,6 +64,13 @@ class Refusal:
             return True
         return self.status in (400, 422, 429, 500, 503) and _SIZE.search(self.message) is not None
 
+    @property
+    def shown(self) -> str:
+        """What of the message is shown: of a long chain of errors the one that names a limit."""
+        limit = _SIZE.search(self.message) if len(self.message) > LONGEST_MESSAGE else None
+        begin = 0 if limit is None else self.message.rfind(": ", 0, limit.start()) + 2
+        return shorten(self.message[begin:] if begin > 1 else self.message)
+
 
 def shorten(text: str, limit: int = LONGEST_MESSAGE) -> str:
     """One printable line."""
@@ -73,7 +80,7 @@ def shorten(text: str, limit: int = LONGEST_MESSAGE) -> str:
 
 def refused(where: str, refusal: Refusal, signed: bool) -> PrometheusError:
     """The error for an HTTP status. where: the server's address; signed: whether credentials were sent."""
-    status, said = refusal.status, refusal.message
+    status, said = refusal.status, refusal.shown
     said = f": {said}" if said and not refusal.html else ""
     if status == 401:
         todo = (

@@ -12,9 +12,10 @@ import itertools
 import random
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NoReturn, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
@@ -35,6 +36,8 @@ LARGEST_ANSWER_BYTES = 256 << 20
 _CHUNK_BYTES = 1 << 18
 
 Params = Mapping[str, str | list[str]]
+Take = Callable[[Iterator[bytes]], None]
+T = TypeVar("T")
 
 
 class Envelope(msgspec.Struct):
@@ -97,7 +100,8 @@ class ReadDeadline:
 
 
 class Client:
-    """One server. warnings: what it warned of, each line once. Used by many threads at once."""
+    """One server. warnings: what it warned of, each line once; headers: of its newest answer. Used by many threads at
+    once."""
 
     def __init__(
         self,
@@ -117,6 +121,7 @@ class Client:
         self.questions = 0
         self._lock = threading.Lock()
         self._post = True
+        self.headers: Mapping[str, str] = {}
         self._session = requests.Session()
         self._watch = DeadlineWatch()
         adapter = DeadlineAdapter(pool_connections=1, pool_maxsize=parallel, max_retries=0)
@@ -148,9 +153,28 @@ class Client:
 
     def ask(self, path: str, params: Params, deadline: ReadDeadline, *, form: bool = True) -> msgspec.Raw:
         """The `data` of an answer. path: below /api/v1/; form: whether the endpoint takes POST."""
+        return self._patiently(deadline, lambda: self._open(self._ask_once(path, params, deadline, form)))
+
+    def stream(self, path: str, params: Params, deadline: ReadDeadline, take: Callable[[Iterator[bytes]], T]) -> T:
+        """What `take` makes of the body of a success, which it is given in chunks while they arrive. It is called anew
+        where the server is asked again."""
+
+        def once() -> T:
+            taken: list[T] = []
+
+            def keep(chunks: Iterator[bytes]) -> None:
+                taken.append(take(chunks))
+
+            reply = self._ask_once(path, params, deadline, True, keep)
+            return taken[0] if taken else self._refuse(reply)
+
+        return self._patiently(deadline, once)
+
+    def _patiently(self, deadline: ReadDeadline, once: Callable[[], T]) -> T:
+        """Ask until there is an answer, or until it makes no sense to ask again."""
         for attempt in itertools.count(1):
             try:
-                return self._ask_once(path, params, deadline, form)
+                return once()
             except PrometheusError as error:
                 pause = self._pause(error, attempt, deadline)
                 if pause is None:
@@ -167,18 +191,21 @@ class Client:
         pause = max(pause, error.wait_seconds)
         return pause if pause < deadline.left else None
 
-    def _ask_once(self, path: str, params: Params, deadline: ReadDeadline, form: bool) -> msgspec.Raw:
+    def _ask_once(
+        self, path: str, params: Params, deadline: ReadDeadline, form: bool, take: Take | None = None
+    ) -> Reply:
         posted = form and self._post
-        reply = self._send(path, params, deadline, posted)
+        reply = self._send(path, params, deadline, posted, take)
         if posted and reply.status in (403, 405):
-            reply = self._send(path, params, deadline, False)
+            reply = self._send(path, params, deadline, False, take)
             if reply.status not in (403, 405):
                 self._post = False  # a proxy that lets only GET through (405; kube-rbac-proxy of OpenShift: 403)
         if reply.status == 401 and self.access.renewed(reply.authorization):
-            reply = self._send(path, params, deadline, form and self._post)
-        return self._open(reply)
+            reply = self._send(path, params, deadline, form and self._post, take)
+        return reply
 
-    def _send(self, path: str, params: Params, deadline: ReadDeadline, posted: bool) -> Reply:
+    def _send(self, path: str, params: Params, deadline: ReadDeadline, posted: bool, take: Take | None) -> Reply:
+        """take: called with the chunks of a success; the reply has no body then."""
         if deadline.left <= 0:
             raise self._late(deadline, 0.0)
         wait = min(self.request_seconds, deadline.left)
@@ -198,8 +225,13 @@ class Client:
                     allow_redirects=False,
                     stream=True,
                 )
+                self.headers = response.headers
                 with response:
-                    body = self._body(response)
+                    if take is not None and response.status_code == 200 and not _is_page(response.headers):
+                        take(response.iter_content(_CHUNK_BYTES))
+                        body = b""
+                    else:
+                        body = self._body(response)
             except requests.exceptions.RequestException as error:
                 if limit.expired or limit.remaining() < 0.01 or isinstance(error, requests.exceptions.ReadTimeout):
                     raise self._late(deadline, wait) from None
@@ -226,9 +258,21 @@ class Client:
 
     def _open(self, reply: Reply) -> msgspec.Raw:
         """The data of a success; anything else is raised."""
+        envelope, html = self._envelope(reply)
+        if reply.status == 200 and envelope.status == "success":
+            return envelope.data
+        raise self._refusal(reply, envelope, html)
+
+    def _refuse(self, reply: Reply) -> NoReturn:
+        """Raise what is wrong with a reply that is no stream."""
+        envelope, html = self._envelope(reply)
+        raise self._refusal(reply, envelope, html)
+
+    def _envelope(self, reply: Reply) -> tuple[Envelope, bool]:
+        """What the data is wrapped in, or what else was sent in its place; whether that is a web page."""
         if 300 <= reply.status < 400:
             raise errors.redirected(self.where, _bare(reply.headers.get("Location", "")))
-        html = "html" in reply.headers.get("Content-Type", "") or reply.body[:64].lstrip()[:1] == b"<"
+        html = _is_page(reply.headers) or reply.body[:64].lstrip()[:1] == b"<"
         try:
             envelope = _DECODER.decode(reply.body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -242,13 +286,14 @@ class Client:
             self.warn(f"the server warns: {line}")
         if envelope.isPartial:
             self.warn("the server warns: the answer is partial, some storage nodes did not answer")
-        if reply.status == 200 and envelope.status == "success":
-            return envelope.data
-        message = self.access.redact(errors.shorten(envelope.error))
+        return envelope, html
+
+    def _refusal(self, reply: Reply, envelope: Envelope, html: bool) -> PrometheusError:
+        message = self.access.redact(envelope.error)
         refusal = Refusal(422 if reply.status == 200 else reply.status, message, envelope.errorType, html)
         failure = errors.refused(self.where, refusal, self.access.signed)
         failure.wait_seconds = _retry_after(reply.headers.get("Retry-After", ""))
-        raise failure
+        return failure
 
 
 @dataclass(frozen=True)
@@ -259,6 +304,10 @@ class Reply:
     headers: Mapping[str, str]
     body: bytes = field(repr=False)
     authorization: str = field(repr=False)
+
+
+def _is_page(headers: Mapping[str, str]) -> bool:
+    return "html" in headers.get("Content-Type", "")
 
 
 _PATIENCE = "raise the timeout, or ask for a shorter window"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from inferdoc.source.base import Source
     from inferdoc.source.frame import SignalFrame
     from inferdoc.source.histograms import QuantileAsked, Quantiles
-    from inferdoc.source.reads import Grid, Matcher
+    from inferdoc.source.page_histograms import Called
+    from inferdoc.source.reads import Grid, Matcher, Read
 
 
 class Readable:
@@ -27,6 +28,13 @@ class Readable:
 
     def expect(self, names: Collection[str], since_ms: int | None = None) -> None:
         """Series names that will be asked for, and from when on; nothing to do for a source that answers by name."""
+
+    def page_quantiles(
+        self, asked: Mapping[Read, tuple[Sequence[float], Called]], grid: Grid, match: tuple[Matcher, ...] = ()
+    ) -> dict[Read, dict[float, Quantiles | None]]:
+        """Some quantiles of the histograms of each read, as far as they can be told page by page: none of a source that
+        answers with sums over pages."""
+        return {}
 
     def quantiles(
         self, asked: Sequence[QuantileAsked], grid: Grid, match: tuple[Matcher, ...] = ()

@@ -112,16 +112,17 @@ def join(blocks: Iterable[Block]) -> list[Table]:
     while groups:  # what was put together is let go at once: both would be twice the memory
         group = groups.pop(next(iter(groups)))
         block = group[0] if len(group) == 1 and _ascending(group[0].times_ms) else _merge(group)
-        tables.append(Table(block.target, _layout(block, layouts), Samples(block.times_ms, block.values)))
+        layout = shared_layout(block.names, block.labels, layouts)
+        tables.append(Table(block.target, layout, Samples(block.times_ms, block.values)))
     return tables
 
 
-def _layout(block: Block, known: list[TableLayout]) -> TableLayout:
-    """The layout of a block; targets scraped alike get the very same one. known: those met so far, added to."""
+def shared_layout(names: list[str], labels: list[dict[str, str]], known: list[TableLayout]) -> TableLayout:
+    """The layout of these columns; targets scraped alike get the very same one. known: those met so far, added to."""
     for layout in known[-LAYOUTS_COMPARED:]:
-        if layout.labels is block.labels or (layout.names == block.names and layout.labels == block.labels):
+        if layout.labels is labels or (layout.names == names and layout.labels == labels):
             return layout
-    known.append(TableLayout(block.names, block.labels))
+    known.append(TableLayout(names, labels))
     return known[-1]
 
 

@@ -1,0 +1,149 @@
+"""Reads evaluated here, on raw samples of a server: with the rules of Prometheus, whatever those of the server are.
+
+VictoriaMetrics' `rate` looks back before its window and does not extrapolate
+(https://docs.victoriametrics.com/metricsql/#rate). Its samples are those that were scraped, so they are exported and
+evaluated as the embedded store's are. What was exported serves on for the other calls of a diagnosis.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from inferdoc.source.base import InfoSeries
+from inferdoc.source.evaluate import evaluate_tables, info_series
+from inferdoc.source.export_lines import RawSeries
+from inferdoc.source.histograms import Quantiles
+from inferdoc.source.page_histograms import Called, page_quantiles
+from inferdoc.source.pieces import cut, put_together
+from inferdoc.source.prometheus_errors import TooMuchError
+from inferdoc.source.raw_tables import tables_of
+from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
+from inferdoc.source.scrape_times import WHOLE_MS
+from inferdoc.source.tables import Table
+
+MOST_SAMPLES = 30_000_000
+"""Samples held at once (240 MB, and as much again while they are put together)."""
+AHEAD_MS = 600_000
+"""Read so much more before: widest windows over the first steps of a grid are asked for next."""
+EDGE_MS = 1
+KEPT_SECONDS = 60.0
+"""How long samples serve on although newer ones have come: the calls of one diagnosis agree."""
+FEWEST_STEPS = 8
+"""A grid whose samples do not fit is halved down to this many steps."""
+
+Export = Callable[[Sequence[str], int, int, tuple[Matcher, ...]], list[RawSeries]]
+"""Names of metrics, from and until in milliseconds, matchers -> all their series. Raises TooMuchError."""
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """What one export brought: all series of these names that pass `match`, in [start_ms, end_ms]."""
+
+    names: frozenset[str]
+    match: tuple[Matcher, ...]
+    start_ms: int
+    end_ms: int
+    tables: list[Table]
+    samples: int
+    read_at: float
+
+    def serves(self, start_ms: int, end_ms: int, match: tuple[Matcher, ...]) -> bool:
+        """Whether its names need not be asked for again."""
+        return self.match == match and self.start_ms <= start_ms and end_ms <= self.end_ms
+
+
+class RawReads:
+    """Evaluates what `export` brings, and holds it. told_split: called for every stretch that was too large, and is
+    asked for in halves."""
+
+    def __init__(self, told_split: Callable[[], None]) -> None:
+        self._told_split = told_split
+        self._held: list[_Batch] = []
+        self._since_ms: int | None = None
+
+    def expect(self, since_ms: int | None) -> None:
+        """From when on samples will be asked for."""
+        self._since_ms = since_ms
+
+    def evaluate(
+        self, reads: Sequence[Read], grid: Grid, match: tuple[Matcher, ...], export: Export
+    ) -> dict[Read, ReadResult]:
+        """All reads on the grid."""
+        reach_ms = max((grid.reach_ms(read) for read in reads), default=0)
+        try:
+            tables = self._tables(_names(reads), grid.start_ms - reach_ms, grid.end_ms, match, export)
+        except TooMuchError:
+            if grid.count <= FEWEST_STEPS:
+                raise
+            self._held.clear()
+        else:
+            return evaluate_tables(tables, reads, grid, match)
+        parts = self._in_pieces(reads, reach_ms, grid, match, export)
+        return {read: put_together(read, [part[read] for part in parts]) for read in reads}
+
+    def page_quantiles(
+        self,
+        asked: Mapping[Read, tuple[Sequence[float], Called]],
+        grid: Grid,
+        match: tuple[Matcher, ...],
+        export: Export,
+    ) -> dict[Read, dict[float, Quantiles | None]]:
+        """Quantiles as far as they can be told page by page and at once."""
+        start_ms = grid.start_ms - max(map(grid.reach_ms, asked), default=0)
+        try:
+            tables = self._tables(_names(asked), start_ms, grid.end_ms, match, export)
+        except TooMuchError:
+            return {}
+        return page_quantiles(tables, asked, grid, match)
+
+    def info(self, name: str, grid: Grid, match: tuple[Matcher, ...], export: Export) -> list[InfoSeries]:
+        """Every series of an info metric. Raises TooMuchError where they do not fit."""
+        tables = self._tables({name}, grid.start_ms - grid.gauge_ms, grid.end_ms, match, export)
+        return info_series(tables, name, grid, match)
+
+    def _in_pieces(
+        self, reads: Sequence[Read], reach_ms: int, grid: Grid, match: tuple[Matcher, ...], export: Export
+    ) -> list[dict[Read, ReadResult]]:
+        """The results of consecutive pieces of the grid, as large as fit; nothing of them is held."""
+        self._told_split()
+        parts = []
+        for half in cut(grid, -(-grid.count // 2)):
+            try:
+                series = export(_names(reads), half.start_ms - reach_ms, half.end_ms, match)
+            except TooMuchError:
+                if half.count <= FEWEST_STEPS:
+                    raise
+                parts += self._in_pieces(reads, reach_ms, half, match, export)
+            else:
+                parts.append(evaluate_tables(tables_of(series), reads, half, match))
+        return parts
+
+    def _tables(
+        self, names: Collection[str], start_ms: int, end_ms: int, match: tuple[Matcher, ...], export: Export
+    ) -> list[Table]:
+        """Tables that hold all series of these names in the stretch, each series in one of them."""
+        fresh = [batch for batch in self._held if time.monotonic() - batch.read_at < KEPT_SECONDS]
+        self._held = [b for b in fresh if b.serves(start_ms, end_ms, match) or b.names.isdisjoint(names)]
+        missing = set(names).difference(*(batch.names for batch in self._held))
+        if missing:
+            self._held.append(self._read(missing, start_ms, end_ms, match, export))
+        serving = [batch for batch in self._held if not batch.names.isdisjoint(names)]
+        while len(self._held) > len(serving) and sum(batch.samples for batch in self._held) > MOST_SAMPLES:
+            self._held.remove(next(batch for batch in self._held if batch not in serving))
+        return [table for batch in serving for table in batch.tables]
+
+    def _read(
+        self, names: Collection[str], start_ms: int, end_ms: int, match: tuple[Matcher, ...], export: Export
+    ) -> _Batch:
+        since_ms = self._since_ms if self._since_ms is not None else start_ms
+        begin_ms = min(start_ms, since_ms if end_ms - since_ms <= WHOLE_MS else start_ms) - AHEAD_MS
+        series = export(sorted(names), begin_ms, end_ms + EDGE_MS, match)
+        samples = sum(len(one.values) for one in series)
+        read_at = time.monotonic()
+        return _Batch(frozenset(names), match, begin_ms, end_ms + EDGE_MS, tables_of(series), samples, read_at)
+
+
+def _names(reads: Iterable[Read]) -> list[str]:
+    return sorted({read.name for read in reads})

@@ -1,0 +1,76 @@
+"""A real VictoriaMetrics that holds recordings, on a free loopback port, for tests."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import requests
+
+from tests.prometheus_server import START_SECONDS, die_with_parent, free_port, stop
+
+MISSING = "Debian's victoria-metrics is not on the PATH: apt-get install victoria-metrics"
+
+
+def available() -> bool:
+    """Whether a real server can be started at all."""
+    return shutil.which("victoria-metrics") is not None
+
+
+@contextmanager
+def running(folder: Path, *options: str) -> Iterator[str]:
+    """An empty server; yields its address. It is stopped whatever happens."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for _ in range(3):
+        address = f"127.0.0.1:{free_port()}"
+        command = [
+            "victoria-metrics",
+            f"-storageDataPath={folder / 'data'}",
+            f"-httpListenAddr={address}",
+            "-retentionPeriod=100y",
+            "-loggerLevel=WARN",
+            "-memory.allowedBytes=512MB",
+            "-maxLabelsPerTimeseries=60",
+            *options,
+        ]
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=die_with_parent)
+        try:
+            if _ready(process, address):
+                yield f"http://{address}"
+                return
+        finally:
+            stop(process)
+    raise RuntimeError(f"victoria-metrics did not start: {(folder / 'log').read_text(encoding='utf-8')[-2000:]}")
+
+
+def load(address: str, recording: Path) -> None:
+    """Import OpenMetrics text with timestamps (plain or .gz), and wait until it can be searched."""
+    with gzip.open(recording, "rt") if recording.suffix == ".gz" else recording.open() as source:
+        lines = (line.rpartition(" ") for line in source if not line.startswith("#"))
+        text = "".join(f"{sample} {round(float(at) * 1000)}\n" for sample, _, at in lines)
+    requests.post(f"{address}/api/v1/import/prometheus", data=text.encode(), timeout=120).raise_for_status()
+    requests.get(f"{address}/internal/force_flush", timeout=30).raise_for_status()
+
+
+def forget(address: str) -> None:
+    """Delete all that the server holds."""
+    everything = {"match[]": '{__name__!=""}'}
+    requests.post(f"{address}/api/v1/admin/tsdb/delete_series", data=everything, timeout=30).raise_for_status()
+
+
+def _ready(process: subprocess.Popen[bytes], address: str) -> bool:
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            if requests.get(f"http://{address}/health", timeout=2).status_code == 200:
+                return True
+        except requests.exceptions.RequestException:
+            pass
+        time.sleep(0.05)
+    return False
