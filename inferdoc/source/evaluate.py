@@ -235,12 +235,28 @@ def _fold(agg: Aggregation, values: np.ndarray, found: np.ndarray, starts: np.nd
         return fold.reduceat(values, starts, axis=0), np.logical_or.reduceat(found, starts, axis=0)
 
 
-def folded(agg: Aggregation, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def _folded(agg: Aggregation, one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Values of the same rows from two sets of series as one: float64[rows, steps], NaN where neither has any."""
     fold, blank = _FOLD[agg]
     there, also = np.isfinite(one) | np.isinf(one), np.isfinite(other) | np.isinf(other)
     values = fold(np.where(there, one, blank), np.where(also, other, blank))
     return np.where(there | also, values, np.nan)
+
+
+def folded_rows(read: Read, own: ReadResult, other: ReadResult) -> ReadResult:
+    """The rows of a read of two sets of series, sorted by key; a row that both have is one of series of both."""
+    if not own.keys or not other.keys:
+        return own if own.keys else other
+    keys = sorted({*own.keys, *other.keys})
+    place = {key: row for row, key in enumerate(keys)}
+    here, there = (np.array([place[key] for key in half.keys]) for half in (own, other))
+    values = np.empty((len(keys), own.values.shape[1]))
+    values[there] = other.values
+    twice = np.isin(here, there)
+    both = _folded(read.agg, own.values[twice], values[here[twice]])
+    values[here] = own.values
+    values[here[twice]] = both
+    return ReadResult(own.by, keys, values)
 
 
 def info_series(tables: Sequence[Table], name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from inferdoc.errors import InferdocError
 from inferdoc.source.base import InfoSeries, Scrapes, SourceKind
-from inferdoc.source.evaluate import folded
+from inferdoc.source.evaluate import folded_rows
 from inferdoc.source.histograms import Quantiles
 from inferdoc.source.page_histograms import Called
 from inferdoc.source.part_process import PartEndedError, PartProcess
@@ -197,23 +197,7 @@ def _series(own: list[InfoSeries], other: list[InfoSeries]) -> list[InfoSeries]:
 
 
 def _results(own: Mapping[Read, ReadResult], other: Mapping[Read, ReadResult]) -> dict[Read, ReadResult]:
-    return {read: _rows(read, own[read], other[read]) for read in own}
-
-
-def _rows(read: Read, own: ReadResult, other: ReadResult) -> ReadResult:
-    """The rows of both halves, sorted by key; a row that both have is one of series of both."""
-    if not own.keys or not other.keys:
-        return own if own.keys else other
-    keys = sorted({*own.keys, *other.keys})
-    place = {key: row for row, key in enumerate(keys)}
-    here, there = (np.array([place[key] for key in half.keys]) for half in (own, other))
-    values = np.empty((len(keys), own.values.shape[1]))
-    values[there] = other.values
-    twice = np.isin(here, there)
-    both = folded(read.agg, own.values[twice], values[here[twice]])
-    values[here] = own.values
-    values[here[twice]] = both
-    return ReadResult(own.by, keys, values)
+    return {read: folded_rows(read, own[read], other[read]) for read in own}
 
 
 def _named(halves: tuple[ByShare, ByShare], named: Called) -> dict[float, Quantiles | None] | None:

@@ -6,34 +6,32 @@ What differs between them, and is not relied on or is switched off here:
 - VictoriaMetrics moves start and end of a range query to multiples of the step unless `nocache=1` is sent. Its `rate`
   and `increase` do not extrapolate as Prometheus does (https://docs.victoriametrics.com/metricsql/): it is asked for
   samples, which are evaluated here (`inferdoc.source.raw_reads`).
-- Thanos may answer from downsampled blocks unless `max_source_resolution=0s` is sent, and leaves out stores that do not
-  answer, with a warning; warnings are handed on.
+- Thanos may answer from downsampled blocks unless `max_source_resolution=0s` is sent, and tells a limit of a store
+  as a warning beside half an answer unless `partial_response=false` is (`prometheus_queries`).
+- Mimir, Cortex, Thanos and VictoriaMetrics limit how many series a query may touch: the targets are parted then.
 - Prometheus 3 opens windows on the left. The grid ends 1 ms after a sample, so no sample falls on the edge.
 """
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial, reduce
 from typing import TypeVar
 
-import msgspec
 import numpy as np
 
 from inferdoc.source import prometheus_answers as answers
 from inferdoc.source.base import Cost, InfoSeries, Scrapes, SourceKind
+from inferdoc.source.evaluate import folded_rows
 from inferdoc.source.export_lines import RawSeries
 from inferdoc.source.histograms import Quantiles
 from inferdoc.source.page_histograms import Called
 from inferdoc.source.pieces import cut, put_together
 from inferdoc.source.prometheus_access import Access
-from inferdoc.source.prometheus_answers import AnswerError, AnswerSeries
-from inferdoc.source.prometheus_errors import DeadlineError, PrometheusError, TooMuchError
-from inferdoc.source.prometheus_http import Client, Params, ReadDeadline
+from inferdoc.source.prometheus_answers import AnswerSeries
+from inferdoc.source.prometheus_errors import PrometheusError, TooMuchError
+from inferdoc.source.prometheus_http import Client, ReadDeadline
+from inferdoc.source.prometheus_queries import Queries, literal, seconds
 from inferdoc.source.raw_reads import Export, RawReads
 from inferdoc.source.readable import Readable
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult, duration, promql, selector
@@ -42,10 +40,7 @@ from inferdoc.source.victoria_metrics import Exports
 
 MOST_POINTS = 10_000
 """Points per series in one query; Prometheus refuses more than 11,000 (web/api/v1/api.go)."""
-FEWEST_POINTS = 8
-"""A query that the server finds too large is halved down to this many steps."""
 RAW_PIECE_MS = 3_600_000
-SHORTEST_RAW_MS = 60_000
 MANY_TARGETS = 300
 """A server with more targets than this scrapes many that have nothing to do with inference."""
 LATEST_RANGES = ("1h", "1d", "30d", "180d")
@@ -71,11 +66,9 @@ class PrometheusSource(Readable):
         self.location = access.url
         self.cost = Cost()
         self.warnings = self._client.warnings
-        self._timeout = timeout
-        self._parallel = parallel
-        self._counting = threading.Lock()
-        self._exports = Exports(self._client, self._all)
-        self._raw_reads = RawReads(self._count_split)
+        self._queries = Queries(self._client, self.cost, timeout=timeout, parallel=parallel)
+        self._exports = Exports(self._client, self._queries.together)
+        self._raw_reads = RawReads(self._queries.count_split)
 
     def __repr__(self) -> str:
         return f"PrometheusSource({self.location!r})"
@@ -92,7 +85,7 @@ class PrometheusSource(Readable):
 
     def latest_ms(self) -> int | None:
         """Time of the newest sample of the fleet, milliseconds since the epoch; None without any."""
-        with self._operation() as deadline:
+        with self._queries.operation() as deadline:
             for series in ("up", *MARKERS):
                 found = self._latest_of(series, deadline)
                 if found is not None:
@@ -126,8 +119,8 @@ class PrometheusSource(Readable):
         """An instant query that yields one time in seconds: milliseconds, or None where it yields nothing."""
         params = {"query": query, "nocache": "1"}
         if at_ms is not None:
-            params["time"] = _seconds(at_ms)
-        found = self._series("query", params, deadline)
+            params["time"] = seconds(at_ms)
+        found = self._queries.series("query", params, deadline)
         if not found or not len(found[0].values) or not np.isfinite(found[0].values[0]):
             return None
         return round(float(found[0].values[0]) * 1000)
@@ -138,28 +131,30 @@ class PrometheusSource(Readable):
         All names are asked for, not only those of known exporters: Prometheus answers from its index, while a matcher
         would make it intersect every series.
         """
-        span = {"start": _seconds(start_ms), "end": _seconds(end_ms)}
-        with self._operation() as deadline:
+        span = {"start": seconds(start_ms), "end": seconds(end_ms)}
+        with self._queries.operation() as deadline:
             try:
                 data = self._client.ask("label/__name__/values", span, deadline, form=False)
-                return set(self._decoded(answers.strings, data))
+                return set(self._queries.decoded(answers.strings, data))
             except PrometheusError as error:
                 if error.status not in (400, 403, 404, 405, 422, 501):
                     raise
                 refused = error
-            counted = {"query": 'count by (__name__) ({__name__=~".+"})', "time": _seconds(end_ms)}
+            counted = {"query": 'count by (__name__) ({__name__=~".+"})', "time": seconds(end_ms)}
             try:
                 data = self._client.ask("query", counted, deadline)
             except PrometheusError:
                 raise refused from None
-            return self._decoded(answers.metric_names, data)
+            return self._queries.decoded(answers.metric_names, data)
 
     def label_names(self, start_ms: int, end_ms: int) -> set[str] | None:
         """Names of the labels of the stretch, None where the server does not tell."""
-        span = {"start": _seconds(start_ms), "end": _seconds(end_ms)}
-        with self._operation() as deadline:
+        span = {"start": seconds(start_ms), "end": seconds(end_ms)}
+        with self._queries.operation() as deadline:
             try:
-                return set(self._decoded(answers.strings, self._client.ask("labels", span, deadline, form=False)))
+                return set(
+                    self._queries.decoded(answers.strings, self._client.ask("labels", span, deadline, form=False))
+                )
             except PrometheusError as error:
                 if error.status not in (400, 403, 404, 405, 422, 501):
                     raise
@@ -168,32 +163,32 @@ class PrometheusSource(Readable):
     def scrapes(self, start_ms: int, end_ms: int) -> list[Scrapes]:
         """Every scrape of every target: `inferdoc.source.base.Source` says how long stretches are told."""
         older, whole_from = divide(start_ms, end_ms)
-        with self._operation() as deadline:
+        with self._queries.operation() as deadline:
             up = selector("up", self._inference_jobs(start_ms, end_ms, deadline))
             jobs: list[Callable[[], list[AnswerSeries]]] = [
-                partial(self._raw, up, begin, min(begin + RAW_PIECE_MS - 1, end_ms), deadline)
+                partial(self._queries.raw, up, begin, min(begin + RAW_PIECE_MS - 1, end_ms), deadline)
                 for begin in range(whole_from, end_ms + 1, RAW_PIECE_MS)
             ]
             if older is not None:
                 grid = Grid(older.first_ms, older.step_ms, older.count, 0, 0, 0)
                 query = f"min_over_time({up}[{duration(older.length_ms)}])"
-                jobs.append(partial(self._range, query, grid, deadline))
-            found = [series for part in self._all(jobs, deadline) for series in part]
+                jobs.append(partial(self._queries.over, query, grid, deadline))
+            found = [series for part in self._queries.together(jobs, deadline) for series in part]
             return gather(Scrapes(s.labels, s.times_ms, s.values) for s in found)
 
     def _inference_jobs(self, start_ms: int, end_ms: int, deadline: ReadDeadline) -> tuple[Matcher, ...]:
         """On a server with very many targets: a matcher of the jobs that expose an inference fleet's metrics."""
-        length, at = duration(max(end_ms - start_ms, 1000)), _seconds(end_ms)
-        counted = self._series("query", {"query": "count(up)", "time": at}, deadline)
+        length, at = duration(max(end_ms - start_ms, 1000)), seconds(end_ms)
+        counted = self._queries.series("query", {"query": "count(up)", "time": at}, deadline)
         if not counted or counted[0].values[0] <= MANY_TARGETS:
             return ()
         markers = "|".join(MARKERS)
         query = f'group by (job) (last_over_time({{__name__=~"{markers}"}}[{length}]))'
-        found = self._series("query", {"query": query, "time": at}, deadline)
+        found = self._queries.series("query", {"query": query, "time": at}, deadline)
         jobs = sorted({series.labels.get("job", "") for series in found} - {""})
         if not jobs:
             return ()
-        return (("job", "=~", "|".join(_literal(job) for job in jobs)),)
+        return (("job", "=~", "|".join(literal(job) for job in jobs)),)
 
     # ---- reads ----------------------------------------------------------------------------------------------
 
@@ -204,12 +199,19 @@ class PrometheusSource(Readable):
         if told is not None:
             return told
         pieces = cut(grid, MOST_POINTS)
-        with self._operation() as deadline:
+        with self._queries.operation() as deadline:
 
             def one(read: Read, piece: Grid) -> ReadResult:
-                return _result(read, self._range(promql(read, grid, match), piece, deadline), piece)
+                def of(targets: tuple[Matcher, ...]) -> ReadResult:
+                    query = promql(read, grid, match + targets)
+                    return _result(read, self._queries.over(query, piece, deadline), piece)
 
-            results = iter(self._all([partial(one, read, piece) for read in wanted for piece in pieces], deadline))
+                what = selector(read.name, read.match + match)
+                return reduce(partial(folded_rows, read), self._queries.by_targets(of, what, piece, deadline))
+
+            results = iter(
+                self._queries.together([partial(one, read, piece) for read in wanted for piece in pieces], deadline)
+            )
             return {read: put_together(read, [next(results) for _ in pieces]) for read in wanted}
 
     def info(self, name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:
@@ -217,11 +219,17 @@ class PrometheusSource(Readable):
         told = self._by_samples(grid, lambda export: self._raw_reads.info(name, grid, match, export))
         if told is not None:
             return told
-        query = f"last_over_time({selector(name, match)}[{duration(grid.gauge_ms)}])"
-        with self._operation() as deadline:
+        what = selector(name, match)
+        with self._queries.operation() as deadline:
             rows: dict[tuple[tuple[str, str], ...], np.ndarray] = {}
             for piece in cut(grid, MOST_POINTS):
-                for series in self._range(query, piece, deadline):
+
+                def of(targets: tuple[Matcher, ...], piece: Grid = piece) -> list[AnswerSeries]:
+                    query = f"last_over_time({selector(name, match + targets)}[{duration(grid.gauge_ms)}])"
+                    return self._queries.over(query, piece, deadline)
+
+                parts = self._queries.by_targets(of, what, piece, deadline)
+                for series in (series for part in parts for series in part):
                     key = tuple(sorted(series.labels.items()))
                     row = rows.setdefault(key, np.full(grid.count, np.nan))
                     _place(row, series, grid)
@@ -238,7 +246,7 @@ class PrometheusSource(Readable):
         """What raw samples of the server tell; None where it hands out none, or its own functions do as well."""
         if not self._exports.usable(grid.end_ms - grid.start_ms):
             return None
-        with self._operation() as deadline:
+        with self._queries.operation() as deadline:
 
             def export(names: Sequence[str], start_ms: int, end_ms: int, match: tuple[Matcher, ...]) -> list[RawSeries]:
                 series = self._exports.series(names, start_ms, end_ms, match, deadline)
@@ -252,117 +260,20 @@ class PrometheusSource(Readable):
                     raise
                 return None
 
-    def _range(self, query: str, grid: Grid, deadline: ReadDeadline) -> list[AnswerSeries]:
-        """A range query over the grid; halved where the server finds it too large."""
-        params = {
-            "query": query,
-            "start": _seconds(grid.start_ms),
-            "end": _seconds(grid.end_ms),
-            "step": _seconds(grid.step_ms),
-        }
-        try:
-            return self._series("query_range", params, deadline, grid.times_ms)
-        except TooMuchError as error:
-            if grid.count <= FEWEST_POINTS:
-                raise _hopeless(error, f"{grid.count} steps of a query") from None
-            self._count_split()
-            halves = cut(grid, -(-grid.count // 2))
-            return [series for half in halves for series in self._range(query, half, deadline)]
-
-    def _raw(self, what: str, start_ms: int, end_ms: int, deadline: ReadDeadline) -> list[AnswerSeries]:
-        """Raw samples in [start, end], by an instant query of a range; halved where the server finds it too large. The
-        range is a millisecond longer, for servers that open it on the left."""
-        params = {"query": f"{what}[{duration(end_ms - start_ms + 1)}]", "time": _seconds(end_ms)}
-        try:
-            found = self._series("query", params, deadline)
-        except TooMuchError as error:
-            if end_ms - start_ms <= SHORTEST_RAW_MS:
-                raise _hopeless(error, "the scrapes of a minute") from None
-            self._count_split()
-            middle = (start_ms + end_ms) // 2
-            return self._raw(what, start_ms, middle, deadline) + self._raw(what, middle + 1, end_ms, deadline)
-        for series in found:
-            inside = series.times_ms >= start_ms
-            series.times_ms, series.values = series.times_ms[inside], series.values[inside]
-        return found
-
     def samples(self, names: Sequence[str], start_ms: int, end_ms: int) -> list[tuple[str, AnswerSeries]]:
         """The raw samples of metrics in [start, end], milliseconds since 1970, each series with the name of its metric.
         Raises PrometheusError."""
-        with self._operation() as deadline:
+        with self._queries.operation() as deadline:
 
             def of(name: str) -> list[tuple[str, AnswerSeries]]:
-                what = f'{{__name__="{_literal(name)}"}}'
-                return [(name, series) for series in self._raw(what, start_ms, end_ms, deadline)]
+                what = f'{{__name__="{literal(name)}"}}'
+                return [(name, series) for series in self._queries.raw(what, start_ms, end_ms, deadline)]
 
-            return [each for found in self._all([partial(of, name) for name in names], deadline) for each in found]
-
-    # ---- asking ---------------------------------------------------------------------------------------------
-
-    def _count_split(self) -> None:
-        with self._counting:
-            self.cost.split += 1
-
-    def _series(
-        self, path: str, params: Params, deadline: ReadDeadline, steps_ms: np.ndarray | None = None
-    ) -> list[AnswerSeries]:
-        limits = {"timeout": f"{max(1, int(min(self._client.request_seconds, deadline.left)))}s"}
-        began = time.perf_counter()
-        data = self._client.ask(path, {**params, **limits, "nocache": "1", "max_source_resolution": "0s"}, deadline)
-        found = self._decoded(partial(answers.series, steps_ms=steps_ms), data)
-        took = time.perf_counter() - began, str(params["query"])
-        with self._counting:
-            self.cost.samples += sum(len(series.values) for series in found)
-            self.cost.slowest = max(took, self.cost.slowest or took)
-        return found
-
-    def _decoded(self, decode: Callable[[msgspec.Raw], T], data: msgspec.Raw) -> T:
-        try:
-            return decode(data)
-        except AnswerError as error:
-            raise PrometheusError(
-                f"{self.location} sent an answer that cannot be read ({error}); is it a Prometheus-compatible server?"
-            ) from None
-
-    def _all(self, jobs: Sequence[Callable[[], T]], deadline: ReadDeadline) -> list[T]:
-        """Every job's result, some at a time; the first failure calls the others off."""
-        if not jobs:
-            return []
-        with ThreadPoolExecutor(min(self._parallel, len(jobs)), thread_name_prefix="prometheus") as pool:
-            futures = [pool.submit(job) for job in jobs]
-            try:
-                wait(futures, return_when=FIRST_EXCEPTION)
-                errors = [f.exception() for f in futures if f.done() and f.exception()]
-                errors.sort(key=lambda error: isinstance(error, DeadlineError))
-                if errors and errors[0] is not None:
-                    raise errors[0]
-                return [future.result() for future in futures]
-            except BaseException:
-                deadline.call_off()
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-
-    @contextmanager
-    def _operation(self) -> Iterator[ReadDeadline]:
-        began = time.perf_counter()
-        try:
-            yield ReadDeadline(self._timeout)
-        finally:
-            self.cost.seconds += time.perf_counter() - began
-            self.cost.queries = self._client.questions
-
-
-def _seconds(milliseconds: int) -> str:
-    return f"{milliseconds // 1000}.{milliseconds % 1000:03d}"
-
-
-def _literal(text: str) -> str:
-    """A text as a regular expression that PromQL (RE2) reads as just that text."""
-    return "".join(c if c.isalnum() or c in "_-/: " or ord(c) > 127 else "\\" + c for c in text)
-
-
-def _hopeless(error: TooMuchError, what: str) -> PrometheusError:
-    return PrometheusError(f"{error}; even {what} are too much for it", error.status)
+            return [
+                each
+                for found in self._queries.together([partial(of, name) for name in names], deadline)
+                for each in found
+            ]
 
 
 def _place(row: np.ndarray, series: AnswerSeries, grid: Grid) -> None:

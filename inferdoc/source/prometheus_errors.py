@@ -16,13 +16,22 @@ RETRIED = frozenset({429, 502, 503, 504})
 _SIZE = re.compile(
     # Prometheus: 11,000 points per series; --query.max-samples
     r"maximum resolution|too many (samples|points|chunks|series|bytes|data)|load too many"
-    # Mimir and Cortex limits; Thanos --query.* limits and gRPC message size
+    # Mimir (pkg/util/limiter/errors.go, pkg/querier/errors.go) and Cortex; its store-gateway names no id
     r"|err-mimir-max|query (time range|length)|exceed(s|ed)? (the )?(limit|maximum)|limit (exceeded|reached)"
-    r"|resource ?exhausted|larger than max"
+    r"|hit the (max number|aggregated)|exceeded (series|chunks|bytes|samples) limit"
+    # Thanos --store.limits.*, --query.* limits and gRPC message size
+    r"|limit \d+ violated|resource ?exhausted|larger than max"
     # VictoriaMetrics -search.max*
     r"|-search\.max",
     re.IGNORECASE,
 )
+
+_SERIES = re.compile(r"number of (matching )?(time ?)?series|series limit|maxUniqueTimeseries", re.IGNORECASE)
+"""Limits on how many series a query may touch: as many in a shorter stretch of time."""
+_STORE_AWAY = re.compile(r"code = (Aborted|Unavailable)|No StoreAPIs|(fetch|receive) series (for|from)")
+"""Thanos, of a store that does not answer (pkg/store/proxy.go)."""
+_NO_TENANT = re.compile(r"no org id", re.IGNORECASE)
+"""Mimir and Cortex (dskit user.ErrNoOrgID)."""
 
 
 class PrometheusError(SourceError):
@@ -37,6 +46,14 @@ class PrometheusError(SourceError):
 
 class TooMuchError(PrometheusError):
     """More than the server gives in one answer; a shorter stretch of time may do."""
+
+
+class TooManySeriesError(TooMuchError):
+    """More series than the server touches for one query; a part of the targets may do."""
+
+
+class StoreAwayError(PrometheusError):
+    """A server that asks others lacks the answer of one."""
 
 
 class DeadlineError(PrometheusError, TooSlowError):
@@ -82,6 +99,9 @@ def refused(where: str, refusal: Refusal, signed: bool) -> PrometheusError:
     """The error for an HTTP status. where: the server's address; signed: whether credentials were sent."""
     status, said = refusal.status, refusal.shown
     said = f": {said}" if said and not refusal.html else ""
+    if status == 401 and _NO_TENANT.search(refusal.message):
+        todo = "it has several tenants, name one: --header 'X-Scope-OrgID: TENANT'"
+        return PrometheusError(f"{where} answers 401 Unauthorized{said}; {todo}", status)
     if status == 401:
         todo = (
             "the token or password is not accepted, renew it" if signed else "give a bearer token file or a user name"
@@ -96,7 +116,10 @@ def refused(where: str, refusal: Refusal, signed: bool) -> PrometheusError:
     if status in (405, 501):
         return PrometheusError(f"{where} has no Prometheus API ({status}); {page(where)}", status)
     if refusal.of_size:
-        return TooMuchError(f"{where} answers {status}{said}", status)
+        too_many = _SERIES.search(refusal.message) is not None
+        return (TooManySeriesError if too_many else TooMuchError)(f"{where} answers {status}{said}", status)
+    if status in (422, 500, 503) and _STORE_AWAY.search(refusal.message):
+        return StoreAwayError(f"{where} answers {status}{said}", status)
     if status in (400, 422):
         todo = "check the label matchers, and that it is a Prometheus-compatible server"
         return PrometheusError(f"{where} refuses the query ({status}){said}; {todo}", status)

@@ -18,6 +18,7 @@ from inferdoc.source.histograms import Quantiles
 from inferdoc.source.page_histograms import Called, page_quantiles
 from inferdoc.source.pieces import cut, put_together
 from inferdoc.source.prometheus_errors import TooMuchError
+from inferdoc.source.prometheus_queries import FEWEST_POINTS
 from inferdoc.source.raw_tables import tables_of
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
 from inferdoc.source.scrape_times import WHOLE_MS
@@ -30,8 +31,6 @@ AHEAD_MS = 600_000
 EDGE_MS = 1
 KEPT_SECONDS = 60.0
 """How long samples serve on although newer ones have come: the calls of one diagnosis agree."""
-FEWEST_STEPS = 8
-"""A grid whose samples do not fit is halved down to this many steps."""
 
 Export = Callable[[Sequence[str], int, int, tuple[Matcher, ...]], list[RawSeries]]
 """Names of metrics, from and until in milliseconds, matchers -> all their series. Raises TooMuchError."""
@@ -75,7 +74,7 @@ class RawReads:
         try:
             tables = self._tables(_names(reads), grid.start_ms - reach_ms, grid.end_ms, match, export)
         except TooMuchError:
-            if grid.count <= FEWEST_STEPS:
+            if grid.count <= FEWEST_POINTS:
                 raise
             self._held.clear()
         else:
@@ -113,7 +112,7 @@ class RawReads:
             try:
                 series = export(_names(reads), half.start_ms - reach_ms, half.end_ms, match)
             except TooMuchError:
-                if half.count <= FEWEST_STEPS:
+                if half.count <= FEWEST_POINTS:
                     raise
                 parts += self._in_pieces(reads, reach_ms, half, match, export)
             else:
