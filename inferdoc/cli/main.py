@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
@@ -133,7 +134,7 @@ def _run(arguments: list[str]) -> int:
     try:
         if any("\x00" in argument for argument in arguments):
             raise click.UsageError("an argument holds a NUL character; leave it out")
-        result: Any = cli.main(args=arguments, prog_name="inferdoc", standalone_mode=False)
+        result: Any = cli.main(args=arguments, prog_name=_called(), standalone_mode=False)
         return int(result) if isinstance(result, int) else int(ExitCode.OK)
     except BrokenPipeError:
         raise
@@ -142,3 +143,9 @@ def _run(arguments: list[str]) -> int:
         return int(ExitCode.OK)
     except (Exception, KeyboardInterrupt) as error:
         return faults.report(error, debug="--debug" in arguments)
+
+
+def _called() -> str:
+    """How the user called it, for the lines about usage: kubectl runs `kubectl-inferdoc` from the PATH as a command of
+    its own (https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/)."""
+    return "kubectl inferdoc" if Path(sys.argv[0]).name == "kubectl-inferdoc" else "inferdoc"
