@@ -18,6 +18,7 @@ lint: $(VENV)/.installed-dev
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet . || (echo "not formatted: run make format" && exit 1)
 	@$(BIN)/vulture
+	@$(BIN)/hadolint packaging/Containerfile
 
 types: $(VENV)/.installed-dev
 	@$(BIN)/mypy
