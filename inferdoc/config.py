@@ -384,7 +384,7 @@ def _read(path: Path) -> Config:
             f"{path}: cannot be read: {error.strerror if isinstance(error, OSError) else 'not UTF-8'}"
         ) from None
     try:
-        return msgspec.convert(tomllib.loads(text), Config)
+        return msgspec.convert(tomllib.loads(text, parse_float=_number), Config)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not TOML: {error}") from None
     except RecursionError:
@@ -393,6 +393,12 @@ def _read(path: Path) -> Config:
         raise ConfigError(f"{path}: {error}") from None
     except ValueError as error:  # a number of five thousand digits
         raise ConfigError(f"{path}: not TOML: {error}") from None
+
+
+def _number(text: str) -> float:
+    """A TOML float. Whole ones count as integers, which a float may be as well: Helm's `toToml` writes no others."""
+    value = float(text)
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
 def _with_environment(config: Config, environment: Mapping[str, str]) -> Config:

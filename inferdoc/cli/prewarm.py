@@ -194,7 +194,11 @@ def diff(**asked: Any) -> None:
     "--existing", metavar="FILE", help="The object as it stands (kubectl get -o yaml); it is merged, not replaced."
 )
 @click.option("--kind", metavar="KIND", help="cronjob, crontab, systemd: kind of object whose floor is set.")
-@click.option("--image", metavar="IMAGE", help="cronjob: an image with kubectl (daily: with inferdoc too).")
+@click.option(
+    "--image",
+    metavar="IMAGE",
+    help="cronjob: an image with kubectl (daily: with inferdoc too). Default: this release's.",
+)
 @click.option("--server", metavar="URL", help="keda-prometheus, daily: address of Prometheus as the cluster sees it.")
 @click.option("--host-tz", "host_zone", metavar="ZONE", help="crontab: zone of the host's clock (default UTC).")
 @click.option("--plan-path", metavar="PATH", help="crontab, systemd: where the plan lies on the host.")
@@ -267,7 +271,7 @@ def check(**asked: Any) -> None:
 @click.option("--name", metavar="NAME", help="Object to change (default: the pool's name).")
 @click.option("--namespace", metavar="NAME", default="default", show_default=True)
 @click.option("--kind", metavar="KIND", help="cronjob: kind of object whose floor the jobs set (default: an HPA).")
-@click.option("--image", metavar="IMAGE", help="cronjob: an image with kubectl.")
+@click.option("--image", metavar="IMAGE", help="cronjob: an image with kubectl. Default: this release's.")
 @click.option("--yes", "really", is_flag=True, help="Change it. Without, nothing is sent.")
 @click.option("--metrics", metavar="FILE", help="After a run with --yes, write what it left as metrics (textfile).")
 @click.option("--look", "look_first", is_flag=True, help="Dry run that reads the object first.")

@@ -14,6 +14,7 @@ from inferdoc.generate import promtool
 from inferdoc.generate.alertmanager import configuration, effect_inhibitions, load_routing
 from inferdoc.generate.document import write, yaml_text
 from inferdoc.generate.links import GeneratedLinks
+from inferdoc.generate.operator import RULES_FOLDER, prometheus_rules
 from inferdoc.generate.pack import RECORDING, RULES, TESTS, build_pack
 from inferdoc.generate.pack_lint import alerts_of, pack_problems
 
@@ -37,7 +38,8 @@ def build_alerts(
     pack = build_pack(catalogue, links, assignments)
     inhibitions = effect_inhibitions(pack.rules, catalogue.recipes)
     routes = yaml_text(configuration(load_routing(catalogue.overlays), inhibitions), "amtool check-config reads it.")
-    changed = write({**pack.files, ALERTMANAGER: routes}, folder, check=check)
+    objects = {RULES_FOLDER / path: text for path, text in prometheus_rules(pack.groups).items()}
+    changed = write({**pack.files, **objects, ALERTMANAGER: routes}, folder, check=check)
     remarks = [f"no rule for {name}: {why}" for name, why in pack.none.items()]
     return changed, [f"{len(pack.rules)} alert rules", *remarks]
 

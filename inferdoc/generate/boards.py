@@ -17,7 +17,8 @@ from inferdoc.generate.board_lint import problems, queries
 from inferdoc.generate.board_spec import load_boards
 from inferdoc.generate.document import write, yaml_text
 from inferdoc.generate.links import GeneratedLinks
-from inferdoc.generate.provisioning import beside
+from inferdoc.generate.operator import KUSTOMIZATION
+from inferdoc.generate.provisioning import beside, kustomized
 from inferdoc.judging.words import how_many
 
 SETTINGS = "vllm:cache_config_info"
@@ -41,6 +42,7 @@ def build_boards(
         for name, (board, path) in load_boards(catalogue.overlays).items()
     }
     files = {Path(f"{name}.json"): text(board) for name, board in made.items()}
+    files[KUSTOMIZATION] = kustomized(made)
     if provisioned:
         files |= beside(made)
     return write(files, folder, check=check)

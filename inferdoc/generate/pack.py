@@ -57,9 +57,11 @@ RULE_FILES = [f"../{RECORDING}", f"../{RULES}"]
 
 @dataclass(frozen=True)
 class Pack:
-    """files: text by path; rules: the alert rules; none: causes without a rule, and why."""
+    """files: text by path; groups: the rule groups of both files; rules: the alert rules; none: causes without a rule,
+    and why."""
 
     files: dict[Path, str]
+    groups: list[dict[str, Any]]
     rules: list[AlertRule]
     none: dict[str, str]
 
@@ -122,7 +124,7 @@ def build_pack(catalogue: Catalogue, links: GeneratedLinks, assignments: Sequenc
     for each in monitoring.alerts:
         test = operational_test(each, monitored[each.alert], RULE_FILES, groups)
         files[TESTS / f"{each.alert}_test.yaml"] = yaml_text(test, f"promtool test rules on {each.alert}.")
-    return Pack(files, rules, none)
+    return Pack(files, [*recording, *alerting], rules, none)
 
 
 def build_rules(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from inferdoc.generate.document import yaml_text
+from inferdoc.generate.operator import kustomization
 
 LABEL = {"grafana_dashboard": "1"}
 """What the sidecar of kube-prometheus-stack looks for by default (grafana.sidecar.dashboards.label, .labelValue)."""
@@ -30,6 +31,22 @@ def configmap(name: str, dashboard: Mapping[str, Any]) -> str:
         "data": {f"inferdoc-{name}.json": body},
     }
     return yaml_text(document, "kubectl apply -n NAMESPACE -f FOLDER; Grafana's sidecar finds it by its label.")
+
+
+def kustomized(names: Iterable[str]) -> str:
+    """The kustomization that makes the same ConfigMaps of the files of the boards."""
+    return kustomization(
+        {
+            "configMapGenerator": [
+                {"name": f"inferdoc-board-{name}", "files": [f"inferdoc-{name}.json={name}.json"]} for name in names
+            ],
+            "generatorOptions": {
+                "disableNameSuffixHash": True,
+                "labels": LABEL,
+                "annotations": {FOLDER_ANNOTATION: FOLDER},
+            },
+        }
+    )
 
 
 def provider(folder: str) -> str:

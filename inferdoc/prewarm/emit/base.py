@@ -11,6 +11,7 @@ from inferdoc.errors import InferdocError
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, PoolRow, pool_plan
 from inferdoc.prewarm.week import MINUTES, MINUTES_PER_DAY
 from inferdoc.times import rfc3339
+from inferdoc.version import IMAGE
 
 DOMAIN = "inferdoc.io"
 PLAN_ID, PLAN_BASE = f"{DOMAIN}/plan-id", f"{DOMAIN}/base-replicas"
@@ -21,7 +22,6 @@ CEILING, TRIGGERS = f"{DOMAIN}/base-ceiling", f"{DOMAIN}/set-triggers"
 OURS = (PLAN_ID, PLAN_BASE, VALID_UNTIL, GENERATED, POOL, ZONE, BASE, PLACED, HELD, CEILING, TRIGGERS)
 MANAGER = "inferdoc-prewarm"
 DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-KUBECTL_IMAGE = "registry.k8s.io/kubectl:v1.33.4"
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class EmitOptions:
     name: str | None = None
     namespace: str = "default"
     existing: dict[str, Any] | None = None
-    image: str = KUBECTL_IMAGE
+    image: str = IMAGE
     workload: str | None = None
     host_zone: str | None = None
     command: str = "inferdoc"

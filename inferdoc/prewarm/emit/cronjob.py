@@ -67,8 +67,14 @@ def cronjob_for(
         "If the object is kept in git, ignore differences on that field or keep this plan in git instead.",
         f"Jobs of a former plan go with: {' '.join(prune_words(pool.row.name, options.namespace))}",
         f"Without a newer plan the last job puts {base} back and deletes the others.",
+        image_line(options.image),
     ]
     return to_yaml(objects, comments)
+
+
+def image_line(image: str) -> str:
+    """What the jobs run, for a comment."""
+    return f"The jobs run {image}: build it from packaging/Containerfile, push it, and name it with --image."
 
 
 def over_own_floor(pool: PoolPlan, existing: dict[str, Any] | None, aim: Aim) -> tuple[PoolPlan, int | None]:

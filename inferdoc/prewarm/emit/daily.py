@@ -8,7 +8,7 @@ from typing import Any
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.aim import aim_of
 from inferdoc.prewarm.emit.base import MANAGER, EmitOptions, cron, fresh, labels, prune_words, short_name, to_yaml
-from inferdoc.prewarm.emit.cronjob import cron_object, job_spec, rights
+from inferdoc.prewarm.emit.cronjob import cron_object, image_line, job_spec, rights
 from inferdoc.prewarm.plan import PlanRow, PoolRow, pool_plan
 
 MINUTE_OF_DAY = 3 * 60 + 40
@@ -23,7 +23,7 @@ def daily(plan: PlanRow, options: EmitOptions) -> str:
     """A CronJob that each night plans anew from Prometheus into a shared volume, with every option this plan was made
     with, and one that applies the plan's floor every five minutes (level-based, so that a missed or repeated run
     changes nothing). A plan that is valid for less than two days is renewed twice a day. The image must hold inferdoc
-    and kubectl."""
+    and kubectl, as that of this release does."""
     fresh(plan, options.now)
     rows = [row for row in plan.pools if options.pool in (None, row.name)]
     if len(rows) != 1:
@@ -61,7 +61,8 @@ def daily(plan: PlanRow, options: EmitOptions) -> str:
     files = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": dict(meta), "data": _data(plan)}
     comments = [
         f"Plans {row.name} each night and applies its floor every five minutes, as field manager {MANAGER}.",
-        "The image must hold inferdoc and kubectl; without a plan that is valid, apply puts your own floor back.",
+        "Without a plan that is valid, apply puts your own floor back.",
+        image_line(options.image),
         f"Jobs of a former target go with: {' '.join(prune_words(row.name, options.namespace))}",
     ]
     head = [*rights(pool, options, aim_of("HorizontalPodAutoscaler")), claim, *([files] if plan.files else [])]
