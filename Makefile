@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint types format generate bench real-vllm docs clean
+.PHONY: demo test lint types format generate packages bench real-vllm docs clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/inferdoc demo
@@ -30,6 +30,13 @@ format: $(VENV)/.installed-dev
 # Rules, Alertmanager routes, dashboards and the "Fires when" part of the runbooks, from the YAML that declares them.
 generate: $(VENV)/.installed-test
 	@$(BIN)/python -m inferdoc.generate
+
+# The kustomize base and what else of packaging/ is generated, by the helm of build/bin.
+packages: $(VENV)/.installed-test build/bin/helm
+	@PATH="$(CURDIR)/build/bin:$$PATH" $(BIN)/python packaging/build.py
+
+build/bin/helm: $(BIN)/python packaging/tools.py
+	@$(BIN)/python packaging/tools.py build/bin
 
 bench: $(VENV)/.installed-test
 	@$(BIN)/python benchmarks/parse.py

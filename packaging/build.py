@@ -3,7 +3,7 @@
 
 The chart is written by hand, but for the rights that each prewarm target needs and the schema of `config`, which the
 code declares. The kustomize base is what the chart renders with its default values: only this part needs `helm` on the
-PATH or in build/bin (packaging/helm.py puts it there).
+PATH or in build/bin (packaging/tools.py puts it there).
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ def schema() -> str:
 
 def helm() -> str | None:
     """The program, None where there is none."""
-    return shutil.which("helm") or shutil.which("helm", path=ROOT / "build" / "bin")
+    return shutil.which("helm", path=ROOT / "build" / "bin") or shutil.which("helm")
 
 
 def rendered(values: Mapping[str, Any] | None = None, name: str = NAME, namespace: str = NAME) -> list[dict[str, Any]]:
     """The objects that the chart makes of these values over its own. Raises CalledProcessError with Helm's words."""
     program = helm()
     if program is None:
-        raise FileNotFoundError("helm is not installed: python3 packaging/helm.py build/bin")
+        raise FileNotFoundError("helm is not installed: make packages brings it")
     words = [program, "template", name, str(CHART), f"--namespace={namespace}", "--values=-"]
     done = subprocess.run(words, input=json.dumps(values or {}), capture_output=True, text=True, check=True)
     return [one for one in yaml.load_all(done.stdout, yaml.CSafeLoader) if one is not None]

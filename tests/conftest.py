@@ -90,12 +90,12 @@ def prometheus_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerOf
             stack.close()
 
 
-REQUIRED = ("promtool", "prometheus", "amtool", "victoria-metrics")
+REQUIRED = ("promtool", "prometheus", "amtool", "victoria-metrics", "helm", "kubectl")
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
-    """With INFERDOC_TEST_REQUIRE_LIVE (as in CI) a test that skips for want of a server or tool of Debian's fails."""
+    """With INFERDOC_TEST_REQUIRE_LIVE (as in CI) a test that skips for want of one of these programs fails."""
     outcome = yield
     report = outcome.get_result()
     wanting = report.skipped and any(word in str(report.longrepr).lower() for word in REQUIRED)

@@ -197,7 +197,7 @@ def diff(**asked: Any) -> None:
 @click.option(
     "--image",
     metavar="IMAGE",
-    help="cronjob: an image with kubectl (daily: with inferdoc too). Default: this release's.",
+    help="cronjob: an image with kubectl (daily: and inferdoc). Default: this release's.",
 )
 @click.option("--server", metavar="URL", help="keda-prometheus, daily: address of Prometheus as the cluster sees it.")
 @click.option("--host-tz", "host_zone", metavar="ZONE", help="crontab: zone of the host's clock (default UTC).")

