@@ -57,7 +57,7 @@ def cronjob_for(
         "apiGroups": ["batch"],
         "resources": ["cronjobs"],
         "resourceNames": [*names, ending["metadata"]["name"]],
-        "verbs": ["get", "delete"],
+        "verbs": ["delete"],
     }
     objects = [*rights(pool, options, aim, [removal]), *jobs, ending]
     comments = [
