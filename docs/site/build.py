@@ -25,6 +25,7 @@ ROOT_PAGES = ("README", "CONTRIBUTING", "ARCHITECTURE", "CHANGELOG")
 FOR_WHOM = (
     "on-call",
     "one-box",
+    "install",
     "gitops",
     "alerts",
     "boards",
