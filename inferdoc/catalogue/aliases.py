@@ -14,6 +14,7 @@ class Aliases:
 
     def __init__(self, exporters: Iterable[Exporter]) -> None:
         self._names: dict[str, tuple[str, ...]] = {}
+        self._called: dict[str, dict[str, str]] = {}
         for exporter in exporters:
             for name, metric in exporter.metrics.items():
                 spelled = [name, *(former.name for former in metric.formerly)]
@@ -25,10 +26,17 @@ class Aliases:
                         self._names[name + part] = tuple(n + part for n in unique)
                 if metric.type != "histogram":
                     self._names[name] = unique
+                if exporter.called:
+                    parts = ("", *HISTOGRAM_PARTS)
+                    self._called |= {each + part: exporter.called for each in unique for part in parts}
 
     def of(self, name: str) -> tuple[str, ...]:
         """Every spelling of a series name; a name that no exporter declares stands for itself."""
         return self._names.get(name, (name,))
+
+    def label(self, name: str, usual: str) -> str:
+        """What a label is called on series of this name."""
+        return self._called.get(name, {}).get(usual, usual)
 
     def known(self, name: str) -> bool:
         """Whether an exporter declares the name."""

@@ -58,6 +58,11 @@ class IdentityLabels(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     engine_images: str
 
     @property
+    def markers(self) -> tuple[str, ...]:
+        """Gauges by which an inference fleet is recognised where `up` does not tell."""
+        return (*self.engines[-1], self.gpus[0][0])
+
+    @property
     def series(self) -> set[str]:
         """Every series name."""
         groups = (*self.engines, *self.gpus, *self.totals)

@@ -31,6 +31,7 @@ from inferdoc.catalogue.validate import (
     Problem,
     Spelling,
     check_exporter,
+    check_readings,
     check_signals,
     check_tiers,
     spellings,
@@ -92,13 +93,25 @@ class Catalogue:
 
     @cached_property
     def signals(self) -> dict[str, Signal]:
-        """Signals by id: the declared ones, and other quantiles that objectives are about."""
+        """Signals by id: the declared ones as all exporters show them, and other quantiles of objectives."""
         return dict(self.objectives.signals)
+
+    @cached_property
+    def signals_of_rules(self) -> dict[str, Signal]:
+        """The same without what exporters add: a rule for an engine or a part of one that nobody runs costs its
+        evaluation all the same."""
+        declared = {name: signal for name, (signal, _) in self._signals.items()}
+        return dict(load_objectives(self.overlays, self.promises, declared, self.tiers).signals)
 
     @cached_property
     def objectives(self) -> Objectives:
         """What is promised to whom."""
         declared = {name: signal for name, (signal, _) in self._signals.items()}
+        for exporter in self.exporters.values():
+            for name, readings in exporter.signals.items():
+                if name in declared:
+                    more = (*declared[name].readings, *readings)
+                    declared[name] = msgspec.structs.replace(declared[name], readings=more)
         return load_objectives(self.overlays, self.promises, declared, self.tiers)
 
     @property
@@ -199,7 +212,12 @@ class Catalogue:
     def problems(self) -> list[str]:
         """Every cross check of the whole catalogue, one line per problem, each with file, line and path."""
         found = [(path, check_exporter(exporter)) for exporter, path in self._exporters.values()]
-        by_signal = check_signals(self.signals, self.exporters)
+        signals = {name: signal for name, (signal, _) in self._signals.items()}
+        found += [
+            (path, list(check_readings(exporter, signals, self.exporters)))
+            for exporter, path in self._exporters.values()
+        ]
+        by_signal = check_signals(signals, self.exporters)
         found += [(self._signals[name][1], problems) for name, problems in by_signal.items()]
         found.append((self._tiers[1], check_tiers(self.tiers, self.signals)))
         found.append((content_file("collectors", CHANGES, self.overlays) or Path(CHANGES), self._marker_problems()))

@@ -63,23 +63,6 @@ class LogLine(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     source: str | None = None
 
 
-class Exporter(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """One exporter: its metrics by current name. colon_as_underscore: the same names with `_` for `:` exist too
-    (Ray, and OpenMetrics negotiation without UTF-8 names); whole: its page has every series from the start, but for
-    those that need something or come with their first event."""
-
-    exporter: str
-    title: str
-    endpoint: str
-    metrics: dict[str, Metric]
-    colon_as_underscore: bool = False
-    whole: bool = False
-    prefixes_before: tuple[str, ...] = ()
-    log_lines: dict[str, LogLine] = {}
-    notes: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-
-
 class Term(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """One operand. Exactly one of gauge, rate, increase, change, signal is set.
 
@@ -146,6 +129,38 @@ class Reading(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         """Names of the signals that it is worked out from."""
         terms = (term.signal for term in self.terms.values())
         return tuple(dict.fromkeys(name for name in (self.of, *terms) if name))
+
+
+Page = Literal["engine", "part", "router", "beside"]
+"""Whose page an exporter's is. engine: that of an engine; part: of something inside the process of an engine, on its
+page (a KV connector); router: of what stands before engines and speaks for all of them; beside: of anything else, which
+names whom it speaks of."""
+
+
+class Exporter(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """One exporter: its metrics by current name. colon_as_underscore: the same names with `_` for `:` exist too
+    (Ray, and OpenMetrics negotiation without UTF-8 names); family: of an engine, the first word of the series that are
+    its own and nobody else's; whole: its page has every series from the start, but for
+    those that need something or come with their first event; called: its own name of a label by the usual one;
+    signals: how signals are read from it, after the readings of signals*.yaml, in order; flags: its own name of a flag
+    by that of vLLM, which advice names; cannot: what people who know vLLM will look for and it does not show."""
+
+    exporter: str
+    title: str
+    endpoint: str
+    metrics: dict[str, Metric]
+    page: Page = "beside"
+    family: str | None = None
+    colon_as_underscore: bool = False
+    whole: bool = False
+    prefixes_before: tuple[str, ...] = ()
+    called: dict[str, str] = {}
+    signals: dict[str, tuple[Reading, ...]] = {}
+    flags: dict[str, str] = {}
+    cannot: tuple[str, ...] = ()
+    log_lines: dict[str, LogLine] = {}
+    notes: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
 
 
 class Signal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from inferdoc.catalogue.signal import Signal, Term
+from inferdoc.catalogue.signal import Reading, Signal, Term
 
 Kind = Literal["latency", "share", "level"]
 """latency: a share of the observations of a histogram lies within the target; share: bad events of all are at most the
@@ -72,9 +72,10 @@ class Slo:
         return signals[self.signal].readings[0].quantile if self.kind == "latency" else None
 
 
-def events_of(signal: Signal) -> tuple[Term, Term] | None:
-    """The counters of bad and of all events that a share is made of; None for another signal."""
-    reading = signal.readings[0]
+def events_of(signal: Signal, reading: Reading | None = None) -> tuple[Term, Term] | None:
+    """The counters of bad and of all events that a share is made of, by one of its readings, else the first; None for
+    another signal."""
+    reading = reading or signal.readings[0]
     above, slash, below = (reading.formula or "").partition(" / ")
     if signal.unit != "ratio" or not slash:
         return None

@@ -86,6 +86,17 @@ def check_signals(signals: Mapping[str, Signal], exporters: Mapping[str, Exporte
     return {name: found for name, found in problems.items() if found}
 
 
+def check_readings(
+    exporter: Exporter, signals: Mapping[str, Signal], exporters: Mapping[str, Exporter]
+) -> Iterator[Problem]:
+    """What is wrong with the readings that an exporter adds to signals, which are declared elsewhere."""
+    known = spellings(exporters)
+    for name, readings in exporter.signals.items():
+        yield from check_signal_name(name, ("signals", name), signals)
+        for index, reading in enumerate(readings):
+            yield from _check_reading(reading, ("signals", name, index), signals, known)
+
+
 def _check_reading(
     reading: Reading, at: Steps, signals: Collection[str], known: Mapping[str, Spelling]
 ) -> Iterator[Problem]:
@@ -209,6 +220,8 @@ def check_exporter(exporter: Exporter) -> list[Problem]:
     """Former names that are current or claimed twice (a split is no rename), log patterns that do not compile."""
     problems = []
     claimed: dict[str, str] = {}
+    if (exporter.page == "engine") != bool(exporter.family):
+        problems.append(Problem(("family",), "an engine names the first word of its series, and nothing else does"))
     for name, metric in exporter.metrics.items():
         for index, old in enumerate(metric.formerly):
             at: Steps = ("metrics", name, "formerly", index)

@@ -66,8 +66,8 @@ def _refuse(spec: PanelSpec, at: str, catalogue: Catalogue) -> None:
     if spec.view and spec.view not in VIEWS:
         raise CatalogueError(f'{at}: no view "{spec.view}"{nearest(spec.view, VIEWS)}')
     for name in spec.signals:
-        if name not in catalogue.signals:
-            raise CatalogueError(f'{at}: no signal "{name}"{nearest(name, catalogue.signals)}')
+        if name not in catalogue.signals_of_rules:
+            raise CatalogueError(f'{at}: no signal "{name}"{nearest(name, catalogue.signals_of_rules)}')
         if query(spec, name, catalogue) is None:
             raise CatalogueError(f"{at}: no query can show {name}")
 
@@ -75,7 +75,7 @@ def _refuse(spec: PanelSpec, at: str, catalogue: Catalogue) -> None:
 def panel(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
     """One panel of the board that shows signals."""
     names = spec.signals
-    first = catalogue.signals[names[0]]
+    first = catalogue.signals_of_rules[names[0]]
     unit = spec.unit or unit_of(first)
     axis = "" if unit != "short" else first.unit
     plain = f"{first.title} ({axis})" if axis and spec.viz == "stat" else first.title
@@ -107,7 +107,7 @@ def _queries(spec: PanelSpec, catalogue: Catalogue) -> Iterator[Query]:
         found = query(spec, name, catalogue)
         if found is None:
             continue
-        signal = catalogue.signals[name]
+        signal = catalogue.signals_of_rules[name]
         if spec.viz == "table":
             heading = spec.names.get(name) or signal.title
             unit = "short" if heading.endswith("/s") else unit_of(signal)
@@ -121,7 +121,7 @@ def _queries(spec: PanelSpec, catalogue: Catalogue) -> Iterator[Query]:
 def _worst(spec: PanelSpec, found: Query, catalogue: Catalogue) -> Iterator[Query]:
     """The members that were worst at some time of the range shown, and the median of all like ones to hold them
     against: on a fleet of 64 pods nobody reads 64 lines."""
-    signal = catalogue.signals[found.signal]
+    signal = catalogue.signals_of_rules[found.signal]
     labels = ", ".join(_labels(spec, signal.level))
     pick, extreme = ("bottomk", "min") if signal.harm == "down" else ("topk", "max")
     past = f"{extreme}_over_time({clause(found.expr)}[$__range:{RATE_INTERVAL}] @ end())"
@@ -142,10 +142,10 @@ def _labels(spec: PanelSpec, level: Level) -> tuple[str, ...]:
 
 def query(spec: PanelSpec, name: str, catalogue: Catalogue) -> Query | None:
     """The query of a signal in a panel; None where PromQL cannot say the signal."""
-    signal = catalogue.signals[name]
+    signal = catalogue.signals_of_rules[name]
     labels = _labels(spec, signal.level)
     rendering = Rendering(
-        catalogue.signals,
+        catalogue.signals_of_rules,
         catalogue.tiers,
         window=RATE_INTERVAL,
         extra=matched(MATCHED[signal.level]),
@@ -183,7 +183,7 @@ def _description(spec: PanelSpec, catalogue: Catalogue) -> str:
     parts = []
     names = spec.signals
     for name in names:
-        signal = catalogue.signals[name]
+        signal = catalogue.signals_of_rules[name]
         parts.append(f"{signal.title} ({signal.unit}).")
         parts += [f"{text[:1].upper()}{text[1:]}." for text in (signal.note,) if text]
     if spec.worst is not None:
@@ -193,7 +193,7 @@ def _description(spec: PanelSpec, catalogue: Catalogue) -> str:
             f"Of the pods whose role is {' or '.join(spec.roles)}: with prefill and decode apart, both count a request."
         )
     parts += [f"SLO for {slo.scope.text}: {slo.title}." for slo in catalogue.slos if slo.signal in names]
-    enables = dict.fromkeys(catalogue.signals[n].enable for n in names if catalogue.signals[n].enable)
+    enables = dict.fromkeys(catalogue.signals_of_rules[n].enable for n in names if catalogue.signals_of_rules[n].enable)
     parts += [f"Empty? {str(text)[:1].upper()}{str(text)[1:]}." for text in enables]
     return " ".join(parts)
 

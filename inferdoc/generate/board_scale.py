@@ -47,12 +47,12 @@ def bounds(signal: Signal, steps: tuple[ColourStep, ...]) -> AxisBounds:
 
 def colour_steps(names: tuple[str, ...], catalogue: Catalogue) -> tuple[ColourStep, ...]:
     """What is promised about one of the signals, else the band of the first."""
-    return objective_steps(names, catalogue) or steps(names[0], catalogue.signals[names[0]], catalogue)
+    return objective_steps(names, catalogue) or steps(names[0], catalogue.signals_of_rules[names[0]], catalogue)
 
 
 def panel_steps(spec: PanelSpec, catalogue: Catalogue) -> tuple[ColourStep, ...]:
     """Colours of a panel. Of a stat without band or objective: whether there is any of what it counts."""
-    signal = catalogue.signals[spec.signals[0]]
+    signal = catalogue.signals_of_rules[spec.signals[0]]
     if spec.below is not None:
         return (ColourStep("green", None), ColourStep("red", 1))
     found = colour_steps(spec.signals, catalogue)

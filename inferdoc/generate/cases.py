@@ -200,7 +200,7 @@ class _Maker:
         alert comes up: a short past of its own, half of it calm, stands in between later."""
         held = _all_true((*self.recipe.symptoms, *self.harm[:1]))
         moves = [want.condition for want in held if isinstance(want.condition, Move)]
-        signals, figures = self.catalogue.signals, self.catalogue.tiers.stand_ins
+        signals, figures = self.catalogue.signals_of_rules, self.catalogue.tiers.stand_ins
         worse = all(signals[m.signal].harm == ("up" if m.up else "down") for m in moves)
         alike = all(signals[m.signal].level in POOLED for m in moves)
         known = [m.signal for m in moves if m.signal in figures]

@@ -182,7 +182,7 @@ def _value(recipe: Recipe, catalogue: Catalogue) -> str | None:
     if recipe.pool_share is not None:
         return "{{ $value | humanize }} engines of the pool show it."
     leaf = first_leaf(recipe)
-    signal = catalogue.signals[leaf.signal]
+    signal = catalogue.signals_of_rules[leaf.signal]
     several = {c.signal for c in leaves(recipe.symptoms[0])}
     if isinstance(leaf, Presence | Stall | Slope | Reaches) or signal.unit == "bool" or len(several) > 1:
         return None

@@ -13,19 +13,18 @@ OF_TARGET = ("job", "instance")
 """Labels that name the target itself, put there by whatever scrapes."""
 OF_PLACE = ("cluster", "namespace", "pod", "node", "role", "tier", "container")
 """Labels of the target's place that scrape configurations add; a page may have its own under these names."""
-ENGINES = ("vllm", "sglang", "lmcache", "nixl")
-"""Pages of the engine's own process: what they call pod is the engine's."""
-ROUTERS = ("llm-d-router",)
-"""Pages that speak for all engines behind them: what they call pod is their own. All other pages name the workload, or
-are joined by what a scrape configuration puts there."""
+OF_THE_ENGINE = ("engine", "part")
+"""Pages of the engine's own process: what they call pod is the engine's. What a page of a router calls pod is its own.
+All other pages name the workload, or are joined by what a scrape configuration puts there."""
 
 
 def declared(catalogue: Catalogue) -> dict[str, Carried]:
     """The labels of every series that the collectors declare, by its name, former names too."""
     found: dict[str, Carried] = {}
     for kind, exporter in catalogue.exporters.items():
-        page = ANYBODY if kind == "prometheus" else frozenset({"engine" if kind in ENGINES else kind})
-        pod = page if kind in (*ENGINES, *ROUTERS) else ANYBODY
+        of_engine = exporter.page in OF_THE_ENGINE
+        page = ANYBODY if kind == "prometheus" else frozenset({"engine" if of_engine else kind})
+        pod = ANYBODY if exporter.page == "beside" else page
         scraped = {**dict.fromkeys(OF_PLACE, ANYBODY), **dict.fromkeys(OF_TARGET, page), "pod": pod}
         for name, metric in exporter.metrics.items():
             parts = HISTOGRAM_PARTS if metric.type in ("histogram", "summary") else ("",)

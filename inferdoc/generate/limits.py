@@ -72,7 +72,10 @@ def swing_for(calm: float, edge: float) -> float:
 
 def needs_events(condition: Fact, catalogue: Catalogue) -> bool:
     """Whether a rule asks how many events a share rests on: where the fewest it looks at could exceed it by chance."""
-    if not (isinstance(condition, Level) and condition.up) or catalogue.signals[condition.signal].unit != "ratio":
+    if (
+        not (isinstance(condition, Level) and condition.up)
+        or catalogue.signals_of_rules[condition.signal].unit != "ratio"
+    ):
         return False
     return float(limit_of(condition, catalogue) or 0.0) * MIN_OBSERVATIONS < FEWEST_EVENTS
 
@@ -99,4 +102,4 @@ def limit_of(condition: Fact, catalogue: Catalogue) -> float | None:
 def least_move(condition: Fact, catalogue: Catalogue) -> float:
     """By how much a relative condition must move at least."""
     by = condition.by if isinstance(condition, Compared) else None
-    return max(by or 0.0, catalogue.signals[condition.signal].floor)
+    return max(by or 0.0, catalogue.signals_of_rules[condition.signal].floor)

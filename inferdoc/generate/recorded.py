@@ -272,7 +272,7 @@ def recorded(catalogue: Catalogue, assignments: Sequence[Assignment] = ()) -> Re
         **pod_records(catalogue.tiers, SEEN_RECORD, assignments),
     }
     return Recorded(
-        catalogue.signals,
+        catalogue.signals_of_rules,
         catalogue.tiers,
         records=Records(pods),
         former=_former_names(catalogue),

@@ -101,7 +101,7 @@ def _labels(case: Case, recipe: Recipe, rule: AlertRule, catalogue: Catalogue) -
     """The labels the alert carries: those of the first observation's series that the rule keeps."""
     signal = (case.shown or first_leaf(recipe)).signal
     metric = next(case.world.levers(signal))[0]
-    kept = rule.by if recipe.pool_share else RECORDED_LABELS[catalogue.signals[signal].level]
+    kept = rule.by if recipe.pool_share else RECORDED_LABELS[catalogue.signals_of_rules[signal].level]
     series = {**pod_info(case), **identity(metric, case, "p0")}
     fixed = rule.fixed_labels
     return {**{name: series[name] for name in kept if name in series}, **fixed}

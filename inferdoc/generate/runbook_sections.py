@@ -79,7 +79,7 @@ def _listed(heading: str, conditions: Iterable[Condition], catalogue: Catalogue)
 
 def _said(condition: Condition, catalogue: Catalogue) -> str:
     """In words, with the ids of the signals behind them where they are needed to look further."""
-    ids = [part for part in explain(condition).split("`")[1::2] if part in catalogue.signals]
+    ids = [part for part in explain(condition).split("`")[1::2] if part in catalogue.signals_of_rules]
     names = ", ".join(f"`{name}`" for name in dict.fromkeys(ids))
     return f"{spoken(condition, catalogue)} ({names})"
 

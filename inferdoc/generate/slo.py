@@ -49,7 +49,7 @@ def _refuse_slow_budgets(slo: Slo) -> None:
 
 
 def _refuse_unbound(slo: Slo, catalogue: Catalogue) -> None:
-    histogram = slo.histogram(catalogue.signals)
+    histogram = slo.histogram(catalogue.signals_of_rules)
     if histogram is None:
         return
     declared = catalogue.spellings.get(histogram)

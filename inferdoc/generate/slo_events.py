@@ -26,14 +26,14 @@ def events(slo: Slo, catalogue: Catalogue, recorded: str, window: str) -> tuple[
     """All and bad events per second, without those that a narrower objective speaks for. recorded: the name under which
     all are recorded first."""
     parts, rate = [other.scope for other in narrower(slo, catalogue.slos)], f"rate({{}}[{window}])"
-    above = catalogue.signals[slo.signal].level in WIDE
-    histogram = slo.histogram(catalogue.signals)
+    above = catalogue.signals_of_rules[slo.signal].level in WIDE
+    histogram = slo.histogram(catalogue.signals_of_rules)
     if histogram is not None:
-        match = matchers(catalogue.signals[slo.signal].readings[0].match)
+        match = matchers(catalogue.signals_of_rules[slo.signal].readings[0].match)
         every = _of_scope(f"{histogram}_count", match, slo.scope, parts, above, rate)
         good = (*match, ("le", "=~", _le(in_buckets(slo, catalogue))))
         return every, f"{recorded}\n- {_of_scope(f'{histogram}_bucket', good, slo.scope, [], above, rate)}"
-    counted = events_of(catalogue.signals[slo.signal])
+    counted = events_of(catalogue.signals_of_rules[slo.signal])
     assert counted is not None
     bad, total = counted
     every = _of_scope(str(total.rate), matchers(total.match), slo.scope, parts, above, rate)
@@ -44,7 +44,7 @@ def events(slo: Slo, catalogue: Catalogue, recorded: str, window: str) -> tuple[
 def of_latency(slo: Slo, catalogue: Catalogue, reading: str) -> tuple[str, str]:
     """What the events of a latency take together, and how many there are: by pod, of what is counted above the pods by
     model. reading: what is done with a series, which stands where {} does."""
-    signal, parts = catalogue.signals[slo.signal], [other.scope for other in narrower(slo, catalogue.slos)]
+    signal, parts = catalogue.signals_of_rules[slo.signal], [other.scope for other in narrower(slo, catalogue.slos)]
     took, every = (
         _each(name, match, slo.scope, parts, signal.level in WIDE, reading) for name, match in _parts(slo, catalogue)
     )
@@ -58,8 +58,8 @@ def of_engines(slo: Slo, catalogue: Catalogue, reading: str) -> tuple[str, str]:
 
 
 def _parts(slo: Slo, catalogue: Catalogue) -> Iterator[tuple[str, tuple[Matcher, ...]]]:
-    match = matchers(catalogue.signals[slo.signal].readings[0].match)
-    yield from ((f"{slo.histogram(catalogue.signals)}_{part}", tuple(match)) for part in ("sum", "count"))
+    match = matchers(catalogue.signals_of_rules[slo.signal].readings[0].match)
+    yield from ((f"{slo.histogram(catalogue.signals_of_rules)}_{part}", tuple(match)) for part in ("sum", "count"))
 
 
 def _each(
@@ -100,7 +100,7 @@ def _shown(name: str, match: Sequence[Matcher], scope: Audience, above: bool, re
 
 def in_buckets(slo: Slo, catalogue: Catalogue) -> float:
     """The target in the unit of the histogram's bounds."""
-    return slo.target / catalogue.signals[slo.signal].readings[0].scale
+    return slo.target / catalogue.signals_of_rules[slo.signal].readings[0].scale
 
 
 def _le(bound: float) -> str:

@@ -40,7 +40,7 @@ FEWEST_ON_A_POD = 50
 def latency_records(slo: Slo, catalogue: Catalogue) -> dict[str, str]:
     """Recording rules, none for an objective about no latency: events per second, their mean and that of the
     others by pod, where engines count them; by model, where there are enough for a mean; and what is usual for that."""
-    if slo.histogram(catalogue.signals) is None:
+    if slo.histogram(catalogue.signals_of_rules) is None:
         return {}
     took, every = of_latency(slo, catalogue, f"rate({{}}[{NOW}])")
     records, least = {}, catalogue.objectives.min_events
@@ -80,7 +80,7 @@ def _usual(slo: Slo, catalogue: Catalogue, mean: str, all_: str) -> str:
 
 def slower_rules(slo: Slo, catalogue: Catalogue, links: GeneratedLinks) -> Iterator[AlertRule]:
     """The model as a whole; and one of its pods, whose wait the mean over all shows late or never."""
-    if slo.histogram(catalogue.signals) is None:
+    if slo.histogram(catalogue.signals_of_rules) is None:
         return
     mean, usual = record_name(slo, "mean", f"rate{NOW}"), record_name(slo, "mean", f"median{PAST}")
     all_, felt = record_name(slo, "all", f"rate{NOW}"), f"{number(FELT)} * {number(in_buckets(slo, catalogue))}"
@@ -134,7 +134,7 @@ def _page(
 
 
 def _by_pod(slo: Slo, catalogue: Catalogue) -> bool:
-    return catalogue.signals[slo.signal].level not in WIDE
+    return catalogue.signals_of_rules[slo.signal].level not in WIDE
 
 
 def _of_pod(slo: Slo, what: str) -> str:

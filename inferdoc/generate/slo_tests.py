@@ -146,7 +146,7 @@ def slo_test(
     slo: Slo, catalogue: Catalogue, rules: list[AlertRule], rule_files: list[str], groups: list[str]
 ) -> dict[str, Any]:
     """The test file of one objective: its rules over every course."""
-    latency = slo.histogram(catalogue.signals) is not None
+    latency = slo.histogram(catalogue.signals_of_rules) is not None
     made = [*courses(slo), *(slower_courses() if latency else ())]
     if "tier" in slo.scope.fields:  # pods of another are none of its pods
         made = [course for course in made if course.on is None]
@@ -201,8 +201,8 @@ def _of_pod(slo: Slo, catalogue: Catalogue, course: BurnCourse, labels: dict[str
     rates = (course.per_second, course.busier * course.per_second)
     bad = tuple(rate * share for rate, share in zip(rates, (course.before, course.after), strict=True))
     good = tuple(rate - each for rate, each in zip(rates, bad, strict=True))
-    signal = catalogue.signals[slo.signal]
-    name, counted = slo.histogram(catalogue.signals), events_of(signal)
+    signal = catalogue.signals_of_rules[slo.signal]
+    name, counted = slo.histogram(catalogue.signals_of_rules), events_of(signal)
     if name is not None:
         bound = number(slo.target / signal.readings[0].scale)
         target, known = in_buckets(slo, catalogue), course.known * course.of_events

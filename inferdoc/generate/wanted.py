@@ -165,7 +165,9 @@ class _Attempt:
             calm = world.value(name, "calm")
             course = Course(calm, world.value(name, "fault"), raw.ramp, None if swing == calm else swing)
             work = [world.value(c.work, "fault") if isinstance(c, Stall) else 0.0 for c in (w.condition for w in wants)]
-            if self.catalogue.signals[name].unit == "ratio" and any(_above(w.condition) and w.holds for w in wants):
+            if self.catalogue.signals_of_rules[name].unit == "ratio" and any(
+                _above(w.condition) and w.holds for w in wants
+            ):
                 events = world.events(name, "fault")
                 if events is not None and events * course.fault < FEWEST_EVENTS * (1 + MARGIN):
                     return False
@@ -180,7 +182,7 @@ class _Attempt:
         return copy(self._courses[name])
 
     def _worked_out(self, name: str) -> Iterator[Course]:
-        signal, wants = self.catalogue.signals[name], self.wants[name]
+        signal, wants = self.catalogue.signals_of_rules[name], self.wants[name]
         slopes = [
             w.condition.per_second * (1 + MARGIN if w.holds else 1 - MARGIN)
             for w in wants

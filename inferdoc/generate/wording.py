@@ -25,7 +25,7 @@ def spoken(condition: Condition, catalogue: Catalogue, *, brief: bool = False) -
         return f"not: {parts[0]}" if isinstance(condition, Not) else between.join(parts)
     if brief and isinstance(condition, Lasting):
         condition = msgspec.structs.replace(condition, for_=None, share_of=None)
-    unit = catalogue.signals[condition.signal].unit
+    unit = catalogue.signals_of_rules[condition.signal].unit
     if unit == "bool" and isinstance(condition, Level):
         return f"{_title(condition.signal, catalogue)}: {'yes' if condition.up else 'no'}"
     text = explain(condition)
@@ -45,5 +45,5 @@ def _limit(limit: float | str, unit: str, catalogue: Catalogue, brief: bool) -> 
 
 
 def _title(name: str, catalogue: Catalogue) -> str:
-    signal = catalogue.signals.get(name)
+    signal = catalogue.signals_of_rules.get(name)
     return name if signal is None else signal.title

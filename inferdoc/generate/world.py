@@ -99,7 +99,7 @@ class World:
         """The raw series of a signal, in a state of no particular interest."""
         self._formed.clear()
         reading = self._reading(signal)
-        level = self.catalogue.signals[signal].level
+        level = self.catalogue.signals_of_rules[signal].level
         if reading.info:
             self.raw.setdefault((reading.info, (("max_lora", "4"),)), Raw("info", 1.0, 1.0))
         elif reading.quantile:
@@ -200,8 +200,8 @@ class World:
 @lru_cache(maxsize=1024)
 def _reading(catalogue: Catalogue, signal: str) -> Reading:
     """The reading that the rules take."""
-    info = next((r for r in catalogue.signals[signal].readings if r.info), None)
-    found = Rendering(catalogue.signals, catalogue.tiers).reading(signal) or info
+    info = next((r for r in catalogue.signals_of_rules[signal].readings if r.info), None)
+    found = Rendering(catalogue.signals_of_rules, catalogue.tiers).reading(signal) or info
     if found is None:
         raise InferdocError(f"no rule can read {signal}, so no test can be made for one that does")
     return found
@@ -221,14 +221,14 @@ def _levers(catalogue: Catalogue, signal: str) -> tuple[Key, ...]:
 
 @lru_cache(maxsize=1024)
 def _counted(catalogue: Catalogue, signal: str) -> Operand | None:
-    return Rendering(catalogue.signals, catalogue.tiers).counted(signal)
+    return Rendering(catalogue.signals_of_rules, catalogue.tiers).counted(signal)
 
 
 @lru_cache(maxsize=1024)
 def _parts(catalogue: Catalogue, signal: str) -> Mapping[str, Operand | str]:
     """What the reading of a signal is made of, by the names of its formula: an operand, or the id of another signal.
     "sum" and "count" of a mean; "" for the one operand of any other reading."""
-    reading, level = _reading(catalogue, signal), catalogue.signals[signal].level
+    reading, level = _reading(catalogue, signal), catalogue.signals_of_rules[signal].level
     if reading.info:
         return {}
     if reading.quantile:

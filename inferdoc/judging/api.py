@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from inferdoc.catalogue.aliases import Aliases
+from inferdoc.catalogue.engines import engines_there, of_engines
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.errors import InferdocError, TooSlowError
 from inferdoc.extras import install
@@ -278,7 +279,10 @@ def _session(
     view.lead_kind = lead_kind
     scrape_seconds = frame.grid.interval_ms / 1000
     clock = Clock(view.step_seconds, scrape_seconds, view.window_steps, view.lead_steps, view.begin)
-    context = Context(view, catalogue.signals, catalogue.tiers, clock, slo=catalogue.slos)
+    exporters = list(catalogue.exporters.values())
+    engines = {engine.exporter for engine in engines_there(exporters, present)}
+    shown = of_engines(catalogue.signals, exporters, engines) if engines else catalogue.signals
+    context = Context(view, shown, catalogue.tiers, clock, slo=catalogue.slos)
     older_than = catalogue.flags.older_than(present)
     focus = focus_on(options.wanted, fleet, lineage, scrapes, lenient=options.lenient)
     alone = lost_peers(options.match, fleet, scrapes) if options.match else None
@@ -320,6 +324,7 @@ def _answer(session: Session) -> tuple[Judged, Whole]:
         places,
         server,
         settings,
+        session.engines,
     )
     visibility = Visibility(catalogue, session.names, session.frame.signals)
     roots = judgement.roots

@@ -11,6 +11,7 @@ from msgspec import structs
 from inferdoc.catalogue.calibration import Calibration
 from inferdoc.catalogue.flags import Flags
 from inferdoc.catalogue.recipe import Recipe, Step
+from inferdoc.catalogue.signal import Exporter
 from inferdoc.judging.advice import fill
 from inferdoc.judging.changes import workload_events
 from inferdoc.judging.cohorts import Traits, shared
@@ -18,6 +19,7 @@ from inferdoc.judging.conditions.render import Rendering
 from inferdoc.judging.context import Context, Outcome
 from inferdoc.judging.course import Departure, course_of
 from inferdoc.judging.differential import MOST_CANDIDATES, Candidate, contradicted, decisive, opinions, shares
+from inferdoc.judging.engine_flags import elsewhere
 from inferdoc.judging.events import ORDER, Event
 from inferdoc.judging.fold import WIDE_SCOPES, Cause, score
 from inferdoc.judging.judge import Judgement, ongoing
@@ -73,7 +75,7 @@ class Links:
 class FindingMaker:
     """Builds findings from roots. events: everything that changed in the window; older_than: the vLLM release that the
     engines are older than, where their pages show it; places: where steps are to be done; server: the address of the
-    Prometheus that was read, if one was; settings: what the engines show of theirs."""
+    Prometheus that was read, if one was; settings: what the engines show of theirs; engines: which there are."""
 
     def __init__(
         self,
@@ -89,7 +91,9 @@ class FindingMaker:
         places: Places | None = None,
         server: str | None = None,
         settings: Settings | None = None,
+        engines: Sequence[Exporter] = (),
     ) -> None:
+        self.engines = engines
         self.places, self.server = places or Places(), server
         self.settings = settings or {}
         self.calibration = calibration
@@ -188,7 +192,7 @@ class FindingMaker:
 
     def _step(self, step: Step, match: Match) -> NextStep:
         """A step with its numbers; a flag that the engines are too old for is marked with the release that has it."""
-        do = fill(step.do, self.context, match)
+        do = fill(step.do, self.context, match) + elsewhere(step.flags, self.engines)
         if self.older_than is not None:
             came = self.flags.too_new(step.flags, self.older_than)
             for flag, release in came.items():

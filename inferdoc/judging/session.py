@@ -8,7 +8,9 @@ from functools import cached_property
 from pathlib import Path
 
 from inferdoc.catalogue.aliases import Aliases
+from inferdoc.catalogue.engines import engines_there
 from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.signal import Exporter
 from inferdoc.fleet.lineage import Lineage
 from inferdoc.fleet.members import Assignment, Wanted
 from inferdoc.judging.context import Context
@@ -62,6 +64,11 @@ class Session:
     def aliases(self) -> Aliases:
         """Older names of metrics."""
         return Aliases(self.catalogue.exporters.values())
+
+    @cached_property
+    def engines(self) -> list[Exporter]:
+        """The engines that are there."""
+        return engines_there(self.catalogue.exporters.values(), self.names)
 
     def read(self, signals: Sequence[str], grid: Grid) -> SignalFrame:
         """More signals, or other times, of the same part of the fleet."""

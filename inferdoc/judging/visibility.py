@@ -11,12 +11,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from inferdoc.catalogue.aliases import HISTOGRAM_PARTS, Aliases
+from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.conditions import AnyOf, Condition, KOf, OfParts, Presence, Witnesses
+from inferdoc.catalogue.engines import MAIN, declared_series, engines_of, engines_there
 from inferdoc.catalogue.flags import version
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Recipe
-from inferdoc.catalogue.signal import Exporter, Metric, Reading
+from inferdoc.catalogue.signal import Exporter, Metric, Reading, Signal
 from inferdoc.judging.model import AbsenceKind
 
 COHORTS = {
@@ -55,12 +56,12 @@ class Visibility:
     @cached_property
     def _declared(self) -> dict[str, tuple[Exporter, Metric]]:
         """Series name -> who exposes it, and its declaration."""
-        found = {}
-        for exporter in self.catalogue.exporters.values():
-            for name, metric in exporter.metrics.items():
-                for part in ("", *(HISTOGRAM_PARTS if metric.type in ("histogram", "summary") else ())):
-                    found[name + part] = exporter, metric
-        return found
+        return declared_series(self.catalogue.exporters.values())
+
+    @cached_property
+    def engines(self) -> list[Exporter]:
+        """The engines that are there."""
+        return engines_there(self.catalogue.exporters.values(), self.names)
 
     @cached_property
     def _engines_older_than(self) -> str | None:
@@ -80,12 +81,25 @@ class Visibility:
     def absence(self, signal: str) -> Absence:
         """Why a signal has no value. Raises KeyError for a signal that no catalogue declares."""
         declared = self.catalogue.signals[signal]
-        off = declared.feature and not any(self._in_use(name) for way in declared.readings for name in way.series)
-        if off and declared.enable:
-            return Absence("off", declared.enable)
-        ways = [self._of_reading(reading, declared.enable) for reading in declared.readings]
+        readings = self._ways(declared)
+        if not readings:
+            return Absence("off", f"{' and '.join(engine.title for engine in self.engines)} shows nothing of the kind")
+        off = declared.feature and not any(self._in_use(name) for way in readings for name in way.series)
+        ways = [self._of_reading(reading, self._enable(reading, declared)) for reading in readings]
         way = min(ways, key=_effort)
+        enable = self._enable(readings[ways.index(way)], declared)
+        if off and enable:
+            return Absence("off", enable)
         return Absence("off", way.cure) if off else way
+
+    def _ways(self, signal: Signal) -> list[Reading]:
+        """The readings of a signal without those of engines that nobody runs here."""
+        there = {engine.exporter for engine in self.engines}
+        return [way for way in signal.readings if not there or engines_of(way, self._declared) <= there]
+
+    def _enable(self, reading: Reading, signal: Signal) -> str | None:
+        """What to switch on, as it is said of a signal: that is about the main engine, and about no engine."""
+        return signal.enable if engines_of(reading, self._declared) <= {MAIN} else None
 
     def _in_use(self, series: str) -> bool:
         """Whether what a series needs is switched on: another series that needs the same is there."""
@@ -117,7 +131,7 @@ class Visibility:
             has_page = exporter.endpoint.startswith("/")
             asked = enable if enable and (enable.startswith("scrape ") or not has_page) else None
             return Absence("blind", asked or f"scrape the {exporter.title}: {exporter.endpoint}")
-        older = self._engines_older_than if exporter.exporter == "vllm" else None
+        older = self._engines_older_than if exporter.exporter == MAIN else None
         if metric.since and older is not None and version(metric.since) >= version(older):
             release = metric.since.removesuffix(".0")
             return Absence("blind", f"vLLM {release} or later has it; these engines look older than {older}")

@@ -59,6 +59,7 @@ def examine(
     names = source.names(frame.grid.start_ms, frame.grid.end_ms)
     lines += _unscraped(unscraped(source, frame.grid, names, fleet))
     visibility = Visibility(catalogue, names, frame.signals)
+    lines += _cannot(visibility)
     lines += _missing(visibility, wanted, verbose)
     lines += _empty_rows(visibility, catalogue.overlays)
     lines += [f"warning     {warning}" for warning in source.warnings]
@@ -83,7 +84,7 @@ def _targets(scrapes: list[Scrapes], fleet: Fleet) -> list[str]:
 
 def _fleet(fleet: Fleet) -> list[str]:
     if not fleet.members:
-        return ["engines     none: no vLLM series in the last 15 minutes; scrape the /metrics page of the API port"]
+        return ["engines     none: no series of any in the last 15 minutes; scrape the /metrics page of the API port"]
     lines = []
     for number, member in enumerate(fleet.members):
         why = dict(member.why)
@@ -92,6 +93,13 @@ def _fleet(fleet: Fleet) -> list[str]:
         place = f", {member.pool.place}" if member.pool.place else ""
         lines.append(f"{head:<11} {member.shown}: model {member.pool.model or '?'}, {role}, {tier}{place}")
     return lines
+
+
+def _cannot(visibility: Visibility) -> Iterator[str]:
+    """What the engines that are there do not show, and vLLM does."""
+    for engine in visibility.engines:
+        if engine.cannot:
+            yield from wrap(f"{engine.title} cannot show {'; '.join(engine.cannot)}", "cannot      ")
 
 
 def _missing(visibility: Visibility, wanted: Sequence[str], verbose: bool) -> Iterator[str]:

@@ -80,7 +80,6 @@ def _kept(history: History, slo: Slo, pool: Pool, one: Counted) -> Kept:
     assert slo.good is not None and one.share is not None
     burns = tuple(_burning(history, slo, pool, window) for window in windows())
     low, high = one.share
-    scale = history.catalogue.signals[slo.signal].readings[0].scale
     return Kept(
         objective=slo.id,
         title=slo.title,
@@ -95,7 +94,7 @@ def _kept(history: History, slo: Slo, pool: Pool, one: Counted) -> Kept:
         events=round(one.events, 3),
         attained=Bounds(low, high),
         budget_left=Bounds(1 - (1 - low) / (1 - slo.good), 1 - (1 - high) / (1 - slo.good)),
-        bounds=tuple(None if b is None or b == float("inf") else b * scale for b in (one.below, one.above)),  # type: ignore[arg-type]
+        bounds=tuple(None if b == float("inf") else b for b in (one.below, one.above)),  # type: ignore[arg-type]
         seen_seconds=history.seconds,
         window_seconds=length_of(slo.window),
         burn=burns,

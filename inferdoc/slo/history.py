@@ -10,7 +10,7 @@ import numpy as np
 
 from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.catalogue.signal import WIDE, Term
+from inferdoc.catalogue.signal import WIDE, Reading, Signal, Term
 from inferdoc.catalogue.slo import Slo, events_of
 from inferdoc.errors import SourceError
 from inferdoc.fleet.members import COMPUTED, ENGINE_SIGNS, PROMPTS, Assignment, Fleet, Pool, resolve
@@ -18,7 +18,7 @@ from inferdoc.slo.buckets import Counted, added, within
 from inferdoc.source.frame import Entity, SignalFrame
 from inferdoc.source.grid import LOOK_MS, scrape_interval_ms
 from inferdoc.source.identified import Identified
-from inferdoc.source.plan import BY, matchers
+from inferdoc.source.plan import BY, Operand, matchers
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
 from inferdoc.times import Moment, length_of, moment_ms
 
@@ -92,28 +92,43 @@ class History:
         """Good and all events of an objective by pool; of an objective for tenants only theirs."""
         signal = self.catalogue.signals[slo.signal]
         tenant = tuple(label for label, _ in slo.scope.tenant)
-        level, counted = signal.level, events_of(signal)
-        by = tuple(dict.fromkeys((*BY[level], *tenant)))
-        histogram = slo.histogram(self.catalogue.signals)
+        by = tuple(dict.fromkeys((*BY[signal.level], *tenant)))
         rows: dict[Pool, list[Counted]] = {}
-        if histogram is not None:
-            match = matchers(signal.readings[0].match)
-            for entity, cells in self.histograms(histogram, grid, by, match).items():
-                pool = self.pool_of(entity, level in WIDE)
-                one = within(cells, slo.target / signal.readings[0].scale)
-                if pool is not None and one is not None and _is_tenant(entity, slo):
+        known: set[Entity] = set()
+        for reading in signal.readings:
+            counted = self._of_reading(slo, signal, reading, grid, by)
+            for entity, one in counted.items():
+                pool = self.pool_of(entity, signal.level in WIDE)
+                if pool is not None and entity not in known and _is_tenant(entity, slo):
                     rows.setdefault(pool, []).append(one)
-        elif counted is not None:
-            bad, every = (self.counts(term, grid, by) for term in counted)
-            seen = {self.pool_of(entity, level in WIDE) for entity in bad}
-            for entity, total in every.items():
-                pool = self.pool_of(entity, level in WIDE)
-                known = counted[0].default is not None or pool in seen
-                if pool is not None and known and _is_tenant(entity, slo):
-                    good = np.maximum(total - bad.get(entity, np.zeros_like(total)), 0.0)
-                    rows.setdefault(pool, []).append(Counted(good, good, total))
+            known |= counted.keys()
         summed = {pool: added(parts) for pool, parts in rows.items()}
         return {pool: one for pool, one in summed.items() if one is not None}
+
+    def _of_reading(
+        self, slo: Slo, signal: Signal, reading: Reading, grid: Grid, by: tuple[str, ...]
+    ) -> dict[Entity, Counted]:
+        if slo.kind == "latency":
+            cells = self.latencies(reading, grid, by)
+            return {entity: one for entity, own in cells.items() if (one := within(own, slo.target)) is not None}
+        counted = events_of(signal, reading)
+        if counted is None:
+            return {}
+        bad, every = (self.counts(term, grid, by) for term in counted)
+        seen = {self.pool_of(entity, signal.level in WIDE) for entity in bad}
+        found = {}
+        for entity, total in every.items():
+            if counted[0].default is not None or self.pool_of(entity, signal.level in WIDE) in seen:
+                good = np.maximum(total - bad.get(entity, np.zeros_like(total)), 0.0)
+                found[entity] = Counted(good, good, total)
+        return found
+
+    def latencies(self, reading: Reading, grid: Grid, by: tuple[str, ...]) -> dict[Entity, dict[float, np.ndarray]]:
+        """Cumulative events of every step by bound, in the unit of the signal, of the histograms of a quantile."""
+        if reading.quantile is None:
+            return {}
+        found = self.histograms(reading.quantile, grid, by, matchers(reading.match))
+        return {e: {bound * reading.scale: events for bound, events in cells.items()} for e, cells in found.items()}
 
     def histograms(
         self, name: str, grid: Grid, by: tuple[str, ...], match: tuple[Matcher, ...] = ()
@@ -152,7 +167,8 @@ class History:
         self, name: str, grid: Grid, by: tuple[str, ...], match: tuple[Matcher, ...]
     ) -> list[tuple[Entity, np.ndarray]]:
         present = self.source.names(self.begin_ms, self.end_ms)
-        reads = [Read(alias, "increase", by, match) for alias in self.aliases.of(name) if alias in present]
+        part = Operand(name, "increase", by, match, "sum")
+        reads = part.reads(self.aliases, present)
         missing = [read for read in reads if (read, grid) not in self._read]
         if missing:
             self.source.expect({read.name for read in missing})
@@ -162,7 +178,7 @@ class History:
         for read in reads:  # of two names of one metric that exist at once the newer counts, as in signals
             result = self._read[read, grid]
             for key, values in zip(result.keys, result.values, strict=True):
-                entity = Entity.of(result.by, key)
+                entity = Entity.of(by, key)
                 newer = found.get(entity)
                 found[entity] = values if newer is None else np.where(np.isnan(newer), values, newer)
         return [(entity, np.nan_to_num(values)) for entity, values in found.items()]

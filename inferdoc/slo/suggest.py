@@ -111,7 +111,8 @@ def _of_part(
     def refused(because: str) -> NoSuggestion:
         return NoSuggestion(*part.named, family, because)
 
-    rows = [c for e, c in history.histograms(name, grid, BY[signal.level]).items() if history.pool_of(e) in part.pools]
+    read = {e: c for way in signal.readings for e, c in history.latencies(way, grid, BY[signal.level]).items()}
+    rows = [cells for entity, cells in read.items() if history.pool_of(entity) in part.pools]
     rows = [cells for cells in rows if np.inf in cells and cells[np.inf].any()]
     if not rows:
         return refused(f"no requests were counted in {name}")
@@ -133,10 +134,9 @@ def _of_part(
     shares = counts[:-1, used] / counts[-1, used]
     met = (shares >= wish.percentile / 100 - 1e-12).sum(axis=1)
     kept = np.flatnonzero(met >= wish.share * used.sum())
-    scale = signal.readings[0].scale
     if not len(kept):
         return refused(
-            f"{wish.percentile:g} % of the requests are within the widest bound, {bounds[-2] * scale:g} {signal.unit}, "
+            f"{wish.percentile:g} % of the requests are within the widest bound, {bounds[-2]:g} {signal.unit}, "
             f"in {int(met[-1])} of {int(used.sum())} calm hours only"
         )
     place = int(kept[0])
@@ -146,13 +146,13 @@ def _of_part(
         *part.named,
         signal=family,
         percentile=wish.percentile,
-        target=bounds[place] * scale,
+        target=bounds[place],
         unit=signal.unit,
         hours=int(used.sum()),
         met=int(met[place]),
         requests=float(counts[-1, used].sum()),
         attained=float(attained[place]),
-        tighter=None if before < 0 else (bounds[before] * scale, int(met[before]), float(attained[before])),
+        tighter=None if before < 0 else (bounds[before], int(met[before]), float(attained[before])),
         left_out={reason: n for reason, n in left_out.items() if n},
     )
 

@@ -165,7 +165,7 @@ class Assembler:
         table = EntityTable(self.grid.count)
         for read in part.reads(self.aliases, self.present, width):
             result = self.results[read]
-            for entity, row in zip(self._entities.of(result.by, result.keys), result.values, strict=True):
+            for entity, row in zip(self._entities.of(part.by, result.keys), result.values, strict=True):
                 table.add(entity, row)
         return table
 
@@ -181,10 +181,11 @@ class Assembler:
     def _quantile(self, name: str, signal: Signal, reading: Reading) -> SignalMatrix | None:
         width = self.frame.widths[name]
         merged: SignalMatrix | None = None
-        for read in buckets(reading, signal.level).reads(self.aliases, self.present, width):
+        part = buckets(reading, signal.level)
+        for read in part.reads(self.aliases, self.present, width):
             told = self.quantiles[QuantileAsked(read, float(reading.q or 0))]
             if told is not None:
-                own = SignalMatrix(self._entities.of(read.by[:-1], told.keys), told.values, bounds=told.bounds)
+                own = SignalMatrix(self._entities.of(part.by[:-1], told.keys), told.values, bounds=told.bounds)
                 merged = own if merged is None else _fill(merged, own)
         if merged is None:
             return None
@@ -222,10 +223,11 @@ class Assembler:
 
     def _info(self, signal: Signal, reading: Reading) -> SignalMatrix | None:
         by = BY[signal.level]
-        series = [s for name in self.aliases.of(str(reading.info)) for s in self.infos.get(name, [])]
         groups: dict[Entity, list[InfoSeries]] = {}
-        for one in series:
-            groups.setdefault(Entity.of(by, tuple(one.labels.get(label, "") for label in by)), []).append(one)
+        for name in self.aliases.of(str(reading.info)):
+            called = [self.aliases.label(name, label) for label in by]
+            for one in self.infos.get(name, []):
+                groups.setdefault(Entity.of(by, tuple(one.labels.get(n, "") for n in called)), []).append(one)
         table = EntityTable(self.grid.count)
         for entity, members in groups.items():
             table.add(entity, _newest(members, _label_values(reading, members)))

@@ -55,6 +55,9 @@ def open_source(
     seconds = (STORE_TIMEOUT_SECONDS if prometheus is None else DEFAULT_TIMEOUT_SECONDS) if timeout is None else timeout
     if seconds <= 0 or parallel < 1:
         raise ConfigError(f"timeout {seconds:g} s and {parallel} parallel queries: both must be above 0")
+    from inferdoc.catalogue.identity import load_identity
+
+    identity = load_identity(overlays)
     source: ParallelStore | PrometheusSource
     if store is not None:
         from inferdoc.source.parallel_store import ParallelStore
@@ -75,11 +78,12 @@ def open_source(
             key_file=_path(key_file),
             insecure=insecure,
         )
-        source = PrometheusSource(access, timeout=seconds, parallel=parallel, request_timeout=min(30.0, seconds))
-    from inferdoc.catalogue.identity import load_identity
+        source = PrometheusSource(
+            access, timeout=seconds, parallel=parallel, request_timeout=min(30.0, seconds), markers=identity.markers
+        )
     from inferdoc.source.identified import Identified
 
-    identified = Identified(source, load_identity(overlays), labels)
+    identified = Identified(source, identity, labels)
     identified.catalogue = overlays
     return identified
 

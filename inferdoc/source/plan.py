@@ -63,10 +63,14 @@ class Operand:
     agg: Aggregation
 
     def reads(self, aliases: Aliases, present: set[str] | None, width: int = 1) -> list[Read]:
-        """The reads of this operand, restricted to names that the source holds (None: all spellings)."""
+        """The reads of this operand, restricted to names that the source holds (None: all spellings). Their labels
+        stand in the order of `by`, under the names that the exporter gives them."""
         names = aliases.of(self.name)
         kept = [n for n in names if present is None or n in present]
-        return [Read(n, self.fn, self.by, self.match, self.agg, width) for n in kept]
+        return [Read(n, self.fn, self._by(n, aliases), self.match, self.agg, width) for n in kept]
+
+    def _by(self, name: str, aliases: Aliases) -> tuple[str, ...]:
+        return tuple(aliases.label(name, label) for label in self.by)
 
 
 def operand(part: Reading | Term, level: Level) -> Operand | None:

@@ -20,6 +20,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from inferdoc.catalogue.identity import load_identity
 from inferdoc.source import prometheus_answers as answers
 from inferdoc.source.base import Cost, InfoSeries, Scrapes, SourceKind
 from inferdoc.source.evaluate import folded_rows
@@ -44,8 +45,6 @@ RAW_PIECE_MS = 3_600_000
 MANY_TARGETS = 300
 """A server with more targets than this scrapes many that have nothing to do with inference."""
 LATEST_RANGES = ("1h", "1d", "30d", "180d")
-MARKERS = ("vllm:num_requests_running", "vllm_num_requests_running", "DCGM_FI_DEV_GPU_UTIL")
-"""Gauges by which an inference fleet is recognised where `up` does not tell."""
 
 T = TypeVar("T")
 
@@ -54,14 +53,22 @@ class PrometheusSource(Readable):
     """Reads signals from a Prometheus-compatible server; implements `Source`.
 
     access: address and credentials; timeout: seconds that one operation may take with all its queries and retries;
-    parallel: queries under way at once; request_timeout: seconds one query may take.
+    parallel: queries under way at once; request_timeout: seconds one query may take; markers: gauges by which an
+    inference fleet is recognised where `up` does not tell.
     """
 
     kind: SourceKind = "prometheus"
 
     def __init__(
-        self, access: Access, *, timeout: float = 60.0, parallel: int = 6, request_timeout: float = 30.0
+        self,
+        access: Access,
+        *,
+        timeout: float = 60.0,
+        parallel: int = 6,
+        request_timeout: float = 30.0,
+        markers: Sequence[str] | None = None,
     ) -> None:
+        self._markers = tuple(load_identity().markers if markers is None else markers)
         self._client = Client(access, parallel=parallel, request_seconds=request_timeout)
         self.location = access.url
         self.cost = Cost()
@@ -86,7 +93,7 @@ class PrometheusSource(Readable):
     def latest_ms(self) -> int | None:
         """Time of the newest sample of the fleet, milliseconds since the epoch; None without any."""
         with self._queries.operation() as deadline:
-            for series in ("up", *MARKERS):
+            for series in ("up", *self._markers):
                 found = self._latest_of(series, deadline)
                 if found is not None:
                     return found
@@ -182,7 +189,7 @@ class PrometheusSource(Readable):
         counted = self._queries.series("query", {"query": "count(up)", "time": at}, deadline)
         if not counted or counted[0].values[0] <= MANY_TARGETS:
             return ()
-        markers = "|".join(MARKERS)
+        markers = "|".join(self._markers)
         query = f'group by (job) (last_over_time({{__name__=~"{markers}"}}[{length}]))'
         found = self._queries.series("query", {"query": query, "time": at}, deadline)
         jobs = sorted({series.labels.get("job", "") for series in found} - {""})

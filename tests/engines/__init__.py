@@ -1,0 +1,1 @@
+"""Fleets of other engines than vLLM."""
