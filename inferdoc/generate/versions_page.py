@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.read_metrics import read_names, unread
 from inferdoc.catalogue.signal import Exporter
 from inferdoc.errors import InferdocError
 
@@ -39,11 +40,14 @@ def update_versions(page: Path, catalogue: Catalogue, check: bool = False) -> li
 
 def table(catalogue: Catalogue) -> Iterator[str]:
     """A Markdown table: a row per exporter."""
-    yield "| exporter | metrics known | names read from | releases in which names came or went |"
-    yield "| --- | ---: | --- | --- |"
+    yield "| exporter | metrics declared | read by signals | names read from | releases in which names came or went |"
+    yield "| --- | ---: | ---: | --- | --- |"
+    named = read_names(catalogue)
     for name, exporter in catalogue.exporters.items():
         if name not in OUTSIDE:
-            cells = (exporter.title, str(len(exporter.metrics)), "; ".join(exporter.sources), _changes(exporter))
+            declared = len(exporter.metrics)
+            read = declared - len(list(unread(exporter, named)))
+            cells = (exporter.title, str(declared), str(read), "; ".join(exporter.sources), _changes(exporter))
             yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
