@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -69,6 +70,9 @@ def serve(
         families = Families(catalogue.exporters["inferdoc"])
         service = Service(section, record, dispatcher, overview, families, overlays)
         app = Gate(service.application(), access, known_hosts(section, host) if not access.needed else None)
+        # uvicorn hands the signal on when it is done: without a handler that would end the process before the record
+        # is closed, and with another exit code than 0.
+        signal.signal(signal.SIGTERM, lambda *_: None)
         say(f"listening on {shown_address(listening)}")
         server(app, section.deadline).run(sockets=[listening])
     finally:

@@ -131,8 +131,9 @@ class Chain:
 
 
 @contextmanager
-def running(live: Live, generated: Path, runbooks: Path, folder: Path) -> Iterator[Chain]:
-    """The chain over a fleet, with the rules and routes of a generated folder; all of it is stopped at the end."""
+def running(live: Live, generated: Path, runbooks: Path, folder: Path, also: str | None = None) -> Iterator[Chain]:
+    """The chain over a fleet, with the rules and routes of a generated folder; all of it is stopped at the end. also:
+    an address that is sent every page and ticket beside their receivers, as `inferdoc serve` is."""
     down: set[str] = set()
     _take_away(live, down)
     with ExitStack() as stack:
@@ -142,7 +143,7 @@ def running(live: Live, generated: Path, runbooks: Path, folder: Path) -> Iterat
         stack.callback(webhook.stop)
         _moving(live, stack)
         manager = f"127.0.0.1:{prometheus_server.free_port()}"
-        routes = _routes(generated, webhook.address, folder)
+        routes = _routes(generated, webhook.address, folder, also)
         stack.enter_context(
             _server(
                 [str(alertmanager()), f"--config.file={routes}", f"--storage.path={folder / 'alertmanager'}",
@@ -207,7 +208,7 @@ def _rules(generated: Path, address: str, folder: Path) -> list[str]:
     return files
 
 
-def _routes(generated: Path, address: str, folder: Path) -> Path:
+def _routes(generated: Path, address: str, folder: Path, also: str | None) -> Path:
     """The Alertmanager configuration, FASTER, with the webhook in the place of every receiver."""
     document = yaml.load((generated / ALERTMANAGER).read_text("utf-8"), yaml.CSafeLoader)
     for route in (document["route"], *document["route"]["routes"]):
@@ -215,6 +216,10 @@ def _routes(generated: Path, address: str, folder: Path) -> Path:
     for receiver in document["receivers"]:
         for hook in receiver["webhook_configs"]:
             hook["url"] = f"{address}/{receiver['name']}"
+    if also is not None:
+        document["receivers"].append({"name": "also", "webhook_configs": [{"url": also, "send_resolved": True}]})
+        route = {"receiver": "also", "matchers": ['severity=~"critical|warning"'], "group_wait": "1s", "continue": True}
+        document["route"]["routes"].insert(0, route)
     path = folder / ALERTMANAGER
     path.write_text(yaml.safe_dump(document), "utf-8")
     return path
