@@ -279,7 +279,7 @@ class ServeSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     username with password_file: what is asked of callers; hosts: names under which it is called besides an address of
     its own; tenants: that a caller may name (X-Scope-OrgID); ignore: alerts that are no incident; concurrency: looks at
     once; queue: looks that may wait; deadline: of one look; grace: within which an alert that comes back reopens its
-    incident."""
+    incident; textfiles: files of metrics, by pattern, that our page shows too."""
 
     listen: str = "127.0.0.1:9109"
     record: str | None = None
@@ -295,6 +295,7 @@ class ServeSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     queue: int = 64
     deadline: float = 120.0
     grace: float = 900.0
+    textfiles: tuple[str, ...] = ()
     outputs: tuple[OutputSection, ...] = ()
 
     def __post_init__(self) -> None:

@@ -14,6 +14,9 @@ from inferdoc.cli import messages, options
 @click.option("--listen", metavar="ADDRESS", help="Where to listen (default: [serve] listen, or 127.0.0.1:9109).")
 @options.RECORD
 @click.option("--judge-every", metavar="DURATION", help="Look at the whole fleet so often, for the pages and /metrics.")
+@click.option(
+    "--forecast-every", metavar="DURATION", help="Forecast the next day of every pool so often, for /metrics."
+)
 def command(**asked: Any) -> None:
     """Take Alertmanager's webhook at /alertmanager, look at each incident, and tell the outputs of [serve] what is
     wrong, since when, on which pods, and what to do next.

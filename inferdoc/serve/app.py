@@ -21,15 +21,18 @@ from inferdoc.catalogue.own_metrics import Families
 from inferdoc.config import TENANT, ServeSection
 from inferdoc.errors import InferdocError
 from inferdoc.escaping import one_line
+from inferdoc.expose.rounds import Rounds
+from inferdoc.forecast.result import Forecast
 from inferdoc.incidents.intake import Merging, QueueFullError, take
 from inferdoc.incidents.record import Record
-from inferdoc.serve import metrics
 from inferdoc.serve.dispatch import Dispatcher
 from inferdoc.serve.looker import TENANT_HEADER
 from inferdoc.serve.message import MessageError, alerts_of
+from inferdoc.serve.metrics import MetricsPage
 from inferdoc.serve.overview import Overview
 from inferdoc.serve.pages import ServicePages
 from inferdoc.serve.shown import ApiProblem, FleetShown, IncidentsShown, openapi, shown
+from inferdoc.serve.textfiles import TextFiles
 from inferdoc.times import rfc3339
 
 WATCHDOGS = ("InferdocWatchdog", "Watchdog")
@@ -47,10 +50,13 @@ class Service:
     overview: Overview
     families: Families
     overlays: Sequence[str] = ()
+    forecasts: Rounds[Sequence[Forecast]] | None = None
     clock: Callable[[], float] = time.time
 
     def __post_init__(self) -> None:
         self.pages = ServicePages(self.record, self.overview, self.dispatcher, self.overlays)
+        files = TextFiles(self.section.textfiles, self.dispatcher.say)
+        self.metrics = MetricsPage(self.families, self.record, self.dispatcher, self.overview, files, self.forecasts)
         self.rules = Merging(grace=self.section.grace, queue=self.section.queue)
 
     def application(self) -> Starlette:
@@ -82,9 +88,13 @@ class Service:
         """Look and tell while the application runs; what is in flight is finished at the end."""
         await self.dispatcher.start()
         rounds = asyncio.create_task(self.overview.run())
+        if self.forecasts is not None:
+            self.forecasts.start()
         try:
             yield
         finally:
+            if self.forecasts is not None:
+                self.forecasts.stop()
             rounds.cancel()
             await self.dispatcher.stop(self.section.deadline)
             await asyncio.gather(rounds, return_exceptions=True)
@@ -136,7 +146,7 @@ class Service:
         return PlainTextResponse("ready\n")
 
     async def _metrics(self, _: Request) -> Response:
-        page = await asyncio.to_thread(metrics.text, self.families, self.record, self.dispatcher, self.overview)
+        page = await asyncio.to_thread(self.metrics.text)
         return PlainTextResponse(page, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     def _incidents(self) -> IncidentsShown:

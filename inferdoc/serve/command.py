@@ -12,7 +12,12 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.own_metrics import Families
 from inferdoc.config import Config, record_file
 from inferdoc.expose.exporter import address_of
+from inferdoc.expose.rounds import Rounds
+from inferdoc.expose.work import FORECAST_SECONDS, forecasts
 from inferdoc.extras import needed
+from inferdoc.fleet.members import assignments_of
+from inferdoc.forecast.command import Origin
+from inferdoc.forecast.result import Forecast
 from inferdoc.incidents.alert_rules import own_rules
 from inferdoc.incidents.record import Record
 from inferdoc.serve.callers import callers_of, known_hosts
@@ -21,6 +26,8 @@ from inferdoc.serve.gate import Gate
 from inferdoc.serve.looker import Looker
 from inferdoc.serve.outputs.sending import address
 from inferdoc.serve.overview import Overview
+from inferdoc.source.configured import open_configured
+from inferdoc.times import seconds_of
 
 
 def serve(
@@ -39,7 +46,6 @@ def serve(
         import uvicorn  # noqa: F401
     from inferdoc.serve.app import Service
     from inferdoc.serve.server import bound, server, shown_address
-    from inferdoc.times import seconds_of
 
     section = config.serve
     if asked.get("listen"):
@@ -68,7 +74,8 @@ def serve(
         )
         overview = Overview(looker, every, say)
         families = Families(catalogue.exporters["inferdoc"])
-        service = Service(section, record, dispatcher, overview, families, overlays)
+        ahead = _forecasts(config, catalogue, asked, headers, overlays, say)
+        service = Service(section, record, dispatcher, overview, families, overlays, ahead)
         app = Gate(service.application(), access, known_hosts(section, host) if not access.needed else None)
         # uvicorn hands the signal on when it is done: without a handler that would end the process before the record
         # is closed, and with another exit code than 0.
@@ -78,6 +85,26 @@ def serve(
     finally:
         record.close()
         listening.close()
+
+
+def _forecasts(
+    config: Config,
+    catalogue: Catalogue,
+    asked: Mapping[str, Any],
+    headers: Mapping[str, str],
+    overlays: Sequence[str],
+    say: Callable[[str], None],
+) -> Rounds[Sequence[Forecast]] | None:
+    """The load of the next day of every pool, made again and again, where that is asked for."""
+    if not asked.get("forecast_every"):
+        return None
+
+    def opened() -> tuple[Any, Any, Any, Any]:
+        source = open_configured(config, asked, overlays, headers)
+        return source, catalogue.tiers, assignments_of(config.pods), catalogue.slos
+
+    work = forecasts(Origin(open=opened), FORECAST_SECONDS)
+    return Rounds("forecast", work, seconds_of(asked["forecast_every"], "--forecast-every"), say)
 
 
 SOURCE = ("prometheus", "store", "bearer_token_file", "username", "password_file", "ca_file", "timeout")

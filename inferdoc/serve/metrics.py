@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from inferdoc.catalogue.own_metrics import Families, Row
+from inferdoc.expose.rounds import Rounds
 from inferdoc.expose.verdicts import answer_rows
+from inferdoc.forecast.output import forecast_rows
+from inferdoc.forecast.result import Forecast
 from inferdoc.incidents.looks import counts
 from inferdoc.incidents.record import Record
 from inferdoc.serve.dispatch import Dispatcher
 from inferdoc.serve.overview import Overview
+from inferdoc.serve.textfiles import TextFiles
 from inferdoc.version import __version__
 
 
-def text(families: Families, record: Record, dispatcher: Dispatcher, overview: Overview) -> str:
-    """The page, in the classic text format."""
-    return families.text(_rows(record, dispatcher, overview))
+@dataclass(frozen=True)
+class MetricsPage:
+    """forecasts: made beside the rest, where they are asked for; files: metrics that other commands left."""
+
+    families: Families
+    record: Record
+    dispatcher: Dispatcher
+    overview: Overview
+    files: TextFiles
+    forecasts: Rounds[Sequence[Forecast]] | None = None
+
+    def text(self) -> str:
+        """The page, in the classic text format."""
+        rows = _rows(self.record, self.dispatcher, self.overview)
+        newest = self.forecasts.newest() if self.forecasts is not None else None
+        if newest is not None:
+            rows |= forecast_rows(newest.value, newest.at)
+        return self.families.text(rows) + self.files.text(name.removesuffix("_total") for name in rows)
 
 
 def _rows(record: Record, dispatcher: Dispatcher, overview: Overview) -> dict[str, list[Row]]:

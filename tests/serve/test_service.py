@@ -155,3 +155,20 @@ def test_an_output_that_is_down_holds_up_no_other(tmp_path, sick, hook):
         service.until(lambda: any("output dead: it cannot be reached" in line for line in service.said))
         (report,) = (tmp_path / "reports").glob("*.json")
         assert msgspec.json.decode(report.read_bytes())["diagnosis"]["findings"][0]["id"] == sick.findings[0].id
+
+
+def test_what_other_commands_left_is_on_the_page_and_rubbish_is_not(tmp_path, sick):
+    metrics = tmp_path / "metrics"
+    metrics.mkdir()
+    (metrics / "a.prom").write_text(
+        '# TYPE inferdoc_prewarm_floor_replicas gauge\ninferdoc_prewarm_floor_replicas{pool="x"} 11\n'
+    )
+    (metrics / "b.prom").write_text("inferdoc_prewarm_floor_replicas 3\ninferdoc_incidents_open 99\nother 1\n")
+    (metrics / "c.prom").write_text("<html>{{{")
+    with running(tmp_path, GivenLooker({}, {}, answer=sick), textfiles=(f"{metrics}/*.prom",)) as service:
+        text = service.get("/metrics").text
+        assert 'inferdoc_prewarm_floor_replicas{pool="x"} 11.0' in text and "other 1.0" in text
+        assert "floor_replicas 3" not in text and "99" not in text
+        service.get("/metrics")
+        assert len([line for line in service.said if "c.prom" in line]) == 1
+        list(text_string_to_metric_families(text))
