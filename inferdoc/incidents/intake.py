@@ -21,7 +21,7 @@ from inferdoc.incidents.record import Record
 
 Outcome = Literal["accepted", "merged", "ignored"]
 """A look is to be taken for it, an incident that is known goes on, or it concerns no incident."""
-RANK: tuple[Why, ...] = ("resolved", "repeat", "again", "joined", "reopened", "alert")
+RANK: tuple[Why, ...] = ("again", "resolved", "repeat", "joined", "reopened", "alert")
 """Of two reasons to look, the later one here is the one that is told."""
 
 
@@ -161,12 +161,12 @@ def _ended(connection: sqlite3.Connection, name: str, now: float) -> Why | None:
 def _ask(connection: sqlite3.Connection, name: str, why: Why, now: float, rules: Merging) -> Outcome:
     """Have somebody look; a look that waits for the incident already is the same one."""
     row = connection.execute(
-        "SELECT number, why FROM look WHERE incident = ? AND state = 'waiting'", (name,)
+        "SELECT number, why, due FROM look WHERE incident = ? AND state = 'waiting'", (name,)
     ).fetchone()
     if row is not None:
-        more = max(why, row["why"], key=RANK.index)
+        more = why if row["why"] == "again" else max(why, row["why"], key=RANK.index)
         connection.execute("UPDATE look SET why = ?, due = min(due, ?) WHERE number = ?", (more, now, row["number"]))
-        return "merged"
+        return "merged" if row["due"] <= now else "accepted"
     waiting = connection.execute("SELECT count(*) FROM look WHERE state = 'waiting' AND due <= ?", (now,)).fetchone()[0]
     if waiting >= rules.queue:
         raise QueueFullError(f"{waiting} looks wait already; send it again later")

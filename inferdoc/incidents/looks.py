@@ -15,6 +15,8 @@ from inferdoc.judging.model import Diagnosis
 
 AGAIN_SECONDS = (60.0, 120.0, 300.0)
 """When to look again after looks that told nothing, while an alert fires: what has just begun shows in few scrapes."""
+SETTLED_SECONDS = 180.0
+"""After the first look that told a cause: the first minute of one often looks like another's."""
 TELLS_NOTHING = ("healthy", "unknown")
 
 
@@ -112,6 +114,8 @@ def finish(record: Record, look: Look, told: LookResult, now: float, outputs: Se
         )
         if row["resolved"] is None and new.verdict in TELLS_NOTHING:
             _again(connection, look, now)
+        elif row["resolved"] is None and (before is None or before.cause is None or look.why == "reopened"):
+            _ask_again(connection, look.incident, now, SETTLED_SECONDS)
         posted = story_of(row["posted"])
         worth = not (look.why in ("joined", "again") and new.tells_the_same(posted))
         if worth:
@@ -141,21 +145,23 @@ def fail(record: Record, look: Look, why: str, now: float, outputs: Sequence[str
 
 def _again(connection: sqlite3.Connection, look: Look, now: float) -> None:
     """Look again a little later, a few times."""
-    rows = connection.execute(
-        "SELECT why, state FROM look WHERE incident = ? ORDER BY number DESC", (look.incident,)
-    ).fetchall()
-    if any(row["state"] == "waiting" for row in rows):
-        return
+    rows = connection.execute("SELECT why FROM look WHERE incident = ? ORDER BY number DESC", (look.incident,))
     made = 0
     for row in rows:
         if row["why"] != "again":
             break
         made += 1
     if made < len(AGAIN_SECONDS):
-        connection.execute(
-            "INSERT INTO look (incident, why, state, asked, due) VALUES (?, 'again', 'waiting', ?, ?)",
-            (look.incident, now, now + AGAIN_SECONDS[made]),
-        )
+        _ask_again(connection, look.incident, now, AGAIN_SECONDS[made])
+
+
+def _ask_again(connection: sqlite3.Connection, incident: str, now: float, after: float) -> None:
+    """A look after so many seconds, unless one waits already."""
+    connection.execute(
+        "INSERT INTO look (incident, why, state, asked, due) SELECT ?, 'again', 'waiting', ?, ?"
+        " WHERE NOT EXISTS (SELECT 1 FROM look WHERE incident = ? AND state = 'waiting')",
+        (incident, now, now + after, incident),
+    )
 
 
 def _post(connection: sqlite3.Connection, look: Look, now: float, outputs: Sequence[str]) -> None:

@@ -8,8 +8,8 @@ from typing import Literal
 import msgspec
 
 Why = Literal["alert", "reopened", "joined", "again", "repeat", "resolved"]
-"""Why somebody is to look: a first alert, one that came back, a further one, because the look before told nothing,
-because the alert is repeated, because all alerts are over."""
+"""Why somebody is to look: a first alert, one that came back, a further one, because the look before told nothing
+or came early, because the alert is repeated, because all alerts are over."""
 LookState = Literal["waiting", "running", "done", "failed"]
 
 

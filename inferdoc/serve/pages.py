@@ -40,7 +40,7 @@ WHY = {
     "alert": "an alert",
     "joined": "another alert",
     "reopened": "it came back",
-    "again": "nothing was seen before",
+    "again": "to see more",
     "repeat": "the alert is repeated",
     "resolved": "the alerts are over",
 }
