@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,11 @@ def running(live: Live, generated: Path, runbooks: Path, folder: Path, also: str
             )
         )  # fmt: skip
         yield Chain(live, f"http://{server}", f"http://{manager}", webhook, down)
+
+
+def moment(text: str) -> float:
+    """RFC 3339 as Unix seconds."""
+    return datetime.fromisoformat(text).timestamp()
 
 
 def faster(text: str) -> str:

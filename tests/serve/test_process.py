@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import requests
 
+from tests import prometheus_server
 from tests.serve.running import Hook, firing, webhook
 
 MOST_MEGABYTES = 300
@@ -29,16 +30,26 @@ def hook() -> Iterator[Hook]:
 
 @contextmanager
 def serving(folder: Path, store: Path, hook: Hook) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The running command and its address, which it says first."""
+    """The running command over a store."""
+    with serving_from(folder, ["--store", str(store)], hook) as running:
+        yield running
+
+
+@contextmanager
+def serving_from(
+    folder: Path, source: list[str], hook: Hook, port: int | None = None
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The running command and its address, which it says first. port: a free one."""
     config = folder / "inferdoc.toml"
     config.write_text(
         f'[serve]\nlisten = "127.0.0.1:1"\nrecord = "{folder}/incidents.db"\n'
         f'[[serve.outputs]]\nkind = "slack"\nurl = "{hook.address}/slack"\n',
         "utf-8",
     )
-    command = [sys.executable, "-c", RUN, "--config", str(config), "serve", "--store", str(store)]
+    command = [sys.executable, "-c", RUN, "--config", str(config), "serve", *source]
+    chosen = port
     for _ in range(3):
-        port = _free_port()
+        port = chosen or prometheus_server.free_port()
         process = subprocess.Popen(
             [*command, "--listen", f"127.0.0.1:{port}"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
         )
@@ -56,12 +67,6 @@ def serving(folder: Path, store: Path, hook: Hook) -> Iterator[tuple[subprocess.
         process.kill()
         process.wait(20)
         process.stderr.close()
-
-
-def _free_port() -> int:
-    from tests.prometheus_server import free_port
-
-    return free_port()
 
 
 def _answers(address: str) -> bool:
