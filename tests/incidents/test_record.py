@@ -81,22 +81,22 @@ def test_the_end_is_posted_and_the_cause_stays(record, sick, well):
     assert incident.story is not None and incident.story.cause == sick.findings[0].id
 
 
-def test_a_look_that_sees_nothing_is_taken_again_three_times(record, well):
+def test_a_look_that_sees_nothing_is_taken_again_a_few_times(record, well):
     entered(record, alert())
     now = NOW
-    for after in (60, 120, 300):
+    for after in looks.AGAIN_SECONDS:
         looked(record, well, now)
         assert looks.begin(record, now + after - 1) is None
         now += after
     looked(record, well, now)
     assert looks.next_due(record) is None
     (incident,) = record.incidents()
-    assert [look.why for look in record.looks(incident.id)] == ["alert", "again", "again", "again"]
+    assert [look.why for look in record.looks(incident.id)] == ["alert", *["again"] * 5]
 
 
 def test_a_look_that_failed_is_told_once_and_taken_again(record):
     entered(record, alert())
-    for number, now in enumerate((NOW, NOW + 60)):
+    for number, now in enumerate((NOW, NOW + 15)):
         look = looks.begin(record, now)[0]
         looks.fail(record, look, "the server does not answer", now, OUTPUTS)
         for post in posts.due(record, now):
