@@ -169,3 +169,18 @@ def test_rules_answer_with_what_fires(two, monkeypatch, capsys, tmp_path):
     assert {one["cause"] for one in document["answers"][hung.id]} == {"Stuck", "engine-hung"}
     assert all(one["pods"] == list(hung.pods) for one in document["answers"][hung.id])
     assert document["answers"][steady.id] == []
+
+
+def test_names_of_public_rules_mean_causes_of_the_catalogue():
+    names = json.loads((PUBLIC / "public-rules-names.json").read_text("utf-8"))
+    known = {path.stem for path in (ROOT / "diagnostics").glob("*.yaml")}
+    assert {cause for causes in names.values() for cause in causes} <= known
+
+
+def test_the_page_counts_the_cases_as_they_are():
+    text, cases = (PUBLIC / "README.md").read_text("utf-8"), read_cases()
+    simulated = sum(case.origin.startswith("incidents/") for case in cases)
+    controls = sum(case.control for case in cases)
+    assert f"{len(cases)} recordings of vLLM fleets" in text
+    assert f"{len(cases) - simulated} were\ntaken from real" in text and f"{simulated} are played" in text
+    assert f"; {controls} of all" in text
