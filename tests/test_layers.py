@@ -22,7 +22,7 @@ MODULES = {
 # From the top down. A part imports only from parts below it, from itself, and where ALLOWED says so from its neighbour.
 LAYERS = (
     ("cli",),
-    ("agents", "serve"),
+    ("agents", "serve", "watch"),
     ("report", "expose"),
     ("verify", "incidents"),
     ("whatif",),

@@ -11,9 +11,6 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Exporter
 
 NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
-LISTED_WHOLE = ("vllm", "inferdoc")
-"""Exporters whose pages are declared whole: releases of the engine are told apart by what is there, and what inferdoc
-exposes itself it writes by its own declaration."""
 
 
 def read_names(catalogue: Catalogue, texts: Iterable[str] = ()) -> set[str]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import time
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from inferdoc.cli import faults, messages, options
-from inferdoc.cli.streams import show
+from inferdoc.cli.streams import show, terminal
 from inferdoc.errors import ExitCode
 
 if TYPE_CHECKING:
     from inferdoc.catalogue.load import Catalogue
     from inferdoc.config import Config
     from inferdoc.source.recognise import Recognised
+    from inferdoc.watch.watched import Watch
 
 WATCH_SECONDS = 30.0
 
@@ -57,7 +58,7 @@ WATCH_SECONDS = 30.0
 @click.option(
     "--predict", is_flag=True, help="Play steps that name replicas or a setting, as whatif does: takes minutes."
 )
-@click.option("--watch", is_flag=True, help="Again every 30 s until interrupted.")
+@click.option("--watch", is_flag=True, help="Again every 30 s until q: in place on a terminal, else only what changes.")
 def command(**asked: Any) -> int:
     """Judge a window of a source.
 
@@ -73,6 +74,7 @@ def command(**asked: Any) -> int:
     from inferdoc.cost.findings import price_findings
     from inferdoc.judging.request import diagnosis, exit_code
     from inferdoc.report import render
+    from inferdoc.watch.watched import Look, Watch
     from inferdoc.whatif.foretell import foretell_steps
 
     config = options.configuration()
@@ -82,31 +84,45 @@ def command(**asked: Any) -> int:
         return _look(named, config, catalogue, asked)
     source = options.source(config, asked)
 
-    def judged() -> int:
-        with options.working(f"reading {source.location}"):
-            answer = diagnosis(source, config, catalogue, asked)
-            price_findings(answer, source, config, catalogue)
-            if asked["predict"]:
-                foretell_steps(answer, source, config, catalogue)
-            standing = audited_beside(answer, source, config, catalogue, asked) if asked["output"] == "html" else None
-        colour = options.coloured() and asked["output"] == "text"
-        shown = render(answer, asked["output"], verbose=asked["verbose"], colour=colour, standing=standing)
-        show(shown, coloured=colour)
-        messages.warn(answer.source.warnings)
-        return exit_code(answer, asked["fail_on"])
+    def look() -> Look:
+        answer = diagnosis(source, config, catalogue, asked)
+        price_findings(answer, source, config, catalogue)
+        if asked["predict"]:
+            foretell_steps(answer, source, config, catalogue)
+        standing = audited_beside(answer, source, config, catalogue, asked) if asked["output"] == "html" else None
+        return Look(answer, render(answer, asked["output"], verbose=asked["verbose"], colour=colour, standing=standing))
 
-    if not asked["watch"]:
-        return judged()
-    while True:
-        try:
-            judged()
-        except BrokenPipeError:
-            raise
-        except Exception as error:  # one that passes, such as a server that restarts, does not end a watch
-            code = faults.report(error, debug=options.debugging())
-            if code == ExitCode.USAGE:
-                return code
-        time.sleep(WATCH_SECONDS)
+    colour = options.coloured() and asked["output"] == "text"
+    if asked["watch"]:
+        in_place = asked["output"] == "text" and sys.stdout.isatty()
+        fault = faults.traced if options.debugging() and not in_place else faults.told
+        watch = Watch(look, WATCH_SECONDS, fault)
+        if not in_place:
+            from inferdoc.watch.rounds import tell_changes
+
+            tell_changes(watch, show, messages.fail, whole=asked["output"] != "text")
+        return _watch_in_place(watch, source.location, asked, colour)
+    with options.working(f"reading {source.location}"):
+        found = look()
+    show(found.shown, coloured=colour)
+    messages.warn(found.answer.source.warnings)
+    return exit_code(found.answer, asked["fail_on"])
+
+
+def _watch_in_place(watch: Watch, place: str, asked: dict[str, Any], colour: bool) -> int:
+    """Look again and again. What was shown last stays."""
+    from inferdoc.judging.request import exit_code
+    from inferdoc.watch.rounds import Looks, left_on_screen, show_in_place
+
+    try:
+        rounds = show_in_place(watch, terminal(), place)
+    except KeyboardInterrupt as interrupted:
+        for each in interrupted.args:
+            if isinstance(each, Looks):
+                show(left_on_screen(each), coloured=colour)
+        raise
+    show("\n".join([*rounds.said, "", left_on_screen(rounds)]), coloured=colour)
+    return exit_code(rounds.last.answer, asked["fail_on"]) if rounds.last else int(ExitCode.UNKNOWN)
 
 
 def _look(found: list[Recognised], config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> int:

@@ -41,11 +41,17 @@ def told(error: BaseException) -> tuple[str, int]:
     )
 
 
+def traced(error: BaseException) -> tuple[str, int]:
+    """The same, with the traceback on standard error."""
+    message, code = told(error)
+    if message and not isinstance(error, click.ClickException):
+        messages.trace("".join(traceback.format_exception(error)).rstrip())
+    return message, code
+
+
 def report(error: BaseException, *, debug: bool = False) -> int:
     """Say what ended a command, in one line on standard error; its exit code. debug: the traceback before it."""
-    message, code = told(error)
-    if message and debug and not isinstance(error, click.ClickException):
-        messages.trace("".join(traceback.format_exception(error)).rstrip())
+    message, code = traced(error) if debug else told(error)
     if message:
         messages.fail(" ".join(message.split()))
     return code

@@ -112,6 +112,11 @@ def exact() -> TextIO:
     return stream.stream if isinstance(stream, Guarded) and not stream.isatty() else stream
 
 
+def terminal() -> TextIO:
+    """Standard output for what moves the cursor. Give it printable words only."""
+    return sys.stdout.stream if isinstance(sys.stdout, Guarded) else sys.stdout
+
+
 def console() -> Any:
     """A rich console on standard error, for spinners and bars, which move the cursor. Give it printable words only."""
     from rich.console import Console

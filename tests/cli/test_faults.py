@@ -207,7 +207,7 @@ def test_a_watch_says_the_fault_and_goes_on(monkeypatch: pytest.MonkeyPatch, sto
         raise SourceError("http://prometheus:9090 cannot be reached")
 
     monkeypatch.setattr("inferdoc.judging.request.diagnosis", judged)
-    monkeypatch.setattr("inferdoc.cli.diagnose.time.sleep", lambda seconds: rounds.append(f"slept {seconds:g}"))
+    monkeypatch.setattr("inferdoc.watch.rounds.time.sleep", lambda seconds: rounds.append(f"slept {seconds:g}"))
     done = call("diagnose", "--store", store_of("control-steady"), "--watch")
     assert rounds == ["judged", "slept 30", "judged"]
     assert done.err.count("inferdoc: http://prometheus:9090 cannot be reached\n") == 1

@@ -1,0 +1,150 @@
+"""Looks, one after the other."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+
+from inferdoc.cli.faults import told
+from inferdoc.errors import ConfigError, SourceError
+from inferdoc.watch import rounds
+from inferdoc.watch.rounds import Looks, tell_changes
+from inferdoc.watch.watched import Look, Watch
+from tests.watch.terminal import terminal
+from tests.watch.test_news import finding
+
+NEW = "  new      engine-down: critical, likely, since 11:18:52Z, on a\n"
+AT = datetime(2026, 11, 18, 11, 20, tzinfo=UTC)
+
+
+def look(*findings, verdict="critical", shown="the report"):
+    answer = SimpleNamespace(
+        findings=list(findings), verdict=verdict, summary="In a sentence.", source=SimpleNamespace(warnings=["odd"])
+    )
+    return Look(answer, shown)
+
+
+def watch(*looks):
+    """A watch of these looks, or of what they raise."""
+    left = iter(looks)
+
+    def once():
+        one = next(left)
+        if isinstance(one, BaseException):
+            raise one
+        return one
+
+    return Watch(once, 30.0, told, lambda: AT)
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """Runs a watch until its looks are used up: what is said on each stream, and how long it slept."""
+
+    def run(*looks, whole=False):
+        out, err, slept = [], [], []
+        monkeypatch.setattr(rounds.time, "sleep", slept.append)
+        with pytest.raises(KeyboardInterrupt):
+            tell_changes(watch(*looks, KeyboardInterrupt()), out.append, err.append, whole=whole)
+        assert slept == [30.0] * len(looks)
+        return out, err
+
+    return run
+
+
+def test_blocks_are_of_changes_alone(said):
+    calm, sick = look(verdict="healthy"), look(finding())
+    out, err = said(calm, calm, sick, sick, calm)
+    assert out == [
+        "11:20:00Z  HEALTHY  In a sentence.\n",
+        "11:20:00Z  CRITICAL  In a sentence.\n  verdict  healthy -> critical\n" + NEW,
+        "11:20:00Z  HEALTHY  In a sentence.\n  verdict  critical -> healthy\n  ended    engine-down, on a\n",
+    ]
+    assert err == []
+
+
+def test_a_document_is_written_whole_where_something_changed(said):
+    out, _ = said(look(shown="{1}"), look(shown="{2}"), look(finding(), shown="{3}"), whole=True)
+    assert out == ["{1}", "{3}"]
+
+
+def test_a_fault_is_said_once_and_when_it_is_over(said):
+    gone = SourceError("cannot be reached")
+    out, err = said(look(), gone, gone, look())
+    assert err == ["cannot be reached"]
+    assert out[1:] == ["11:20:00Z  CRITICAL  In a sentence.\n  readable again\n"]
+
+
+def test_what_no_look_can_cure_ends_it():
+    with pytest.raises(ConfigError):
+        tell_changes(watch(ConfigError("nonsense")), print, print)
+
+
+def test_a_low_terminal_keeps_the_report():
+    seen = Looks(watch(*[look(finding(str(n)), shown="\n".join(map(str, range(40)))) for n in range(9)]))
+    for _ in range(9):
+        seen.again()
+    for rows in (6, 10, 24):
+        lines = rounds._lines(seen, "head", rows)
+        assert len(lines) == rows and lines[0] == "head" and lines[-1].endswith("q leaves the whole report")
+    assert "11:20:00Z  new      8:" in rounds._lines(seen, "head", 24)[1] + rounds._lines(seen, "head", 24)[2]
+
+
+def environment():
+    keep = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+    return {**keep, "TERM": "xterm-256color"}
+
+
+PROGRAM = [sys.executable, "-c", "from inferdoc.cli.main import main; main()"]
+
+
+def test_q_leaves_what_was_shown_last(store_of):
+    words = [*PROGRAM, "diagnose", "--store", str(store_of("kv-preemption-thrash")), "--until", "latest", "--watch"]
+    with terminal(rows=20, columns=100) as there:
+        program = subprocess.Popen(
+            words, stdin=there.inside, stdout=there.inside, stderr=there.inside, env=environment(), close_fds=True
+        )
+        shown = there.until("looked at ")
+        assert shown.startswith("\x1b[?1049h") or "\x1b[?1049h" in shown
+        assert "kv-preemption-thrash" in shown
+        there.press("x")
+        there.press("q")
+        there.until("\x1b[?1049l")
+        left = there.until("looked at 1 pod")
+        assert program.wait(60) == 1
+    assert "new      kv-preemption-thrash" in left
+    assert "more lines" not in left and "runbook" in left
+    assert left.count("kv-preemption-thrash  ") == 1
+
+
+def test_an_interrupt_leaves_it_too(store_of):
+    words = [*PROGRAM, "diagnose", "--store", str(store_of("control-steady")), "--until", "latest", "--watch"]
+    with terminal() as there:
+        program = subprocess.Popen(
+            words,
+            stdin=there.inside,
+            stdout=there.inside,
+            stderr=there.inside,
+            env=environment(),
+            start_new_session=True,
+        )
+        there.until("looked at ")
+        program.send_signal(2)
+        there.until("\x1b[?1049l")
+        there.until("HEALTHY")
+        assert program.wait(60) == 130
+
+
+def test_a_pipe_gets_no_control_characters(store_of):
+    words = [*PROGRAM, "diagnose", "--store", str(store_of("control-steady")), "--until", "latest", "--watch"]
+    program = subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=environment())
+    line = program.stdout.readline()
+    program.send_signal(2)
+    rest, _ = program.communicate(timeout=60)
+    assert "  HEALTHY  No cause found" in line
+    assert "\x1b" not in line + rest
