@@ -26,7 +26,7 @@ LAYERS = (
     ("report", "expose"),
     ("verify", "incidents"),
     ("whatif",),
-    ("cost", "bench", "canary", "kv", "headroom"),
+    ("cost", "bench", "canary", "kv", "headroom", "cluster"),
     ("audit", "slo", "backtest", "sizing"),
     ("judging", "prewarm", "generate", "simulate"),
     ("forecast",),

@@ -13,6 +13,7 @@ import msgspec
 from inferdoc.catalogue.calibration import Calibration
 from inferdoc.catalogue.check_observation import check_observation, read_limits
 from inferdoc.catalogue.check_recipe import CatalogueNames, check_action, check_recipe
+from inferdoc.catalogue.cluster import CLUSTER, Sign, Signs, load_signs
 from inferdoc.catalogue.content import content_file, content_files, content_folders, overlay_paths
 from inferdoc.catalogue.document import decode, decode_over, locate, nearest
 from inferdoc.catalogue.efficiency import Efficiency
@@ -48,7 +49,7 @@ HEALTH = "health.yaml"
 FLAGS = "vllm-flags.yaml"
 EFFICIENCY = "efficiency.yaml"
 MODELS = "models.yaml"
-BESIDE = (TIERS, CHANGES, FLAGS, HEALTH, EFFICIENCY, MODELS, IDENTITY)
+BESIDE = (TIERS, CHANGES, FLAGS, HEALTH, EFFICIENCY, MODELS, IDENTITY, CLUSTER)
 """What in `collectors/` is about no exporter."""
 OBSERVATIONS = "observations.yaml"
 STEPS = "steps.yaml"
@@ -191,6 +192,11 @@ class Catalogue:
         return Calibration() if path is None else decode(path, Calibration)
 
     @cached_property
+    def signs(self) -> Mapping[str, Sign]:
+        """What Kubernetes tells of a pod and speaks for causes."""
+        return load_signs(self.overlays)
+
+    @cached_property
     def standing(self) -> Standing:
         """The standing states of `inferdoc audit`."""
         return load_standing(self.overlays)
@@ -232,6 +238,8 @@ class Catalogue:
         found.append((content_file("collectors", HEALTH, self.overlays) or Path(HEALTH), rows))
         reached = list(self.efficiency.problems(self.tiers.tiers.keys()))
         found.append((content_file("collectors", EFFICIENCY, self.overlays) or Path(EFFICIENCY), reached))
+        told = list(Signs(dict(self.signs)).problems(self._recipes.keys()))
+        found.append((content_file("collectors", CLUSTER, self.overlays) or Path(CLUSTER), told))
         flags = [Problem(("flags",), words) for words in self.flags.problems()]
         found.append((content_file("collectors", FLAGS, self.overlays) or Path(FLAGS), flags))
         for name, (observation, path) in self._observations.items():

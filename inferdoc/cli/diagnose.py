@@ -58,6 +58,9 @@ WATCH_SECONDS = 30.0
 @click.option(
     "--predict", is_flag=True, help="Play steps that name replicas or a setting, as whatif does: takes minutes."
 )
+@click.option(
+    "--kubernetes", is_flag=True, help="Also what kubectl tells of the pods found: ends, events, last lines of logs."
+)
 @click.option("--watch", is_flag=True, help="Again every 30 s until q: in place on a terminal, else only what changes.")
 def command(**asked: Any) -> int:
     """Judge a window of a source.
@@ -71,6 +74,7 @@ def command(**asked: Any) -> int:
     source could not be read.
     """
     from inferdoc.audit.request import audited_beside
+    from inferdoc.cluster.look import look_at_cluster
     from inferdoc.cost.findings import price_findings
     from inferdoc.judging.request import diagnosis, exit_code
     from inferdoc.report import render
@@ -87,6 +91,8 @@ def command(**asked: Any) -> int:
     def look() -> Look:
         answer = diagnosis(source, config, catalogue, asked)
         price_findings(answer, source, config, catalogue)
+        if asked["kubernetes"]:
+            look_at_cluster(answer, catalogue)
         if asked["predict"]:
             foretell_steps(answer, source, config, catalogue)
         standing = audited_beside(answer, source, config, catalogue, asked) if asked["output"] == "html" else None

@@ -188,11 +188,23 @@ class Rival(msgspec.Struct):
     decided_by: DecidedBy | None
 
 
+class ClusterFact(msgspec.Struct):
+    """What Kubernetes tells of a pod (`diagnose --kubernetes`). detail: in its words, secrets masked; sign, says: of
+    `collectors/cluster.yaml`, where it is a known one."""
+
+    pod: str
+    kind: Literal["terminated", "waiting", "event", "log"]
+    detail: str
+    at: str | None
+    sign: str | None
+    says: str | None
+
+
 class Finding(msgspec.Struct):
     """One root. imminent: nothing hurts yet; the harm is extrapolated, and its evidence says when. probability: how
     often findings like this one were right on fleets that no rule was made on; differential: the next candidates;
     cost_per_hour: money in the currency of [prices] while it lasts, None where it maps to no GPU time, or without a
-    price."""
+    price; cluster: what Kubernetes tells of its pods, with `diagnose --kubernetes`."""
 
     id: str
     title: str
@@ -218,6 +230,7 @@ class Finding(msgspec.Struct):
     probability: float | None = None
     differential: list[Rival] = []
     cost_per_hour: float | None = None
+    cluster: list[ClusterFact] = []
 
 
 class NotJudged(msgspec.Struct):

@@ -115,6 +115,11 @@ def _finding(
             who = f" [{item.entity}]" if len(scope.pods) > 1 or item.entity not in scope.pods else ""
             word = "near" if role == HARM and finding.imminent else role_word(role)
             yield from wrap(f"{item.statement}{who}{since}", f"   {word if i == 0 else '':<8} ")
+    told = finding.cluster if verbose else [fact for fact in finding.cluster if fact.sign][:SHORT_LIST]
+    for i, fact in enumerate(told):
+        when = f" ({clock(fact.at)})" if fact.at else ""
+        says = f"{fact.says}: " if fact.says else ""
+        yield from wrap(f"{says}{fact.detail}{when} [{fact.pod}]", f"   {'cluster' if i == 0 else '':<8} ")
     if finding.change:
         yield from wrap(f"{finding.change.detail} ({finding.change.kind}, {clock(finding.change.at)})", "   changed  ")
     if finding.cost_per_hour is not None:

@@ -1,0 +1,53 @@
+"""`collectors/cluster.yaml`: what Kubernetes tells of a pod, and which causes that speaks for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from inferdoc.catalogue.content import content_file
+from inferdoc.catalogue.document import decode, nearest
+from inferdoc.catalogue.validate import Problem
+
+CLUSTER = "cluster.yaml"
+
+
+class Sign(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """says: the fact as a sentence; terminated, waiting, events: reasons, of which any is enough; message: a regular
+    expression for the words of such an event; log: one for a line of the container before; speaks_for: causes."""
+
+    says: str
+    speaks_for: tuple[str, ...]
+    terminated: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+    message: str = ""
+    log: str | None = None
+
+
+class Signs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Signs by name."""
+
+    signs: dict[str, Sign] = {}
+
+    def problems(self, causes: Collection[str]) -> Iterator[Problem]:
+        """Causes that are none, and expressions that do not compile."""
+        for name, sign in self.signs.items():
+            at = ("signs", name)
+            for cause in sign.speaks_for:
+                if cause not in causes:
+                    yield Problem((*at, "speaks_for"), f'no such cause "{cause}"{nearest(cause, causes)}')
+            for key, text in (("message", sign.message), ("log", sign.log or "")):
+                try:
+                    re.compile(text)
+                except re.error as error:
+                    yield Problem((*at, key), f"not a regular expression: {error}")
+
+
+def load_signs(overlays: tuple[Path, ...]) -> Mapping[str, Sign]:
+    """The signs of the last overlay that has the file, else the shipped ones."""
+    path = content_file("collectors", CLUSTER, overlays)
+    return {} if path is None else decode(path, Signs).signs

@@ -1,0 +1,113 @@
+"""What kubectl tells of one pod: how its containers ended, why they wait, its events, the end of the log before."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from inferdoc.catalogue.cluster import Sign
+from inferdoc.cluster.masking import masked
+from inferdoc.errors import SourceError
+from inferdoc.judging.model import ClusterFact
+
+SECONDS = 10
+"""For one call, which reads a few objects."""
+LOG_LINES = 20
+MOST_EVENTS = 5
+LONGEST = 300
+"""Letters of a line or of a message."""
+NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+"""Of an object in Kubernetes: nothing else is put on a command line."""
+
+Told = tuple[str, Sign] | None
+"""A sign with its name, or none."""
+Kubectl = Callable[[Sequence[str]], str]
+"""Runs kubectl with these words and gives its standard output. Raises SourceError."""
+
+
+def facts_of(namespace: str, pod: str, signs: Mapping[str, Sign], kubectl: Kubectl) -> list[ClusterFact]:
+    """All of it. Raises SourceError where the cluster cannot be asked."""
+    where = [f"--namespace={namespace}", f"--request-timeout={SECONDS}s"]
+    found = _json(kubectl(["get", "pod", pod, "--ignore-not-found", "-o", "json", *where]))
+    events = _json(kubectl(["get", "events", f"--field-selector=involvedObject.name={pod}", "-o", "json", *where]))
+    facts = [*_of_containers(pod, found, signs), *_of_events(pod, events, signs)]
+    for container in _ended(found):
+        words = ["logs", pod, f"--container={container}", "--previous", f"--tail={LOG_LINES}", *where]
+        facts += _of_log(pod, kubectl(words), signs)
+    return facts
+
+
+def _json(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text or "{}")
+    except (json.JSONDecodeError, RecursionError) as fault:
+        raise SourceError("kubectl did not answer with JSON") from fault
+    return found if isinstance(found, dict) else {}
+
+
+def _statuses(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    status = found.get("status") or {}
+    return [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
+
+
+def _ended(found: Mapping[str, Any]) -> list[str]:
+    """The containers that ended before and were started again."""
+    ended = (one for one in _statuses(found) if (one.get("lastState") or {}).get("terminated"))
+    return [str(one["name"]) for one in ended if NAME.fullmatch(str(one.get("name")))]
+
+
+def _of_containers(pod: str, found: Mapping[str, Any], signs: Mapping[str, Sign]) -> Iterator[ClusterFact]:
+    for one in _statuses(found):
+        for state in (one.get("lastState") or {}, one.get("state") or {}):
+            if end := state.get("terminated"):
+                reason, code = str(end.get("reason") or "ended"), end.get("exitCode")
+                said = f"{one.get('name')} ended: {reason}, exit code {code}"
+                yield _fact(pod, "terminated", said, end.get("finishedAt"), _by_reason(signs, "terminated", reason))
+            if wait := state.get("waiting"):
+                reason = str(wait.get("reason") or "waits")
+                said = f"{one.get('name')} waits: {reason} {wait.get('message') or ''}"
+                yield _fact(pod, "waiting", said, None, _by_reason(signs, "waiting", reason))
+
+
+def _of_events(pod: str, found: Mapping[str, Any], signs: Mapping[str, Sign]) -> Iterator[ClusterFact]:
+    told = [one for one in found.get("items") or () if one.get("type") == "Warning" or _sign_of(one, signs)]
+    for one in sorted(told, key=_time_of)[-MOST_EVENTS:]:
+        said = f"{one.get('reason')}: {one.get('message')}"
+        yield _fact(pod, "event", said, _time_of(one) or None, _sign_of(one, signs))
+
+
+def _time_of(event: Mapping[str, Any]) -> str:
+    return str(event.get("lastTimestamp") or event.get("eventTime") or event.get("firstTimestamp") or "")
+
+
+def _sign_of(event: Mapping[str, Any], signs: Mapping[str, Sign]) -> Told:
+    reason, message = str(event.get("reason")), str(event.get("message"))
+    fitting = (each for each in signs.items() if reason in each[1].events and re.search(each[1].message, message))
+    return next(fitting, None)
+
+
+def _of_log(pod: str, text: str, signs: Mapping[str, Sign]) -> Iterator[ClusterFact]:
+    """Of each sign the last line that is one; without any the last line of all."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    told: dict[str, str] = {}
+    for line in lines:
+        told.update((name, line) for name, sign in signs.items() if sign.log and re.search(sign.log, line))
+    for name, line in told.items():
+        yield _fact(pod, "log", line, None, (name, signs[name]))
+    if lines and not told:
+        yield _fact(pod, "log", lines[-1], None, None)
+
+
+def _by_reason(signs: Mapping[str, Sign], part: Literal["terminated", "waiting"], reason: str) -> Told:
+    for name, sign in signs.items():
+        if reason in (sign.terminated if part == "terminated" else sign.waiting):
+            return name, sign
+    return None
+
+
+def _fact(pod: str, kind: Any, said: str, at: Any, sign: Told) -> ClusterFact:
+    text = masked(" ".join(said.split()))[:LONGEST]
+    name, says = (None, None) if sign is None else (sign[0], sign[1].says)
+    return ClusterFact(pod, kind, text, str(at) if at else None, name, says)

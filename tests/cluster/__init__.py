@@ -1,0 +1,1 @@
+"""What Kubernetes tells beside metrics."""
