@@ -19,6 +19,7 @@ from inferdoc.simulate.output import write_store
 from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario_files import load_scenario
 from inferdoc.simulate.scrape import Scraped
+from inferdoc.simulate.versions import at_version, router_at_version
 from inferdoc.store import Store
 from tests.engines.pages import engine_page, translated
 
@@ -67,10 +68,9 @@ class EngineFleets:
 
 def recorded(incident: str) -> list[Scraped]:
     """Every target of an incident, with the pages of all engines on those of the engines."""
-    plain, of_router = scrape.at_version, scrape.router_at_version
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scrape, "at_version", _with(plain, WORKERS))
-        patch.setattr(scrape, "router_at_version", _with(of_router, ROUTERS))
+        patch.setattr(scrape, "at_version", _with(at_version, WORKERS))
+        patch.setattr(scrape, "router_at_version", _with(router_at_version, ROUTERS))
         scenario = load_scenario(incident)
         exporters = structs.replace(scenario.exporters, kube=True, kube_lineage=True)
         return record(structs.replace(scenario, exporters=exporters)).targets

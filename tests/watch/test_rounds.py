@@ -48,7 +48,7 @@ def said(monkeypatch):
 
     def run(*looks, whole=False):
         out, err, slept = [], [], []
-        monkeypatch.setattr(rounds.time, "sleep", slept.append)
+        monkeypatch.setattr("inferdoc.watch.rounds.time.sleep", slept.append)
         with pytest.raises(KeyboardInterrupt):
             tell_changes(watch(*looks, KeyboardInterrupt()), out.append, err.append, whole=whole)
         assert slept == [30.0] * len(looks)
