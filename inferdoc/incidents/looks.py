@@ -13,7 +13,7 @@ from inferdoc.incidents.model import Incident, Look, Story
 from inferdoc.incidents.record import Record, incident_of, look_of, story_of
 from inferdoc.judging.model import Diagnosis
 
-AGAIN_SECONDS = (15.0, 30.0, 60.0, 180.0, 300.0)
+AGAIN_SECONDS = (10.0, 15.0, 30.0, 60.0, 180.0, 300.0)
 """When to look again after looks that told nothing, while an alert fires: what has just begun shows in few scrapes."""
 SETTLED_SECONDS = 180.0
 """After the first look that told a cause: the first minute of one often looks like another's."""

@@ -91,12 +91,12 @@ def test_a_look_that_sees_nothing_is_taken_again_a_few_times(record, well):
     looked(record, well, now)
     assert looks.next_due(record) is None
     (incident,) = record.incidents()
-    assert [look.why for look in record.looks(incident.id)] == ["alert", *["again"] * 5]
+    assert [look.why for look in record.looks(incident.id)] == ["alert", *["again"] * len(looks.AGAIN_SECONDS)]
 
 
 def test_a_look_that_failed_is_told_once_and_taken_again(record):
     entered(record, alert())
-    for number, now in enumerate((NOW, NOW + 15)):
+    for number, now in enumerate((NOW, NOW + looks.AGAIN_SECONDS[0])):
         look = looks.begin(record, now)[0]
         looks.fail(record, look, "the server does not answer", now, OUTPUTS)
         for post in posts.due(record, now):
