@@ -21,11 +21,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{/* inferdoc.toml: the user's values, with what follows from the chart's own objects. */}}
 {{- define "inferdoc.config" -}}
-{{- $name := include "inferdoc.name" . -}}
 {{- $config := deepCopy .Values.config -}}
 {{- $serve := $config.serve | default dict -}}
-{{- $hosts := list $name (printf "%s.%s" $name .Release.Namespace) (printf "%s.%s.svc" $name .Release.Namespace) (printf "%s.%s.svc.cluster.local" $name .Release.Namespace) -}}
-{{- $ours := dict "listen" (printf "0.0.0.0:%v" .Values.serve.port) "record" "/var/lib/inferdoc/incidents.db" "bearer_token_file" (printf "/etc/inferdoc/auth/%s" .Values.auth.key) "hosts" (concat $hosts ($serve.hosts | default list)) -}}
+{{- $ours := dict "listen" (printf "0.0.0.0:%v" .Values.serve.port) "record" "/var/lib/inferdoc/incidents.db" "bearer_token_file" (printf "/etc/inferdoc/auth/%s" .Values.auth.key) -}}
 {{- $_ := set $config "serve" (mergeOverwrite $serve $ours) -}}
 {{- if .Values.catalogue -}}
 {{- $_ := set $config "catalogue" (append ($config.catalogue | default list) "/etc/inferdoc/catalogue") -}}
