@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 VERBS = {"GET": "get", "PATCH": "patch", "DELETE": "delete", "POST": "create", "PUT": "update"}
 VERSIONS = {
+    "": "v1",
     "autoscaling": "v2",
     "apps": "v1",
     "batch": "v1",
@@ -46,19 +47,24 @@ class ApiServer:
 
     def put(self, group: str, resource: str, obj: dict[str, Any]) -> None:
         meta = obj["metadata"]
-        obj["apiVersion"] = f"{group}/{VERSIONS[group]}"
+        obj["apiVersion"] = f"{group}/{VERSIONS[group]}".removeprefix("/")
         self.kinds[group, resource] = obj["kind"]
         self.objects[group, resource, meta["namespace"], meta["name"]] = obj
 
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
         """Status and document. Paths: /apis/GROUP/VERSION/namespaces/NAMESPACE/RESOURCE/NAME[/SUBRESOURCE]."""
         parts = path.strip("/").split("/")
+        if parts[:2] == ["api", "v1"] and len(parts) > 2:
+            parts = ["apis", "", *parts[1:]]  # the core group has no name
         if len(parts) < 5:
             return self._discovered(parts)
         group, namespace, resource = parts[1], parts[4], parts[5]
         name = parts[6] if len(parts) > 6 else None
         sub = "".join(f"/{part}" for part in parts[7:])
         self.asked.append(Asked(VERBS[method], group, resource + sub, namespace, name))
+        if method == "GET" and name is None:
+            self.asked[-1] = replace(self.asked[-1], verb="list")
+            return 200, {"kind": "List", "apiVersion": VERSIONS[group], "metadata": {}, "items": []}
         key = (group, resource, namespace, str(name))
         if key not in self.objects:
             return 404, {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}
@@ -73,9 +79,9 @@ class ApiServer:
         if parts == ["api"]:
             return 200, {"kind": "APIVersions", "versions": ["v1"]}
         if parts == ["api", "v1"]:
-            return 200, {"kind": "APIResourceList", "groupVersion": "v1", "resources": []}
+            return 200, {"kind": "APIResourceList", "groupVersion": "v1", "resources": self._resources("")}
         if parts == ["apis"]:
-            known = sorted({group for group, _ in self.kinds})
+            known = sorted({group for group, _ in self.kinds} - {""})
             rows = [
                 {
                     "name": group,
@@ -86,15 +92,21 @@ class ApiServer:
             ]
             return 200, {"kind": "APIGroupList", "apiVersion": "v1", "groups": rows}
         if parts[0] == "apis" and len(parts) == 3:
-            verbs = ["get", "list", "patch", "delete"]
-            resources = [
-                {"name": name, "singularName": "", "namespaced": True, "kind": kind, "verbs": verbs}
-                for (group, resource), kind in self.kinds.items()
-                for name in (resource, f"{resource}/scale")
-                if group == parts[1]
-            ]
-            return 200, {"kind": "APIResourceList", "groupVersion": "/".join(parts[1:]), "resources": resources}
+            return 200, {
+                "kind": "APIResourceList",
+                "groupVersion": "/".join(parts[1:]),
+                "resources": self._resources(parts[1]),
+            }
         return 404, {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}
+
+    def _resources(self, group: str) -> list[dict[str, Any]]:
+        verbs = ["get", "list", "patch", "delete"]
+        return [
+            {"name": name, "singularName": "", "namespaced": True, "kind": kind, "verbs": verbs}
+            for (of, resource), kind in self.kinds.items()
+            for name in (resource, f"{resource}/scale", f"{resource}/log")
+            if of == group
+        ]
 
 
 def merge(old: dict[str, Any], patch: dict[str, Any]) -> None:

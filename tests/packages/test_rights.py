@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,10 @@ import yaml
 from click.testing import CliRunner
 
 import inferdoc
+from inferdoc.catalogue.load import load_catalogue
 from inferdoc.cli.prewarm import command
+from inferdoc.cluster.look import kubectl
+from inferdoc.cluster.pods import facts_of
 from inferdoc.prewarm.emit.aim import AIMS, Aim, put
 from inferdoc.prewarm.emit.base import EmitOptions
 from inferdoc.prewarm.emit.registry import emit
@@ -185,6 +189,21 @@ def test_a_right_too_many_and_one_too_few_are_seen(chart, cluster, tmp_path):
     assert not any(allows(other, asked) for asked in cluster.asked)
 
 
+def test_a_diagnosis_that_asks_the_cluster_reads_what_the_page_says(cluster):
+    """`diagnose --kubernetes`: the rights of the person who runs it, none of the chart's."""
+    for resource, kind, name in (("pods", "Pod", "vllm-0"), ("events", "Event", "e")):
+        spec = {"containers": [{"name": "vllm"}]}
+        cluster.put("", resource, {"kind": kind, "metadata": {"name": name, "namespace": "llm"}, "spec": spec})
+    pod = cluster.objects["", "pods", "llm", "vllm-0"]
+    ended = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
+    pod["status"] = {"containerStatuses": [{"name": "vllm", "restartCount": 1, "lastState": ended}]}
+    facts_of("llm", "vllm-0", load_catalogue().signs, kubectl)
+    text = (build.ROOT / "docs" / "on-call.md").read_text("utf-8")
+    told = {(verb, what) for verb, what in re.findall(r"`(get|list) ([a-z/]+)`", text)}
+    assert {(asked.verb, asked.resource) for asked in cluster.asked} == told
+    assert {asked.group for asked in cluster.asked} == {""}
+
+
 def test_no_other_code_calls_kubectl():
     """Where a command begins with the word. `apply --target cronjob` asks for the rights of whoever runs it: the chart
     offers no such target."""
@@ -195,6 +214,6 @@ def test_no_other_code_calls_kubectl():
         first = (node.elts[0] for node in lists if node.elts)
         if any(isinstance(word, ast.Constant) and word.value == "kubectl" for word in first):
             callers.add(str(path.relative_to(package)))
-    asking = {"prewarm/kubectl.py", "prewarm/scheduled.py", "prewarm/triggered.py"}
+    asking = {"cluster/look.py", "prewarm/kubectl.py", "prewarm/scheduled.py", "prewarm/triggered.py"}
     assert callers == asking | {"prewarm/emit/base.py", "prewarm/emit/cronjob.py"}
     assert "cronjob" not in json.loads(build.schema())["$defs"]["PrewarmTarget"]["enum"]
