@@ -78,7 +78,7 @@ def command(**asked: Any) -> int:
     from inferdoc.cost.findings import price_findings
     from inferdoc.judging.request import diagnosis, exit_code
     from inferdoc.report import render
-    from inferdoc.watch.watched import Look, Watch
+    from inferdoc.watch.watched import Glance, Watch
     from inferdoc.whatif.foretell import foretell_steps
 
     config = options.configuration()
@@ -88,7 +88,7 @@ def command(**asked: Any) -> int:
         return _look(named, config, catalogue, asked)
     source = options.source(config, asked)
 
-    def look() -> Look:
+    def look() -> Glance:
         answer = diagnosis(source, config, catalogue, asked)
         price_findings(answer, source, config, catalogue)
         if asked["kubernetes"]:
@@ -96,7 +96,9 @@ def command(**asked: Any) -> int:
         if asked["predict"]:
             foretell_steps(answer, source, config, catalogue)
         standing = audited_beside(answer, source, config, catalogue, asked) if asked["output"] == "html" else None
-        return Look(answer, render(answer, asked["output"], verbose=asked["verbose"], colour=colour, standing=standing))
+        return Glance(
+            answer, render(answer, asked["output"], verbose=asked["verbose"], colour=colour, standing=standing)
+        )
 
     colour = options.coloured() and asked["output"] == "text"
     if asked["watch"]:

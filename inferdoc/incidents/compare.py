@@ -31,7 +31,7 @@ def same_story(before: Diagnosis, after: Diagnosis) -> bool:
 def _story(before: Diagnosis, after: Diagnosis) -> Iterator[Difference]:
     if before.verdict != after.verdict:
         yield Difference("verdict", before.verdict, after.verdict)
-    old, new = ({_key(finding): finding for finding in each.findings} for each in (before, after))
+    old, new = placed(before), placed(after)
     for key in [*old, *(key for key in new if key not in old)]:
         if key not in new:
             yield Difference(key, _brief(old[key]), None)
@@ -41,6 +41,16 @@ def _story(before: Diagnosis, after: Diagnosis) -> Iterator[Difference]:
             yield from _finding(key, old[key], new[key])
     if before.findings and after.findings and _key(before.findings[0]) != _key(after.findings[0]):
         yield Difference("first finding", before.findings[0].id, after.findings[0].id)
+
+
+def placed(answer: Diagnosis) -> dict[str, Finding]:
+    """The findings by cause and place, in order; of several that agree in both, the further ones with their number."""
+    found: dict[str, Finding] = {}
+    for finding in answer.findings:
+        key = _key(finding)
+        number = 1 + sum(known == key or known.startswith(f"{key} no. ") for known in found)
+        found[key if number == 1 else f"{key} no. {number}"] = finding
+    return found
 
 
 def _key(finding: Finding) -> str:

@@ -6,15 +6,13 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from inferdoc.escaping import one_line
+from inferdoc.incidents.compare import placed
 from inferdoc.judging.model import Diagnosis, Finding
 from inferdoc.judging.words import how_many
 from inferdoc.times import rfc3339
 
 MOST_PODS = 4
 """So many are named; of more the number."""
-
-Place = tuple[str, str, str, str, str, int]
-"""Cause, cluster, namespace, model and role of a finding, and its number among those that agree in all of these."""
 
 
 def news(before: Diagnosis | None, after: Diagnosis) -> list[str]:
@@ -39,24 +37,15 @@ def _news(before: Diagnosis | None, after: Diagnosis) -> Iterator[str]:
             told = "; ".join(_moves(known[place], finding))
             if told:
                 yield f"changed  {finding.id}: {told}"
-    over = {place: finding for place, finding in _placed(after).items() if not finding.ongoing}
+    over = {place: finding for place, finding in placed(after).items() if not finding.ongoing}
     for place, finding in known.items():
         if place not in there:
             ended = over[place].ended if place in over else None
             yield f"ended    {finding.id}{f' at {_at(ended)}' if ended else ''}, on {_pods(_where(finding))}"
 
 
-def _placed(answer: Diagnosis) -> dict[Place, Finding]:
-    found: dict[Place, Finding] = {}
-    for finding in answer.findings:
-        scope = finding.scope
-        who = (finding.id, scope.cluster or "", scope.namespace or "", scope.model or "", scope.role or "")
-        found[(*who, sum(place[:5] == who for place in found))] = finding
-    return found
-
-
-def _going_on(answer: Diagnosis | None) -> dict[Place, Finding]:
-    return {} if answer is None else {place: one for place, one in _placed(answer).items() if one.ongoing}
+def _going_on(answer: Diagnosis | None) -> dict[str, Finding]:
+    return {} if answer is None else {place: one for place, one in placed(answer).items() if one.ongoing}
 
 
 def _moves(before: Finding, after: Finding) -> Iterator[str]:

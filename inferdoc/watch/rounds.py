@@ -13,7 +13,7 @@ from inferdoc.escaping import one_line
 from inferdoc.watch.keys import leaving
 from inferdoc.watch.news import clock, news
 from inferdoc.watch.screen import Screen
-from inferdoc.watch.watched import Look, Watch
+from inferdoc.watch.watched import Glance, Watch
 
 MOST_NEWS = 5
 """The latest changes that stay on a terminal beside the report."""
@@ -27,7 +27,7 @@ class Looks:
     where it failed."""
 
     watch: Watch
-    last: Look | None = None
+    last: Glance | None = None
     said: list[str] = field(default_factory=list)
     fault: str | None = None
 

@@ -10,7 +10,7 @@ from inferdoc.judging.model import Diagnosis
 
 
 @dataclass(frozen=True)
-class Look:
+class Glance:
     """One look: what was found, and how it is written."""
 
     answer: Diagnosis
@@ -22,7 +22,7 @@ class Watch:
     """What is watched. look: looks once; seconds: between the end of a look and the next; fault: what a look that
     failed says, and its exit code; now: the time."""
 
-    look: Callable[[], Look]
+    look: Callable[[], Glance]
     seconds: float
     fault: Callable[[Exception], tuple[str, int]]
     now: Callable[[], datetime] = lambda: datetime.now(UTC)

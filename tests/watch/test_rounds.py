@@ -14,7 +14,7 @@ from inferdoc.cli.faults import told
 from inferdoc.errors import ConfigError, SourceError
 from inferdoc.watch import rounds
 from inferdoc.watch.rounds import Looks, tell_changes
-from inferdoc.watch.watched import Look, Watch
+from inferdoc.watch.watched import Glance, Watch
 from tests.watch.terminal import terminal
 from tests.watch.test_news import finding
 
@@ -26,7 +26,7 @@ def look(*findings, verdict="critical", shown="the report"):
     answer = SimpleNamespace(
         findings=list(findings), verdict=verdict, summary="In a sentence.", source=SimpleNamespace(warnings=["odd"])
     )
-    return Look(answer, shown)
+    return Glance(answer, shown)
 
 
 def watch(*looks):
