@@ -14,6 +14,7 @@ from inferdoc.extras import install
 from inferdoc.fleet.lineage import divide, trace
 from inferdoc.fleet.members import resolve
 from inferdoc.fleet.silent import add_silent
+from inferdoc.fleet.speeds import part_by_speed
 from inferdoc.judging import phases
 from inferdoc.judging.absolute import FirstLook, absolute, doubted
 from inferdoc.judging.answer import baseline_of, coverage_of, summarise, timing_of, verdict_of
@@ -269,6 +270,7 @@ def _session(
 ) -> Session:
     """Who is who, and where conditions are evaluated."""
     everyone = resolve(frame, catalogue.tiers, options.assignments)
+    part_by_speed(everyone, frame)
     add_silent(everyone, scrapes)
     lineage = trace(frame, everyone, scrapes, owners)
     fleet = divide(everyone, lineage, frame.begin)

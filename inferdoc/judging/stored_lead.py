@@ -10,6 +10,7 @@ import numpy as np
 
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Member, Pool
+from inferdoc.fleet.speeds import as_labelled
 from inferdoc.judging.clock import Clock
 from inferdoc.judging.session import Session
 from inferdoc.judging.stored import StoredBaseline, mismatch, place, read, read_header, stored_names
@@ -24,7 +25,7 @@ def fitting(session: Session) -> StoredBaseline | None:
     if folder is None or not view.units or view.begin >= session.context.clock.least_calm:
         return None
     refusals: list[str] = []
-    chosen = _first(folder, {m.pool for m in view.fleet.members}, session.older_than, refusals)
+    chosen = _first(folder, {as_labelled(m.pool) for m in view.fleet.members}, session.older_than, refusals)
     if chosen is None and refusals:
         _warn(session, f"no history before the window, and no stored baseline for it: {'; '.join(refusals)}")
     return chosen
