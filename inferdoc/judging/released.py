@@ -3,6 +3,10 @@
 Most settings are on no page: fewer places in the batch, another attention backend, a slower image. What shows is that
 the pods that are hurt run another pod template than those whose place they took, and began to serve when the impact
 began. It stays possible: nothing shows what the template changed.
+
+So is a machine that nothing accuses but the work of its pod, where the pod is slow from its first request on: a GPU
+does not wait for a new process to slow down, but what the process was started with does, unless settings and image are
+both shown and are as they were.
 """
 
 from __future__ import annotations
@@ -10,15 +14,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from inferdoc.catalogue.conditions import Move
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.fleet.lineage import Key
 from inferdoc.judging.conditions import evaluate
 from inferdoc.judging.context import Context, Outcome
 from inferdoc.judging.fold import Cause
-from inferdoc.judging.match import Evidence, Match
+from inferdoc.judging.match import BLUR, Evidence, Match
+from inferdoc.judging.restarts import came_back, later_starts
+from inferdoc.judging.view import Unit
 
-REGRESSION, STARTED = "config-regression", "process_start_time"
+REGRESSION, STARTED, UP = "config-regression", "process_start_time", "target_up"
+SHOWN = ("settings_changed", "image_changed")
 NEAR_SECONDS = 300.0
 """Impact that begins later after the first new pod serves than this is not the rollout's at first sight (as for the
 changes that stand beside a finding)."""
@@ -32,35 +41,85 @@ MORE_LOAD = (
 
 
 def blame_rollouts(roots: list[Cause], context: Context, recipes: Mapping[str, Recipe]) -> list[Cause]:
-    """The roots, with unexplained impact that began with a rollout as a regression that the rollout brought."""
+    """The roots, with impact that began with a rollout as a regression that the rollout brought: impact that nothing
+    explains, or a machine that only the work of its pods accuses."""
     recipe = recipes.get(REGRESSION)
     return roots if recipe is None else [_blamed(root, context, recipe) or root for root in roots]
 
 
 def _blamed(root: Cause, context: Context, recipe: Recipe) -> Cause | None:
-    if root.recipe.kind != "unexplained" or any(_templates(key, context) is None for key in root.pods):
+    unexplained = root.recipe.kind == "unexplained"
+    if not unexplained and not _accused_by_work_alone(root, context):
         return None
-    births = [context.view.lineage.lives[key].born + context.view.lead_steps for key in root.pods]
-    near = NEAR_SECONDS / context.view.step_seconds
-    if not -context.clock.window_steps <= root.onset - min(births) <= near:
+    began: list[tuple[Match, int, str]] = []
+    for match in root.matches:
+        since = _released(match.unit, context) or (None if unexplained else _started_unseen(match, context))
+        if since is None:
+            return None
+        began.append((match, *since))
+    near = NEAR_SECONDS / context.view.step_seconds if unexplained else BLUR * context.clock.window_steps
+    if not -context.clock.window_steps <= root.onset - min(step for _, step, _ in began) <= near:
         return None
-    matches = [_match(match, context, recipe) for match in root.matches]
+    if not unexplained and _unlike_its_own(root, context):
+        return None
+    matches = [_match(match, context, recipe, step, text) for match, step, text in began]
     kept = [match for match in matches if match is not None]
     return replace(root, recipe=recipe, matches=kept) if kept else None
 
 
-def _match(match: Match, context: Context, recipe: Recipe) -> Match | None:
-    """The same episode as one of the rollout; None where something else explains it."""
+def _accused_by_work_alone(root: Cause, context: Context) -> bool:
+    """Whether a cause in the hardware shows in what its pods do, and in no counter of a device."""
+    told = (e.outcome.signal for match in root.matches for e in match.evidence)
+    devices = any(signal in context.signals and context.signals[signal].level == "gpu" for signal in told)
+    return root.recipe.kind == "hardware" and not devices
+
+
+def _unlike_its_own(root: Cause, context: Context) -> bool:
+    """Whether another pod that the same template made is well: then it is not the template. What a process in an old
+    pod was started with is no matter of its template (a tag, a mounted file)."""
+    templates, lives = context.view.lineage.templates, context.view.lineage.lives
+    hurt = {templates.get(key, "") for key in root.pods if key in lives and lives[key].came} - {""}
+    others = (m.key for m in context.view.fleet.members if m.pool == root.pool and m.key not in root.pods)
+    return any(templates.get(key) in hurt for key in others)
+
+
+def _match(match: Match, context: Context, recipe: Recipe, began: int, text: str) -> Match | None:
+    """The same episode as one of what a process began with at a step; None where something else explains it."""
     inside, unit = context.at(match.onset, match.last), match.unit
-    templates = _templates(unit.member.key, context)
     asked = (*(c for c in recipe.unless if c.when == "any"), *MORE_LOAD)
-    if templates is None or any(evaluate(condition, inside, unit).holds for condition in asked):
+    if any(evaluate(condition, inside, unit).holds for condition in asked):
+        return None
+    rollout = Outcome(True, text, STARTED, unit.name, first=began, last=match.last)
+    return replace(match, recipe=recipe, evidence=[Evidence("symptom", rollout), *match.evidence], certainty="possible")
+
+
+def _released(unit: Unit, context: Context) -> tuple[int, str] | None:
+    """When a pod that a rollout brought began to serve, and what changed; None for any other pod."""
+    templates = _templates(unit.member.key, context)
+    if templates is None:
         return None
     old, new = templates
     born = context.view.lineage.lives[unit.member.key].born + context.view.lead_steps
-    text = f"it serves since a rollout changed its pod template from {old} to {new}"
-    rollout = Outcome(True, text, STARTED, unit.name, first=born, last=match.last)
-    return replace(match, recipe=recipe, evidence=[Evidence("symptom", rollout), *match.evidence], certainty="possible")
+    return born, f"it serves since a rollout changed its pod template from {old} to {new}"
+
+
+def _started_unseen(match: Match, context: Context) -> tuple[int, str] | None:
+    """When the process of a pod began, the start nearest to an episode, where what it was started with is not shown;
+    None where it is, or where no process began."""
+    view, unit = context.view, match.unit
+    if all(view.get(unit, name) is not None for name in SHOWN):
+        return None
+    life = view.lineage.lives.get(unit.member.key)
+    starts = [life.born + view.lead_steps] if life is not None and life.came else []
+    up, times = view.get(unit, UP), view.get(unit, STARTED)
+    for series, again in ((up, came_back), (times, later_starts)):
+        if series is not None:
+            steps = np.flatnonzero(np.isfinite(series.values))
+            starts += steps[again(series.values[steps])].tolist() if len(steps) else []
+    if not starts:
+        return None
+    text = "it is slow since its process began; which settings or image it was started with is not shown"
+    return min(starts, key=lambda step: abs(step - match.onset)), text
 
 
 def _templates(key: Key, context: Context) -> tuple[str, str] | None:

@@ -29,17 +29,22 @@ def of_processes(frame: SignalFrame) -> SignalMatrix | None:
             steps = np.flatnonzero(np.isfinite(row))
             if len(steps):
                 known = row[steps]
-                again = _came_back(known) if name == UP else np.diff(known, prepend=known[0]) > 1.0
+                again = came_back(known) if name == UP else later_starts(known)
                 rows[entity] = np.full(len(row), np.nan)
                 rows[entity][steps] = np.cumsum(again)
     return SignalMatrix(list(rows), np.vstack([*rows.values()])) if rows else None
 
 
-def _came_back(up: np.ndarray) -> np.ndarray:
+def came_back(up: np.ndarray) -> np.ndarray:
     """bool[n]: where scrapes succeed again after more failed than a lost scrape or two explain."""
     failed = np.concatenate(([0], np.cumsum(up < 0.5)))
     before = failed[:-1] - failed[np.maximum(np.arange(len(up)) - RESTART_SCRAPES, 0)]
     return (up >= 0.5) & (before >= RESTART_SCRAPES)
+
+
+def later_starts(times: np.ndarray) -> np.ndarray:
+    """bool[n]: where a process has another start time than at the step before. times: Unix s."""
+    return np.asarray(np.diff(times, prepend=times[0]) > 1.0)
 
 
 def recent(frame: SignalFrame) -> SignalMatrix | None:

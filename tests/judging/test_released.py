@@ -7,9 +7,9 @@ import pytest
 
 from inferdoc.fleet.lineage import divide, trace
 from inferdoc.fleet.members import resolve
-from inferdoc.judging.context import Context
+from inferdoc.judging.context import Context, Outcome
 from inferdoc.judging.fold import Cause
-from inferdoc.judging.match import Match
+from inferdoc.judging.match import Evidence, Match
 from inferdoc.judging.released import blame_rollouts
 from inferdoc.judging.view import make_view
 from tests.judging.frames import CLOCK, N, catalogue, frame_of
@@ -64,3 +64,63 @@ def test_more_load_at_the_same_time_explains_as_much(arrivals: float, expected: 
 def test_a_cause_that_is_disabled_is_not_named():
     recipes = {name: recipe for name, recipe in catalogue().recipes.items() if name != "config-regression"}
     assert verdict(rolled_out(), BORN + 2, recipes) == "unexplained-anomaly"
+
+
+# ---- a machine that only the work of its pod accuses ----------------------------------------------------------------
+
+
+def slowed(context: Context, onset: int, *signals: str) -> str:
+    """The cause of a pod that is slower than its peers from a step on; signals: what the evidence is about."""
+    unit = context.view.units[0]
+    recipe = catalogue().recipes["slow-gpu"]
+    evidence = [Evidence("symptom", Outcome(True, name, name, unit.name, first=onset)) for name in signals]
+    cause = Cause(recipe, unit.member.pool, [Match(recipe, unit, onset, N - 1, False, evidence, "likely")])
+    (root,) = blame_rollouts([cause], context, catalogue().recipes)
+    return root.recipe.id
+
+
+def restarted(shown: tuple[str, ...] = (), down: int = 5) -> Context:
+    """A pod whose scrapes fail until BORN and succeed again, with the signals of what it was started with."""
+    up = np.ones(N)
+    up[BORN - down : BORN] = 0.0
+    rows = {"running": np.full(N, 2.0), "target_up": up, **dict.fromkeys(shown, np.zeros(N))}
+    frame = frame_of({name: {"vllm-0": row} for name, row in rows.items()})
+    everyone = resolve(frame, catalogue().tiers)
+    lineage = trace(frame, everyone)
+    view = make_view(frame, divide(everyone, lineage, 0), signals=catalogue().signals, lineage=lineage)
+    return Context(view, catalogue().signals, catalogue().tiers, CLOCK)
+
+
+@pytest.mark.parametrize("context", [rolled_out(), restarted()])
+def test_a_pod_that_is_slow_from_its_first_request_on_was_started_so(context: Context):
+    assert slowed(context, BORN + 1, "itl_mean") == "config-regression"
+
+
+@pytest.mark.parametrize("context", [rolled_out(), restarted()])
+def test_a_pod_that_was_well_for_a_while_became_slow(context: Context):
+    assert slowed(context, BORN + 15, "itl_mean") == "slow-gpu"
+
+
+def test_a_counter_of_the_device_accuses_the_machine():
+    assert slowed(restarted(), BORN + 1, "itl_mean", "sm_clock") == "slow-gpu"
+
+
+def test_what_is_shown_to_be_as_it_was_did_not_change():
+    assert slowed(restarted(("settings_changed", "image_changed")), BORN + 1, "itl_mean") == "slow-gpu"
+    assert slowed(restarted(("settings_changed",)), BORN + 1, "itl_mean") == "config-regression"
+
+
+def test_a_scrape_or_two_that_fail_are_no_restart():
+    assert slowed(restarted(down=2), BORN + 1, "itl_mean") == "slow-gpu"
+
+
+def test_a_template_that_made_a_pod_that_is_well_is_not_to_blame():
+    before, after = np.full(N, np.nan), np.full(N, np.nan)
+    before[:BORN], after[BORN:] = 2.0, 2.0
+    second = {"chat-q82ljspm6-zz4fq": before, "chat-5gkw5hnzl-h7tbv": after}
+    frame = frame_of({"running": {NEW: after, OLD: before, **second}})
+    everyone = resolve(frame, catalogue().tiers)
+    lineage = trace(frame, everyone)
+    view = make_view(frame, divide(everyone, lineage, 0), signals=catalogue().signals, lineage=lineage)
+    context = Context(view, catalogue().signals, catalogue().tiers, CLOCK)
+    assert slowed(context, BORN + 1, "itl_mean") == "slow-gpu"
