@@ -131,6 +131,7 @@ def _begun(recipe: Recipe, context: Context, units: Sequence[Unit], verdicts: di
     for unit, symptoms in held.items():
         if unit in verdicts:
             continue
+        symptoms = _together(early, symptoms, context, unit)
         leading = [o for c, o in zip(early, symptoms, strict=True) if c.leads]
         onset, last, from_start = _episode(symptoms, context, leading)
         if last < onset or _brief(symptoms, last, context):
@@ -138,6 +139,24 @@ def _begun(recipe: Recipe, context: Context, units: Sequence[Unit], verdicts: di
         else:
             episodes.append(_Episode(unit, context.at(onset, last), symptoms, onset, last, from_start))
     return episodes
+
+
+def _together(conditions: Sequence[Condition], outcomes: list[Outcome], context: Context, unit: Unit) -> list[Outcome]:
+    """The outcomes, with each level that was over before the others began as it lies beyond its limit once more: a
+    cache that was full for a moment an hour ago is not what holds when the queue grows, and does not hide it."""
+    latest = max((o.first for o in outcomes if o.first is not None), default=0)
+    return [
+        _next_stretch(condition, outcome, latest, context, unit) if isinstance(condition, Level) else outcome
+        for condition, outcome in zip(conditions, outcomes, strict=True)
+    ]
+
+
+def _next_stretch(level: Level, outcome: Outcome, until: int, context: Context, unit: Unit) -> Outcome:
+    """The first stretch of a level that lasts until a step; as it was where none does."""
+    later = outcome
+    while later.holds and later.last is not None and later.last < until:
+        later = evaluate(level, context.at(later.last + 1, None), unit)
+    return later if later.holds else outcome
 
 
 def _went_on(

@@ -86,6 +86,18 @@ def test_symptoms_must_overlap_in_time():
     assert together.match is not None and together.match.onset == CALM, "the first symptom to leave its calm"
 
 
+def test_a_level_that_was_reached_for_a_moment_before_does_not_hide_that_it_is_reached_now():
+    full = when("load", above=20, share_of=0.5)
+    queue = when("queue", rises=2)
+    level = step(10, 30)
+    level[5:20] = 30
+    found = verdict(recipe(symptoms=[full, queue], harm=[HARM]), load=level, queue=JUMP, latency=LATE).match
+    assert found is not None and found.evidence[0].outcome.first == CALM
+    before = np.where(np.arange(N) < 20, level, 10.0)
+    found = verdict(recipe(symptoms=[full, queue], harm=[HARM]), load=before, queue=JUMP, latency=LATE)
+    assert found.match is None and "do not overlap" in found.against
+
+
 def test_harm_before_the_mechanism_is_not_compared_with_itself():
     """Latency that was bad long before: after the onset it is no worse than its calm."""
     assert verdict(recipe(symptoms=[SYMPTOM], harm=[HARM]), load=JUMP, latency=step(0.1, 0.4, at=10)).match is None
