@@ -82,8 +82,9 @@ def _lost(frame: SignalFrame, signals: Mapping[str, Signal]) -> SignalMatrix | N
         settled = np.cumsum(seen.any(axis=0)) > settle
         inherited = np.array([name in theirs for name in names])[:, np.newaxis]
         known = (np.cumsum(seen, axis=1) > settle) | (inherited & settled)
-        lost = _long_runs(known & ~seen, 2 * settle).sum(axis=0).astype(np.float64)
-        lost[~seen.any(axis=0)] = np.nan
+        there = seen.any(axis=0)  # of a pod that is gone some signals are looked back to for longer than others
+        lost = _long_runs(known & ~seen & there, 2 * settle).sum(axis=0).astype(np.float64)
+        lost[~there] = np.nan
         entities.append(entity)
         values.append(lost)
     return SignalMatrix(entities, np.vstack(values))
@@ -151,16 +152,30 @@ def _long_runs(mask: np.ndarray, longer_than: int) -> np.ndarray:
     return kept
 
 
+def _processes(frame: SignalFrame) -> dict[tuple[str, str, str], tuple[str, str, str, float]]:
+    """What tells the process behind a target without a pod label: cluster, namespace, host, and when it started, in
+    Unix s. Two processes of one host do not start in the same hundredth of a second (resolution of /proc/self/stat)."""
+    found = {}
+    if restarts.STARTED in frame:
+        for entity, row in zip(frame[restarts.STARTED].entities, frame[restarts.STARTED].values, strict=True):
+            if not entity.get("pod") and np.isfinite(row).any():
+                host = entity.get("instance").rpartition(":")[0]
+                started = round(float(row[np.isfinite(row)][-1]), 2)
+                found[entity.member] = (*entity.member[:2], host, started)
+    return found
+
+
 def _duplicates(frame: SignalFrame, scrapes: Sequence[Scrapes]) -> SignalMatrix | None:
     """How many other instances show the same engine of the same pod at the same time."""
     again = _scraped_again(frame, scrapes)
     if "running" not in frame:
         return None
-    groups: dict[tuple[tuple[str, str, str], str, str], list[int]] = {}
-    matrix = frame["running"]
+    groups: dict[tuple[object, str, str], list[int]] = {}
+    matrix, processes = frame["running"], _processes(frame)
     for index, entity in enumerate(matrix.entities):
-        if entity.get("pod"):
-            groups.setdefault((entity.member, entity.engine, entity.get("model_name")), []).append(index)
+        who = entity.member if entity.get("pod") else processes.get(entity.member)
+        if who is not None:
+            groups.setdefault((who, entity.engine, entity.get("model_name")), []).append(index)
     entities, values = [], []
     for indices in groups.values():
         present = np.isfinite(matrix.values[indices]).sum(axis=0).astype(np.float64)

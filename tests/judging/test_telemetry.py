@@ -62,6 +62,12 @@ def test_a_target_that_is_gone_altogether_lost_nothing():
     assert np.nansum(found) == 0 and np.isnan(found[-1])
 
 
+def test_a_pod_that_is_gone_lost_nothing_though_some_signals_are_looked_back_to_for_longer():
+    longer = np.where(np.arange(N) < 48, 1.0, np.nan)
+    found = lost(running=GONE, waiting=GONE, kv_usage=longer)
+    assert (found[:48] == 0).all() and np.isnan(found[48:]).all()
+
+
 def test_a_signal_that_comes_back_after_two_windows_was_not_lost():
     for length, lost_steps in ((2 * WINDOW, 0), (2 * WINDOW + 1, 2 * WINDOW + 1)):
         hole = ONES.copy()
@@ -104,6 +110,17 @@ def test_one_engine_under_two_addresses_is_a_duplicate():
     found = running_on("10.0.0.1:8000", "10.0.0.1:9000", since=40)
     assert (found[:40] == 0).all() and (found[40:] == 1).all()
     assert (running_on("a:1", "a:2", "a:3") == 2).all()
+
+
+@pytest.mark.parametrize(("second", "started", "more"), [("a:2", 0.0, 1), ("a:2", 7.5, 0), ("b:2", 0.0, 0)])
+def test_without_a_pod_label_host_and_start_tell_the_process(second: str, started: float, more: int):
+    first, other = (Entity((("instance", instance), ("model_name", "m"))) for instance in ("a:1", second))
+    frame = frame_of({"running": {"other": ONES}})
+    frame.signals["running"] = SignalMatrix([first, other], np.ones((2, N)))
+    times = np.array([[1.7e9], [1.7e9 + started]]) * np.ones(N)
+    frame.signals["process_start_time"] = SignalMatrix([first, other], times)
+    add_telemetry(frame, SIGNALS, [])
+    assert (frame.signals["duplicate_targets"].values == more).all()
 
 
 def test_one_address_is_none():
