@@ -71,6 +71,20 @@ def test_harm_at_a_pod_is_told_of_that_pod(signal, values):
     assert hurt(rows) == [["p1"]]
 
 
+def test_requests_that_end_without_a_token_have_failed():
+    rows = healthy()
+    rows["output_len_mean"] = {"p0": level(200.0), "p1": np.zeros(N), "p2": level(200.0)}
+    rows["generation_tokens_rate"]["p1"] = np.zeros(N)
+    assert hurt(rows) == [["p1"]]
+
+
+def test_a_model_that_makes_no_tokens_anywhere_is_well():
+    rows = healthy()
+    rows["output_len_mean"] = {p: np.zeros(N) for p in PODS}
+    rows["generation_tokens_rate"] = {p: np.zeros(N) for p in PODS}
+    assert hurt(rows) == []
+
+
 def test_harm_at_a_pod_is_the_place_of_what_the_router_sees():
     rows = healthy()
     rows["ttft_mean"]["p1"] = wobble(step(0.2, 1.0))
