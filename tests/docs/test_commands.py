@@ -44,6 +44,8 @@ FLEET = "demo-two-tiers"
 
 NOT_RUN = {
     r"^serve": "serves until it is stopped: tests/serve",
+    r"diagnose .*--watch": "looks until it is left: tests/watch/test_rounds.py",
+    r"diagnose .*--kubernetes": "asks a cluster: tests/cluster/test_cluster.py",
     r"simulate .*--live": "serves until it is interrupted: tests/simulate/test_live.py",
     r"prewarm plan($| --prometheus)": "measures capacity over weeks: tests/prewarm/test_pools.py",
     r"alerts backtest": "evaluates hundreds of rules for minutes: tests/backtest/test_command.py",
