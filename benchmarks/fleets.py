@@ -44,15 +44,17 @@ def template(health: Health, minutes: int, seed: int = 7) -> list[Scraped]:
     return simulate(msgspec.structs.replace(scenario, faults=() if health == "healthy" else faults))
 
 
-def grown(targets: list[Scraped], pods: int, interval_ms: int = 15_000) -> Iterator[Scraped]:
-    """The targets of a fleet of so many pods; targets that belong to no pod (the router) once."""
-    for copy in range(-(-pods // TEMPLATE_PODS)):
+def grown(targets: list[Scraped], pods: int, interval_ms: int = 15_000, first: int = 0) -> Iterator[Scraped]:
+    """The targets of a fleet of so many pods; targets that belong to no pod (the router) once. first: the number of
+    pods before them, whose names they do not take."""
+    begin = first // TEMPLATE_PODS
+    for copy in range(begin, begin + -(-pods // TEMPLATE_PODS)):
         layouts: dict[bytes, tuple[Layout, np.ndarray]] = {}
         for target in targets:
             if NUMBERED.match(target.labels.get("pod") or target.labels["instance"]):
-                if _number(target) + copy * TEMPLATE_PODS < pods:
+                if _number(target) + copy * TEMPLATE_PODS < first + pods:
                     yield _copied(target, copy, layouts, interval_ms)
-            elif copy == 0:
+            elif copy == begin:
                 yield target
 
 
@@ -110,4 +112,20 @@ def fleet_store(path: Path, pods: int, health: Health, minutes: int = 60) -> int
     with Store.open(path, "w") as store:
         for target in grown(targets, pods):
             count += write_store([target], store)
+    return count
+
+
+def pools_store(path: Path, pools: int, pods: int, sick: int, minutes: int = 60) -> int:
+    """Write a fleet of so many pools of so many pods (whole templates) into a new store, each pool in a namespace of
+    its own; so many of them have sick pods. Returns the number of samples."""
+    count = 0
+    templates: dict[bool, list[Scraped]] = {}
+    with Store.open(path, "w") as store:
+        for pool in range(pools):
+            is_sick = pool < sick
+            if is_sick not in templates:
+                templates[is_sick] = template("some" if is_sick else "healthy", minutes)
+            for target in grown(templates[is_sick], pods, first=pool * pods):
+                labels = {**target.labels, "namespace": f"pool-{pool:03d}"}
+                count += write_store([Scraped(labels, target.pages)], store)
     return count

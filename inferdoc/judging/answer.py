@@ -9,7 +9,8 @@ import numpy as np
 
 from inferdoc.judging.changes import gaps
 from inferdoc.judging.judge import Judgement
-from inferdoc.judging.model import Baseline, Coverage, Finding, Timing, VerdictWord, stamp
+from inferdoc.judging.model import Baseline, Coverage, Finding, Scanned, Timing, VerdictWord, stamp
+from inferdoc.judging.scan import Scan
 from inferdoc.judging.view import View
 from inferdoc.judging.words import how_many
 from inferdoc.source.base import Cost, Scrapes
@@ -107,15 +108,19 @@ def timing_of(cost: Cost, read_seconds: float, judge_seconds: float) -> Timing:
     return Timing(read_seconds, judge_seconds, cost.queries, cost.samples, cost.split, query, slowest)
 
 
-def coverage_of(view: View, scrapes: Sequence[Scrapes], wanted: Sequence[str]) -> Coverage:
-    """What was there to look at in the window."""
+def coverage_of(view: View, scrapes: Sequence[Scrapes], wanted: Sequence[str], scan: Scan | None = None) -> Coverage:
+    """What was there to look at in the window. scan: of all pods, where a part of them was read in full."""
     begin_ms = 1000 * view.time_at(view.begin) - view.frame.grid.interval_ms
     inside = [_since(target, begin_ms) for target in scrapes]
     inside = [target for target in inside if len(target.times_ms)]
     present = [name for name in wanted if name in view.frame]
     missing = [name for name in wanted if name not in view.frame]
     pods, missed = len(view.fleet.members), gaps(inside, view.frame.grid.interval_ms, view.fleet)
-    return Coverage(pods, len(inside), present, missing, missed)
+    if scan is None:
+        return Coverage(pods, len(inside), present, missing, missed)
+    read = len(scan.members) - len(scan.quiet)
+    scanned = Scanned(scan.pools(), scan.pools(read=True), read)
+    return Coverage(len(scan.members), scan.targets, present, missing, missed, scanned)
 
 
 def _since(target: Scrapes, begin_ms: float) -> Scrapes:

@@ -16,6 +16,7 @@ from inferdoc.judging.breaches import breaches
 from inferdoc.judging.context import Context
 from inferdoc.judging.fold import Cause, fold, group
 from inferdoc.judging.match import Match, Verdict, judge_recipe
+from inferdoc.judging.scan import Family
 from inferdoc.judging.view import Unit
 
 PROGRESS = ("generation_tokens_rate", "prompt_tokens_rate", "step_rate", "request_rate")
@@ -27,8 +28,6 @@ SLOWER = (*LATENCY, "router_ttft_mean")
 PAGED_AFTER_SECONDS = 90.0
 """The fastest page waits a minute and two scrapes of 15 s. Where nothing is known from before the window, less may
 be the fault itself from end to end, and healthy in comparison with itself."""
-
-Family = tuple[str, str, str]
 
 
 @dataclass

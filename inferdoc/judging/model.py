@@ -249,12 +249,32 @@ class Gap(msgspec.Struct, rename={"from_": "from"}):
     until: str
 
 
+class Scanned(msgspec.Struct):
+    """Of a large fleet all pods are scanned for impacts, and pools that show any are read in full. pools: all of them;
+    pools_read, pods_read: those read in full."""
+
+    pools: int
+    pools_read: int
+    pods_read: int
+
+
 class Coverage(msgspec.Struct):
+    """What was there to look at. signals, gaps: of the pods that were read in full; scanned: None where all were."""
+
     pods: int
     targets: int
     signals_present: list[str]
     signals_absent: list[str]
     gaps: list[Gap]
+    scanned: Scanned | None = None
+
+    @property
+    def depth(self) -> str:
+        """How much of a scanned fleet was read in full, in words; empty where all of it was."""
+        read = self.scanned
+        if read is None:
+            return ""
+        return f"scanned for impacts; read in full: {read.pools_read} of {read.pools} pools, {read.pods_read} pods"
 
 
 class Timing(msgspec.Struct):

@@ -40,6 +40,7 @@ def options_of(source: Source, config: Config, catalogue: Catalogue, asked: dict
         stored=baselines_folder(config),
         links=Links(config.links.runbook_base, config.links.dashboard_base),
         catalogue=catalogue,
+        deep=bool(asked.get("deep")),
     )
 
 

@@ -17,6 +17,7 @@ from inferdoc.judging.context import Context
 from inferdoc.judging.findings import Links
 from inferdoc.judging.focus import Focus
 from inferdoc.judging.lifetime import Lifetime
+from inferdoc.judging.scan import Scan
 from inferdoc.judging.stored import StoredBaseline
 from inferdoc.source.assemble import read_signals
 from inferdoc.source.base import InfoSeries, Scrapes, Source
@@ -29,7 +30,7 @@ class Options:
     """What the user chose. match: label matchers for every selector; wanted: what the report is about; baseline: (from,
     until) in milliseconds, a stored one, or the life of the processes; stored: the folder of the baselines that a
     window without history is held against (None: none is); lenient: a name of `wanted` that is nobody's is passed over
-    with a warning."""
+    with a warning; deep: whether all pods are read in full, however many."""
 
     match: tuple[Matcher, ...] = ()
     wanted: Wanted = field(default_factory=Wanted)
@@ -39,6 +40,7 @@ class Options:
     links: Links = field(default_factory=Links)
     catalogue: Catalogue | None = None
     lenient: bool = False
+    deep: bool = False
 
 
 @dataclass
@@ -46,7 +48,8 @@ class Session:
     """source, catalogue, options: what was asked; frame: the signals of history and window; scrapes: when targets were
     scraped; infos: the info metrics that tell of changes, by current name; older_than: the vLLM release that the
     engines are older than, where their pages show it; lineage: which pod took over from which; context: where
-    conditions are evaluated; focus: the pods that the report is about; names: of the series that the source has."""
+    conditions are evaluated; focus: the pods that the report is about; names: of the series that the source has;
+    scan: of the whole fleet, where a part of it was read."""
 
     source: Source
     catalogue: Catalogue
@@ -59,6 +62,7 @@ class Session:
     context: Context
     focus: Focus = field(default_factory=Focus)
     names: Collection[str] = ()
+    scan: Scan | None = None
 
     @cached_property
     def aliases(self) -> Aliases:

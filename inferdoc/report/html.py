@@ -113,6 +113,7 @@ def _coverage(coverage: Coverage) -> str:
         (
             ("pods", str(coverage.pods)),
             ("targets", str(coverage.targets)),
+            *([("depth", coverage.depth)] if coverage.depth else []),
             ("gaps", "<br>".join(gaps) or "none"),
             ("visible", f"{len(coverage.signals_present)} signals"),
             ("not visible", ", ".join(f"<code>{escape(s)}</code>" for s in coverage.signals_absent) or "none"),

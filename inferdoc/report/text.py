@@ -63,6 +63,8 @@ def text(answer: Diagnosis, *, verbose: bool = False, colour: bool = False) -> s
     signals = f"{len(coverage.signals_present)} signals ({len(coverage.signals_absent)} not visible)"
     lines += ["", *wrap(f"compared with {compared_with(answer.window.baseline, clock)}", "")]
     lines += wrap(f"looked at {seen}, {signals}, {how_many(len(coverage.gaps), 'gap')} in the scrapes", "")
+    if coverage.depth:
+        lines += wrap(f"{coverage.depth} (--deep reads all)", "")
     if verbose:
         timing = answer.timing
         took = f"read {timing.read_seconds:.2f} s, judged {timing.judge_seconds:.2f} s"

@@ -18,7 +18,7 @@ from inferdoc.catalogue.identity import IdentityLabels
 from inferdoc.source.base import InfoSeries, Scrapes, Source, SourceKind
 from inferdoc.source.grid import DEFAULT_INTERVAL_MS, LOOK_MS, scrape_interval_ms
 from inferdoc.source.histograms import QuantileAsked, Quantiles
-from inferdoc.source.identity import FIELDS, Naming, Who
+from inferdoc.source.identity import FIELDS, Key, Naming, Who, key_of
 from inferdoc.source.joins import GpuHosts, Joins, PodPlaces
 from inferdoc.source.page_histograms import Called
 from inferdoc.source.processes import Copies, Crowd, Processes, tell_processes
@@ -90,6 +90,23 @@ class Identified(Readable):
     def expect(self, names: Collection[str], since_ms: int | None = None) -> None:
         """Series names that will be asked for, and from when on."""
         self.raw.expect({*names, *self._labels.series}, since_ms)
+
+    def target_count(self) -> int | None:
+        """How many targets there are, None where that is not known at once."""
+        return self.raw.target_count() if isinstance(self.raw, Readable) else None
+
+    def leave_out_pods(self, keys: Collection[Key], hosts: Collection[str], start_ms: int, end_ms: int) -> bool:
+        """From now on read nothing of the targets that these pods, and hosts, have in the stretch, or of all again
+        where there are none; whether the source can. Raises SourceError."""
+        if not isinstance(self.raw, Readable):
+            return False
+        targets = [one.labels for one in self.raw.scrapes(start_ms, end_ms)] if keys else []
+        left, kept = list[dict[str, str]](), list[dict[str, str]]()
+        for each in targets:
+            is_left = key_of(self.who(each)) in keys or host_of(each.get("instance", "")) in hosts
+            (left if is_left else kept).append(each)
+        engines = {name for group in self._labels.engines for name in group}
+        return self.raw.leave_out(left, kept, engines)
 
     def latest_ms(self) -> int | None:
         """Time of the newest sample, or None when the source holds none."""
@@ -306,6 +323,11 @@ def _grid(start_ms: int, end_ms: int, looks: int) -> Grid:
     step = max(DEFAULT_INTERVAL_MS, (end_ms - start_ms) // looks)
     count = (end_ms - start_ms) // step + 1
     return Grid(end_ms - step * (count - 1), step, count, 0, 0, 2 * step)
+
+
+def host_of(instance: str) -> str:
+    """The host of an address."""
+    return instance.rpartition(":")[0] or instance
 
 
 def _target(labels: Mapping[str, str]) -> tuple[str, str]:

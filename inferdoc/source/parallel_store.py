@@ -48,6 +48,7 @@ class ParallelStore(Readable):
         self._expected: tuple[Collection[str], int | None] | None = None
         self._told: tuple[str, ...] = ()
         self._unheard = 0
+        self._without: Sequence[Mapping[str, str]] = ()
         self._few_ms = -1
         self._samples = 0
         self.location, self.warnings, self.cost = self._own.location, self._own.warnings, self._own.cost
@@ -66,6 +67,17 @@ class ParallelStore(Readable):
         self._own.expect(names, since_ms)
         if self._other is not None:
             self._both("expect", (names, since_ms), lambda own, other: None)
+
+    def target_count(self) -> int | None:
+        """How many targets the store holds, of whatever time."""
+        return self._own.target_count()
+
+    def leave_out(
+        self, targets: Sequence[Mapping[str, str]], kept: Sequence[Mapping[str, str]], engines: Collection[str]
+    ) -> bool:
+        """From now on read nothing of these targets."""
+        self._without = list(targets)
+        return self._both("leave_out", (self._without, (), ()), lambda own, other: True)
 
     def latest_ms(self) -> int | None:
         """Time of the newest sample that is not in the future, milliseconds since the epoch; None without any."""
@@ -130,9 +142,12 @@ class ParallelStore(Readable):
         self._may_share = False
         try:
             self._other = PartProcess(self.location, THERE, self._timeout, self._own.hidden)
+            if self._without:
+                self._other.ask("leave_out", self._without, (), ())
+                self._unheard += 1
             if self._expected is not None:
                 self._other.ask("expect", *self._expected)
-                self._unheard = 1
+                self._unheard += 1
         except PartEndedError:
             self._end_other()
             return

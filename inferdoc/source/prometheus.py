@@ -14,6 +14,7 @@ What differs between them, and is not relied on or is switched off here:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial, reduce
 from typing import TypeVar
@@ -32,7 +33,7 @@ from inferdoc.source.prometheus_access import Access
 from inferdoc.source.prometheus_answers import AnswerSeries
 from inferdoc.source.prometheus_errors import PrometheusError, TooMuchError
 from inferdoc.source.prometheus_http import Client, ReadDeadline
-from inferdoc.source.prometheus_queries import Queries, literal, seconds
+from inferdoc.source.prometheus_queries import TARGET, Queries, literal, seconds
 from inferdoc.source.raw_reads import Export, RawReads
 from inferdoc.source.readable import Readable
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult, duration, promql, selector
@@ -44,6 +45,9 @@ MOST_POINTS = 10_000
 RAW_PIECE_MS = 3_600_000
 MANY_TARGETS = 300
 """A server with more targets than this scrapes many that have nothing to do with inference."""
+LONGEST_EXPRESSION = 30_000
+"""Characters of a matcher that names targets: with more of them all are asked for."""
+WORD = re.compile("[:_]")
 LATEST_RANGES = ("1h", "1d", "30d", "180d")
 
 T = TypeVar("T")
@@ -76,6 +80,7 @@ class PrometheusSource(Readable):
         self._queries = Queries(self._client, self.cost, timeout=timeout, parallel=parallel)
         self._exports = Exports(self._client, self._queries.together)
         self._raw_reads = RawReads(self._queries.count_split)
+        self._kept: tuple[tuple[str, ...], Matcher] | None = None
 
     def __repr__(self) -> str:
         return f"PrometheusSource({self.location!r})"
@@ -89,6 +94,37 @@ class PrometheusSource(Readable):
         self._raw_reads.expect(since_ms)
 
     # ---- what is there --------------------------------------------------------------------------------------
+
+    def target_count(self) -> int | None:
+        """How many targets are scraped now, None where the server does not tell."""
+        with self._queries.operation() as deadline:
+            try:
+                found = self._queries.series("query", {"query": "count(up)"}, deadline)
+            except PrometheusError:
+                return None  # whatever is asked next says what is wrong
+        return int(found[0].values[0]) if found and len(found[0].values) else None
+
+    def leave_out(
+        self, targets: Sequence[Mapping[str, str]], kept: Sequence[Mapping[str, str]], engines: Collection[str]
+    ) -> bool:
+        """From now on ask for the metrics of engines (known by the word before the first `:` or `_` of one) of the
+        kept targets only. Others stay as they are: their series need not be called as their targets are."""
+        self._raw_reads.forget()
+        left = {target.get("instance", "") for target in targets}
+        names = sorted({target.get("instance", "") for target in kept} - left | {""})
+        expression = "|".join(map(literal, names))
+        self._kept = (
+            None
+            if not targets or len(expression) > LONGEST_EXPRESSION
+            else (tuple({WORD.split(name)[0] for name in engines}), (TARGET, "=~", expression))
+        )
+        return not targets or self._kept is not None
+
+    def _of_kept(self, name: str) -> tuple[Matcher, ...]:
+        """The matcher of the targets that are read of a metric."""
+        if self._kept is None or WORD.split(name)[0] not in self._kept[0]:
+            return ()
+        return (self._kept[1],)
 
     def latest_ms(self) -> int | None:
         """Time of the newest sample of the fleet, milliseconds since the epoch; None without any."""
@@ -210,10 +246,10 @@ class PrometheusSource(Readable):
 
             def one(read: Read, piece: Grid) -> ReadResult:
                 def of(targets: tuple[Matcher, ...]) -> ReadResult:
-                    query = promql(read, grid, match + targets)
+                    query = promql(read, grid, match + self._of_kept(read.name) + targets)
                     return _result(read, self._queries.over(query, piece, deadline), piece)
 
-                what = selector(read.name, read.match + match)
+                what = selector(read.name, read.match + match + self._of_kept(read.name))
                 return reduce(partial(folded_rows, read), self._queries.by_targets(of, what, piece, deadline))
 
             results = iter(
@@ -226,6 +262,7 @@ class PrometheusSource(Readable):
         told = self._by_samples(grid, lambda export: self._raw_reads.info(name, grid, match, export))
         if told is not None:
             return told
+        match += self._of_kept(name)
         what = selector(name, match)
         with self._queries.operation() as deadline:
             rows: dict[tuple[tuple[str, str], ...], np.ndarray] = {}
@@ -256,7 +293,8 @@ class PrometheusSource(Readable):
         with self._queries.operation() as deadline:
 
             def export(names: Sequence[str], start_ms: int, end_ms: int, match: tuple[Matcher, ...]) -> list[RawSeries]:
-                series = self._exports.series(names, start_ms, end_ms, match, deadline)
+                what = [selector("", (("__name__", "=", name), *match, *self._of_kept(name))) for name in names]
+                series = self._exports.series(what, start_ms, end_ms, deadline)
                 self.cost.samples += sum(len(one.values) for one in series)
                 return series
 

@@ -62,6 +62,10 @@ class RawReads:
         self._held: list[_Batch] = []
         self._since_ms: int | None = None
 
+    def forget(self) -> None:
+        """Hold nothing of what was read: other targets are asked for from now on."""
+        self._held.clear()
+
     def expect(self, since_ms: int | None) -> None:
         """From when on samples will be asked for."""
         self._since_ms = since_ms

@@ -29,6 +29,17 @@ class Readable:
     def expect(self, names: Collection[str], since_ms: int | None = None) -> None:
         """Series names that will be asked for, and from when on; nothing to do for a source that answers by name."""
 
+    def target_count(self) -> int | None:
+        """How many targets there are, None where that is not known at once."""
+        return None
+
+    def leave_out(
+        self, targets: Sequence[Mapping[str, str]], kept: Sequence[Mapping[str, str]], engines: Collection[str]
+    ) -> bool:
+        """From now on read nothing of targets with these labels, or of all again; whether the source can. kept: the
+        labels of the others; engines: names of metrics of engines, by which others of theirs are known."""
+        return False
+
     def page_quantiles(
         self, asked: Mapping[Read, tuple[Sequence[float], Called]], grid: Grid, match: tuple[Matcher, ...] = ()
     ) -> dict[Read, dict[float, Quantiles | None]]:

@@ -20,7 +20,7 @@ from inferdoc.source.pieces import cut, put_together
 from inferdoc.source.readable import Readable
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
 from inferdoc.source.scrape_times import WHOLE_MS, Thinned, divide, gather
-from inferdoc.source.tables import Table, join
+from inferdoc.source.tables import Labels, Table, join
 from inferdoc.source.window import Windows
 from inferdoc.store.block import Block
 from inferdoc.store.budget import ReadBudget, ReadTime
@@ -132,6 +132,7 @@ class StoreSource(Readable):
         self._asked: set[str] = {"up"}
         self._since_ms: int | None = None
         self._held: Held | None = None
+        self._without: frozenset[Labels] = frozenset()
         self._spans: NameSpans | None = None
         self.left_out: set[str] = set()
         self._damage_told: list[str] = []
@@ -152,6 +153,25 @@ class StoreSource(Readable):
         on before what is held means to put all tables together anew."""
         self._asked.update(names)
         self._since_ms = since_ms
+
+    def target_count(self) -> int | None:
+        """How many targets the store holds, of whatever time."""
+        with self._timed():
+            return self._store.target_count()
+
+    def leave_out(
+        self, targets: Sequence[Mapping[str, str]], kept: Sequence[Mapping[str, str]], engines: Collection[str]
+    ) -> bool:
+        """From now on read nothing of these targets."""
+        without = frozenset(frozenset(target.items()) for target in targets)
+        if without != self._without:
+            self._without, self._held = without, None
+        return True
+
+    def _wanted(self, target: Mapping[str, str]) -> bool:
+        """Whether a target is to be read."""
+        is_mine = self.part is None or self.part.has(target)
+        return is_mine and frozenset(target.items()) not in self._without
 
     def read_only(self, part: Part | None) -> None:
         """From now on read the targets of a part, or all."""
@@ -272,6 +292,8 @@ class StoreSource(Readable):
             return 1
         most = MOST_VALUES_SHORT if is_short else MOST_VALUES
         counts = self._counts(start_ms, end_ms)
+        if self._without:
+            counts = self._store.sample_counts(start_ms, end_ms, self._wanted)
         total = sum(count for name, count in counts.items() if name in names or name in self._asked)
         return -(-max(total, 1) // most)
 
@@ -313,7 +335,7 @@ class StoreSource(Readable):
         return int(self._store.connection.execute("PRAGMA data_version").fetchone()[0])
 
     def _blocks(self, start_ms: int, end_ms: int, asked: frozenset[str]) -> list[Block]:
-        blocks = self._store.blocks(start_ms, end_ms, asked, None if self.part is None else self.part.has)
+        blocks = self._store.blocks(start_ms, end_ms, asked, self._wanted)
         for name, (why, cure) in sorted(self._store.left_out.items()):
             if name not in self.left_out:
                 self.left_out.add(name)

@@ -12,7 +12,6 @@ from inferdoc.source.prometheus_answers import AnswerError
 from inferdoc.source.prometheus_errors import PrometheusError, TooMuchError, shorten
 from inferdoc.source.prometheus_http import Client, ReadDeadline
 from inferdoc.source.raw_reads import MOST_SAMPLES
-from inferdoc.source.reads import Matcher, selector
 
 SIGN = "X-Server-Hostname"
 """A header of every answer of its components (lib/httpserver), vmauth's too; a proxy hands it on."""
@@ -69,13 +68,13 @@ class Exports:
 
     def series(
         self,
-        names: Sequence[str],
+        selectors: Sequence[str],
         start_ms: int,
         end_ms: int,
-        match: tuple[Matcher, ...],
         deadline: ReadDeadline,
     ) -> list[RawSeries]:
-        """All series of these metrics with their samples in [start, end]. Raises TooMuchError, PrometheusError."""
+        """All series that any of the selectors chooses, with their samples in [start, end]. Raises TooMuchError,
+        PrometheusError."""
         budget = SampleBudget(MOST_SAMPLES)
         times: dict[bytes, np.ndarray] = {}
 
@@ -104,13 +103,13 @@ class Exports:
 
         def asked(some: Sequence[str]) -> list[RawSeries]:
             params: dict[str, str | list[str]] = {
-                "match[]": [selector("", (("__name__", "=", name), *match)) for name in some],
+                "match[]": list(some),
                 "start": f"{start_ms / 1000:.3f}",
                 "end": f"{end_ms / 1000:.3f}",
             }
             return self._client.stream("export", params, deadline, take)
 
-        parts = [names[begin : begin + NAMES_AT_ONCE] for begin in range(0, len(names), NAMES_AT_ONCE)]
+        parts = [selectors[at : at + NAMES_AT_ONCE] for at in range(0, len(selectors), NAMES_AT_ONCE)]
         answers = self._parallel([partial(job, part) for part in parts], deadline)
         if failed:
             raise failed[0]

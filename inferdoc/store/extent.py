@@ -86,6 +86,10 @@ class Extent:
 
         return overlapping(self.connection, target, start_ms, end_ms, note)
 
+    def target_count(self) -> int:
+        """How many targets there are, of whatever time."""
+        return int(fetch(self.connection, "SELECT count(*) FROM target", (), int)[0][0])
+
     def _targets(self, test: TargetFilter) -> list[tuple[Owner, dict[str, str]]]:
         found = []
         for number, text in fetch(self.connection, "SELECT id, labels FROM target ORDER BY id", (), int, str):

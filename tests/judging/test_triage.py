@@ -1,0 +1,102 @@
+"""A scan before the reading leaves out whom no recipe finds anything on, and nobody else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inferdoc import diagnose, open_source
+from inferdoc.catalogue.load import load_catalogue
+from inferdoc.fleet.members import Wanted
+from inferdoc.judging import triage
+from inferdoc.judging.api import Options
+from inferdoc.judging.clock import Clock, Rule
+from tests.cli.command import alone, call
+from tests.conftest import RECORDINGS, ROOT
+from tests.live.test_both_sources import evidence, findings
+from tests.merged_fleets import merged_store
+
+__all__ = ["alone"]
+FLEETS, HELD_OUT = ROOT / "fixtures" / "fleets", ROOT / "fixtures" / "heldout"
+CALM = {RECORDINGS: RECORDINGS / "control-steady.om.gz", FLEETS: FLEETS / "control-scale-out.om.gz"}
+EVERY = [path for folder in (FLEETS, RECORDINGS, HELD_OUT) for path in sorted(folder.glob("*.om.gz"))]
+
+
+def both(store, **options):
+    """The answer of a deep read, and of a scan and what it chose."""
+    answers = []
+    for deep in (True, False):
+        source = open_source(store=store, parallel=1)
+        answers.append(diagnose(source, since="2h", options=Options(deep=deep, **options)))
+        source.close()
+    return answers
+
+
+def same(deep, scanned):
+    assert findings(scanned) == findings(deep) and evidence(scanned) == evidence(deep)
+    assert (scanned.verdict, scanned.summary, scanned.window.until) == (deep.verdict, deep.summary, deep.window.until)
+    assert (scanned.coverage.pods, scanned.coverage.targets) == (deep.coverage.pods, deep.coverage.targets)
+
+
+@pytest.fixture(autouse=True)
+def every_fleet_is_large(monkeypatch):
+    monkeypatch.setattr(triage, "LEAST_TARGETS", 1)
+
+
+@pytest.mark.parametrize("recording", EVERY, ids=lambda path: f"{path.parent.name}-{path.name.split('.')[0]}")
+def test_the_findings_are_those_of_a_deep_read(recording: Path, tmp_path):
+    """Beside a calm pool, which is the one that is read if this one is taken for calm too."""
+    calm = CALM.get(recording.parent, CALM[RECORDINGS])
+    deep, scanned = both(merged_store([recording, calm], tmp_path))
+    same(deep, scanned)
+    assert deep.coverage.scanned is None and scanned.coverage.scanned.pools >= 2
+
+
+def test_of_many_pools_those_that_are_hurt_are_read_and_one_beside_them(tmp_path):
+    names = ("control-steady", "control-scale-out", "control-bursts", "drafts-rejected")
+    deep, scanned = both(merged_store([FLEETS / f"{name}.om.gz" for name in names], tmp_path))
+    same(deep, scanned)
+    assert [finding.id for finding in scanned.findings] == ["spec-acceptance-decay"]
+    read = scanned.coverage.scanned
+    assert read.pools == 4 and read.pools_read == 2 and read.pods_read < scanned.coverage.pods
+    assert scanned.timing.samples > 0
+
+
+def test_whoever_is_named_is_read_in_full(tmp_path):
+    store = merged_store([FLEETS / "control-steady.om.gz", FLEETS / "control-bursts.om.gz"], tmp_path)
+    _, named = both(store, wanted=Wanted(namespace="n1"))
+    assert named.coverage.scanned is None
+
+
+def test_a_small_fleet_is_not_scanned(tmp_path, monkeypatch):
+    monkeypatch.setattr(triage, "LEAST_TARGETS", 256)
+    _, answer = both(merged_store([FLEETS / "control-steady.om.gz"], tmp_path))
+    assert answer.coverage.scanned is None
+
+
+def test_all_impacts_are_read():
+    catalogue = load_catalogue()
+    read = set(triage.scan_signals(catalogue))
+    wanted = {signal for recipe in catalogue.recipes.values() for one in recipe.harm for signal in one.signals}
+    assert wanted & set(catalogue.signals) <= read
+
+
+@pytest.mark.parametrize(("ratio", "to", "moved"), [(1.3, 1.5, True), (1.3, 1.05, False), (0.7, 0.5, True)])
+@pytest.mark.parametrize("begins", [120, 150, 200])
+def test_means_that_move_within_the_window_are_seen(ratio, to, moved, begins):
+    rng = np.random.default_rng(1)
+    values = rng.normal(1.0, 0.05, (3, 240))
+    values[1, begins:] *= to
+    clock = Clock(15.0, 15.0, 5, begin=120)
+    assert triage.may_have_moved(values, Rule(ratio), clock).tolist() == [False, moved, False]
+
+
+def test_what_was_scanned_and_what_was_read_is_told(tmp_path):
+    names = ("control-steady", "control-scale-out", "control-bursts", "drafts-rejected")
+    store = merged_store([FLEETS / f"{name}.om.gz" for name in names], tmp_path)
+    words = ("diagnose", "--store", store, "--since", "2h", "--until", "latest")
+    scanned, deep = " ".join(call(*words).out.split()), " ".join(call(*words, "--deep").out.split())
+    assert "read in full: 2 of 4 pools" in scanned and "--deep reads all" in scanned
+    assert "spec-acceptance-decay" in scanned and "spec-acceptance-decay" in deep and "read in full" not in deep
