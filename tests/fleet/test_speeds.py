@@ -18,11 +18,14 @@ PODS = (*FAST, *SLOW)
 ROOM = {**dict.fromkeys(FAST, 30_000.0), **dict.fromkeys(SLOW, 12_000.0)}
 
 
-def scene(gaps: dict[str, np.ndarray | float], **others: dict[str, float]) -> SignalFrame:
+def scene(gaps: dict[str, np.ndarray | float], **others: dict[str, np.ndarray | float]) -> SignalFrame:
     """ITL of each pod in s, with a wobble; other signals at one level."""
     frame = SignalFrame(Grid(0, 15_000, N, 15_000, 60_000, 30_000))
     noise = np.random.default_rng(7)
-    served = {"arrival_rate": dict.fromkeys(gaps, 1.0), "running": dict.fromkeys(gaps, 3.0)}
+    served: dict[str, dict[str, np.ndarray | float]] = {
+        "arrival_rate": dict.fromkeys(gaps, 1.0),
+        "running": dict.fromkeys(gaps, 3.0),
+    }
     for name, rows in {"itl_mean": gaps, **served, **others}.items():
         who = [Entity((("model_name", "qwen"), ("namespace", "llm"), ("pod", pod))) for pod in rows]
         wobble = noise.normal(1.0, 0.03 if name == "itl_mean" else 0.0, (len(rows), N))
