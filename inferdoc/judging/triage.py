@@ -35,7 +35,16 @@ from inferdoc.source.identity import Key
 
 LEAST_TARGETS = 256
 """With fewer targets in a source all of them are read at once: that takes seconds, a scan half of them."""
-ROLES = (*ENGINE_SIGNS, *PROGRESS, PROMPTS, COMPUTED, "output_len_mean", "target_up", "process_start_time")
+ROLES = (
+    *ENGINE_SIGNS,
+    *PROGRESS,
+    PROMPTS,
+    COMPUTED,
+    "output_len_mean",
+    "arrival_rate",
+    "target_up",
+    "process_start_time",
+)
 """Read beside the impacts: who serves, as what, and who came and left."""
 LOOKS = 6
 """An impact that needs to know when the mechanism began is asked for at so many times."""
