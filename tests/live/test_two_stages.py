@@ -32,11 +32,11 @@ def check(address):
         source = open_source(prometheus=address)
         answers.append(diagnose(source, since="2h", options=Options(deep=deep)))
         source.close()
-    deep, scanned = answers
-    assert findings(scanned) == findings(deep) and evidence(scanned) == evidence(deep)
+    whole, scanned = answers
+    assert findings(scanned) == findings(whole) and evidence(scanned) == evidence(whole)
     assert [finding.id for finding in scanned.findings] == ["spec-acceptance-decay"]
-    assert scanned.coverage.pods == deep.coverage.pods and scanned.coverage.scanned.pools_read == 2
-    assert deep.coverage.scanned is None and scanned.source.warnings == deep.source.warnings == []
+    assert scanned.coverage.pods == whole.coverage.pods and scanned.coverage.scanned.pools_read == 2
+    assert whole.coverage.scanned is None and scanned.source.warnings == whole.source.warnings == []
 
 
 @pytest.mark.skipif(not prometheus_server.available(), reason=prometheus_server.MISSING)
