@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import json
 
-import msgspec
 import pytest
 
-from inferdoc import diagnose, open_source
 from inferdoc.incidents import looks
 from inferdoc.incidents.looks import LookResult
 from inferdoc.incidents.record import Record
-from inferdoc.judging.model import Diagnosis
 from tests.cli.command import call, refused
-from tests.incidents.alerts import NOW, alert, entered
+from tests.incidents.alerts import NOW, alert, document_of, entered
 
 
 @pytest.fixture(scope="module")
 def left(tmp_path_factory, store_of):
     """The path of the record, and the ids of its two incidents: the older one is over."""
-    answers = []
-    for name in ("kv-preemption-thrash", "engine-hung"):
-        source = open_source(store=store_of(name))
-        answers.append(msgspec.json.decode(diagnose(source, since="10m").to_json(), type=Diagnosis))
-        source.close()
+    answers = [document_of(store_of(name)) for name in ("kv-preemption-thrash", "engine-hung")]
     path = tmp_path_factory.mktemp("record") / "incidents.db"
     record = Record(path, writing=True)
     for at, answer in zip((NOW, NOW + 86_400), answers, strict=True):

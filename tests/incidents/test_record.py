@@ -5,35 +5,27 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 
-import msgspec
 import pytest
 
-from inferdoc import diagnose, open_source
 from inferdoc.errors import InferdocError
 from inferdoc.incidents import looks, posts
 from inferdoc.incidents.database import RecordError
 from inferdoc.incidents.looks import LookResult
 from inferdoc.incidents.record import Record
 from inferdoc.judging.model import Diagnosis
-from tests.incidents.alerts import NOW, alert, entered
+from tests.incidents.alerts import NOW, alert, document_of, entered
 
 OUTPUTS = ["slack", "file"]
 
 
 @pytest.fixture(scope="module")
 def sick(store_of) -> Diagnosis:
-    source = open_source(store=store_of("kv-preemption-thrash"))
-    answer = diagnose(source, since="10m")
-    source.close()
-    return msgspec.json.decode(answer.to_json(), type=Diagnosis)
+    return document_of(store_of("kv-preemption-thrash"))
 
 
 @pytest.fixture(scope="module")
 def well(store_of) -> Diagnosis:
-    source = open_source(store=store_of("control-steady"))
-    answer = diagnose(source, since="10m")
-    source.close()
-    return msgspec.json.decode(answer.to_json(), type=Diagnosis)
+    return document_of(store_of("control-steady"))
 
 
 @pytest.fixture
