@@ -7,7 +7,7 @@ from pathlib import Path
 
 from inferdoc.errors import SourceError
 from inferdoc.store.faults import StoreError
-from inferdoc.store.lock import Connected, StoreFile, WriterLock
+from inferdoc.store.lock import FileHold, StoreFile
 
 FORMAT = 1
 APPLICATION_ID = 0x494E4649
@@ -49,41 +49,34 @@ class Database:
 
     def __init__(self, path: Path, *, writing: bool) -> None:
         self.path = path
-        self._lock: WriterLock | None = None
-        self._connected: Connected | None = None
+        self._hold: FileHold | None = None
         try:
             place = StoreFile.of(path)
             if writing:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                self._lock = WriterLock(place)
             elif not place.file.exists():
                 raise RecordError(f"there is no incident record at {path}; `inferdoc serve` writes one")
-            self._connected = Connected(place.identity() or (0, 0))
+            self._hold = FileHold(place, writing=writing)
             self.connection = _opened(place.file, writing=writing)
         except StoreError as error:
-            self.release()
+            self._let_go()
             raise RecordError(str(error).replace("--store", "--record").replace("the store", "the record")) from error
         except (OSError, sqlite3.Error) as error:
-            self.release()
+            self._let_go()
             why = error.strerror if isinstance(error, OSError) and error.strerror else error
             raise RecordError(f"{path}: no incident record can be opened there: {why}; give another --record") from None
         except BaseException:
-            self.release()
+            self._let_go()
             raise
 
-    def release(self) -> None:
-        """Let another process write; the file is closed."""
-        if self._connected is not None:
-            self._connected.end()
-            self._connected = None
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+    def _let_go(self) -> None:
+        if self._hold is not None:
+            self._hold.let_go()
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, and let another process write."""
         self.connection.close()
-        self.release()
+        self._let_go()
 
 
 def _opened(file: Path, *, writing: bool) -> sqlite3.Connection:

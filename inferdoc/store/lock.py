@@ -175,6 +175,24 @@ class WriterLock:
             os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
 
 
+class FileHold:
+    """What this process holds of a file while it is open: the lock of its one writer, and the count of connections
+    that keeps the locks of SQLite. lock: None where it is only read. Raises StoreError as `WriterLock` does."""
+
+    def __init__(self, place: StoreFile, *, writing: bool) -> None:
+        self.lock: WriterLock | None = WriterLock(place) if writing else None
+        self._connected: Connected | None = Connected(place.identity() or (0, 0))
+
+    def let_go(self) -> None:
+        """To be called when the connection is closed, or where it could not be opened."""
+        if self._connected is not None:
+            self._connected.end()
+            self._connected = None
+        if self.lock is not None:
+            self.lock.release()
+            self.lock = None
+
+
 def check_reading(place: StoreFile) -> str | None:
     """A warning where the file has another name; raises StoreError where it is being written by that name."""
     other = place.other_name()

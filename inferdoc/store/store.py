@@ -10,7 +10,7 @@ from typing import Literal
 from inferdoc.store.faults import StoreError, reason_of
 from inferdoc.store.indexes import Hidden
 from inferdoc.store.layouts import LayoutTable
-from inferdoc.store.lock import Connected, StoreFile, WriterLock
+from inferdoc.store.lock import FileHold, StoreFile
 from inferdoc.store.reader import Reader
 from inferdoc.store.schema import open_for_reading, open_for_writing
 from inferdoc.store.writer import Writer
@@ -25,26 +25,22 @@ class Store(Reader):
     def __init__(self, path: Path, mode: Literal["r", "w"], hidden: Sequence[Hidden] | None = None) -> None:
         self.path = path
         self.warnings: list[str] = []
-        self._lock: WriterLock | None = None
         self._writer: Writer | None = None
-        self._connected: Connected | None = None
         if mode == "w":
             _make_folder(path)
         place = StoreFile.of(path)
+        self._hold = FileHold(place, writing=mode == "w")
         try:
-            if mode == "w":
-                self._lock = WriterLock(place)
-            self._connected = Connected(place.identity() or (0, 0))
             if mode == "w":
                 connection, hidden = open_for_writing(place), ()
             else:
                 connection, self.warnings, hidden = open_for_reading(place, hidden)
         except BaseException:
-            self._let_go()
+            self._hold.let_go()
             raise
         super().__init__(connection, path, LayoutTable(connection), hidden or ())
-        if self._lock is not None:
-            self._writer = Writer(connection, path, self.layouts.forget, self._lock.check)
+        if self._hold.lock is not None:
+            self._writer = Writer(connection, path, self.layouts.forget, self._hold.lock.check)
 
     @classmethod
     def open(cls, path: str | Path, mode: Literal["r", "w"] = "r", hidden: Sequence[Hidden] | None = None) -> Store:
@@ -71,15 +67,7 @@ class Store(Reader):
 
     def close(self) -> None:
         self.connection.close()
-        self._let_go()
-
-    def _let_go(self) -> None:
-        if self._connected is not None:
-            self._connected.end()
-            self._connected = None
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        self._hold.let_go()
 
     def __enter__(self) -> Store:
         return self
