@@ -33,7 +33,7 @@ def leaving(tick: Callable[[], None]) -> Iterator[None]:
             tick()
 
     main = threading.main_thread().ident or 0
-    with _single_keys() as keyboard:
+    with _single_keys() as keyboard, _interruptible():
         listener = threading.Thread(target=listen, args=(keyboard,), daemon=True, name="keys")
         listener.start()
         try:
@@ -44,6 +44,16 @@ def leaving(tick: Callable[[], None]) -> Iterator[None]:
         finally:
             over.set()
             listener.join(2 * TICK_SECONDS)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """A program that a script has put into the background ignores SIGINT from its start on; here it means an end."""
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
 
 
 @contextmanager

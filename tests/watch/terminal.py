@@ -8,6 +8,7 @@ import pty
 import select
 import struct
 import termios
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,7 +26,9 @@ class Terminal:
 
     def until(self, words: str) -> str:
         """What was written since the last call, up to these words."""
+        end = time.monotonic() + PATIENCE_SECONDS
         while words not in self.seen:
+            assert time.monotonic() < end, f"no {words!r} in {self.seen!r}"
             assert select.select([self.outside], [], [], PATIENCE_SECONDS)[0], f"no {words!r} in {self.seen!r}"
             self.seen += os.read(self.outside, 65536).decode()
         before, _, self.seen = self.seen.partition(words)

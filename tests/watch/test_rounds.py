@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -100,6 +101,11 @@ def environment():
     return {**keep, "TERM": "xterm-256color"}
 
 
+def interruptible() -> None:
+    """As from a shell that somebody types into; a script that runs the tests in the background has SIGINT ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 PROGRAM = [sys.executable, "-c", "from inferdoc.cli.main import main; main()"]
 
 
@@ -142,7 +148,9 @@ def test_an_interrupt_leaves_it_too(store_of):
 
 def test_a_pipe_gets_no_control_characters(store_of):
     words = [*PROGRAM, "diagnose", "--store", str(store_of("control-steady")), "--until", "latest", "--watch"]
-    program = subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=environment())
+    program = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=environment(), preexec_fn=interruptible
+    )
     line = program.stdout.readline()
     program.send_signal(2)
     rest, _ = program.communicate(timeout=60)
