@@ -39,7 +39,9 @@ def folder(tmp_path_factory) -> Path:
     built(ROOT, "build_sdist", made / "sdist")
     built(ROOT, "build_wheel", made / "wheel")
     with tarfile.open(made / "sdist" / f"{NAME}.tar.gz") as archive:
-        archive.extractall(made, filter="data")
+        # Python 3.11.2, which Debian has, knows no filters yet (docs.python.org: "Supporting older Python versions").
+        archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
+        archive.extractall(made)
     (made / NAME).rename(made / "tree")
     for place in (made / "tree").rglob("*"):  # unpacked at another time, by somebody with another umask
         os.utime(place, (1_900_000_000, 1_900_000_000))

@@ -72,13 +72,12 @@ def test_a_repeat_tells_again_and_a_message_in_between_does_not(tmp_path, sick, 
         service.post(webhook(firing(starts=began)))
         service.until(lambda: len(hook.bodies) == 1)
         assert service.post(webhook(firing(starts=began))).json() == {"result": "merged"}
-        service.service.clock = lambda: time.time() + 4 * 3600
-        service.service.dispatcher.clock = service.service.clock
-        assert service.post(webhook(firing(starts=began))).json() == {"result": "accepted"}
-        service.until(lambda: len(hook.bodies) == 2)
-        assert hook.bodies[1]["text"].startswith("🔴 Still: ") or "Still: " in hook.bodies[1]["text"]
-        assert looker.taken[1].from_ == pytest.approx(looker.taken[0].from_, abs=2), "from before the first alert"
-        assert len(service.get("/api/v1/incidents").json()["incidents"]) == 1
+        service.service.clock = service.service.dispatcher.clock = lambda: time.time() + 4 * 3600
+        # The look that follows a first cause is due by then too; whichever comes first, the repeat is told.
+        assert service.post(webhook(firing(starts=began))).status_code == 200
+        service.until(lambda: any("Still: " in body["text"] for body in hook.bodies))
+        assert looker.taken[-1].from_ == pytest.approx(looker.taken[0].from_, abs=2), "from before the first alert"
+        assert len(hook.bodies) == 2 and len(service.get("/api/v1/incidents").json()["incidents"]) == 1
 
 
 def test_the_watchdog_is_no_incident_but_is_heard(tmp_path, sick):
