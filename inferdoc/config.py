@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any, Literal
@@ -347,6 +347,11 @@ def config_file(path: str | Path | None = None) -> Path | None:
     if path is not None:
         return Path(path)
     return next((p for p in (Path(PROJECT_FILE), user_folder() / "config.toml") if p.is_file()), None)
+
+
+def promises_of(place: object, sections: Sequence[SloSection]) -> list[tuple[str, SloSection]]:
+    """Objectives with where each stands, as the catalogue takes them. place: of the file that holds them."""
+    return [(f"{place}: slo[{number}]", section) for number, section in enumerate(sections)]
 
 
 def user_folder() -> Path:

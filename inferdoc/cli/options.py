@@ -172,10 +172,9 @@ def overlays(config: Config) -> tuple[str, ...]:
 def catalogue(config: Config) -> Catalogue:
     """The catalogue with the user's overlays."""
     from inferdoc.catalogue.load import load_catalogue
-    from inferdoc.config import config_file
+    from inferdoc.config import config_file, promises_of
 
-    place = config_file(_globals().get("config_file"))
-    promises = [(f"{place}: slo[{number}]", section) for number, section in enumerate(config.slo)]
+    promises = promises_of(config_file(config_path()), config.slo)
     return load_catalogue(overlays(config), disabled=config.recipes.disabled, promises=promises)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from inferdoc.catalogue.load import Catalogue, load_catalogue
-from inferdoc.config import Config, LabelsSection, PodSection, SloSection
+from inferdoc.config import Config, LabelsSection, PodSection, SloSection, promises_of
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Wanted, assignments_of
 from inferdoc.judging.api import diagnose
@@ -197,7 +197,7 @@ def replay(place: Path, overlays: Sequence[str] = ()) -> tuple[Capsule, Diagnosi
     """Judge the samples of a capsule again, as it was configured, by the rules of today. overlays: the user's catalogue
     folders. Raises CapsuleError."""
     capsule, names = read(place)
-    promises = [(f"{place}: slo[{number}]", section) for number, section in enumerate(capsule.slo)]
+    promises = promises_of(place, capsule.slo)
     catalogue = load_catalogue(overlays, disabled=tuple(capsule.disabled), promises=promises)
     with TemporaryDirectory(prefix="inferdoc-") as folder:
         path = Path(folder) / "capsule.db"

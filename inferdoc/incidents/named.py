@@ -36,8 +36,7 @@ def diagnosis_named(name: str, record: Callable[[], Record]) -> Diagnosis:
 
 def told(record: Record, incident: str) -> int:
     """The number of the last look that told a cause, else of the last that told anything. Raises InferdocError."""
-    done = [look for look in record.looks(incident) if look.state == "done"]
-    best = [look for look in done if look.story is not None and look.story.cause is not None] or done
-    if not best:
+    look = record.telling_look(incident)
+    if look is None:
         raise InferdocError(f"{incident}: no look at this incident has told anything yet")
-    return best[-1].number
+    return look.number

@@ -100,6 +100,11 @@ class Record:
         told = [look for look in self.looks(incident) if look.state == "done"]
         return told[-1] if told else None
 
+    def telling_look(self, incident: str) -> Look | None:
+        """The last look that told a cause, else the last that told anything; None without one."""
+        done = [look for look in self.looks(incident) if look.state == "done"]
+        return next((look for look in reversed(done) if look.story and look.story.cause), done[-1] if done else None)
+
     def like(self, incident: Incident) -> Incident | None:
         """The last incident before this one with the same cause on the same pool; None without one."""
         if incident.story is None or incident.story.cause is None:

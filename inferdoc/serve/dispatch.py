@@ -152,7 +152,7 @@ class Dispatcher:
                 self.say(f"{gone} incidents older than {self.keep_seconds / 86_400:g} days are forgotten")
             end = self.clock() + PRUNE_SECONDS
             while not self._ending and self.clock() < end:
-                await asyncio.sleep(min(1.0, LONGEST_NAP))
+                await asyncio.sleep(1.0)
 
     async def _guarded(self, work: Callable[..., T], *given: object) -> T | None:
         """Work on the record in a thread. A record that fails is told and tried again: nothing else would do better."""

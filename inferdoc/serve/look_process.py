@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from inferdoc.catalogue.load import Catalogue, load_catalogue
-from inferdoc.config import Config, config_file, load_config
+from inferdoc.config import Config, config_file, load_config, promises_of
 from inferdoc.errors import InferdocError
 from inferdoc.escaping import one_line
 from inferdoc.incidents.model import AlertScope
@@ -59,8 +59,7 @@ class LookTold(msgspec.Struct):
 def look(asked: LookAsked) -> LookTold:
     """Take a look. Raises InferdocError."""
     config = load_config(asked.config)
-    place = config_file(asked.config)
-    promises = [(f"{place}: slo[{number}]", section) for number, section in enumerate(config.slo)]
+    promises = promises_of(config_file(asked.config), config.slo)
     catalogue = load_catalogue(asked.overlays, disabled=config.recipes.disabled, promises=promises)
     with closing(open_configured(config, asked.source, asked.overlays, asked.headers)) as source:
         answer = _diagnosed(source, config, catalogue, asked)

@@ -138,9 +138,8 @@ class ServicePages:
     def report(self, name: str) -> str | None:
         """The HTML report of the look that told most of an incident. Raises InferdocError where there is none."""
         incident = self._record.incident(name)
-        done = [look for look in self._record.looks(incident.id) if look.state == "done"]
-        told = [look for look in done if look.story is not None and look.story.cause is not None] or done
-        return self._record.page(told[-1].number) if told else None
+        told = self._record.telling_look(incident.id)
+        return self._record.page(told.number) if told is not None else None
 
     def runbook(self, cause: str) -> str:
         """A runbook page. Raises InferdocError with the nearest."""
