@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from inferdoc.catalogue.load import Catalogue, load_catalogue
+from inferdoc.catalogue.validate import spellings
 from inferdoc.config import Config, LabelsSection, PodSection, SloSection, promises_of
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Wanted, assignments_of
@@ -140,14 +141,8 @@ def _samples(source: Identified, catalogue: Catalogue, begin_ms: int, end_ms: in
 
 def _known(catalogue: Catalogue) -> set[str]:
     """Every series name that a declared metric may have, under any of its spellings."""
-    names = {"up"}
-    for exporter in catalogue.exporters.values():
-        for name, metric in exporter.metrics.items():
-            spellings = [name, *(old.name for old in metric.formerly)]
-            if exporter.colon_as_underscore:
-                spellings += [each.replace(":", "_") for each in spellings]
-            names.update(f"{each}{end}" for each in spellings for end in ("", "_bucket", "_sum", "_count", "_total"))
-    return names
+    ends = ("", "_bucket", "_sum", "_count", "_total")
+    return {"up", *(f"{name}{end}" for name in spellings(catalogue.exporters) for end in ends)}
 
 
 def _write(out: io.BytesIO, answers: Iterable[tuple[str, AnswerSeries]]) -> None:
