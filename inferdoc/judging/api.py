@@ -70,7 +70,9 @@ def diagnose(
     window = (since, from_, until)
     began = time.perf_counter()
     inquiry = Inquiry(source, catalogue, options, window)
-    answer = _in_two_stages(inquiry) if worth_a_scan(source, options) else _judged(inquiry, needed_signals(catalogue))
+    wanted = needed_signals(catalogue)
+    judged = _in_two_stages if worth_a_scan(inquiry, wanted) else _judged
+    answer = judged(inquiry, wanted)
     answer.source.warnings = list(source.warnings)
     judge_seconds = round(time.perf_counter() - began - inquiry.seconds, 4)
     answer.timing = timing_of(source.cost, round(inquiry.seconds, 4), judge_seconds)
@@ -99,9 +101,9 @@ def _judged(inquiry: Inquiry, wanted: Sequence[str], scan: Scan | None = None) -
     return narrowed(answer, whole)
 
 
-def _in_two_stages(inquiry: Inquiry) -> Judged:
+def _in_two_stages(inquiry: Inquiry, wanted: Sequence[str]) -> Judged:
     """Scan all pods for impacts, and read those families in full in which there are any."""
-    source, wanted = inquiry.source, needed_signals(inquiry.catalogue)
+    source = inquiry.source
     assert isinstance(source, Identified)
     signals = scan_signals(inquiry.catalogue)
     session = inquiry.session(signals, None)

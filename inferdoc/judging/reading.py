@@ -38,6 +38,12 @@ def history_ms(window_ms: int) -> int:
     return min(max(window_ms, LEAST_HISTORY_MS), max(MOST_HISTORY_MS - window_ms, LEAST_HISTORY_MS))
 
 
+def names_of(wanted: Sequence[str], catalogue: Catalogue, aliases: Aliases) -> set[str]:
+    """The series that these signals, and the info metrics that tell of changes, are read from."""
+    markers = [alias for m in catalogue.markers if m.info is not None for alias in aliases.of(m.info)]
+    return series_names(wanted, catalogue.signals, aliases).union(markers)
+
+
 def read_window(
     source: Source,
     wanted: Sequence[str],
@@ -55,8 +61,7 @@ def read_window(
     (`add_telemetry`)."""
     latest = source.latest_ms()
     aliases = Aliases(catalogue.exporters.values())
-    markers = [alias for m in catalogue.markers if m.info is not None for alias in aliases.of(m.info)]
-    names = series_names(wanted, catalogue.signals, aliases).union(markers)
+    names = names_of(wanted, catalogue, aliases)
     from_ms, until_ms = resolve_window(since, from_, until, latest)
     if latest is None:
         return SignalFrame(make_grid(from_ms, until_ms, scrape_interval_ms([]))), []

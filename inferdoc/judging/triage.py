@@ -9,13 +9,16 @@ read. Beside them one busy family is, so that a fleet in which nobody is hurt is
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.conditions import Condition, Move
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Recipe
+from inferdoc.errors import SourceError
 from inferdoc.fleet.members import COMPUTED, ENGINE_SIGNS, PROMPTS, Wanted
 from inferdoc.judging.breaches import breaches
 from inferdoc.judging.clock import Clock, Rule
@@ -24,14 +27,15 @@ from inferdoc.judging.conditions.relative import rule_of
 from inferdoc.judging.context import Ask, Context, Outcome
 from inferdoc.judging.impact import FELT
 from inferdoc.judging.judge import LATENCY, PROGRESS, can_judge
+from inferdoc.judging.reading import history_ms, names_of
 from inferdoc.judging.scan import Family, Scan
-from inferdoc.judging.session import Options
+from inferdoc.judging.sessions import Inquiry
 from inferdoc.judging.shift import LEAST_BLOCKS, STANDARD_ERRORS
 from inferdoc.judging.view import Unit
-from inferdoc.source.base import Source
 from inferdoc.source.frame import SignalFrame
 from inferdoc.source.identified import Identified, host_of
 from inferdoc.source.identity import Key
+from inferdoc.times import resolve_window
 
 LEAST_TARGETS = 256
 """With fewer targets in a source all of them are read at once: that takes seconds, a scan half of them."""
@@ -52,13 +56,33 @@ SLACK = 0.9
 """A mean is compared at a few places only; it is taken for moved from this share of what a recipe asks for on."""
 
 
-def worth_a_scan(source: Source, options: Options) -> bool:
-    """Whether there is so much to read that a scan before it pays, and nothing was named that it could leave out."""
+def worth_a_scan(inquiry: Inquiry, wanted: Sequence[str]) -> bool:
+    """Whether there is so much to read that a scan before it pays, and nothing was named that it could leave out.
+    wanted: the signals of a deep read."""
+    source, options = inquiry.source, inquiry.options
     named = options.baseline is not None or options.match or options.wanted != Wanted()
     if options.deep or named or not isinstance(source, Identified):
         return False
     count = source.target_count()
-    return count is not None and count >= LEAST_TARGETS
+    return count is not None and count >= LEAST_TARGETS and _families(source, inquiry, wanted) != 1
+
+
+def _families(source: Identified, inquiry: Inquiry, wanted: Sequence[str]) -> int | None:
+    """In how many families the pods serve, as labels tell; None where they cannot be read. What a scan reads of a store
+    is read for it, and what a deep read needs as well as far as memory holds it."""
+    began = time.perf_counter()
+    catalogue, aliases = inquiry.catalogue, Aliases(inquiry.catalogue.exporters.values())
+    from_ms, until_ms = resolve_window(*inquiry.window, source.latest_ms())
+    since_ms = from_ms - history_ms(until_ms - from_ms)
+    source.read_along(names_of(wanted, catalogue, aliases))
+    source.expect(names_of(scan_signals(catalogue), catalogue, aliases), since_ms)
+    try:
+        source.identify(since_ms, until_ms)
+    except SourceError:  # whatever is read next says so, or asks for less
+        return None
+    finally:
+        inquiry.seconds += time.perf_counter() - began
+    return source.findings.families
 
 
 def impacts(recipes: Iterable[Recipe]) -> list[Condition]:

@@ -18,7 +18,7 @@ from inferdoc.catalogue.identity import IdentityLabels
 from inferdoc.source.base import InfoSeries, Scrapes, Source, SourceKind
 from inferdoc.source.grid import DEFAULT_INTERVAL_MS, LOOK_MS, scrape_interval_ms
 from inferdoc.source.histograms import QuantileAsked, Quantiles
-from inferdoc.source.identity import FIELDS, Key, Naming, Who, key_of
+from inferdoc.source.identity import CLUSTER, FIELDS, NAMESPACE, Key, Naming, Who, key_of
 from inferdoc.source.joins import GpuHosts, Joins, PodPlaces
 from inferdoc.source.page_histograms import Called
 from inferdoc.source.processes import Copies, Crowd, Processes, tell_processes
@@ -40,11 +40,13 @@ GPU_LABEL = "UUID"
 
 @dataclass(frozen=True)
 class Findings:
-    """What was found out about the labels. engines: how many there are; without_pod: whether no label names their pods;
+    """What was found out about the labels. engines: how many there are; families: in how many clusters, namespaces and
+    models; without_pod: whether no label names their pods;
     without_model: label sets without model_name; gpus, gpus_joined: label sets of GPUs, and those of an engine; copies,
     crowds, mixed: of `Processes`; hosts: how GPUs were joined that name no pod."""
 
     engines: int = 0
+    families: int = 0
     without_pod: bool = False
     without_model: int = 0
     gpus: int = 0
@@ -90,6 +92,11 @@ class Identified(Readable):
     def expect(self, names: Collection[str], since_ms: int | None = None) -> None:
         """Series names that will be asked for, and from when on."""
         self.raw.expect({*names, *self._labels.series}, since_ms)
+
+    def read_along(self, names: Collection[str]) -> None:
+        """Series that a later call will ask for as well."""
+        if isinstance(self.raw, Readable):
+            self.raw.read_along(names)
 
     def target_count(self) -> int | None:
         """How many targets there are, None where that is not known at once."""
@@ -166,6 +173,7 @@ class Identified(Readable):
         self._adopt(processes, joins, present)
         self.findings = Findings(
             len(joins.keys),
+            len({_family(joins.who(one.labels, gpu=False), one.labels) for one in engines}),
             bool(engines) and not joins.have_pods,
             sum(1 for one in engines if not one.labels.get("model_name")),
             len(gpus),
@@ -328,6 +336,10 @@ def _grid(start_ms: int, end_ms: int, looks: int) -> Grid:
 def host_of(instance: str) -> str:
     """The host of an address."""
     return instance.rpartition(":")[0] or instance
+
+
+def _family(who: Who, labels: Mapping[str, str]) -> tuple[str, str, str]:
+    return who[CLUSTER], who[NAMESPACE], labels.get("model_name", "")
 
 
 def _target(labels: Mapping[str, str]) -> tuple[str, str]:

@@ -46,6 +46,7 @@ class ParallelStore(Readable):
         self._may_share = (usable_cores() if processes is None else processes) > 1
         self._other: PartProcess | None = None
         self._expected: tuple[Collection[str], int | None] | None = None
+        self._along: Collection[str] = ()
         self._told: tuple[str, ...] = ()
         self._unheard = 0
         self._without: Sequence[Mapping[str, str]] = ()
@@ -67,6 +68,11 @@ class ParallelStore(Readable):
         self._own.expect(names, since_ms)
         if self._other is not None:
             self._both("expect", (names, since_ms), lambda own, other: None)
+
+    def read_along(self, names: Collection[str]) -> None:
+        """Read these series too whenever samples are read and all fit into memory."""
+        self._along = set(names)
+        self._both("read_along", (self._along,), lambda own, other: None)
 
     def target_count(self) -> int | None:
         """How many targets the store holds, of whatever time."""
@@ -144,6 +150,9 @@ class ParallelStore(Readable):
             self._other = PartProcess(self.location, THERE, self._timeout, self._own.hidden)
             if self._without:
                 self._other.ask("leave_out", self._without, (), ())
+                self._unheard += 1
+            if self._along:
+                self._other.ask("read_along", self._along)
                 self._unheard += 1
             if self._expected is not None:
                 self._other.ask("expect", *self._expected)

@@ -29,6 +29,10 @@ class Readable:
     def expect(self, names: Collection[str], since_ms: int | None = None) -> None:
         """Series names that will be asked for, and from when on; nothing to do for a source that answers by name."""
 
+    def read_along(self, names: Collection[str]) -> None:
+        """Series that a later call will ask for as well: a source that reads whole pages reads them with the next ones
+        where all fit into memory."""
+
     def target_count(self) -> int | None:
         """How many targets there are, None where that is not known at once."""
         return None

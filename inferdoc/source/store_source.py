@@ -40,6 +40,8 @@ EDGE_MS = 1
 AHEAD_MS = 600_000
 """Read so much more before: rates and maxima over the first steps of a grid are asked for next, at 15 s between scrapes
 this far back, and reading on later means to put all tables together anew."""
+MOST_SHARE = 0.9
+"""What is read along may fill so much of the budget: series that come and go take cells that hold no sample."""
 KEPT_SECONDS = 60.0
 """How long samples already read serve on although a writer has added newer ones: the calls of one diagnosis agree."""
 
@@ -130,6 +132,7 @@ class StoreSource(Readable):
         self._store.damages = self._damages = DamageLog()
         self.cost = Cost()
         self._asked: set[str] = {"up"}
+        self._along: set[str] = set()
         self._since_ms: int | None = None
         self._held: Held | None = None
         self._without: frozenset[Labels] = frozenset()
@@ -154,6 +157,11 @@ class StoreSource(Readable):
         self._asked.update(names)
         self._since_ms = since_ms
 
+    def read_along(self, names: Collection[str]) -> None:
+        """Read these series too whenever samples are read and all fit into memory: unpacking the pages is most of the
+        work, and they hold every series."""
+        self._along.update(names)
+
     def target_count(self) -> int | None:
         """How many targets the store holds, of whatever time."""
         with self._timed():
@@ -164,8 +172,11 @@ class StoreSource(Readable):
     ) -> bool:
         """From now on read nothing of these targets."""
         without = frozenset(frozenset(target.items()) for target in targets)
-        if without != self._without:
-            self._without, self._held = without, None
+        if not without >= self._without:
+            self._held = None
+        self._without = without
+        if self._held is not None:
+            self._held.tables = [table for table in self._held.tables if self._wanted(table.target)]
         return True
 
     def _wanted(self, target: Mapping[str, str]) -> bool:
@@ -294,7 +305,8 @@ class StoreSource(Readable):
         counts = self._counts(start_ms, end_ms)
         if self._without:
             counts = self._store.sample_counts(start_ms, end_ms, self._wanted)
-        total = sum(count for name, count in counts.items() if name in names or name in self._asked)
+        wanted = names | self._asked | (self._held.asked if self._held else set())
+        total = sum(count for name, count in counts.items() if name in wanted)
         return -(-max(total, 1) // most)
 
     def _tables(self, start_ms: int, end_ms: int, names: set[str]) -> list[Table]:
@@ -327,8 +339,15 @@ class StoreSource(Readable):
 
     def _read(self, start_ms: int, end_ms: int) -> Held:
         version, asked = self._version(), frozenset(self._asked)
+        if not self._along <= asked and self._fits(start_ms, end_ms, asked | self._along):
+            asked |= self._along
         tables = join(self._blocks(start_ms, end_ms, asked))
         return Held(start_ms, end_ms, asked, tables, version, time.monotonic())
+
+    def _fits(self, start_ms: int, end_ms: int, names: Collection[str]) -> bool:
+        """Whether the matrices of these series stay well inside what a read may hold, which leaves none of them out."""
+        counts = self._store.sample_counts(start_ms, end_ms, self._wanted)
+        return sum(counts[name] for name in names if name in counts) <= MOST_SHARE * self._store.budget.values
 
     def _version(self) -> int:
         """Changes when another process commits to the store (https://www.sqlite.org/pragma.html#pragma_data_version)."""

@@ -13,6 +13,7 @@ from inferdoc.fleet.members import Wanted
 from inferdoc.judging import triage
 from inferdoc.judging.api import Options
 from inferdoc.judging.clock import Clock, Rule
+from inferdoc.source import parallel_store, store_source
 from tests.cli.command import alone, call
 from tests.conftest import RECORDINGS, ROOT
 from tests.live.test_both_sources import evidence, findings
@@ -24,11 +25,11 @@ CALM = {RECORDINGS: RECORDINGS / "control-steady.om.gz", FLEETS: FLEETS / "contr
 EVERY = [path for folder in (FLEETS, RECORDINGS, HELD_OUT) for path in sorted(folder.glob("*.om.gz"))]
 
 
-def both(store, **options):
+def both(store, parallel=1, **options):
     """The answer of a deep read, and of a scan and what it chose."""
     answers = []
     for deep in (True, False):
-        source = open_source(store=store, parallel=1)
+        source = open_source(store=store, parallel=parallel)
         answers.append(diagnose(source, since="2h", options=Options(deep=deep, **options)))
         source.close()
     return answers
@@ -74,6 +75,34 @@ def test_a_small_fleet_is_not_scanned(tmp_path, monkeypatch):
     monkeypatch.setattr(triage, "LEAST_TARGETS", 256)
     _, answer = both(merged_store([FLEETS / "control-steady.om.gz"], tmp_path))
     assert answer.coverage.scanned is None
+
+
+def test_one_family_is_read_in_full_at_once(tmp_path):
+    """There is nothing that a scan could leave out of it."""
+    deep, scanned = both(merged_store([RECORDINGS / "control-steady.om.gz"], tmp_path))
+    same(deep, scanned)
+    assert scanned.coverage.scanned is None and scanned.timing.samples == deep.timing.samples
+
+
+HURT = ("drafts-rejected", "cpu-quota")
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_pages_are_unpacked_once_for_scan_and_deep_read(processes, tmp_path, monkeypatch):
+    monkeypatch.setattr(parallel_store, "LEAST_SCRAPES", 1)
+    store = merged_store([FLEETS / f"{name}.om.gz" for name in HURT], tmp_path)
+    deep, scanned = both(store, parallel=processes)
+    same(deep, scanned)
+    assert scanned.coverage.scanned.pools_read == 2 and scanned.timing.samples == deep.timing.samples
+
+
+def test_a_scan_reads_less_where_memory_does_not_hold_all(tmp_path, monkeypatch):
+    store = merged_store([FLEETS / f"{name}.om.gz" for name in HURT], tmp_path)
+    _, along = both(store)
+    monkeypatch.setattr(store_source, "MOST_SHARE", 0.0)
+    deep, scanned = both(store)
+    same(deep, scanned)
+    assert along.timing.samples == deep.timing.samples < scanned.timing.samples < 2 * deep.timing.samples
 
 
 def test_all_impacts_are_read():
