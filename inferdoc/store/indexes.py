@@ -61,8 +61,9 @@ _MOST_CHECKED = 500_000
 def hidden_scrapes(connection: sqlite3.Connection, path: Path, has_chunks: bool) -> list[Hidden]:
     """The scrapes that are intact, but not where the index says. Raises StoreError where an index has not as many
     entries as its table rows, or is out of order."""
-    ((rows,),) = connection.execute("SELECT coalesce(max(rowid) - min(rowid), 0) FROM page").fetchall()
-    if rows > _MOST_CHECKED:
+    ends = (connection.execute(f"SELECT {each}(rowid) FROM page NOT INDEXED").fetchone()[0] for each in ("max", "min"))
+    newest, oldest = ends  # of the table: one damaged entry of the index would make it as long as it likes
+    if newest is not None and newest - oldest > _MOST_CHECKED:
         return []
     found = []
     for each in (_PAGE, _STRETCH) if has_chunks else (_PAGE,):

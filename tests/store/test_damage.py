@@ -13,6 +13,7 @@ from inferdoc.cli.main import run
 from inferdoc.source.open import open_source
 from inferdoc.store import Store, StoreError, compact
 from inferdoc.store.damage import DamageLog
+from inferdoc.store.indexes import hidden_scrapes
 
 FLIPS = 120
 
@@ -117,6 +118,34 @@ def move_index_entry(path, table: str, time: str, rowid: int) -> int:
     assert whole.count(found) == 1
     path.write_bytes(whole.replace(found, moved))
     return int(ts_ms)
+
+
+def test_an_index_that_leads_astray_is_noticed(path):
+    """The place of any entry damaged (https://sqlite.org/fileformat.html#b_tree_pages): another target, time and row id
+    stand there then, also one that makes the table look larger than what is worth a check."""
+    with sqlite3.connect(path) as connection:
+        query = "SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_page_1'"
+        ((root,),) = connection.execute(query).fetchall()
+        rows = connection.execute("SELECT target, ts_ms FROM page NOT INDEXED ORDER BY 1, 2").fetchall()
+    whole = path.read_bytes()
+    begin = (root - 1) * int.from_bytes(whole[16:18], "big")
+    assert whole[begin] == 10, "a leaf"
+    noticed = 0
+    for cell in range(int.from_bytes(whole[begin + 3 : begin + 5], "big")):
+        for change in (0x01, 0xA8):
+            damaged = bytearray(whole)
+            damaged[begin + 8 + 2 * cell] ^= change
+            path.write_bytes(damaged)
+            try:
+                with sqlite3.connect(path) as connection:
+                    query = "SELECT target, ts_ms FROM page INDEXED BY sqlite_autoindex_page_1"
+                    is_astray = connection.execute(query).fetchall() != rows
+                    hidden = hidden_scrapes(connection, path, has_chunks=True)
+            except (StoreError, sqlite3.DatabaseError):
+                noticed += 1
+            else:
+                assert hidden or not is_astray, (cell, change)
+    assert noticed > cell
 
 
 @pytest.mark.parametrize("which", ["min", "max"])
