@@ -38,9 +38,7 @@ _LAYOUT_ID = np.dtype("<i8")
 _LEVEL = 9
 _COLUMNS = "id, start_ms, end_ms, layouts, body"
 _KINDS = (int, int, int, bytes, bytes)
-_OVERLAPPING = (
-    f"SELECT {_COLUMNS} FROM stretch WHERE target = ? AND start_ms BETWEEN ? AND ? AND end_ms >= ? ORDER BY start_ms"
-)
+_BEGINNING = f"SELECT {_COLUMNS} FROM stretch WHERE target = ? AND start_ms BETWEEN ? AND ? ORDER BY start_ms"
 _AT = f"SELECT {_COLUMNS} FROM stretch WHERE target = ? AND start_ms BETWEEN ? AND ? ORDER BY start_ms DESC LIMIT 1"
 
 
@@ -106,7 +104,7 @@ def overlapping(
     note: told begin and end of each that is damaged and left out; without it the first one raises DamagedError.
     """
     earliest = max(start_ms - HOUR_MS, EARLIEST_MS)
-    rows, others = fetch_typed(connection, _OVERLAPPING, (owner.id, earliest, end_ms, start_ms), *_KINDS)
+    rows, others = fetch_typed(connection, _BEGINNING, (owner.id, earliest, end_ms), *_KINDS)
     if others:
         if note is None:
             raise DamagedError(WRONG_TYPE)
@@ -114,11 +112,14 @@ def overlapping(
     found = []
     for row in rows:
         try:
-            found.append(_unpack(owner, *row))
+            if row[2] >= start_ms:
+                found.append(_unpack(owner, *row))
+            else:  # no index holds the end, so nothing but the checksum tells whether it is what was written
+                _sealed(owner, *row[1:])
         except DamagedError as error:
             if note is None:
                 raise
-            note(row[1], row[2], error)
+            note(row[1], row[2] if row[1] <= row[2] else row[1] + HOUR_MS - 1, error)
     for before, after in pairwise(found):
         if after.times_ms[0] <= before.times_ms[-1]:
             raise DamagedError("stretches of a target overlap")
@@ -213,9 +214,12 @@ def _pack(stretch: Stretch) -> bytes:
     return zlib.compress(b"".join(parts), _LEVEL)
 
 
+def _sealed(owner: Owner, start_ms: int, end_ms: int, layouts: bytes, body: bytes) -> bytes:
+    return unseal(_context(owner, start_ms, end_ms, layouts), body, f"the hour of {start_ms} ms")
+
+
 def _unpack(owner: Owner, number: int, start_ms: int, end_ms: int, layouts: bytes, body: bytes) -> Stretch:
-    what = f"the hour of {start_ms} ms"
-    data = inflate(unseal(_context(owner, start_ms, end_ms, layouts), body, what), what)
+    data = inflate(_sealed(owner, start_ms, end_ms, layouts, body), f"the hour of {start_ms} ms")
     rows, columns = _COUNTS.unpack_from(data) if len(data) >= _COUNTS.size else (0, 0)
     if not rows or len(data) != _COUNTS.size + rows * 8 + columns * 4:
         raise DamagedError("a stretch does not decode")
