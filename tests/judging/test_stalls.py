@@ -16,17 +16,16 @@ def plain(progress, work, context):
     """(holds, first, last, usual) of one unit that has both signals."""
     known = [t for t in range(N) if np.isfinite(progress[t] + work[t])]
     last = known[-1] if known else 0
-    stuck = [progress[t] == 0 and work[t] > 0 for t in range(N)]
-    begin = last + 1
-    while begin > 0 and stuck[begin - 1]:
-        begin -= 1
-    runs, run = [0], 0
-    for t in range(begin):
-        run = run + 1 if stuck[t] else 0
-        runs.append(run)
+    stuck = [t for t in known if progress[t] == 0 and work[t] > 0]
+    runs, newest = [0], []
+    for t in known:  # a step that was not scraped ends nothing
+        newest = [*newest, t] if t in stuck else []
+        runs.append(len(newest))
+    begin, length = (newest[0], len(newest)) if newest else (stuck[0] if stuck else 0, 0)
+    if newest:
+        runs = runs[: known.index(begin) + 1]
     earlier = context.clock.window_steps - 1
     need = max(context.clock.steps(0, MIN_SCRAPES), LONGEST_GAP_FACTOR * max(runs))
-    length = last - begin + 1
     stands = any(progress[t] > 0 for t in range(begin)) and length + earlier >= need and length >= 2
     first = max(0, begin - earlier)
     usual = [v for v in (progress[:first] if stands else progress) if np.isfinite(v)]
@@ -48,6 +47,9 @@ def test_rows_agree_with_one_unit_at_a_time(seed):
         if pod % 3 == 0:  # one long stop, which goes on to the end
             stop = int(rng.integers(N // 4, N))
             progress[:stop], progress[stop:], work[stop:] = rng.lognormal(3, 1, stop), 0.0, 4.0
+            if pod % 2:  # nothing is scraped for a while
+                away = int(rng.integers(0, N - 20))
+                progress[away : away + 20], work[away : away + 20] = np.nan, np.nan
         if pod % 5:
             queue[f"p{pod}"] = work
         if pod % 7:

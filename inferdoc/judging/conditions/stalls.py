@@ -39,15 +39,19 @@ def _stood(condition: Stall, context: Context, there: Sequence[tuple[Unit, np.nd
     with np.errstate(invalid="ignore"):
         stuck = (progress == 0) & (work > 0)
         moved = progress > 0
-        last = _last_known(progress + work)
+        is_known = np.isfinite(progress + work)
+    last = _last(is_known)
     columns, rows = np.arange(progress.shape[1]), np.arange(len(there))
-    free = np.maximum.accumulate(np.where(stuck, -1, columns), axis=1)  # the newest step at which it is not stuck
-    length = last - free[rows, last]
-    begin = last - length + 1
+    # Only what is seen ends a stall: a step without a scrape tells of no progress, and adds nothing to its length.
+    free = np.maximum.accumulate(np.where(is_known & ~stuck, columns, -1), axis=1)
+    counted = np.cumsum(stuck, axis=1)
+    stood = counted - np.where(free < 0, 0, np.take_along_axis(counted, np.maximum(free, 0), axis=1))
+    length = stood[rows, last]
+    begin = (stuck & (columns > free[rows, last][:, np.newaxis])).argmax(axis=1)
     # The rate is 0 only once the last progress has left the window: the stall began a window earlier.
     earlier = context.clock.window_steps - 1
     before = columns < begin[:, np.newaxis]
-    longest = np.where(before, columns - free, 0).max(axis=1, initial=0)
+    longest = np.where(before, stood, 0).max(axis=1, initial=0)
     need = np.maximum(context.clock.steps(0, MIN_SCRAPES), LONGEST_GAP_FACTOR * longest)
     # What was scraped for the first time has answered before anybody looked.
     answered = (moved & before).any(axis=1) | (context.view.lead_kind == "lifetime")
@@ -88,10 +92,9 @@ def _stands(
     )
 
 
-def _last_known(values: np.ndarray) -> np.ndarray:
-    """int64[R]: the newest step of each row with a finite value, 0 where none has one."""
-    known = np.isfinite(values)
-    return np.where(known.any(axis=1), values.shape[1] - 1 - known[:, ::-1].argmax(axis=1), 0)
+def _last(there: np.ndarray) -> np.ndarray:
+    """int64[R]: the newest step of each row at which there is something, 0 where there never is."""
+    return np.where(there.any(axis=1), there.shape[1] - 1 - there[:, ::-1].argmax(axis=1), 0)
 
 
 def explain(condition: Stall) -> str:
