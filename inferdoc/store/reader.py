@@ -16,11 +16,13 @@ from inferdoc.store.budget import ReadBudget, ReadTime, TooLarge, Usage, too_lar
 from inferdoc.store.chunk_reader import ChunkReader
 from inferdoc.store.codec import DamagedError
 from inferdoc.store.extent import Extent, TargetFilter
+from inferdoc.store.families import read_types
 from inferdoc.store.indexes import Hidden
 from inferdoc.store.layouts import LayoutTable
 from inferdoc.store.matrix import Matrix, NameFilter, SeriesFilter
 from inferdoc.store.pages import StoredPage, intact_values, page_values, pages_between, typed_pages_between
 from inferdoc.store.rows import WRONG_TYPE, fetch
+from inferdoc.store.schema import FORMAT_WITH_SEALED_TYPES, check_format
 from inferdoc.store.seal import Owner
 from inferdoc.store.stretches import Stretch
 
@@ -73,7 +75,8 @@ class Reader(Extent):
     def types(self) -> dict[str, str]:
         """Declared type of each metric family, by the name on its TYPE line."""
         with self._reading():
-            return dict(fetch(self.connection, "SELECT name, type FROM family", (), str, str))
+            version = check_format(self.connection, self.path)
+            return read_types(self.connection, version >= FORMAT_WITH_SEALED_TYPES)
 
     def names(self, start_ms: int, end_ms: int) -> set[str]:
         """Series names that stand on a page in [start_ms, end_ms]."""

@@ -1,8 +1,9 @@
-"""The SQLite file: format version 3, and how it is opened.
+"""The SQLite file: format version 4, and how it is opened.
 
     target  labels shared by every series of one scraped endpoint, as JSON, unique
     layout  the series of a page in page order, compressed; `base` set: kept as a difference from that layout
     family  declared type of a metric family
+    family_seal  checksum of each name and type (since format 4; families.py)
     page    one scrape: the values in the layout's order (codec.py). back_ms 0: complete in itself; else XORed with the
             page before it of the same target and layout, and the complete page its chain starts at lies back_ms earlier
     stretch scrapes that were compacted (since format 2): those of a target in [start_ms, end_ms], inside one hour.
@@ -28,14 +29,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+from inferdoc.store.families import seal_all
 from inferdoc.store.faults import StoreError, damaged, guarded
 from inferdoc.store.indexes import Hidden, hidden_scrapes
 from inferdoc.store.lock import StoreFile, check_reading
 from inferdoc.store.origin import keep_all
 
-FORMAT = 3
+FORMAT = 4
 FORMAT_WITH_CHUNKS = 2
 FORMAT_WITH_ORIGIN = 3
+FORMAT_WITH_SEALED_TYPES = 4
 APPLICATION_ID = 0x494E4644
 """`INFD` in the file header: tells an inferdoc store from any other SQLite file."""
 
@@ -57,7 +60,8 @@ _ADDED_BY_3 = (
     """CREATE TABLE imported (target INTEGER NOT NULL, start_ms INTEGER NOT NULL, end_ms INTEGER NOT NULL,
     seal INTEGER NOT NULL, PRIMARY KEY (target, start_ms)) WITHOUT ROWID""",
 )
-_TABLES_OF = {1: _TABLES, 2: _ADDED_BY_2, 3: _ADDED_BY_3}
+_ADDED_BY_4 = ("CREATE TABLE family_seal (name TEXT PRIMARY KEY, seal INTEGER NOT NULL) WITHOUT ROWID",)
+_TABLES_OF = {1: _TABLES, 2: _ADDED_BY_2, 3: _ADDED_BY_3, 4: _ADDED_BY_4}
 """What each format added."""
 _FILLS = "with `inferdoc collect` or `inferdoc import`"
 _BUSY_SECONDS = 10.0
@@ -192,6 +196,7 @@ def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
                 connection.execute(statement)
         if version < FORMAT_WITH_ORIGIN:
             keep_all(connection)
+        seal_all(connection)
         connection.execute(f"PRAGMA user_version = {FORMAT}")
 
 

@@ -33,6 +33,7 @@ def verify(store: Reader) -> Verified:
     try:
         with guarded(store.path, "read"), transaction(connection, "DEFERRED"):
             check_tables(connection, store.path)
+            store.types()
             hours = "SELECT DISTINCT ts_ms / ?1 FROM page WHERE target = ?2"
             if check_format(connection, store.path) >= FORMAT_WITH_CHUNKS:
                 hours += " UNION SELECT start_ms / ?1 FROM stretch WHERE target = ?2"

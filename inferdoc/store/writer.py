@@ -19,6 +19,7 @@ from inferdoc.collect.samples import NO_TIMESTAMP, Layout, Page
 from inferdoc.store.chain import cut_after, page_at
 from inferdoc.store.codec import Bits, DamagedError, Key, pack, to_bits
 from inferdoc.store.extent import FUTURE_MS, distance_text
+from inferdoc.store.families import write_types
 from inferdoc.store.faults import damaged, guarded
 from inferdoc.store.layouts import LayoutTable, LayoutWriter
 from inferdoc.store.origin import Span, mark_imported
@@ -277,11 +278,7 @@ class Writer:
     def _store_types(self, layout: Layout) -> None:
         if layout.digest not in self._known_types:
             self._known_types.add(layout.digest)
-            self._connection.executemany(
-                "INSERT INTO family (name, type) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET type = excluded.type"
-                " WHERE type <> excluded.type",
-                layout.types.items(),
-            )
+            write_types(self._connection, layout.types.items())
 
     def _part(self, layout: Layout, places: NDArray[np.intp]) -> Layout:
         key = (layout.digest, places.tobytes())

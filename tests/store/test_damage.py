@@ -57,6 +57,9 @@ DAMAGE = {
     WHERE id = (SELECT min(id) FROM chunk)""",
     "times of a stretch": """UPDATE stretch SET start_ms = start_ms + 1, end_ms = end_ms + 1
     WHERE id = (SELECT max(id) FROM stretch)""",
+    "a type": "UPDATE family SET type = 'gauge' WHERE name = 'tokens'",
+    "the name of a type": "UPDATE family SET name = 'tokend' WHERE name = 'tokens'",
+    "a type is gone": "DELETE FROM family WHERE name = 'tokens'",
     "the format": "PRAGMA user_version = 2",
     "the first format": "PRAGMA user_version = 1",
 }

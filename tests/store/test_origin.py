@@ -23,6 +23,7 @@ from inferdoc.store import (
     verify,
     would_prune,
 )
+from inferdoc.store.schema import FORMAT
 from tests.store.pages import POD, held_by, layout_of, page_of
 from tests.store.test_format import DATA, expected
 
@@ -162,7 +163,7 @@ def command(*arguments: str) -> tuple[int, str, str]:
 def test_info(path):
     _, text, _ = command("store", "info", "--store", str(path), "--check")
     lines = text.splitlines()
-    assert lines[0].startswith(f"{path}: format 3, 0.1 MB of data")
+    assert lines[0].startswith(f"{path}: format {FORMAT}, 0.1 MB of data")
     assert lines[1:3] == [
         "  2 targets, 2 series, 480 samples",
         lines[2],
