@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -174,18 +174,30 @@ def rolled_out(samples: SampleColumns, at_ms: float, names: Mapping[str, str]) -
     new = [_under(names, each) for each in samples.series]
     replaced = np.array([a != b for a, b in zip(samples.series, new, strict=True)], bool)
     after = replaced[samples.series_index] & (samples.timestamps_ms > at_ms)
+    counted = _cumulative(samples)[samples.series_index]
+    starts = _ending(samples, STARTS)[samples.series_index]
+    values = np.where(after & counted, samples.values - _standing(samples, at_ms), samples.values)
+    values = np.where(after & starts & (values > 0), np.maximum(values, at_ms / 1000), values)
+    return _becoming(with_columns(samples, values=values), new, at_ms)
+
+
+def relabelled(samples: SampleColumns, at_ms: float, labels: Mapping[str, str]) -> SampleColumns:
+    """These labels on every series from that time on, where it has no such label: the scrape configuration changed."""
+    new = [Series(each.name, tuple(sorted({**labels, **dict(each.labels)}.items()))) for each in samples.series]
+    return _becoming(samples, new, at_ms)
+
+
+def _becoming(samples: SampleColumns, new: Sequence[Series], at_ms: float) -> SampleColumns:
+    """Every series another one from that time on. new: in the order of the series."""
     places = {each: number for number, each in enumerate(samples.series)}
     series = list(samples.series)
     for each in new:
         if each not in places:
             places[each] = len(series)
             series.append(each)
-    index = np.where(after, np.array([places[each] for each in new])[samples.series_index], samples.series_index)
-    counted = _cumulative(samples)[samples.series_index]
-    starts = _ending(samples, STARTS)[samples.series_index]
-    values = np.where(after & counted, samples.values - _standing(samples, at_ms), samples.values)
-    values = np.where(after & starts & (values > 0), np.maximum(values, at_ms / 1000), values)
-    return with_columns(samples, series=series, series_index=index.astype(np.int32), values=values)
+    then = np.array([places[each] for each in new])[samples.series_index]
+    index = np.where(samples.timestamps_ms > at_ms, then, samples.series_index)
+    return with_columns(samples, series=series, series_index=index.astype(np.int32))
 
 
 def _standing(samples: SampleColumns, at_ms: float) -> NDArray[np.float64]:

@@ -156,6 +156,19 @@ def _rolled_out(r: Recording) -> Recording:
     return _named(r, perturb.rolled_out(r.samples, r.pivot * 1000, names), names)
 
 
+def _moved(r: Recording) -> Recording:
+    """As a StatefulSet does."""
+    addresses = {old: new for old, new in perturb.replacements(r.samples).items() if ":" in old}
+    return replace(r, samples=perturb.rolled_out(r.samples, r.pivot * 1000, addresses))
+
+
+def _relabelled(r: Recording) -> Recording:
+    labels = {"cluster": "prod", "role": "both"}
+    if any(dict(each.labels).get("role") for each in r.samples.series):
+        del labels["role"]
+    return replace(r, samples=perturb.relabelled(r.samples, r.pivot * 1000, labels))
+
+
 def _whole(r: Recording) -> Look:
     return Look()
 
@@ -209,6 +222,20 @@ ROWS = (
     *(
         Row(f"rollout-late-{s}", f"rollout at the onset, window begins {s} s after it", ROLLOUT, _late(s), judge_late)
         for s in (60, 180)
+    ),
+    Row(
+        "moved",
+        "restart at the onset: same names, other addresses, counters from 0",
+        Change("moved", _moved),
+        _whole,
+        judge_whole,
+    ),
+    Row(
+        "relabelled",
+        "labels `cluster` and `role` are there from the onset on",
+        Change("relabelled", _relabelled),
+        _whole,
+        judge_whole,
     ),
     Row("renamed", "other pod names throughout", Change("renamed", _renamed), _whole, judge_whole),
     Row(

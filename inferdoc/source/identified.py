@@ -21,7 +21,7 @@ from inferdoc.source.histograms import QuantileAsked, Quantiles
 from inferdoc.source.identity import CLUSTER, FIELDS, NAMESPACE, Key, Naming, Who, key_of
 from inferdoc.source.joins import GpuHosts, Joins, PodPlaces
 from inferdoc.source.page_histograms import Called
-from inferdoc.source.processes import Copies, Crowd, Processes, tell_processes
+from inferdoc.source.processes import TOGETHER_STEPS, Copies, Crowd, Processes, tell_processes
 from inferdoc.source.readable import Readable
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
 
@@ -149,6 +149,7 @@ class Identified(Readable):
             [InfoSeries(self._told(one.labels), one.values) for one in first(groups)]
             for groups in (self._labels.engines, self._labels.gpus)
         )
+        targets = self.raw.info("up", look) if "up" in names else []
         naming = Naming(self._labels, self._chosen)
         is_counter = any(name in names for name in self._labels.engines[0])
 
@@ -160,7 +161,7 @@ class Identified(Readable):
             read = [[one for n in group if n in names for one in self.raw.info(n, fine)] for group in groups]
             return [[InfoSeries(self._told(one.labels), one.values) for one in group] for group in read]
 
-        processes = tell_processes(naming, engines, gpus, totals, is_counter)
+        processes = tell_processes(naming, engines, gpus, totals, is_counter, targets)
         joins = Joins(processes, PodPlaces(), [one.labels for one in engines])
         joins.look_at_gpus([one.labels for one in gpus])
         lacks_pod = any(not who[FIELDS.index("pod")] for who in processes.who.values())
@@ -259,7 +260,11 @@ class Identified(Readable):
         told = self._naming.read(gpu=False)
         rest = {name: value for name, value in labels.items() if name not in told and value}
         who = self._resolved(tuple(labels.get(name, "") for name in told), told, gpu=False)
-        return rest | {name: value for name, value in zip(FIELDS, who, strict=True) if value}
+        rest |= self._described(who)
+        return {n: v for n, v in (rest | dict(zip(FIELDS, who, strict=True))).items() if v}
+
+    def _described(self, who: Who) -> Mapping[str, str]:
+        return {} if self._joins is None else self._joins.processes.described_now(who)
 
     def _resolved(self, raw: tuple[str, ...], names: tuple[str, ...], gpu: bool) -> Who:
         return self.who(dict(zip(names, raw, strict=True)), gpu)
@@ -280,7 +285,8 @@ class Identified(Readable):
                     found = known[raw] = self._resolved(raw, told, gpu)
                 return found
 
-            self._plans[by] = _Plan.of(by, told, who)
+            changed = self._joins.processes.described
+            self._plans[by] = _Plan.of(by, told, who, self._described if changed else None)
         return self._plans[by]
 
 
@@ -288,31 +294,43 @@ class Identified(Readable):
 class _Plan:
     """How reads by some labels are read and renamed. asked: the labels of a read; by: those that it is read by, of
     which the first `told` tell who a row is about; order: where the asked ones stand among the usual names and those
-    read; who: told values -> usual ones."""
+    read; who: told values -> usual ones; described: who -> labels that a pod has now, None where none changed."""
 
     asked: tuple[str, ...]
     by: tuple[str, ...]
     told: int
     order: Callable[[tuple[str, ...]], tuple[str, ...]]
     who: Callable[[tuple[str, ...]], Who]
+    described: Callable[[Who], Mapping[str, str]] | None
 
     @classmethod
-    def of(cls, asked: tuple[str, ...], told: tuple[str, ...], who: Callable[[tuple[str, ...]], Who]) -> _Plan:
+    def of(
+        cls,
+        asked: tuple[str, ...],
+        told: tuple[str, ...],
+        who: Callable[[tuple[str, ...]], Who],
+        described: Callable[[Who], Mapping[str, str]] | None,
+    ) -> _Plan:
         by = (*told, *(n for n in asked if n not in told and n not in FIELDS))
         places = [FIELDS.index(n) if n in FIELDS else len(FIELDS) + by.index(n) for n in asked]
-        return cls(asked, by, len(told), itemgetter(*places), who)
+        return cls(asked, by, len(told), itemgetter(*places), who, described)
 
     def named(self, key: tuple[str, ...]) -> tuple[str, ...]:
         """The usual names of a row that is read without the last label."""
-        return self.order((*self.who(key[: self.told]), *key, ""))[:-1]
+        return self._usual((*key, ""))[:-1]
+
+    def _usual(self, key: tuple[str, ...]) -> tuple[str, ...]:
+        who = self.who(key[: self.told])
+        usual = self.order(who + key)
+        now = self.described(who) if self.described is not None else None
+        return tuple(now.get(n, v) for n, v in zip(self.asked, usual, strict=True)) if now else usual
 
     def renamed(self, result: ReadResult, window: int) -> ReadResult:
         """The rows under the usual names, sorted; of rows with one name the first that has a value, step by step.
         window: steps over which a value looks back."""
-        told, order, who = self.told, self.order, self.who
         rows: dict[tuple[str, ...], list[int]] = {}
         for row, key in enumerate(result.keys):
-            rows.setdefault(order(who(key[:told]) + key), []).append(row)
+            rows.setdefault(self._usual(key), []).append(row)
         keys = sorted(rows)
         if len(rows) == len(result.keys):
             kept = [rows[key][0] for key in keys]
@@ -359,11 +377,12 @@ def _filled(rows: Sequence[np.ndarray], window: int = 0) -> np.ndarray:
 
 
 def _one_target(labels: dict[str, str], group: Sequence[Scrapes], replica: Collection[str]) -> Scrapes:
-    """The scrapes of the target that has most; others fill only its gaps. replica: labels by which another server's
-    scrapes of the same target are told."""
+    """The scrapes of the target that has most; others fill only its gaps, and follow it under another address. replica:
+    labels by which another server's scrapes of the same target are told."""
     first, *others = sorted(group, key=lambda one: -len(one.times_ms))
     times, up = first.times_ms, first.up
     usual = float(np.median(np.diff(times))) if len(times) > 2 else 0.0
+    beside = []
     for other in others:
         before = np.searchsorted(times, other.times_ms)
         since = np.where(before > 0, other.times_ms - times[np.maximum(before - 1, 0)], np.inf)
@@ -372,6 +391,8 @@ def _one_target(labels: dict[str, str], group: Sequence[Scrapes], replica: Colle
         times, up = np.concatenate([times, other.times_ms[lone]]), np.concatenate([up, other.up[lone]])
         order = np.argsort(times, kind="stable")
         times, up = times[order], up[order]
-    targets = {frozenset((n, v) for n, v in one.labels.items() if n not in replica): one.times_ms for one in others}
+        if (~lone).sum() >= TOGETHER_STEPS:
+            beside.append(other)
+    targets = {frozenset((n, v) for n, v in one.labels.items() if n not in replica): one.times_ms for one in beside}
     targets.pop(frozenset((n, v) for n, v in first.labels.items() if n not in replica), None)
     return Scrapes(labels, times, up, tuple(targets.values()))

@@ -49,7 +49,7 @@ class Joins:
     def __init__(self, processes: Processes, places: PodPlaces, engines: Sequence[Mapping[str, str]]) -> None:
         self.processes, self.places, self.hosts = processes, places, GpuHosts()
         self._blind: set[str] = set()
-        self._placed = {raw: self._at_address(who) for raw, who in processes.who.items()}
+        self._placed = {raw: processes.where_it_is_now(self._at_address(who)) for raw, who in processes.who.items()}
         self.keys = {key_of(who) for who in self._placed.values()}
         self._by_pod: dict[str, set[Key]] = {}
         for key in self.keys:
@@ -91,13 +91,13 @@ class Joins:
             return placed
         adopted = self._adopted(labels, gpu)
         if adopted is not None:
-            return adopted
+            return adopted if gpu else self.processes.where_it_is_now(adopted)
         plain = self.naming.of(labels, self.naming.first(labels, gpu))
         if gpu and plain[JOB] in self._blind:
             keys = self._on_host(labels)
             return _renamed(plain, next(iter(keys))) if len(keys) == 1 else plain
         if not gpu and plain[JOB] in self.processes.families:
-            return self._at_address(self.processes.by_rule(labels))
+            return self.processes.where_it_is_now(self._at_address(self.processes.by_rule(labels)))
         return self._near(plain)
 
     def _at_address(self, who: Who) -> Who:

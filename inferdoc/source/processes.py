@@ -40,7 +40,12 @@ LEAST_MOVES = 5
 MIXED = 0.3
 """A total that falls at so many of its steps is that of several processes: a crash loop takes minutes per restart."""
 
+DESCRIBING = ("role", "tier")
+"""Labels by which a configuration tells what a pod is: it may begin to."""
+
 Raw = tuple[str, ...]
+Address = tuple[Key, str]
+"""A name and a port."""
 
 
 @dataclass(frozen=True)
@@ -67,13 +72,16 @@ class Crowd:
 @dataclass
 class Processes:
     """naming: with the labels that tell the label sets apart; who: of each label set of an engine; families: by job,
-    the labels that name its pods; apart: by name, the label that keeps its processes apart; copies, crowds, mixed: what
-    doctor says."""
+    the labels that name its pods; apart: by name, the label that keeps its processes apart; newest: by name and port,
+    who was scraped last; described: by the same, the `DESCRIBING` labels where they changed; copies, crowds, mixed:
+    what doctor says."""
 
     naming: Naming
     who: dict[Raw, Who] = field(default_factory=dict)
     families: dict[str, PodLabels] = field(default_factory=dict)
     apart: dict[Key, str] = field(default_factory=dict)
+    newest: dict[Address, Who] = field(default_factory=dict)
+    described: dict[Address, dict[str, str]] = field(default_factory=dict)
     copies: list[Copies] = field(default_factory=list)
     crowds: list[Crowd] = field(default_factory=list)
     mixed: list[str] = field(default_factory=list)
@@ -97,16 +105,33 @@ class Processes:
         own = "" if rule == "instance" else f"{who[POD] or who[INSTANCE]} {rule}={labels.get(rule, '')}"
         return who[CLUSTER], who[NAMESPACE], who[NODE], own, who[INSTANCE], who[JOB]
 
+    def where_it_is_now(self, who: Who) -> Who:
+        """The same at its newest address: a pod of a StatefulSet keeps its name when it starts anew, elsewhere, and a
+        scrape job may be renamed. Its history stays its own."""
+        now = self.newest.get(_address(who))
+        if now is None:
+            return who
+        return now[CLUSTER], now[NAMESPACE], now[NODE], who[POD], now[INSTANCE], now[JOB]
+
+    def described_now(self, who: Who) -> Mapping[str, str]:
+        """The describing labels that it has now, where they changed."""
+        return self.described.get(_address(who), {}) if self.described else {}
+
 
 Totals = Callable[[], Sequence[Sequence[InfoSeries]]]
 """Reads the totals of all engines finely: groups of series of one name. The last group is when processes began."""
 
 
 def tell_processes(
-    naming: Naming, series: Sequence[InfoSeries], gpus: Sequence[InfoSeries], totals: Totals, is_counter: bool
+    naming: Naming,
+    series: Sequence[InfoSeries],
+    gpus: Sequence[InfoSeries],
+    totals: Totals,
+    is_counter: bool,
+    targets: Sequence[InfoSeries] = (),
 ) -> Processes:
     """Which processes the series of engines are. gpus: series of GPUs; totals: asked only where label sets collide;
-    is_counter: whether the series of engines are totals."""
+    is_counter: whether the series of engines are totals; targets: `up` of all targets."""
     found = Processes(naming)
     gpu_pods = {one.labels[pod.pod] for one in gpus for pod in naming.named(one.labels, gpu=True)}
     found.families = _families(naming, series, frozenset(gpu_pods))
@@ -123,6 +148,7 @@ def tell_processes(
         found.who[found.raw(one.labels)] = found.by_rule(one.labels)
     for classes in parts.values() if colliding else ():
         _count_once(found, classes)
+    _note_newest(found, series, targets)
     if is_counter:
         found.mixed = sorted({key_of(found.who[found.raw(s.labels)])[2] for s in series if _falls(s.values)})
     return found
@@ -160,6 +186,66 @@ def _groups(found: Processes, series: Sequence[InfoSeries]) -> dict[Place, list[
         place = key_of(found.by_rule(one.labels)), one.labels.get("engine", ""), one.labels.get("model_name", "")
         groups.setdefault(place, []).append(one)
     return groups
+
+
+def _port(who: Who) -> str:
+    """The port of its address, empty without one."""
+    return who[INSTANCE][len(address(who[INSTANCE])) :].rpartition(":")[2] if who[INSTANCE] else ""
+
+
+def _pod_and_port(who: Who) -> tuple[str, str]:
+    return who[POD], _port(who)
+
+
+def _address(who: Who) -> Address:
+    return key_of(who), _port(who) if who[POD] else ""
+
+
+def _last_seen(one: InfoSeries) -> tuple[int, list[tuple[str, str]]]:
+    seen = np.flatnonzero(np.isfinite(one.values))
+    return int(seen[-1]) if len(seen) else -1, sorted(one.labels.items())
+
+
+def _note_newest(found: Processes, series: Sequence[InfoSeries], targets: Sequence[InfoSeries]) -> None:
+    """By name and port, who was scraped last under that name, with success or not; or, where the configuration began
+    to tell a cluster or a namespace, under the same with these."""
+    there: dict[Address, np.ndarray] = {}
+    engines = {_pod_and_port(who) for who in found.who.values()}
+    named = []
+    for one in sorted([*targets, *series], key=_last_seen):
+        who = found.who.get(found.raw(one.labels)) or found.by_rule(one.labels)
+        if who[POD] and _port(who) and _pod_and_port(who) in engines:
+            named.append((one, who))
+    for one, who in named:
+        found.newest[_address(who)] = who
+        there[_address(who)] = there.get(_address(who), False) | np.isfinite(one.values)
+    for place in there:
+        fuller = [other for other in there if other[1] == place[1] and _says_more(other[0], place[0])]
+        if len(fuller) == 1 and _follow(there[fuller[0]], there[place]):
+            found.newest[place] = found.newest[fuller[0]]
+    kinds: dict[Address, dict[tuple[str, ...], np.ndarray]] = {}
+    for one, who in named:
+        times = kinds.setdefault(_address(found.newest[_address(who)]), {})
+        kind = tuple(one.labels.get(name, "") for name in DESCRIBING)
+        times[kind] = times.pop(kind, False) | np.isfinite(one.values)
+    for place, times in kinds.items():
+        *older, (now, newest) = times.items()
+        if older and all(_follow(newest, seen) for _, seen in older):
+            found.described[place] = dict(zip(DESCRIBING, now, strict=True))
+
+
+def _follow(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether these are not there at the same time."""
+    return int((one & other).sum()) < TOGETHER_STEPS
+
+
+def _says_more(one: Key, other: Key) -> bool:
+    """Whether a key is of the same pod and tells a cluster or a namespace that the other leaves open."""
+    return (
+        one != other
+        and one[2] == other[2]
+        and all(mine == theirs or not theirs for mine, theirs in zip(one, other, strict=True))
+    )
 
 
 def _together(group: Sequence[InfoSeries]) -> bool:

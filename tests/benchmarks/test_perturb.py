@@ -203,6 +203,20 @@ def test_a_rollout_ends_the_old_pods_and_starts_new_ones_from_0():
     assert set(series(samples, "process_start_time_seconds", pod=born).values()) == {float(ONSET)}
 
 
+def test_labels_come_on_top_of_those_that_are_there():
+    samples = perturb.relabelled(page(), ONSET * 1000, {"cluster": "prod", "pod": "other"})
+    assert all(pods(samples, t) == set(PODS) for t in TIMES)
+    late = {
+        dict(samples.series[i].labels).get("cluster")
+        for i in samples.series_index[samples.timestamps_ms > ONSET * 1000]
+    }
+    early = {
+        dict(samples.series[i].labels).get("cluster")
+        for i in samples.series_index[samples.timestamps_ms <= ONSET * 1000]
+    }
+    assert (early, late) == ({None}, {"prod"})
+
+
 def test_a_restart_after_the_rollout_stays_one():
     samples = perturb.rolled_out(page(), ONSET * 1000, names := perturb.replacements(page()))
     tokens = list(series(samples, "vllm:generation_tokens_total", pod=names[POD]).values())

@@ -212,3 +212,59 @@ def test_machines_without_kubernetes_are_told_by_their_address():
     engines = [{"instance": f"gpu-{n}:8000", "namespace": ""} for n in (0, 1)]
     gpu = {"job": "dcgm", "instance": "gpu-1:9400", "Hostname": "gpu-1", "UUID": "u"}
     assert joined(engines, gpu)[1] == ("", "", "gpu-1:8000")
+
+
+def half(values, first):
+    """Seen in the first, or in the second half alone."""
+    return np.where((np.arange(T) < T // 2) == first, values, np.nan)
+
+
+def who_is(found, one):
+    return Joins(found, PodPlaces(), []).who(one.labels, gpu=False)
+
+
+BEFORE = {"pod": "chat-0", "instance": "10.0.0.1:8000"}
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        {**BEFORE, "instance": "10.0.9.9:8000"},
+        {**BEFORE, "job": "vllm-pods"},
+        {**BEFORE, "node": "n2"},
+        {**BEFORE, "cluster": "prod"},
+        {**BEFORE, "cluster": "prod", "instance": "10.0.9.9:8000", "role": "decode"},
+    ],
+    ids=["address", "job", "node", "cluster", "all"],
+)
+def test_a_pod_under_other_labels_is_the_same_pod(after):
+    old, new = engine(half(total(1), True), **BEFORE), engine(half(total(1), False), **after)
+    found = told(old, new)
+    assert who_is(found, old) == who_is(found, new)
+    told_last = dict(zip(("cluster", "instance", "job"), (who_is(found, old)[i] for i in (0, 4, 5)), strict=True))
+    assert told_last == {"cluster": "", "job": "vllm"} | {n: v for n, v in after.items() if n in told_last}
+    role = {"role": "decode", "tier": ""} if "role" in after else {}
+    assert found.described_now(who_is(found, old)) == role
+
+
+@pytest.mark.parametrize("after", [{"instance": "10.0.0.1:9000"}, {"namespace": "other"}, {"pod": "chat-1"}])
+def test_another_port_namespace_or_pod_is_another(after):
+    old, new = engine(half(total(1), True), **BEFORE), engine(half(total(1), False), **{**BEFORE, **after})
+    found = told(old, new)
+    assert who_is(found, old) != who_is(found, new)
+
+
+def test_pods_of_one_name_at_the_same_time_stay_two():
+    """Of two clusters one tells its name."""
+    here, there = engine(total(1), **BEFORE), engine(total(2), **BEFORE, cluster="prod")
+    found = told(here, there)
+    assert who_is(found, here) != who_is(found, there)
+
+
+def test_a_target_that_never_answered_tells_new_labels_too():
+    """The engine ends when its labels change: only `up` has the new ones."""
+    old, up = engine(half(total(1), True), **BEFORE), {"job": "vllm", "namespace": "llm", **BEFORE, "cluster": "prod"}
+    target = InfoSeries({**up, "role": "decode"}, half(np.zeros(T), False))
+    found = tell_processes(NAMING, [old], (), lambda: [[old], []], True, [target])
+    assert who_is(found, old) == who_is(found, target) and who_is(found, old)[0] == "prod"
+    assert found.described_now(who_is(found, old))["role"] == "decode"
