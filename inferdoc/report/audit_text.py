@@ -11,7 +11,7 @@ from inferdoc.audit.model import Audit, CannotTell, PoolLooked, StandingState
 from inferdoc.audit.observe import percent
 from inferdoc.judging.words import figure
 from inferdoc.report.text import COLOURS, clock
-from inferdoc.report.wrapping import wrap
+from inferdoc.report.wrapping import fitted, painted, wrap
 
 SHORT_LIST = 4
 VERDICTS = {"nothing": "healthy", "standing": "warning", "unknown": "unknown"}
@@ -25,7 +25,8 @@ def audit_text(answer: Audit, *, verbose: bool = False, colour: bool = False) ->
         return click.style(words, fg=COLOURS.get(key), bold=bold) if colour else words
 
     span = f"{clock(answer.window.from_)} to {clock(answer.window.until)}"
-    lines = [f"{paint(HEADS[answer.verdict], VERDICTS[answer.verdict])}  {answer.source.location}  {span}"]
+    head = HEADS[answer.verdict]
+    lines = painted(wrap(f"{answer.source.location}  {span}", f"{head}  "), head, paint(head, VERDICTS[answer.verdict]))
     for number, state in enumerate(answer.states, start=1):
         lines += ["", *_state(number, state, verbose, paint)]
     if not answer.states:
@@ -45,7 +46,7 @@ def audit_text(answer: Audit, *, verbose: bool = False, colour: bool = False) ->
     if verbose:
         took = f"read {answer.timing.read_seconds:.2f} s, judged {answer.timing.judge_seconds:.2f} s"
         lines.append(f"{took}, {answer.timing.queries} queries, {answer.timing.samples:,} samples")
-    return "\n".join(lines)
+    return "\n".join(fitted(lines))
 
 
 def _state(number: int, state: StandingState, verbose: bool, paint: Callable[..., str]) -> Iterator[str]:

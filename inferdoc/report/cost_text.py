@@ -19,11 +19,12 @@ from inferdoc.report.cost_words import (
     share_words,
 )
 from inferdoc.report.text import clock
-from inferdoc.report.wrapping import wrap
+from inferdoc.report.wrapping import fitted, painted, width, wrap
 from inferdoc.times import moment_ms
 
 TITLE, NAME, CELL = 42, 32, 12
-"""Columns for the title of a part, for the name of a row, and for a figure in it: lines of at most 100."""
+"""Columns for the title of a part, for the name of a row where there is room, and for a figure in it: lines of at most
+100."""
 
 
 def cost_text(bill: Bill, *, verbose: bool = False, colour: bool = False) -> str:
@@ -36,8 +37,9 @@ def cost_text(bill: Bill, *, verbose: bool = False, colour: bool = False) -> str
     seconds = (moment_ms(bill.until, None) - moment_ms(bill.from_, None)) / 1000
     head = amount_words(whole.whole, currency)
     hours = "" if whole.whole.money is None else f" ({hours_words(whole.whole.gpu_hours)})"
+    span = f"{clock(bill.from_)} to {clock(bill.until)} ({lasting(seconds)})"
     lines = [
-        f"{bold('COST')}  {bill.source}  {clock(bill.from_)} to {clock(bill.until)} ({lasting(seconds)})",
+        *painted(wrap(f"{bill.source}  {span}", "COST  "), "COST", bold("COST")),
         f"{head}{hours}, of which {share_words(_useful(whole), whole.whole.gpu_hours)} useful",
         "",
         *_parts(whole, currency),
@@ -54,7 +56,7 @@ def cost_text(bill: Bill, *, verbose: bool = False, colour: bool = False) -> str
         lines.append("")
         for note in bill.notes:
             lines += wrap(note, "note: ")
-    return "\n".join(lines)
+    return "\n".join(fitted(lines))
 
 
 def _useful(row: BillRow) -> float:
@@ -84,20 +86,22 @@ def _figures(bill: Bill) -> Iterator[str]:
 
 def _table(rows: Sequence[BillRow], currency: str | None) -> Iterator[str]:
     heads = ("cost", "wasted", "M input", "M output", "1000 req.")
-    yield f"  {'':<{NAME}}" + "".join(f" {head:>{CELL}}" for head in heads)
+    cells_wide = (1 + CELL) * len(heads)
+    room = min(NAME, width() - len("  ") - cells_wide)
+    yield f"  {'':<{room}}" + "".join(f" {head:>{CELL}}" for head in heads)
     day = None
     for row in rows:
         if row.day != day:
             day = row.day
             yield str(day)
         name = row.name
-        if len(name) > NAME:
+        if len(name) > room:
             yield from wrap(name, "  ")
             name = ""
         wasted = share_words(sum(part.amount.gpu_hours for part in row.wasted), row.whole.gpu_hours)
         cells = [amount_words(row.whole, currency), wasted]
         cells += [amount_words(figure_of(row.figures, one), currency) for one in ("input", "output", "request")]
-        yield f"  {name:<{NAME}}" + "".join(f" {cell:>{CELL}}" for cell in cells)
+        yield f"  {name:<{room}}" + "".join(f" {cell:>{CELL}}" for cell in cells)
 
 
 def _grounds(bill: Bill) -> Iterator[str]:

@@ -17,7 +17,7 @@ from inferdoc.judging.api import needed_signals, read_window
 from inferdoc.judging.visibility import Visibility, gains
 from inferdoc.judging.words import figure, lasting
 from inferdoc.report.labels import label_lines
-from inferdoc.report.wrapping import wrap
+from inferdoc.report.wrapping import fitted, wrap
 from inferdoc.source.base import Scrapes, Source
 from inferdoc.source.frame import Entity
 from inferdoc.source.identified import Identified
@@ -41,7 +41,7 @@ def examine(
         lines.append(
             "newest      no sample at all: is anything scraped into it? inferdoc collect --target URL fills a store"
         )
-        return lines, False
+        return list(fitted(lines)), False
     age = time.time() - latest / 1000
     note = "  (old: nothing has been written for a while; diagnose with --until latest)" if age > STALE_SECONDS else ""
     lines.append(f"newest      {lasting(max(age, 0.0))} ago{note}")
@@ -63,7 +63,7 @@ def examine(
     lines += _missing(visibility, wanted, verbose)
     lines += _empty_rows(visibility, catalogue.overlays)
     lines += [f"warning     {warning}" for warning in source.warnings]
-    return lines, bool(fleet.members)
+    return list(fitted(lines)), bool(fleet.members)
 
 
 def _installed(others: Sequence[str]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from inferdoc.headroom.model import HeadroomAnswer, HeadroomClock, Lost
 from inferdoc.judging.words import figure, how_many, lasting
 from inferdoc.report.size_text import TITLES, VALUES, number_lines
 from inferdoc.report.text import clock as shown_at
-from inferdoc.report.wrapping import wrap
+from inferdoc.report.wrapping import fitted, painted, wrap
 
 COLUMNS = 100
 """The widest line."""
@@ -26,10 +26,12 @@ def headroom_text(answer: HeadroomAnswer, *, verbose: bool = False, colour: bool
 
     stretch = f"{shown_at(answer.from_)} to {shown_at(answer.until)}"
     ahead = f"the clock looks {lasting(3600 * answer.horizon_hours)} ahead, in times of {answer.zone}"
-    lines = [f"{bold('HEADROOM')}  {answer.source}  {stretch}", f"  {ahead}"]
+    head = wrap(f"{answer.source}  {stretch}", "HEADROOM  ", COLUMNS)
+    lines = [*painted(head, "HEADROOM", bold("HEADROOM")), f"  {ahead}"]
     for pool in answer.pools:
         kind = f"{pool.role}, tier {pool.tier}, {how_many(pool.replicas, 'replica')}"
-        lines += ["", f"{bold(pool.pool)} ({kind})", *wrap(pool.summary, "  ", COLUMNS)]
+        lines += ["", *painted(wrap(f"{pool.pool} ({kind})", "", COLUMNS), pool.pool, bold(pool.pool))]
+        lines += wrap(pool.summary, "  ", COLUMNS)
         for part in pool.parts:
             lines += ["", f"  {bold(part.title)}"]
             for each in part.numbers:
@@ -53,7 +55,7 @@ def headroom_text(answer: HeadroomAnswer, *, verbose: bool = False, colour: bool
     lines += _listed(bold("left out"), [f"{one.pool}: {one.because}" for one in answer.left_out])
     if not verbose:
         lines += ["", "formula, inputs and source of each number: -v; the plots: -o html"]
-    return "\n".join(lines)
+    return "\n".join(fitted(lines, COLUMNS))
 
 
 def _listed(title: str, sentences: list[str]) -> Iterator[str]:

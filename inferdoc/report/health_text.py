@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -11,35 +11,58 @@ import numpy as np
 from inferdoc.escaping import lines as escaped
 from inferdoc.escaping import page
 from inferdoc.judging.words import figure
+from inferdoc.report.columns import TABLES, Columns, marked
 from inferdoc.report.health import HURTING, Line, State
 from inferdoc.report.natural import natural
 from inferdoc.report.signals import Row, limits
+from inferdoc.report.wrapping import width, wrap
 
 NAMED = 3
 """Pods beyond a limit, and sights, that are named in the table."""
-WIDTH = 118
+WIDEST, ROOMY = 118, 100
+"""The widest page, and one with room for the titles beside the signals: in a narrower one they stand above them."""
+NOTES = 6
+"""Where what is said of a row begins in a narrow page."""
+DIGITS = "-0123456789.,"
+HEADINGS = ("tier, role", "pods", "lowest .. median .. highest", "band")
 MARKS: dict[State, str] = {"good": " ", "note": "~", "warn": "!", "bad": "!"}
 
 
 def as_text(lines: Sequence[Line]) -> str:
-    """A table for people; ! stands where a pod is beyond a limit, ~ where it is outside its target without harm."""
-    parts = [f"  {'':<21} {'signal':<24} {'tier, role':<20} {'pods':>4}  {'lowest .. median .. highest':<34} band"]
-    title, told = "", set[str]()
-    for line in lines:
-        head, title = ("" if line.row.title == title else line.row.title), line.row.title
-        if not line.values:
-            text = f"not visible: {line.enable}"
-            first = f"{MARKS[line.state]} {head:<21} {line.signal:<24} "
-            parts += textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=" " * 49)
-        else:
-            where = ", ".join(word for word in (line.tier, "" if line.role == "both" else line.role) if word)
-            numbers = f"{len(line.values):>4}  {_spread(line):<34} {_band(line)}"
-            parts.append(f"{MARKS[line.state]} {head:<21} {line.signal:<24} {where or 'router':<20} {numbers}")
+    """A table for people, as wide as the terminal; ! stands where a pod is beyond a limit, ~ where it is outside its
+    target without harm."""
+    stacked = width(WIDEST, without=TABLES) < ROOMY
+    titles = [
+        line.row.title if line.row.title != above else "" for above, line in zip(_above(lines), lines, strict=True)
+    ]
+    table = [_cells(line, None if stacked else title) for line, title in zip(lines, titles, strict=True)]
+    headings = (marked(" ", "signal"), *HEADINGS) if stacked else ("", "signal", *HEADINGS)
+    columns = Columns([headings, *table], WIDEST, right=(len(headings) - 3,))
+    parts, told = list(columns.lines(headings)), set[str]()
+    notes = Notes(NOTES if stacked else columns.begin(1))
+    for line, title, cells in zip(lines, titles, table, strict=True):
+        parts += [title] if stacked and title else []
+        parts += columns.lines(cells)
         if line.state in HURTING:
-            parts += _seen(line)
-            parts += [] if line.row.title in told else _meant(line)
+            parts += notes.seen(line)
+            parts += [] if line.row.title in told else notes.meant(line)
             told.add(line.row.title)
-    return page(part.rstrip() for part in parts)
+    return page(parts)
+
+
+def _above(lines: Sequence[Line]) -> Iterator[str]:
+    """The title above each line."""
+    yield from ("", *(line.row.title for line in lines[:-1])) if lines else ()
+
+
+def _cells(line: Line, title: str | None) -> tuple[str, ...]:
+    """The cells of a row; title: None where it stands above them."""
+    mark = MARKS[line.state]
+    head = (marked(mark, line.signal),) if title is None else (marked(mark, title), line.signal)
+    if not line.values:
+        return *head, f"not visible: {line.enable}"
+    where = ", ".join(word for word in (line.tier, "" if line.role == "both" else line.role) if word)
+    return *head, where or "router", str(len(line.values)), _spread(line), _band(line)
 
 
 def _band(line: Line) -> str:
@@ -48,37 +71,46 @@ def _band(line: Line) -> str:
 
 
 def _spread(line: Line) -> str:
+    """Lowest, median and highest: one figure where they read the same, the unit once where it is that of all."""
     values = [row.value for row in line.values]
-    if len(values) == 1:
-        return figure(values[0], line.unit)
-    return " .. ".join(figure(float(v), line.unit) for v in (values[0], np.median(values), values[-1]))
+    shown = [figure(float(each), line.unit) for each in (values[0], np.median(values), values[-1])]
+    if len(set(shown)) == 1:
+        return shown[0]
+    units = {each.lstrip(DIGITS) for each in shown}
+    whole = shown if len(units) > 1 else [*(each.removesuffix(*units) for each in shown[:-1]), shown[-1]]
+    return " .. ".join(whole)
 
 
-def _seen(line: Line) -> Iterator[str]:
-    """Which pods are beyond a limit, and what is seen on them."""
-    named = [f"{row.pod} {figure(row.value, row.unit)}" for row in _worst(line)]
-    more = len(named) - NAMED
-    if named and len(line.values) > 1:
-        yield f"{'':<24}{', '.join(named[:NAMED])}{f' and {more} more' if more > 0 else ''}"
-    sights = sorted(line.sights, key=lambda sight: natural(sight.pod))
-    for sight in sights[:NAMED]:
-        yield from _wrapped(f"{sight.pod}: {sight.text}")
-    if len(sights) > NAMED:
-        yield f"{'':<24}and {len(sights) - NAMED} more"
+@dataclass(frozen=True)
+class Notes:
+    """What stands below a row that hurts. begin: the column where it begins."""
 
+    begin: int
 
-def _meant(line: Line) -> Iterator[str]:
-    yield from _wrapped(f"means: {line.row.says}")
-    yield from _wrapped(f"do:    {line.row.do}")
+    def seen(self, line: Line) -> Iterator[str]:
+        """Which pods are beyond a limit, and what is seen on them."""
+        named = [f"{row.pod} {figure(row.value, row.unit)}" for row in _worst(line)]
+        more = len(named) - NAMED
+        if named and len(line.values) > 1:
+            yield from self._note("", f"{', '.join(named[:NAMED])}{f' and {more} more' if more > 0 else ''}")
+        sights = sorted(line.sights, key=lambda sight: natural(sight.pod))
+        for sight in sights[:NAMED]:
+            yield from self._note("", f"{sight.pod}: {sight.text}")
+        if len(sights) > NAMED:
+            yield from self._note("", f"and {len(sights) - NAMED} more")
+
+    def meant(self, line: Line) -> Iterator[str]:
+        """What the row means, and what to do."""
+        yield from self._note("means: ", line.row.says)
+        yield from self._note("do:    ", line.row.do)
+
+    def _note(self, word: str, text: str) -> list[str]:
+        return wrap(text, " " * self.begin + word, WIDEST, without=TABLES)
 
 
 def _worst(line: Line) -> list[Row]:
     middle = float(np.median([row.value for row in line.values])) if line.values else 0.0
     return sorted(line.outside, key=lambda row: (-abs(row.value - middle), natural(row.pod)))
-
-
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=" " * 24, subsequent_indent=" " * 31)
 
 
 def as_json(lines: Sequence[Line]) -> str:

@@ -8,6 +8,7 @@ from inferdoc.escaping import page
 from inferdoc.incidents.compare import Difference
 from inferdoc.incidents.model import Incident, Look
 from inferdoc.incidents.record import names_of
+from inferdoc.report.wrapping import fitted
 from inferdoc.times import rfc3339
 
 NOTHING = "nothing"
@@ -17,7 +18,7 @@ def listing_text(incidents: Sequence[Incident]) -> str:
     """The newest first, two lines each."""
     if not incidents:
         return "No incident in the record yet. Point a receiver of Alertmanager at /alertmanager of `inferdoc serve`."
-    return page(line for incident in incidents for line in _brief(incident))
+    return page(fitted(line for incident in incidents for line in _brief(incident)))
 
 
 def _brief(incident: Incident) -> Iterator[str]:
@@ -51,17 +52,18 @@ def incident_text(incident: Incident, looks: Sequence[Look], like: Incident | No
     for look in looks:
         told = look.story.summary if look.story is not None else look.failure or look.state
         lines.append(f"  {_time(look.began or look.due)}  {look.why}: {told}")
-    return page(lines)
+    return page(fitted(lines))
 
 
 def differences_text(found: Sequence[Difference]) -> str:
     """What differs, weighty things first."""
     if not found:
         return "No difference."
-    return page(
+    differences = (
         f"{each.what}: {each.before or NOTHING} -> {each.after or NOTHING}"
         for each in sorted(found, key=lambda each: not each.weighty)
     )
+    return page(fitted(differences))
 
 
 def _time(seconds: float) -> str:

@@ -7,7 +7,7 @@ import click
 from inferdoc.judging.words import how_many
 from inferdoc.kv.model import KvAnswer
 from inferdoc.report.size_text import number_lines
-from inferdoc.report.wrapping import wrap
+from inferdoc.report.wrapping import fitted, painted, wrap
 
 COLUMNS = 100
 """The widest line."""
@@ -20,7 +20,7 @@ def kv_text(answer: KvAnswer, *, verbose: bool = False, colour: bool = False) ->
         return click.style(words, bold=True) if colour else words
 
     what = f"{answer.pool}, {how_many(answer.pods, 'pod')}, {answer.hours:g} h of traffic"
-    lines = [f"{bold('KV')}  {what}", *wrap(answer.summary, "", COLUMNS)]
+    lines = [*painted(wrap(what, "KV  ", COLUMNS), "KV", bold("KV")), *wrap(answer.summary, "", COLUMNS)]
     for part in answer.parts:
         lines += ["", bold(part.title)]
         for each in part.numbers:
@@ -30,4 +30,4 @@ def kv_text(answer: KvAnswer, *, verbose: bool = False, colour: bool = False) ->
             lines += ["", bold(title), *(line for each in sentences for line in wrap(each, "  - ", COLUMNS))]
     if not verbose:
         lines += ["", "formula, inputs and source of each number: -v; the curve: -o html"]
-    return "\n".join(lines)
+    return "\n".join(fitted(lines, COLUMNS))

@@ -19,7 +19,9 @@ from inferdoc.fleet.members import Fleet, Member, assignments_of, resolve
 from inferdoc.judging.api import read_window
 from inferdoc.judging.words import figure
 from inferdoc.judging.yields import GPU_SIGNALS
+from inferdoc.report.columns import Columns, marked
 from inferdoc.report.natural import natural
+from inferdoc.report.wrapping import WIDEST
 from inferdoc.source.base import Source
 from inferdoc.source.frame import Entity, SignalFrame
 from inferdoc.times import Moment
@@ -53,7 +55,7 @@ class Row:
 
 def listing(catalogue: Catalogue) -> str:
     """Every declared signal: id, unit, title."""
-    return page(f"{name:<32} {signal.unit:<10} {signal.title}" for name, signal in sorted(catalogue.signals.items()))
+    return _table([("id", "unit", "title"), *((n, s.unit, s.title) for n, s in sorted(catalogue.signals.items()))], ())
 
 
 def readings(
@@ -131,11 +133,21 @@ def _band(catalogue: Catalogue, member: Member, signal: str) -> Band | None:
 
 def as_text(rows: list[Row]) -> str:
     """A table; the mark ! stands before values outside their band."""
-    lines = [f"  {'signal':<28} {'pod':<24} {'value':>16}  band"]
-    for row in rows:
-        mark, value = "!" if row.outside else " ", figure(row.value, row.unit)
-        lines.append(f"{mark} {row.signal:<28} {row.pod:<24} {value:>16}  {limits(row.band, row.unit)}".rstrip())
-    return page(lines)
+    cells = [
+        (
+            marked("!" if row.outside else " ", row.signal),
+            row.pod,
+            figure(row.value, row.unit),
+            limits(row.band, row.unit),
+        )
+        for row in rows
+    ]
+    return _table([(marked(" ", "signal"), "pod", "value", "band"), *cells], right=(2,))
+
+
+def _table(rows: Sequence[Sequence[str]], right: Sequence[int]) -> str:
+    columns = Columns(rows, WIDEST, right=right)
+    return page(line for row in rows for line in columns.lines(row))
 
 
 def limits(band: Band | None, unit: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from inferdoc.judging.words import figure
-from inferdoc.report.wrapping import WIDEST, wrap
+from inferdoc.report.wrapping import WIDEST, fitted, painted, wrap
 from inferdoc.sizing.model import LayoutLooked, Predicted, SizeAnswer
 
 TITLES, VALUES, UNITS = 34, 9, 9
@@ -26,7 +26,7 @@ def size_text(answer: SizeAnswer, *, verbose: bool = False, colour: bool = False
         return click.style(words, bold=True) if colour else words
 
     what = f"{answer.model}, weights {answer.dtype}, KV {answer.kv_dtype}, on {answer.tier}"
-    lines = [f"{bold('SIZE')}  {what}", *wrap(answer.summary, "")]
+    lines = [*painted(wrap(what, "SIZE  "), "SIZE", bold("SIZE")), *wrap(answer.summary, "")]
     for part in answer.parts:
         lines += ["", bold(part.title)]
         for each in part.numbers:
@@ -42,7 +42,7 @@ def size_text(answer: SizeAnswer, *, verbose: bool = False, colour: bool = False
     lines += [line for each in shown for line in wrap(each, "  - ")]
     left = len(answer.assumed) - len(shown)
     lines += wrap(f"and {left} more, with the formula, inputs and source of each number: -v", "  ") if left else []
-    return "\n".join(lines)
+    return "\n".join(fitted(lines))
 
 
 def number_lines(each: Predicted, verbose: bool, widest: int = WIDEST) -> Iterator[str]:

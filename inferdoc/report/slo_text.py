@@ -10,7 +10,7 @@ import msgspec
 from inferdoc.escaping import lines as escaped
 from inferdoc.escaping import page
 from inferdoc.judging.words import figure
-from inferdoc.report.wrapping import wrap
+from inferdoc.report.wrapping import fitted, wrap
 from inferdoc.slo.attainment import place_text
 from inferdoc.slo.model import Bounds, Kept, SloReport
 
@@ -40,7 +40,7 @@ def as_text(report: SloReport) -> str:
     lines += ["", _sentence(report)]
     if not any(one.promised for one in report.objectives):
         lines += wrap("Nobody has promised these starting points: `inferdoc slo suggest` prints your own.", "")
-    return page(lines)
+    return page(fitted(lines))
 
 
 def _objective(group: Sequence[Kept]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from inferdoc.report.focus import elsewhere, in_focus
 from inferdoc.report.references import compared_with
 from inferdoc.report.roles import HARM, role_word
 from inferdoc.report.unjudged import KINDS, by_reason, counted
-from inferdoc.report.wrapping import wrap
+from inferdoc.report.wrapping import fitted, painted, wrap
 
 COLOURS = {
     "critical": "red",
@@ -40,7 +40,10 @@ def text(answer: Diagnosis, *, verbose: bool = False, colour: bool = False) -> s
     def paint(words: str, key: str, bold: bool = True) -> str:
         return click.style(words, fg=COLOURS.get(key), bold=bold) if colour else words
 
-    lines = [f"{paint(answer.verdict.upper(), answer.verdict)}  {answer.source.location}  {_span(answer)}"]
+    verdict = answer.verdict.upper()
+    lines = painted(
+        wrap(f"{answer.source.location}  {_span(answer)}", f"{verdict}  "), verdict, paint(verdict, answer.verdict)
+    )
     if answer.focus:
         lines += wrap(in_focus(answer.focus), "about    ")
     for number, finding in enumerate(answer.findings, start=1):
@@ -72,7 +75,7 @@ def text(answer: Diagnosis, *, verbose: bool = False, colour: bool = False) -> s
         lines += wrap(f"{took}, {timing.queries} queries{split}, {timing.samples:,} samples", "")
         if timing.slowest_query is not None and timing.slowest_seconds is not None:
             lines += wrap(f"slowest query: {timing.slowest_seconds:.2f} s, {timing.slowest_query}", "")
-    return "\n".join(lines)
+    return "\n".join(fitted(lines))
 
 
 def _finding(
@@ -87,9 +90,8 @@ def _finding(
         when = f"began before {clock(finding.onset)}"
     if finding.ended:
         when = f"from {clock(finding.onset)} to {clock(finding.ended)} ({long})"
-    first, *rest = wrap(f"{finding.severity}, {_sure(finding)}, {when}", f"   {finding.id}  ")
-    yield first.replace(finding.severity, paint(finding.severity, finding.severity, False), 1)
-    yield from rest
+    sure = wrap(f"{finding.severity}, {_sure(finding)}, {when}", f"   {finding.id}  ")
+    yield from painted(sure, finding.severity, paint(finding.severity, finding.severity, False))
     scope = finding.scope
     pods = ", ".join(scope.pods[:SHORT_LIST]) + (
         f" and {len(scope.pods) - SHORT_LIST} more" if len(scope.pods) > SHORT_LIST else ""

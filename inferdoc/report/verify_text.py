@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import click
 
 from inferdoc.judging.words import figure
-from inferdoc.report.wrapping import wrap
+from inferdoc.report.columns import Columns, marked
+from inferdoc.report.wrapping import painted, wrap
 from inferdoc.verify.model import MeasuredMove, Verification
 
 COLUMNS = 110
 """The widest line."""
-TITLE, CELL = 42, 12
 
 
 def verify_text(answer: Verification, *, colour: bool = False) -> str:
@@ -22,26 +22,35 @@ def verify_text(answer: Verification, *, colour: bool = False) -> str:
         return click.style(words, bold=True) if colour else words
 
     what = f"{answer.finding} on {answer.pool}, step at {answer.step_at}, until {answer.until}"
-    lines = [f"{bold(answer.outcome.upper())}  {what}"]
+    head = answer.outcome.upper()
+    lines = painted(wrap(what, f"{head}  ", COLUMNS), head, bold(head))
     lines += [line for each in answer.why for line in wrap(each, "  - ", COLUMNS)]
-    lines += ["", bold(f"  {'':<{TITLE}}{'before':<{CELL}}{'after':<{CELL}}change, with 90 %")]
-    lines += [_move(move) for move in answer.moves]
-    if answer.predicted:
+    heads = marked(" ", ""), "before", "after", "change, with 90 %"
+    moves = [_move(move) for move in answer.moves]
+    foretold = [
+        (
+            marked(" ", each.title),
+            figure(each.predicted, each.unit),
+            figure(each.measured, each.unit),
+            f"{'inside' if each.inside else 'outside'} {figure(each.low, each.unit)} to {figure(each.high, each.unit)}",
+        )
+        for each in answer.predicted
+    ]
+    columns = Columns([heads, *moves, *foretold], COLUMNS)
+    lines += ["", *map(bold, columns.lines(heads)), *(line for row in moves for line in columns.lines(row))]
+    if foretold:
         change = ", ".join(f"{key} {value}" for key, value in answer.changes.items())
-        lines += ["", bold(f"predicted of {change}")]
-        for each in answer.predicted:
-            band = f"{figure(each.low, each.unit)} to {figure(each.high, each.unit)}"
-            cells = f"{figure(each.predicted, each.unit):<{CELL}}{figure(each.measured, each.unit):<{CELL}}"
-            lines.append(f"  {each.title:<{TITLE}}{cells}{'inside' if each.inside else 'outside'} {band}")
+        lines += ["", *map(bold, wrap(f"predicted of {change}", "", COLUMNS))]
+        lines += [line for row in foretold for line in columns.lines(row)]
     return "\n".join(lines)
 
 
-def _move(move: MeasuredMove) -> str:
-    cells = f"{figure(move.before, move.unit):<{CELL}}{figure(move.after, move.unit):<{CELL}}"
+def _move(move: MeasuredMove) -> tuple[str, str, str, str]:
     points = move.unit == "ratio" and move.of_users
     change = [f"{100 * each:+.1f}" if points else f"{each:+.0%}" for each in (move.change, move.low, move.high)]
     title = move.title if move.of_users else f"evidence: {move.title}"
-    return f"  {title[: TITLE - 1]:<{TITLE}}{cells}{change[0]} ({change[1]} to {change[2]}): {move.outcome}"
+    moved = f"{change[0]} ({change[1]} to {change[2]}): {move.outcome}"
+    return marked(" ", title), figure(move.before, move.unit), figure(move.after, move.unit), moved
 
 
 def ledger_text(lines: Sequence[Verification]) -> str:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import click
 
 from inferdoc.judging.words import figure, how_many
-from inferdoc.report.wrapping import wrap
+from inferdoc.report.columns import Columns, marked
+from inferdoc.report.wrapping import painted, wrap
 from inferdoc.whatif.model import Banded, WhatIfAnswer, WhatIfRow
 
 COLUMNS = 110
 """The widest line."""
-TITLE, CELL = 26, 30
 EXACT = 0.005
 """A band that shows as one number is none."""
 
@@ -25,16 +25,16 @@ def whatif_text(answer: WhatIfAnswer, *, verbose: bool = False, colour: bool = F
 
     change = ", ".join(f"{key} {value}" for key, value in answer.changes.items())
     where = f"{answer.pool}, {how_many(answer.replicas, 'replica')}, {answer.minutes:g} min of history"
-    lines = [f"{bold('WHAT IF')}  {change}", *wrap(where, "", COLUMNS), *wrap(answer.summary, "", COLUMNS), ""]
-    lines.append(bold(f"  {'':<{TITLE}}{'now':<{CELL}}{'then':<{CELL}}change"))
-    for row in answer.rows:
-        lines += _row(row, verbose)
+    lines = painted(wrap(change, "WHAT IF  ", COLUMNS), "WHAT IF", bold("WHAT IF"))
+    lines += [*wrap(where, "", COLUMNS), *wrap(answer.summary, "", COLUMNS), ""]
+    heads = "", "now", "then", "change"
+    cells = [_cells(row) for row in answer.rows]
+    columns = Columns([heads, *cells], COLUMNS)
+    lines += map(bold, columns.lines(heads))
+    for row, shown in zip(answer.rows, cells, strict=True):
+        lines += [*columns.lines(shown), *(_ground(row) if verbose else ())]
     title = "calibration: the first half of the history, played over the second"
-    lines += ["", bold(title), bold(f"  {'':<{TITLE}}{'predicted':<{CELL}}{'measured':<{CELL}}error")]
-    for held in answer.held:
-        off = "" if held.error is None else f"{held.error:+.1%}"
-        cells = (figure(value, held.unit) for value in (held.predicted, held.measured))
-        lines.append(f"  {held.title:<{TITLE}}{''.join(f'{cell:<{CELL}}' for cell in cells)}{off}".rstrip())
+    lines += ["", bold(title), *_calibration(answer, bold)]
     for head, sentences in (("a guess", answer.guesses), ("mind", answer.notes), ("assumed", answer.assumed)):
         if sentences:
             lines += ["", bold(head), *(line for each in sentences for line in wrap(each, "  - ", COLUMNS))]
@@ -43,16 +43,34 @@ def whatif_text(answer: WhatIfAnswer, *, verbose: bool = False, colour: bool = F
     return "\n".join(lines)
 
 
-def _row(row: WhatIfRow, verbose: bool) -> Iterator[str]:
+def _calibration(answer: WhatIfAnswer, bold: Callable[[str], str]) -> Iterator[str]:
+    heads = "", "predicted", "measured", "error"
+    rows = [
+        (
+            marked(" ", held.title),
+            figure(held.predicted, held.unit),
+            figure(held.measured, held.unit),
+            "" if held.error is None else f"{held.error:+.1%}",
+        )
+        for held in answer.held
+    ]
+    columns = Columns([heads, *rows], COLUMNS)
+    yield from map(bold, columns.lines(heads))
+    for row in rows:
+        yield from columns.lines(row)
+
+
+def _cells(row: WhatIfRow) -> tuple[str, str, str, str]:
     change = "" if row.change is None else f"{row.change:+.0%}"
     words = change if row.move == "" else row.move if row.move == "same" or not change else f"{change} {row.move}"
-    now, then = (_cell(each, row.unit) for each in (row.now, row.then))
-    yield f"  {row.title:<{TITLE}}{now:<{CELL}}{then:<{CELL}}{words}".rstrip()
-    if verbose:
-        yield from wrap(row.formula, "      = ", COLUMNS)
-        if row.inputs:
-            yield from wrap("; ".join(f"{name} {each}" for name, each in row.inputs.items()), "        with ", COLUMNS)
-        yield from wrap(row.source, "        from ", COLUMNS)
+    return marked(" ", row.title), _cell(row.now, row.unit), _cell(row.then, row.unit), words
+
+
+def _ground(row: WhatIfRow) -> Iterator[str]:
+    yield from wrap(row.formula, "      = ", COLUMNS)
+    if row.inputs:
+        yield from wrap("; ".join(f"{name} {each}" for name, each in row.inputs.items()), "        with ", COLUMNS)
+    yield from wrap(row.source, "        from ", COLUMNS)
 
 
 def _cell(band: Banded, unit: str) -> str:

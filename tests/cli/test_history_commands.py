@@ -36,7 +36,8 @@ def test_the_list_has_the_newest_first(left):
     path, (newest, oldest) = left
     told = call("history", "--record", path)
     assert told.code == 0
-    assert told.out.index(newest) < told.out.index(oldest) and "before it ended: rollout of vllm" in told.out
+    words = " ".join(told.out.split())
+    assert words.index(newest) < words.index(oldest) and "before it ended: rollout of vllm" in words
     assert oldest not in call("history", "--record", path, "--open").out
     assert [row["id"] for row in json.loads(call("history", "--record", path, "-o", "json").out)] == [newest, oldest]
 
@@ -47,6 +48,18 @@ def test_one_incident_has_its_looks_and_its_document(left):
     assert "alerts" in text and "looks" in text and "resolved:" in text
     assert json.loads(call("history", newest, "--record", path, "-o", "json").out)["findings"][0]["id"] == "engine-hung"
     assert call("history", newest, "--record", path, "-o", "html").out.startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize("columns", [80, 110])
+def test_the_text_fits_the_terminal(left, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    path, (newest, oldest) = left
+    for told in (
+        call("history", "--record", path),
+        call("history", oldest, "--record", path),
+        call("diff", newest, oldest, "--record", path),
+    ):
+        assert told.out and max(map(len, told.out.splitlines())) <= columns
 
 
 def test_two_incidents_are_compared(left):

@@ -80,12 +80,13 @@ def test_text_says_what_the_document_says(answer):
     assert f"looked at {answer.coverage.pods} pod" in brief
 
 
+@pytest.mark.parametrize("verbose", [False, True])
 @pytest.mark.parametrize("columns", [60, 80])
-def test_lines_fit_the_terminal(answer, columns, monkeypatch):
+def test_lines_fit_the_terminal(answer, columns, verbose, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(columns))
-    lines = render(answer, "text").splitlines()[1:]  # the first names the source, which may be a long path
-    long = [line for line in lines if len(line) > columns and not line.lstrip().startswith("$ ")]
-    assert not [line for line in long if " " in line.strip()[columns // 2 :]], "but a word that cannot be broken"
+    long = [line for line in render(answer, "text", verbose=verbose).splitlines() if len(line) > columns]
+    folds = [line for line in long if " " in line.strip() and not line.lstrip().startswith("$ ")]
+    assert not [line for line in folds if " " in line.strip()[columns // 2 :]], "but a word that cannot be broken"
 
 
 def test_markdown_tables_are_whole(answer):

@@ -38,8 +38,11 @@ def test_the_error_of_the_held_half_is_in_the_document(document):
         assert each["error"] == pytest.approx(each["predicted"] / each["measured"] - 1.0)
 
 
-def test_now_and_then_stand_side_by_side(document):
+@pytest.mark.parametrize("columns", [80, 110])
+def test_now_and_then_stand_side_by_side(document, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
     text = render_whatif(msgspec.convert(document, WhatIfAnswer), "text", verbose=True)
+    assert max(map(len, text.splitlines())) <= columns
     assert "WHAT IF  replicas 4" in text
     assert "2 GPUs" in text
     assert "4 GPUs" in text
