@@ -95,9 +95,10 @@ class SloSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """[[slo]], and an entry of alerts/slo.yaml: what is promised to whom.
 
     signal, percentile, target: so many percent of its observations at most the target (its unit), within `window`; a
-    share of bad events has no percentile. model, tier, role, tenant (label -> value): whom it is promised to, anybody
-    where left out. limits: several at once, signal id -> target. id, title: how rules and reports call it; burn: false
-    for one without burn-rate rules; promised: false for a starting point, which only alerts, boards and `slo` read.
+    share of bad events has no percentile. cluster, namespace, model, tier, role, tenant (label -> value): whom it is
+    promised to, anybody where left out. limits: several at once, signal id -> target. id, title: how rules and reports
+    call it; burn: false for one without burn-rate rules; promised: false for a starting point, which only alerts,
+    boards and `slo` read.
     """
 
     limits: dict[str, float] = {}
@@ -113,6 +114,8 @@ class SloSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     title: str | None = None
     burn: bool = True
     promised: bool = True
+    cluster: str | None = None
+    namespace: str | None = None
 
     def __post_init__(self) -> None:
         for signal, limit in self.limits.items():

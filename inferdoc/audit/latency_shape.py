@@ -62,7 +62,7 @@ def refused(watched: Watched, unit: Unit) -> Amount:
 
 def _promised(watched: Watched, unit: Unit) -> dict[str, float]:
     pool = unit.member.pool
-    return limits(watched.slos, pool.model, pool.tier, pool.role)
+    return limits(watched.slos, pool)
 
 
 def _tail(watched: Watched, unit: Unit, chosen: Callable[[np.ndarray], np.ndarray]) -> float | None:

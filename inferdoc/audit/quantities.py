@@ -179,7 +179,7 @@ def _router_gap(watched: Watched, unit: Unit) -> Amount:
 def _objective_excess(watched: Watched, unit: Unit) -> Amount:
     """The worst of what is promised to the users of a unit, over its target; 0 where nothing is."""
     pool = unit.member.pool
-    promised = limits(watched.slos, pool.model, pool.tier, pool.role)
+    promised = limits(watched.slos, pool)
     rows = [values / target for name, target in promised.items() if (values := watched.values(unit, name)) is not None]
     if not rows:
         return None if promised else 0.0

@@ -15,6 +15,7 @@ from inferdoc.bench.read import levels_of
 from inferdoc.bench.told import marks, numbers
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import InferdocError
+from inferdoc.fleet.members import Pool
 from inferdoc.judging.words import figure, how_many
 from inferdoc.slo.objective import Objective, objectives
 
@@ -24,8 +25,9 @@ SHOWN = ("ttft_p50", "ttft_p99", "tpot_request_p50", "tpot_request_p99", "itl_p9
 def benched_as_asked(asked: Mapping[str, Any], catalogue: Catalogue, live: ProductionPool | None = None) -> BenchAnswer:
     """What the result files prove at the objectives. live: the pool beside them. Raises InferdocError."""
     levels = of_one_model(levels_of(asked["files"]), asked.get("model"))
-    place = levels[0].model, asked.get("tier") or "unknown", "both"
-    held = objectives(asked.get("objective") or (), catalogue.slos, place)
+    place = ("", "") if live is None else (live.pool.cluster, live.pool.namespace)
+    pool = Pool(*place, levels[0].model, "both", asked.get("tier") or "unknown")
+    held = objectives(asked.get("objective") or (), catalogue.slos, pool)
     several = curves(levels)
     told = [_told(curve, held) for curve in several]
     assumed = [

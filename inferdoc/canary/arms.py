@@ -8,22 +8,21 @@ from fnmatch import fnmatchcase
 
 from inferdoc.catalogue.document import nearest
 from inferdoc.errors import InferdocError
-from inferdoc.fleet.members import Member
+from inferdoc.fleet.members import Member, Pool
 from inferdoc.forecast.fromsource import Key, pool_name
 
 
 @dataclass(frozen=True)
 class Arms:
-    """stable: what runs; candidate: what is to replace it; model, tier, role: of the candidate's pods."""
+    """stable: what runs; candidate: what is to replace it, pods of one pool."""
 
     stable: tuple[Member, ...]
     candidate: tuple[Member, ...]
 
     @property
-    def place(self) -> tuple[str, str, str]:
-        """Model, tier and role, for objectives."""
-        pool = self.candidate[0].pool
-        return pool.model, pool.tier, pool.role
+    def pool(self) -> Pool:
+        """That of the candidate."""
+        return self.candidate[0].pool
 
     def keys(self) -> tuple[frozenset[Key], frozenset[Key]]:
         """The pods of the candidate and those of the stable group."""

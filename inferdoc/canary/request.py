@@ -40,7 +40,7 @@ def canary_as_asked(source: Identified, config: Config, catalogue: Catalogue, as
     history = read_history(source, catalogue, assignments_of(config.pods), asked["since"], asked["until"], match)
     groups = arms(history.fleet.members, asked["candidate"], asked.get("baseline"))
     watched = ArmsWatched(history, groups)
-    wanted = objectives(asked.get("objective") or (), catalogue.slos, groups.place)
+    wanted = objectives(asked.get("objective") or (), catalogue.slos, groups.pool)
     held = [one for one in wanted if one.signal != ERRORS]  # of errors the margin counts, whatever is usual
     found, lacking = checks(watched, held, _margins(asked))
     requests = next(check for check in found if check.kind == "errors").counts.of

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from inferdoc.catalogue.signal import Reading, Signal, Term
 
@@ -17,18 +17,43 @@ Kind = Literal["latency", "share", "level"]
 target; level: the signal is at most the target, and there are no events to count."""
 
 
+class ServedPool(Protocol):
+    """A pool as objectives tell pools apart. cluster, namespace: empty where no label tells."""
+
+    @property
+    def cluster(self) -> str: ...
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def tier(self) -> str: ...
+    @property
+    def role(self) -> str: ...
+
+
+OF_PODS = ("tier", "role")
+"""What only pods have: what is counted above them, by a router, is of none."""
+
+
 @dataclass(frozen=True)
 class Audience:
     """Whom an objective is promised to; None or empty: anybody. tenant: (label, value) pairs of the series."""
 
+    cluster: str | None = None
+    namespace: str | None = None
     model: str | None = None
     tier: str | None = None
     role: str | None = None
     tenant: tuple[tuple[str, str], ...] = ()
 
-    def holds(self, model: str, tier: str, role: str) -> bool:
+    def holds(self, pool: ServedPool) -> bool:
         """Whether a pool is within it, tenants aside."""
-        return self.model in (None, model) and self.tier in (None, tier) and self.role in (None, role)
+        return all(getattr(pool, key) == value for key, value in self.fields.items())
+
+    def holds_above(self, pool: ServedPool) -> bool:
+        """The same of what is counted above the pods."""
+        return all(getattr(pool, key) == value for key, value in self.fields.items() if key not in OF_PODS)
 
     def within(self, other: Audience) -> bool:
         """Whether it is a narrower part of another scope of the same tenants."""
@@ -38,7 +63,13 @@ class Audience:
     @property
     def fields(self) -> dict[str, str]:
         """What it names, tenants aside."""
-        named = {"model": self.model, "tier": self.tier, "role": self.role}
+        named = {
+            "cluster": self.cluster,
+            "namespace": self.namespace,
+            "model": self.model,
+            "tier": self.tier,
+            "role": self.role,
+        }
         return {key: value for key, value in named.items() if value is not None}
 
     @property
@@ -83,17 +114,17 @@ def events_of(signal: Signal, reading: Reading | None = None) -> tuple[Term, Ter
     return None if bad is None or every is None or bad.rate is None or every.rate is None else (bad, every)
 
 
-def in_force(slos: Iterable[Slo], model: str, tier: str, role: str) -> dict[str, Slo]:
+def in_force(slos: Iterable[Slo], pool: ServedPool) -> dict[str, Slo]:
     """The objectives of a pool by signal: of several on one signal the one that names more of it, then the later. What
     is promised to tenants alone is no limit of the pool."""
-    fitting = [slo for slo in slos if not slo.scope.tenant and slo.scope.holds(model, tier, role)]
+    fitting = [slo for slo in slos if not slo.scope.tenant and slo.scope.holds(pool)]
     return {slo.signal: slo for slo in sorted(fitting, key=lambda slo: len(slo.scope.fields))}
 
 
-def limits(slos: Iterable[Slo], model: str, tier: str, role: str) -> dict[str, float]:
+def limits(slos: Iterable[Slo], pool: ServedPool) -> dict[str, float]:
     """What is promised to the users of a pool: signal -> target in its unit."""
     promised = (slo for slo in slos if slo.promised)
-    return {name: slo.target for name, slo in in_force(promised, model, tier, role).items()}
+    return {name: slo.target for name, slo in in_force(promised, pool).items()}
 
 
 def narrower(slo: Slo, slos: Iterable[Slo]) -> list[Slo]:

@@ -154,12 +154,13 @@ def _slo(section: SloSection, name: str, kind: Kind, level: Level, target: float
     if kind == "share" and not target < 1:
         raise CatalogueError(f"{where}.target: {name} is a share of bad events: a number below 1, got {target:g}")
     good = share_of(name) if kind == "latency" else 1 - target if kind == "share" else None
-    scope = Audience(section.model, section.tier, section.role, tuple(sorted(section.tenant.items())))
+    named = section.cluster, section.namespace, section.model, section.tier, section.role
+    scope = Audience(*named, tuple(sorted(section.tenant.items())))
     if level in WIDE and (scope.tier or scope.role):
         raise CatalogueError(
             f"{where}: {name} is counted above the pods, where nothing says tier or role: leave them out"
         )
-    parts = (name, section.model, section.tier, section.role, *(value for _, value in scope.tenant))
+    parts = (name, *named, *(value for _, value in scope.tenant))
     made = re.sub(r"[^a-z0-9]+", "-", "-".join(part for part in parts if part).lower()).strip("-")
     return Slo(
         id=section.id or made,

@@ -20,7 +20,7 @@ def late_shares(history: History, slos: Sequence[Slo], pools: Sequence[Pool]) ->
     promised = [slo for slo in slos if slo.promised and slo.kind == "latency"]
     found: dict[Pool, float] = {}
     for pool in pools:
-        for slo in in_force(promised, pool.model, pool.tier, pool.role).values():
+        for slo in in_force(promised, pool).values():
             name = NAME.fullmatch(slo.signal)
             if name is None or name["family"] not in OF_REQUESTS or slo.scope.tenant:
                 continue

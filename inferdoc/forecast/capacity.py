@@ -135,13 +135,13 @@ def signals_for(slos: Sequence[Slo]) -> tuple[str, ...]:
 
 
 def capacities(made: Gathered, slos: Sequence[Slo] = (), unit: LoadUnit | None = None) -> list[PoolCapacity]:
-    """One per pool, in order of name, up to the objectives that hold for its model, tier and role. unit: the kind of
+    """One per pool, in order of name, up to the objectives that hold for it. unit: the kind of
     load (None = what replicas of the pool's role work on, requests where no tokens were seen)."""
     latencies = [slo for slo in slos if slo.kind == "latency"]
     found = []
     for pool, keys in made.pools().items():
         units = (unit,) if unit is not None else _units(made, pool, keys)
-        promised = limits(latencies, pool.model, pool.tier, pool.role)
+        promised = limits(latencies, pool)
         served = tuple(_served(made, each, keys, promised) for each in units)
         rate, time = _column(made, "request_rate", keys), _column(made, "e2e_mean", keys)
         little = _little(rate, _column(made, "running", keys), time)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import WIDE
-from inferdoc.catalogue.slo import Audience, Slo, events_of, narrower
+from inferdoc.catalogue.slo import OF_PODS, Audience, Slo, events_of, narrower
 from inferdoc.generate.pod_info import INFO, POD, joined, joined_to_engines, joined_where_known
 from inferdoc.judging.conditions.render import clause, number
 from inferdoc.source.plan import matchers
@@ -16,8 +16,8 @@ BY = ("cluster", "namespace", "model_name", "tier", "role")
 SHOWN_BY = ("cluster", "namespace", "pod", "model_name")
 """What engines are told apart by before the tier and role of their pod are joined."""
 ABOVE = ("cluster", "namespace", "model_name")
-LABELS = {"model": "model_name", "tier": "tier", "role": "role"}
-"""What a scope names, and the label of the info series of pods that holds it."""
+LABELS = {"cluster": "cluster", "namespace": "namespace", "model": "model_name", "tier": "tier", "role": "role"}
+"""What a scope names, and the label that holds it: of the series, or (OF_PODS) of the info series of their pods."""
 ENGINES = "vllm:"
 """Series that only engines have."""
 
@@ -82,8 +82,7 @@ def _of_scope(
 
 def _counted(name: str, match: Sequence[Matcher], scope: Audience, above: bool, reading: str) -> str:
     own: list[Matcher] = [*match, *((label, "=", value) for label, value in scope.tenant)]
-    if scope.model is not None:
-        own.append((LABELS["model"], "=", scope.model))
+    own += [(LABELS[key], "=", value) for key, value in scope.fields.items() if key not in OF_PODS]
     return f"sum by ({', '.join(ABOVE if above else SHOWN_BY)}) ({reading.format(selector(name, tuple(own)))})"
 
 
@@ -92,7 +91,7 @@ def _shown(name: str, match: Sequence[Matcher], scope: Audience, above: bool, re
     inner = _counted(name, match, scope, above, reading)
     if above:
         return inner
-    pool: list[Matcher] = [(LABELS[key], "=", value) for key, value in scope.fields.items() if key != "model"]
+    pool: list[Matcher] = [(LABELS[key], "=", value) for key, value in scope.fields.items() if key in OF_PODS]
     if not pool:
         return joined_to_engines(inner) if name.startswith(ENGINES) else joined_where_known(inner)
     return f"{clause(joined(inner))}\nand on ({', '.join(POD)}) {selector(INFO, tuple(pool))}"

@@ -33,6 +33,7 @@ USUAL_SHARE = 0.2
 """Of the target: a usual mean that matters when it grows by half."""
 
 
+PLACES = ("cluster", "namespace")
 SUDDEN = ("PodSlower", "Slower")
 ENDINGS = (*SUDDEN, "Fast", "Slow", "Outage", "TrafficTooLow")
 
@@ -150,22 +151,32 @@ def slo_test(
     made = [*courses(slo), *(slower_courses() if latency else ())]
     if "tier" in slo.scope.fields:  # pods of another are none of its pods
         made = [course for course in made if course.on is None]
-    checks = []
-    for rule in rules:
-        speed = next(end for end in ENDINGS if rule.name.endswith(end))
-        firing = [course.name for course in made if speed in course.fires]
-        at = SOON if speed in SUDDEN else AT
-        checks.append(_check(slo, rule, at, firing))
-        if speed in SUDDEN:
-            checks += [_check(slo, rule, GOOD_MINUTES - 2, []), _check(slo, rule, AT, [])]
-    series = [line for course in made for line in _series(slo, catalogue, course)]
-    test = {"interval": "1m", "input_series": series, "promql_expr_test": checks}
+    together = [[course] for course in made] if "namespace" in slo.scope.fields else [made]
     return {
         "rule_files": rule_files,
         "evaluation_interval": f"{EVALUATED_MINUTES}m",
         "group_eval_order": groups,
-        "tests": [test],
+        "tests": [_test(slo, catalogue, rules, each) for each in together],
     }
+
+
+def _test(slo: Slo, catalogue: Catalogue, rules: list[AlertRule], beside: list[BurnCourse]) -> dict[str, Any]:
+    """Courses beside each other: namespaces tell them apart."""
+    checks = []
+    for rule in rules:
+        speed = next(end for end in ENDINGS if rule.name.endswith(end))
+        firing = [_namespace(slo, course) for course in beside if speed in course.fires]
+        at = SOON if speed in SUDDEN else AT
+        checks.append(_check(slo, rule, at, firing))
+        if speed in SUDDEN:
+            checks += [_check(slo, rule, GOOD_MINUTES - 2, []), _check(slo, rule, AT, [])]
+    series = [line for course in beside for line in _series(slo, catalogue, course)]
+    series += [line for key in PLACES if key in slo.scope.fields for line in _elsewhere(slo, catalogue, key)]
+    return {"interval": "1m", "input_series": series, "promql_expr_test": checks}
+
+
+def _namespace(slo: Slo, course: BurnCourse) -> str:
+    return slo.scope.namespace or course.name
 
 
 def _check(slo: Slo, rule: AlertRule, minute: int, firing: list[str]) -> dict[str, Any]:
@@ -178,21 +189,31 @@ def _check(slo: Slo, rule: AlertRule, minute: int, firing: list[str]) -> dict[st
     }
 
 
-def _series(slo: Slo, catalogue: Catalogue, course: BurnCourse) -> Iterator[dict[str, str]]:
+def _labels(slo: Slo, namespace: str) -> dict[str, str]:
     labels = {
         "cluster": "c1",
-        "namespace": course.name,
+        "namespace": namespace,
         "job": "vllm",
         "pod": "p0",
         "model_name": "model-a",
         "engine": "0",
     }
-    labels |= {LABELS[key]: value for key, value in slo.scope.fields.items()} | dict(slo.scope.tenant)
+    return labels | {LABELS[key]: value for key, value in slo.scope.fields.items()} | dict(slo.scope.tenant)
+
+
+def _series(slo: Slo, catalogue: Catalogue, course: BurnCourse) -> Iterator[dict[str, str]]:
+    labels = _labels(slo, _namespace(slo, course))
     yield from _of_pod(slo, catalogue, course, labels)
     if course.beside is not None:
         on = {"tier": course.on} if course.on else {}
         beside = replace(course, per_second=NINE * course.per_second, means=course.beside, beside=None)
         yield from _of_pod(slo, catalogue, beside, {**labels, "pod": "p1", **on})
+
+
+def _elsewhere(slo: Slo, catalogue: Catalogue, key: str) -> Iterator[dict[str, str]]:
+    """Users to whom it is not promised, of whom most miss it: no alert is about them."""
+    missed = BurnCourse("elsewhere", 0.0, 1.0, (), means=(USUAL_SHARE, 2 * SLOWER * USUAL_SHARE))
+    yield from _of_pod(slo, catalogue, missed, _labels(slo, missed.name) | {LABELS[key]: "another"})
 
 
 def _of_pod(slo: Slo, catalogue: Catalogue, course: BurnCourse, labels: dict[str, str]) -> Iterator[dict[str, str]]:

@@ -4,6 +4,7 @@ model against one."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -65,8 +66,8 @@ class Phases:
             return "their pods have different numbers of GPUs, so one pool of neither is measured"
         (gpus,) = numbers
         pool = last.pool
-        promised = limits(self._origin.opened.slos, pool.model, pool.tier, pool.role)
-        promised |= limits(self._origin.opened.slos, pool.model, pool.tier, first.pool.role)
+        promised = limits(self._origin.opened.slos, pool)
+        promised |= limits(self._origin.opened.slos, replace(pool, role=first.pool.role))
         of_request = last.load.mean / last.requests
         knee, _ = last.knee
         pair = len(several) == 2

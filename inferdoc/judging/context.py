@@ -108,7 +108,7 @@ class Context:
     def limits(self, unit: Unit) -> dict[str, float]:
         """What is promised to the users of a unit: signal id -> limit."""
         pool = unit.member.pool
-        return limits(self.slo, pool.model, pool.tier, pool.role)
+        return limits(self.slo, pool)
 
     def deviations(self, signal: str, units: Sequence[Unit], rule: Rule) -> list[Deviation | None]:
         """The earliest sustained deviation of the signal of some units; looked for in all units of the view at once."""

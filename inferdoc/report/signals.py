@@ -117,7 +117,7 @@ def _owner(fleet: Fleet, entity: Entity, level: Level) -> Member | None:
 def _slo(catalogue: Catalogue, member: Member, signal: str) -> Band | None:
     """What is promised about a signal as a band."""
     promised = (slo for slo in catalogue.slos if slo.promised)
-    found = in_force(promised, member.pool.model, member.tier, member.role).get(signal)
+    found = in_force(promised, member.pool).get(signal)
     return None if found is None else Band(signal, f"SLO {found.id}", high=found.target)
 
 

@@ -41,7 +41,7 @@ def _of_slo(history: History, slo: Slo, slos: Sequence[Slo], pools: Sequence[Poo
         return
     counted = history.of_slo(slo, history.whole())
     above = history.catalogue.signals[slo.signal].level in WIDE
-    places = [pool for pool in counted if slo.scope.model in (None, pool.model)] if above else list(pools)
+    places = [pool for pool in counted if slo.scope.holds_above(pool)] if above else list(pools)
     held = [pool for pool in places if _holds(slo, slos, pool)]
     judged = False
     for pool in held:
@@ -59,12 +59,8 @@ def _of_slo(history: History, slo: Slo, slos: Sequence[Slo], pools: Sequence[Poo
 
 def _holds(slo: Slo, slos: Sequence[Slo], pool: Pool) -> bool:
     if slo.scope.tenant or pool.role == ROUTER:
-        return slo.scope.model in (None, pool.model) and (pool.role == ROUTER or slo.scope.holds(*_who(pool)))
-    return in_force(slos, *_who(pool)).get(slo.signal) == slo
-
-
-def _who(pool: Pool) -> tuple[str, str, str]:
-    return pool.model, pool.tier, pool.role
+        return slo.scope.holds_above(pool) if pool.role == ROUTER else slo.scope.holds(pool)
+    return in_force(slos, pool).get(slo.signal) == slo
 
 
 def _why(history: History, slo: Slo, held: Sequence[Pool]) -> str:

@@ -49,7 +49,7 @@ def goodput(history: History, slos: Sequence[Slo], pools: Sequence[Pool]) -> tup
     for pool in pools:
         if pool.role == "prefill" or not asked.served.get(pool):
             continue
-        answer = _of_pool(history, pool, [*in_force(slos, pool.model, pool.tier, pool.role).values()], asked)
+        answer = _of_pool(history, pool, [*in_force(slos, pool).values()], asked)
         (found if isinstance(answer, Goodput) else unjudged).append(answer)  # type: ignore[arg-type]
     return found, unjudged
 

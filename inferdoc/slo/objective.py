@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inferdoc.catalogue.quantiles import NAME
-from inferdoc.catalogue.slo import Slo, in_force
+from inferdoc.catalogue.slo import ServedPool, Slo, in_force
 from inferdoc.errors import InferdocError
 from inferdoc.times import length_of
 
@@ -27,9 +27,9 @@ class Objective:
     assumed: bool = False
 
 
-def objectives(asked: Sequence[str], slos: Sequence[Slo], place: tuple[str, str, str]) -> list[Objective]:
-    """asked: SIGNAL=VALUE; slos: of the catalogue; place: model, tier and role. Of one signal what was asked counts.
-    Raises InferdocError."""
+def objectives(asked: Sequence[str], slos: Sequence[Slo], pool: ServedPool) -> list[Objective]:
+    """asked: SIGNAL=VALUE; slos: of the catalogue; pool: whose users they are promised to. Of one signal what was
+    asked counts. Raises InferdocError."""
     found = {
         signal: Objective(
             signal,
@@ -38,7 +38,7 @@ def objectives(asked: Sequence[str], slos: Sequence[Slo], place: tuple[str, str,
             slo.where if slo.promised else f"a starting point of alerts/slo.yaml ({slo.id}), promised to nobody",
             not slo.promised,
         )
-        for signal, slo in in_force(slos, *place).items()
+        for signal, slo in in_force(slos, pool).items()
         if _is_told(signal)
     }
     return list((found | {one.signal: one for one in map(_parsed, asked)}).values())

@@ -66,7 +66,7 @@ def whatif_as_asked(source: Identified, config: Config, catalogue: Catalogue, as
 
 def limits_as_asked(pool: ObservedPool, catalogue: Catalogue, asked: Mapping[str, Any]) -> tuple[float, float]:
     """Seconds to the first token and per token that count as good: as given, else the objectives in force."""
-    held = in_force(catalogue.slos, pool.pool.model, pool.pool.tier, pool.pool.role)
+    held = in_force(catalogue.slos, pool.pool)
     found = []
     for flag, family, default in (("ttft", FIRST_TOKEN, DEFAULT_TTFT), ("tpot", PER_TOKEN, DEFAULT_TPOT)):
         given = asked.get(flag)

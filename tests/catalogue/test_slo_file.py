@@ -12,8 +12,14 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.slo import limits
 from inferdoc.config import SloSection, load_config
 from inferdoc.errors import CatalogueError, ConfigError
+from inferdoc.fleet.members import Pool
 
 TTFT = {"id": "ttft", "signal": "ttft", "percentile": 99, "target": 2.5}
+
+
+def pool(model: str, role: str) -> Pool:
+    """A pool of a source whose labels tell no place."""
+    return Pool("", "", model, role, "l4")
 
 
 def declared(tmp_path: Path, *entries: dict[str, Any], own: str = "") -> Catalogue:
@@ -45,8 +51,8 @@ def test_limits_are_several_objectives(tmp_path):
         ("error-share-m", "share", 0.99),
         ("running-m", "level", None),
     ]
-    assert limits(slos, "m", "l4", "both") == {"ttft_p99": 2.0, "error_share": 0.01, "running": 50}
-    assert limits(slos, "other", "l4", "both") == {}
+    assert limits(slos, pool("m", "both")) == {"ttft_p99": 2.0, "error_share": 0.01, "running": 50}
+    assert limits(slos, pool("other", "both")) == {}
 
 
 def test_a_percentile_that_no_collector_declares_is_a_signal(tmp_path):
@@ -137,7 +143,7 @@ def test_a_promise_replaces_the_starting_point(tmp_path):
     assert [slo.signal for slo in of_one] == ["ttft_p99", "ttft_p95"]
     same_name = declared(tmp_path, start, own=f'{own}id = "ttft"\nmodel = "m"\n').slos
     assert [slo.id for slo in same_name] == ["ttft-start", "ttft"]
-    assert limits(of_one, "m", "l4", "both") == {"ttft_p95": 1.0}
+    assert limits(of_one, pool("m", "both")) == {"ttft_p95": 1.0}
 
 
 def test_what_names_more_of_a_pool_wins(tmp_path):
@@ -148,9 +154,29 @@ def test_what_names_more_of_a_pool_wins(tmp_path):
         {**TTFT, "id": "prefill", "model": "m", "role": "prefill", "target": 1},
         {**TTFT, "id": "gold", "tenant": {"customer": "gold"}, "target": 0.1},
     ).slos
-    assert limits(slos, "other", "l4", "both") == {"ttft_p99": 9}
-    assert limits(slos, "m", "l4", "decode") == {"ttft_p99": 2}
-    assert limits(slos, "m", "l4", "prefill") == {"ttft_p99": 1}
+    assert limits(slos, pool("other", "both")) == {"ttft_p99": 9}
+    assert limits(slos, pool("m", "decode")) == {"ttft_p99": 2}
+    assert limits(slos, pool("m", "prefill")) == {"ttft_p99": 1}
+
+
+def test_a_place_has_its_own(tmp_path):
+    slos = declared(
+        tmp_path,
+        {**TTFT, "id": "all", "target": 9},
+        {**TTFT, "id": "eu", "cluster": "eu", "target": 3},
+        {**TTFT, "id": "chat", "cluster": "eu", "namespace": "chat", "target": 2},
+        own='[[slo]]\nsignal = "ttft"\npercentile = 99\ntarget = 1.0\nnamespace = "batch"\nmodel = "m"\n',
+    ).slos
+    where = {"": 9, "eu/": 3, "eu/chat": 2, "us/chat": 9, "us/batch": 1, "/batch": 1}
+    for place, target in where.items():
+        cluster, _, namespace = place.partition("/")
+        assert limits(slos, Pool(cluster, namespace, "m", "both", "l4")) == {"ttft_p99": target}, place
+    assert [slo.scope.text for slo in slos[1:]] == [
+        "cluster eu",
+        "cluster eu, namespace chat",
+        "namespace batch, model m",
+    ]
+    assert slos[-1].id == "ttft-p99-batch-m"
 
 
 def test_a_section_can_be_a_key():

@@ -134,6 +134,30 @@ def test_rules_of_narrow_scopes_and_of_counters_pass_their_unit_tests(tmp_path):
     assert "\n  unless (" in records and 'tier="a100-80"' in records and "customer" not in records
 
 
+@needs_promtool
+def test_an_objective_of_a_place_counts_no_other_place(tmp_path):
+    """The generated tests have users elsewhere, with the same names, of whom most miss it."""
+    catalogue = catalogue_of(
+        tmp_path,
+        PLAIN,
+        {**PLAIN, "id": "ttft-eu", "target": 5, "cluster": "eu"},
+        {"id": "errors-chat", "signal": "error_share", "target": 0.01, "cluster": "eu", "namespace": "chat"},
+        {"id": "router-chat", "signal": "router_error_share", "target": 0.01, "namespace": "chat"},
+    )
+    build_alerts(catalogue, GeneratedLinks(), tmp_path / "out")
+    files = {path.name: path for path in (tmp_path / "out" / "tests").glob("slo-*_test.yaml")}
+    asked = [files[f"slo-{name}_test.yaml"] for name in ("ttft-eu", "errors-chat", "router-chat")]
+    answer = promtool_test(asked)
+    assert answer.count == 3 and answer.problems == []
+    for path, scope in zip(asked, ('cluster="eu"', 'cluster="eu",namespace="chat"', 'namespace="chat"'), strict=True):
+        (slo,) = [slo for slo in catalogue.slos if path.name == f"slo-{slo.id}_test.yaml"]
+        records = slo_records(slo, catalogue)
+        name = f"model:inferdoc_slo_{slo.id.replace('-', '_')}_all:rate5m"
+        assert all(part in records[name] for part in scope.split(",")), records[name]
+    common = slo_records(catalogue.slos[0], catalogue)["model:inferdoc_slo_ttft_all:rate5m"]
+    assert 'cluster="eu"' in common.split("unless")[1], "what is promised there is left out of the common one"
+
+
 def test_two_scopes_have_alerts_of_their_own(tmp_path):
     catalogue = catalogue_of(tmp_path, PLAIN, {**PLAIN, "id": "ttft-a100", "target": 5, "tier": "a100-80"})
     names = {rule.name for slo in watched(catalogue) for rule in slo_rules(slo, catalogue, GeneratedLinks())}

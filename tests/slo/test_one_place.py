@@ -61,6 +61,23 @@ def test_diagnose_signals_audit_and_show(declared, store_of, form):
     assert seen[LOOSE] == (set(), {LOOSE}, False, {"met"})
 
 
+@pytest.mark.parametrize(("namespace", "theirs"), [("sim", True), ("chat", False)])
+def test_a_promise_to_one_namespace_is_read_there_alone(simulated, tmp_path, namespace, theirs):
+    own = tmp_path / "own.toml"
+    own.write_text(f'[[slo]]\nnamespace = "{namespace}"\nlimits = {{ttft_p99 = 0.001}}\n', "utf-8")
+    store = ("--store", str(simulated.of("kv-transfer-backlog").store), "--until", "latest")
+    document = json.loads(call("--config", own, "diagnose", *store, "-o", "json").out)
+    thresholds = {e["threshold"] for f in document["findings"] for e in f["evidence"] if e["signal"] == "ttft_p99"}
+    assert (0.001 in thresholds) == theirs
+    rows = json.loads(call("--config", own, "signals", *store, "-o", "json").out)
+    assert ({row["high"] for row in rows if row["signal"] == "ttft_p99"} == {0.001}) == theirs
+    shown = json.loads(call("--config", own, "slo", "show", *store, "-o", "json").out)
+    judged = {one["objective"]: one["place"]["namespace"] for one in shown["objectives"]}
+    assert ("ttft-p99-" + namespace in judged) == theirs
+    unjudged = {one["objective"]: one["because"] for one in shown["not_judged"]}
+    assert theirs or unjudged[f"ttft-p99-{namespace}"] == "no pool is in its scope"
+
+
 @pytest.mark.parametrize("form", ["yaml", "toml"])
 def test_rules_burn_rates_and_boards(declared, tmp_path, form):
     for target, bound in ((0.25, "0[.]25"), (5.0, "5|5[.]0")):
