@@ -209,6 +209,7 @@ def _answer(session: Session) -> tuple[Judged, Whole]:
         server,
         settings,
         session.engines,
+        source.stored if isinstance(source, Identified) else frozenset(),
     )
     visibility = Visibility(catalogue, session.names, session.frame.signals)
     roots = judgement.roots

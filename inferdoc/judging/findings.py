@@ -11,7 +11,7 @@ from msgspec import structs
 from inferdoc.catalogue.calibration import Calibration
 from inferdoc.catalogue.flags import Flags
 from inferdoc.catalogue.recipe import Recipe, Step
-from inferdoc.catalogue.signal import Exporter
+from inferdoc.catalogue.signal import WIDE, Exporter
 from inferdoc.judging.advice import fill
 from inferdoc.judging.changes import workload_events
 from inferdoc.judging.cohorts import Traits, shared
@@ -75,7 +75,8 @@ class Links:
 class FindingMaker:
     """Builds findings from roots. events: everything that changed in the window; older_than: the vLLM release that the
     engines are older than, where their pages show it; places: where steps are to be done; server: the address of the
-    Prometheus that was read, if one was; settings: what the engines show of theirs; engines: which there are."""
+    Prometheus that was read, if one was; settings: what the engines show of theirs; engines: which there are; stored:
+    the labels of their series, as the source has them."""
 
     def __init__(
         self,
@@ -92,8 +93,9 @@ class FindingMaker:
         server: str | None = None,
         settings: Settings | None = None,
         engines: Sequence[Exporter] = (),
+        stored: frozenset[str] = frozenset(),
     ) -> None:
-        self.engines = engines
+        self.engines, self.stored = engines, stored
         self.places, self.server = places or Places(), server
         self.settings = settings or {}
         self.calibration = calibration
@@ -165,7 +167,7 @@ class FindingMaker:
                 candidate.speaks_for[:MOST_SAID],
                 candidate.speaks_against[:MOST_SAID],
                 candidate.not_seen,
-                self._decided_by(decisive(candidate, own, self.context, cause.best.unit), cause.best.unit.member.pod),
+                self._decided_by(decisive(candidate, own, self.context, cause.best.unit), cause.best.unit),
             )
             for share, candidate in rivals[:MOST_CANDIDATES]
         ]
@@ -176,13 +178,23 @@ class FindingMaker:
         rests = [name for name in rests if name in self.context.signals and self.context.signals[name].feature]
         return any(self.context.view.get(cause.best.unit, name) is None for name in (*rests, *recipe.optional))
 
-    def _decided_by(self, signal: str | None, pod: str) -> DecidedBy | None:
+    def _query(self, signal: str, unit: Unit) -> str | None:
+        """What reads a signal of a unit and of nobody who is called the same in another place; of what is counted above
+        the pods, that of its place."""
+        of_pod = self.context.signals[signal].level not in WIDE
+        own: list[Matcher] = []
+        for label, value in zip(("cluster", "namespace", "pod"), unit.member.key, strict=True):
+            if value and (of_pod if label == "pod" else label in self.stored):
+                own.append((label, "=", value))
+        return Rendering(self.context.signals, self.context.tiers, extra=tuple(own)).signal(signal)
+
+    def _decided_by(self, signal: str | None, unit: Unit) -> DecidedBy | None:
         """The observation that is not visible, and the query that shows it once it is switched on."""
         if signal is None:
             return None
         known = self.context.signals[signal]
         way = known.enable or "no exporter in the source shows it"
-        query = Rendering(self.context.signals, self.context.tiers, extra=(("pod", "=", pod),)).signal(signal)
+        query = self._query(signal, unit)
         asks = query is not None and self.server is not None
         command = f"promtool query instant {self.server} '{query}'" if asks else "inferdoc doctor"
         return DecidedBy(f"{known.title}: {way}", command)
@@ -266,10 +278,7 @@ class FindingMaker:
         return [self._item(*told) for told in shown]
 
     def _item(self, piece: Evidence, outcome: Outcome, unit: Unit) -> EvidenceItem:
-        query = None
-        if outcome.signal in self.context.signals:
-            extra: tuple[Matcher, ...] = (("pod", "=", unit.member.pod),)
-            query = Rendering(self.context.signals, self.context.tiers, extra=extra).signal(outcome.signal)
+        query = self._query(outcome.signal, unit) if outcome.signal in self.context.signals else None
         since = None if outcome.first is None or outcome.from_start else stamp(self.context.view.time_at(outcome.first))
         course = self._course(outcome, unit)
         return EvidenceItem(

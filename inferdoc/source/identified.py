@@ -76,6 +76,8 @@ class Identified(Readable):
         self._present: set[str] | None = None
         self._about: dict[tuple[str, str], dict[str, str]] = {}
         self.findings = Findings()
+        self.stored: frozenset[str] = frozenset()
+        """Labels that series of engines have as they are stored, by what was last looked at."""
 
     def __repr__(self) -> str:
         return repr(self.raw)
@@ -145,9 +147,10 @@ class Identified(Readable):
 
         about = self.raw.info(self._labels.target_info, rare) if self._labels.target_info in names else []
         self._about = {_target(one.labels): one.labels for one in about}
+        of_engines, of_gpus = first(self._labels.engines), first(self._labels.gpus)
+        self.stored = frozenset(name for one in of_engines for name in one.labels)
         engines, gpus = (
-            [InfoSeries(self._told(one.labels), one.values) for one in first(groups)]
-            for groups in (self._labels.engines, self._labels.gpus)
+            [InfoSeries(self._told(one.labels), one.values) for one in group] for group in (of_engines, of_gpus)
         )
         targets = self.raw.info("up", look) if "up" in names else []
         naming = Naming(self._labels, self._chosen)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+import requests
 
 from inferdoc import diagnose, open_source
 from inferdoc.catalogue.load import load_catalogue
@@ -43,6 +44,27 @@ def layouts(tmp_path_factory):
 
 def moment(milliseconds):
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat()
+
+
+@pytest.mark.parametrize("name", ["two-clusters", "two-clusters-unknown-label", "kube-prometheus-stack"])
+def test_the_queries_of_a_finding_read_what_is_its_own(name, layouts):
+    """Pods of two clusters have the same names. A label that the server does not have is asked for by no query."""
+    address, ends = layouts
+    source, at = open_source(prometheus=address), ends[name] / 1000 + 0.001
+    answer = diagnose(source, since="15m", until=moment(ends[name] + 1))
+    source.close()
+    assert answer.findings
+    told = 0
+    for finding in answer.findings:
+        for query in {item.query for item in finding.evidence if item.query}:
+            form = {"query": query, "time": at}
+            result = requests.post(f"{address}/api/v1/query", data=form, timeout=30).json()["data"]["result"]
+            clusters = {series["metric"].get("cluster", "") for series in result}
+            told += len(result)
+            if name == "two-clusters":
+                assert clusters <= {finding.scope.cluster}, query
+                assert f'cluster="{finding.scope.cluster}"' in query
+    assert told, "the queries find something"
 
 
 @pytest.mark.parametrize("name", SHAPES)
