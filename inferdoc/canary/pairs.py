@@ -13,6 +13,7 @@ from inferdoc.catalogue.signal import Term
 from inferdoc.forecast.fromsource import Key
 from inferdoc.slo.history import History
 from inferdoc.source.frame import Entity
+from inferdoc.source.histograms import common_bounds
 from inferdoc.source.plan import BY
 from inferdoc.source.reads import Grid
 
@@ -51,8 +52,8 @@ class ArmsWatched:
         return self.history.grid(WINDOW_MS)
 
     def buckets(self, histogram: str) -> dict[float, np.ndarray]:
-        """Bound -> float64[2, windows]: cumulative events of both groups; only bounds that all of their pods have, so
-        that the same question is asked of each. Empty where a group has none, or no bound for all events."""
+        """Bound -> float64[2, windows]: cumulative events of both groups; only bounds that all of their pods have, at
+        all times, so that each is asked the same. Empty where a group has none, or no bound for all events."""
         found: tuple[list[Mapping[float, np.ndarray]], ...] = ([], [])
         for entity, cells in self.history.histograms(histogram, self.grid, BY["engine"]).items():
             for group, keys in zip(found, self.arms.keys(), strict=True):
@@ -60,11 +61,12 @@ class ArmsWatched:
                     group.append(cells)
         if not all(found):
             return {}
-        shared = set.intersection(*(set(cells) for group in found for cells in group))
+        shared = common_bounds(cells for group in found for cells in group)
         if np.inf not in shared:
             return {}
         return {
-            bound: np.stack([summed(cells[bound] for cells in group) for group in found]) for bound in sorted(shared)
+            bound: np.stack([summed(np.nan_to_num(cells[bound]) for cells in group) for group in found])
+            for bound in shared
         }
 
     def counted(self, term: Term) -> np.ndarray:

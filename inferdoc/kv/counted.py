@@ -13,6 +13,7 @@ from inferdoc.forecast.fromsource import Key
 from inferdoc.forecast.series import DAY
 from inferdoc.source.frame import Entity
 from inferdoc.source.grid import DEFAULT_INTERVAL_MS
+from inferdoc.source.histograms import common_bounds
 from inferdoc.source.plan import BY
 from inferdoc.source.reads import Grid, Read, ReadResult
 
@@ -89,18 +90,20 @@ def increases_by_label(
 def bucket_increases(
     source: Source, catalogue: Catalogue, stretches: Stretches, name: str, keys: Collection[Key]
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Of a histogram over some pods: its finite upper bounds, float64[n], and float64[n + 1, stretches] observations by
-    bucket; None where none shows it. Raises SourceError."""
+    """Of a histogram over some pods: the finite upper bounds that all of them have all the time, float64[n], and
+    float64[n + 1, stretches] observations by bucket; None where there are none. Raises SourceError."""
     by, wanted = (*BY["engine"], "le"), set(keys)
-    cumulative: dict[float, np.ndarray] = {}
+    engines: dict[Entity, dict[float, np.ndarray]] = {}
     for first, _, result in _results(source, catalogue, stretches, [f"{name}_bucket"], by):
         for key, values in zip(result.keys, result.values, strict=True):
-            if Entity.of(by[:-1], key[:-1]).member in wanted:
-                _add(cumulative.setdefault(float(key[-1]), np.full(stretches.count, np.nan)), first, values)
-    if len(cumulative) < 2:
+            entity = Entity.of(by[:-1], key[:-1])
+            if entity.member in wanted:
+                own = engines.setdefault(entity, {})
+                _add(own.setdefault(float(key[-1]), np.full(stretches.count, np.nan)), first, values)
+    bounds = np.array(common_bounds(engines.values()))
+    if len(bounds) < 2 or not np.isinf(bounds[-1]):
         return None
-    bounds = np.array(sorted(cumulative))
-    rows = np.nan_to_num(np.vstack([cumulative[bound] for bound in bounds]))
+    rows = np.array([np.sum([np.nan_to_num(own[bound]) for own in engines.values()], axis=0) for bound in bounds])
     return bounds[:-1], np.maximum(np.diff(rows, axis=0, prepend=0.0), 0.0)
 
 

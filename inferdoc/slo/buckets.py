@@ -40,17 +40,38 @@ class Counted:
 
 
 def within(cells: Mapping[float, np.ndarray], limit: float) -> Counted | None:
-    """The events of one histogram at or below a limit. cells: bound -> float64[T], cumulative events of each step; None
-    without a bucket for all events."""
+    """The events of one histogram at or below a limit, at each step by the bounds that are there then. cells: bound ->
+    float64[T], cumulative events of each step, NaN where there is no such bound; None without a bucket for all events.
+    """
     every = cells.get(np.inf)
     if every is None:
         return None
-    slack = SLACK * limit
-    lower = [bound for bound in cells if bound <= limit + slack]
-    upper = [bound for bound in cells if bound >= limit - slack]
-    below, above = max(lower, default=None), min(upper)
-    low = np.zeros_like(every) if below is None else cells[below]
-    return Counted(np.minimum(low, every), np.minimum(cells[above], every), every, below, above)
+    slack, count = SLACK * limit, len(every)
+    bounds = np.array(sorted(cells))
+    rows = np.array([cells[bound] for bound in bounds])
+    there, all_of_them = np.isfinite(rows), np.nan_to_num(every)
+    steps = np.arange(count)
+    lower, upper = bounds <= limit + slack, bounds >= limit - slack
+    known, some = there & lower[:, np.newaxis], there & upper[:, np.newaxis]
+    below = np.where(known.any(axis=0), len(bounds) - 1 - known[::-1].argmax(axis=0), -1)
+    above = np.where(some.any(axis=0), some.argmax(axis=0), len(bounds) - 1)
+    least = np.where(below >= 0, np.nan_to_num(rows[below, steps]), 0.0)
+    most = np.where(_changes(there), all_of_them, np.nan_to_num(rows[above, steps]))
+    seen = there.any(axis=0)
+    if not seen.any():
+        return Counted(all_of_them, all_of_them, all_of_them)
+    lowest, highest = int(below[seen].min()), int(above[seen].max())
+    ends = None if lowest < 0 else float(bounds[lowest]), float(bounds[highest])
+    return Counted(np.minimum(least, all_of_them), np.minimum(most, all_of_them), all_of_them, *ends)
+
+
+def _changes(there: np.ndarray) -> np.ndarray:
+    """bool[T]: steps beside a change of bounds, where those of one side miss some events. there: bool[B, T]."""
+    found = np.zeros(there.shape[1], bool)
+    steps = np.flatnonzero(there.any(axis=0))
+    at = np.flatnonzero((there[:, steps[1:]] != there[:, steps[:-1]]).any(axis=0))
+    found[steps[at]] = found[steps[at + 1]] = True
+    return found
 
 
 def added(parts: Iterable[Counted]) -> Counted | None:

@@ -124,7 +124,8 @@ class History:
         return found
 
     def latencies(self, reading: Reading, grid: Grid, by: tuple[str, ...]) -> dict[Entity, dict[float, np.ndarray]]:
-        """Cumulative events of every step by bound, in the unit of the signal, of the histograms of a quantile."""
+        """Cumulative events of every step by bound, in the unit of the signal, of the histograms of a quantile; NaN
+        where there is no such bound."""
         if reading.quantile is None:
             return {}
         found = self.histograms(reading.quantile, grid, by, matchers(reading.match))
@@ -133,15 +134,16 @@ class History:
     def histograms(
         self, name: str, grid: Grid, by: tuple[str, ...], match: tuple[Matcher, ...] = ()
     ) -> dict[Entity, dict[float, np.ndarray]]:
-        """Cumulative events of every step by bound, of each histogram of that name in any spelling."""
+        """Cumulative events of every step by bound, of each histogram of that name in any spelling; NaN where there is
+        no such bound."""
         found: dict[Entity, dict[float, np.ndarray]] = {}
-        for entity, values in self._increases(f"{name}_bucket", grid, (*by, "le"), match):
+        for entity, values in self._seen(f"{name}_bucket", grid, (*by, "le"), match):
             try:
                 bound = float(entity.get("le"))
             except ValueError:
                 continue
             cells = found.setdefault(Entity(tuple(pair for pair in entity.labels if pair[0] != "le")), {})
-            cells[bound] = cells[bound] + values if bound in cells else values
+            cells[bound] = _together(cells[bound], values) if bound in cells else values
         return found
 
     def counts(self, term: Term, grid: Grid, by: tuple[str, ...]) -> dict[Entity, np.ndarray]:
@@ -166,6 +168,12 @@ class History:
     def _increases(
         self, name: str, grid: Grid, by: tuple[str, ...], match: tuple[Matcher, ...]
     ) -> list[tuple[Entity, np.ndarray]]:
+        """What is not there counts nothing."""
+        return [(entity, np.nan_to_num(values)) for entity, values in self._seen(name, grid, by, match)]
+
+    def _seen(
+        self, name: str, grid: Grid, by: tuple[str, ...], match: tuple[Matcher, ...]
+    ) -> list[tuple[Entity, np.ndarray]]:
         present = self.source.names(self.begin_ms, self.end_ms)
         part = Operand(name, "increase", by, match, "sum")
         reads = part.reads(self.aliases, present)
@@ -181,7 +189,7 @@ class History:
                 entity = Entity.of(by, key)
                 newer = found.get(entity)
                 found[entity] = values if newer is None else np.where(np.isnan(newer), values, newer)
-        return [(entity, np.nan_to_num(values)) for entity, values in found.items()]
+        return list(found.items())
 
     def pool_of(self, entity: Entity, wide: bool = False) -> Pool | None:
         """The pool that events belong to; of what is counted above the pods the namespace and model, None for what is
@@ -248,6 +256,12 @@ def _first_seen(frame: SignalFrame) -> int | None:
     rows = [np.isfinite(matrix.values).any(axis=0) for matrix in frame.signals.values() if len(matrix.values)]
     seen = np.flatnonzero(np.any(rows, axis=0)) if rows else np.empty(0, dtype=int)
     return int(frame.grid.times_ms[seen[0]]) if len(seen) else None
+
+
+def _together(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Two spellings of one bound: NaN where neither is there."""
+    nothing = np.isnan(one) & np.isnan(other)
+    return np.where(nothing, np.nan, np.nan_to_num(one) + np.nan_to_num(other))
 
 
 def _is_tenant(entity: Entity, slo: Slo) -> bool:

@@ -17,6 +17,7 @@ from inferdoc.fleet.members import UNKNOWN_TIER, Pool
 from inferdoc.slo.goodput import FAILED, FIRST_TOKEN, PER_TOKEN
 from inferdoc.slo.history import History
 from inferdoc.source.frame import Entity
+from inferdoc.source.histograms import common_bounds
 from inferdoc.source.plan import BY
 from inferdoc.source.reads import Grid, Read
 
@@ -113,13 +114,13 @@ def _of_part(
 
     read = {e: c for way in signal.readings for e, c in history.latencies(way, grid, BY[signal.level]).items()}
     rows = [cells for entity, cells in read.items() if history.pool_of(entity) in part.pools]
-    rows = [cells for cells in rows if np.inf in cells and cells[np.inf].any()]
+    rows = [cells for cells in rows if np.inf in cells and np.nan_to_num(cells[np.inf]).any()]
     if not rows:
         return refused(f"no requests were counted in {name}")
-    bounds = sorted(set.intersection(*(set(cells) for cells in rows)))
+    bounds = common_bounds(rows)
     if len(bounds) < 2:
         return refused(f"the engines cut {name} into buckets that have no bound in common")
-    counts = np.array([np.sum([cells[bound] for cells in rows], axis=0) for bound in bounds])
+    counts = np.array([np.sum([np.nan_to_num(cells[bound]) for cells in rows], axis=0) for bound in bounds])
     if (np.diff(counts, axis=0) < -0.01 * counts[-1] - 1e-6).any():
         return refused(f"the buckets of {name} are not cumulative: the page is damaged")
     least = history.catalogue.objectives.min_events

@@ -52,7 +52,7 @@ class FirstCounters:
         missing = [read for read in dict.fromkeys(first.values()) if read not in self._stood]
         if missing:
             for read, result in self.source.evaluate(missing, self.grid, self.match).items():
-                self._stood[read] = self._of_long_lives(_first(result, self.grid))
+                self._stood[read] = self._of_long_lives(_of_one_page(_first(result, self.grid)))
         return {read: self._stood[as_gauge] for read, as_gauge in first.items()}
 
     @cached_property
@@ -82,6 +82,20 @@ def _first(result: ReadResult, grid: Grid) -> Stood:
     steps = there[rows].argmax(axis=1) if len(rows) else rows
     keys = [result.keys[row] for row in rows]
     return Stood(result.by, keys, result.values[rows, steps] if len(rows) else np.empty(0), grid.times_ms[steps])
+
+
+def _of_one_page(stood: Stood) -> Stood:
+    """Without buckets that came later than the others of their histogram: those of another process, which cuts them
+    otherwise, under the same labels."""
+    if "le" not in stood.by:
+        return stood
+    place = stood.by.index("le")
+    names = [(*key[:place], *key[place + 1 :]) for key in stood.keys]
+    first: dict[tuple[str, ...], int] = {}
+    for name, at in zip(names, stood.at_ms.tolist(), strict=True):
+        first[name] = min(at, first.get(name, at))
+    kept = [row for row, name in enumerate(names) if stood.at_ms[row] == first[name]]
+    return Stood(stood.by, [stood.keys[row] for row in kept], stood.values[kept], stood.at_ms[kept])
 
 
 class Rise(Protocol):

@@ -1,13 +1,14 @@
 """Quantiles of many histograms from the buckets of one read.
 
 Bounds are numbers: `le="1"` and `le="1.0"` are one bucket, spelt by two releases. A release may also cut its buckets
-otherwise. For one rate window after bounds appear beside others the rates of some buckets cover less time than those of
-the rest, and no quantile can be told; before and after it each time has the bounds that are there then.
+otherwise, under the same labels where pods keep their names (a StatefulSet). For one rate window after bounds appear or
+vanish beside others the rates of some buckets cover less time than those of the rest, and no quantile can be told;
+before and after it each time has the bounds that are there then, never those of both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,7 +32,7 @@ class QuantileAsked(NamedTuple):
 @dataclass(frozen=True)
 class Quantiles:
     """keys: labels of each histogram, without `le`; values: float64[keys, T]; bounds: the finite bounds of the one with
-    the fewest, ascending: what they all resolve."""
+    the fewest at any time, ascending: what they all resolve."""
 
     keys: list[Key]
     values: np.ndarray
@@ -57,13 +58,14 @@ def quantiles(result: ReadResult, q: float, settle: int) -> Quantiles | None:
     whole = {key for keys in alike.values() for key in keys}
     kept = [key for key in rows if key in whole]
     place = {key: row for row, key in enumerate(kept)}
-    answer = np.empty((len(kept), values.shape[1]))
+    answer, fewest = np.empty((len(kept), values.shape[1])), min(alike, key=len)
     for bounds, members in alike.items():
         for begin in range(0, len(members), AT_ONCE):
             some = members[begin : begin + AT_ONCE]
             cumulative = values[[[rows[key][bound] for key in some] for bound in bounds]]
-            (answer[[place[key] for key in some]],) = told([q], np.array(bounds), cumulative, settle)
-    return Quantiles(kept, answer, np.array(min(alike, key=len)[:-1]))
+            (answer[[place[key] for key in some]],), resolved = told([q], np.array(bounds), cumulative, settle)
+            fewest = min(fewest, resolved, key=len)
+    return Quantiles(kept, answer, np.array(fewest[:-1]))
 
 
 def _by_bound(result: ReadResult) -> tuple[dict[Key, dict[float, int]], np.ndarray]:
@@ -85,20 +87,29 @@ def _by_bound(result: ReadResult) -> tuple[dict[Key, dict[float, int]], np.ndarr
     return {key: {bound: rows[0] for bound, rows in cells.items()} for key, cells in spelt.items()}, values
 
 
-def told(shares: Sequence[float], bounds: np.ndarray, cumulative: np.ndarray, settle: int) -> list[np.ndarray]:
+def told(
+    shares: Sequence[float], bounds: np.ndarray, cumulative: np.ndarray, settle: int
+) -> tuple[list[np.ndarray], tuple[float, ...]]:
     """float64[n, T] of each share, of cumulative float64[B, n, T] (which may be changed): at each time by the bounds
-    that are there."""
+    that are there; and the bounds where they are fewest."""
     there = np.isfinite(cumulative)
     own: dict[int, np.ndarray] = {}
     if not there.all():
         changing = (there.any(axis=0) & ~there.all(axis=0)).any(axis=1)
         own = {row: cumulative[:, row].copy() for row in np.flatnonzero(changing).tolist()}
     counts = ascending(cumulative, there)
-    answers = [ranked_quantile(q, bounds, counts) for q in shares]
+    answers, fewest = [ranked_quantile(q, bounds, counts) for q in shares], tuple(bounds.tolist())
     for row, cells in own.items():
         for q, answer in zip(shares, answers, strict=True):
             answer[row] = _of_changing(q, bounds, cells, there[:, row], settle)
-    return answers
+        sets = np.unique(there[:, row, there[:, row].any(axis=0)], axis=1).T
+        fewest = min((fewest, *(tuple(bounds[held].tolist()) for held in sets if _is_whole(held))), key=len)
+    return answers, fewest
+
+
+def _is_whole(held: np.ndarray) -> bool:
+    """Whether bounds, ascending, end with that of all observations and have another."""
+    return bool(held.sum() >= 2 and held[-1])
 
 
 def _of_changing(q: float, bounds: np.ndarray, cumulative: np.ndarray, there: np.ndarray, settle: int) -> np.ndarray:
@@ -109,13 +120,25 @@ def _of_changing(q: float, bounds: np.ndarray, cumulative: np.ndarray, there: np
     answer = np.full(there.shape[1], np.nan)
     for number in range(sets.shape[1]):
         held, at = sets[:, number], steps[which == number]
-        if held.sum() >= 2 and held[-1]:
+        if _is_whole(held):
             answer[at] = bucket_quantile(q, bounds[held], cumulative[held][:, at])
     starts = np.flatnonzero(np.diff(which, prepend=-1))
     for begin, end in zip(starts, [*starts[1:], len(which)], strict=True):
         own = sets[:, which[begin]]
-        appeared = begin > 0 and (own & ~sets[:, which[begin - 1]]).any()
-        vanish = begin == 0 and end < len(which) and (own & ~sets[:, which[end]]).any()
-        if appeared or (vanish and end - begin <= settle):
-            answer[steps[begin : min(end, begin + settle)]] = np.nan
+        if begin > 0 and (own & ~sets[:, which[begin - 1]]).any():
+            answer[steps[begin : begin + settle]] = np.nan
+        if end < len(which) and (own & ~sets[:, which[end]]).any():  # a window reaches back to the last of them
+            answer[steps[max(0, end - settle + 1) : end]] = np.nan
     return answer
+
+
+def common_bounds(histograms: Iterable[Mapping[float, np.ndarray]]) -> list[float]:
+    """The bounds, ascending, that each of several histograms has whenever it has any. histograms: bound -> float64[T],
+    NaN where it is not there."""
+    found: set[float] | None = None
+    for cells in histograms:
+        there = {bound: np.isfinite(values) for bound, values in cells.items()}
+        any_ = np.logical_or.reduce(list(there.values())) if there else np.empty(0, bool)
+        own = {bound for bound, at in there.items() if at[any_].all() and any_.any()}
+        found = own if found is None else found & own
+    return sorted(found or ())

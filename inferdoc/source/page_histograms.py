@@ -119,10 +119,11 @@ class _Answer:
     def put(self, bounds: Bounds, rows: Sequence[int], cumulative: np.ndarray) -> None:
         """Rates of buckets, float64[bounds, rows, T], of histograms with the same bounds."""
         settle = settling(self.grid, self.read.width)
-        for q, values in zip(self.shares, told(self.shares, np.array(bounds), cumulative, settle), strict=True):
+        answers, resolved = told(self.shares, np.array(bounds), cumulative, settle)
+        for q, values in zip(self.shares, answers, strict=True):
             self.values[q][rows] = values
         for row in rows:
-            self.bounds[row] = bounds
+            self.bounds[row] = resolved
 
     def quantiles(self) -> dict[float, Quantiles | None]:
         """By share. Histograms of which nothing could be told are left out."""

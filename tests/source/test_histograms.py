@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.source.histograms import quantiles
+from inferdoc.source.histograms import common_bounds, quantiles
 from inferdoc.source.quantile import bucket_quantile
 from inferdoc.source.reads import ReadResult
 
@@ -68,8 +68,11 @@ def test_other_bounds_have_quantiles_of_their_own_and_none_across_the_change():
     told = quantiles(read({**rows, "+Inf": total}), 0.5, SETTLE).values[0]
     expected = [bucket_quantile(0.5, np.array(b), np.vstack([*r[:2], total])) for b, r in ((former, old), (later, new))]
     np.testing.assert_allclose(told[:change], expected[0][:change])
-    np.testing.assert_allclose(told[gone:], expected[1][gone:])
-    assert np.isnan(told[change:gone]).all()
+    settled = (
+        change + SETTLE
+    )  # a window that holds one sample of the former process still counts all observations longer
+    np.testing.assert_allclose(told[settled:], expected[1][settled:])
+    assert np.isnan(told[change:settled]).all()
 
 
 def test_finer_bounds_are_told_once_all_cover_a_window():
@@ -80,6 +83,38 @@ def test_finer_bounds_are_told_once_all_cover_a_window():
     np.testing.assert_allclose(told[:30], bucket_quantile(0.5, np.array(coarse), rows[1:])[:30])
     assert np.isnan(told[30 : 30 + SETTLE]).all()
     np.testing.assert_allclose(told[36:], bucket_quantile(0.5, np.array(fine), rows)[36:])
+
+
+def test_coarser_bounds_are_told_without_those_that_end():
+    """While a window reaches back to the former ones, these cover a part of it: too few seem to be below them."""
+    fine = [0.25, 1.0, np.inf]
+    rows = cumulative(fine)
+    change, gone = 30, 35
+    ending = between(rows[0], 0, gone)
+    ending[change:gone] *= np.linspace(0.9, 0.1, gone - change)
+    told = quantiles(read({"0.25": ending, "1": rows[1], "+Inf": rows[2]}), 0.5, SETTLE)
+    np.testing.assert_allclose(told.values[0, :change], bucket_quantile(0.5, np.array(fine), rows)[:change])
+    assert np.isnan(told.values[0, change:gone]).all()
+    np.testing.assert_allclose(told.values[0, gone:], bucket_quantile(0.5, np.array(fine[1:]), rows[1:])[gone:])
+    assert told.bounds.tolist() == [1.0], "a move that only the finer ones show is none of the whole"
+
+
+def test_the_bounds_of_both_sides_are_no_resolution():
+    former, later = [0.1, 1.0, np.inf], [0.25, 0.5, 2.0, np.inf]
+    old, new = cumulative(former), cumulative(later)
+    rows = {"0.1": between(old[0], 0, 30), "1": between(old[1], 0, 30)}
+    rows |= {str(bound): between(row, 30, T) for bound, row in zip(later[:-1], new, strict=False)}
+    told = quantiles(read({**rows, "+Inf": new[-1]}), 0.5, SETTLE)
+    assert told.bounds.tolist() == [0.1, 1.0]
+
+
+def test_common_bounds_are_those_that_all_have_at_all_times():
+    one = dict(zip((0.5, 1.0, np.inf), np.ones((3, T)), strict=True))
+    changing = {0.5: between(np.ones(T), 5, 30), 1.0: between(np.ones(T), 5, T), 2.0: between(np.ones(T), 30, T)}
+    changing[np.inf] = between(np.ones(T), 5, T)
+    assert common_bounds([one]) == [0.5, 1.0, np.inf]
+    assert common_bounds([one, changing]) == [1.0, np.inf]
+    assert common_bounds([one, {}]) == common_bounds([]) == []
 
 
 def test_a_window_that_begins_in_the_change_begins_without():
