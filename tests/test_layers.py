@@ -60,6 +60,8 @@ HEAVY = {
     "msgspec",
     "grafanalib",
     "sqlite3",
+    "pyarrow",
+    "fsspec",
 }
 
 
@@ -206,6 +208,8 @@ def test_a_diagnosis_from_the_store_loads_no_statistics_no_network_no_tables(sto
         "rich",
         "grafanalib",
         "prometheus_client",
+        "pyarrow",
+        "fsspec",
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 
 import click
 
@@ -14,16 +15,29 @@ from inferdoc.cli import messages, options
 @click.option("--since", metavar="DURATION", help="How much, back from the end: 90s, 15m, 1h, 2d. Default: everything.")
 @click.option("--from", "begin", metavar="TIME", help="Where to begin: RFC 3339 or Unix seconds.")
 @click.option("--until", default="latest", show_default=True, metavar="TIME", help="The end: a time, now, or latest.")
-def command(store: str | None, since: str | None, begin: str | None, until: str) -> None:
-    """Write the samples of the embedded store to standard output as OpenMetrics text with timestamps.
+@click.option("-o", "--output", type=click.Choice(["openmetrics", "parquet"]), default="openmetrics", show_default=True)
+@click.option(
+    "--out",
+    "place",
+    metavar="PATH|URL",
+    help="Write to a file, or to a URL that fsspec knows (s3://, gs://, ...), and not to standard output.",
+)
+def command(
+    store: str | None, since: str | None, begin: str | None, until: str, output: str, place: str | None
+) -> None:
+    """Write the samples of the embedded store as OpenMetrics text with timestamps, or as Parquet (docs/export.md).
 
-    `inferdoc import` reads it into another store, `promtool tsdb create-blocks-from openmetrics` into Prometheus.
+    `inferdoc import` reads both into another store, `promtool tsdb create-blocks-from openmetrics` the text into
+    Prometheus, and DuckDB, ClickHouse, Spark and pandas read Parquet.
     """
-    from inferdoc.store import Store, export
+    from inferdoc.store import Store, export, export_parquet
+    from inferdoc.store.parquet_export import opened
     from inferdoc.times import moment_of, seconds_of
 
     if since and begin:
         raise click.UsageError("--since and --from exclude each other")
+    if output == "parquet" and place is None and sys.stdout.isatty():
+        raise click.UsageError("Parquet is not for a terminal: give --out PATH, or redirect the output")
     path = options.store_path(options.configuration(), store)
     with Store.open(path) as source:
         latest_ms, first_ms = source.latest_ms() or 0, source.first_ms() or 0
@@ -33,5 +47,7 @@ def command(store: str | None, since: str | None, begin: str | None, until: str)
         elif since:
             first_ms = end_ms - seconds_of(since, "--since") * 1000
         messages.warn(source.warnings)
-        written = export(source, first_ms, end_ms, sys.stdout.buffer)
+        write = export_parquet if output == "parquet" else export
+        with opened(place) if place else nullcontext(sys.stdout.buffer) as out:
+            written = write(source, first_ms, end_ms, out)
     messages.say(f"{written} samples")

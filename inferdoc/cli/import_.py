@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 )
 @click.option("--lenient", is_flag=True, help="Keep what can be read of a file that is cut or breaks the standard.")
 def command(files: tuple[str, ...], store: str | None, max_series: int, timeout: str | None, lenient: bool) -> None:
-    """Put OpenMetrics text with timestamps into the embedded store.
+    """Put OpenMetrics text with timestamps, or what `export -o parquet` wrote, into the embedded store.
 
-    FILE may be plain or gzip; - reads standard input. Importing a file twice changes nothing. A file that breaks the
-    standard is refused with its line and the rule, and nothing of it is imported.
+    FILE may be text, plain or gzip, or Parquet, also by URL; - reads text from standard input. Importing a file twice
+    changes nothing. A file that breaks the standard is refused with its line and the rule, and nothing of it is
+    imported; so is a Parquet file that is damaged.
     """
     from inferdoc.store import Store, import_file
     from inferdoc.times import timeout_of

@@ -23,14 +23,14 @@ _READ_BYTES = 1 << 20
 _MAX_LINE_BYTES = 1 << 24
 
 
-_LATEST_MS = 7_258_118_400_000
+LATEST_MS = 7_258_118_400_000
 """The year 2200: what is dated beyond it, or before 1970, would hide what is newest in a store."""
 
 
 def _check_time(series: Series, milliseconds: int) -> None:
     if milliseconds == NO_TIMESTAMP:
         raise LineError(f"sample of {series.name} has no timestamp")
-    if not 0 <= milliseconds <= _LATEST_MS:
+    if not 0 <= milliseconds <= LATEST_MS:
         raise LineError(f"sample of {series.name} is dated {milliseconds / 1000:.3f} s, not within 1970 to 2200")
 
 
@@ -112,6 +112,11 @@ class OpenMetricsReader:
         self.types: dict[str, str] = {}
         self.left_out: Counter[str] = Counter()
         """Metrics that were given up, and how many of their series or lines were met at least."""
+
+    @property
+    def place(self) -> str:
+        """How far it has read, for messages."""
+        return f"line {self.line_number}"
 
     @property
     def problems(self) -> list[str]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from inferdoc.store.importer import import_file as import_file
     from inferdoc.store.inventory import Inventory as Inventory
     from inferdoc.store.inventory import inventory as inventory
+    from inferdoc.store.parquet_export import export_parquet as export_parquet
     from inferdoc.store.retention import Keeper as Keeper
     from inferdoc.store.retention import Pruned as Pruned
     from inferdoc.store.retention import prune as prune
@@ -34,6 +35,7 @@ _HOMES = {
     "Compacted": "compaction",
     "compact": "compaction",
     "export": "exporter",
+    "export_parquet": "parquet_export",
     "Imported": "importer",
     "import_columns": "importer",
     "import_file": "importer",
@@ -65,6 +67,7 @@ __all__ = [
     "absent",
     "compact",
     "export",
+    "export_parquet",
     "import_columns",
     "import_file",
     "inventory",

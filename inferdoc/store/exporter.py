@@ -56,10 +56,9 @@ def export(
         families[family_of(name, types)].add(name)
     total = sum(counts[name] for members in families.values() for name in members)
     done = 0
-    for batch in _batches(sorted(families), families, counts):
+    for batch in batches(sorted(families), families, counts):
         blocks = store.blocks(start_ms, end_ms, set().union(*(families[family] for family in batch)), targets)
-        for name, (why, _) in store.left_out.items():
-            raise StoreError(f"cannot export {name}: {why}; export a shorter stretch (--from and --until)")
+        refuse_left_out(store)
         for family in batch:
             out.write(f"# TYPE {_name(family[0])} {family[1]}\n".encode())
             for block in blocks:
@@ -68,6 +67,12 @@ def export(
                 progress(done / total)
     out.write(b"# EOF\n")
     return done
+
+
+def refuse_left_out(store: Reader) -> None:
+    """Raises StoreError where a read left out a metric: an export is whole or an error."""
+    for name, (why, _) in store.left_out.items():
+        raise StoreError(f"cannot export {name}: {why}; export a shorter stretch (--from and --until)")
 
 
 def family_of(name: str, types: Mapping[str, str]) -> tuple[str, str]:
@@ -98,7 +103,7 @@ def _matching(counts: Iterable[str], names: NameFilter) -> list[str]:
     return [name for name in counts if (names(name) if callable(names) else name in names)]
 
 
-def _batches(
+def batches(
     order: list[tuple[str, str]], families: Mapping[tuple[str, str], set[str]], counts: Mapping[str, int]
 ) -> Iterator[list[tuple[str, str]]]:
     """Families in order, as many at a time as fit in memory."""

@@ -13,6 +13,7 @@ from inferdoc.store.chain import EARLIEST_MS
 from inferdoc.store.codec import DamagedError
 from inferdoc.store.damage import DamageLog
 from inferdoc.store.faults import damaged, guarded
+from inferdoc.store.origin import HOUR_MS
 from inferdoc.store.pages import outermost_ms
 from inferdoc.store.rows import NOTHING, fetch
 from inferdoc.store.schema import FORMAT_WITH_CHUNKS, check_format, transaction
@@ -53,6 +54,16 @@ class Extent:
         """Every target as its rows know it, and its labels, oldest first."""
         with self._reading():
             return self._targets(None)
+
+    def hours(self, start_ms: int, end_ms: int) -> list[int]:
+        """When the hours (UTC) begin in which anything lies in [start_ms, end_ms], milliseconds since 1970 UTC."""
+        pages = f"SELECT DISTINCT ts_ms / {HOUR_MS} FROM page WHERE ts_ms BETWEEN ? AND ?"
+        stretches = f"SELECT DISTINCT start_ms / {HOUR_MS} FROM stretch WHERE end_ms >= ? AND start_ms <= ?"
+        with self._reading():
+            rows = fetch(self.connection, pages, (start_ms, end_ms), int)
+            if self._has_chunks:
+                rows += fetch(self.connection, stretches, (start_ms, end_ms), int)
+        return sorted({hour * HOUR_MS for (hour,) in rows})
 
     def first_ms(self) -> int | None:
         """Time of the oldest sample, milliseconds since 1970 UTC; None if the store is empty."""

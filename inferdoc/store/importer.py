@@ -1,4 +1,4 @@
-"""OpenMetrics text with timestamps into a store."""
+"""OpenMetrics text with timestamps, and exported Parquet, into a store."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from inferdoc.collect.samples import Layout, Page, ParseError, Series
 from inferdoc.store.compaction import compact
 from inferdoc.store.faults import StoreError, reason_of
 from inferdoc.store.origin import HOUR_MS, Span
+from inferdoc.store.parquet_import import ParquetReader, is_parquet, opened
 from inferdoc.store.spill import Columns, SampleRuns
 from inferdoc.store.store import Store
 
@@ -70,37 +71,39 @@ def import_file(
     seconds: float | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Imported:
-    """Read OpenMetrics text with timestamps, plain or gzip, and store what the store does not hold yet.
+    """Read OpenMetrics text with timestamps, plain or gzip, or what `export_parquet` wrote, and store what the store
+    does not hold yet.
 
-    source: a path, "-" for standard input, or an open binary stream. The samples are regrouped into scrapes: what one
-    target has at one time. All of it is committed together, and the hours gone by are compacted then. What cannot be
-    read is left out and listed in `problems`; so are the metrics with the most label sets where there are more than
-    `max_series`. More samples than fit in memory are sorted in a file without a name beside the store, 20 bytes each.
-    strict: a file that OpenMetrics does not allow is refused as a whole (as in `read_openmetrics`). seconds: read for
-    so long, by `clock`, and store what was read by then; `problems` says so. Raises StoreError if the input cannot be
-    opened, or holds no sample at all; ParseError with line and rule for what strict refuses; SourceError on a store
-    fault.
+    source: a path, "-" for standard input, or an open binary stream; of Parquet a path or a URL. The samples are
+    regrouped into scrapes: what one target has at one time. All of it is committed together, and the hours gone by are
+    compacted then. What cannot be read is left out and listed in `problems`; so are the metrics with the most label
+    sets where there are more than `max_series`. More samples than fit in memory are sorted in a file without a name
+    beside the store, 20 bytes each. strict: a file that OpenMetrics does not allow (as in `read_openmetrics`), or of
+    which a part is damaged, is refused as a whole. seconds: read for so long, by `clock`, and store what was read by
+    then; `problems` says so. Raises StoreError if the input cannot be opened or is damaged, or holds no sample at all;
+    ParseError with line and rule for what strict refuses; SourceError on a store fault.
     """
     tick = progress or (lambda share: None)
-    began, late, line = clock(), list[str](), 0
-    with _opened(source, lambda share: tick(share * _READING_SHARE)) as (stream, name):
-        reader = OpenMetricsReader(stream, max_series, strict=strict)
-        with _Samples(store.path.resolve().parent) as samples:
-            try:
-                for block in reader.blocks():
-                    if samples.total and seconds is not None and clock() - began > seconds:
-                        cut = f"{name}: reading ended after {seconds:g} s, at line {line}; what follows was left out"
-                        late = [f"{cut}: import it again with a longer --timeout, what is stored stays"]
-                        break
-                    samples.add((block.timestamps_ms, block.series_index, block.values))
-                    line = reader.line_number
-            except ParseError as error:
-                hint = "nothing of it was imported; --lenient keeps the lines that can be read"
-                raise ParseError(f"{name}: {error}; this is not OpenMetrics, and {hint}") from None
-            rest = 1 - _READING_SHARE
-            done = _import(store, samples, reader, name, lambda share: tick(_READING_SHARE + share * rest))
-            done.problems = late + done.problems
-            return done
+    began, late, place = clock(), list[str](), "its beginning"
+    with (
+        _reader(source, lambda share: tick(share * _READING_SHARE), max_series, strict) as (reader, name),
+        _Samples(store.path.resolve().parent) as samples,
+    ):
+        try:
+            for block in reader.blocks():
+                if samples.total and seconds is not None and clock() - began > seconds:
+                    cut = f"{name}: reading ended after {seconds:g} s, at {place}; what follows was left out"
+                    late = [f"{cut}: import it again with a longer --timeout, what is stored stays"]
+                    break
+                samples.add((block.timestamps_ms, block.series_index, block.values))
+                place = reader.place
+        except ParseError as error:
+            hint = "nothing of it was imported; --lenient keeps the lines that can be read"
+            raise ParseError(f"{name}: {error}; this is not OpenMetrics, and {hint}") from None
+        rest = 1 - _READING_SHARE
+        done = _import(store, samples, reader, name, lambda share: tick(_READING_SHARE + share * rest))
+        done.problems = late + done.problems
+        return done
 
 
 def import_columns(store: Store, columns: SampleColumns, name: str, progress: Progress | None = None) -> Imported:
@@ -178,7 +181,11 @@ def _import(store: Store, samples: _Samples, origin: _Origin, name: str, progres
     before = len(store.writer.problems)
     repeated = passed = 0
     with store.writer.round():
-        targets, target_of = _assign(origin.series, store.targets())
+        if isinstance(origin, ParquetReader):
+            targets, target_of = origin.targets, np.array(origin.target_of, np.int32)
+            store.writer.enter(map(dict, targets))
+        else:
+            targets, target_of = _assign(origin.series, store.targets())
         for times_ms, series, values in samples.ranges():
             passed += len(times_ms)
             if gone:
@@ -203,6 +210,19 @@ def _import(store: Store, samples: _Samples, origin: _Origin, name: str, progres
         done.problems.append(f"{name}: stored, but not compacted: {error}")
     progress(1.0)
     return done
+
+
+@contextlib.contextmanager
+def _reader(
+    source: str | Path | BinaryIO, progress: Progress, max_series: int, strict: bool
+) -> Iterator[tuple[OpenMetricsReader | ParquetReader, str]]:
+    """What reads the input, and what to call it."""
+    if isinstance(source, str | Path) and is_parquet(source):
+        with opened(source) as stream:
+            yield ParquetReader(stream, str(source), progress, max_series, strict=strict), str(source)
+    else:
+        with _opened(source, progress) as (stream, name):
+            yield OpenMetricsReader(stream, max_series, strict=strict), name
 
 
 @contextlib.contextmanager

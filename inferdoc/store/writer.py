@@ -141,6 +141,12 @@ class Writer:
                 new |= self._append(target, target_labels, stamp, part, page.values[places])
             return new
 
+    def enter(self, targets: Iterable[Mapping[str, str]]) -> None:
+        """Give targets their places in the order of age, before they have a scrape. Inside `round`."""
+        with self._guarded():
+            for labels in targets:
+                self._target(labels)
+
     def mark_imported(self, target_labels: Mapping[str, str], spans: Iterable[Span]) -> None:
         """Keep these spans of a target from retention. Inside `round`."""
         with self._guarded():
