@@ -55,6 +55,7 @@ WATCH_SECONDS = 30.0
 @click.option(
     "--interval", default="5s", show_default=True, metavar="DURATION", help="Between two scrapes of a live page."
 )
+@options.engine_options
 @click.option("--deep", is_flag=True, help="Read all pods in full; else large fleets are scanned first.")
 @click.option(
     "--predict", is_flag=True, help="Play steps that name replicas or a setting, as whatif does: takes minutes."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -47,6 +48,18 @@ SOURCE_OPTIONS: tuple[Decorator, ...] = (
 )
 
 
+ENGINE_OPTIONS: tuple[Decorator, ...] = (
+    click.option(
+        "--engine",
+        type=click.Choice(["local", "ray", "dask"]),
+        help="Read a store by several workers: processes here, or actors of a Ray or Dask cluster.",
+    ),
+    click.option("--workers", type=click.IntRange(min=1), metavar="N", help="How many (default: all the engine has)."),
+    click.option(
+        "--address", metavar="ADDRESS", help="Of a Ray or Dask cluster that runs, and sees the store under its path."
+    ),
+)
+
 FLEET_OPTIONS: tuple[Decorator, ...] = (
     click.option(
         "-l",
@@ -79,6 +92,7 @@ def stacked(decorators: tuple[Decorator, ...], words: str) -> Decorator:
 
 
 source_options = stacked(SOURCE_OPTIONS, "--prometheus, --store and how to authenticate.")
+engine_options = stacked(ENGINE_OPTIONS, "--engine, --workers, --address: who reads a store.")
 part_of_fleet = stacked(
     FLEET_OPTIONS,
     "-l: which series are read; --model, --namespace, --tier, --role, --pod: what the report is about.",
@@ -184,7 +198,8 @@ def source(config: Config, asked: dict[str, Any]) -> Identified:
 
     one_source(asked)
     store_path(config, asked.get("store"))
-    return open_configured(config, asked, overlays(config), headers_of(asked.get("headers") or ()))
+    headers = headers_of(asked.get("headers") or ())
+    return open_configured(config, asked, overlays(config), headers, _tell_parts)
 
 
 def one_source(asked: dict[str, Any]) -> None:
@@ -279,5 +294,19 @@ def working(what: str) -> Iterator[None]:
         return
     from rich.text import Text
 
-    with console().status(Text(one_line(what))):
-        yield
+    with console().status(Text(one_line(what))) as status:
+        token = _status.set(lambda part: status.update(Text(one_line(f"{what}: {part}"))))
+        try:
+            yield
+        finally:
+            _status.reset(token)
+
+
+_status: ContextVar[Callable[[str], None] | None] = ContextVar("status", default=None)
+
+
+def _tell_parts(done: int, of: int) -> None:
+    """Say beside the spinner, where there is one, how many workers have answered."""
+    tell = _status.get()
+    if tell is not None:
+        tell(f"{done} of {of} workers have answered")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from inferdoc.config import Config, default_store
@@ -14,11 +14,16 @@ if TYPE_CHECKING:
 
 
 def open_configured(
-    config: Config, asked: Mapping[str, Any], overlays: Sequence[str] = (), headers: Mapping[str, str] | None = None
+    config: Config,
+    asked: Mapping[str, Any],
+    overlays: Sequence[str] = (),
+    headers: Mapping[str, str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Identified:
     """Open the source. asked: by the names of the options of the command line, each before what the configuration says;
-    overlays: the user's catalogue folders; headers: sent beside those of the configuration. Without any of them the
-    default embedded store. Raises ConfigError and SourceError as `open_source` does."""
+    overlays: the user's catalogue folders; headers: sent beside those of the configuration; progress: as in
+    `open_source`. Without any of them the default embedded store. Raises ConfigError and SourceError as `open_source`
+    does."""
     section = config.source
     url = asked.get("prometheus") or (None if asked.get("store") is not None else section.prometheus)
     return open_source(
@@ -35,4 +40,8 @@ def open_configured(
         parallel=section.parallel,
         catalogue=overlays,
         labels=config.labels.chosen,
+        engine=asked.get("engine"),
+        workers=asked.get("workers"),
+        address=asked.get("address"),
+        progress=progress,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,10 @@ def open_source(
     parallel: int = DEFAULT_PARALLEL,
     catalogue: Iterable[str | Path] = (),
     labels: Mapping[str, str] | None = None,
+    engine: str | None = None,
+    workers: int | None = None,
+    address: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Identified:
     """Open what signals are read from.
 
@@ -44,7 +48,9 @@ def open_source(
     timeout: seconds that one operation may take with all its queries and retries, by default 60 of a server and 600 of
     a store; parallel: queries under way at once; with 1 a large store is read by one process, else by two;
     catalogue: overlay folders for `read`; labels: your own label for `cluster`, `namespace`, `pod`, `node`, `instance`
-    or `replica`, tried before those that are declared.
+    or `replica`, tried before those that are declared. engine: "local", "ray" or "dask": a store is read by so many
+    workers of it, by default all it has, at the address of a cluster that runs, else begun here; progress: called with
+    how many of them have answered, and of how many.
 
     Returns a `Source` with `read(signals, start, end, step)`. A store is opened at once; a server is first asked when
     something is read. Raises ConfigError for impossible settings, SourceError where the store cannot be opened.
@@ -53,6 +59,10 @@ def open_source(
         raise ConfigError("open_source needs one of store=PATH and prometheus=URL")
     overlays = tuple(str(folder) for folder in catalogue)
     seconds = (STORE_TIMEOUT_SECONDS if prometheus is None else DEFAULT_TIMEOUT_SECONDS) if timeout is None else timeout
+    if engine is not None and prometheus is not None:
+        raise ConfigError(f"--engine {engine} reads an embedded store; a server is asked by several queries at once")
+    if engine is None and (workers is not None or address is not None):
+        raise ConfigError("--workers and --address say where --engine local, ray or dask reads: give it too")
     if seconds <= 0 or parallel < 1:
         raise ConfigError(f"timeout {seconds:g} s and {parallel} parallel queries: both must be above 0")
     from inferdoc.catalogue.identity import load_identity
@@ -60,9 +70,11 @@ def open_source(
     identity = load_identity(overlays)
     source: ParallelStore | PrometheusSource
     if store is not None:
+        from inferdoc.source.executors import executor_of
         from inferdoc.source.parallel_store import ParallelStore
 
-        source = ParallelStore(store, timeout=seconds, processes=None if parallel > 1 else 1)
+        executor = None if engine is None else executor_of(engine, workers, address)
+        source = ParallelStore(store, timeout=seconds, executor=executor, alone=parallel == 1, progress=progress)
     else:
         from inferdoc.source.prometheus import PrometheusSource
         from inferdoc.source.prometheus_access import Access

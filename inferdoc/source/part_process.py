@@ -1,8 +1,8 @@
 """A part of a store, read by a process of its own.
 
 The process is this module, run by the same interpreter: it imports no script of the user again, as a spawned worker
-would, and takes over no lock, as a forked one would. It reads a pickled call from its standard input, makes it on a
-`StoreSource` of its part, and writes the answer to its standard output, until its input ends. Both ends are ours.
+would, and takes over no lock, as a forked one would. It reads a pickled call from its standard input, has a
+`PartReader` make it, and writes the answer to its standard output, until its input ends. Both ends are ours.
 Arrays follow their pickle as they lie in memory (PEP 574), so that hundreds of megabytes are copied once.
 """
 
@@ -15,48 +15,27 @@ import struct
 import subprocess
 import sys
 import weakref
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from inferdoc.errors import InferdocError
-from inferdoc.source.store_source import Part
-from inferdoc.store.indexes import Hidden
+from inferdoc.source.part_reader import PartAnswer, PartEndedError, PartOfStore, PartReader
 
 PIPE_BYTES = 1 << 20
 """What an ordinary process of Linux may ask for (/proc/sys/fs/pipe-max-size); elsewhere it is not asked for."""
 
 
-@dataclass(frozen=True)
-class PartAnswer:
-    """value: what the call returned, or error: what it raised; warnings: all lines so far; left_out: whether metrics
-    did not fit; samples: how many were read so far."""
-
-    value: Any
-    error: Exception | None
-    warnings: tuple[str, ...]
-    left_out: bool
-    samples: int
-
-
-class PartEndedError(Exception):
-    """The process is not there any more."""
-
-
 class PartProcess:
     """One part of a store in another process. Calls are made in order: `ask`, then `answer`."""
 
-    def __init__(self, path: str, part: Part, timeout: float, hidden: Sequence[Hidden]) -> None:
-        share = (str(part.begin), str(part.end))
-        command = [sys.executable, "-m", "inferdoc.source.part_process", path, *share, str(timeout)]
+    def __init__(self, asked: PartOfStore) -> None:
+        command = [sys.executable, "-m", "inferdoc.source.part_process"]
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, pipesize=PIPE_BYTES
             )
         except OSError as error:
-            raise PartEndedError from error
+            raise PartEndedError(f"a process cannot begin ({error.strerror or error})") from error
         self.close = weakref.finalize(self, _end, self._process)
-        self._send(hidden)
+        self._send(asked)
 
     def ask(self, method: str, *args: Any) -> None:
         """Have a method of `StoreSource` called. Raises PartEndedError."""
@@ -67,7 +46,7 @@ class PartProcess:
         try:
             _write(self._process.stdin, what)
         except (OSError, ValueError) as error:  # ValueError: the pipe was closed here
-            raise PartEndedError from error
+            raise PartEndedError(self._why()) from error
 
     def answer(self) -> PartAnswer:
         """What the first call that is not answered yet came to. Raises PartEndedError."""
@@ -75,8 +54,15 @@ class PartProcess:
         try:
             answer: PartAnswer = _read(self._process.stdout)
         except (OSError, ValueError, EOFError, pickle.UnpicklingError) as error:
-            raise PartEndedError from error
+            raise PartEndedError(self._why()) from error
         return answer
+
+    def _why(self) -> str:
+        """How the process ended."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = self._process.wait(timeout=1.0)
+            return f"the process ended by signal {-code}" if code < 0 else f"the process ended with code {code}"
+        return "the process does not answer"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -116,26 +102,17 @@ def _exactly(pipe: Any, size: int) -> bytearray:
     return found
 
 
-def main(path: str, begin: str, end: str, timeout: str) -> None:
+def main() -> None:
     """Serve a part of a store until the input ends."""
-    from inferdoc.source.store_source import StoreSource
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who asks ends this process
-    part, hidden = Part(float(begin), float(end)), _read(sys.stdin.buffer)
-    source = StoreSource(path, timeout=float(timeout), part=part, hidden=hidden)
+    reader = PartReader(_read(sys.stdin.buffer))
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
             method, args = _read(sys.stdin.buffer)
-            value, error = None, None
-            try:
-                value = getattr(source, method)(*args)
-            except InferdocError as raised:
-                error = raised
-            answer = PartAnswer(value, error, tuple(source.warnings), bool(source.left_out), source.cost.samples)
-            _write(sys.stdout.buffer, answer)
+            _write(sys.stdout.buffer, reader.call(method, args))
 
 
 if __name__ == "__main__":
     from inferdoc.source import part_process
 
-    part_process.main(*sys.argv[1:])  # so that what is written is of the module, and not of __main__
+    part_process.main()  # so that what is written is of the module, and not of __main__

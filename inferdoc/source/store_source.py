@@ -193,6 +193,11 @@ class StoreSource(Readable):
         self.left_out.clear()
 
     @property
+    def is_partial(self) -> bool:
+        """Whether something was left out of what was read: metrics that did not fit, or what is damaged."""
+        return bool(self.left_out or self._damage_told)
+
+    @property
     def hidden(self) -> Sequence[Hidden]:
         """Scrapes that no index leads to."""
         return self._store.hidden

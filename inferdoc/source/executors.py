@@ -1,0 +1,88 @@
+"""Where the parts of a store are read: processes here, or an engine that runs already, Ray or Dask.
+
+inferdoc has no scheduler of its own. What is handed out is reading, by groups of targets: the store has to lie on each
+machine under the same path.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Protocol
+
+from inferdoc.errors import ConfigError
+from inferdoc.source.part_process import PartProcess
+from inferdoc.source.part_reader import PartOfStore, PartWorker
+from inferdoc.source.store_source import Part
+
+ENGINES = ("local", "ray", "dask")
+HERE_READS = 1.22
+"""What this process reads, as a multiple of what each other one does: they begin later, and hand their answers over."""
+
+
+class Executor(Protocol):
+    """Begins workers. name: for messages; shares: the part that is read here, and those of the workers."""
+
+    name: str
+
+    def shares(self) -> tuple[Part, Sequence[Part]]:
+        """The part that is read here, and those of the workers."""
+
+    def begin(self, asked: PartOfStore) -> PartWorker:
+        """A worker for one part. Raises PartEndedError."""
+
+    def close(self) -> None:
+        """Let go of the engine."""
+
+
+class LocalProcesses:
+    """Processes of this machine, of which this one is one. count: of all, at least 1."""
+
+    name = "local"
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def shares(self) -> tuple[Part, Sequence[Part]]:
+        """This process has the most."""
+        first = HERE_READS / (HERE_READS + self._count - 1)
+        return Part(0.0, first), parts_of(first, self._count - 1)
+
+    def begin(self, asked: PartOfStore) -> PartWorker:
+        """A process for one part."""
+        return PartProcess(asked)
+
+    def close(self) -> None:
+        """Each process is ended by its worker."""
+
+
+def parts_of(begin: float, count: int) -> list[Part]:
+    """The targets from `begin` on, in so many parts."""
+    width = (1.0 - begin) / max(count, 1)
+    edges = [begin + width * number for number in range(count)]
+    return [Part(low, high) for low, high in zip(edges, [*edges[1:], 1.0], strict=False)]
+
+
+def executor_of(engine: str, workers: int | None, address: str | None) -> Executor:
+    """What `--engine` names. workers: how many, by default what the machine or the cluster has; address: of a cluster
+    that runs, else one is begun here. Raises ConfigError, InferdocError where a package is missing."""
+    if workers is not None and workers < 1:
+        raise ConfigError(f"{workers} workers: at least 1 is needed")
+    if engine == "local":
+        if address is not None:
+            raise ConfigError("an address belongs to the engines ray and dask; local processes have none")
+        return LocalProcesses(usable_cores() if workers is None else workers)
+    if engine == "ray":
+        from inferdoc.source.ray_actors import RayActors
+
+        return RayActors(workers, address)
+    if engine == "dask":
+        from inferdoc.source.dask_actors import DaskActors
+
+        return DaskActors(workers, address)
+    raise ConfigError(f"engine {engine}: one of {', '.join(ENGINES)} is expected")
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
