@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -20,19 +21,29 @@ def grid_ms(recording: ScrapedSeries) -> int:
     return int(min(max(finest // 1000 * 1000, FINEST_MS), COARSEST_MS))
 
 
+def openmetrics(recording: ScrapedSeries) -> Iterator[str]:
+    """The lines of OpenMetrics text with timestamps; marks of staleness, which it has no word for, are left out."""
+    for points in sorted(recording.series, key=lambda each: each.name):
+        name = series_text(points.name, points.labels)
+        for at, value, stale in zip(points.times.tolist(), points.values.tolist(), points.stale.tolist(), strict=True):
+            if not stale:
+                yield f"{name} {_number(value)} {at / 1000:.3f}\n"
+    yield "# EOF\n"
+
+
 def input_series(recording: ScrapedSeries, begin_ms: int, step_ms: int) -> list[dict[str, str]]:
     """The recording as `input_series`; its begin is the test's time 0. Samples before it are left out."""
     found = []
     for points in recording.series:
         values = _values(points, begin_ms, step_ms)
         if values:
-            found.append({"series": _named(points), "values": values})
+            found.append({"series": series_text(points.name, points.labels), "values": values})
     return found
 
 
-def _named(points: Points) -> str:
-    labels = ",".join(f"{key}={_quoted(value)}" for key, value in points.labels)
-    return f"{points.name}{{{labels}}}"
+def series_text(name: str, labels: Iterable[tuple[str, str]]) -> str:
+    """A series as PromQL and the text formats write it."""
+    return f"{name}{{{','.join(f'{key}={_quoted(value)}' for key, value in labels)}}}"
 
 
 def _quoted(text: str) -> str:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from inferdoc.backtest.backfill import Backfilled, backfill
 from inferdoc.backtest.labels import Told
+from inferdoc.backtest.notation import openmetrics
 from inferdoc.backtest.recording import ScrapedSeries, of_answers, read_store
 from inferdoc.backtest.replay import RuleSet, metrics_of
 from inferdoc.backtest.run import AlertsBacktest, Replayed, backtest, cases_of, own_rules
 from inferdoc.errors import InferdocError
 from inferdoc.source.identified import Identified
 from inferdoc.source.prometheus import PrometheusSource
-from inferdoc.times import seconds_of
+from inferdoc.times import moment_ms, seconds_of
 
 
 def replayed(
@@ -25,6 +28,29 @@ def replayed(
     if source is not None:
         cases.append(Replayed(Told(source.location, control=True), lambda: _of_source(source, sets, asked["since"])))
     return backtest(cases, sets, asked["folder"], cold=asked["cold"], progress=lambda name: say(f"replaying {name}"))
+
+
+def backfilled(
+    path: str | None, source: Identified | None, asked: Mapping[str, Any], say: Callable[[str], None]
+) -> Backfilled:
+    """What the rules would have recorded, as blocks. path: a store or OpenMetrics text, None for the source; asked:
+    folder, since, until and blocks, as the command line names them. Raises InferdocError."""
+    rules = own_rules(asked["folder"])
+    if path is not None:
+        recording = next(cases_of(Path(path))).read()
+    elif source is not None:
+        recording = _of_source(source, [rules], asked["since"])
+    else:
+        raise InferdocError("of what? name a store or OpenMetrics text, or give --prometheus")
+    names, patterns = metrics_of(rules)
+    read = recording.narrowed(names | {"up"}, patterns)
+    begin_ms, end_ms = read.span_ms
+    end_ms = min(end_ms, moment_ms(asked["until"], end_ms, what="--until"))
+    with tempfile.TemporaryDirectory(prefix="inferdoc-") as folder:
+        raw = Path(folder) / "raw.om"
+        with raw.open("w", encoding="utf-8") as stream:
+            stream.writelines(openmetrics(read))
+        return backfill(rules, raw, (begin_ms / 1000, end_ms / 1000), asked["blocks"], say)
 
 
 def _of_source(source: Identified, sets: Sequence[RuleSet], since: str) -> ScrapedSeries:

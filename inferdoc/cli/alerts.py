@@ -11,6 +11,7 @@ from inferdoc.cli import messages, options
 from inferdoc.escaping import one_line
 
 PATH = click.Path(dir_okay=False, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
 OUT = options.output_folder("alerts/generated")
 
 
@@ -91,3 +92,27 @@ def backtest(inputs: tuple[str, ...], **asked: Any) -> int:
     else:
         click.echo(as_text(report, verbose=asked["verbose"]), nl=False)
     return 0
+
+
+@command.command("backfill")
+@OUT
+@click.argument("path", required=False, metavar="[PATH]")
+@options.source_options
+@click.option("--since", default="6h", show_default=True, metavar="DURATION", help="How far back a server is read.")
+@click.option(
+    "--until", default="latest", show_default=True, metavar="TIME", help="The last evaluation: a time, latest."
+)
+@click.option("--blocks", required=True, type=FOLDER, metavar="FOLDER", help="Where the blocks are written to.")
+def backfill(path: str | None, **asked: Any) -> int:
+    """Give the rules a past: write what they would have recorded of raw samples, as blocks of a Prometheus.
+
+    Usual values rest on six hours of records, which a server does not have after the rules are installed. PATH is a
+    store or OpenMetrics text; --prometheus reads a server. The rules are evaluated by a prometheus of our own, which
+    must be on the PATH with promtool. Move the blocks into the data folder of your server.
+    """
+    from inferdoc.backtest.request import backfilled
+
+    source = options.source(options.configuration(), asked) if asked["prometheus"] or asked["store"] else None
+    told = backfilled(path, source, asked, messages.say)
+    click.echo(f"{told.samples:,} samples in {told.series:,} series of {told.rules} rules: {asked['blocks']}")
+    return 0 if told.samples else 1

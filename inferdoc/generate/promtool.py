@@ -64,6 +64,16 @@ def said_of_test(path: Path) -> str:
     return done.stdout + done.stderr
 
 
+def create_blocks(text: Path, data: Path, longest: str = "2h") -> None:
+    """Writes OpenMetrics text with timestamps as blocks of a Prometheus. longest: of a block; promtool reads the whole
+    text once for each. Raises InferdocError."""
+    data.mkdir(parents=True, exist_ok=True)
+    form = ("create-blocks-from", f"--max-block-duration={longest}", "openmetrics", "--quiet")
+    done = _run("tsdb", *form, str(text), str(data))
+    if done.returncode:
+        raise InferdocError(f"{text}: promtool writes no blocks of it: {' '.join((done.stdout + done.stderr).split())}")
+
+
 def reduced(documents: Mapping[str, dict[str, Any]], alerts: set[str]) -> dict[str, dict[str, Any]]:
     """Rule files with these alerts and the recording rules they rest on; every group stays, if empty."""
     rules = [rule for document in documents.values() for group in document["groups"] for rule in group["rules"]]

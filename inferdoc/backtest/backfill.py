@@ -1,0 +1,171 @@
+"""The past of recording rules: what they would have recorded of raw samples, had they been loaded then.
+
+Rules rest on what others record. So they are asked level by level of a Prometheus of our own that holds the raw samples
+and the levels below, each at the interval of its group: what `promtool tsdb create-blocks-from rules` does with one.
+A series that ends is seen for five minutes more: no text format carries the mark by which a server knows at once.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import requests
+
+from inferdoc.backtest.notation import series_text
+from inferdoc.backtest.replay import METRIC, RuleSet
+from inferdoc.backtest.scratch_server import serving
+from inferdoc.errors import InferdocError
+from inferdoc.generate.promtool import create_blocks
+from inferdoc.times import length_of
+
+INTERVAL = "1m"
+"""Of a group that names none, as Prometheus has it."""
+MOST_POINTS = 10_000
+"""Points of a series in one answer; Prometheus refuses more than 11,000 (web/api/v1/api.go)."""
+ANSWER_SECONDS = 300
+LONGEST_BLOCK = "768h"
+"""Of the blocks that only we read."""
+
+
+class RecordingRule(NamedTuple):
+    """record, expr, labels: as in the file; seconds: between two evaluations."""
+
+    record: str
+    expr: str
+    labels: tuple[tuple[str, str], ...]
+    seconds: int
+
+
+@dataclass
+class Backfilled:
+    """What was written: series and samples, by rules that had any."""
+
+    rules: int = 0
+    series: int = 0
+    samples: int = 0
+
+
+class _RangeSeries(msgspec.Struct):
+    metric: dict[str, str]
+    values: list[tuple[float, str]]
+
+
+class _RangeResult(msgspec.Struct):
+    result: list[_RangeSeries] = []
+
+
+class _RangeAnswer(msgspec.Struct):
+    status: str
+    data: _RangeResult | None = None
+    error: str = ""
+
+
+def recording_rules(rules: RuleSet) -> list[RecordingRule]:
+    """The recording rules of the files, in their order. Raises InferdocError."""
+    return [
+        RecordingRule(
+            rule["record"],
+            str(rule["expr"]),
+            tuple(sorted(rule.get("labels", {}).items())),
+            int(length_of(group.get("interval", INTERVAL), "interval")),
+        )
+        for document in rules.documents
+        for group in document["groups"]
+        for rule in group["rules"]
+        if "record" in rule
+    ]
+
+
+def levels(rules: Sequence[RecordingRule]) -> list[list[RecordingRule]]:
+    """The rules such that each level needs only those before it. Raises InferdocError where records rest on each other
+    in a circle."""
+    below: dict[str, set[str]] = {}
+    known = {rule.record for rule in rules}
+    for rule in rules:
+        below.setdefault(rule.record, set()).update(known.intersection(METRIC.findall(rule.expr)) - {rule.record})
+    found: list[list[RecordingRule]] = []
+    done: set[str] = set()
+    while known - done:
+        level = {name for name in known - done if below[name] <= done}
+        if not level:
+            raise InferdocError(f"records that rest on each other: {', '.join(sorted(known - done))}")
+        found.append([rule for rule in rules if rule.record in level])
+        done |= level
+    return found
+
+
+def backfill(
+    rules: RuleSet, raw: Path, span: tuple[float, float], blocks: Path, say: Callable[[str], None]
+) -> Backfilled:
+    """Writes what the rules would have recorded as blocks. raw: OpenMetrics text with timestamps; span: first and last
+    evaluation, seconds since 1970; blocks: the folder for them. Raises InferdocError."""
+    told, ordered = Backfilled(), levels(recording_rules(rules))
+    with tempfile.TemporaryDirectory(prefix="inferdoc-") as name, Path(name, "whole.om").open("wb") as whole:
+        folder = Path(name)
+        create_blocks(raw, folder / "data", LONGEST_BLOCK)
+        for number, level in enumerate(ordered, start=1):
+            say(f"level {number} of {len(ordered)}: {len(level)} rules")
+            text, before = folder / "level.om", told.samples
+            with serving(folder) as address, text.open("wb") as stream:
+                for record in dict.fromkeys(rule.record for rule in level):
+                    of_record = [rule for rule in level if rule.record == record]
+                    stream.writelines(line.encode() for line in _lines(address, of_record, span, told))
+            if told.samples > before:
+                with text.open("rb") as stream:
+                    shutil.copyfileobj(stream, whole)
+                _end(text)
+                create_blocks(text, folder / "data", LONGEST_BLOCK)
+        whole.flush()
+        if told.samples:
+            _end(Path(whole.name))
+            create_blocks(Path(whole.name), blocks)
+    return told
+
+
+def _end(text: Path) -> None:
+    with text.open("ab") as stream:
+        stream.write(b"# EOF\n")
+
+
+def _lines(address: str, rules: Sequence[RecordingRule], span: tuple[float, float], told: Backfilled) -> Iterator[str]:
+    """The samples of one record, in OpenMetrics; of several rules that record it, those of each."""
+    begun = False
+    for rule in rules:
+        names = set[str]()
+        for series in _evaluated(address, rule, span):
+            if not begun:
+                yield f"# TYPE {rule.record} gauge\n"
+                begun = True
+            name = _named(rule, series.metric)
+            names.add(name)
+            told.samples += len(series.values)
+            yield from (f"{name} {value} {at:.3f}\n" for at, value in series.values)
+        told.series += len(names)
+        told.rules += bool(names)
+
+
+def _named(rule: RecordingRule, metric: Mapping[str, str]) -> str:
+    labels = {key: value for key, value in metric.items() if key != "__name__"} | dict(rule.labels)
+    return series_text(rule.record, sorted(labels.items()))
+
+
+def _evaluated(address: str, rule: RecordingRule, span: tuple[float, float]) -> Iterator[_RangeSeries]:
+    first, last = -(-span[0] // rule.seconds) * rule.seconds, span[1] // rule.seconds * rule.seconds
+    while first <= last:
+        end = min(last, first + (MOST_POINTS - 1) * rule.seconds)
+        form: dict[str, str | float] = {"query": rule.expr, "start": first, "end": end, "step": rule.seconds}
+        try:
+            body = requests.post(f"{address}/api/v1/query_range", data=form, timeout=ANSWER_SECONDS).content
+            answer = msgspec.json.decode(body, type=_RangeAnswer)
+        except (requests.exceptions.RequestException, msgspec.DecodeError) as error:
+            raise InferdocError(f"{rule.record}: the server that evaluates it does not answer: {error}") from None
+        if answer.status != "success" or answer.data is None:
+            raise InferdocError(f"{rule.record}: cannot be evaluated: {answer.error}")
+        yield from answer.data.result
+        first = end + rule.seconds
