@@ -41,8 +41,8 @@ ROUTER_PAGES = '{__name__=~"llm_d_epp_request_total|inference_objective_request_
 ROUTERS_RECORD = "instance:inferdoc_router:seen1d"
 ROUTERS_EXPR = f"group by (cluster, namespace, job, instance, pod) (present_over_time({ROUTER_PAGES}[1d]))"
 
-JOINED: Mapping[Level, tuple[str, ...]] = {"engine": POOL, "target": ("model_name", *POOL)}
-"""Labels that the info series gives it. GPUs are compared within their pod only."""
+JOINED: Mapping[Level, tuple[str, ...]] = {"engine": POOL, "target": ("model_name", *POOL), "gpu": POOL}
+"""Labels that the info series gives it."""
 RECORDED_LABELS = {level: (*labels, *JOINED.get(level, ())) for level, labels in PODS_ALONE.items()}
 
 METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
@@ -189,11 +189,12 @@ class Recorded(Rendering):
         return replace(plain, engines=SEEN_RECORD, kept=PODS_ALONE)
 
     def _joined(self, name: str, text: str) -> str:
-        """The signal with role and tier of its pod; exporters beside the engines name other pods too."""
+        """The signal with role and tier of its pod; exporters beside the engines name other pods too, of whose GPUs no
+        cause tells."""
         level = self.level(name)
         if level not in JOINED:
             return text
-        return joined(text) if level == "engine" else joined_where_known(text, JOINED[level])
+        return joined_where_known(text, JOINED[level]) if level == "target" else joined(text)
 
     def _record(self, name: str) -> str | None:
         """The name under which the signal is recorded; None where PromQL cannot say it."""

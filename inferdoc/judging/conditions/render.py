@@ -20,7 +20,7 @@ POOL = ("role", "tier")
 BY_IN_RULES: Mapping[Level, tuple[str, ...]] = {
     "engine": ("cluster", "namespace", "model_name", "pod", "engine", *POOL),
     "target": ("cluster", "namespace", "pod", *POOL),
-    "gpu": ("cluster", "namespace", "pod", "gpu", "modelName"),
+    "gpu": ("cluster", "namespace", "pod", "gpu", "modelName", *POOL),
     "router": ("cluster", "namespace", "name", "model_name"),
     "tenant": ("cluster", "namespace", "model_name", "fairness_id", "priority"),
     "namespace": ("cluster", "namespace"),
