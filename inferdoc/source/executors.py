@@ -6,11 +6,14 @@ machine under the same path.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 from collections.abc import Sequence
 from typing import Protocol
+from urllib.parse import urlsplit
 
-from inferdoc.errors import ConfigError
+from inferdoc.errors import ConfigError, SourceError
 from inferdoc.source.part_process import PartProcess
 from inferdoc.source.part_reader import PartOfStore, PartWorker
 from inferdoc.source.store_source import Part
@@ -18,6 +21,8 @@ from inferdoc.source.store_source import Part
 ENGINES = ("local", "ray", "dask")
 HERE_READS = 1.22
 """What this process reads, as a multiple of what each other one does: they begin later, and hand their answers over."""
+
+REACH_SECONDS = 10.0
 
 
 class Executor(Protocol):
@@ -72,6 +77,8 @@ def executor_of(engine: str, workers: int | None, address: str | None) -> Execut
         if address is not None:
             raise ConfigError("an address belongs to the engines ray and dask; local processes have none")
         return LocalProcesses(usable_cores() if workers is None else workers)
+    if address is not None and engine in ENGINES:
+        reach(address)
     if engine == "ray":
         from inferdoc.source.ray_actors import RayActors
 
@@ -81,6 +88,19 @@ def executor_of(engine: str, workers: int | None, address: str | None) -> Execut
 
         return DaskActors(workers, address)
     raise ConfigError(f"engine {engine}: one of {', '.join(ENGINES)} is expected")
+
+
+def reach(address: str) -> None:
+    """Raises SourceError where nobody answers at an address with a host and a port: engines try for minutes."""
+    at = urlsplit(address if "://" in address else f"//{address}")
+    with contextlib.suppress(ValueError):
+        if at.hostname is None or at.port is None:
+            return
+        try:
+            socket.create_connection((at.hostname, at.port), REACH_SECONDS).close()
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            raise SourceError(f"cannot reach {address}: {why}; check --address, and that the cluster runs") from error
 
 
 def usable_cores() -> int:

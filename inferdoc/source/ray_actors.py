@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import weakref
 from collections import deque
@@ -31,6 +32,7 @@ class RayActors:
             self._ray: Any = import_module("ray")
         began = not self._ray.is_initialized()
         if began:
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to anybody
             quiet = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
             own = {"num_cpus": workers or usable_cores(), "include_dashboard": False} if address is None else {}
             try:
@@ -85,4 +87,4 @@ def _kill(ray: Any, actor: Any) -> None:
 
 def _one_line(error: Exception) -> str:
     cause = getattr(error, "cause", None) or error.__cause__ or error
-    return " ".join(str(cause).split())[:200]
+    return " ".join(str(cause).partition("Traceback")[0].split())[:200]
