@@ -165,6 +165,10 @@ def _carried(known: Measured, names: Sequence[str], episode: Episode) -> dict[st
     from sklearn.ensemble import IsolationForest
 
     split, last = episode.split, episode.last
+    stood = dict.fromkeys(names, 0.0)  # what did not move tells nothing, and takes splits from what did
+    names = [name for name in names if _has_moved(name, known, episode)]
+    if not names:
+        return stood
     calm = [_rows(found, names, slice(0, split), split) for found in known.hit.values()]
     calm += [_rows(found, names, slice(0, last + 1), last + 1) for found in known.like]
     learnt = _thinned(np.vstack(calm), MOST_CALM)
@@ -181,7 +185,13 @@ def _carried(known: Measured, names: Sequence[str], episode: Episode) -> dict[st
     scores = forest.score_samples(variants.reshape(-1, len(names))).reshape(len(names) + 1, -1).mean(axis=1)
     odder = np.maximum(scores[0] - scores[1:], 0.0)
     most = float(odder.max())
-    return dict(zip(names, (odder / most if most > 0 else odder).tolist(), strict=True))
+    return stood | dict(zip(names, (odder / most if most > 0 else odder).tolist(), strict=True))
+
+
+def _has_moved(name: str, known: Measured, episode: Episode) -> bool:
+    """Whether a signal is anywhere in the episode where chance alone does not take it."""
+    now = [found[name].sigmas[episode.steps] for found in known.hit.values() if name in found]
+    return any(bool((np.abs(values) >= LEAST_MOVED).any()) for values in now)
 
 
 def _thinned(rows: np.ndarray, most: int) -> np.ndarray:

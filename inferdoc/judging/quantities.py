@@ -14,7 +14,14 @@ MECHANISM, LOAD, TIME, HURT = range(4)
 QUANTITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "queue": (
         LOAD,
-        ("waiting_capacity", "waiting", "queue_time", "router_pool_queue_avg", "router_endpoint_queue"),
+        (
+            "waiting_capacity",
+            "waiting",
+            "queue_time",
+            "queued_by_time",
+            "router_pool_queue_avg",
+            "router_endpoint_queue",
+        ),
     ),
     "requests at work": (
         LOAD,
@@ -124,7 +131,7 @@ QUANTITIES: dict[str, tuple[int, tuple[str, ...]]] = {
 }
 """name: (place in the chain, the signals, first the one to name). What is not listed is a mechanism of its own."""
 
-WAYS = ("p50", "p90", "p95", "p99", "mean", "ratio", "share", "rate")
+WAYS = ("p10", "p50", "p90", "p95", "p99", "mean", "ratio", "share", "rate")
 _BY_SIGNAL = {signal: name for name, (_, signals) in QUANTITIES.items() for signal in signals}
 
 
