@@ -216,11 +216,15 @@ def _note_newest(found: Processes, series: Sequence[InfoSeries], targets: Sequen
         who = found.who.get(found.raw(one.labels)) or found.by_rule(one.labels)
         if who[POD] and _port(who) and _pod_and_port(who) in engines:
             named.append((one, who))
+    alike: dict[tuple[str, str], list[Address]] = {}
     for one, who in named:
-        found.newest[_address(who)] = who
-        there[_address(who)] = there.get(_address(who), False) | np.isfinite(one.values)
-    for place in there:
-        fuller = [other for other in there if other[1] == place[1] and _says_more(other[0], place[0])]
+        place = _address(who)
+        if place not in there:
+            alike.setdefault(_pod_and_port(who), []).append(place)
+        found.newest[place] = who
+        there[place] = there.get(place, False) | np.isfinite(one.values)
+    for place, who in list(found.newest.items()):
+        fuller = [other for other in alike[_pod_and_port(who)] if _says_more(other[0], place[0])]
         if len(fuller) == 1 and _follow(there[fuller[0]], there[place]):
             found.newest[place] = found.newest[fuller[0]]
     kinds: dict[Address, dict[tuple[str, ...], np.ndarray]] = {}
@@ -240,12 +244,8 @@ def _follow(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def _says_more(one: Key, other: Key) -> bool:
-    """Whether a key is of the same pod and tells a cluster or a namespace that the other leaves open."""
-    return (
-        one != other
-        and one[2] == other[2]
-        and all(mine == theirs or not theirs for mine, theirs in zip(one, other, strict=True))
-    )
+    """Whether a key tells a cluster or a namespace that the other, of the same pod, leaves open."""
+    return one != other and all(mine == theirs or not theirs for mine, theirs in zip(one, other, strict=True))
 
 
 def _together(group: Sequence[InfoSeries]) -> bool:
