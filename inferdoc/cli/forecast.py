@@ -32,7 +32,7 @@ ORIGIN_OPTIONS: tuple[options.Decorator, ...] = (
 origin_options = options.stacked(ORIGIN_OPTIONS, "--input, or a source and what of it.")
 
 CALENDAR_OPTIONS: tuple[options.Decorator, ...] = (
-    click.option("--holidays", metavar="FILE", help="Local dates (YYYY-MM-DD, one a line) that behave like a Sunday."),
+    click.option("--holidays", metavar="FILE", help="Local dates (YYYY-MM-DD, one a line), also past ones."),
     click.option(
         "--calendar",
         metavar="FILE",

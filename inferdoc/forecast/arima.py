@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from inferdoc.extras import needed
-from inferdoc.forecast.calendar import Rows
+from inferdoc.forecast.calendar import WEEK, Rows
 from inferdoc.forecast.combine import Combination
 from inferdoc.forecast.defaults import SETTLE_SECONDS
 from inferdoc.forecast.made import Made
-from inferdoc.forecast.paths import WEEK, Folded, Path, fill_gaps, rhythm_fit
+from inferdoc.forecast.paths import Folded, Path, fill_gaps, rhythm_fit
 
 MAX_ITERATIONS = 60
 MIN_ROWS = 3
@@ -76,12 +76,9 @@ def _quiet() -> Iterator[None]:
 
 def named_model(name: str, rows: Rows, combined: Combination) -> Made:
     """The model's forecast, or the combination with a note that says why the model could not be fitted."""
-    as_combination = Made(
-        "combination", combined.center, combined.past, combined.trials, rows.minutes, combined.weights
-    )
     if rows.count < MIN_ROWS:
-        as_combination.notes = (f"{name} needs at least {MIN_ROWS} days of history; the combination stands in",)
-        return as_combination
+        note = f"{name} needs at least {MIN_ROWS} days of history; the combination stands in"
+        return Made.of(combined, rows.minutes, (note,))
     folded = Folded(rows, fill_gaps(rows))
     builders = {"sarima": _sarima, "dhr": _dhr}
     try:
@@ -94,8 +91,8 @@ def named_model(name: str, rows: Rows, combined: Combination) -> Made:
                 if upto >= MIN_ROWS - 1:
                     past[k, :seen] = np.maximum(predict(upto, seen), 0.0)
     except UNFIT as fault:
-        as_combination.notes = (f"{name} could not be fitted ({str(fault)[:80]}); the combination stands in",)
-        return as_combination
+        note = f"{name} could not be fitted ({str(fault)[:80]}); the combination stands in"
+        return Made.of(combined, rows.minutes, (note,))
     label = "sarima(1,0,1)(0,1,1)day hourly" if name == "sarima" else "harmonics + arma(2,1)"
     return Made(label, np.maximum(center, 0.0), past, combined.trials, rows.minutes, {name: 1.0})
 

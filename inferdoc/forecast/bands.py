@@ -66,6 +66,11 @@ def outward(level: float) -> float:
     return level + (1 - level) * OUTWARD if level > 0.5 else level * (1 - OUTWARD)
 
 
+def wider(shift: np.ndarray, further: np.ndarray) -> np.ndarray:
+    """A quantile's distance from the middle where a doubt of its own is added: as of independent errors."""
+    return np.asarray(shift + np.sign(further) * (np.hypot(shift, further) - np.abs(shift)))
+
+
 def _windows(rows: np.ndarray, half: int, stride: int) -> np.ndarray:
     """float64[P / stride, K x (2 half + 1)]: for each `stride`-th column the values of all rows within `half` columns,
     NaN beyond the ends."""

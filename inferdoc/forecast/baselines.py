@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from inferdoc.forecast.paths import WEEK, Folded, Path, _filled, flat, weighted_mean
+from inferdoc.forecast.calendar import WEEK
+from inferdoc.forecast.paths import Folded, Path, _filled, flat, weighted_mean
 
 RECENT_WEEKS = 4
 

@@ -52,18 +52,28 @@ class Rows:
 
     z: float64[R, P], square root of the load, NaN for gaps; row R-1 is the last day before the origin.
     holiday: bool[R, P], where that is a holiday on a working day, and therefore a gap.
-    resting: bool[R+F, P], whether the bin's local date is a weekend day or a holiday.
-    stand_in: int64[F, P], the future row whose forecast holds for a bin: its own, on a holiday the nearest Sunday.
+    on_holiday: float64[R, P], what z would be there; NaN elsewhere.
+    days: int64[R+F, P], the bin's local date, in days since 1970.
+    resting: bool[R+F, P], whether that is a weekend day. A holiday on a working day is not: one of the past is filled
+    as the usual day (`paths.fill_gaps`), one to come is forecast from that and from a Sunday (`likeness`).
+    stand_in: int64[F, P], the future row of the Sunday next to a holiday; elsewhere the bin's own.
     row, col: int64[H], place of each forecast step (row counts from 0 = the day that begins at the origin).
     minutes: minutes per column."""
 
     z: np.ndarray
     holiday: np.ndarray
+    on_holiday: np.ndarray
+    days: np.ndarray
     resting: np.ndarray
     stand_in: np.ndarray
     row: np.ndarray
     col: np.ndarray
     minutes: float
+
+    @property
+    def holiday_ahead(self) -> np.ndarray:
+        """bool[F, P], whether that is a holiday on a working day."""
+        return np.asarray(self.stand_in != np.arange(len(self.stand_in))[:, None])
 
     @property
     def count(self) -> int:
@@ -102,13 +112,20 @@ def fold(series: LoadSeries, zone: ZoneInfo, steps: int, holidays: Collection[da
     total = np.bincount(flat, weights=np.sqrt(series.values[usable]), minlength=count * width)
     hits = np.bincount(flat, minlength=count * width)
     z = np.where(hits > 0, total / np.maximum(hits, 1), np.nan).reshape(count, width)
+    on_holiday = np.where(holiday[:count], z, np.nan)
     z[holiday[:count]] = np.nan
     stand_in = _stand_in(days[count:], holiday[count:])
-    return Rows(z, holiday[:count], _weekend(days) | holiday, stand_in, ahead_row, col[past:], DAY / width / 60)
+    minutes = DAY / width / 60
+    return Rows(z, holiday[:count], on_holiday, days, _weekend(days), stand_in, ahead_row, col[past:], minutes)
+
+
+def since_sunday(days: np.ndarray) -> np.ndarray:
+    """How many days away the Sunday before is, 0 on a Sunday. days: int64, since 1970; day 0 was a Thursday."""
+    return np.asarray((days + 4) % WEEK)
 
 
 def _weekend(days: np.ndarray) -> np.ndarray:
-    return np.asarray((days + 3) % WEEK >= 5)  # day 0 was a Thursday
+    return np.asarray(since_sunday(days) % 6 == 0)
 
 
 def _stand_in(days: np.ndarray, holiday: np.ndarray) -> np.ndarray:
@@ -116,6 +133,6 @@ def _stand_in(days: np.ndarray, holiday: np.ndarray) -> np.ndarray:
     week beyond the last holiday is there, so that a Sunday is."""
     rows = np.broadcast_to(np.arange(len(days))[:, None], days.shape).copy()
     for row, col in np.argwhere(holiday):
-        sundays = np.flatnonzero((days[:, col] + 3) % WEEK == 6)
+        sundays = np.flatnonzero(since_sunday(days[:, col]) == 0)
         rows[row, col] = sundays[np.abs(sundays - row).argmin()]
     return rows

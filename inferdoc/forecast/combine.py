@@ -14,11 +14,10 @@ from inferdoc.forecast.calendar import Rows
 from inferdoc.forecast.likedays import like_days
 from inferdoc.forecast.paths import PATHS, Folded, Path, fill_gaps
 from inferdoc.forecast.residual import corrections
+from inferdoc.forecast.shares import shares
 
 FOLDS = 10
-PSEUDO_DAYS = 0.5
 MIN_KNOWN = 0.5
-TINY = 1e-12
 
 TRIAL_HALF_LIFE = 8.0
 """Days after which a look at a path counts half: longer than for the bands, since which path suits a load changes less
@@ -52,13 +51,15 @@ class Trials:
 @dataclass
 class Combination:
     """center: float64[F, P] in square-root space; weights: name -> share on the first day; past: float64[K, F, P], what
-    the same weights would have said on the back-tested days; residuals: actual minus past."""
+    the same weights would have said on the back-tested days; residuals: actual minus past; near: float64[F, P], what of
+    center the newest errors added."""
 
     center: np.ndarray
     weights: dict[str, float]
     residuals: Residuals
     trials: Trials
     past: np.ndarray
+    near: np.ndarray
 
 
 def run_trials(folded: Folded, ahead: int, candidates: Mapping[str, Path], folds: int = FOLDS) -> Trials:
@@ -89,48 +90,34 @@ def combine(rows: Rows, fitted: Mapping[str, Fitted] | None = None) -> Combinati
     candidates = {name: np.maximum(made, 0.0) for name, made in latest.items() if made is not None}
     center = np.empty((ahead, rows.width))
     past = np.full_like(trials.actual, np.nan)
-    shares: dict[str, float] = {}
+    first: dict[str, float] = {}
     for lead in range(ahead):
         weights = _weights(trials, lead, list(candidates))
-        shares = shares or weights
+        first = first or weights
         center[lead] = sum(share * candidates[name][lead] for name, share in weights.items())
         past[:, lead] = blend({n: trials.paths[n][:, lead] for n in weights}, weights)
     now, then = corrections(trials.actual[:, 0] - past[:, 0], rows.minutes)
+    near = np.zeros_like(center)
+    near[0] = now
     center[0] = np.maximum(center[0] + now, 0.0)
     past[:, 0] = np.maximum(past[:, 0] + then, 0.0)
     residuals = Residuals(np.where(np.isfinite(past), trials.actual - past, np.nan), rows.minutes)
-    return Combination(center, shares, residuals, trials, past)
+    return Combination(center, first, residuals, trials, past, near)
 
 
 def _weights(trials: Trials, lead: int, names: list[str]) -> dict[str, float]:
-    """Shares by exp(-n/2 x mean log error ratio against `day`), newer days counting more: the posterior of each path
-    when the days are n independent looks at it (n = sum of the days' weights). The errors of lead day `lead` are those
-    of the folds that have it; without any, those of the last lead day that has."""
+    """Share of each path on lead day `lead`, newer days counting more. The errors are those of the folds that have it;
+    without any, those of the last lead day that has. A day that a path could not forecast says of it what it says of
+    `day`."""
     usable = trials.usable
     while lead > 0 and not np.isfinite(trials.actual[usable, lead]).any():
         lead -= 1
     age = np.flatnonzero(usable) - lead
     recent = 0.5 ** (np.maximum(age, 0) / TRIAL_HALF_LIFE)
-    with np.errstate(invalid="ignore"):
-        mse = {n: _rowmean((trials.actual[usable, lead] - trials.paths[n][usable, lead]) ** 2) for n in names}
-    score: dict[str, float] = {}
-    for name in names:
-        if name == "day" or "day" not in mse:
-            score[name] = 0.0
-            continue
-        ratio = np.log((mse[name] + TINY) / (mse["day"] + TINY))
-        known = np.isfinite(ratio)
-        score[name] = float((recent[known] * ratio[known]).sum() / (recent[known].sum() + PSEUDO_DAYS))
-    looks = float(recent.sum())
-    raw = {name: float(np.exp(-0.5 * looks * value)) for name, value in score.items()}
-    total = sum(raw.values())
-    return {name: value / total for name, value in raw.items()}
-
-
-def _rowmean(values: np.ndarray) -> np.ndarray:
-    hits = np.isfinite(values).sum(axis=1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(hits > 0, np.nansum(values, axis=1) / hits, np.nan)
+    left = np.stack([trials.actual[usable, lead] - trials.paths[name][usable, lead] for name in names])
+    usual = left[names.index("day")] if "day" in names else np.full(left.shape[1:], np.nan)
+    share = shares(np.where(np.isfinite(left), left, usual), recent)
+    return dict(zip(names, share.tolist(), strict=True))
 
 
 def blend(paths: dict[str, np.ndarray], weights: dict[str, float]) -> np.ndarray:

@@ -7,18 +7,20 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
+from statistics import NormalDist
 
 import numpy as np
 
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.arima import arima_path, installed, named_model
-from inferdoc.forecast.bands import Residuals
+from inferdoc.forecast.bands import Residuals, wider
 from inferdoc.forecast.baselines import BASELINES
 from inferdoc.forecast.breaks import carried_over
 from inferdoc.forecast.calendar import EPOCH, Rows, fold, local_seconds, zone_of
 from inferdoc.forecast.combine import Combination, Trials, combine
 from inferdoc.forecast.defaults import MODELS, SETTLE_SECONDS
 from inferdoc.forecast.events import PlannedEvent, factors, without_events
+from inferdoc.forecast.likeness import Likeness, likeness_of
 from inferdoc.forecast.made import Made
 from inferdoc.forecast.outage import without_outages
 from inferdoc.forecast.paths import Folded, fill_gaps
@@ -26,6 +28,8 @@ from inferdoc.forecast.result import Forecast
 from inferdoc.forecast.series import DAY, LoadSeries, stamp
 
 HISTORY_DAYS = 28.0
+HOLIDAY_DAYS = 400.0
+"""How far back holidays are looked for: a year, and the weeks around its first one."""
 LEVELS = (0.5, 0.9, 0.95)
 MIN_STEP = 60
 JUDGING = 24
@@ -36,11 +40,11 @@ MIN_DAYS, MAX_GAP_SHARE, MIN_SKILL, MIN_FOLDS = 3.0, 0.30, 0.25, 3
 @dataclass(frozen=True)
 class Request:
     """What is asked. horizon: seconds; zone: IANA name; begin: Unix seconds of the first step (None = right after the
-    data); model: one of MODELS; levels: quantiles wanted, 0.5 and 0.95 always among them; holidays: local dates that
-    behave like a Sunday; events: when the load is a multiple of the usual one; arima_seconds: wall-clock budget of the
-    ARIMA path of the combination, 0 leaves it out (as does a core without statsmodels); followed: whether the forecast
-    before was one to act on (True) or abstained (False), so that a skill near the limit does not change that run by run
-    (None = there was none)."""
+    data); model: one of MODELS; levels: quantiles wanted, 0.5 and 0.95 always among them; holidays: local dates, whose
+    working days are as those of the past were, else like a Sunday; events: when the load is a multiple of the usual
+    one; arima_seconds: wall-clock budget of the ARIMA path of the combination, 0 leaves it out (as does a core without
+    statsmodels); followed: whether the forecast before was one to act on (True) or abstained (False), so that a skill
+    near the limit does not change that run by run (None = there was none)."""
 
     horizon: int
     zone: str = "UTC"
@@ -75,7 +79,10 @@ def forecast(series: LoadSeries, request: Request) -> Forecast:
     ahead = -(-(steps + skip) // factor)
     rows, changed = carried_over(fold(inner, zone, ahead, request.holidays))
     made, errors, abstain, reason, skill = _make(rows, inner, request)
-    mean, quantiles = _per_step(rows, made, request.levels, inner.kind == "amount", factor)
+    before = known.before(known.end, HOLIDAY_DAYS).coarser(inner.step, from_end=True)
+    told = rows.holiday_ahead.any()
+    likeness = likeness_of(fold(before, zone, 0, request.holidays)) if told else Likeness()
+    mean, quantiles = _per_step(rows, made, request.levels, inner.kind == "amount", factor, likeness)
     part = slice(skip, skip + steps)
     start = known.end + skip * series.step
     times = factors(start, series.step, steps, request.events)
@@ -101,7 +108,7 @@ def forecast(series: LoadSeries, request: Request) -> Forecast:
             *history.notes,
             *_told(rows, changed, known.end),
             *made.notes,
-            *_remarks(series, mean[part], request, start),
+            *_remarks(series, mean[part], request, start, likeness),
         ),
         seconds=time.perf_counter() - began,
     )
@@ -115,7 +122,7 @@ def _told(rows: Rows, changed: int | None, end: int) -> list[str]:
     return [f"the load changed for good in the day from {since}: what came before is carried over by what changed"]
 
 
-def _remarks(series: LoadSeries, mean: np.ndarray, request: Request, begin: int) -> list[str]:
+def _remarks(series: LoadSeries, mean: np.ndarray, request: Request, begin: int, likeness: Likeness) -> list[str]:
     """What a reader should know of these numbers: counting noise, holidays in reach."""
     found = []
     if series.kind == "amount" and float(np.median(mean)) < 1.0 and float(mean.max()) > 0:
@@ -124,7 +131,8 @@ def _remarks(series: LoadSeries, mean: np.ndarray, request: Request, begin: int)
     first_day, last_day = (int(t) // DAY + EPOCH for t in local_seconds(np.array([begin, last]), zone_of(request.zone)))
     met = sorted(day for day in request.holidays if first_day <= day.toordinal() <= last_day)
     if met:
-        found.append(f"holidays in reach are taken for Sundays: {', '.join(day.isoformat() for day in met)}")
+        names = ", ".join(day.isoformat() for day in met)
+        found.append(f"holidays in reach are taken for {likeness.text}: {names}")
     reached = [event.text for event in request.events if event.end > begin and event.start <= last]
     found += [f"a planned event is in reach: {text}" for text in reached]
     return found
@@ -178,7 +186,7 @@ def _swing(rows: Rows) -> np.ndarray:
 
 def _chosen(rows: Rows, series: LoadSeries, request: Request, combined: Combination) -> Made:
     if request.model == "combination":
-        return Made("combination", combined.center, combined.past, combined.trials, rows.minutes, combined.weights)
+        return Made.of(combined, rows.minutes)
     if request.model == "naive":
         folded = Folded(rows, fill_gaps(rows))
         name = "last-week" if rows.count >= 8 else "yesterday" if rows.count >= 2 else "last-value"
@@ -263,20 +271,20 @@ def _reason_to_abstain(series: LoadSeries, made: Made, skill: float | None, limi
 
 
 def _per_step(
-    rows: Rows, made: Made, levels: tuple[float, ...], amounts: bool, factor: int
+    rows: Rows, made: Made, levels: tuple[float, ...], amounts: bool, factor: int, likeness: Likeness
 ) -> tuple[np.ndarray, dict[float, np.ndarray]]:
-    """Mean and quantiles of each step in the unit of the input, from square-root space."""
+    """Mean and quantiles of each step in the unit of the input, from square-root space. likeness: of holidays."""
     wanted = tuple(sorted({0.5, 0.95, *levels}))
     middle = wanted.index(0.5)
     spread = np.stack([made.residuals.quantiles(lead, wanted) for lead in range(rows.ahead)], axis=1)
     moments = np.stack([made.residuals.moments(lead) for lead in range(rows.ahead)], axis=1)
-    center = made.center[rows.stand_in[rows.row, rows.col], rows.col]
+    center, unlike = likeness.on(made.center, made.added, rows)
     share = 1.0 / factor if amounts else 1.0
     quantiles = {}
     floor = np.zeros(len(center))
     for i, level in enumerate(wanted):
         shift = spread[i][rows.row, rows.col]
-        shift = shift * 0.5 if i == middle else shift
+        shift = shift * 0.5 if i == middle else wider(shift, NormalDist().inv_cdf(level) * unlike)
         value = np.maximum(center + shift, 0.0) ** 2 * share
         floor = np.maximum(floor, value)
         quantiles[level] = np.repeat(floor, factor)

@@ -1,4 +1,4 @@
-"""A user's list of holidays: local dates that behave like a weekend."""
+"""A user's list of holidays: local dates."""
 
 from __future__ import annotations
 

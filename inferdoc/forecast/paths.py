@@ -13,9 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
-from inferdoc.forecast.calendar import Rows
+from inferdoc.forecast.calendar import WEEK, Rows, since_sunday
 
-WEEK = 7
 SMOOTH_MINUTES = 25.0
 DAY_HALF_LIFE = 1.0
 WEEK_HALF_LIFE = 14.0
@@ -153,7 +152,7 @@ def week_level(folded: Folded, upto: int, ahead: int) -> np.ndarray | None:
 
 
 def day_type(folded: Folded, upto: int, ahead: int) -> np.ndarray | None:
-    """The last three days of the same kind (working day; weekend or holiday), column by column."""
+    """The last three days of the same kind (working day, weekend), column by column."""
     if upto < 2:
         return None
     resting = folded.rows.resting
@@ -222,10 +221,12 @@ PATHS: dict[str, Path] = {
 def fill_gaps(rows: Rows) -> np.ndarray:
     """float64[R, P]: z with gaps filled from the profile of earlier rows plus the row's own known deviation from it, so
     that a gap in the peak does not drag the profile of later days down. Rows with less than half known stay as they
-    are; a holiday is as a week before, so that it does not come back a week later."""
+    are; a holiday is as a week before, so that it does not come back a week later, moved by half of what its level lay
+    beyond Sunday's and the usual one: that a list does not explain, and it may last."""
     z = rows.z.copy()
     for r in range(WEEK, rows.count):
-        z[r] = np.where(rows.holiday[r], z[r - WEEK], z[r])
+        if rows.holiday[r].any():
+            z[r] = np.where(rows.holiday[r], np.maximum(z[r - WEEK] + LEVEL_SHARE * _beyond(rows, z, r), 0.0), z[r])
     at = np.arange(rows.width)
     for r in range(1, rows.count):
         known = np.isfinite(z[r])
@@ -240,3 +241,15 @@ def fill_gaps(rows: Rows) -> np.ndarray:
         patch = profile + np.interp(at, at[anchor], smooth(left[None, :], rows.minutes)[0][anchor])
         z[r] = np.where(known, z[r], np.maximum(patch, 0.0))
     return z
+
+
+def _beyond(rows: Rows, z: np.ndarray, row: int) -> float:
+    """How far the holiday in a row lay above, or below, both the same day of the week before and the Sunday before."""
+    col = np.flatnonzero(rows.holiday[row])
+    sunday = z[row - since_sunday(rows.days[row, col]), col]
+    both = np.stack([rows.on_holiday[row, col], sunday, z[row - WEEK, col]])
+    known = np.isfinite(both).all(axis=0)
+    if not known.any():
+        return 0.0
+    load, *explained = both[:, known].mean(axis=1).tolist()
+    return float(load - np.clip(load, min(explained), max(explained)))

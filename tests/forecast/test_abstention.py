@@ -36,13 +36,14 @@ def turns(made: list[Forecast]) -> int:
     return sum(one.abstained != other.abstained for one, other in pairwise(made))
 
 
-@pytest.mark.parametrize("share", [0.8, 0.95])
-def test_it_stays_with_what_it_did(share: float) -> None:
+@pytest.mark.parametrize(("share", "lasting"), [(0.91, 1), (0.93, 0)])
+def test_it_stays_with_what_it_did(share: float, lasting: int) -> None:
+    """The skill of these loads falls slowly: that of the first for good below the limit."""
     series = weak(share)
     forgetful, steady = nights(series, False), nights(series, True)
     assert turns(forgetful) >= 4
-    assert turns(steady) == 0
-    assert steady[-1].abstained == (share < 0.9)
+    assert turns(steady) == lasting
+    assert steady[-1].abstained == (lasting == 1)
 
 
 def test_a_clear_skill_is_acted_on_whatever_went_before() -> None:

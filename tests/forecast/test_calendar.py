@@ -58,6 +58,10 @@ def test_forecast_steps_keep_their_place_over_a_day_of_25_hours() -> None:
     assert hour_now.tolist() == ahead.tolist()
 
 
-def test_weekends_and_holidays_rest() -> None:
-    rows = fold(office(7), ZoneInfo("UTC"), 288, [date(2026, 3, 4)])
-    assert rows.resting[:, 0].tolist() == [False, False, True, False, False, True, True, False]
+def test_weekends_rest_and_a_holiday_is_known_apart() -> None:
+    """A holiday on a working day is no resting day: it is filled, and forecast, as the usual day."""
+    rows = fold(office(7), ZoneInfo("UTC"), 288, [date(2026, 3, 4), date(2026, 3, 7)])
+    assert rows.resting[:, 0].tolist() == [False, False, False, False, False, True, True, False]
+    assert rows.holiday[:, 0].tolist() == [False, False, True, False, False, False, False]
+    assert np.isnan(rows.z[2]).all()
+    assert np.isfinite(rows.on_holiday[2]).all()
