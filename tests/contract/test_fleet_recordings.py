@@ -21,7 +21,7 @@ FLEETS = ROOT / "fixtures" / "fleets"
 ENTRIES: list[dict[str, Any]] = json.loads((FLEETS / "labels.json").read_text("utf-8"))["recordings"]
 FAULTS = [entry for entry in ENTRIES if not entry["control"]]
 CONTROLS = [entry for entry in ENTRIES if entry["control"]]
-LARGEST_BYTES, ALL_BYTES = 400_000, 8_000_000
+LARGEST_BYTES, ALL_BYTES = 400_000, 10_000_000
 BASELINE_SECONDS, FAULT_SECONDS = 150, 120
 LEFT_OUT = ("python_", "process_cpu")
 

@@ -29,7 +29,8 @@ class Incident:
     done: what was done, in a sentence; expected: causes that may come first, the preferred one first, none for a
     control; deeds: what is done, none where the loads change by themselves; onset: the second at which it begins;
     hit: positions of the affected pods at that moment, all pods where empty; edge: why the call is debatable, and
-    edge_accepts: the first findings that are right there; adapters: how many LoRA adapters are served.
+    edge_accepts: the first findings that are right there; adapters: how many LoRA adapters are served; scrape: seconds
+    between scrapes.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Incident:
     end: float = END
     edge: str | None = None
     edge_accepts: tuple[str, ...] = ()
+    scrape: int = 5
 
     @property
     def control(self) -> bool:
@@ -59,12 +61,12 @@ class Incident:
         return flags(self.blocks, self.seqs, self.context, *self.more)
 
 
-def flags(blocks: int, seqs: int, context: int = 8192, *more: str) -> list[str]:
+def flags(blocks: int, seqs: int, context: int = 8192, *more: str, batched: int = 2048) -> list[str]:
     sizes = {
         "max-model-len": context,
         "num-gpu-blocks-override": blocks,
         "max-num-seqs": seqs,
-        "max-num-batched-tokens": 2048,
+        "max-num-batched-tokens": batched,
     }
     return [*(word for flag, value in sizes.items() for word in (f"--{flag}", str(value))), *more]
 
@@ -298,6 +300,81 @@ FAULTS = (
         deeds=(Deed(60.0, "rollout"),),
         onset=ONSET + 15,
         end=END + 15,
+    ),
+    Incident(
+        "rollout-smaller-chunks",
+        "a rollout lowers --max-num-batched-tokens from 2048 to 64; every pod has a new name",
+        ("config-regression", "prefill-compute-bound", "batch-cap-reached"),
+        (Load(steady(3.0), prompt=(900, 1800), output=(60, 120)),),
+        deeds=(Deed(ONSET, "rollout", values={"flags": flags(3000, 32, batched=64)}),),
+        end=LONG_END,
+        edge="the change and what it brings about are one story; either may lead",
+        edge_accepts=("config-regression", "prefill-compute-bound", "batch-cap-reached"),
+        scrape=10,
+    ),
+    Incident(
+        "hot-pod-of-five",
+        "the router sends most requests to one pod of five",
+        ("routing-imbalance",),
+        (Load(steady(8.0)),),
+        pods=5,
+        seqs=12,
+        deeds=(Deed(ONSET, "route", values={"policy": "hot"}),),
+        hit=(0,),
+        scrape=10,
+    ),
+    Incident(
+        "hot-pod-nearly-full",
+        "the router sends most requests to one pod of three, whose places were nearly taken before",
+        ("routing-imbalance",),
+        (Load(steady(9.0), output=(60, 140)),),
+        seqs=10,
+        deeds=(Deed(ONSET, "route", values={"policy": "hot"}),),
+        hit=(0,),
+    ),
+    Incident(
+        "adapters-join",
+        "seven LoRA adapters where three hold places; before, three; others need none",
+        ("lora-thrash",),
+        (Load(steady(1.0)), Load(step(2.0, 0.0), adapters=3), Load(step(0.0, 2.0), adapters=7)),
+        pods=2,
+        more=("--enable-lora", "--max-loras", "3", "--max-lora-rank", "8"),
+        adapters=7,
+        scrape=10,
+    ),
+    Incident(
+        "prompts-grow",
+        "prompts of everybody grow from 150..450 to 2,200..3,200 tokens",
+        ("prompt-growth", "prefill-compute-bound"),
+        (Load(step(4.0, 0.0)), Load(step(0.0, 4.0), prompt=(2200, 3200))),
+        pods=2,
+        seqs=48,
+        blocks=9000,
+        edge="the longer prompts bind the accelerator",
+        edge_accepts=("prompt-growth", "prefill-compute-bound"),
+        scrape=10,
+    ),
+    Incident(
+        "answers-grow",
+        "answers to half of the requests grow from 80..180 to 900..1,500 tokens",
+        ("runaway-generation", "batch-cap-reached"),
+        (Load(step(4.0, 2.0)), Load(step(0.0, 2.0), output=(900, 1500))),
+        pods=2,
+        seqs=24,
+        edge="the longer answers fill the places",
+        edge_accepts=("runaway-generation", "batch-cap-reached"),
+        scrape=10,
+    ),
+    Incident(
+        "burst-over",
+        "a minute of five times the usual requests, over before most clients give up",
+        ("demand-beyond-capacity", "batch-cap-reached"),
+        (Load(((ALWAYS, 3.0), (ONSET, 3.0), (ONSET + 3, 14.0), (ONSET + 60, 14.0), (ONSET + 63, 3.0))),),
+        pods=2,
+        seqs=12,
+        edge="what binds in the burst are the places",
+        edge_accepts=("demand-beyond-capacity", "batch-cap-reached"),
+        end=345.0,
     ),
 )
 

@@ -42,8 +42,8 @@ looks a minute late (`--from` 60 s after the onset), and is not judged here.
 
 RECORDED = """\
 `fixtures/fleets` holds recordings of all incidents, made with `python -m benchmarks.real_vllm.fleet --side-by-side 3`:
-every page, scraped every 5 s. Interpreter and process metrics, sizes of HTTP bodies, estimates and `_created` series
-are left out. `labels.json` says what was done and when, which pods it hit, which causes may come first, and what
+every page, scraped every 5 or 10 s. Interpreter and process metrics, sizes of HTTP bodies, estimates and `_created`
+series are left out. `labels.json` says what was done and when, which pods it hit, which causes may come first, and what
 clients saw. Waiting: the share of the time before the onset in which the busiest pod stood ready to run without a core.
 """
 

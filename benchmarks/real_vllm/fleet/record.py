@@ -24,7 +24,6 @@ from benchmarks.real_vllm.fleet.starts import Starts
 from benchmarks.real_vllm.fleet.traffic import Attempt, Clients, Router
 from benchmarks.real_vllm.judge import INFERDOC, collecting
 
-SCRAPE_SECONDS = 5
 WARM_SECONDS = 25.0
 """Load before the first scrape: prefix caches fill, batches reach their usual size."""
 DROPPED = re.compile(
@@ -118,8 +117,8 @@ async def record(incident: Incident, places: Places) -> Recording:
         tasks += [asyncio.create_task(_do(stage, deed, clients.begin)) for deed in incident.deeds]
         await asyncio.sleep(WARM_SECONDS)
         begin, waits = time.time(), {pod.name: pod.waited_seconds() for pod in members.pods}
-        followed = ["--file-sd", str(members.targets), "--timeout", f"{SCRAPE_SECONDS - 1}s"]
-        with collecting(followed, store, folder / "collect.log", SCRAPE_SECONDS):
+        followed = ["--file-sd", str(members.targets), "--timeout", f"{incident.scrape - 1}s"]
+        with collecting(followed, store, folder / "collect.log", incident.scrape):
             if incident.onset is not None:
                 await _sleep_until(clients.begin + incident.onset - 0.5)
                 struck = [members.pods[number].name for number in incident.hit]
@@ -186,7 +185,7 @@ def label(recording: Recording, file: str) -> dict[str, Any]:
         "onset_latest": None if incident.control or first is None else round(recording.begin + first + 10.0, 1),
         "end": None if incident.control else round(recording.end, 1),
         "window": [round(recording.begin, 1), round(recording.end, 1)],
-        "scrape_interval_s": SCRAPE_SECONDS,
+        "scrape_interval_s": incident.scrape,
         "affected_pods": [] if incident.control else hit,
         "healthy_pods": [] if incident.control or not recording.hit else [n for n in recording.left if n not in hit],
         "done": incident.done,
