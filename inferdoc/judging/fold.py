@@ -123,8 +123,8 @@ def fold(causes: Sequence[Cause], recipes: Mapping[str, Recipe], slack: int) -> 
         if host is not None:
             host.load_changes.append(cause)
             continue
-        if cause.recipe.kind != "load":
-            for child in [r for r in roots if _explains(cause, r, downstream, slack)]:
+        for child in [r for r in roots if _explains(cause, r, downstream, slack)]:
+            if cause.recipe.kind != "load" or child.recipe.kind == "load":
                 roots.remove(child)
                 _adopt(cause, child)
         roots.append(cause)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from inferdoc.catalogue.conditions import Condition, Level, Move, leaves
+from inferdoc.catalogue.conditions import AnyOf, Condition, Level, Move, leaves
 from inferdoc.catalogue.recipe import CERTAINTIES, Certainty, Recipe
 from inferdoc.judging.conditions import evaluate, prepare
 from inferdoc.judging.context import Ask, Context, Outcome
@@ -167,12 +167,30 @@ def _went_on(
     prepare(later, context, [episode.ask for episode in episodes])
     for episode in episodes:
         more, stopped = _hold(later, episode.inside, episode.unit)
+        onset = _sooner(episode, later, context)
+        if onset < episode.onset:
+            inside = context.at(onset, episode.last)
+            earlier, missed = _hold(later, inside, episode.unit)
+            if missed is None:
+                episode.onset, episode.inside, more, stopped = onset, inside, earlier, None
         if stopped is not None:
             verdicts[episode.unit] = _stopped(recipe, episode.unit, stopped)
         elif any(o.first is not None and o.first > episode.last for o in more):
             verdicts[episode.unit] = Verdict(recipe, episode.unit, against="its symptoms do not overlap in time")
         episode.symptoms += more
     return [episode for episode in episodes if episode.unit not in verdicts]
+
+
+def _sooner(episode: _Episode, later: Iterable[Condition], context: Context) -> int:
+    """The step at which an episode begins where an alternative of a symptom that looks at it left its calm before, and
+    has stayed out since: an answer shows its length when it ends, minutes after it began to fill the queue."""
+    onset = episode.onset
+    for condition in later:
+        alone = [part for part in condition.parts if not part.needs_split] if isinstance(condition, AnyOf) else []
+        for outcome in (evaluate(part, context, episode.unit) for part in alone):
+            if outcome.holds and outcome.first is not None and outcome.last is not None:
+                onset = min(onset, outcome.first) if outcome.last >= episode.onset else onset
+    return onset
 
 
 def _hurting(

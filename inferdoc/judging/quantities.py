@@ -33,7 +33,14 @@ QUANTITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     ),
     "arrivals": (
         LOAD,
-        ("arrival_rate", "http_request_rate", "router_request_rate", "first_token_rate", "router_prefix_lookups_rate"),
+        (
+            "arrival_rate",
+            "http_arrival_rate",
+            "http_request_rate",
+            "router_request_rate",
+            "first_token_rate",
+            "router_prefix_lookups_rate",
+        ),
     ),
     "prompt work": (
         LOAD,

@@ -11,6 +11,8 @@ from inferdoc.judging.clock import Clock
 STANDARD_ERRORS = 2.0
 LEAST_BLOCKS = 3
 """Windows of calm that a mean and its error need."""
+NONE = -1
+"""No place in a row."""
 
 
 @dataclass(frozen=True)
@@ -26,14 +28,15 @@ def shifts(values: np.ndarray, splits: np.ndarray, lasts: np.ndarray, clock: Clo
     """Compare the means of the calm part and of (split, last] of each row, in blocks of one rate window (neighbouring
     steps share samples). The first window of a series is left out where enough others are there: a rate that reaches
     back before the first scrape is low. values: float64[R, T]; splits, lasts: int64[R]."""
-    step = clock.window_steps
-    before = _back_from(splits - 1, np.zeros_like(splits), step)
-    born = np.isfinite(values).argmax(axis=1)[:, np.newaxis]
-    grown = np.where(before >= born + step, before, -1)
+    step, finite = clock.window_steps, np.isfinite(values)
+    newest = np.maximum.accumulate(np.where(finite, np.arange(values.shape[1]), NONE), axis=1)
+    before = _back_from(splits - 1, np.zeros_like(splits), step, newest)
+    born = finite.argmax(axis=1)[:, np.newaxis]
+    grown = np.where(before >= born + step, before, NONE)
     enough = (grown >= 0).sum(axis=1) >= LEAST_BLOCKS
     before = np.where(enough[:, np.newaxis], grown, before)
     short = lasts - splits < step
-    after = _back_from(lasts, np.where(short, lasts, splits + step), step)
+    after = _back_from(lasts, np.where(short, lasts, splits + step), step, newest)
     calm, calm_mean, calm_error = _means(values, before)
     now, now_mean, now_error = _means(values, after)
     difference = now_mean - calm_mean
@@ -53,11 +56,19 @@ def shift(values: np.ndarray, split: int, last: int, clock: Clock) -> Shift | No
     return shifts(values[np.newaxis], np.array([split]), np.array([last]), clock)[0]
 
 
-def _back_from(lasts: np.ndarray, least: np.ndarray, step: int) -> np.ndarray:
-    """int64[R, K]: last, last - step, ... down to the least of each row; -1 beyond it."""
-    most = int(max(0, (lasts - least).max(initial=0)) // step + 1)
-    places = lasts[:, np.newaxis] - step * np.arange(most)
-    return np.where(places >= least[:, np.newaxis], places, -1)
+def _back_from(lasts: np.ndarray, least: np.ndarray, step: int, newest: np.ndarray) -> np.ndarray:
+    """int64[R, K]: the last finite value until `last` of each row, the last one that lies `step` or more before it, and
+    so on down to the least of the row; NONE beyond it. A gap costs what it is long, and no window beside it. newest:
+    int64[R, T], the last finite value until each step."""
+    rows, place = np.arange(len(newest)), lasts
+    places = list[np.ndarray]()
+    while True:
+        place = np.where(place >= least, newest[rows, np.maximum(place, 0)], NONE)
+        place = np.where(place >= least, place, NONE)
+        if (place == NONE).all():
+            return np.stack(places, axis=1) if places else np.full((len(newest), 1), NONE)
+        places.append(place)
+        place = place - step
 
 
 def _means(values: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

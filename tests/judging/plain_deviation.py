@@ -218,16 +218,24 @@ def shift(values: np.ndarray, split: int, last: int, clock: Clock) -> Shift | No
     samples). For quantities that arrive in ones and twos, whose windows swing more than their mean. The first window of
     a series is left out where enough others are there: a rate that reaches back before the first scrape is low."""
     step = clock.window_steps
-    ends_before = np.arange(split - 1, -1, -step)
+    ends_before = _ends(values, split - 1, 0, step)
     born = int(np.argmax(np.isfinite(values)))
     grown = ends_before[ends_before >= born + step]
     ends_before = grown if len(grown) >= LEAST_BLOCKS else ends_before
-    ends_after = np.arange(last, split + step - 1, -step) if last - split >= step else np.array([last])
+    ends_after = _ends(values, last, split + step if last - split >= step else last, step)
     calm, now = values[ends_before], values[ends_after]
-    calm, now = calm[np.isfinite(calm)], now[np.isfinite(now)]
     if len(calm) < LEAST_BLOCKS or len(now) < 2:
         return None
     variance = calm.var(ddof=1) / len(calm) + now.var(ddof=1) / len(now)
     difference = float(now.mean() - calm.mean())
     errors = difference / float(np.sqrt(variance)) if variance > 0 else float(np.sign(difference)) * np.inf
     return Shift(float(calm.mean()), float(now.mean()), errors if difference else 0.0)
+
+
+def _ends(values: np.ndarray, last: int, least: int, step: int) -> np.ndarray:
+    """The last finite value until `last`, the last that lies a window before it, and so on down to the least."""
+    ends = list[int]()
+    for place in range(last, least - 1, -1):
+        if np.isfinite(values[place]) and (not ends or place <= ends[-1] - step):
+            ends.append(place)
+    return np.array(ends, dtype=np.int64)
