@@ -81,7 +81,7 @@ class _Maker:
         held = (*self.recipe.symptoms, *self.harm[:1])
         sick = self.wants(*held)
         yield from self.firing()
-        yield from self.short_symptoms(held)
+        yield from self.short_symptoms()
         if self.harm:
             for at in _limits_of(self.harm):
                 none = [want for c in self.harm for want in next(_short_of(c, at))[1]]
@@ -120,14 +120,16 @@ class _Maker:
         yield from plain or self.made("fires", sick, True)
         yield from self.made("fires-by-the-least-move", [_at(want, "by") for want in sick], True)
         for number, harm in enumerate(self.harm[1:], 2):
-            wants = self.wants(*symptoms, harm)
+            wants = self.wants(*(harm if harm in _choices(c) else c for c in symptoms), harm)
             least = self.made(f"fires-by-harm-{number}", [_at(want, "by") for want in wants], True)
             yield from least or self.made(f"fires-by-harm-{number}", [_at(want) for want in wants], True)
         for number, symptom in enumerate(symptoms, 1):
             several = symptom.parts if isinstance(symptom, AnyOf) else ()
             for choice, other in enumerate(several[1:], 2):
-                off = [want for part in several if part is not other for want in _off(part)]
-                rest = self.wants(*(c for c in held if c is not symptom))
+                others = [part for part in several if part is not other]
+                off = [want for part in others for want in _off(part)]
+                felt = (other,) if other in self.harm else self.felt_beside(others)
+                rest = self.wants(*(c for c in symptoms if c is not symptom), *felt)
                 wants = [*(_at(want) for want in (*_true_of(other), *rest)), *off]
                 for case in self.made(f"fires-by-symptom-{number}-{choice}", wants, True):
                     yield replace(case, shown=next(leaves(other)) if number == 1 else None)
@@ -137,11 +139,15 @@ class _Maker:
                 close = [replace(w, near=True) for way in ways for w in way[min(number, len(way) - 1)][1]]
                 yield from self.made(f"nearly-ruled-out-{at}-{number + 1}", [*_all_true(held), *close], True)
 
-    def short_symptoms(self, held: tuple[Condition, ...]) -> Iterator[Case]:
+    def short_symptoms(self) -> Iterator[Case]:
         """Every limit of every symptom missed by a little, all others met."""
         for number, symptom in enumerate(self.recipe.symptoms, 1):
-            rest = self.wants(*(c for c in held if c is not symptom))
+            felt = self.felt_beside(_choices(symptom))
+            rest = self.wants(*(c for c in self.recipe.symptoms if c is not symptom), *felt)
+            states = any(self.catalogue.signals_of_rules[s].unit == "bool" for s in symptom.signals)
             for label, short in _short_of(symptom):
+                if states and label.endswith("swing"):
+                    continue  # what is on or off does not swing
                 name, wants = f"short-of-symptom-{number}-{label}", [*rest, *short]
                 yield from self.made(name, wants, False) if not isinstance(symptom, Odd) else self.alike(name, wants)
 
@@ -165,6 +171,10 @@ class _Maker:
         others = [c for c in self.harm if c not in held]
         none = [want for c in others for want in _off(c)]
         return [*_all_true(held), *none, *self.not_ruled_out(*held)]
+
+    def felt_beside(self, off: Iterable[Condition]) -> tuple[Condition, ...]:
+        """The first harm that is none of what must not hold: a cause may be told by what it does."""
+        return next(((harm,) for harm in self.harm if harm not in off), ())
 
     def not_ruled_out(self, *held: Condition) -> list[Want]:
         return [want for c in self.unless if c not in held for want in _off(c)]
@@ -236,6 +246,11 @@ def _said(condition: Condition, rendering: Recorded) -> Condition:
         return condition
     kept = tuple(part for part in condition.parts if promql(part, rendering) is not None)
     return msgspec.structs.replace(condition, parts=kept)
+
+
+def _choices(condition: Condition) -> tuple[Condition, ...]:
+    """The alternatives of a condition, itself where it has none."""
+    return condition.parts if isinstance(condition, AnyOf) else (condition,)
 
 
 def _at(want: Want, limit: str | None = None) -> Want:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from inferdoc.times import length_of
 
 Rule = Mapping[str, Any]
 FLIPPED = {"==": "!=", "!=": "==", ">": "<", "<": ">", ">=": "<=", "<=": ">="}
-PARAMETERS = ("quantile", "quantile_over_time", "histogram_quantile", "topk", "bottomk", "limitk")
+PARAMETERS = ("quantile", "quantile_over_time", "histogram_quantile", "topk", "bottomk", "limitk", "vector")
 """Their first argument is no limit."""
 SHOWN = 34
 
@@ -27,9 +28,12 @@ class Mutant:
     place: str
 
 
-def mutants(rule: Rule) -> Iterator[Mutant]:
-    """Every mistake of every kind in one rule, alert or record. Raises ValueError where its expression has no words."""
+def mutants(rule: Rule, interval: float = 1.0) -> Iterator[Mutant]:
+    """Every mistake of every kind in one rule, alert or record. Raises ValueError where its expression has no words.
+    interval: seconds between two evaluations: half a wait that ends at the same one is no mistake."""
     for operator in OPERATORS:
+        if operator == "for halved" and rule.get("for") and _waits(rule, 1, interval) == _waits(rule, 2, interval):
+            continue
         for nth, (place, _) in enumerate(_changes(rule, operator)):
             yield Mutant(operator, nth, place)
 
@@ -49,6 +53,11 @@ def _changes(rule: Rule, operator: str) -> Iterator[tuple[str, dict[str, Any]]]:
     if rule.get(field):
         half = {field: f"{round(500 * length_of(rule[field]))}ms"} if change == "halved" else {}
         yield f"{field} {rule[field]}", {**{key: rule[key] for key in rule if key != field}, **half}
+
+
+def _waits(rule: Rule, part: int, interval: float) -> int:
+    """After how many evaluations a part of its wait is over."""
+    return math.ceil(length_of(rule["for"]) / part / interval)
 
 
 Changed = Iterator[tuple[str, str]]

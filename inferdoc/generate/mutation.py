@@ -18,6 +18,7 @@ from inferdoc.errors import InferdocError
 from inferdoc.generate import promtool
 from inferdoc.generate.mutants import OF_RAW_SERIES, OPERATORS, Mutant, mutants, mutated
 from inferdoc.generate.pack import RECORDING, RULES, TESTS
+from inferdoc.times import length_of
 
 AT_ONCE = 2
 MARK = "__mutant"
@@ -71,13 +72,13 @@ def mistakes(generated: Path, alerts: Collection[str], operators: Collection[str
     wanted = set(alerts) or names
     resting = {name: _resting(documents, name) for name in sorted(names)}
     found = []
-    for path, rule in _families(documents):
+    for path, interval, rule in _families(documents):
         name = promtool.name_of(rule)
         if name.startswith(OF_PODS):
             continue
         of = [alert for alert, needs in resting.items() if name == alert or name in needs]
         of = sorted(set(of) & wanted, key=lambda alert: (len(resting[alert]), alert))
-        for mutant in mutants(rule) if of else ():
+        for mutant in mutants(rule, length_of(interval)) if of else ():
             raw = mutant.operator in OF_RAW_SERIES
             if (not operators or mutant.operator in operators) and (path == str(RULES) or raw):
                 found.append(Mistake(name, mutant, tuple(of[:FILES_TRIED])))
@@ -250,15 +251,15 @@ def _documents(generated: Path) -> dict[str, dict[str, Any]]:
     return {str(name): promtool.load(generated / name) for name in (RECORDING, RULES)}
 
 
-def _families(documents: Documents) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every rule with the file it stands in; of an alert with several rules the first."""
+def _families(documents: Documents) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Every rule with its file and the interval of its group; of an alert with several rules the first."""
     seen = set()
     for path, document in documents.items():
         for group in document["groups"]:
             for rule in group["rules"]:
                 if promtool.name_of(rule) not in seen:
                     seen.add(promtool.name_of(rule))
-                    yield path, rule
+                    yield path, group["interval"], rule
 
 
 def _alerts(documents: Documents) -> set[str]:

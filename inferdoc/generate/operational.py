@@ -1,4 +1,4 @@
-"""Alerts about the monitoring itself, declared in alerts/operational.yaml."""
+"""Alerts that no cause declares: about the monitoring itself, hardware, prewarming; declared in FILES of alerts/."""
 
 from __future__ import annotations
 
@@ -15,16 +15,35 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import CatalogueError
 from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.links import GeneratedLinks
-from inferdoc.generate.pod_info import INFO
-from inferdoc.generate.recorded import ROUTER_PAGES, ROUTERS_RECORD, SEEN_RECORD, Records
+from inferdoc.generate.pod_info import INFO, POD
+from inferdoc.generate.recorded import (
+    EXPORTERS_RECORD,
+    ROUTER_PAGES,
+    ROUTERS_RECORD,
+    SEEN_RECORD,
+    SERVED_RECORD,
+    Records,
+    told_by_exporters,
+)
 from inferdoc.generate.templating import expand
-from inferdoc.judging.conditions.render import SEEN
+from inferdoc.judging.conditions.render import SEEN, WHOLE, clause, owner
 from inferdoc.times import length_of
 
-WORDS = {"seen": SEEN_RECORD, "routers": ROUTERS_RECORD, "router_pages": ROUTER_PAGES}
-"""What stands in an expression for the targets that engines and routers are, or were lately, and for routers now."""
+FILES = ("operational.yaml", "exporters.yaml", "hardware.yaml", "prewarm.yaml")
+WORDS = {
+    "seen": SEEN_RECORD,
+    "routers": ROUTERS_RECORD,
+    "router_pages": ROUTER_PAGES,
+    "exporters": f"present_over_time({EXPORTERS_RECORD}[1d])",
+    "told": told_by_exporters(),
+    "told_before": told_by_exporters(" offset 1h"),
+    "served": SERVED_RECORD,
+}
+"""What stands in an expression for the targets that engines, routers and exporters are or were lately; for routers now;
+for the pods that exporters tell of now and an hour ago, for requests served a second."""
 WORD = re.compile(rf"\b(?:{'|'.join(WORDS)})\b")
 NAME = re.compile(r"\b(?:vllm:[a-z0-9_:]+|[a-z]+:inferdoc_\w+:\w+)")
+GPU = (*POD, "gpu", "modelName")
 PARTS = ("_bucket", "_sum", "_count")
 EVERY_SECONDS = 30
 """How often these rules are judged."""
@@ -32,17 +51,18 @@ EVERY_SECONDS = 30
 
 class RuleTrial(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """series: promtool input; fires: minute -> label sets that fire then; quiet: minutes at which nothing does.
-    value: what the expression returns, for annotations that say it."""
+    value: what the expression returns, for annotations that say it; interval: of the series."""
 
     name: str
     series: tuple[dict[str, str], ...]
     fires: dict[int, tuple[dict[str, str], ...]] = {}
     quiet: tuple[int, ...] = ()
     value: float = 0.0
+    interval: str = "1m"
 
 
 class Operational(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename={"for_": "for"}):
-    """One alert, or one per metric the rules need."""
+    """One alert, or one per metric the rules need. of: whose series of exporters the expression is about."""
 
     alert: str
     expr: str
@@ -54,20 +74,24 @@ class Operational(msgspec.Struct, forbid_unknown_fields=True, frozen=True, renam
     tests: tuple[RuleTrial, ...]
     for_each_metric: bool = False
     kind: Literal["symptom", "monitoring"] = "monitoring"
+    of: Literal["gpu", "pod"] | None = None
 
 
 class OperationalFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """alerts/operational.yaml."""
+    """One of FILES, or all of them."""
 
     alerts: tuple[Operational, ...]
 
 
 def load_operational(overlays: tuple[Path, ...] = ()) -> OperationalFile:
-    """alerts/operational.yaml. Raises CatalogueError."""
-    path = content_file("alerts", "operational.yaml", overlays)
-    if path is None:
-        raise CatalogueError("alerts/operational.yaml: not found; it holds the alerts about the monitoring itself")
-    return decode(path, OperationalFile)
+    """The alerts of all FILES in alerts/, each from the nearest overlay that has it. Raises CatalogueError."""
+    found: list[Operational] = []
+    for name in FILES:
+        path = content_file("alerts", name, overlays)
+        if path is None:
+            raise CatalogueError(f"alerts/{name}: not found; it holds alerts that no cause declares")
+        found += decode(path, OperationalFile).alerts
+    return OperationalFile(tuple(found))
 
 
 def operational_rules(
@@ -120,7 +144,9 @@ def operational_test(
             alerts = [_expected(rule, dict(labels), case.value) for labels in label_sets for rule in rules]
             checks.append({"eval_time": f"{minute}m", "alertname": name, "exp_alerts": alerts})
         asked = {"promql_expr_test": [_waits(rules[0], case)]} if case.fires and rules[0].for_ != "0s" else {}
-        tests.append({"name": case.name, "interval": "1m", "input_series": series, "alert_rule_test": checks, **asked})
+        tests.append(
+            {"name": case.name, "interval": case.interval, "input_series": series, "alert_rule_test": checks, **asked}
+        )
     return {
         "rule_files": rule_files,
         "evaluation_interval": f"{EVERY_SECONDS}s",
@@ -168,7 +194,7 @@ def _rule(each: Operational, metric: str | None, blind: Mapping[str, list[str]],
 
     return AlertRule(
         name=each.alert,
-        expr=WORD.sub(lambda word: WORDS[word[0]], filled(each.expr)),
+        expr=_owned(each, WORD.sub(lambda word: WORDS[word[0]], filled(each.expr))),
         for_=each.for_,
         keep_firing_for=None,
         severity=each.severity,
@@ -181,6 +207,14 @@ def _rule(each: Operational, metric: str | None, blind: Mapping[str, list[str]],
         labels=(("metric", metric),) if metric else (),
         kind=each.kind,
     )
+
+
+def _owned(each: Operational, expr: str) -> str:
+    """Series of exporters under the pod they are about: GPUs of engines, pods beside engines."""
+    if each.of is None:
+        return expr
+    by, beside = (GPU, POD) if each.of == "gpu" else (POD, WHOLE)
+    return f"max by ({', '.join(by)}) ({owner(clause(expr))})\nand on ({', '.join(beside)}) {INFO}"
 
 
 def _series_of(expr: str, recorded: Mapping[str, str]) -> set[str]:

@@ -15,7 +15,7 @@ from inferdoc.catalogue.observation import Use
 from inferdoc.catalogue.signal import Level, Reading
 from inferdoc.fleet.members import Assignment
 from inferdoc.generate.past import PODS_ALONE, UsualPast
-from inferdoc.generate.pod_info import joined, joined_where_known, pod_records
+from inferdoc.generate.pod_info import CARDS, INFO, POD, joined, joined_where_known, pod_records
 from inferdoc.judging.conditions.render import (
     BY_IN_RULES,
     JOIN,
@@ -25,6 +25,7 @@ from inferdoc.judging.conditions.render import (
     SEEN,
     Rendering,
     Said,
+    owner,
 )
 from inferdoc.source.reads import Matcher, selector
 
@@ -40,6 +41,20 @@ SEEN_EXPR = f"group by (cluster, namespace, job, instance, pod, model_name) ({SE
 ROUTER_PAGES = '{__name__=~"llm_d_epp_request_total|inference_objective_request_total|inference_model_request_total"}'
 ROUTERS_RECORD = "instance:inferdoc_router:seen1d"
 ROUTERS_EXPR = f"group by (cluster, namespace, job, instance, pod) (present_over_time({ROUTER_PAGES}[1d]))"
+
+WORKLOADS = f'{{__name__=~"{CARDS}|kube_pod_container_status_restarts_total|container_cpu_cfs_periods_total"}}'
+"""Series by which exporters beside the engines tell of pods: one of each kind is enough."""
+EXPORTERS_RECORD = "instance:inferdoc_exporter:present"
+SERVED_RECORD = "model:inferdoc_served:rate2m"
+SERVED_EXPR = "sum by (cluster, namespace, model_name) (rate(vllm:request_success_total[2m]))"
+
+
+def told_by_exporters(offset: str = "") -> str:
+    """The pods that exporters tell of, each with the target that does. offset: PromQL, ` offset 1h`."""
+    told = (*POD, "exported_namespace", "exported_pod", "job", "instance")
+    found = owner(f"group by ({', '.join(told)}) ({WORKLOADS}{offset})")
+    return f"group by ({', '.join((*POD, 'job', 'instance'))}) ({found})"
+
 
 JOINED: Mapping[Level, tuple[str, ...]] = {"engine": POOL, "target": ("model_name", *POOL), "gpu": POOL}
 """Labels that the info series gives it."""
@@ -271,6 +286,8 @@ def recorded(catalogue: Catalogue, assignments: Sequence[Assignment] = ()) -> Re
         SEEN_RECORD: SEEN_EXPR,
         ROUTERS_RECORD: ROUTERS_EXPR,
         **pod_records(catalogue.tiers, SEEN_RECORD, assignments),
+        EXPORTERS_RECORD: f"group by (cluster, job, instance) ({told_by_exporters()} and on ({', '.join(POD)}) {INFO})",
+        SERVED_RECORD: SERVED_EXPR,
     }
     return Recorded(
         catalogue.signals_of_rules,

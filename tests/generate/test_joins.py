@@ -70,10 +70,10 @@ def test_an_alert_with_an_impossible_join_does_not_build(tmp_path):
     """In an overlay of one's own, in one line that says which and why."""
     text = (ROOT / "alerts" / "operational.yaml").read_text("utf-8")
     (tmp_path / "alerts").mkdir()
-    wrong = text.replace("(up and on (cluster, namespace, job, instance) seen)", "(up and on (model_name) seen)")
+    wrong = text.replace("== 1 and on (cluster, namespace, job, instance) seen)", "== 1 and on (model_name) seen)")
     assert wrong != text
     (tmp_path / "alerts" / "operational.yaml").write_text(wrong, "utf-8")
     with pytest.raises(InferdocError) as told:
         build_pack(load_catalogue((tmp_path,)), GeneratedLinks())
     why = "on (model_name): the left side does not carry model_name: it can never match"
-    assert str(told.value) == f"alerts: InferdocTargetVanished: {why}"
+    assert str(told.value) == f"alerts: InferdocMetricAbsent: {why}"

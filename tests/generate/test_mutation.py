@@ -30,6 +30,7 @@ def made(expr: str, operator: str, **rule: str) -> list[str]:
         ("threshold halved", "a > 1.5 * b + 3", ["a > 0.75 * b + 3", "a > 1.5 * b + 1.5"]),
         ("threshold doubled", "rate(a[5m] offset 1h) > 0.02", ["rate(a[5m] offset 1h) > 0.04"]),
         ("threshold doubled", "quantile by (x) (0.5, a) > 0", []),
+        ("threshold doubled", "vector(1)", []),
         ("threshold doubled", "quantile_over_time(0.9, a[1h]) > bool 2", ["quantile_over_time(0.9, a[1h]) > bool 4"]),
         ("_total dropped", "rate(a_total[5m]) / rate(b_total_count[5m])", ["rate(a[5m]) / rate(b_total_count[5m])"]),
         ("_total dropped", '{__name__=~"a_total"} > 0', []),
@@ -53,6 +54,12 @@ def test_waits_are_removed_and_halved():
         "keep_firing_for removed": {"alert": "X", "expr": "a", "for": "1m"},
     }
     assert not list(mutants({"record": "x", "expr": "a"}))
+
+
+def test_half_a_wait_that_ends_at_the_same_evaluation_is_no_mistake():
+    rule = {"alert": "X", "expr": "a", "for": "2m"}
+    assert "for halved" in {each.operator for each in mutants(rule, 60)}
+    assert {each.operator for each in mutants(rule, 120)} == {"for removed"}
 
 
 @pytest.mark.parametrize("expr", ["a > (1", "a]", "a ; b"])

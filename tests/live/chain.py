@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -85,13 +85,15 @@ class Webhook:
 
 @dataclass
 class Chain:
-    """The running servers. down: instances whose pages are taken away from the scraper, whatever the fleet does."""
+    """The running servers. down: instances whose pages are taken away from the scraper, whatever the fleet does;
+    discover: lets Prometheus find all targets but those of these instances."""
 
     live: Live
     prometheus: str
     alertmanager: str
     webhook: Webhook
     down: set[str] = field(default_factory=set)
+    discover: Callable[[Collection[str]], None] = lambda without: None
 
     def firing(self) -> list[dict[str, str]]:
         """The labels of what fires in Prometheus now."""
@@ -132,9 +134,12 @@ class Chain:
 
 
 @contextmanager
-def running(live: Live, generated: Path, runbooks: Path, folder: Path, also: str | None = None) -> Iterator[Chain]:
+def running(
+    live: Live, generated: Path, runbooks: Path, folder: Path, also: str | None = None, times: int = FASTER
+) -> Iterator[Chain]:
     """The chain over a fleet, with the rules and routes of a generated folder; all of it is stopped at the end. also:
-    an address that is sent every page and ticket beside their receivers, as `inferdoc serve` is."""
+    an address that is sent every page and ticket beside their receivers, as `inferdoc serve` is; times: how much faster
+    than the files say."""
     down: set[str] = set()
     _take_away(live, down)
     with ExitStack() as stack:
@@ -144,7 +149,7 @@ def running(live: Live, generated: Path, runbooks: Path, folder: Path, also: str
         stack.callback(webhook.stop)
         _moving(live, stack)
         manager = f"127.0.0.1:{prometheus_server.free_port()}"
-        routes = _routes(generated, webhook.address, folder, also)
+        routes = _routes(generated, webhook.address, folder, also, times)
         stack.enter_context(
             _server(
                 [str(alertmanager()), f"--config.file={routes}", f"--storage.path={folder / 'alertmanager'}",
@@ -153,15 +158,22 @@ def running(live: Live, generated: Path, runbooks: Path, folder: Path, also: str
             )
         )  # fmt: skip
         server = f"127.0.0.1:{prometheus_server.free_port()}"
-        config = _scraping(live, manager, _rules(generated, webhook.address, folder), folder)
+        files = _rules(generated, webhook.address, folder, times)
+        config = _scraping(live, manager, files, folder)
         stack.enter_context(
             _server(
                 ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}",
-                 f"--web.listen-address={server}", "--log.level=error", "--rules.alert.resend-delay=2s"],
+                 f"--web.listen-address={server}", "--log.level=error", "--rules.alert.resend-delay=2s",
+                 "--web.enable-lifecycle"],
                 server, folder / "prometheus.log",
             )
         )  # fmt: skip
-        yield Chain(live, f"http://{server}", f"http://{manager}", webhook, down)
+
+        def discover(without: Collection[str]) -> None:
+            _scraping(live, manager, files, folder, without)
+            requests.post(f"http://{server}/-/reload", timeout=10).raise_for_status()
+
+        yield Chain(live, f"http://{server}", f"http://{manager}", webhook, down, discover)
 
 
 def moment(text: str) -> float:
@@ -169,9 +181,9 @@ def moment(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
-def faster(text: str) -> str:
-    """A duration, FASTER times shorter; what would vanish is a scrape long at least."""
-    seconds = length_of(text) / FASTER
+def faster(text: str, times: int = FASTER) -> str:
+    """A duration, so many times shorter; what would vanish is a scrape long at least."""
+    seconds = length_of(text) / times
     return f"{max(1, round(1000 * seconds))}ms" if seconds else "0s"
 
 
@@ -196,16 +208,16 @@ def _moving(live: Live, stack: ExitStack) -> None:
     stack.callback(over.set)
 
 
-def _rules(generated: Path, address: str, folder: Path) -> list[str]:
-    """The rule files, FASTER, with links to the webhook's own pages."""
+def _rules(generated: Path, address: str, folder: Path, times: int) -> list[str]:
+    """The rule files, so many times faster, with links to the webhook's own pages."""
     files = []
     for name in (RECORDING, RULES):
         document = yaml.load((generated / name).read_text("utf-8"), yaml.CSafeLoader)
         for group in document["groups"]:
             group["interval"] = "1s"
             for rule in group["rules"]:
-                rule["expr"] = DURATION.sub(lambda found: faster(found.group()), rule["expr"])
-                rule |= {key: faster(rule[key]) for key in LENGTHS if key in rule}
+                rule["expr"] = DURATION.sub(lambda found: faster(found.group(), times), rule["expr"])
+                rule |= {key: faster(rule[key], times) for key in LENGTHS if key in rule}
                 link = rule.get("annotations", {}).get("runbook_url")
                 if link:
                     rule["annotations"]["runbook_url"] = f"{address}/runbooks/{link.rstrip('/').rpartition('/')[2]}"
@@ -214,11 +226,11 @@ def _rules(generated: Path, address: str, folder: Path) -> list[str]:
     return files
 
 
-def _routes(generated: Path, address: str, folder: Path, also: str | None) -> Path:
-    """The Alertmanager configuration, FASTER, with the webhook in the place of every receiver."""
+def _routes(generated: Path, address: str, folder: Path, also: str | None, times: int) -> Path:
+    """The Alertmanager configuration, so many times faster, with the webhook in the place of every receiver."""
     document = yaml.load((generated / ALERTMANAGER).read_text("utf-8"), yaml.CSafeLoader)
     for route in (document["route"], *document["route"]["routes"]):
-        route |= {key: faster(route[key]) for key in ROUTE_LENGTHS if key in route}
+        route |= {key: faster(route[key], times) for key in ROUTE_LENGTHS if key in route}
     for receiver in document["receivers"]:
         for hook in receiver["webhook_configs"]:
             hook["url"] = f"{address}/{receiver['name']}"
@@ -231,13 +243,16 @@ def _routes(generated: Path, address: str, folder: Path, also: str | None) -> Pa
     return path
 
 
-def _scraping(live: Live, manager: str, files: list[str], folder: Path) -> Path:
-    """What Prometheus reads: every target of the fleet under its own labels, once a second."""
+def _scraping(live: Live, manager: str, files: list[str], folder: Path, without: Collection[str] = ()) -> Path:
+    """What Prometheus reads: every target of the fleet but `without`, under its own labels, once a second."""
+    jobs = live.scrape_jobs()
+    for job in jobs:
+        job["static_configs"] = [page for page in job["static_configs"] if page["labels"]["instance"] not in without]
     config = {
         "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
         "rule_files": files,
         "alerting": {"alertmanagers": [{"static_configs": [{"targets": [manager]}]}]},
-        "scrape_configs": live.scrape_jobs(),
+        "scrape_configs": jobs,
     }
     path = folder / "prometheus.yml"
     path.write_text(yaml.safe_dump(config), "utf-8")

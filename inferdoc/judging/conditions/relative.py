@@ -162,7 +162,8 @@ AVERAGED = "15m"
 
 
 def promql(condition: Move, rendering: Rendering) -> str | None:
-    """Against the median of the history: by the factor, by the floor and, except for means, beyond its swing."""
+    """Against the median of the history: by the factor, by the floor and, except for means, beyond its swing. Of what
+    is on or off, and with a factor of 1, the factor says no more than the floor."""
     name, up = condition.signal, condition.up
     over, usual = rendering.over(name, AVERAGED), rendering.usual(name)
     now = f"avg_over_time({over})" if condition.average else rendering.signal(name)
@@ -171,7 +172,8 @@ def promql(condition: Move, rendering: Rendering) -> str | None:
         return None
     side, sign = (">", "+") if up else ("<", "-")
     by = max(condition.by or 0.0, rendering.signals[name].floor)
-    lines = [f"{now} {side} {number(condition.ratio)} * {usual}"]
+    state = rendering.signals[name].unit == "bool"
+    lines = [] if by and (state or condition.ratio == 1.0) else [f"{now} {side} {number(condition.ratio)} * {usual}"]
     lines += [f"{now} {side} {usual} {sign} {number(by)}"] if by else []
     lines += [f"{now} {side} {edge}"] if edge else []
     return "\nand ".join(lines)
