@@ -20,8 +20,9 @@ from inferdoc.source.grid import DEFAULT_INTERVAL_MS, LOOK_MS, scrape_interval_m
 from inferdoc.source.histograms import QuantileAsked, Quantiles
 from inferdoc.source.identity import CLUSTER, FIELDS, NAMESPACE, Key, Naming, Who, key_of
 from inferdoc.source.joins import GpuHosts, Joins, PodPlaces
+from inferdoc.source.one_target import one_target
 from inferdoc.source.page_histograms import Called
-from inferdoc.source.processes import TOGETHER_STEPS, Copies, Crowd, Processes, tell_processes
+from inferdoc.source.processes import Copies, Crowd, Processes, tell_processes
 from inferdoc.source.readable import Readable
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
 
@@ -212,7 +213,7 @@ class Identified(Readable):
         groups: dict[tuple[tuple[str, str], ...], list[Scrapes]] = {}
         for one in self.raw.scrapes(start_ms, end_ms):
             groups.setdefault(tuple(sorted(self._usual(one.labels).items())), []).append(one)
-        return [_one_target(dict(key), group, self._naming.replica) for key, group in sorted(groups.items())]
+        return [one_target(dict(key), group, self._naming.replica) for key, group in sorted(groups.items())]
 
     def info(self, name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:
         """Every series of an info metric."""
@@ -377,25 +378,3 @@ def _filled(rows: Sequence[np.ndarray], window: int = 0) -> np.ndarray:
             wide = np.convolve(gaps, np.ones(2 * window + 1), "full")[window : window + len(gaps)] > 0
             values = np.where(wide & np.isfinite(other), other, values)
     return values
-
-
-def _one_target(labels: dict[str, str], group: Sequence[Scrapes], replica: Collection[str]) -> Scrapes:
-    """The scrapes of the target that has most; others fill only its gaps, and follow it under another address. replica:
-    labels by which another server's scrapes of the same target are told."""
-    first, *others = sorted(group, key=lambda one: -len(one.times_ms))
-    times, up = first.times_ms, first.up
-    usual = float(np.median(np.diff(times))) if len(times) > 2 else 0.0
-    beside = []
-    for other in others:
-        before = np.searchsorted(times, other.times_ms)
-        since = np.where(before > 0, other.times_ms - times[np.maximum(before - 1, 0)], np.inf)
-        until = np.where(before < len(times), times[np.minimum(before, len(times) - 1)] - other.times_ms, np.inf)
-        lone = np.fmin(since, until) > 1.5 * usual
-        times, up = np.concatenate([times, other.times_ms[lone]]), np.concatenate([up, other.up[lone]])
-        order = np.argsort(times, kind="stable")
-        times, up = times[order], up[order]
-        if (~lone).sum() >= TOGETHER_STEPS:
-            beside.append(other)
-    targets = {frozenset((n, v) for n, v in one.labels.items() if n not in replica): one.times_ms for one in beside}
-    targets.pop(frozenset((n, v) for n, v in first.labels.items() if n not in replica), None)
-    return Scrapes(labels, times, up, tuple(targets.values()))

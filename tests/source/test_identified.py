@@ -17,21 +17,23 @@ GRID = Grid(1000 * START + 300_001, 15_000, 40, 15_000, 75_000, 37_500)
 RATE = Read(f"{TOKENS}_total", "rate", BY)
 
 
-def stored(folder, targets, labels=None):
-    """A source over targets: (labels, tokens/s, first step, last step, seconds late)."""
+def labels_of(own):
+    return ",".join(f'{name}="{value}"' for name, value in own.items())
+
+
+def stored(folder, targets, also=(), labels=None):
+    """A source over targets: (labels, tokens/s, first step, last step, seconds late), and lines about `up`."""
     lines = [f"# TYPE {TOKENS} counter"]
     for own, rate, first, last, late in targets:
-        text = ",".join(f'{name}="{value}"' for name, value in own.items())
         lines += [
-            f'{TOKENS}_total{{{text},engine="0",model_name="m"}} {begin_of(own) + rate * (15 * i + late)} '
+            f'{TOKENS}_total{{{labels_of(own)},engine="0",model_name="m"}} {begin_of(own) + rate * (15 * i + late)} '
             f"{START + 15 * i + late}"
             for i in range(first, last)
         ]
     lines.append("# TYPE up gauge")
     for own, _, first, last, late in targets:
-        text = ",".join(f'{name}="{value}"' for name, value in own.items())
-        lines += [f"up{{{text}}} 1 {START + 15 * i + late}" for i in range(first, last)]
-    (folder / "a.om").write_text("\n".join([*lines, "# EOF\n"]))
+        lines += [f"up{{{labels_of(own)}}} 1 {START + 15 * i + late}" for i in range(first, last)]
+    (folder / "a.om").write_text("\n".join([*lines, *also, "# EOF\n"]))
     with Store.open(folder / "a.db", "w") as store:
         import_file(store, folder / "a.om")
     source = open_source(store=folder / "a.db", labels=labels)
@@ -83,6 +85,17 @@ def test_a_second_job_counts_once_and_is_known(tmp_path):
     (one,) = source.scrapes(1000 * START, 1000 * (START + 15 * STEPS))
     assert one.labels["job"] == "x" and len(one.again) == 1 and one.again[0][0] == 1000 * (START + 15 * 30 + 6)
     assert source.findings.copies[0].values == ("x", "y")
+
+
+@pytest.mark.parametrize(("up", "twice"), [(1, 6), (0, 0)])
+def test_a_pod_under_another_address_is_scraped_twice_only_while_both_answer(up, twice, tmp_path):
+    """A StatefulSet gives its name on; the old address is looked at for a while yet."""
+    old, new = target("a"), {**target("a"), "instance": "b:8000"}
+    late = [f"up{{{labels_of(old)}}} {up} {START + 15 * i}" for i in range(30, 35)]
+    source = stored(tmp_path, [(old, 10.0, 0, 30, 0), (new, 10.0, 30, STEPS, 6)], late)
+    (one,) = source.scrapes(1000 * START, 1000 * (START + 15 * STEPS))
+    assert one.up.min() == 1 and np.diff(one.times_ms).max() < 3 * 15_000
+    assert sum(map(len, one.again)) == twice
 
 
 def test_replicas_that_are_pods_are_no_copies(tmp_path):
