@@ -158,10 +158,12 @@ class Context:
         return trace.values
 
     def usual(self, signal: str, unit: Unit) -> np.ndarray | None:
-        """What its like show beside a unit, at every step the median: float64[T]; None without any like it."""
+        """What its like show beside a unit, at every step the median: float64[T]; None without any like it. Of those
+        that were just born nothing."""
         known = self._usual.get((signal, unit.member.pool))
         if known is None:
-            rows = {u: s.values for u in self.view.like(unit) if (s := self.view.get(u, signal)) is not None}
+            like = ((u, s.values) for u in self.view.like(unit) if (s := self.view.get(u, signal)) is not None)
+            rows = {u: self.view.settled(u, values) for u, values in like}
             known = self._usual[signal, unit.member.pool] = {}
             if len(rows) > 1:
                 known |= zip(rows, medians_of_others(rows_of(list(rows.values()))), strict=True)

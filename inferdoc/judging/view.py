@@ -16,6 +16,9 @@ from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from inferdoc.source.reads import Grid
 
 UP = "target_up"
+SETTLING_WINDOWS = 2
+"""A newborn has its share of the work when the first requests that it was given have ended, and its rates cover none of
+the time before: until then nobody is compared with it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +156,16 @@ class View:
         values = series.values.copy()  # a pod that loads its model for the first time is not down: it was never up
         values[self.lead_steps : self.lead_steps + life.born] = np.nan
         return Trace(values) if np.isfinite(values).any() else None
+
+    def settled(self, unit: Unit, values: np.ndarray) -> np.ndarray:
+        """The values of a unit, NaN while it is newborn: float64[T]."""
+        life = self.lineage.lives.get(unit.member.key)
+        if life is None or not life.came:
+            return values
+        born = self.lead_steps + life.born
+        kept = values.copy()
+        kept[born : born + SETTLING_WINDOWS * self.window_steps] = np.nan
+        return kept
 
     def _series(self, unit: Unit, signal: str) -> Trace | None:
         if unit.gpu:

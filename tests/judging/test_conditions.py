@@ -355,6 +355,16 @@ def test_unlike_pods_are_not_compared():
     assert judge(three(JUMP, FLAT), when("load", differs=2), labels=tiers).holds is None
 
 
+def test_nobody_is_compared_with_a_peer_that_was_just_born():
+    """It has no share of the work yet, and its rates cover the time before it."""
+    old, new = np.full(N, 10.0), np.full(N, 10.0)
+    old[CALM:], new[:CALM] = NAN, NAN
+    context = scene({"running": {"p0": FLAT, "old": old, "new": new}, "load": {"p0": FLAT, "old": old, "new": new}})
+    usual = context.usual("load", unit_of(context))
+    assert usual is not None
+    assert np.flatnonzero(np.isnan(usual)).tolist() == list(range(CALM, CALM + 2 * WINDOW))
+
+
 def test_the_engines_of_a_pod_are_like_each_other():
     rows = {"load": {"p0/0": JUMP, "p0/1": FLAT, "p0/2": FLAT}}
     assert judge(rows, when("load", differs=2)).holds
