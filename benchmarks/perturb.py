@@ -28,7 +28,7 @@ MOMENTS = (*STARTS, "_start_time_seconds", "_timestamp_seconds")
 DEVICE = "DCGM_"
 """Counters of a GPU go on when another pod gets it."""
 PARTS = ("", "_total", "_sum", "_count", "_bucket")
-REPLICA = re.compile(r"(?P<workload>.+?)-[a-z0-9]{8,10}-[a-z0-9]{5}")
+REPLICA = re.compile(r"(?P<workload>.+?)-(?P<template>[a-z0-9]{8,10})-[a-z0-9]{5}")
 ORDINAL = re.compile(r"(?P<workload>.+?)-\d+")
 JITTER_SHARE = 0.45
 """Jitter moves a scrape by less than half an interval, so that their order stays."""
@@ -244,10 +244,11 @@ def _value(names: Mapping[str, str], value: str) -> str:
 
 
 def _new_pod(pod: str) -> str:
-    """The name that a Deployment would give: one template hash for all pods of the workload."""
-    match = REPLICA.fullmatch(pod) or ORDINAL.fullmatch(pod)
-    workload = match["workload"] if match else pod
-    return f"{workload}-{_letters(workload, 9)}-{_letters(pod, 5)}"
+    """The name that a Deployment would give: one template hash for all pods of the workload that had one."""
+    replica, ordinal = REPLICA.fullmatch(pod), ORDINAL.fullmatch(pod)
+    match = replica or ordinal
+    workload, template = match["workload"] if match else pod, replica["template"] if replica else ""
+    return f"{workload}-{_letters(workload + template, 9)}-{_letters(pod, 5)}"
 
 
 def _letters(text: str, count: int) -> str:

@@ -2,7 +2,8 @@
 
 Most settings are on no page: fewer places in the batch, another attention backend, a slower image. What shows is that
 the pods that are hurt run another pod template than those whose place they took, and began to serve when the impact
-began. It stays possible: nothing shows what the template changed.
+began. It stays possible: nothing shows what the template changed. Where no name tells of templates (a StatefulSet, a
+static target, an address alone), pods that most of their pool's starts surround are as new.
 
 So is a machine that nothing accuses but the work of its pod, where the pod is slow from its first request on: a GPU
 does not wait for a new process to slow down, but what the process was started with does, unless settings and image are
@@ -18,7 +19,7 @@ import numpy as np
 
 from inferdoc.catalogue.conditions import Move
 from inferdoc.catalogue.recipe import Recipe
-from inferdoc.fleet.lineage import Key
+from inferdoc.fleet.lineage import REPLACED_SECONDS, Key
 from inferdoc.judging.conditions import evaluate
 from inferdoc.judging.context import Context, Outcome
 from inferdoc.judging.fold import Cause
@@ -31,6 +32,8 @@ SHOWN = ("settings_changed", "image_changed")
 NEAR_SECONDS = 300.0
 """Impact that begins later after the first new pod serves than this is not the rollout's at first sight (as for the
 changes that stand beside a finding)."""
+MOST = 0.5
+"""A rollout takes a pool; a pod that alone was started again was moved, or failed."""
 MORE_LOAD = (
     Move(signal="arrival_rate", ratio=1.3, up=True, average=True),
     Move(signal="request_rate", ratio=1.3, up=True, average=True),
@@ -53,7 +56,7 @@ def _blamed(root: Cause, context: Context, recipe: Recipe) -> Cause | None:
         return None
     began: list[tuple[Match, int, str]] = []
     for match in root.matches:
-        since = _released(match.unit, context) or (None if unexplained else _started_unseen(match, context))
+        since = _released(match.unit, context) or (_started_anew if unexplained else _started_unseen)(match, context)
         if since is None:
             return None
         began.append((match, *since))
@@ -106,9 +109,36 @@ def _released(unit: Unit, context: Context) -> tuple[int, str] | None:
 def _started_unseen(match: Match, context: Context) -> tuple[int, str] | None:
     """When the process of a pod began, the start nearest to an episode, where what it was started with is not shown;
     None where it is, or where no process began."""
-    view, unit = context.view, match.unit
-    if all(view.get(unit, name) is not None for name in SHOWN):
+    if all(context.view.get(match.unit, name) is not None for name in SHOWN):
         return None
+    starts = _starts(match.unit, context)
+    if not starts:
+        return None
+    text = "it is slow since its process began; which settings or image it was started with is not shown"
+    return min(starts, key=lambda step: abs(step - match.onset)), text
+
+
+def _started_anew(match: Match, context: Context) -> tuple[int, str] | None:
+    """The same of a pod of whose template nothing tells, where most of its pool was started in those minutes."""
+    view, key = context.view, match.unit.member.key
+    before = view.lineage.predecessor.get(key)
+    if any(view.lineage.templates.get(each) for each in (key, before.key if before else key)):
+        return None
+    since = _started_unseen(match, context)
+    if since is None:
+        return None
+    reach = REPLACED_SECONDS / view.step_seconds
+    pool = [unit for unit in view.units if unit.member.pool == match.unit.member.pool]
+    anew = [unit for unit in pool if any(abs(step - since[0]) <= reach for step in _starts(unit, context))]
+    if len(anew) < MOST * len(pool):
+        return None
+    text = "it serves since most of its pool was started again; which settings or image with is not shown"
+    return since[0], text
+
+
+def _starts(unit: Unit, context: Context) -> list[int]:
+    """The steps at which the process of a pod began, as far as its data show it."""
+    view = context.view
     life = view.lineage.lives.get(unit.member.key)
     starts = [life.born + view.lead_steps] if life is not None and life.came else []
     up, times = view.get(unit, UP), view.get(unit, STARTED)
@@ -116,10 +146,7 @@ def _started_unseen(match: Match, context: Context) -> tuple[int, str] | None:
         if series is not None:
             steps = np.flatnonzero(np.isfinite(series.values))
             starts += steps[again(series.values[steps])].tolist() if len(steps) else []
-    if not starts:
-        return None
-    text = "it is slow since its process began; which settings or image it was started with is not shown"
-    return min(starts, key=lambda step: abs(step - match.onset)), text
+    return starts
 
 
 def _templates(key: Key, context: Context) -> tuple[str, str] | None:

@@ -66,6 +66,58 @@ def test_a_cause_that_is_disabled_is_not_named():
     assert verdict(rolled_out(), BORN + 2, recipes) == "unexplained-anomaly"
 
 
+# ---- names that tell no template -------------------------------------------------------------------------------------
+
+
+def begun(pods: dict[str, int], shown: tuple[str, ...] = ()) -> Context:
+    """Pods of one pool that were down for a while until a step and answer again; 0: all the time."""
+    rows: dict[str, dict[str, np.ndarray]] = {"running": {}, "target_up": {}, **{name: {} for name in shown}}
+    for pod, again in pods.items():
+        up = np.ones(N)
+        up[max(0, again - 5) : again] = 0.0
+        rows["running"][pod], rows["target_up"][pod] = np.full(N, 2.0), up
+        for name in shown:
+            rows[name][pod] = np.zeros(N)
+    frame = frame_of(rows)
+    everyone = resolve(frame, catalogue().tiers)
+    lineage = trace(frame, everyone)
+    view = make_view(frame, divide(everyone, lineage, 0), signals=catalogue().signals, lineage=lineage)
+    return Context(view, catalogue().signals, catalogue().tiers, CLOCK)
+
+
+def hurt(context: Context, onset: int) -> str:
+    """The cause of impact on the first of the pods that nothing explains."""
+    unit, recipe = context.view.units[0], catalogue().recipes["unexplained-anomaly"]
+    cause = Cause(recipe, unit.member.pool, [Match(recipe, unit, onset, N - 1, False, [], "likely")])
+    (root,) = blame_rollouts([cause], context, catalogue().recipes)
+    assert root.recipe.id != "config-regression" or root.best.certainty == "possible"
+    return root.recipe.id
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        ({"chat-0": BORN}, "config-regression"),
+        ({"chat-0": BORN, "chat-1": BORN + 10, "chat-2": 0}, "config-regression"),
+        ({"10.0.0.1:8000": BORN, "10.0.0.2:8000": BORN - 10}, "config-regression"),
+        ({"chat-0": BORN, "chat-1": 0, "chat-2": 0}, "unexplained-anomaly"),
+        ({"chat-0": 0, "chat-1": BORN, "chat-2": BORN}, "unexplained-anomaly"),
+        ({OLD: BORN}, "unexplained-anomaly"),
+    ],
+    ids=["alone", "most", "addresses", "one-of-three", "not-itself", "a-template-is-known"],
+)
+def test_a_pool_that_was_started_again_has_what_it_was_started_with(pods: dict[str, int], expected: str):
+    assert hurt(begun(pods), BORN + 2) == expected
+
+
+def test_a_pool_that_shows_what_it_was_started_with_did_not_change():
+    assert hurt(begun({"chat-0": BORN}, ("settings_changed", "image_changed")), BORN + 2) == "unexplained-anomaly"
+
+
+def test_impact_from_before_the_pool_was_started_again_is_not_of_that():
+    assert hurt(begun({"chat-0": BORN}), BORN - 20) == "unexplained-anomaly"
+
+
 # ---- a machine that only the work of its pod accuses ----------------------------------------------------------------
 
 
