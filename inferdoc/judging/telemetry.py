@@ -13,6 +13,10 @@ from inferdoc.judging.yields import tokens_per_gpu_hour, utilisation
 from inferdoc.source.base import Scrapes
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 
+WORK = ("generation_tokens_rate", "prompt_tokens_rate")
+SAME_WORK = 0.02
+"""What is read twice of one process differs by what lies between two scrapes at the ends of a stretch; two pods that
+share a load at random differ by more until they have finished some 5,000 requests each (Poisson)."""
 TARGET_LABELS = ("cluster", "namespace", "pod", "instance", "job")
 
 
@@ -175,7 +179,9 @@ def _duplicates(frame: SignalFrame, scrapes: Sequence[Scrapes]) -> SignalMatrix 
     for index, entity in enumerate(matrix.entities):
         who = entity.member if entity.get("pod") else processes.get(entity.member)
         if who is not None:
-            groups.setdefault((who, entity.engine, entity.get("model_name")), []).append(index)
+            alike = groups.setdefault((who, entity.engine, entity.get("model_name")), [])
+            if not alike or entity.get("pod") or _same_work(frame, matrix.entities[alike[0]], entity):
+                alike.append(index)
     entities, values = [], []
     for indices in groups.values():
         present = np.isfinite(matrix.values[indices]).sum(axis=0).astype(np.float64)
@@ -183,6 +189,19 @@ def _duplicates(frame: SignalFrame, scrapes: Sequence[Scrapes]) -> SignalMatrix 
         more = again.get(matrix.entities[indices[0]].member, 0.0)
         values.append(np.where(present > 0, present - 1 + more, np.nan))
     return SignalMatrix(entities, np.vstack(values)) if entities else None
+
+
+def _same_work(frame: SignalFrame, one: Entity, other: Entity) -> bool:
+    """Whether two targets of one host count the same work, as one process does; True where none is counted. What starts
+    two engines at once (a script, docker compose) gives them one start time."""
+    for matrix in (frame[name] for name in WORK if name in frame):
+        rows = [matrix.values[[e.member == target.member for e in matrix.entities]] for target in (one, other)]
+        if all(map(len, rows)):
+            a, b = (row.sum(axis=0) for row in rows)
+            both = np.isfinite(a) & np.isfinite(b)
+            if abs(a[both].sum() - b[both].sum()) > SAME_WORK * max(a[both].sum(), b[both].sum()):
+                return False
+    return True
 
 
 def _scraped_again(frame: SignalFrame, scrapes: Sequence[Scrapes]) -> dict[tuple[str, str, str], np.ndarray]:

@@ -112,13 +112,18 @@ def test_one_engine_under_two_addresses_is_a_duplicate():
     assert (running_on("a:1", "a:2", "a:3") == 2).all()
 
 
-@pytest.mark.parametrize(("second", "started", "more"), [("a:2", 0.0, 1), ("a:2", 7.5, 0), ("b:2", 0.0, 0)])
-def test_without_a_pod_label_host_and_start_tell_the_process(second: str, started: float, more: int):
+@pytest.mark.parametrize(
+    ("second", "started", "work", "more"),
+    [("a:2", 0.0, 1.0, 1), ("a:2", 0.0, 1.01, 1), ("a:2", 0.0, 1.1, 0), ("a:2", 7.5, 1.0, 0), ("b:2", 0.0, 1.0, 0)],
+)
+def test_without_a_pod_label_host_start_and_work_tell_the_process(second: str, started: float, work: float, more: int):
     first, other = (Entity((("instance", instance), ("model_name", "m"))) for instance in ("a:1", second))
     frame = frame_of({"running": {"other": ONES}})
     frame.signals["running"] = SignalMatrix([first, other], np.ones((2, N)))
     times = np.array([[1.7e9], [1.7e9 + started]]) * np.ones(N)
     frame.signals["process_start_time"] = SignalMatrix([first, other], times)
+    tokens = np.array([[100.0], [100.0 * work]]) * np.ones(N)
+    frame.signals["generation_tokens_rate"] = SignalMatrix([first, other], tokens)
     add_telemetry(frame, SIGNALS, [])
     assert (frame.signals["duplicate_targets"].values == more).all()
 
