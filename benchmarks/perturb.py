@@ -152,7 +152,7 @@ def older(samples: SampleColumns, former: Mapping[str, str]) -> SampleColumns:
 def replacements(samples: SampleColumns) -> dict[str, str]:
     """The pods of all engines and the names that they get in a rollout: the same workload, another replica set. Also
     the addresses of their targets, and the new ones."""
-    jobs = {_target(each)[0] for each in samples.series if each.name.startswith(ENGINES)}
+    jobs = _engine_jobs(samples)
     own = [dict(each.labels) for each in samples.series if _target(each)[0] in jobs]
     new = {pod: _new_pod(pod) for pod in sorted({labels["pod"] for labels in own if labels.get("pod")})}
     for address in sorted({labels["instance"] for labels in own if labels.get("instance")}):
@@ -161,9 +161,31 @@ def replacements(samples: SampleColumns) -> dict[str, str]:
     return new
 
 
+def _engine_jobs(samples: SampleColumns) -> set[str]:
+    return {_target(each)[0] for each in samples.series if each.name.startswith(ENGINES)}
+
+
 def renamed(samples: SampleColumns, names: Mapping[str, str]) -> SampleColumns:
     """Other pods and addresses, from the first sample to the last. names: as `replacements` gives them."""
     return with_columns(samples, series=[_under(names, each) for each in samples.series])
+
+
+def opaque(samples: SampleColumns) -> dict[str, str]:
+    """The pods of all engines and names that tell nothing: no workload, no template, no number."""
+    return {pod: f"w{_letters(pod, 12)}" for pod in replacements(samples) if ":" not in pod}
+
+
+def by_address(samples: SampleColumns) -> tuple[SampleColumns, dict[str, str]]:
+    """Without the label `pod` on the pages of engines, and the address by which each pod is known then."""
+    names, jobs = replacements(samples), _engine_jobs(samples)
+    addresses: dict[str, str] = {}
+    series = []
+    for each in samples.series:
+        labels = dict(each.labels)
+        if _target(each)[0] in jobs and labels.get("pod") in names and labels.get("instance"):
+            addresses.setdefault(labels.pop("pod"), labels["instance"])
+        series.append(Series(each.name, tuple(labels.items())))
+    return with_columns(samples, series=series), addresses
 
 
 def rolled_out(samples: SampleColumns, at_ms: float, names: Mapping[str, str]) -> SampleColumns:

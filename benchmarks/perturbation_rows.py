@@ -151,6 +151,15 @@ def _renamed(r: Recording) -> Recording:
     return _named(r, perturb.renamed(r.samples, names), names)
 
 
+def _opaque(r: Recording) -> Recording:
+    names = perturb.opaque(r.samples)
+    return _named(r, perturb.renamed(r.samples, names), names)
+
+
+def _by_address(r: Recording) -> Recording:
+    return _named(r, *perturb.by_address(r.samples))
+
+
 def _rolled_out(r: Recording) -> Recording:
     names = perturb.replacements(r.samples)
     return _named(r, perturb.rolled_out(r.samples, r.pivot * 1000, names), names)
@@ -238,6 +247,8 @@ ROWS = (
         judge_whole,
     ),
     Row("renamed", "other pod names throughout", Change("renamed", _renamed), _whole, judge_whole),
+    Row("opaque", "pod names that tell no workload", Change("opaque", _opaque), _whole, judge_whole),
+    Row("addresses", "no pod label: addresses alone", Change("addresses", _by_address), _whole, judge_whole),
     Row(
         "lost",
         "5 % of the scrapes lost",
