@@ -18,6 +18,7 @@ from inferdoc.judging.context import Context
 from inferdoc.judging.cycles import no_cycle_search
 from inferdoc.judging.events import Event
 from inferdoc.judging.findings import NEAR_DEPLOY_SECONDS, FindingMaker
+from inferdoc.judging.first_minutes import better_start
 from inferdoc.judging.judge import Judgement, can_judge, judge, short_of_steps
 from inferdoc.judging.ladder import better_times
 from inferdoc.judging.lifetime import Lifetime
@@ -159,9 +160,10 @@ def _lower_rungs(session: Session, harmed: bool) -> Iterator[Lead]:
     stored = fitting(session)
     if stored is not None:
         yield stored
-    rung = better_times(session) if session.context.view.units and not harmed else None
-    if rung is not None:
-        yield rung.kind, (rung.grid.start_ms, rung.grid.end_ms)
+    for earlier in (better_times, better_start) if session.context.view.units and not harmed else ():
+        rung = earlier(session)
+        if rung is not None:
+            yield rung.kind, (rung.grid.start_ms, rung.grid.end_ms)
     life = since_start(session)
     if life is not None:
         yield life

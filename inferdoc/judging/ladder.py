@@ -21,6 +21,8 @@ HOUR_MS = 3_600_000
 FELT = ("ttft_mean", "e2e_mean", "itl_mean", "waiting")
 WORSE = 1.5
 """Much worse: the ratio that the recipes ask of a time to first token."""
+LEAST_WORSE = {"ttft_mean": 0.1, "e2e_mean": 0.5, "itl_mean": 0.01, "waiting": 2.0}
+"""What a user can notice: seconds, requests."""
 LONGEST_MS = 30 * 60_000
 RUNGS: tuple[tuple[BaselineKind, int], ...] = (
     ("history", 1 * HOUR_MS),
@@ -82,10 +84,10 @@ def _levels(frame: SignalFrame, begin: int) -> dict[tuple[Family, str], float]:
 def _worse(now: Mapping[tuple[Family, str], float], then: Mapping[tuple[Family, str], float], ratio: float) -> bool:
     """Whether some model is worse by the ratio, and by what a user can notice, in two of the quantities."""
     families = {family for family, _ in now}
-    least = {"ttft_mean": 0.1, "e2e_mean": 0.5, "itl_mean": 0.01, "waiting": 2.0}
     moved = {
         family: sum(
-            now[family, name] >= ratio * then[family, name] and now[family, name] - then[family, name] >= least[name]
+            now[family, name] >= ratio * then[family, name]
+            and now[family, name] - then[family, name] >= LEAST_WORSE[name]
             for name in FELT
             if (family, name) in now and (family, name) in then
         )
