@@ -9,10 +9,10 @@ import numpy as np
 
 from inferdoc.judging.changes import gaps
 from inferdoc.judging.judge import Judgement
-from inferdoc.judging.model import Baseline, Coverage, Finding, Scanned, Timing, VerdictWord, stamp
+from inferdoc.judging.model import Baseline, Coverage, Finding, Rising, Scanned, Timing, VerdictWord, stamp
 from inferdoc.judging.scan import Scan
 from inferdoc.judging.view import View
-from inferdoc.judging.words import how_many
+from inferdoc.judging.words import figure, how_many
 from inferdoc.source.base import Cost, Scrapes
 from inferdoc.times import rfc3339
 
@@ -57,14 +57,23 @@ def summarise(
     first_look: bool = False,
     spread: bool = False,
     newest: str | None = None,
+    rising: tuple[str, Rising] | None = None,
 ) -> str:
     """One sentence for a ticket. ask_again: when there will be enough to compare with; first_look: whether nobody
     scraped before; spread: whether the fleet lies in several clusters or namespaces; newest: time of the newest sample,
-    where all samples are older than the window."""
+    where all samples are older than the window; rising: what is too new to be judged, after the title of its
+    signal."""
     if newest is not None:
         return (
             f"There is no sample in the window: the newest is of {newest}. Look at that time (--until latest), or have "
             "the fleet scraped."
+        )
+    if verdict == "unknown" and rising is not None:
+        title, one = rising
+        moved = f"from {figure(one.baseline, one.unit)} to {figure(one.observed, one.unit)}"
+        return (
+            f"{title} of {one.entity} has risen {moved} since {_to_seconds(one.since)}. That is too new to be told "
+            f"from a spike: ask again at {_to_seconds(one.ask_again)}."
         )
     if verdict == "unknown" and ask_again is not None and first_look:
         return (

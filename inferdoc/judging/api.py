@@ -25,6 +25,7 @@ from inferdoc.judging.lifetime import Lifetime
 from inferdoc.judging.match import Evidence
 from inferdoc.judging.model import Change, Diagnosis, SourceInfo, Timing, Window, stamp
 from inferdoc.judging.narrow import Judged, Whole, narrowed
+from inferdoc.judging.not_yet import rising
 from inferdoc.judging.places import Places, read_places
 from inferdoc.judging.reading import read_window
 from inferdoc.judging.released import blame_rollouts
@@ -218,7 +219,8 @@ def _answer(session: Session) -> tuple[Judged, Whole]:
     findings = [maker.make(root) for root in roots]
     units = [m.unit for m in roots[0].matches] if roots else view.units
     short = short_of_steps(context)
-    verdict = verdict_of(findings, can_judge(context) and not short)
+    too_new = rising(context, view.units)
+    verdict = verdict_of(findings, can_judge(context) and not short and too_new is None)
     again = _ask_again(context, short)
     window = Window(
         stamp(view.time_at(view.begin)),
@@ -240,6 +242,7 @@ def _answer(session: Session) -> tuple[Judged, Whole]:
             first_look is not None,
             view.fleet.spread,
             _too_old(session),
+            None if too_new is None else (context.signals[too_new.signal].title, too_new),
         ),
         phases=phases.split_phases(view, units, roots[0].onset if roots else None),
         findings=findings,
@@ -247,6 +250,7 @@ def _answer(session: Session) -> tuple[Judged, Whole]:
         changes=[Change(stamp(e.at), e.kind, e.entity, e.detail) for e in events],
         coverage=coverage_of(view, session.scrapes, needed_signals(catalogue), session.scan),
         timing=Timing(0.0, 0.0, 0, 0),
+        rising=None if findings else too_new,
     )
     answer.__dict__["view"] = view
     return answer, Whole(session, judgement, events, None if rhythm is None else answer.window.baseline)

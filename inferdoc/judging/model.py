@@ -312,6 +312,18 @@ class FocusInfo(msgspec.Struct):
     cluster: str | None = None
 
 
+class Rising(msgspec.Struct):
+    """What has become worse in the last scrapes, too new to be told from a spike. ask_again: when it can be."""
+
+    signal: str
+    entity: str
+    baseline: float
+    observed: float
+    unit: str
+    since: str
+    ask_again: str
+
+
 class Diagnosis(msgspec.Struct):
     """What is wrong, since when, where, how sure, what to do next, and what could not be judged."""
 
@@ -328,6 +340,7 @@ class Diagnosis(msgspec.Struct):
     coverage: Coverage
     timing: Timing
     focus: FocusInfo | None = None
+    rising: Rising | None = None
 
     def to_json(self, indent: int = 2) -> str:
         """The document as JSON text (section 3 of the contract)."""

@@ -11,6 +11,7 @@ from inferdoc.judging.events import Event
 from inferdoc.judging.focus import ASPECTS, Focus
 from inferdoc.judging.judge import Judgement, can_judge, short_of_steps
 from inferdoc.judging.model import Baseline, Change, Diagnosis, Elsewhere, FocusInfo, stamp
+from inferdoc.judging.not_yet import rising
 from inferdoc.judging.session import Session
 from inferdoc.judging.view import View
 
@@ -46,11 +47,14 @@ def narrowed(answer: Judged, whole: Whole) -> Judged:
     others = [finding for finding, here in zip(answer.findings, there, strict=True) if not here]
     answer.findings = [finding for finding, here in zip(answer.findings, there, strict=True) if here]
     units = [unit for unit in context.view.units if focus.holds(unit.member)]
-    judged = can_judge(context, units) and not short_of_steps(context)
+    too_new = rising(context, units)
+    judged = can_judge(context, units) and not short_of_steps(context) and too_new is None
     answer.verdict = verdict_of(answer.findings, judged)
     answer.focus = _described(focus, len(context.view.fleet.members), [Elsewhere(f.id, f.scope.pods) for f in others])
-    if answer.findings or judged:
-        answer.summary = summarise(answer.verdict, answer.findings, len(focus.keys))
+    if answer.findings or judged or too_new is not None:
+        told = None if too_new is None else (context.signals[too_new.signal].title, too_new)
+        answer.summary = summarise(answer.verdict, answer.findings, len(focus.keys), rising=told)
+    answer.rising = None if answer.findings else too_new
     hit = [match.unit for match in roots[0].matches] if roots else units
     answer.phases = phases.split_phases(context.view, hit, roots[0].onset if roots else None)
     answer.window.baseline = whole.baseline or baseline_of(context.view, Judgement(roots))

@@ -199,7 +199,7 @@ def _not_judged(answer: Diagnosis, verbose: bool) -> Iterator[str]:
     if not answer.not_judged:
         return
     yield ""
-    if answer.verdict == "unknown":
+    if answer.verdict == "unknown" and answer.rising is None:
         empty = not (answer.coverage.pods or answer.coverage.targets)
         if not empty:
             yield from wrap(f"missing: {', '.join(answer.coverage.signals_absent[:BASIC])} and others", "")
