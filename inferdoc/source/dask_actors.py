@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 import weakref
 from collections import deque
 from collections.abc import Sequence
@@ -17,6 +18,8 @@ from inferdoc.source.store_source import Part
 
 START_SECONDS = 60.0
 """A cluster whose workers take no actor within this time is taken for lost."""
+GRACE_SECONDS = 1.0
+"""So much longer is waited for what Dask says itself when that time is up."""
 SILENT = 50
 """A level of `logging` above all: what a cluster has to say about a lost worker is said by us, in one line."""
 
@@ -41,7 +44,7 @@ class DaskActors:
                     dashboard_address=None,
                     silence_logs=SILENT,
                 )
-            client = distributed.Client(cluster or address, timeout=START_SECONDS, set_as_default=False)
+            client = _client_of(distributed, cluster or address)
         except (OSError, ValueError, RuntimeError, TimeoutError) as error:
             raise SourceError(f"cannot use the Dask cluster {address or 'here'}: {_one_line(error)}") from error
         self._client = client
@@ -87,6 +90,30 @@ class _DaskActor:
             raise PartEndedError(f"a Dask actor did not answer within {seconds:g} s") from error
         except Exception as error:  # what the actor raised, or whatever the transport does
             raise PartEndedError(f"a Dask actor ended ({_one_line(error)})") from error
+
+
+def _client_of(distributed: Any, cluster: Any) -> Any:
+    """A client of a cluster or of an address. Dask's own time limit ends with the connection: who takes it and says
+    nothing is waited for without an end, so another thread waits. Raises TimeoutError, and what Dask raises."""
+    done: deque[Any] = deque()
+
+    def connect() -> None:
+        try:
+            done.append((distributed.Client(cluster, timeout=START_SECONDS, set_as_default=False), None))
+        except Exception as error:  # raised again by the thread that waits
+            done.append((None, error))
+
+    thread = threading.Thread(target=connect, name="dask-client", daemon=True)
+    thread.start()
+    thread.join(START_SECONDS + GRACE_SECONDS)
+    if not done:
+        raise TimeoutError(
+            f"somebody listens there, and did not answer as a Dask scheduler within {START_SECONDS:g} s; check --address"
+        )
+    client, error = done.pop()
+    if error is not None:
+        raise error
+    return client
 
 
 def _leave(client: Any, cluster: Any) -> None:

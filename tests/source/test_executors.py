@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sys
 from contextlib import closing
 from functools import partial
@@ -198,3 +199,12 @@ def test_a_dask_cluster_by_address(fleet, alone):
 def test_an_address_where_nobody_answers_is_one_line_at_once(engine, fleet):
     with pytest.raises(SourceError, match=r"cannot reach 127\.0\.0\.1:9: connection refused; check --address"):
         open_source(store=fleet, engine=engine, address="127.0.0.1:9")
+
+
+def test_an_address_that_listens_and_says_nothing_is_one_line(fleet, monkeypatch):
+    needs("dask")
+    monkeypatch.setattr("inferdoc.source.dask_actors.START_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(SourceError, match="did not answer as a Dask scheduler within 0.2 s; check --address"):
+            open_source(store=fleet, engine="dask", address=f"tcp://127.0.0.1:{port}")
