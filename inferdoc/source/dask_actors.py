@@ -108,7 +108,7 @@ def _client_of(distributed: Any, cluster: Any) -> Any:
     thread.join(START_SECONDS + GRACE_SECONDS)
     if not done:
         raise TimeoutError(
-            f"somebody listens there, and did not answer as a Dask scheduler within {START_SECONDS:g} s; check --address"
+            f"somebody listens there and did not answer as a Dask scheduler within {START_SECONDS:g} s; check --address"
         )
     client, error = done.pop()
     if error is not None:
