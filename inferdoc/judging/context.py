@@ -22,7 +22,7 @@ from inferdoc.times import length_of
 MOST_TOGETHER = 64
 """Groups of outcomes kept at once: of 512 units each a quarter of a megabyte."""
 MOST_TOLD = 100_000
-"""Outcomes kept at once: some 50 MB."""
+"""So many outcomes, some 50 MB, are kept for whoever asks next."""
 
 
 @dataclass(frozen=True)
@@ -186,10 +186,14 @@ class Context:
 
     def tell(self, condition: Fact, outcomes: Iterable[tuple[tuple[object, ...], Outcome]]) -> None:
         """Keep outcomes for those who ask next."""
+        self._told.setdefault(condition, {}).update(outcomes)
+
+    def make_room(self) -> None:
+        """Forget outcomes where there are many. To be called between two recipes: what is forgotten between the
+        questions of one is worked out again, unit by unit."""
         if sum(map(len, self._told.values())) >= MOST_TOLD:
             for known in self._told.values():
                 known.clear()
-        self._told.setdefault(condition, {}).update(outcomes)
 
 
 class Ask(NamedTuple):

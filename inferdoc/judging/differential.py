@@ -85,6 +85,7 @@ def _others(context: Context, cause: Cause) -> list[Unit]:
 def _graded(recipe: Recipe, inside: Context, unit: Unit, others: list[Unit]) -> Candidate:
     candidate = Candidate(recipe)
     own = Ask(unit, inside.split, inside.last)
+    inside.make_room()
     prepare(tuple(_signs(recipe)), inside, [own, *(own._replace(unit=other) for other in others)])
     prepare(recipe.unless, inside, [own])
     for sign in _signs(recipe):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,6 +16,8 @@ from inferdoc.judging.view import Unit
 EvidenceRole = Literal["symptom", "harm", "support"]
 BLUR = 2
 """Rate windows by which the beginnings of two signals can be mistaken against each other."""
+UNITS_AT_ONCE = 512
+"""What is worked out for so many units and one recipe takes some 50 MB where all of them are sick."""
 UNFOLDS = ("local", "load")
 """Kinds of causes whose first minute looks like another's: what is full, late or longer shows one after the other."""
 SLO_SHARE = 0.3
@@ -94,8 +96,15 @@ class _Episode:
 
 
 def judge_recipe(recipe: Recipe, context: Context, units: Sequence[Unit]) -> dict[Unit, Verdict]:
-    """Evaluate a recipe on units: whoever comes as far as a question is asked it together."""
+    """Evaluate a recipe on units, so many at a time: whoever comes as far as a question is asked it together."""
     verdicts: dict[Unit, Verdict] = {}
+    for begin in range(0, len(units), UNITS_AT_ONCE):
+        context.make_room()
+        _judge_some(recipe, context, units[begin : begin + UNITS_AT_ONCE], verdicts)
+    return verdicts
+
+
+def _judge_some(recipe: Recipe, context: Context, units: Sequence[Unit], verdicts: dict[Unit, Verdict]) -> None:
     episodes = _begun(recipe, context, units, verdicts)
     episodes = _went_on(recipe, context, episodes, verdicts)
     episodes = _hurting(recipe, context, episodes, verdicts)
@@ -105,7 +114,6 @@ def judge_recipe(recipe: Recipe, context: Context, units: Sequence[Unit]) -> dic
     prepare((*recipe.support, *recipe.proof), context, [episode.ask for episode in episodes])
     for episode in episodes:
         verdicts[episode.unit] = _matched(recipe, context, episode, doubts[episode.unit])
-    return verdicts
 
 
 def _begun(recipe: Recipe, context: Context, units: Sequence[Unit], verdicts: dict[Unit, Verdict]) -> list[_Episode]:
@@ -127,11 +135,10 @@ def _begun(recipe: Recipe, context: Context, units: Sequence[Unit], verdicts: di
                 held[unit].append(outcome)
             else:
                 verdicts[unit] = _stopped(recipe, unit, outcome)
+    held = {unit: symptoms for unit, symptoms in held.items() if unit not in verdicts}
+    _bring_together(early, held, context)
     episodes = []
     for unit, symptoms in held.items():
-        if unit in verdicts:
-            continue
-        symptoms = _together(early, symptoms, context, unit)
         leading = [o for c, o in zip(early, symptoms, strict=True) if c.leads]
         onset, last, from_start = _episode(symptoms, context, leading)
         if last < onset or _brief(symptoms, last, context):
@@ -141,22 +148,25 @@ def _begun(recipe: Recipe, context: Context, units: Sequence[Unit], verdicts: di
     return episodes
 
 
-def _together(conditions: Sequence[Condition], outcomes: list[Outcome], context: Context, unit: Unit) -> list[Outcome]:
-    """The outcomes, with each level that was over before the others began as it lies beyond its limit once more: a
-    cache that was full for a moment an hour ago is not what holds when the queue grows, and does not hide it."""
-    latest = max((o.first for o in outcomes if o.first is not None), default=0)
-    return [
-        _next_stretch(condition, outcome, latest, context, unit) if isinstance(condition, Level) else outcome
-        for condition, outcome in zip(conditions, outcomes, strict=True)
-    ]
+def _bring_together(conditions: Sequence[Condition], held: Mapping[Unit, list[Outcome]], context: Context) -> None:
+    """Put in the place of each level that was over before the others began the first stretch of it that lasts until
+    then, where there is one: a cache that was full for a moment an hour ago is not what holds when the queue grows, and
+    does not hide it."""
+    until = {unit: max((o.first for o in all_ if o.first is not None), default=0) for unit, all_ in held.items()}
+    for place, level in enumerate(conditions):
+        over = _over([(unit, outcomes[place]) for unit, outcomes in held.items()], until)
+        while over and isinstance(level, Level):
+            prepare([level], context, [Ask(unit, last + 1) for unit, last in over.items()])
+            later = [(unit, evaluate(level, context.at(last + 1, None), unit)) for unit, last in over.items()]
+            over = _over(later, until)
+            for unit, outcome in later:
+                if outcome.holds and unit not in over:
+                    held[unit][place] = outcome
 
 
-def _next_stretch(level: Level, outcome: Outcome, until: int, context: Context, unit: Unit) -> Outcome:
-    """The first stretch of a level that lasts until a step; as it was where none does."""
-    later = outcome
-    while later.holds and later.last is not None and later.last < until:
-        later = evaluate(level, context.at(later.last + 1, None), unit)
-    return later if later.holds else outcome
+def _over(outcomes: Iterable[tuple[Unit, Outcome]], until: Mapping[Unit, int]) -> dict[Unit, int]:
+    """The last steps of those that hold and were over before a step of their unit."""
+    return {u: o.last for u, o in outcomes if o.holds and o.last is not None and o.last < until[u]}
 
 
 def _went_on(
@@ -164,10 +174,11 @@ def _went_on(
 ) -> list[_Episode]:
     """Those whose episode shows the symptoms that look at it, too."""
     later = [condition for condition in recipe.symptoms if condition.needs_split]
-    prepare(later, context, [episode.ask for episode in episodes])
-    for episode in episodes:
+    onsets = _sooner(episodes, later, context)
+    sooner = [Ask(e.unit, onset, e.last) for e, onset in zip(episodes, onsets, strict=True) if onset < e.onset]
+    prepare(later, context, [*(episode.ask for episode in episodes), *sooner])
+    for episode, onset in zip(episodes, onsets, strict=True):
         more, stopped = _hold(later, episode.inside, episode.unit)
-        onset = _sooner(episode, later, context)
         if onset < episode.onset:
             inside = context.at(onset, episode.last)
             earlier, missed = _hold(later, inside, episode.unit)
@@ -181,16 +192,17 @@ def _went_on(
     return [episode for episode in episodes if episode.unit not in verdicts]
 
 
-def _sooner(episode: _Episode, later: Iterable[Condition], context: Context) -> int:
-    """The step at which an episode begins where an alternative of a symptom that looks at it left its calm before, and
-    has stayed out since: an answer shows its length when it ends, minutes after it began to fill the queue."""
-    onset = episode.onset
-    for condition in later:
-        alone = [part for part in condition.parts if not part.needs_split] if isinstance(condition, AnyOf) else []
-        for outcome in (evaluate(part, context, episode.unit) for part in alone):
-            if outcome.holds and outcome.first is not None and outcome.last is not None:
-                onset = min(onset, outcome.first) if outcome.last >= episode.onset else onset
-    return onset
+def _sooner(episodes: Sequence[_Episode], later: Iterable[Condition], context: Context) -> list[int]:
+    """The step at which each episode begins where an alternative of a symptom that looks at it left its calm before,
+    and has stayed out since: an answer shows its length when it ends, minutes after it began to fill the queue."""
+    alone = [part for one in later if isinstance(one, AnyOf) for part in one.parts if not part.needs_split]
+    prepare(alone, context, [Ask(episode.unit, context.split, context.last) for episode in episodes])
+    onsets = []
+    for episode in episodes:
+        outcomes = (evaluate(part, context, episode.unit) for part in alone)
+        lasting = (o for o in outcomes if o.holds and o.last is not None and o.last >= episode.onset)
+        onsets.append(min([episode.onset, *(o.first for o in lasting if o.first is not None)]))
+    return onsets
 
 
 def _hurting(

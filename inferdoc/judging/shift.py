@@ -29,7 +29,8 @@ def shifts(values: np.ndarray, splits: np.ndarray, lasts: np.ndarray, clock: Clo
     steps share samples). The first window of a series is left out where enough others are there: a rate that reaches
     back before the first scrape is low. values: float64[R, T]; splits, lasts: int64[R]."""
     step, finite = clock.window_steps, np.isfinite(values)
-    newest = np.maximum.accumulate(np.where(finite, np.arange(values.shape[1]), NONE), axis=1)
+    newest = np.full((len(values), values.shape[1] + 1), NONE)
+    np.maximum.accumulate(np.where(finite, np.arange(values.shape[1]), NONE), axis=1, out=newest[:, 1:])
     before = _back_from(splits - 1, np.zeros_like(splits), step, newest)
     born = finite.argmax(axis=1)[:, np.newaxis]
     grown = np.where(before >= born + step, before, NONE)
@@ -59,16 +60,17 @@ def shift(values: np.ndarray, split: int, last: int, clock: Clock) -> Shift | No
 def _back_from(lasts: np.ndarray, least: np.ndarray, step: int, newest: np.ndarray) -> np.ndarray:
     """int64[R, K]: the last finite value until `last` of each row, the last one that lies `step` or more before it, and
     so on down to the least of the row; NONE beyond it. A gap costs what it is long, and no window beside it. newest:
-    int64[R, T], the last finite value until each step."""
-    rows, place = np.arange(len(newest)), lasts
-    places = list[np.ndarray]()
-    while True:
-        place = np.where(place >= least, newest[rows, np.maximum(place, 0)], NONE)
+    int64[R, 1 + T], the last finite value before each step, and until the last one."""
+    flat, begins = newest.ravel(), np.arange(len(newest)) * newest.shape[1]
+    most = max(1, int((lasts - least).max(initial=0)) // step + 1)
+    places = np.empty((most, len(newest)), np.int64)
+    place = lasts
+    for number in range(most):
+        place = flat[begins + np.maximum(place + 1, 0)]
         place = np.where(place >= least, place, NONE)
-        if (place == NONE).all():
-            return np.stack(places, axis=1) if places else np.full((len(newest), 1), NONE)
-        places.append(place)
+        places[number] = place
         place = place - step
+    return places.T
 
 
 def _means(values: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -77,7 +79,13 @@ def _means(values: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarr
     finite = np.isfinite(taken)
     count = finite.sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean = np.where(finite, taken, 0.0).sum(axis=1) / count
-        squares = (np.where(finite, taken - mean[:, np.newaxis], 0.0) ** 2).sum(axis=1)
+        mean = _sums(np.where(finite, taken, 0.0)) / count
+        squares = _sums(np.where(finite, taken - mean[:, np.newaxis], 0.0) ** 2)
         error = squares / (count - 1) / count
     return count, mean, error
+
+
+def _sums(values: np.ndarray) -> np.ndarray:
+    """The sum of each row of float64[R, K], one value after the other: `sum` adds them in an order that depends on K,
+    and K on the rows that are looked at together."""
+    return np.asarray(values.cumsum(axis=1)[:, -1])

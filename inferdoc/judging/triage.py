@@ -133,6 +133,7 @@ def _with_split(condition: Condition, context: Context, units: Sequence[Unit]) -
     found: dict[Unit, None] = {}
     last = context.view.steps - 1
     for split in np.linspace(context.clock.calm_steps, last, LOOKS, dtype=int)[:-1].tolist():
+        context.make_room()
         inside = context.at(split, last)
         prepare([condition], inside, [Ask(unit, split, last) for unit in units])
         found |= {unit: None for unit in units if evaluate(condition, inside, unit).holds}

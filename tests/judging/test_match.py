@@ -9,6 +9,7 @@ from msgspec import structs
 from inferdoc.catalogue.conditions import AnyOf
 from inferdoc.catalogue.recipe import Stage
 from inferdoc.config import SloSection
+from inferdoc.judging.conditions import registry
 from inferdoc.judging.judge import can_judge, judge, ongoing
 from inferdoc.judging.match import judge_recipe
 from tests.judging.frames import (
@@ -375,3 +376,44 @@ def test_what_rules_out_only_before_the_onset_does_not_rule_out_its_own_cause():
     gone = step(1, 20, at=CALM - 25, until=CALM - 15)
     assert verdict(cause, **rows, queue=gone).match is not None, "over long before"
     assert verdict(cause, **rows, queue=gone).match.doubts == []
+
+
+# ---- many units at once ---------------------------------------------------------------------------------------------
+
+
+def test_whatever_number_is_sick_no_condition_is_worked_out_unit_by_unit(monkeypatch):
+    """Also where far more is kept than fits, episodes begin sooner than their symptoms and levels come back."""
+    rng = np.random.default_rng(5)
+    number = 24
+    begins = CALM + rng.integers(0, 8, number)
+    cause = recipe(
+        symptoms=[
+            when("load", above=20),
+            when("speed", above=20),
+            AnyOf(parts=(when("queue", rises=2), when("queue", rises=1.2, average=True))),
+        ],
+        harm=[HARM, when("latency", rises=1.1, average=True)],
+        unless=[when("moving", rises=2), when("moving", rises=1.2, average=True)],
+        support=[when("rough", rises=2)],
+    )
+    came_back = [np.where(np.arange(N) % (begin // 2) < 6, 30.0, step(10, 30, at=begin)) for begin in begins]
+    rows = {
+        "load": dict(enumerate(came_back)),
+        "speed": {n: step(10, 30, at=begin) for n, begin in enumerate(begins)},
+        "queue": {n: step(10, 30, at=begin - 4) for n, begin in enumerate(begins)},
+        "latency": {n: step(0.1, 0.4, at=begin) for n, begin in enumerate(begins)},
+        "moving": {n: wobble(FLAT, seed=n) for n in range(number)},
+        "rough": {n: wobble(FLAT, seed=n) for n in range(number)},
+    }
+    rows = {name: {f"p{n}": values for n, values in own.items()} for name, own in rows.items()}
+    alone = scene(rows)
+    one_by_one = {unit.name: judge_recipe(cause, alone, [unit])[unit] for unit in alone.view.units}
+    assert sum(each.match is not None for each in one_by_one.values()) > number / 2
+    monkeypatch.setattr("inferdoc.judging.context.MOST_TOLD", 1)
+    monkeypatch.setattr(registry, "SIMPLE", {})
+    context = scene(rows)
+    for unit, found in judge_recipe(cause, context, context.view.units).items():
+        own = one_by_one[unit.name]
+        assert (found.against, found.missing) == (own.against, own.missing)
+        assert (found.match and found.match.evidence) == (own.match and own.match.evidence)
+        assert (found.match and found.match.onset) == (own.match and own.match.onset)

@@ -44,10 +44,5 @@ def test_many_units_at_once(condition, seed):
     for ask, outcome in zip(asks, together, strict=True):
         unit = next(one for one in alone.view.units if one.name == ask.unit.name)
         (own,) = AT_ONCE[type(condition)](condition, alone, [Ask(unit, ask.split, ask.last)])
-        if (
-            getattr(condition, "average", False) and own.baseline is not None
-        ):  # the order of a sum depends on how many blocks the longest row has
-            assert (outcome.baseline, outcome.observed) == pytest.approx((own.baseline, own.observed), rel=1e-12)
-            own = own.but(baseline=outcome.baseline, observed=outcome.observed, threshold=outcome.threshold)
         assert outcome == own
     assert len({outcome.holds for outcome in together}) >= 2
