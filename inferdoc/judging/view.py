@@ -80,8 +80,9 @@ class View:
     _index: dict[str, dict[tuple[tuple[str, str, str], str], int]] = field(default_factory=dict)
     _gpus: dict[str, dict[Key, dict[str, np.ndarray]]] = field(default_factory=dict)
     _stacks: dict[str, tuple[list[Unit], np.ndarray]] = field(default_factory=dict)
-    _groups: dict[Pool | tuple[object, ...], list[Unit]] = field(default_factory=dict)
-    _places: dict[Unit, int] = field(default_factory=dict)
+    _groups: dict[tuple[tuple[str, str, str], str], list[Unit]] = field(default_factory=dict)
+    _above: dict[tuple[str, str, str, str], Trace | None] = field(default_factory=dict)
+    _near: dict[int, dict[tuple[str, str], list[int]]] = field(default_factory=dict)
     there: dict[tuple[int, int | None], list[int]] = field(default_factory=dict)
 
     @property
@@ -133,6 +134,8 @@ class View:
         for kept in (self._rows, self._index, self._stacks, self._gpus):
             for name in signals:
                 kept.pop(name, None)
+        self._above.clear()
+        self._near.clear()
 
     def stack(self, signal: str) -> tuple[list[Unit], np.ndarray]:
         """The units that have a signal, and its values: float64[units, T]."""
@@ -175,7 +178,10 @@ class View:
         if matrix is None:
             return None
         if signal in self.wide:
-            return _worst(matrix, self._serving(matrix, unit.member), self.wide[signal])
+            place = (signal, *unit.member.key[:2], unit.member.pool.model)
+            if place not in self._above:
+                self._above[place] = _worst(matrix, self._serving(matrix, unit.member), self.wide[signal])
+            return self._above[place]
         if signal not in self._index:
             self._index[signal] = _by_member(matrix)
         index = self._index[signal]
@@ -226,25 +232,49 @@ class View:
     def _serving(self, matrix: SignalMatrix, member: Member) -> list[int]:
         """Rows of what stands above a pod: of its namespace and, where the row or its router names models, of its own.
         A router may know the model by an alias: a row counts where none of its models is another pool's."""
-        near = [row for row, entity in enumerate(matrix.entities) if _near(entity, member)]
+        near = self._rows_near(matrix, member)
         models = {row: _models(matrix.entities[row]) or self._routed.get(matrix.entities[row].member) for row in near}
         own = [row for row in near if member.pool.model in (models[row] or {member.pool.model})]
         if own:
             return own
-        others = {m.pool.model for m in self.fleet.everyone if m.key[:2] == member.key[:2]}
+        others = self._models_near[member.key[:2]]
         return [row for row in near if not others & (models[row] or set())]
+
+    def _rows_near(self, matrix: SignalMatrix, member: Member) -> list[int]:
+        """Rows of what stands above the pods of a namespace, and of all in its cluster."""
+        rows = self._near.get(id(matrix))
+        if rows is None:
+            rows = self._near[id(matrix)] = {}
+            for row, entity in enumerate(matrix.entities):
+                rows.setdefault((entity.get("cluster"), entity.get("namespace")), []).append(row)
+        cluster, namespace = member.key[:2]
+        return sorted(row for where in {"", namespace} for row in rows.get((cluster, where), ()))
+
+    @cached_property
+    def _models_near(self) -> dict[tuple[str, str], set[str]]:
+        """The models that are served in each cluster and namespace."""
+        models: dict[tuple[str, str], set[str]] = {}
+        for member in self.fleet.everyone:
+            models.setdefault(member.key[:2], set()).add(member.pool.model)
+        return models
 
     def like(self, unit: Unit) -> list[Unit]:
         """All units of its pool, the unit among them: same model, role, tier."""
-        pool = unit.member.pool
-        if pool not in self._groups:
-            self._groups[pool] = [other for other in self.units if other.member.pool == pool]
-            self._places |= {other: place for place, other in enumerate(self._groups[pool])}
-        return self._groups[pool]
+        return self._by_pool[unit.member.pool]
+
+    @cached_property
+    def _by_pool(self) -> dict[Pool, list[Unit]]:
+        pools: dict[Pool, list[Unit]] = {}
+        for unit in self.units:
+            pools.setdefault(unit.member.pool, []).append(unit)
+        return pools
+
+    @cached_property
+    def _places(self) -> dict[Unit, int]:
+        return {unit: place for pool in self._by_pool.values() for place, unit in enumerate(pool)}
 
     def place(self, unit: Unit) -> int:
         """Where a unit stands among its like."""
-        self.like(unit)
         return self._places[unit]
 
     def peers(self, unit: Unit) -> list[Unit]:
@@ -255,9 +285,15 @@ class View:
         """Units of another role that serve the same model in the same namespace."""
         wanted = unit.member.pool.family
         if (wanted, role) not in self._groups:
-            units = [u for u in self.units if u.member.role == role and u.member.pool.family == wanted]
-            self._groups[wanted, role] = units
+            self._groups[wanted, role] = [u for u in self._by_family[wanted] if u.member.role == role]
         return self._groups[wanted, role]
+
+    @cached_property
+    def _by_family(self) -> dict[tuple[str, str, str], list[Unit]]:
+        families: dict[tuple[str, str, str], list[Unit]] = {}
+        for unit in self.units:
+            families.setdefault(unit.member.pool.family, []).append(unit)
+        return families
 
 
 def _continued(before: Trace | None, own: Trace | None, born: int) -> Trace | None:
@@ -295,10 +331,6 @@ def _by_member(matrix: SignalMatrix) -> dict[tuple[tuple[str, str, str], str], i
 def _models(entity: Entity) -> set[str]:
     """The models that a row of a router names."""
     return {entity.get(label) for label in ("model_name", "target_model_name")} - {""}
-
-
-def _near(entity: Entity, member: Member) -> bool:
-    return entity.get("cluster") == member.key[0] and entity.get("namespace") in ("", member.key[1])
 
 
 def _worst(matrix: SignalMatrix, rows: list[int], more_is_better: bool) -> Trace | None:

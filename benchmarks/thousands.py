@@ -1,0 +1,224 @@
+"""What a diagnosis costs from 64 to 10,000 pods: a scan, and all of it with sick pools, from an embedded store.
+
+python benchmarks/thousands.py [--pools 2x32 16x32 64x32 200x50] [--folder DIR] [--seconds 30]
+
+Two pools are simulated, one well and one with sick pods (`fleets.py`), scraped every 30 s for two hours: engines, GPUs,
+containers and a router. They are compacted, as a collector does with every hour, and multiplied row by row under other
+names, namespaces, nodes and addresses: no copy is simulated again, and what is read is as much as of a fleet that was.
+One pool in twenty is sick, at least one. Each fleet is diagnosed twice: with no pool sick (the scan finds nobody, and
+one pool is read in full) and with the sick ones. Each in a process of its own, whose peak memory is told with that of
+the second reading process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from fleets import Health, grown, template
+
+from inferdoc.simulate.output import write_store
+from inferdoc.simulate.scrape import Scraped
+from inferdoc.store import Store, compact
+from inferdoc.store.layouts import LayoutWriter
+from inferdoc.store.schema import transaction
+from inferdoc.store.seal import Owner, owner_of
+from inferdoc.store.stretches import (
+    CHUNKS_PER_STRETCH,
+    HOUR_MS,
+    Stretch,
+    chunk_data,
+    insert_stretch,
+    overlapping,
+)
+
+SICK_SHARE = 20
+"""One pool in so many is sick."""
+NUMBERED = re.compile(r"^(vllm|node|GPU-node)-(\d+)(.*)$")
+ADDRESS = re.compile(r"^10\.0\.(\d+\.\d+:\d+)$")
+NAMESPACE = "sim"
+APART = 1000
+"""Numbers of pods and nodes of two pools lie so far apart."""
+
+
+def one_pool(path: Path, targets: list[Scraped], pods: int, keep: int) -> None:
+    """A pool in a store of its own, all of it compacted. keep: of so many scrapes of a target one."""
+    with Store.open(path, "w") as store:
+        for target in grown(targets, pods):
+            labels = {**target.labels, "namespace": NAMESPACE}
+            write_store([Scraped(labels, target.pages[::keep])], store)
+        compact(store, (store.newest_ms() or 0) + 2 * HOUR_MS)
+
+
+def renamed(value: str, pool: int) -> str:
+    """The same name, in another pool."""
+    if value == NAMESPACE:
+        return f"pool-{pool:03d}"
+    numbered = NUMBERED.match(value)
+    if numbered:
+        return f"{numbered.group(1)}-{int(numbered.group(2)) + pool * APART}{numbered.group(3)}"
+    address = ADDRESS.match(value)
+    return f"10.{pool + 1}.{address.group(1)}" if address else value
+
+
+def rows_of(store: Store) -> list[tuple[dict[str, str], Stretch, list[bytes]]]:
+    """The compacted hours of a store: labels of the target, hour, chunks."""
+    found = []
+    first, last = store.first_ms() or 0, store.newest_ms() or 0
+    for number, text in store.connection.execute("SELECT id, labels FROM target").fetchall():
+        for stretch in overlapping(store.connection, owner_of(number, text), first, last):
+            begin = stretch.id * CHUNKS_PER_STRETCH
+            query = "SELECT id, body FROM chunk WHERE id >= ? AND id < ? ORDER BY id"
+            bodies = store.connection.execute(query, (begin, begin + CHUNKS_PER_STRETCH)).fetchall()
+            found.append((json.loads(text), stretch, [chunk_data(*each) for each in bodies]))
+    return found
+
+
+def multiplied(path: Path, pools: Iterator[tuple[int, Path]]) -> None:
+    """Write a fleet into a new store: each pool from the store of a template."""
+    known: dict[Path, list[tuple[dict[str, str], Stretch, list[bytes]]]] = {}
+    series: dict[tuple[Path, int], list[tuple[str, ...]]] = {}
+    with Store.open(path, "w") as store:
+        types: dict[str, str] = {}
+        writer = LayoutWriter(store.connection)
+        for pool, source in pools:
+            if source not in known:
+                with Store.open(source) as one:
+                    known[source] = rows_of(one)
+                    types |= one.types()
+                    for layout in {layout for _, stretch, _ in known[source] for layout in stretch.layouts}:
+                        numbers = one.layouts.series(layout).tolist()
+                        series[source, layout] = [one.layouts.keys[number] for number in numbers]
+            with transaction(store.connection, "IMMEDIATE"):
+                layouts: dict[int, int] = {}
+                owners: dict[str, Owner] = {}
+                for labels, stretch, chunks in known[source]:
+                    for layout in stretch.layouts:
+                        if layout not in layouts:
+                            keys = [_key(key, pool) for key in series[source, layout]]
+                            layouts[layout] = writer.identify(keys)
+                    own = {name: renamed(value, pool) for name, value in labels.items()}
+                    text = json.dumps(own, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+                    if text not in owners:
+                        added = store.connection.execute("INSERT INTO target (labels) VALUES (?)", (text,))
+                        owners[text] = owner_of(int(added.lastrowid or 0), text)
+                    ids = tuple(layouts[layout] for layout in stretch.layouts)
+                    insert_stretch(store.connection, owners[text], replace(stretch, layouts=ids), chunks)
+
+
+def _key(key: tuple[str, ...], pool: int) -> tuple[str, ...]:
+    """Name and labels of a series, in another pool."""
+    name, *labels = key
+    return (name, *(part if place % 2 == 0 else renamed(part, pool) for place, part in enumerate(labels)))
+
+
+def measure(place: str) -> dict[str, object]:
+    """One diagnosis in this process."""
+    from inferdoc import diagnose, open_source
+    from inferdoc.catalogue.load import load_catalogue
+
+    assert load_catalogue().recipes
+    source = open_source(store=place)
+    began, spent = time.perf_counter(), time.process_time()
+    answer = diagnose(source, since="1h")
+    wall, cpu = time.perf_counter() - began, time.process_time() - spent
+    source.close()
+    own, others = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return {
+        "wall": wall,
+        "cpu": cpu + others.ru_utime + others.ru_stime,
+        "peak": (own.ru_maxrss + others.ru_maxrss) / 1024,
+        "samples": answer.timing.samples,
+        "pods": answer.coverage.pods,
+        "findings": [[each.id, len(each.scope.pods)] for each in answer.findings],
+        "depth": answer.coverage.depth,
+        "warnings": answer.source.warnings,
+    }
+
+
+def in_a_process(place: Path) -> dict[str, object]:
+    """What `measure` answers, in a process of its own."""
+    done = subprocess.run([sys.executable, __file__, "--measure", str(place)], capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(done.stderr.strip()[-2000:])
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def main() -> None:
+    """Print the table, or measure once."""
+    if sys.argv[1:2] == ["--measure"]:
+        print(json.dumps(measure(sys.argv[2])))
+        return
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pools", nargs="+", default=["2x32", "16x32", "64x32", "200x50"], metavar="POOLSxPODS")
+    parser.add_argument("--folder", type=Path, help="keep the stores there, and use those that are there")
+    parser.add_argument("--minutes", type=int, default=120)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = asked.folder or Path(temporary)
+        print("| pods, targets | pools | sick | seconds | CPU, s | peak, MB | samples read | what was found |")
+        print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
+        costs: dict[int, list[tuple[int, float]]] = {}
+        for text in asked.pools:
+            pools, pods = (int(part) for part in text.split("x"))
+            for sick in (0, max(1, pools // SICK_SHARE)):
+                place = fleet(folder, pools, pods, sick, asked.minutes)
+                told = in_a_process(place)
+                costs.setdefault(min(sick, 1), []).append((pools * pods, float(str(told["cpu"]))))
+                print(_line(pools, pods, sick, told), flush=True)
+                for line in told["warnings"] if isinstance(told["warnings"], list) else ():
+                    print(f"  ({line})", flush=True)
+        for sick, points in costs.items():
+            print(f"\nslope of CPU seconds against pods, {'with sick pools' if sick else 'none sick'}: {_slope(points)}")
+    print(f"\n{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end.")
+
+
+def _line(pools: int, pods: int, sick: int, told: dict[str, object]) -> str:
+    findings = told["findings"] if isinstance(told["findings"], list) else []
+    what = ", ".join(f"`{name}` on {count}" for name, count in findings[:3]) or "nothing"
+    what += f" and {len(findings) - 3} more" if len(findings) > 3 else ""
+    return (
+        f"| {pools * pods:,} | {pools} | {sick} | {told['wall']:.1f} | {told['cpu']:.1f} | {told['peak']:,.0f} "
+        f"| {told['samples']:,} | {what} |"
+    )
+
+
+def _slope(points: list[tuple[int, float]]) -> str:
+    """By how much the cost grows when the pods double, step by step: 1 is in proportion."""
+    steps = zip(points, points[1:], strict=False)
+    return ", ".join(f"{a:,} to {b:,}: {math.log(y / x) / math.log(b / a):.2f}" for (a, x), (b, y) in steps)
+
+
+def fleet(folder: Path, pools: int, pods: int, sick: int, minutes: int) -> Path:
+    """The store of a fleet, made where it is not there."""
+    place = folder / f"fleet-{pools}x{pods}-{sick}.db"
+    if place.exists():
+        return place
+    kinds: list[Health] = ["healthy", "some"] if sick else ["healthy"]
+    stores = {}
+    for kind in kinds:
+        stores[kind] = folder / f"pool-{kind}-{pods}.db"
+        if not stores[kind].exists():
+            print(f"simulating a pool of {pods}, {kind}", file=sys.stderr, flush=True)
+            one_pool(stores[kind], template(kind, minutes), pods, keep=2)
+    print(f"making {pools} pools of {pods}, {sick} sick", file=sys.stderr, flush=True)
+    multiplied(place, ((pool, stores["some" if pool < sick else "healthy"]) for pool in range(pools)))
+    return place
+
+
+if __name__ == "__main__":
+    main()
