@@ -13,6 +13,7 @@ the second reading process.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -92,13 +93,11 @@ def multiplied(path: Path, pools: Iterator[tuple[int, Path]]) -> None:
     known: dict[Path, list[tuple[dict[str, str], Stretch, list[bytes]]]] = {}
     series: dict[tuple[Path, int], list[tuple[str, ...]]] = {}
     with Store.open(path, "w") as store:
-        types: dict[str, str] = {}
         writer = LayoutWriter(store.connection)
         for pool, source in pools:
             if source not in known:
                 with Store.open(source) as one:
                     known[source] = rows_of(one)
-                    types |= one.types()
                     for layout in {layout for _, stretch, _ in known[source] for layout in stretch.layouts}:
                         numbers = one.layouts.series(layout).tolist()
                         series[source, layout] = [one.layouts.keys[number] for number in numbers]
@@ -183,7 +182,9 @@ def main() -> None:
                 for line in told["warnings"] if isinstance(told["warnings"], list) else ():
                     print(f"  ({line})", flush=True)
         for sick, points in costs.items():
-            print(f"\nslope of CPU seconds against pods, {'with sick pools' if sick else 'none sick'}: {_slope(points)}")
+            print(
+                f"\nslope of CPU seconds against pods, {'with sick pools' if sick else 'none sick'}: {_slope(points)}"
+            )
     print(f"\n{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end.")
 
 
@@ -199,7 +200,7 @@ def _line(pools: int, pods: int, sick: int, told: dict[str, object]) -> str:
 
 def _slope(points: list[tuple[int, float]]) -> str:
     """By how much the cost grows when the pods double, step by step: 1 is in proportion."""
-    steps = zip(points, points[1:], strict=False)
+    steps = itertools.pairwise(points)
     return ", ".join(f"{a:,} to {b:,}: {math.log(y / x) / math.log(b / a):.2f}" for (a, x), (b, y) in steps)
 
 

@@ -117,11 +117,16 @@ def timing_of(cost: Cost, read_seconds: float, judge_seconds: float) -> Timing:
     return Timing(read_seconds, judge_seconds, cost.queries, cost.samples, cost.split, query, slowest)
 
 
-def coverage_of(view: View, scrapes: Sequence[Scrapes], wanted: Sequence[str], scan: Scan | None = None) -> Coverage:
-    """What was there to look at in the window. scan: of all pods, where a part of them was read in full."""
+def scraped_in_window(view: View, scrapes: Sequence[Scrapes]) -> list[Scrapes]:
+    """The targets that were scraped in the window, and their scrapes since it began."""
     begin_ms = 1000 * view.time_at(view.begin) - view.frame.grid.interval_ms
     inside = [_since(target, begin_ms) for target in scrapes]
-    inside = [target for target in inside if len(target.times_ms)]
+    return [target for target in inside if len(target.times_ms)]
+
+
+def coverage_of(view: View, scrapes: Sequence[Scrapes], wanted: Sequence[str], scan: Scan | None = None) -> Coverage:
+    """What was there to look at in the window. scan: of all pods, where a part of them was read in full."""
+    inside = scraped_in_window(view, scrapes)
     present = [name for name in wanted if name in view.frame]
     missing = [name for name in wanted if name not in view.frame]
     pods, missed = len(view.fleet.members), gaps(inside, view.frame.grid.interval_ms, view.fleet)
@@ -129,7 +134,7 @@ def coverage_of(view: View, scrapes: Sequence[Scrapes], wanted: Sequence[str], s
         return Coverage(pods, len(inside), present, missing, missed)
     read = len(scan.members) - len(scan.quiet)
     scanned = Scanned(scan.pools(), scan.pools(read=True), read)
-    return Coverage(len(scan.members), scan.targets, present, missing, missed, scanned)
+    return Coverage(len(scan.members), len(scan.targets), present, missing, missed, scanned)
 
 
 def _since(target: Scrapes, begin_ms: float) -> Scrapes:

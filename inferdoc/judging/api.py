@@ -10,7 +10,7 @@ from inferdoc.errors import InferdocError, TooSlowError
 from inferdoc.extras import install
 from inferdoc.judging import phases
 from inferdoc.judging.absolute import FirstLook, absolute, doubted
-from inferdoc.judging.answer import baseline_of, coverage_of, summarise, timing_of, verdict_of
+from inferdoc.judging.answer import baseline_of, coverage_of, scraped_in_window, summarise, timing_of, verdict_of
 from inferdoc.judging.breaches import UNEXPLAINED
 from inferdoc.judging.changes import find_events, of_window
 from inferdoc.judging.cohorts import traits_of
@@ -30,12 +30,19 @@ from inferdoc.judging.places import Places, read_places
 from inferdoc.judging.reading import read_window
 from inferdoc.judging.released import blame_rollouts
 from inferdoc.judging.rhythm import take_out_rhythm
-from inferdoc.judging.scan import Family, Scan
+from inferdoc.judging.scan import Family, Looked, Scan, together
 from inferdoc.judging.session import Options, Session
 from inferdoc.judging.sessions import Inquiry, Lead, needed_signals, read_session
 from inferdoc.judging.settings import CACHE_SETTINGS, newest_settings
 from inferdoc.judging.stored_lead import fitting
-from inferdoc.judging.triage import hurt_families, quiet_hosts, scan_of, scan_signals, worth_a_scan
+from inferdoc.judging.triage import (
+    hurt_families,
+    is_scanned_whole,
+    looked,
+    parts_of,
+    scan_signals,
+    worth_a_scan,
+)
 from inferdoc.judging.unjudged import not_judged, nothing_to_judge
 from inferdoc.judging.visibility import Visibility
 from inferdoc.judging.young import since_start
@@ -107,31 +114,60 @@ def _in_two_stages(inquiry: Inquiry, wanted: Sequence[str]) -> Judged:
     """Scan all pods for impacts, and read those families in full in which there are any."""
     source = inquiry.source
     assert isinstance(source, Identified)
-    signals = scan_signals(inquiry.catalogue)
-    session = inquiry.session(signals, None)
-    hurt = hurt_families(session.context, inquiry.catalogue.recipes)
-    answer = None
     try:
-        if hurt:
-            answer = _of_part(inquiry, session, hurt, wanted)
-        if answer is None or not _explained(answer):
-            source.leave_out_pods((), (), 0, 0)
-            further = hurt | _hurt_by_lower_rungs(inquiry, session, signals)
-            if answer is None or further != hurt:
-                answer = _of_part(inquiry, session, further, wanted)
+        if is_scanned_whole(source):
+            return _scanned_whole(inquiry, source, wanted)
+        return _scanned_in_parts(inquiry, source, wanted)
     finally:
         source.leave_out_pods((), (), 0, 0)
+
+
+def _scanned_whole(inquiry: Inquiry, source: Identified, wanted: Sequence[str]) -> Judged:
+    """The answer where one look holds what is scanned of all pods."""
+    signals = scan_signals(inquiry.catalogue)
+    session = inquiry.session(signals, None)
+    seen = _looked(session)
+    hurt = hurt_families(session.context, inquiry.catalogue.recipes)
+    answer = _of_part(inquiry, source, seen, hurt, wanted) if hurt else None
+    if answer is None or not _explained(answer):
+        source.leave_out_pods((), (), 0, 0)
+        further = hurt | _hurt_by_lower_rungs(inquiry, session, signals)
+        if answer is None or further != hurt:
+            answer = _of_part(inquiry, source, seen, further, wanted)
     return answer
 
 
-def _of_part(inquiry: Inquiry, session: Session, hurt: Collection[Family], wanted: Sequence[str]) -> Judged:
-    """The answer with only these families, and one beside them, read in full. session: of the scan."""
-    grid = session.frame.grid
-    targets = coverage_of(session.context.view, session.scrapes, ()).targets
-    scan = scan_of(session.context, targets, hurt)
-    assert isinstance(inquiry.source, Identified)
+def _scanned_in_parts(inquiry: Inquiry, source: Identified, wanted: Sequence[str]) -> Judged:
+    """The answer where some families are looked at after others, so that memory does not grow with the fleet. Lower
+    rungs are climbed to while a part is at hand: to come back to it would be to read it again."""
+    signals, recipes = scan_signals(inquiry.catalogue), inquiry.catalogue.recipes
+    parts, hurt, hurt_below = list[Looked](), set[Family](), set[Family]()
+    for _ in parts_of(source):
+        session = inquiry.session(signals, None)
+        parts.append(_looked(session))
+        hurt_here = hurt_families(session.context, recipes)
+        hurt |= hurt_here
+        if not hurt_here:
+            hurt_below |= _hurt_by_lower_rungs(inquiry, session, signals)
+    seen = together(parts)
+    answer = _of_part(inquiry, source, seen, hurt, wanted) if hurt else None
+    if answer is None or (hurt_below and not _explained(answer)):
+        answer = _of_part(inquiry, source, seen, hurt | hurt_below, wanted)
+    return answer
+
+
+def _looked(session: Session) -> Looked:
+    return looked(session.context, scraped_in_window(session.context.view, session.scrapes))
+
+
+def _of_part(
+    inquiry: Inquiry, source: Identified, seen: Looked, hurt: Collection[Family], wanted: Sequence[str]
+) -> Judged:
+    """The answer with only these families, and one beside them, read in full."""
+    scan = seen.scan(hurt)
     quiet = {member.key for member in scan.quiet}
-    inquiry.source.leave_out_pods(quiet, quiet_hosts(session.frame, scan), grid.start_ms, grid.end_ms)
+    source.leave_out_pods((), (), 0, 0)
+    source.leave_out_pods(quiet, seen.quiet_hosts(scan), seen.start_ms, seen.end_ms)
     return _judged(inquiry, wanted, scan)
 
 

@@ -10,7 +10,7 @@ read. Beside them one busy family is, so that a fleet in which nobody is hurt is
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -28,17 +28,19 @@ from inferdoc.judging.context import Ask, Context, Outcome
 from inferdoc.judging.impact import FELT
 from inferdoc.judging.judge import LATENCY, PROGRESS, can_judge
 from inferdoc.judging.reading import history_ms, names_of
-from inferdoc.judging.scan import Family, Scan
+from inferdoc.judging.scan import Family, Looked
 from inferdoc.judging.sessions import Inquiry
 from inferdoc.judging.shift import LEAST_BLOCKS, STANDARD_ERRORS
 from inferdoc.judging.view import Unit
-from inferdoc.source.frame import SignalFrame
+from inferdoc.source.base import Scrapes
 from inferdoc.source.identified import Identified, host_of
 from inferdoc.source.identity import Key
 from inferdoc.times import resolve_window
 
 LEAST_TARGETS = 256
 """With fewer targets in a source all of them are read at once: that takes seconds, a scan half of them."""
+SCANNED_AT_ONCE = 1500
+"""Targets of a store of which a scan holds the samples: two hours of them, scraped every 15 s, take half a gigabyte."""
 ROLES = (
     *ENGINE_SIGNS,
     *PROGRESS,
@@ -67,6 +69,18 @@ def worth_a_scan(inquiry: Inquiry, wanted: Sequence[str]) -> bool:
     return count is not None and count >= LEAST_TARGETS and _families(source, inquiry, wanted) != 1
 
 
+def is_scanned_whole(source: Identified) -> bool:
+    """Whether a scan reads all pods at once; of a larger store it reads some families after others. A server is asked
+    for one signal after the other, and would be told with each which thousands of targets to leave out."""
+    count = source.target_count()
+    return source.kind != "store" or count is None or count <= SCANNED_AT_ONCE
+
+
+def parts_of(source: Identified) -> Iterator[None]:
+    """Has families read that fit into one look, one part of the fleet after the other."""
+    return source.apart(SCANNED_AT_ONCE)
+
+
 def _families(source: Identified, inquiry: Inquiry, wanted: Sequence[str]) -> int | None:
     """In how many families the pods serve, as labels tell; None where they cannot be read. What a scan reads of a store
     is read for it, and what a deep read needs as well as far as memory holds it."""
@@ -74,8 +88,9 @@ def _families(source: Identified, inquiry: Inquiry, wanted: Sequence[str]) -> in
     catalogue, aliases = inquiry.catalogue, Aliases(inquiry.catalogue.exporters.values())
     from_ms, until_ms = resolve_window(*inquiry.window, source.latest_ms())
     since_ms = from_ms - history_ms(until_ms - from_ms)
-    source.read_along(names_of(wanted, catalogue, aliases))
-    source.expect(names_of(scan_signals(catalogue), catalogue, aliases), since_ms)
+    if is_scanned_whole(source):
+        source.read_along(names_of(wanted, catalogue, aliases))
+        source.expect(names_of(scan_signals(catalogue), catalogue, aliases), since_ms)
     try:
         source.identify(since_ms, until_ms)
     except SourceError:  # whatever is read next says so, or asks for less
@@ -183,24 +198,24 @@ def _mean_and_error(count: np.ndarray, total: np.ndarray, square: np.ndarray) ->
     return mean, np.maximum(square - total * mean, 0.0) / (count - 1) / count
 
 
-def scan_of(context: Context, targets: int, hurt: Collection[Family]) -> Scan:
-    """Which families are read in full: those that are hurt, and one that serves and is not."""
+def looked(context: Context, scraped: Sequence[Scrapes]) -> Looked:
+    """What was seen of the families of a view. scraped: the targets of the window."""
     by_family: dict[Family, list[Unit]] = {}
     for unit in context.view.units:
         by_family.setdefault(unit.member.pool.family, []).append(unit)
-    calm = sorted((family for family in by_family if family not in hurt), key=lambda f: (len(by_family[f]), f))
-    busy = next((family for family in calm if can_judge(context, by_family[family])), None)
-    read = {*hurt, *((busy,) if busy is not None else calm[:1])}
-    return Scan(tuple(context.view.fleet.members), targets, frozenset(read))
-
-
-def quiet_hosts(frame: SignalFrame, scan: Scan) -> set[str]:
-    """The hosts of which what was scanned is about pods that are not read in full, as far as it is about pods of the
-    fleet: the exporters of a node tell of what runs there."""
-    members, quiet = {member.key for member in scan.members}, {member.key for member in scan.quiet}
+    members = tuple(context.view.fleet.members)
+    keys = {member.key for member in members}
     about: dict[str, set[Key]] = {}
-    for matrix in frame.signals.values():
+    for matrix in context.view.frame.signals.values():
         for entity in matrix.entities:
-            if entity.member in members and entity.get("instance"):
+            if entity.member in keys and entity.get("instance"):
                 about.setdefault(host_of(entity.get("instance")), set()).add(entity.member)
-    return {host for host, keys in about.items() if keys <= quiet}
+    return Looked(
+        members,
+        frozenset(frozenset(target.labels.items()) for target in scraped),
+        {family: len(units) for family, units in by_family.items()},
+        frozenset(family for family, units in by_family.items() if can_judge(context, units)),
+        about,
+        context.view.frame.grid.start_ms,
+        context.view.frame.grid.end_ms,
+    )

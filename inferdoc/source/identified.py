@@ -8,7 +8,7 @@ first name that their labels give them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
@@ -77,6 +77,10 @@ class Identified(Readable):
         self._present: set[str] | None = None
         self._about: dict[tuple[str, str], dict[str, str]] = {}
         self.findings = Findings()
+        self._families: dict[tuple[str, str, str], set[Key]] = {}
+        self._hosts: dict[str, set[Key]] = {}
+        self._targets: list[dict[str, str]] = []
+        self._is_apart = False
         self.stored: frozenset[str] = frozenset()
         """Labels that series of engines have as they are stored, by what was last looked at."""
 
@@ -107,16 +111,36 @@ class Identified(Readable):
 
     def leave_out_pods(self, keys: Collection[Key], hosts: Collection[str], start_ms: int, end_ms: int) -> bool:
         """From now on read nothing of the targets that these pods, and hosts, have in the stretch, or of all again
-        where there are none; whether the source can. Raises SourceError."""
+        where there are none; whether the source can. Of what is read part by part (`apart`) these are the targets that
+        `identify` saw: to ask for all of them again would be to read all parts. Raises SourceError."""
         if not isinstance(self.raw, Readable):
             return False
-        targets = [one.labels for one in self.raw.scrapes(start_ms, end_ms)] if keys else []
+        targets = [] if not keys else self._targets if self._is_apart else self._targets_in(start_ms, end_ms)
         left, kept = list[dict[str, str]](), list[dict[str, str]]()
         for each in targets:
             is_left = key_of(self.who(each)) in keys or host_of(each.get("instance", "")) in hosts
             (left if is_left else kept).append(each)
         engines = {name for group in self._labels.engines for name in group}
         return self.raw.leave_out(left, kept, engines)
+
+    def _targets_in(self, start_ms: int, end_ms: int) -> list[dict[str, str]]:
+        return [dict(one.labels) for one in self.raw.scrapes(start_ms, end_ms)]
+
+    def apart(self, most: int) -> Iterator[None]:
+        """Have whole families read, one part of the fleet after the other: so many that they have about `most` targets
+        together. What is of no family, such as a router, is read with each. Raises SourceError."""
+        self._is_apart = True
+        everyone = set[Key]().union(*self._families.values())
+        parts = list[set[Key]]()
+        for family in sorted(self._families):
+            keys = self._families[family]
+            if not parts or (len(parts[-1]) + len(keys)) * (len(everyone) + len(self._hosts)) > most * len(everyone):
+                parts.append(set())
+            parts[-1] |= keys
+        for own in parts:
+            hosts = {host for host, keys in self._hosts.items() if not keys & own}
+            self.leave_out_pods(everyone - own, hosts, 0, 0)
+            yield
 
     def latest_ms(self) -> int | None:
         """Time of the newest sample, or None when the source holds none."""
@@ -176,9 +200,17 @@ class Identified(Readable):
             joins = Joins(processes, places, [one.labels for one in engines])
             joins.look_at_gpus([one.labels for one in gpus])
         self._adopt(processes, joins, present)
+        self._targets = [dict(one.labels) for one in targets]
+        self._families, self._hosts = {}, {}
+        for one in engines:
+            who = joins.who(one.labels, gpu=False)
+            self._families.setdefault(_family(who, one.labels), set()).add(key_of(who))
+        for one in gpus:
+            if joins.is_engine(who := joins.who(one.labels, gpu=True)):
+                self._hosts.setdefault(host_of(one.labels.get("instance", "")), set()).add(key_of(who))
         self.findings = Findings(
             len(joins.keys),
-            len({_family(joins.who(one.labels, gpu=False), one.labels) for one in engines}),
+            len(self._families),
             bool(engines) and not joins.have_pods,
             sum(1 for one in engines if not one.labels.get("model_name")),
             len(gpus),

@@ -105,7 +105,7 @@ class ParallelStore(Readable):
         self, targets: Sequence[Mapping[str, str]], kept: Sequence[Mapping[str, str]], engines: Collection[str]
     ) -> bool:
         """From now on read nothing of these targets."""
-        self._state["leave_out"] = (list(targets), (), ())
+        self._state["leave_out"] = (list(targets), list(kept), ())
         return self._all("leave_out", self._state["leave_out"], lambda parts: True)
 
     def latest_ms(self) -> int | None:

@@ -136,6 +136,7 @@ class StoreSource(Readable):
         self._since_ms: int | None = None
         self._held: Held | None = None
         self._without: frozenset[Labels] = frozenset()
+        self._shared: dict[Labels, Labels] = {}
         self._spans: NameSpans | None = None
         self.left_out: set[str] = set()
         self._damage_told: list[str] = []
@@ -170,8 +171,13 @@ class StoreSource(Readable):
     def leave_out(
         self, targets: Sequence[Mapping[str, str]], kept: Sequence[Mapping[str, str]], engines: Collection[str]
     ) -> bool:
-        """From now on read nothing of these targets."""
-        without = frozenset(frozenset(target.items()) for target in targets)
+        """From now on read nothing of these targets, which are named by the labels of their `up`: of what was imported
+        that may have more labels than all series of the target share."""
+        for table in self._held.tables if self._held is not None else ():
+            shared = frozenset(table.target.items())
+            self._shared |= {frozenset(labels.items()): shared for _, labels in _up_series(table)}
+        left, kept_too = ({self._shared.get(t, t) for t in map(_as_key, each)} for each in (targets, kept))
+        without = frozenset(left - kept_too)
         if not without >= self._without:
             self._held = None
         self._without = without
@@ -390,6 +396,10 @@ class StoreSource(Readable):
             yield
         finally:
             self.cost.seconds += time.perf_counter() - began
+
+
+def _as_key(labels: Mapping[str, str]) -> Labels:
+    return frozenset(labels.items())
 
 
 def _drained(blocks: list[Block]) -> Iterator[Block]:

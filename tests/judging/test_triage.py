@@ -14,12 +14,14 @@ from inferdoc.judging import triage
 from inferdoc.judging.api import Options
 from inferdoc.judging.clock import Clock, Rule
 from inferdoc.source import parallel_store, store_source
+from inferdoc.source.identified import Identified
 from tests.cli.command import alone, call
 from tests.conftest import RECORDINGS, ROOT
 from tests.live.test_both_sources import evidence, findings
 from tests.merged_fleets import merged_store
 
 __all__ = ["alone"]
+APART = Identified.apart
 FLEETS, HELD_OUT = ROOT / "fixtures" / "fleets", ROOT / "fixtures" / "heldout"
 CALM = {RECORDINGS: RECORDINGS / "control-steady.om.gz", FLEETS: FLEETS / "control-scale-out.om.gz"}
 EVERY = [path for folder in (FLEETS, RECORDINGS, HELD_OUT) for path in sorted(folder.glob("*.om.gz"))]
@@ -63,6 +65,31 @@ def test_of_many_pools_those_that_are_hurt_are_read_and_one_beside_them(tmp_path
     read = scanned.coverage.scanned
     assert read.pools == 4 and read.pools_read == 2 and read.pods_read < scanned.coverage.pods
     assert scanned.timing.samples > 0
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("hurt", ["drafts-rejected", "control-bursts"])
+def test_a_fleet_that_does_not_fit_is_scanned_part_by_part_with_the_same_findings(
+    hurt, processes, tmp_path, monkeypatch
+):
+    """Where nobody is hurt as well: then one family is read in full."""
+    names = ("control-steady", "control-scale-out", hurt)
+    store = merged_store([FLEETS / f"{name}.om.gz" for name in names], tmp_path)
+    whole = both(store)[1]
+    monkeypatch.setattr(triage, "SCANNED_AT_ONCE", 1)
+    monkeypatch.setattr(parallel_store, "LEAST_SCRAPES", 1)
+    seen = []
+    monkeypatch.setattr(Identified, "apart", lambda self, most: _counted(seen, APART(self, most)))
+    deep, scanned = both(store, processes)
+    same(deep, scanned)
+    assert len(seen) == 3 and scanned.coverage.scanned == whole.coverage.scanned
+    assert not scanned.source.warnings
+
+
+def _counted(seen, parts):
+    for part in parts:
+        seen.append(part)
+        yield part
 
 
 def test_whoever_is_named_is_read_in_full(tmp_path):
