@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from inferdoc.config import Config
 
 FILE = click.Path(dir_okay=False, path_type=Path)
+RETENTION_MB = 10_000
+"""A month of 900 pods scraped every 15 s, by what docs/benchmarks.md measures."""
 COMPACT_SECONDS = 2.0
 """Compaction stops for scrapes to be stored after so long, and goes on a little later."""
 
@@ -59,9 +61,16 @@ SHORTEST_SECONDS = 0.1
 )
 @click.option(
     "--retention-mb",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=0),
+    default=RETENTION_MB,
+    show_default=True,
     metavar="MB",
-    help="Drop the oldest collected scrapes beyond this store size.",
+    help="Drop the oldest collected scrapes beyond this store size; 0: no limit.",
+)
+@click.option(
+    "--shard",
+    metavar="K/N",
+    help="Of N collectors this is the K-th: take its share of the targets, by hash. Those of a namespace go together.",
 )
 @click.option("--eplb-log", metavar="FILE[,LABEL=VALUE]...", help="A vLLM log with EPLB balancedness lines to follow.")
 @click.option("--expose", metavar="ADDRESS", help="Serve /metrics there, for a Prometheus: :9108, 127.0.0.1:9108.")
@@ -90,7 +99,8 @@ def command(
     once: bool,
     duration: str | None,
     retention: str,
-    retention_mb: int | None,
+    retention_mb: int,
+    shard: str | None,
     eplb_log: str | None,
     expose: str | None,
     judge_every: str | None,
@@ -109,6 +119,7 @@ def command(
     from inferdoc.collect.discovery import Discovery, target_from_flag, targets_from_config
     from inferdoc.collect.http_sd import HttpDiscovery
     from inferdoc.collect.scrape import ScrapeOptions
+    from inferdoc.collect.sharding import Shard, Sharded
     from inferdoc.errors import ExitCode
     from inferdoc.report.stores import pruned_line
     from inferdoc.store import Keeper, Store, compact
@@ -136,7 +147,8 @@ def command(
         refresh = seconds_of(http_sd_refresh, "--http-sd-refresh")
     fixed = [*configured, *(target_from_flag(text) for text in targets)]
     discovery = Discovery(fixed, files, [HttpDiscovery(url, scraping, refresh) for url in endpoints])
-    max_bytes = None if retention_mb is None else retention_mb * 1_000_000
+    mine = discovery if shard is None else Sharded(discovery, Shard.from_flag(shard))
+    max_bytes = retention_mb * 1_000_000 or None
     keeper = Keeper(seconds_of(retention, "--retention") * 1000, max_bytes)
 
     def keep_up() -> bool:
@@ -151,7 +163,7 @@ def command(
     page = _page(config, place, stats, feed, expose, judge_every, forecast_every)
     with Store.open(place, "w") as opened, stop_on_signals() as stop, page:
         collect(
-            discovery,
+            mine,
             opened.writer,
             interval=seconds_between,
             duration=None if duration is None else seconds_of(duration, "--duration"),
@@ -165,6 +177,7 @@ def command(
         )
         messages.warn(opened.writer.problems)
     counts = [f"{stats.failed} failed"]
+    counts += [f"{stats.left_out} left out"] if stats.left_out else []
     counts += [f"{stats.not_stored} not stored"] if stats.not_stored else []
     counts += [f"{stats.repeated} at times that were stored before"] if stats.repeated else []
     stored = f"{stats.samples} samples stored in {place}"

@@ -13,14 +13,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import Protocol
 
 from inferdoc.collect.discovery import DEFAULT_JOB, Target, pairs_from_flags
 from inferdoc.collect.eplb_log import EplbLog, eplb_page
+from inferdoc.collect.keeping_up import KeepingUp
 from inferdoc.collect.samples import Page
 from inferdoc.collect.scrape import ScrapeOptions, Scraper, ScrapeResult
 from inferdoc.collect.scrape_series import page_to_store
+from inferdoc.collect.targets import TargetProvider
 from inferdoc.errors import InferdocError, SourceError
 
 DEFAULT_WORKERS = 256
@@ -38,22 +41,11 @@ class Sink(Protocol):
         Returns False where all of it was stored before."""
 
 
-class TargetProvider(Protocol):
-    """Says what to scrape; `inferdoc.collect.discovery.Discovery` is one."""
-
-    @property
-    def problems(self) -> Sequence[str]:
-        """What is wrong with the sources of targets now, one line each."""
-
-    def targets(self) -> Sequence[Target]:
-        """The targets as they stand now. Asked every few seconds."""
-
-
 @dataclass
 class CollectStats:
     """What a run of `collect` did: scrapes done, failed ones among them, scrapes left out because the one before
-    was still running, samples stored, pages that the sink refused, and pages of which it held everything already (a
-    clock that went back)."""
+    was still running or this process did not keep up, samples stored, pages that the sink refused, and pages of which
+    it held everything already (a clock that went back)."""
 
     scrapes: int = 0
     failed: int = 0
@@ -327,7 +319,9 @@ class _Schedule:
         self._spread = interval if duration is None else min(interval, duration)
         self._due: list[tuple[float, int, Target]] = []
         self._known: dict[str, Target] = {}
-        self._busy: set[str] = set()
+        self._busy: dict[str, bool] = {}
+        """The targets whose scrape is under way, and whether it has begun: else all workers are busy."""
+        self._keeping_up = KeepingUp(interval, partial(run.say, "collector"), self._begin)
         self._free = threading.Condition()
         self._numbers = count()
         self.targets_now: tuple[Target, ...] = ()
@@ -353,6 +347,7 @@ class _Schedule:
         while not self._run.stop.is_set() and (now := time.monotonic()) < self._end:
             if now >= refresh_at:
                 self._refresh(now)
+                self._keeping_up.look(now, len(self._known))
                 refresh_at = now + every
             while self._due and self._due[0][0] <= now:
                 due, number, target = heapq.heappop(self._due)
@@ -361,6 +356,7 @@ class _Schedule:
                 self._submit(target)
                 missed = int((now - due) / self._interval)
                 self._run.stats.left_out += missed
+                self._keeping_up.left_out(missed)
                 heapq.heappush(self._due, (due + (missed + 1) * self._interval, number, target))
             next_due = self._due[0][0] if self._due else refresh_at
             self._run.stop.wait(max(0.0, min(refresh_at, next_due, self._end) - time.monotonic()))
@@ -388,17 +384,20 @@ class _Schedule:
         with self._free:
             if key in self._busy:
                 self._run.stats.left_out += 1
+                self._keeping_up.left_out(int(not self._busy[key] or self._run.results.full()))
                 return
-            self._busy.add(key)
+            self._busy[key] = False
         self._pool.submit(self._scrape, target, key)
 
     def _scrape(self, target: Target, key: str) -> None:
+        with self._free:
+            self._busy[key] = True
         try:
             if not self._run.stop.is_set():
                 self._run.results.put(self._scraper.scrape(target, self._timeout))
         finally:
             with self._free:
-                self._busy.discard(key)
+                del self._busy[key]
                 self._free.notify_all()
 
 
