@@ -177,10 +177,10 @@ def command(
         )
         messages.warn(opened.writer.problems)
     counts = [f"{stats.failed} failed"]
-    counts += [f"{stats.left_out} left out"] if stats.left_out else []
     counts += [f"{stats.not_stored} not stored"] if stats.not_stored else []
     counts += [f"{stats.repeated} at times that were stored before"] if stats.repeated else []
     stored = f"{stats.samples} samples stored in {place}"
+    stored += f"; {stats.left_out} more scrapes were left out" if stats.left_out else ""
     messages.say(f"{stats.scrapes} scrapes ({', '.join(counts)}), {stored}")
     return ExitCode.SOURCE if stats.not_stored else ExitCode.OK
 

@@ -50,7 +50,7 @@ class Held:
     def scrape(self, target: Target, timeout: float) -> ScrapeResult:
         if target.labels["pod"] in self.slow:
             assert self.release.wait(60)
-        return ScrapeResult(target, 1_700_000_000_000, False, 0.1, error="never mind")
+        return ScrapeResult(target, 1_700_000_000_000, None, "never mind", 0.1)
 
 
 def counted(monkeypatch, scraper: Held, workers: int, enough: Callable[[int, int], bool]) -> None:
