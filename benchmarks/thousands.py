@@ -1,13 +1,12 @@
 """What a diagnosis costs from 64 to 10,000 pods: a scan, and all of it with sick pools, from an embedded store.
 
-python benchmarks/thousands.py [--pools 2x32 16x32 64x32 200x50] [--folder DIR] [--seconds 30]
+python benchmarks/thousands.py [--pools 2x32 16x32 64x32 200x50] [--folder DIR]
 
 Two pools are simulated, one well and one with sick pods (`fleets.py`), scraped every 30 s for two hours: engines, GPUs,
 containers and a router. They are compacted, as a collector does with every hour, and multiplied row by row under other
 names, namespaces, nodes and addresses: no copy is simulated again, and what is read is as much as of a fleet that was.
-One pool in twenty is sick, at least one. Each fleet is diagnosed twice: with no pool sick (the scan finds nobody, and
-one pool is read in full) and with the sick ones. Each in a process of its own, whose peak memory is told with that of
-the second reading process.
+One pool in twenty is sick, at least one. Each fleet is diagnosed in a process of its own; the peaks are of that and of
+the second process that reads. A fleet of fewer than 256 targets is not scanned first.
 """
 
 from __future__ import annotations
@@ -23,9 +22,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -125,35 +126,51 @@ def _key(key: tuple[str, ...], pool: int) -> tuple[str, ...]:
 
 
 def measure(place: str) -> dict[str, object]:
-    """One diagnosis in this process."""
+    """One diagnosis in this process, and when its scan was over."""
     from inferdoc import diagnose, open_source
     from inferdoc.catalogue.load import load_catalogue
+    from inferdoc.judging import api
 
     assert load_catalogue().recipes
     source = open_source(store=place)
+    scans = list[tuple[float, float]]()
     began, spent = time.perf_counter(), time.process_time()
+    in_full = api._of_part
+
+    def noted(*given: Any) -> Any:
+        scans.append((time.perf_counter() - began, _peak(resource.RUSAGE_SELF)))
+        return in_full(*given)
+
+    api._of_part = noted
     answer = diagnose(source, since="1h")
     wall, cpu = time.perf_counter() - began, time.process_time() - spent
     source.close()
-    own, others = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    others = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {
+        "scan": scans[0] if scans else None,
         "wall": wall,
         "cpu": cpu + others.ru_utime + others.ru_stime,
-        "peak": (own.ru_maxrss + others.ru_maxrss) / 1024,
+        "peak": _peak(resource.RUSAGE_SELF),
+        "peak_other": _peak(resource.RUSAGE_CHILDREN),
         "samples": answer.timing.samples,
         "pods": answer.coverage.pods,
+        "targets": answer.coverage.targets,
         "findings": [[each.id, len(each.scope.pods)] for each in answer.findings],
-        "depth": answer.coverage.depth,
         "warnings": answer.source.warnings,
     }
 
 
-def in_a_process(place: Path) -> dict[str, object]:
+def _peak(who: int) -> float:
+    """Megabytes."""
+    return resource.getrusage(who).ru_maxrss / 1024
+
+
+def in_a_process(place: Path) -> dict[str, Any]:
     """What `measure` answers, in a process of its own."""
     done = subprocess.run([sys.executable, __file__, "--measure", str(place)], capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stderr.strip()[-2000:])
-    found: dict[str, object] = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
@@ -169,32 +186,31 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = asked.folder or Path(temporary)
-        print("| pods, targets | pools | sick | seconds | CPU, s | peak, MB | samples read | what was found |")
-        print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
-        costs: dict[int, list[tuple[int, float]]] = {}
+        print(
+            "| pods | targets | pools | sick | scan, s | peak of it, MB | whole, s | CPU, s | peak, MB"
+            " | samples read | findings |"
+        )
+        print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
+        points = list[tuple[int, float]]()
         for text in asked.pools:
             pools, pods = (int(part) for part in text.split("x"))
-            for sick in (0, max(1, pools // SICK_SHARE)):
-                place = fleet(folder, pools, pods, sick, asked.minutes)
-                told = in_a_process(place)
-                costs.setdefault(min(sick, 1), []).append((pools * pods, float(str(told["cpu"]))))
-                print(_line(pools, pods, sick, told), flush=True)
-                for line in told["warnings"] if isinstance(told["warnings"], list) else ():
-                    print(f"  ({line})", flush=True)
-        for sick, points in costs.items():
-            print(
-                f"\nslope of CPU seconds against pods, {'with sick pools' if sick else 'none sick'}: {_slope(points)}"
-            )
+            sick = max(1, pools // SICK_SHARE)
+            told = in_a_process(fleet(folder, pools, pods, sick, asked.minutes))
+            points.append((pools * pods, told["cpu"]))
+            print(_line(pools, sick, told), flush=True)
+            for line in told["warnings"]:
+                print(f"  ({line})", flush=True)
+        print(f"\nslope of CPU seconds: {_slope(points)}")
     print(f"\n{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end.")
 
 
-def _line(pools: int, pods: int, sick: int, told: dict[str, object]) -> str:
-    findings = told["findings"] if isinstance(told["findings"], list) else []
-    what = ", ".join(f"`{name}` on {count}" for name, count in findings[:3]) or "nothing"
-    what += f" and {len(findings) - 3} more" if len(findings) > 3 else ""
+def _line(pools: int, sick: int, told: Mapping[str, Any]) -> str:
+    counts = Counter(name for name, _ in told["findings"])
+    what = ", ".join(f"`{name}` {count}" for name, count in counts.items()) or "none"
+    scan, scan_peak = (f"{each:,.1f}" for each in told["scan"]) if told["scan"] else ("-", "-")
     return (
-        f"| {pools * pods:,} | {pools} | {sick} | {told['wall']:.1f} | {told['cpu']:.1f} | {told['peak']:,.0f} "
-        f"| {told['samples']:,} | {what} |"
+        f"| {told['pods']:,} | {told['targets']:,} | {pools} | {sick} | {scan} | {scan_peak} | {told['wall']:.1f} "
+        f"| {told['cpu']:.1f} | {told['peak']:,.0f}, {told['peak_other']:,.0f} | {told['samples']:,} | {what} |"
     )
 
 

@@ -88,9 +88,12 @@ def _families(source: Identified, inquiry: Inquiry, wanted: Sequence[str]) -> in
     catalogue, aliases = inquiry.catalogue, Aliases(inquiry.catalogue.exporters.values())
     from_ms, until_ms = resolve_window(*inquiry.window, source.latest_ms())
     since_ms = from_ms - history_ms(until_ms - from_ms)
+    along, scanned = (names_of(each, catalogue, aliases) for each in (wanted, scan_signals(catalogue)))
     if is_scanned_whole(source):
-        source.read_along(names_of(wanted, catalogue, aliases))
-        source.expect(names_of(scan_signals(catalogue), catalogue, aliases), since_ms)
+        source.read_along(along)
+    else:
+        scanned = set()  # who is who is looked up in all of the fleet, what is scanned in one part after the other
+    source.expect(scanned, since_ms)
     try:
         source.identify(since_ms, until_ms)
     except SourceError:  # whatever is read next says so, or asks for less

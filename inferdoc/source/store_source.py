@@ -137,6 +137,7 @@ class StoreSource(Readable):
         self._held: Held | None = None
         self._without: frozenset[Labels] = frozenset()
         self._shared: dict[Labels, Labels] = {}
+        self._latest: tuple[int, int | None] | None = None
         self._spans: NameSpans | None = None
         self.left_out: set[str] = set()
         self._damage_told: list[str] = []
@@ -216,10 +217,15 @@ class StoreSource(Readable):
     def latest_ms(self) -> int | None:
         """Time of the newest sample that is not in the future, milliseconds since the epoch; None without any."""
         with self._timed():
+            version = self._version()
+            if self._latest is not None and self._latest[0] == version:
+                return self._latest[1]
             ahead = self._store.ahead()
             if ahead and ahead not in self.warnings:
                 self.warnings.append(ahead)
-            return self._store.latest_ms()
+            latest = self._store.latest_ms()
+            self._latest = None if ahead else (version, latest)  # what lies ahead of the clock will be passed by it
+            return latest
 
     def names(self, start_ms: int, end_ms: int) -> set[str]:
         """Series names that have a sample in the stretch."""
