@@ -76,6 +76,8 @@ SIMPLE: Mapping[type[OfSignal], Answering[Any]] = dict(
 PER_GPU = (Level, Move, Slope, Reaches)
 """Kinds that look at one series: on a signal of GPUs they are asked of every GPU of the pod, and one that says yes is
 enough."""
+BY_MEANS = (Move, Odd)
+"""Kinds that may compare means, which depend on where an episode ends."""
 AT_ONCE: Mapping[type[OfSignal], Callable[[Any, Context, Sequence[Ask]], list[Outcome]]] = {
     Level: levels.evaluate_rows,
     Move: relative.evaluate_rows,
@@ -152,7 +154,7 @@ def _is_per_gpu(condition: Fact, context: Context) -> bool:
 
 def _by_last(condition: Fact) -> bool:
     """Whether an outcome depends on the last step of an episode: that counts for means alone."""
-    return isinstance(condition, Move | Odd) and condition.average
+    return isinstance(condition, BY_MEANS) and condition.average
 
 
 def _of_others(condition: Fact, context: Context, unit: Unit) -> list[Outcome]:
