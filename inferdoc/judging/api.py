@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Collection, Iterator, Sequence
 
@@ -126,34 +127,41 @@ def _scanned_whole(inquiry: Inquiry, source: Identified, wanted: Sequence[str]) 
     """The answer where one look holds what is scanned of all pods."""
     signals = scan_signals(inquiry.catalogue)
     session = inquiry.session(signals, None)
-    seen = _looked(session)
+    overview = _looked(session)
     hurt = hurt_families(session.context, inquiry.catalogue.recipes)
-    answer = _of_part(inquiry, source, seen, hurt, wanted) if hurt else None
+    answer = _of_part(inquiry, source, overview, hurt, wanted) if hurt else None
     if answer is None or not _explained(answer):
         source.leave_out_pods((), (), 0, 0)
         further = hurt | _hurt_by_lower_rungs(inquiry, session, signals)
         if answer is None or further != hurt:
-            answer = _of_part(inquiry, source, seen, further, wanted)
+            answer = _of_part(inquiry, source, overview, further, wanted)
     return answer
 
 
 def _scanned_in_parts(inquiry: Inquiry, source: Identified, wanted: Sequence[str]) -> Judged:
-    """The answer where some families are looked at after others, so that memory does not grow with the fleet. Lower
-    rungs are climbed to while a part is at hand: to come back to it would be to read it again."""
-    signals, recipes = scan_signals(inquiry.catalogue), inquiry.catalogue.recipes
+    """The answer where some families are looked at after others, so that memory does not grow with the fleet."""
     parts, hurt, hurt_below = list[Looked](), set[Family](), set[Family]()
     for _ in parts_of(source):
-        session = inquiry.session(signals, None)
-        parts.append(_looked(session))
-        hurt_here = hurt_families(session.context, recipes)
-        hurt |= hurt_here
-        if not hurt_here:
-            hurt_below |= _hurt_by_lower_rungs(inquiry, session, signals)
-    seen = together(parts)
-    answer = _of_part(inquiry, source, seen, hurt, wanted) if hurt else None
+        overview, own, below = _scanned(inquiry)
+        parts.append(overview)
+        hurt |= own
+        hurt_below |= below
+        gc.collect()  # the search for cycles is put off until the answer stands: nobody else lets go of a part
+    overview = together(parts)
+    answer = _of_part(inquiry, source, overview, hurt, wanted) if hurt else None
     if answer is None or (hurt_below and not _explained(answer)):
-        answer = _of_part(inquiry, source, seen, hurt | hurt_below, wanted)
+        answer = _of_part(inquiry, source, overview, hurt | hurt_below, wanted)
     return answer
+
+
+def _scanned(inquiry: Inquiry) -> tuple[Looked, set[Family], set[Family]]:
+    """What is seen of the families that are read now, which of them are hurt, and where none is, which are by a lower
+    rung: to climb there later would be to read this part again."""
+    signals = scan_signals(inquiry.catalogue)
+    session = inquiry.session(signals, None)
+    hurt = hurt_families(session.context, inquiry.catalogue.recipes)
+    below = set[Family]() if hurt else _hurt_by_lower_rungs(inquiry, session, signals)
+    return _looked(session), hurt, below
 
 
 def _looked(session: Session) -> Looked:
@@ -161,13 +169,13 @@ def _looked(session: Session) -> Looked:
 
 
 def _of_part(
-    inquiry: Inquiry, source: Identified, seen: Looked, hurt: Collection[Family], wanted: Sequence[str]
+    inquiry: Inquiry, source: Identified, overview: Looked, hurt: Collection[Family], wanted: Sequence[str]
 ) -> Judged:
     """The answer with only these families, and one beside them, read in full."""
-    scan = seen.scan(hurt)
+    scan = overview.scan(hurt)
     quiet = {member.key for member in scan.quiet}
     source.leave_out_pods((), (), 0, 0)
-    source.leave_out_pods(quiet, seen.quiet_hosts(scan), seen.start_ms, seen.end_ms)
+    source.leave_out_pods(quiet, overview.quiet_hosts(scan), overview.start_ms, overview.end_ms)
     return _judged(inquiry, wanted, scan)
 
 

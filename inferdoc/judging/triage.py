@@ -39,7 +39,7 @@ from inferdoc.times import resolve_window
 
 LEAST_TARGETS = 256
 """With fewer targets in a source all of them are read at once: that takes seconds, a scan half of them."""
-SCANNED_AT_ONCE = 1500
+SCANNED_AT_ONCE = 1200
 """Targets of a store of which a scan holds the samples: two hours of them, scraped every 15 s, take half a gigabyte."""
 ROLES = (
     *ENGINE_SIGNS,
