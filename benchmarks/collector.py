@@ -101,7 +101,9 @@ def main() -> None:
     parser.add_argument("--page", default=str(ROOT / "fixtures" / "pages" / "vllm-plain.txt"))
     asked = parser.parse_args()
     command = [sys.executable, __file__, "--serve", asked.page]
-    servers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(PORTS)]
+    servers = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) for _ in range(PORTS)
+    ]
     try:
         ports = [int(server.stdout.readline()) for server in servers if server.stdout is not None]
         print(
