@@ -36,8 +36,6 @@ def serve(page: str) -> None:
     versions = [NUMBER.sub(lambda m, n=n: m[1] + repr(float(m[2]) + n * 3.0).encode(), body) for n in range(VERSIONS)]
 
     class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
         def do_GET(self) -> None:
             answer = versions[int(time.time()) % VERSIONS]
             self.send_response(200)
@@ -49,10 +47,8 @@ def serve(page: str) -> None:
         def log_message(self, *_: object) -> None:
             pass
 
-    class Server(ThreadingHTTPServer):
-        request_queue_size = 512
-
-    server = Server(("127.0.0.1", 0), Handler)
+    Handler.protocol_version, ThreadingHTTPServer.request_queue_size = "HTTP/1.1", 512
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     print(server.server_address[1], flush=True)
     server.serve_forever()
 
