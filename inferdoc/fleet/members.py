@@ -16,9 +16,16 @@ from inferdoc.fleet.workloads import workload
 from inferdoc.source.frame import Entity, SignalFrame
 
 Role = Literal["prefill", "decode", "both"]
+Key = tuple[str, str, str]
+"""Cluster, namespace and pod of a member."""
 UNKNOWN_TIER = "unknown"
 COMPUTES_NOTHING = 0.05
 """A pod beside prefill pods that computes at most this share of its prompts continues what they computed."""
+COMPUTES_ALL = 0.999
+"""A share from which on nothing tells a pod that computes its prompts from one whose release does not say."""
+AS_MANY = (0.5, 1.25)
+"""Requests that the other pods finish for each that the prefill pods do, where they finish the same ones: a backlog
+between the two holds some back, and a few short prompts need no prefill pod (own choice)."""
 ONE_TOKEN = 1.01
 """A pod whose requests end after one token on average does prefill only: the decode side continues them."""
 NO_TOKEN = 0.5
@@ -196,8 +203,7 @@ def resolve(frame: SignalFrame, tiers: Tiers, assignments: Sequence[Assignment] 
         first = seen[0]
         member = Member(key, first.get("instance"), first.get("node"), pool, (("role", why_role), ("tier", why_tier)))
         fleet.members.append(member)
-    prefills = {member.pool.family for member in fleet.members if member.role == "prefill"}
-    fleet.members = [_continuing(m, computed) if m.pool.family in prefills else m for m in fleet.members]
+    fleet.members = _with_decode(fleet.members, computed, _finished(frame))
     fleet.members = _like_their_workload(fleet.members)
     fleet.members = _called(fleet.members)
     return fleet
@@ -210,12 +216,52 @@ def _called(members: list[Member]) -> list[Member]:
     return [replace(m, name=next((n for n in names[m.key] if count[n] == 1), names[m.key][-1])) for m in members]
 
 
-def _continuing(member: Member, computed: Mapping[tuple[str, str, str], float]) -> Member:
-    """A member beside prefill pods: a decode pod where nothing else told its role and it computes no prompts."""
-    if dict(member.why)["role"] != "default" or computed.get(member.key, 1.0) > COMPUTES_NOTHING:
-        return member
-    why = (("role", "its prompts are computed by prefill pods"), *member.why[1:])
-    return replace(member, pool=replace(member.pool, role="decode"), why=why)
+def _with_decode(
+    members: Sequence[Member], computed: Mapping[Key, float], finished: Mapping[Key, np.ndarray]
+) -> list[Member]:
+    """The members, with those beside prefill pods about which nothing told their role as decode pods: where they
+    compute no prompts, or, where their page does not tell (older releases count every prompt as computed), where they
+    finish as many requests as the prefill pods hand on."""
+    prefills = {member.pool.family for member in members if member.role == "prefill"}
+    beside = {m.key for m in members if m.pool.family in prefills and dict(m.why)["role"] == "default"}
+    handed = {family for family in prefills if _hand_on([m for m in members if m.pool.family == family], finished)}
+    placed = []
+    for member in members:
+        share = computed.get(member.key, 1.0)
+        if member.key in beside and share <= COMPUTES_NOTHING:
+            member = _decoding(member, "its prompts are computed by prefill pods")
+        elif member.key in beside and share >= COMPUTES_ALL and member.pool.family in handed:
+            member = _decoding(member, "it finishes what prefill pods hand on")
+        placed.append(member)
+    return placed
+
+
+def _hand_on(family: Sequence[Member], finished: Mapping[Key, np.ndarray]) -> bool:
+    """Whether the pods beside the prefill pods of a model finish as many requests as those do, over most of the
+    time: every request of a prefill pod ends after its first token, and another pod goes on with it."""
+    rates: dict[bool, list[np.ndarray]] = {True: [], False: []}
+    for member in family:
+        if member.key in finished:
+            rates[member.role == "prefill"].append(np.nan_to_num(finished[member.key]))
+    if not all(rates.values()):
+        return False
+    first, then = (np.sum(rates[side], axis=0) for side in (True, False))
+    busy = first > 0
+    low, high = AS_MANY
+    return bool(busy.any()) and low <= float(np.median(then[busy] / first[busy])) <= high
+
+
+def _finished(frame: SignalFrame) -> dict[Key, np.ndarray]:
+    """Requests per second that each pod finishes, of all its engines: float64[times]."""
+    rates: dict[Key, np.ndarray] = {}
+    if "request_rate" in frame:
+        for entity, row in zip(frame["request_rate"].entities, frame["request_rate"].values, strict=True):
+            rates[entity.member] = rates.get(entity.member, 0.0) + np.nan_to_num(row)
+    return rates
+
+
+def _decoding(member: Member, why: str) -> Member:
+    return replace(member, pool=replace(member.pool, role="decode"), why=(("role", why), *member.why[1:]))
 
 
 def _like_their_workload(members: Sequence[Member]) -> list[Member]:

@@ -143,6 +143,28 @@ def test_a_pod_that_shows_nothing_has_the_role_of_its_workload():
     assert roles(made) == {"p-0": "prefill", "d-0": "decode", "d-1": "decode", "other-0": "both"}
 
 
+@pytest.mark.parametrize(
+    ("computed", "finished", "role"),
+    [
+        (100.0, 2.0, "decode"),  # the release counts every prompt as computed, and the requests are the same ones
+        (100.0, 0.5, "both"),
+        (100.0, 6.0, "both"),
+        (60.0, 2.0, "both"),  # it is shown to compute prompts of its own
+        (0.0, 6.0, "decode"),
+    ],
+)
+def test_who_finishes_what_prefill_pods_hand_on_is_a_decode_pod(computed, finished, role):
+    pods = [engine(name) for name in ("a-0", "b-0")]
+    made = frame(
+        running=[(pod, 1.0) for pod in pods],
+        output_len_mean=[(pods[0], 1.0), (pods[1], 80.0)],
+        prompt_tokens_per_request=[(pod, 100.0) for pod in pods],
+        computed_tokens_per_request=[(pods[0], 100.0), (pods[1], computed)],
+        request_rate=[(pods[0], 2.0), (pods[1], finished)],
+    )
+    assert roles(made) == {"a-0": "prefill", "b-0": role}
+
+
 def test_label_before_configuration_before_name_before_behaviour():
     configured = Assignment("vllm-.*", role="both")
     one_token = [(engine("vllm-prefill-0"), 1.0)]
