@@ -96,12 +96,14 @@ def _lost(frame: SignalFrame, signals: Mapping[str, Signal]) -> SignalMatrix | N
 
 def _of_former_pods(rows: Mapping[Entity, Mapping[str, np.ndarray]], settle: int) -> dict[Entity, set[str]]:
     """By engine of a pod that was born while the data go on: what all engines of its workload showed that were born
-    before it."""
+    before it; where pods have no names, all engines of its model."""
     groups: dict[tuple[str, str, str, str], list[tuple[int, Entity]]] = {}
     for entity, masks in rows.items():
         cluster, namespace, pod = entity.member
         born = int(np.argmax(np.vstack(list(masks.values())).any(axis=0)))
-        groups.setdefault((cluster, namespace, workload(pod)[0], entity.engine), []).append((born, entity))
+        # An address names no workload: what replaces it is another engine of its model.
+        kind = workload(pod)[0] if entity.get("pod") else f"model {entity.get('model_name')}"
+        groups.setdefault((cluster, namespace, kind, entity.engine), []).append((born, entity))
     former: dict[Entity, set[str]] = {}
     for group in groups.values():
         for born, entity in group:

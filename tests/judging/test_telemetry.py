@@ -7,8 +7,8 @@ import pytest
 
 from inferdoc.judging.telemetry import add_telemetry
 from inferdoc.source.base import Scrapes
-from inferdoc.source.frame import Entity, SignalMatrix
-from tests.judging.frames import START_MS, STEP_S, WINDOW, N, catalogue, frame_of
+from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
+from tests.judging.frames import START_MS, STEP_S, WINDOW, N, catalogue, frame_of, grid
 
 SIGNALS = catalogue().signals
 ONES = np.ones(N)
@@ -51,6 +51,23 @@ def test_what_the_former_pods_of_a_workload_showed_a_new_one_has_lost():
         matrix = derived("lost_signals", rows)
         of = {entity.pod: row for entity, row in zip(matrix.entities, matrix.values, strict=True)}
         assert of[new.split("/")[0]][-1] == count and np.nansum(of[old.split("/")[0]]) == 0
+
+
+def test_a_new_address_has_lost_what_the_engines_of_its_model_showed():
+    before, after = np.where(np.arange(N) < 30, 1.0, np.nan), np.where(np.arange(N) < 30, np.nan, 1.0)
+
+    def last(model: str) -> float:
+        labels = ("namespace", "instance", "model_name")
+        old, new = Entity.of(labels, ("llm", "10.0.0.1:8000", "a")), Entity.of(labels, ("llm", "10.0.0.2:8000", model))
+        frame = SignalFrame(grid())
+        for name, entities in (("running", (old, new)), ("waiting", (old, new)), ("kv_usage", (old,))):
+            frame.signals[name] = SignalMatrix(list(entities), np.vstack([before, after][: len(entities)]))
+        add_telemetry(frame, SIGNALS, ())
+        matrix = frame.signals["lost_signals"]
+        of = dict(zip(matrix.entities, matrix.values, strict=True))
+        return float(of[new][-1])
+
+    assert (last("a"), last("b")) == (1, 0)
 
 
 def test_several_are_counted():
