@@ -63,7 +63,7 @@ def _blamed(root: Cause, context: Context, recipe: Recipe) -> Cause | None:
     near = NEAR_SECONDS / context.view.step_seconds if unexplained else BLUR * context.clock.window_steps
     if not -context.clock.window_steps <= root.onset - min(step for _, step, _ in began) <= near:
         return None
-    if not unexplained and _unlike_its_own(root, context):
+    if _unlike_its_own(root, context):
         return None
     matches = [_match(match, context, recipe, step, text) for match, step, text in began]
     kept = [match for match in matches if match is not None]

@@ -61,6 +61,26 @@ def test_more_load_at_the_same_time_explains_as_much(arrivals: float, expected: 
     assert verdict(rolled_out(arrivals=arrivals), BORN) == expected
 
 
+def test_a_template_whose_other_pod_is_well_is_not_to_blame():
+    before, after = np.full(N, np.nan), np.full(N, np.nan)
+    before[:BORN], after[BORN:] = 2.0, 2.0
+    old, new = (OLD, "chat-q82ljspm6-bpjh6"), (NEW, "chat-5gkw5hnzl-bpjh6")
+    pods = {**dict.fromkeys(old, before), **dict.fromkeys(new, after)}
+    frame = frame_of({"running": pods, "request_rate": pods})
+    everyone = resolve(frame, catalogue().tiers)
+    lineage = trace(frame, everyone)
+    view = make_view(frame, divide(everyone, lineage, 0), signals=catalogue().signals, lineage=lineage)
+    context = Context(view, catalogue().signals, catalogue().tiers, CLOCK)
+    recipe, hurt = catalogue().recipes["unexplained-anomaly"], list(view.units)
+
+    def named(units) -> str:
+        matches = [Match(recipe, unit, BORN + 2, N - 1, False, [], "likely") for unit in units]
+        return blame_rollouts([Cause(recipe, hurt[0].member.pool, matches)], context, catalogue().recipes)[0].recipe.id
+
+    assert len(hurt) == 2
+    assert (named(hurt), named(hurt[:1])) == ("config-regression", "unexplained-anomaly")
+
+
 def test_a_cause_that_is_disabled_is_not_named():
     recipes = {name: recipe for name, recipe in catalogue().recipes.items() if name != "config-regression"}
     assert verdict(rolled_out(), BORN + 2, recipes) == "unexplained-anomaly"
