@@ -475,6 +475,20 @@ def test_all_holds_where_its_parts_overlap():
     assert apart.holds is False, "two observations at different times are not one"
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "chosen"),
+    [
+        ((50, 60), (10, 90), (10, 90)),  # it saw a part of what the other did
+        ((15, 90), (10, 90), (15, 90)),  # both saw the same thing: the first one's word stands
+        ((50, 60), (55, 99), (50, 60)),  # two things
+        ((50, None), (10, 90), (50, None)),
+    ],
+)
+def test_of_alternatives_the_one_that_saw_all_of_it_dates_it(first, second, chosen):
+    outcome = combine("any", [said(True, *first), said(False), said(True, *second)])
+    assert (outcome.first, outcome.last) == chosen
+
+
 def test_of_witnesses_those_that_are_visible_decide():
     """One absent series does not veto its fellow witnesses; one that is there and says no does."""
     context = scene({"load": {"p0": step(10, 30)}, "speed": {"p0": np.full(N, 5.0)}})

@@ -17,9 +17,9 @@ def combine(kind: str, outcomes: Sequence[Outcome]) -> Outcome:
         (one,) = outcomes
         return one.but(holds=None if one.holds is None else not one.holds, first=None, last=None, parts=(one,))
     if kind == "any":
-        for one in outcomes:
-            if one.holds:
-                return one.but(parts=tuple(outcomes))
+        holding = [one for one in outcomes if one.holds]
+        if holding:
+            return reduce(_longer, holding).but(parts=tuple(outcomes))
         unknown = [o for o in outcomes if o.holds is None]
         pick = next((o for o in outcomes if o.holds is False), outcomes[0])
         return pick.but(
@@ -42,6 +42,21 @@ def combine(kind: str, outcomes: Sequence[Outcome]) -> Outcome:
     if first is not None and last is not None and first > last:
         return outcomes[0].but(holds=False, text=f"not at the same time: {text}", parts=tuple(outcomes))
     return outcomes[0].but(text=text, first=first, last=last, parts=tuple(outcomes))
+
+
+def _longer(one: Outcome, other: Outcome) -> Outcome:
+    """Of two observations of one thing the first, unless it saw only a part of what the other did: a gauge is beyond
+    its limit for a few scrapes of the minutes in which a rate is."""
+    part, whole = _stretch(one), _stretch(other)
+    if part is None or whole is None:
+        return one
+    inside = whole[0] <= part[0] and part[1] <= whole[1]
+    return other if inside and 2 * (part[1] - part[0] + 1) < whole[1] - whole[0] + 1 else one
+
+
+def _stretch(one: Outcome) -> tuple[int, int] | None:
+    """First and last step of an observation whose beginning was seen."""
+    return None if one.first is None or one.last is None or one.from_start else (one.first, one.last)
 
 
 def k_of(wanted: int, outcomes: Sequence[Outcome]) -> Outcome:
