@@ -137,20 +137,27 @@ def without_past(values: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:
             out = history < np.minimum.reduce((middle * rule.ratio, middle - spread, middle - rule.by))
     kept = values
     for row in np.flatnonzero(out.any(axis=1) & (counts >= clock.least_calm)):
-        for first, last in _over(np.flatnonzero(out[row]), history.shape[1], clock):
+        for first, last in _over(np.flatnonzero(out[row]), int(finite[row].argmax()), history.shape[1], clock):
             kept = values.copy() if kept is values else kept
             kept[row, clock.lead + first : clock.lead + last + 1] = np.nan
     return kept
 
 
-def _over(steps: np.ndarray, length: int, clock: Clock) -> list[tuple[int, int]]:
+def _over(steps: np.ndarray, began: int, length: int, clock: Clock) -> list[tuple[int, int]]:
     """First and last step of each incident of a history that was over before its end; none where they are so many or
-    so long that they are how the series is. steps: int64[n], outside."""
+    so long that they are how the series is. A series that begins outside warms up (the caches of a new process are
+    empty): that is no incident, and no baseline either. steps: int64[n], outside; began: the first of the series."""
     groups = np.split(steps, np.flatnonzero(np.diff(steps) > clock.least_calm) + 1)
     over = [(int(g[0]), int(g[-1])) for g in groups if length - 1 - g[-1] > clock.out_steps + clock.window_steps]
-    if len(groups) > FEW_EPISODES or sum(last - first + 1 for first, last in over) > LONGEST_PAST * length:
+    warm_up = [(first, last) for first, last in over if first <= began + clock.window_steps]
+    incidents = [one for one in over if one not in warm_up]
+    if len(groups) - len(warm_up) > FEW_EPISODES or _length(incidents) > LONGEST_PAST * length:
         return []
-    return over
+    return over if 2 * _length(over) <= length - began else incidents
+
+
+def _length(stretches: list[tuple[int, int]]) -> int:
+    return sum(last - first + 1 for first, last in stretches)
 
 
 def find_rows(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None = None) -> Deviations:

@@ -79,10 +79,16 @@ def without_past(values: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:
         return values
     groups = np.split(steps, np.flatnonzero(np.diff(steps) > clock.least_calm) + 1)
     over = [g for g in groups if len(history) - 1 - g[-1] > clock.out_steps + clock.window_steps]
-    if len(groups) > FEW_EPISODES or sum(g[-1] - g[0] + 1 for g in over) > LONGEST_PAST * len(history):
+    began = int(np.argmax(finite))
+    warm_up = [g for g in over if g[0] <= began + clock.window_steps]
+    incidents = [g for g in over if g[0] > began + clock.window_steps]
+    long = sum(g[-1] - g[0] + 1 for g in incidents)
+    if len(groups) - len(warm_up) > FEW_EPISODES or long > LONGEST_PAST * len(history):
         return values
+    # The caches of a new process are empty: that is no incident, and no baseline either.
+    most_is_calm = 2 * sum(g[-1] - g[0] + 1 for g in over) <= len(history) - began
     kept = values.copy()
-    for group in over:
+    for group in over if most_is_calm else incidents:
         kept[clock.lead + group[0] : clock.lead + group[-1] + 1] = np.nan
     return kept
 
