@@ -12,7 +12,7 @@ import numpy as np
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.simulate.faults import ENDS_PROCESS
 from inferdoc.simulate.recording import Recording
-from inferdoc.simulate.scenario import Expect, Scenario
+from inferdoc.simulate.scenario import Expect, PoolSpec, Scenario
 from inferdoc.simulate.scrape import Scraped
 
 HARM = 1.3  # growth of a mean latency below which a fault counts as harmless
@@ -61,9 +61,20 @@ LATENCIES = {
 
 def loses(kind: str, scenario: Scenario, remaps_show: bool) -> bool:
     """Whether the fault loses work or sight. A failed remap ends no process yet: it is a loss where it shows
-    (remaps_show) and nothing to anybody where it does not."""
+    (remaps_show) and nothing to anybody where it does not. A failed read whose prompt is computed again loses nothing:
+    it hurts as far as it takes longer."""
+    if kind == READS_FAIL and all(pool.flags.on_failed_read == "recompute" for pool in _readers(scenario)):
+        return False
     codes = {fault.xid for fault in scenario.faults if fault.kind == "xid" and fault.at >= (scenario.expect.onset or 0)}
     return kind in LOSS and (kind != "gpu-ecc-degradation" or remaps_show or bool(codes & ENDS_PROCESS))
+
+
+READS_FAIL = "kv-load-failure"
+
+
+def _readers(scenario: Scenario) -> list[PoolSpec]:
+    """The pools that read KV of others."""
+    return [pool for pool in scenario.pools if pool.role == "decode"]
 
 
 IDLE_HANG = "engine-hung"

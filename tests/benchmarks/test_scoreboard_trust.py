@@ -186,6 +186,15 @@ def test_a_failed_remap_without_another_error_is_a_loss_where_it_shows():
     assert loses("gpu-ecc-degradation", contained, remaps_show=False)
 
 
+@pytest.mark.parametrize(("policy", "lost"), [("fail", True), ("recompute", False)])
+def test_a_read_that_fails_loses_a_request_unless_its_prompt_is_computed_again(policy: str, lost: bool):
+    one = scenario(NEIGHBOUR)
+    flags = msgspec.structs.replace(one.pools[0].flags, on_failed_read=policy)
+    reader = msgspec.structs.replace(one.pools[0], role="decode", flags=flags)
+    apart = msgspec.structs.replace(one, pools=(one.pools[0], reader))
+    assert loses("kv-load-failure", apart, remaps_show=True) is lost
+
+
 def test_recordings_are_a_source_of_their_own(tmp_path):
     folder = tmp_path / "elsewhere"
     folder.mkdir()
