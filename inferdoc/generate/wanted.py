@@ -130,7 +130,7 @@ class _Attempt:
         near = any(want.near for want in self.wants[name])
         if not near and self.met(world, name) and self.settled(world, rest, pinned, left):
             return True
-        levers = [key for key in dict.fromkeys(world.levers(name)) if key not in pinned]
+        levers = [key for key in dict.fromkeys(world.levers(name)) if key in world.raw and key not in pinned]
         if not levers:
             return self.met(world, name) and self.settled(world, rest, pinned, left)
         for course in self.courses(name):
