@@ -41,6 +41,7 @@ def build_alerts(
     objects = {RULES_FOLDER / path: text for path, text in prometheus_rules(pack.groups).items()}
     changed = write({**pack.files, **objects, ALERTMANAGER: routes}, folder, check=check)
     remarks = [f"no rule for {name}: {why}" for name, why in pack.none.items()]
+    remarks += [f"no series test {', '.join(limits)} of {name}" for name, limits in pack.untested.items()]
     return changed, [f"{len(pack.rules)} alert rules", *remarks]
 
 

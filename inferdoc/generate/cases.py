@@ -1,9 +1,12 @@
-"""The cases of a rule's unit test, from the same conditions as the rule: what fires, and what stays short of it."""
+"""The cases of the rule of a cause from raw series to the alert, from the same conditions as the rule: what fires, and
+what stays short of it. The limits of its observations and how it joins them have tests of their own
+(`observation_tests.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import msgspec
 
@@ -17,7 +20,6 @@ from inferdoc.catalogue.conditions import (
     Not,
     Odd,
     OfParts,
-    Stall,
     Witnesses,
     leaves,
 )
@@ -27,8 +29,8 @@ from inferdoc.errors import InferdocError
 from inferdoc.generate import limits
 from inferdoc.generate.cause_rules import harm_beyond_symptoms, sayable
 from inferdoc.generate.past import POOLED, YOUNG
-from inferdoc.generate.recorded import FEWEST_EVENTS, Recorded, recorded
-from inferdoc.generate.wanted import Want, build, thinned
+from inferdoc.generate.recorded import Recorded, recorded
+from inferdoc.generate.wanted import Want, build
 from inferdoc.generate.world import World
 from inferdoc.judging.conditions import promql
 from inferdoc.times import length_of
@@ -39,9 +41,9 @@ POOL_SIZE = 3
 @dataclass(frozen=True)
 class Case:
     """One pod of the test (or pool, where the cause is one of pools). name: also its namespace. affected: how many of
-    the three pods of the pool are faulty; young: too little history for a usual value; role: its label; gone: it
-    vanishes when the fault would begin; restarts: its counters begin anew then; shown: the observation whose series the
-    alert carries, where not the first."""
+    the three pods of the pool are faulty; young: too little history for a usual value; role, tier: its labels;
+    stranger: no engine is seen on it; gone: it vanishes when the fault would begin; restarts: its counters begin anew
+    then; shown: the observation whose series the alert carries, where not the first."""
 
     name: str
     world: World
@@ -49,6 +51,8 @@ class Case:
     affected: int = 1
     young: bool = False
     role: str | None = None
+    tier: str | None = None
+    stranger: bool = False
     gone: bool = False
     restarts: bool = False
     shown: Fact | None = None
@@ -79,77 +83,57 @@ class _Maker:
 
     def cases(self) -> Iterator[Case]:
         held = (*self.recipe.symptoms, *self.harm[:1])
-        sick = self.wants(*held)
-        yield from self.firing()
+        yield from islice(self.firing(), 1)
         yield from self.short_symptoms()
-        if self.harm:
-            for at in _limits_of(self.harm):
-                none = [want for c in self.harm for want in next(_short_of(c, at))[1]]
-                wants = [*_all_true(self.recipe.symptoms), *self.not_ruled_out(), *none]
-                yield from self.made(f"no-harm-{at}", wants, False)
-        stuck = [c for c in self.recipe.symptoms if isinstance(c, Stall)]
-        if stuck:
-            busy = [c for c in held if not isinstance(c, Stall)]
-            idle = [Want(condition, False, "work") for condition in stuck]
-            yield from self.made("idle", [*_all_true(busy), *self.not_ruled_out(), *idle], False)
-        yield from self.few()
-        for number, condition in enumerate(self.unless, 1):
-            yield from self.made(f"ruled-out-{number}", self.wants(*held, condition), False)
-        world = build(self.catalogue, self.signals, sick)
+        yield from islice(self.unhurt(), 1)
+        ruled_out = (each for c in self.unless for each in self.made("ruled-out", self.wants(*held, c), False))
+        yield from islice(ruled_out, 1)
+        world = build(self.catalogue, self.signals, self.wants(*held))
         if world is not None:
             yield from self.of_sick(world)
 
-    def few(self) -> Iterator[Case]:
-        """A share well above its limit, of so few events that it is chance, and of a few more."""
-        for condition in (*self.recipe.symptoms, *self.harm):
-            if isinstance(condition, OfParts) or not limits.needs_events(condition, self.catalogue):
-                continue
-            held = (*self.recipe.symptoms, *([condition] if condition in self.harm else self.harm[:1]))
-            wants = self.wants(*held)
-            for name, events in (("too-few-events", FEWEST_EVENTS - 1), ("few-events", FEWEST_EVENTS + 1)):
-                world = build(self.catalogue, self.signals, wants)
-                if world is not None and thinned(world, condition.signal, events, wants):
-                    yield Case(name, world, events > FEWEST_EVENTS, self.affected, role=self.role)
-
     def firing(self) -> Iterator[Case]:
-        """Just beyond: by each kind of limit, by each harm, by each alternative of a symptom, and nearly ruled out."""
+        """Just beyond every limit: the factors, else the least moves, else by any margin; by the first symptoms and the
+        first impact, else by others."""
         symptoms = self.recipe.symptoms
-        held = (*symptoms, *self.harm[:1])
-        sick = self.wants(*held)
-        plain = self.made("fires", [_at(want, "factor") for want in sick], True)
-        yield from plain or self.made("fires", sick, True)
-        yield from self.made("fires-by-the-least-move", [_at(want, "by") for want in sick], True)
-        for number, harm in enumerate(self.harm[1:], 2):
+        sick = self.wants(*symptoms, *self.harm[:1])
+        for wants in ([_at(want, "factor") for want in sick], [_at(want, "by") for want in sick], sick):
+            yield from self.made("fires", wants, True)
+        for harm in self.harm[1:]:
             wants = self.wants(*(harm if harm in _choices(c) else c for c in symptoms), harm)
-            least = self.made(f"fires-by-harm-{number}", [_at(want, "by") for want in wants], True)
-            yield from least or self.made(f"fires-by-harm-{number}", [_at(want) for want in wants], True)
-        for number, symptom in enumerate(symptoms, 1):
-            several = symptom.parts if isinstance(symptom, AnyOf) else ()
-            for choice, other in enumerate(several[1:], 2):
-                others = [part for part in several if part is not other]
-                off = [want for part in others for want in _off(part)]
+            yield from self.made("fires", [_at(want) for want in wants], True)
+        for symptom in symptoms:
+            for other in _choices(symptom)[1:]:
+                others = [part for part in _choices(symptom) if part is not other]
                 felt = (other,) if other in self.harm else self.felt_beside(others)
                 rest = self.wants(*(c for c in symptoms if c is not symptom), *felt)
-                wants = [*(_at(want) for want in (*_true_of(other), *rest)), *off]
-                for case in self.made(f"fires-by-symptom-{number}-{choice}", wants, True):
-                    yield replace(case, shown=next(leaves(other)) if number == 1 else None)
-        for at in ("factor", "by"):
-            ways = [list(_short_of(condition, at)) for condition in self.unless]
-            for number in range(max(map(len, ways), default=0)):
-                close = [replace(w, near=True) for way in ways for w in way[min(number, len(way) - 1)][1]]
-                yield from self.made(f"nearly-ruled-out-{at}-{number + 1}", [*_all_true(held), *close], True)
+                wants = [*_true_of(other), *rest, *(want for part in others for want in _off(part))]
+                for case in self.made("fires", wants, True):
+                    yield replace(case, shown=next(leaves(other)) if symptom is symptoms[0] else None)
+
+    def unhurt(self) -> Iterator[Case]:
+        """Every impact missed by a little."""
+        for at in _limits_of(self.harm):
+            none = [want for c in self.harm for want in next(_short_of(c, at))[1]]
+            yield from self.made(
+                f"no-harm-{at}", [*_all_true(self.recipe.symptoms), *self.not_ruled_out(), *none], False
+            )
 
     def short_symptoms(self) -> Iterator[Case]:
-        """Every limit of every symptom missed by a little, all others met."""
+        """Every symptom missed by a little, all others met."""
         for number, symptom in enumerate(self.recipe.symptoms, 1):
             felt = self.felt_beside(_choices(symptom))
             rest = self.wants(*(c for c in self.recipe.symptoms if c is not symptom), *felt)
-            states = any(self.catalogue.signals_of_rules[s].unit == "bool" for s in symptom.signals)
-            for label, short in _short_of(symptom):
-                if states and label.endswith("swing"):
-                    continue  # what is on or off does not swing
-                name, wants = f"short-of-symptom-{number}-{label}", [*rest, *short]
-                yield from self.made(name, wants, False) if not isinstance(symptom, Odd) else self.alike(name, wants)
+            state = any(self.catalogue.signals_of_rules[name].unit == "bool" for name in symptom.signals)
+            ways = (
+                self.short(f"short-of-symptom-{number}", symptom, [*rest, *short])
+                for label, short in _short_of(symptom)
+                if not (state and label.endswith("swing"))  # what is on or off does not swing
+            )
+            yield from next(filter(None, ways), [])
+
+    def short(self, name: str, symptom: Condition, wants: list[Want]) -> list[Case]:
+        return list(self.alike(name, wants)) if isinstance(symptom, Odd) else self.made(name, wants, False)
 
     def of_sick(self, world: World) -> Iterator[Case]:
         """The faulty state where it must not count: in the other role, without history, on one pod of a pool, gone; and

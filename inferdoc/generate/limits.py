@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from inferdoc.catalogue.conditions import Compared, Fact, Level, Move, Odd, Reaches, Slope, Stall
 from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.span import deciding
 from inferdoc.generate.recorded import FEWEST_EVENTS
 from inferdoc.judging.conditions.render import FENCE, MIN_OBSERVATIONS
 
@@ -103,3 +104,16 @@ def least_move(condition: Fact, catalogue: Catalogue) -> float:
     """By how much a relative condition must move at least."""
     by = condition.by if isinstance(condition, Compared) else None
     return max(by or 0.0, catalogue.signals_of_rules[condition.signal].floor)
+
+
+def stated(condition: Fact, catalogue: Catalogue) -> tuple[str, ...]:
+    """Those of its limits that its rule says: what can decide, and no swing of what is on or off."""
+    if not isinstance(condition, Move | Odd):
+        return names(condition)
+    signal = catalogue.signals_of_rules[condition.signal]
+    factor, up = factor_of(condition)
+    said = (
+        *deciding(factor, least_move(condition, catalogue), up, signal),
+        *(() if signal.unit == "bool" else ("swing",)),
+    )
+    return tuple(name for name in names(condition) if name in said)

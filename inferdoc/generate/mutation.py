@@ -28,13 +28,16 @@ MOST_AT_ONCE = 80
 OF_PODS = "pod:"
 """Records that tell what a pod is for, on which hardware and in which pool: no rule's own, with tests of their own."""
 FILES_TRIED = 3
-"""A mistake in what many alerts share is tried with the tests of so many of them."""
+"""A mistake in what many rules share is tried with the tests of so many of the records, and of the alerts, on it."""
+WAITS = ("for ", "keep_firing_for ")
+OF_WAITS, OF_PARTS = ("-timing_test.yaml", "-limits_test.yaml"), ("composed", "observed", "-limits_test.yaml")
+"""How the files are called that hold the waits of alerts, and the limits of rules and how they join observations."""
 Documents = Mapping[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """One mistake in the rule of a name. of: the alerts that rest on it, nearest first."""
+    """One mistake in the rule of a name. of: the rule itself and what rests on it, nearest first."""
 
     rule: str
     mutant: Mutant
@@ -70,18 +73,22 @@ def mistakes(generated: Path, alerts: Collection[str], operators: Collection[str
     for unknown in sorted({*(set(alerts) - names), *(set(operators) - set(OPERATORS))}):
         raise InferdocError(f"{unknown}: no such alert or kind of mistake; kinds are {', '.join(OPERATORS)}")
     wanted = set(alerts) or names
-    resting = {name: _resting(documents, name) for name in sorted(names)}
+    needs = _needs(documents)
+    resting = {name: _resting(needs, name) for name in needs}
     found = []
     for path, interval, rule in _families(documents):
         name = promtool.name_of(rule)
         if name.startswith(OF_PODS):
             continue
-        of = [alert for alert, needs in resting.items() if name == alert or name in needs]
-        of = sorted(set(of) & wanted, key=lambda alert: (len(resting[alert]), alert))
-        for mutant in mutants(rule, length_of(interval)) if of else ():
+        of = [each for each, needs in resting.items() if name in needs and (each in wanted or each not in names)]
+        of = [name, *sorted(of, key=lambda each: (len(resting[each]), each))]
+        records, alerts_on_it = (
+            [each for each in of if (each in names) == alert][:FILES_TRIED] for alert in (False, True)
+        )
+        for mutant in mutants(rule, length_of(interval)) if wanted & set(of) else ():
             raw = mutant.operator in OF_RAW_SERIES
             if (not operators or mutant.operator in operators) and (path == str(RULES) or raw):
-                found.append(Mistake(name, mutant, tuple(of[:FILES_TRIED])))
+                found.append(Mistake(name, mutant, (*records, *alerts_on_it)))
     return found
 
 
@@ -130,9 +137,11 @@ def _batches(open_: Iterable[Trial]) -> Iterator[tuple[Path, list[Trial]]]:
 
 
 def _files(each: Mistake, files: Mapping[str, list[Path]]) -> Iterator[Path]:
-    """The test files that may notice a mistake."""
-    for alert in each.of:
-        yield from files.get(alert, ())
+    """The test files that may notice a mistake, the most telling first: of a wait those of when an alert waits, of all
+    else those of parts of rules."""
+    found = dict.fromkeys(path for name in each.of for path in files.get(name, ()))
+    telling = OF_WAITS if each.mutant.operator.startswith(WAITS) else OF_PARTS
+    yield from sorted(found, key=lambda path: not path.name.startswith(telling) and not path.name.endswith(telling))
 
 
 def _within(generated: Path, batch: tuple[Path, list[Trial]], end: float) -> set[int] | None:
@@ -151,8 +160,9 @@ def _noticed(generated: Path, path: Path, left: dict[int, Mistake]) -> set[int]:
     while left:
         with tempfile.TemporaryDirectory(prefix="inferdoc-") as name:
             folder = Path(name)
-            names = [_written(folder, file, text) for file, text in _mutated(generated, document, left).items()]
-            _written(folder, path.name, {**_repeated(document, left), "rule_files": names})
+            rules, copies = _mutated(generated, document, left)
+            names = [_written(folder, file, text) for file, text in rules.items()]
+            _written(folder, path.name, {**_repeated(document, copies), "rule_files": names})
             said = promtool.said_of_test(folder / path.name)
         refused = {int(number) for rule in REFUSED.findall(said) for number in MARKED.findall(rule)}
         plain = [rule for rule in REFUSED.findall(said) if not MARKED.search(rule)]
@@ -174,15 +184,16 @@ def _written(folder: Path, name: str, document: Mapping[str, Any]) -> str:
     return name
 
 
-def _mutated(generated: Path, document: Mapping[str, Any], left: Mapping[int, Mistake]) -> dict[str, dict[str, Any]]:
-    """The rule files with what the alerts of a test rest on, and beside every rule those of it that are wrong."""
-    alerts = promtool.alerts_of(document)
-    kept = promtool.reduced(_documents(generated), alerts)
-    rules = [rule for found in kept.values() for group in found["groups"] for rule in group["rules"]]
-    needs = {
-        promtool.name_of(rule): set(promtool.NAME.findall(str(rule["expr"]))) - {promtool.name_of(rule)}
-        for rule in rules
-    }
+Copies = Mapping[int, set[str]]
+"""The rules that a mistake changes, by its number: the one it is in and those that rest on it."""
+
+
+def _mutated(
+    generated: Path, document: Mapping[str, Any], left: Mapping[int, Mistake]
+) -> tuple[dict[str, dict[str, Any]], Copies]:
+    """The rule files with what a test asks for rests on, and beside every rule those of it that are wrong."""
+    kept = promtool.reduced(_documents(generated), promtool.subjects_of(document))
+    needs = _needs(kept)
     copies = {number: _dependants(each.rule, needs) for number, each in left.items()}
     found = {}
     for path, text in kept.items():
@@ -192,7 +203,7 @@ def _mutated(generated: Path, document: Mapping[str, Any], left: Mapping[int, Mi
                      for number, names in copies.items() if promtool.name_of(rule) in names]  # fmt: skip
             groups.append({**group, "rules": [*group["rules"], *_in_order(wrong)]})
         found[path] = {"groups": groups}
-    return found
+    return found, copies
 
 
 def _in_order(wrong: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -221,27 +232,51 @@ def _dependants(name: str, needs: Mapping[str, set[str]]) -> set[str]:
     return found
 
 
-def _repeated(document: Mapping[str, Any], left: Mapping[int, Mistake]) -> dict[str, Any]:
-    """A test file that asks of the alerts of every mistake what it asks of the right one."""
+def _repeated(document: Mapping[str, Any], copies: Copies) -> dict[str, Any]:
+    """A test file that asks of the copies of every mistake what it asks of the right rules, and gives them the records
+    that it gives these."""
     tests = []
     for test in document["tests"]:
         asked = dict(test)
+        asked["input_series"] = [
+            {**line, "series": said} for line in test.get("input_series", ()) for said in _given(line["series"], copies)
+        ]
         for key, name in (("alert_rule_test", "alertname"), ("promql_expr_test", "expr")):
             if key in test:
-                asked[key] = [
-                    {**check, name: said} for check in test[key] for said in _names(str(check[name]), key, left)
-                ]
+                asked[key] = [{**check, name: said} for check in test[key] for said in _names(check[name], key, copies)]
         tests.append(asked)
     return {**document, "tests": tests}
 
 
-def _names(text: str, key: str, left: Mapping[int, Mistake]) -> Iterator[str]:
+def _given(series: str, copies: Copies) -> Iterator[str]:
+    yield series
+    name = promtool.NAME.match(series)
+    for number, changed in copies.items() if name else ():
+        if name.group() in changed:  # type: ignore[union-attr]
+            yield f"{name.group()}{MARK}{number}{series[name.end() :]}"  # type: ignore[union-attr]
+
+
+def _names(text: str, key: str, copies: Copies) -> Iterator[str]:
+    """A check, and the same of what each mistake changes."""
     yield text
-    for number in left:
-        if key == "alert_rule_test":
-            yield f"{text}{MARK}{number}"
-        else:
-            yield promtool.ALERT.sub(lambda found, number=number: f'alertname="{found.group(1)}{MARK}{number}"', text)  # type: ignore[misc]
+    for number, changed in copies.items():
+        said = f"{text}{MARK}{number}" if key == "alert_rule_test" and text in changed else text
+        if key == "promql_expr_test" and promtool.ALERT.search(text):
+            said = _marked(text, promtool.ALERT, changed, number)
+        elif key == "promql_expr_test":
+            said = _marked(text, promtool.NAME, changed, number)
+        if said != text:
+            yield said
+
+
+def _marked(text: str, pattern: re.Pattern[str], changed: Collection[str], number: int) -> str:
+    """A query about rules, those that a mistake changes by the names of their copies."""
+
+    def name_of(found: re.Match[str]) -> str:
+        name = found.group(found.lastindex or 0)
+        return found.group().replace(name, f"{name}{MARK}{number}") if name in changed else found.group()
+
+    return pattern.sub(name_of, text)
 
 
 # ---- what there is ---------------------------------------------------------------------------------------------------
@@ -268,18 +303,30 @@ def _alerts(documents: Documents) -> set[str]:
     }
 
 
-def _resting(documents: Documents, alert: str) -> set[str]:
-    """The records that an alert rests on."""
-    kept = promtool.reduced(documents, {alert})
-    return {
-        promtool.name_of(rule) for found in kept.values() for group in found["groups"] for rule in group["rules"]
-    } - {alert}
+def _needs(documents: Documents) -> dict[str, set[str]]:
+    """What every rule reads of what others record."""
+    found: dict[str, set[str]] = {}
+    for document in documents.values():
+        for rule in (rule for group in document["groups"] for rule in group["rules"]):
+            name = promtool.name_of(rule)
+            found.setdefault(name, set()).update(set(promtool.NAME.findall(str(rule["expr"]))) - {name})
+    return found
+
+
+def _resting(needs: Mapping[str, set[str]], name: str) -> set[str]:
+    """The records that a rule rests on."""
+    open_, found = [name], set[str]()
+    while open_:
+        for other in needs.get(open_.pop(), set()) - found:
+            found.add(other)
+            open_.append(other)
+    return found - {name}
 
 
 def _tests(generated: Path) -> dict[str, list[Path]]:
-    """The test files of every alert, quickest first: fewer series."""
+    """The test files of every alert and record, quickest first: fewer series."""
     found: dict[str, list[Path]] = {}
     for path in sorted((generated / TESTS).glob("*_test.yaml"), key=lambda each: each.stat().st_size):
-        for alert in promtool.alerts_of(promtool.load(path)):
-            found.setdefault(alert, []).append(path)
+        for subject in promtool.subjects_of(promtool.load(path)):
+            found.setdefault(subject, []).append(path)
     return found

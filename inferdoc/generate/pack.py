@@ -11,11 +11,14 @@ from inferdoc.catalogue.content import content_file
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Assignment
+from inferdoc.generate import promtool
+from inferdoc.generate.burn_tests import burn_test
 from inferdoc.generate.cases import cases
 from inferdoc.generate.cause_rules import AlertRule, cause_rule
 from inferdoc.generate.document import MARK, yaml_text
 from inferdoc.generate.joins import refuse_joins
 from inferdoc.generate.links import GeneratedLinks
+from inferdoc.generate.observation_tests import observation_tests
 from inferdoc.generate.operational import load_operational, operational_rules, operational_test
 from inferdoc.generate.pack_lint import refuse_problems
 from inferdoc.generate.recorded import INTERVAL, Recorded, recorded
@@ -52,18 +55,20 @@ Targets need a label `pod` (where there is none, relabel `instance` to it): it t
 ABOUT_RULES = f"""\
 Needs {RECORDING} beside it: the rules read what it records.
 Observations stand first, each once: series of those for whom it holds now, with the value of its signal."""
+ABOUT_PARTS = "promtool test rules on what alerts are made of: each observation for itself, and how rules join them."
 RULE_FILES = [f"../{RECORDING}", f"../{RULES}"]
 
 
 @dataclass(frozen=True)
 class Pack:
     """files: text by path; groups: the rule groups of both files; rules: the alert rules; none: causes without a rule,
-    and why."""
+    and why; untested: by record the limits of which no course of the raw series makes a case."""
 
     files: dict[Path, str]
     groups: list[dict[str, Any]]
     rules: list[AlertRule]
     none: dict[str, str]
+    untested: dict[str, tuple[str, ...]]
 
 
 def build_pack(catalogue: Catalogue, links: GeneratedLinks, assignments: Sequence[Assignment] = ()) -> Pack:
@@ -115,16 +120,23 @@ def build_pack(catalogue: Catalogue, links: GeneratedLinks, assignments: Sequenc
         files[TESTS / f"{name}_test.yaml"] = yaml_text(test, f"promtool test rules on {rule.name}.")
         timing = timing_test(recipe, rule, catalogue, found, RULE_FILES, groups)
         files[TESTS / f"{name}-timing_test.yaml"] = yaml_text(timing, f"When {rule.name} waits, fires and clears.")
+    exprs = {promtool.name_of(rule): str(rule["expr"]) for group in (*recording, *alerting) for rule in group["rules"]}
+    told = [catalogue.recipes[name] for name in causes if _by_hand(name, catalogue) is None]
+    parts = observation_tests(exprs, told, rendering, catalogue, RULE_FILES, groups)
+    for kind, test in parts.files.items():
+        files[TESTS / f"{kind}_test.yaml"] = yaml_text(test, ABOUT_PARTS)
     for slo in slos:
         own = [rule for rule in objectives if ("slo", slo.id) in rule.labels]
         text = yaml_text(
             slo_test(slo, catalogue, own, RULE_FILES, groups), f"promtool test rules on the objective {slo.id}."
         )
         files[TESTS / f"slo-{slo.id}_test.yaml"] = text
+        burns = burn_test(slo, own, catalogue.objectives.min_events, RULE_FILES, groups)
+        files[TESTS / f"slo-{slo.id}-limits_test.yaml"] = yaml_text(burns, f"The limits and waits of {slo.id}.")
     for each in monitoring.alerts:
         test = operational_test(each, monitored[each.alert], RULE_FILES, groups)
         files[TESTS / f"{each.alert}_test.yaml"] = yaml_text(test, f"promtool test rules on {each.alert}.")
-    return Pack(files, [*recording, *alerting], rules, none)
+    return Pack(files, [*recording, *alerting], rules, none, parts.none)
 
 
 def build_rules(

@@ -74,17 +74,17 @@ def create_blocks(text: Path, data: Path, longest: str = "2h") -> None:
         raise InferdocError(f"{text}: promtool writes no blocks of it: {' '.join((done.stdout + done.stderr).split())}")
 
 
-def reduced(documents: Mapping[str, dict[str, Any]], alerts: set[str]) -> dict[str, dict[str, Any]]:
-    """Rule files with these alerts and the recording rules they rest on; every group stays, if empty."""
+def reduced(documents: Mapping[str, dict[str, Any]], subjects: set[str]) -> dict[str, dict[str, Any]]:
+    """Rule files with these alerts and records and the recording rules they rest on; every group stays, if empty."""
     rules = [rule for document in documents.values() for group in document["groups"] for rule in group["rules"]]
     recorded = {rule["record"]: rule for rule in rules if "record" in rule}
-    open_, needed = [rule["expr"] for rule in rules if rule.get("alert") in alerts], set[str]()
+    open_, needed = [rule["expr"] for rule in rules if name_of(rule) in subjects], set[str]()
     while open_:
         for name in NAME.findall(open_.pop()):
             if name in recorded and name not in needed:
                 needed.add(name)
                 open_.append(recorded[name]["expr"])
-    kept = alerts | needed
+    kept = subjects | needed
     return {
         path: {
             "groups": [
@@ -101,13 +101,14 @@ def _test(path: Path) -> list[str]:
     if missing := [place for place in places if not place.is_file()]:
         return [f"{path}: names rules that are not there: {missing[0]}"]
     documents = {str(place): load(place) for place in places}
-    alerts = alerts_of(document)
+    subjects = subjects_of(document)
     known = {name_of(rule) for found in documents.values() for group in found["groups"] for rule in group["rules"]}
-    if not alerts or not alerts <= known:
-        return [f"{path}: tests no rule" if not alerts else f"{path}: no rule is called {', '.join(alerts - known)}"]
+    if not subjects or not subjects <= known:
+        unknown = ", ".join(sorted(subjects - known))
+        return [f"{path}: no rule is called {unknown}" if subjects else f"{path}: tests no rule"]
     with tempfile.TemporaryDirectory(prefix="inferdoc-") as name:
         folder, files = Path(name), []
-        for number, found in enumerate(reduced(documents, alerts).values()):
+        for number, found in enumerate(reduced(documents, subjects).values()):
             files.append(f"rules-{number}.yaml")
             (folder / files[-1]).write_text(yaml.safe_dump(found, sort_keys=False), "utf-8")
         (folder / path.name).write_text(yaml.safe_dump({**document, "rule_files": files}, sort_keys=False), "utf-8")
@@ -115,12 +116,13 @@ def _test(path: Path) -> list[str]:
     return [] if done.returncode == 0 else [f"{path}: {line}" for line in _complaints(done)]
 
 
-def alerts_of(document: Mapping[str, Any]) -> set[str]:
-    """Every alert that a test file speaks of."""
+def subjects_of(document: Mapping[str, Any]) -> set[str]:
+    """Every alert that a test file speaks of, and the records that it asks for themselves."""
     found = set()
     for each in document.get("tests", ()):
         found |= {check["alertname"] for check in each.get("alert_rule_test", ())}
-        found |= {name for check in each.get("promql_expr_test", ()) for name in ALERT.findall(check["expr"])}
+        for check in each.get("promql_expr_test", ()):
+            found |= set(ALERT.findall(check["expr"]) or NAME.findall(check["expr"]))
     return found
 
 

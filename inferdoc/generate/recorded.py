@@ -181,7 +181,7 @@ class Recorded(Rendering):
     def few(self, name: str, limit: float) -> str | None:
         if self.signals[name].unit != "ratio" or limit * MIN_OBSERVATIONS >= FEWEST_EVENTS:
             return None
-        volume = self._plain.volume(name)
+        volume = self._any_reading(name, lambda plain: plain.volume(name))
         if volume is None:
             return None
         events = self._keep(self.records.now, name, f"events{self.window}", self._joined(name, volume))
@@ -213,21 +213,21 @@ class Recorded(Rendering):
 
     def _record(self, name: str) -> str | None:
         """The name under which the signal is recorded; None where PromQL cannot say it."""
-        text, reading = self._any_reading(name), self._plain.reading(name)
+        text, reading = self._any_reading(name, lambda plain: plain.sound(name)), self._plain.reading(name)
         if text is None or reading is None:
             return None
         record = self._name(name, self._operation(name, reading))
         self.records.now.setdefault(record, self._joined(name, text))
         return record
 
-    def _any_reading(self, name: str) -> str | None:
-        """The signal by the first of its readings that is there, under current names, then under former ones: one
-        series that an exporter lacks or spells in another way silences nothing."""
+    def _any_reading(self, name: str, said: Callable[[Rendering], str | None]) -> str | None:
+        """The signal, or what it rests on, by the first of its readings that is there, under current names, then under
+        former ones: one series that an exporter lacks or spells in another way silences nothing."""
         signal = self.signals[name]
         texts = []
         for reading in signal.readings:
             alone = {**self.signals, name: msgspec.structs.replace(signal, readings=(reading,))}
-            text = replace(self._plain, signals=alone).sound(name)
+            text = said(replace(self._plain, signals=alone))
             if text is not None:
                 texts += [text, *self._spelled(text)]
         return "\nor ".join(dict.fromkeys(texts)) or None

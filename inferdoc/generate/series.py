@@ -16,6 +16,8 @@ YOUNG_MINUTES = 3
 SWING_MINUTES = 60
 """More than a quarter and less than half of what usual values rest on: it moves their edges, not their middle."""
 CLUSTER, MODEL = "c1", "model-a"
+OF_ROUTERS = ("llm_d_epp_", "inference_objective_", "inference_model_", "inference_extension_", "inference_pool_")
+"""How the series of routers begin, under their names of now and of before."""
 
 
 @dataclass(frozen=True)
@@ -30,35 +32,45 @@ class FaultSpan:
 def identity(metric: str, case: Case, pod: str, gpu: int = 0) -> dict[str, str]:
     """The labels of a raw series besides those its matchers ask for; of the scrape's own those that are looked at."""
     where = {"cluster": CLUSTER, "namespace": case.name, "pod": pod}
-    if metric.startswith("DCGM_"):
+    if of_gpus(metric):
         return {**where, "gpu": str(gpu), "modelName": "H100"}
     if metric.startswith("container_"):
         return where
     if above_pods(metric):
-        named = {"model_name": MODEL} if metric.startswith("llm_d_epp_") else {}
+        named = {"model_name": MODEL} if metric.startswith(OF_ROUTERS) else {}
         return {"cluster": CLUSTER, "namespace": case.name, "pod": "router-0", **named}
     scraped = where
     if any(name == "up" for name, _ in case.world.raw):
         scraped = {**where, "job": "vllm", "instance": f"{pod}:8000"}
     if case.role:
         scraped = {**scraped, "role": case.role}
+    if case.tier:
+        scraped = {**scraped, "tier": case.tier}
     engine = {"model_name": MODEL, "engine": "0"}
     return {**scraped, **engine} if metric.startswith("vllm:") else scraped
 
 
 def pod_info(case: Case) -> dict[str, str]:
     """What the info series tells of the pods of a case."""
-    return {"model_name": MODEL, "role": case.role or DEFAULT_ROLE, "tier": UNKNOWN_TIER}
+    if case.stranger:
+        return {}
+    return {"model_name": MODEL, "role": case.role or DEFAULT_ROLE, "tier": case.tier or UNKNOWN_TIER}
+
+
+def of_gpus(metric: str) -> bool:
+    """Whether an exporter tells of every GPU by itself, by the label `gpu`."""
+    return metric.startswith("DCGM_")
 
 
 def above_pods(metric: str) -> bool:
     """Whether an exporter speaks for all pods of a namespace: a router, an autoscaler."""
-    return metric.startswith(("llm_d_epp_", "wva_", "keda_", "kube_horizontalpodautoscaler_", "kube_deployment_"))
+    return metric.startswith((*OF_ROUTERS, "wva_", "keda_", "kube_horizontalpodautoscaler_", "kube_deployment_"))
 
 
 def lines(case: Case, pool: bool, span: FaultSpan) -> Iterator[dict[str, str]]:
     """Every input series of a case. pool: with two more pods, like it but for the fault."""
-    raws = {(ENGINE_SIGN, ()): Raw("gauge", BUSY, BUSY), **case.world.raw}
+    raws: dict[Key, Raw] = {} if case.stranger else {(ENGINE_SIGN, ()): Raw("gauge", BUSY, BUSY)}
+    raws |= case.world.raw
     down = any(name == "up" and raw.fault == 0 for (name, _), raw in raws.items())
     for number in range(POOL_SIZE if pool else 1):
         pod = f"p{number}"
@@ -67,7 +79,7 @@ def lines(case: Case, pool: bool, span: FaultSpan) -> Iterator[dict[str, str]]:
                 continue
             sick = number < case.affected
             ends = sick and (case.gone or (down and key[0] != "up"))
-            for gpu in range(GPUS if key[0].startswith("DCGM_") else 1):
+            for gpu in range(GPUS if of_gpus(key[0]) else 1):
                 shape = _Shape(span, sick and gpu == 0, ends, case.young, case.restarts)
                 yield from _series(case, key, raw, pod, gpu, shape)
 

@@ -39,10 +39,10 @@ def watched(catalogue: Catalogue) -> list[Slo]:
 
 def _refuse_slow_budgets(slo: Slo) -> None:
     for burn in (*FAST, *SLOW):
-        share = burn.factor(slo.window) * _budget(slo)
+        share = burn.factor(slo.window) * budget(slo)
         if share >= 1:
             raise CatalogueError(
-                f"{slo.where}: {slo.signal} with {1 - _budget(slo):g} good leaves a budget that cannot burn "
+                f"{slo.where}: {slo.signal} with {1 - budget(slo):g} good leaves a budget that cannot burn "
                 f"{burn.factor(slo.window):.4g} times too fast ({share:.0%} of the events would have to be bad): "
                 f"the alert over {burn.long} could never fire; raise it, or write burn: false"
             )
@@ -113,7 +113,7 @@ def _outage(slo: Slo, links: GeneratedLinks) -> AlertRule:
 def _burn_rules(slo: Slo, least: int, links: GeneratedLinks) -> Iterator[AlertRule]:
     for speed, burns, for_, severity in SPEEDS:
         pairs = [_pair(slo, burn, least) for burn in burns]
-        ratio, allowed = "{{ $value | humanizePercentage }}", f"{100 * _budget(slo):.4g} %"
+        ratio, allowed = "{{ $value | humanizePercentage }}", f"{100 * budget(slo):.4g} %"
         yield AlertRule(
             name=alert_name(slo, f"Burn{speed}"),
             expr="\nor\n".join(f"(\n{pair}\n)" for pair in pairs),
@@ -138,7 +138,7 @@ def _pace(burns: tuple[Burn, ...], slo: Slo) -> str:
 
 
 def _pair(slo: Slo, burn: Burn, least: int) -> str:
-    limit = f"{number(round(burn.factor(slo.window), 6))} * {number(_budget(slo))}"
+    limit = f"{number(round(burn.factor(slo.window), 6))} * {number(budget(slo))}"
     return (
         f"  {record_name(slo, 'bad', f'ratio{burn.long}')} > {limit}\n"
         f"  and {record_name(slo, 'bad', f'ratio{burn.short}')} > {limit}\n"
@@ -165,7 +165,8 @@ def _too_few(slo: Slo, least: int, links: GeneratedLinks) -> AlertRule:
     )
 
 
-def _budget(slo: Slo) -> float:
+def budget(slo: Slo) -> float:
+    """The share of events that may miss an objective."""
     assert slo.good is not None
     return round(1 - slo.good, 9)
 

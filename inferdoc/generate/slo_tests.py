@@ -11,7 +11,7 @@ from inferdoc.catalogue.burn import FAST, SLOW
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.slo import Slo, events_of
 from inferdoc.generate.cause_rules import AlertRule
-from inferdoc.generate.slo import MOST
+from inferdoc.generate.slo import MOST, OUTAGE_EVENTS
 from inferdoc.generate.slo_events import LABELS, in_buckets
 from inferdoc.generate.slo_latency import CHANCE, FELT, FEWEST_BEFORE, FEWEST_ON_A_POD, SLOWER
 from inferdoc.generate.slo_names import NOW
@@ -75,6 +75,11 @@ def courses(slo: Slo) -> Iterator[BurnCourse]:
     yield BurnCourse("over", min(1.0, quick * above), 0.0, ("Slow",) if FAST[0].long == "1h" else ())
     yield BurnCourse("most", 0.0, MOST * above, ("Fast", "Slow", "Outage"))
     yield BurnCourse("short-of-most", 0.0, MOST * below, ("Fast", "Slow"))
+    for name, share, fires in (
+        ("most-of-enough", above, ("Fast", "Slow", "Outage")),
+        ("most-of-few", below, ("Fast", "Slow")),
+    ):
+        yield BurnCourse(name, 0.0, MOST * above, fires, OUTAGE_EVENTS * share / length_of(NOW))
     yield BurnCourse("too-few", quick * above, min(1.0, quick * above), ("TrafficTooLow",), FEW_PER_SECOND)
 
 
@@ -128,6 +133,11 @@ def _pod_courses() -> Iterator[BurnCourse]:
     chance = 1 + CHANCE / sqrt(length_of(NOW) * SOME_PER_SECOND)
     yield pod("pod-slower-than-chance", chance * above * usual, "PodSlower", per_second=SOME_PER_SECOND)
     yield pod("pod-by-chance", chance * below * usual, per_second=SOME_PER_SECOND)
+    low = usual / 3
+    for name, near in (("short-of", SLOWER * below), ("by-chance-beside", chance * below)):
+        rate = PER_SECOND if name == "short-of" else SOME_PER_SECOND
+        yield pod(f"pod-{name}-others", near * usual, per_second=rate, known=low)
+        yield pod(f"pod-{name}-its-life", near * usual, per_second=rate, beside=(low, low))
     fewest = FEWEST_ON_A_POD / length_of(NOW)
     yield pod("pod-of-enough", 3 * usual, "PodSlower", per_second=1.2 * fewest)
     yield pod("pod-of-few", 3 * usual, per_second=0.96 * fewest)
@@ -170,6 +180,8 @@ def _test(slo: Slo, catalogue: Catalogue, rules: list[AlertRule], beside: list[B
         checks.append(_check(slo, rule, at, firing))
         if speed in SUDDEN:
             checks += [_check(slo, rule, GOOD_MINUTES - 2, []), _check(slo, rule, AT, [])]
+        if speed in (*SUDDEN, "Outage"):
+            checks.append(_waits(rule, firing))
     series = [line for course in beside for line in _series(slo, catalogue, course)]
     series += [line for key in PLACES if key in slo.scope.fields for line in _elsewhere(slo, catalogue, key)]
     return {"interval": "1m", "input_series": series, "promql_expr_test": checks}
@@ -186,6 +198,17 @@ def _check(slo: Slo, rule: AlertRule, minute: int, firing: list[str]) -> dict[st
         "expr": f'count by (namespace, severity, slo) (ALERTS{{alertname="{rule.name}", alertstate="firing"}})',
         "eval_time": f"{minute}m",
         "exp_samples": [{"labels": f'{{namespace="{name}", {labels}}}', "value": 1} for name in firing],
+    }
+
+
+def _waits(rule: AlertRule, firing: list[str]) -> dict[str, Any]:
+    """The namespaces in which a rule was pending before it fired."""
+    pending = f'count_over_time(ALERTS{{alertname="{rule.name}", alertstate="pending"}}[{AT}m])'
+    fired = f'last_over_time(ALERTS{{alertname="{rule.name}", alertstate="firing"}}[{AT}m])'
+    return {
+        "expr": f"count by (namespace) ({pending} and ignoring (alertstate) {fired})",
+        "eval_time": f"{AT}m",
+        "exp_samples": [{"labels": f'{{namespace="{name}"}}', "value": 1} for name in firing],
     }
 
 

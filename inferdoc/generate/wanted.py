@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from itertools import islice, permutations, tee
+from itertools import islice, pairwise, permutations, product, tee
 
-from inferdoc.catalogue.conditions import Fact, Level, Presence, Slope, Stall
+from inferdoc.catalogue.conditions import Fact, Level, Move, Odd, Presence, Slope, Stall
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Signal
+from inferdoc.catalogue.span import Span, span
 from inferdoc.generate import limits
 from inferdoc.generate.limits import Course
 from inferdoc.generate.recorded import FEWEST_EVENTS
-from inferdoc.generate.world import PHASES, WINDOW_SECONDS, Key, World
-from inferdoc.judging.conditions.render import MIN_OBSERVATIONS
+from inferdoc.generate.world import PHASES, Key, World
 
 MARGIN = 0.04
 """A case lies this share beyond or short of the limit it is about: near enough that a changed limit shows."""
+LEAST = 1e-3
+"""What misses a limit lies this share of the usual value beside it at least, beyond what a sum of samples rounds."""
 RAMP_SECONDS = 3600.0
 """How far a ramp may go while the case is watched."""
 ORDERS_TRIED = 4
-FEW_IN_ALL = 30
 MOVES_TRIED = 60
 """Some limits on one signal exclude each other; the search then ends here."""
 
@@ -45,15 +46,23 @@ class Want:
             return not all(met.values())
         return self.at in met and all(held != (name == self.at) for name, held in met.items())
 
-    def decides(self, course: Course, catalogue: Catalogue) -> bool:
-        """Whether the limit that is to decide is the one just met; where the condition has no such limit, any may."""
+    def decides(self, course: Course, catalogue: Catalogue, close: bool) -> bool:
+        """Whether the limit that is to decide is the one just met, or missed by more than sums of samples round and,
+        where this must be `close`, by so little that half of the limit would be met; where the condition has no such
+        limit, any may."""
         edges = dict(zip(("factor", "by"), limits.edges(self.condition, course.calm, catalogue), strict=False))
-        edge = edges.get(self.at or "") if self.holds and self.near and len(edges) == 2 else None
-        return edge is None or abs(course.fault - edge) <= 1.5 * MARGIN * abs(edge)
+        edge = edges.get(self.at or "") if self.near and len(edges) == 2 else None
+        if edge is None:
+            return True
+        away = abs(course.fault - edge)
+        if self.holds:
+            return away <= 1.5 * MARGIN * abs(edge)
+        return away > LEAST * max(course.calm, abs(edge)) and (not close or away <= abs(edge - course.calm) / 4)
 
 
-def build(catalogue: Catalogue, signals: Sequence[str], wants: Sequence[Want]) -> World | None:
-    """A world with these signals in which every want is met; None where no course of the raw series gives it."""
+def build(catalogue: Catalogue, signals: Sequence[str], wants: Sequence[Want], low: float = 1.0) -> World | None:
+    """A world with these signals in which every want is met; None where no course of the raw series gives it.
+    low: the share of their usual pace at which counters begin."""
     by_signal: dict[str, list[Want]] = {}
     gone = {w.condition.signal for w in wants if isinstance(w.condition, Presence) and not w.holds}
     for want in wants:
@@ -62,7 +71,7 @@ def build(catalogue: Catalogue, signals: Sequence[str], wants: Sequence[Want]) -
         for name in want.condition.signals:
             by_signal.setdefault(name, [])
         by_signal[want.condition.signal].append(want)
-    fresh, free = _Attempt(catalogue, by_signal, news=True), _Attempt(catalogue, by_signal, news=False)
+    fresh, free = (_Attempt(catalogue, by_signal, news, low) for news in (True, False))
     if any(next(free.courses(name), None) is None for name, group in by_signal.items() if group):
         return None
     bare = World(catalogue)
@@ -76,25 +85,6 @@ def build(catalogue: Catalogue, signals: Sequence[str], wants: Sequence[Want]) -
     return None
 
 
-def thinned(world: World, signal: str, events: float, wants: Sequence[Want]) -> bool:
-    """Thin a share out to so many events of FEW_IN_ALL, calm and faulty; whether all else is still as wanted."""
-    counted, lever = world.counted(signal), next(world.levers(signal))
-    if counted is None or world.raw[lever].kind != "counter":
-        return False
-    rate = FEW_IN_ALL / WINDOW_SECONDS
-    world.raw[counted].calm = world.raw[counted].fault = rate
-    if not world.move(signal, "fault", events / FEW_IN_ALL, lever):
-        return False
-    world.raw[lever].calm = 0.0
-    found = world.events(signal, "fault") or 0.0
-    by_signal: dict[str, list[Want]] = {}
-    for want in wants:
-        by_signal.setdefault(want.condition.signal, []).append(want)
-    rest = {name: group for name, group in by_signal.items() if name != signal}
-    attempt = _Attempt(world.catalogue, rest, news=False)
-    return found >= MIN_OBSERVATIONS and all(attempt.met(world, name) for name in rest)
-
-
 @dataclass(frozen=True)
 class _Attempt:
     """One try to bring about all wants. news: what is to hold in the faulty state must not hold while all is calm."""
@@ -102,6 +92,7 @@ class _Attempt:
     catalogue: Catalogue
     wants: dict[str, list[Want]]
     news: bool
+    low: float = 1.0
     _courses: dict[str, Iterator[Course]] = field(default_factory=dict)
     """Of each signal a `tee` that is never drawn from: its copies share what any of them has worked out."""
 
@@ -111,6 +102,9 @@ class _Attempt:
         for name in signals:
             if name not in gone:
                 world.add(name)
+        for raw in world.raw.values():
+            if raw.kind == "counter":
+                raw.calm, raw.fault = raw.calm * self.low, raw.fault * self.low
         for name in gone:
             for key in list(world.levers(name)):
                 world.remove(key)
@@ -190,13 +184,17 @@ class _Attempt:
         ]
         swings = any(w.at == "swing" and not w.holds for w in wants)
         work = 0.0 if any(w.at == "work" for w in wants) else 1.0
-        for calm in _calms(self.catalogue, signal, wants):
+        missed = any(want.near and not want.holds for want in wants)
+        low, top = _within(signal, wants, self.catalogue)
+        calms = [calm for calm in _calms(self.catalogue, signal, wants) if max(low, 0) <= calm <= top]
+        for close, calm in product((True, False) if missed else (False,), calms):
             for fault in _faults(self.catalogue, signal, wants, calm):
                 edge = fault * (1 + MARGIN if fault > calm else 1 - MARGIN)
                 swing = _tidy(limits.swing_for(calm, edge)) if swings else None
                 course = Course(calm, fault, slopes[-1] if slopes else 0.0, swing)
                 fits = swing is None or swing >= 0
-                if fits and all(self.suits(w, course, work) and w.decides(course, self.catalogue) for w in wants):
+                decides = fits and all(want.decides(course, self.catalogue, close) for want in wants)
+                if decides and all(self.suits(want, course, work) for want in wants):
                     yield course
 
     def suits(self, want: Want, course: Course, work: float) -> bool:
@@ -222,18 +220,40 @@ def _calms(catalogue: Catalogue, signal: Signal, wants: list[Want]) -> Iterator[
         yield from ((_tidy(limit * 1.5), _tidy(limit * 1.1)) if below else (_tidy(limit * 0.5), _tidy(limit * 0.94)))
     yield plain
     yield from (_tidy(plain * factor) for factor in (0.1, 10, 0.5, 2, 100))
+    yield from (_tidy(calm) for want in wants for calm in _beside_crossing(want, signal, catalogue))
     yield from (_tidy(limit * (1 + side * MARGIN)) for limit in given for side in (-1, 1))
     yield 0.0
 
 
+def _beside_crossing(want: Want, signal: Signal, catalogue: Catalogue) -> Iterator[float]:
+    """Calm values below and above that at which the two limits of a comparison meet: beyond it the factor decides."""
+    if not isinstance(want.condition, Move | Odd):
+        return
+    (factor, up), by = limits.factor_of(want.condition), limits.least_move(want.condition, catalogue)
+    if factor == 1.0 or not by:
+        return
+    crossing, (low, high) = by / abs(factor - 1.0), span(signal)
+    least, most = (low, high / factor) if up else (max(low, 0.0) + by, high)
+    yield from ((crossing + least) / 2, (crossing + min(most, 3 * crossing)) / 2, 0.9 * crossing, 1.1 * crossing)
+
+
+def _within(signal: Signal, wants: list[Want], catalogue: Catalogue) -> Span:
+    """What the signal can take; a share of which nothing else is asked is at most 1."""
+    given = [limits.limit_of(want.condition, catalogue) or 0.0 for want in wants]
+    low, top = span(signal)
+    return low, min(top, 1.0) if signal.unit == "ratio" and max(given, default=0.0) < 1.0 else top
+
+
 def _faults(catalogue: Catalogue, signal: Signal, wants: list[Want], calm: float) -> Iterator[float]:
-    top = 1.0 if signal.unit in ("ratio", "bool") else float("inf")
+    low, top = _within(signal, wants, catalogue)
     edges = [edge for want in wants for edge in _edges(want, calm, catalogue)]
     found = [_tidy(edge * (1 + side * MARGIN)) for edge in edges for side in (1, -1)]
     found += [1.0] if 0.0 in edges else []
     found += [calm, 0.0, *(_tidy(edge * far) for edge in edges for far in (10, 100))]
     found += [0.01] if any(isinstance(w.condition, Stall) for w in wants) else []
-    yield from (value for value in found if 0 <= value <= top)
+    found += [_tidy(edge * (1 + side * MARGIN / 4)) for edge in edges for side in (1, -1)]
+    found += [(one + other) / 2 for one, other in pairwise(edges)]
+    yield from (value for value in found if max(low, 0) <= value <= top)
 
 
 def _edges(want: Want, calm: float, catalogue: Catalogue) -> list[float]:

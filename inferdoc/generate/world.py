@@ -7,7 +7,7 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -39,6 +39,8 @@ ARITHMETIC: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
+BESIDE = 4
+"""So many series beside the one that is the largest."""
 NARROW = 0.9
 """Observations of a histogram lie between this share of the quantile asked for and a little beyond it."""
 
@@ -63,11 +65,13 @@ class Raw:
 
 @dataclass(frozen=True, slots=True)
 class _Total:
-    """An operand: the keys of its raw series, how they are put together, and whether it asks for their changes."""
+    """An operand: the keys of its raw series, how they are put together, whether it asks for their changes, and over
+    how many seconds it counts."""
 
     keys: tuple[Key, ...]
     over: Callable[[list[float]], float] = sum
     still: bool = False
+    seconds: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +116,7 @@ class World:
                     self.add(part)
                 else:
                     self._counter(part)
+            self._beside(signal)
         if any(name == "up" for name, _ in self.raw):
             self.raw.setdefault((ENGINE_SIGN, ()), Raw("gauge", BUSY, BUSY))
 
@@ -133,7 +138,7 @@ class World:
     def events(self, signal: str, phase: Phase) -> float | None:
         """How many events of a rate window a share rests on; None where it rests on none."""
         part = _counted(self.catalogue, signal)
-        return None if part is None else self._value_of(self._taken(part), phase) * WINDOW_SECONDS
+        return None if part is None else self._value_of(self._taken(part), phase)
 
     def counted(self, signal: str) -> Key | None:
         """The raw series whose events a share is a share of."""
@@ -161,6 +166,9 @@ class World:
                 return None
 
         solved = _root(reads)
+        if solved is None:
+            at_least = [(x, away) for x in SIZES if x >= before and (away := reads(x)) is not None]
+            solved = _bracketed(reads, at_least[:1])
         setattr(raw, phase, before if solved is None else solved)
         return solved is not None
 
@@ -174,6 +182,16 @@ class World:
         start = (SUM_PER_SECOND if sums else COUNTER_PER_SECOND) if counts else GAUGE
         self.raw.setdefault(_key(part), Raw(kind, start, start))
 
+    def _beside(self, signal: str) -> None:
+        """More series beside one of which a signal asks for the largest and for the sum: alone it is both."""
+        parts = [part for part in _parts(self.catalogue, signal).values() if isinstance(part, Operand)]
+        for part in parts:
+            alike = {other.agg for other in parts if _key(other) == _key(part)}
+            if part.agg == "max" and "sum" in alike:
+                metric, match = _key(part)
+                for number in range(BESIDE):
+                    self.raw.setdefault((metric, (*match, ("of", f"other-{number}"))), replace(self.raw[metric, match]))
+
     def _form(self, signal: str) -> _Form:
         reading, parts = self._reading(signal), _parts(self.catalogue, signal)
         if reading.quantile:
@@ -186,15 +204,15 @@ class World:
         """The raw series that the matchers of an operand take."""
         keys = (key for key in self.raw if key[0] == part.name and _matches(part.match, key[1]))
         over = max if part.agg == "max" else min if part.agg == "min" else sum
-        return _Total(tuple(keys), over, part.fn == "change")
+        return _Total(tuple(keys), over, part.fn == "change", WINDOW_SECONDS if part.fn == "increase" else 1.0)
 
     def _value_of(self, part: _Total | str, phase: Phase) -> float:
         if isinstance(part, str):
             return self.value(part, phase)
         raw = self.raw
         if len(part.keys) == 1 and not part.still:
-            return raw[part.keys[0]].at(phase)
-        return float(part.over([0.0 if part.still else raw[key].at(phase) for key in part.keys]))
+            return raw[part.keys[0]].at(phase) * part.seconds
+        return float(part.over([0.0 if part.still else raw[key].at(phase) for key in part.keys])) * part.seconds
 
 
 @lru_cache(maxsize=1024)

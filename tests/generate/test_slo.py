@@ -127,9 +127,11 @@ def test_rules_of_narrow_scopes_and_of_counters_pass_their_unit_tests(tmp_path):
     )
     build_alerts(catalogue, GeneratedLinks(), tmp_path / "out")
     tests = sorted((tmp_path / "out" / "tests").glob("slo-*_test.yaml"))
-    assert len(tests) == 5
-    answer = promtool_test([path for path in tests if path.name in ("slo-ttft-a100_test.yaml", "slo-http_test.yaml")])
-    assert answer.count == 2 and answer.problems == []
+    limits = [path for path in tests if path.name.endswith("-limits_test.yaml")]
+    assert len(tests) == 10 and len(limits) == 5
+    named = [path for path in tests if path.name in ("slo-ttft-a100_test.yaml", "slo-http_test.yaml")]
+    answer = promtool_test([*named, *limits])
+    assert answer.count == 7 and answer.problems == []
     records = slo_records(catalogue.slos[0], catalogue)["model:inferdoc_slo_ttft_all:rate5m"]
     assert "\n  unless (" in records and 'tier="a100-80"' in records and "customer" not in records
 

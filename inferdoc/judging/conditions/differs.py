@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from inferdoc.catalogue.conditions import Odd
+from inferdoc.catalogue.span import deciding
 from inferdoc.judging.clock import Rule
 from inferdoc.judging.conditions.render import Rendering, number
 from inferdoc.judging.context import Ask, Context, Outcome, absent, rule_asked
@@ -182,6 +183,7 @@ def promql(condition: Odd, rendering: Rendering) -> str | None:
         now = f"avg_over_time({rendering.over(name, AVERAGED)})"
     side, sign = (">", "+") if factor >= 1 else ("<", "-")
     by = max(condition.by or 0.0, rendering.signals[name].floor)
-    lines = [f"{now} {side} {number(factor)} * {like}"]
-    lines += [f"{now} {side} {like} {sign} {number(by)}"] if by else []
+    decide = deciding(factor, by, factor >= 1, rendering.signals[name])
+    lines = [f"{now} {side} {number(factor)} * {like}"] if "factor" in decide else []
+    lines += [f"{now} {side} {like} {sign} {number(by)}"] if "by" in decide else []
     return "\nand ".join(lines)

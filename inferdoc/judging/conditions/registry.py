@@ -25,6 +25,7 @@ from inferdoc.catalogue.conditions import (
     Turns,
     leaves,
 )
+from inferdoc.catalogue.signal import WIDE
 from inferdoc.judging.conditions import (
     differs,
     follows,
@@ -263,6 +264,8 @@ def _barred(condition: Condition, rendering: Rendering, apart: Collection[str]) 
 
 def _said_of_others(condition: Fact, rendering: Rendering) -> Said | None:
     own, level = structs.replace(condition, scope="own"), rendering.level(condition.signal)
+    if level in WIDE:
+        return promql(own, rendering)  # what is above the pods is the same for all of them
     if condition.scope in ("prefill", "decode"):
         found = promql(own, rendering.for_role(condition.scope))
         pool = tuple(label for label in LIKE[level] if label not in POOL)

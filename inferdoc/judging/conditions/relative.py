@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from inferdoc.catalogue.conditions import Move
+from inferdoc.catalogue.span import deciding
 from inferdoc.judging.clock import Rule
 from inferdoc.judging.conditions.render import Rendering, number
 from inferdoc.judging.context import Ask, Context, Outcome, absent, rule_asked
@@ -162,8 +163,8 @@ AVERAGED = "15m"
 
 
 def promql(condition: Move, rendering: Rendering) -> str | None:
-    """Against the median of the history: by the factor, by the floor and, except for means, beyond its swing. Of what
-    is on or off, and with a factor of 1, the factor says no more than the floor."""
+    """Against the median of the history: by the factor, by the floor and, except for means, beyond its swing. Of factor
+    and floor only what can decide, and of what is on or off the floor alone."""
     name, up = condition.signal, condition.up
     over, usual = rendering.over(name, AVERAGED), rendering.usual(name)
     now = f"avg_over_time({over})" if condition.average else rendering.signal(name)
@@ -172,8 +173,9 @@ def promql(condition: Move, rendering: Rendering) -> str | None:
         return None
     side, sign = (">", "+") if up else ("<", "-")
     by = max(condition.by or 0.0, rendering.signals[name].floor)
-    state = rendering.signals[name].unit == "bool"
-    lines = [] if by and (state or condition.ratio == 1.0) else [f"{now} {side} {number(condition.ratio)} * {usual}"]
-    lines += [f"{now} {side} {usual} {sign} {number(by)}"] if by else []
+    decide = deciding(condition.ratio, by, up, rendering.signals[name])
+    lines = [f"{now} {side} {number(condition.ratio)} * {usual}"] if "factor" in decide else []
+    lines += [f"{now} {side} {usual} {sign} {number(by)}"] if "by" in decide else []
     lines += [f"{now} {side} {edge}"] if edge else []
+    lines = lines or [f"{now} {side} {usual}"]
     return "\nand ".join(lines)
