@@ -63,11 +63,14 @@ class Lifetime:
     """What counters stood at when they were first scraped, in the place of a history. begin_ms, within_ms: where in the
     source that was (milliseconds since 1970, and from there on); None: in the window, whenever it was. least_seconds:
     of processes that ran at least so long by then, and not idly: what an engine finished in its first seconds of
-    work is short, since what takes long still runs (0: of all)."""
+    work is short, since what takes long still runs (0: of all). present: seconds before the first page that are taken to
+    have been as the window shows: whoever looks because something is wrong comes later than it did, and what it did to
+    the counters until then is no part of what was usual."""
 
     begin_ms: int | None = None
     within_ms: int | None = None
     least_seconds: float = 0.0
+    present: float = 0.0
 
     def lead(
         self,
@@ -114,7 +117,7 @@ class Lifetime:
         end_ms = grid.end_ms if self.within_ms is None else begin_ms + self.within_ms
         count = max(1, (end_ms - begin_ms) // grid.step_ms + 1)
         first = replace(grid, start_ms=begin_ms, count=count)
-        return FirstCounters(source, first, match, self.least_seconds)
+        return FirstCounters(source, first, match, self.least_seconds, self.present)
 
 
 def _idle(past: SignalFrame, frame: SignalFrame, stretch: float) -> set[Who]:
@@ -147,14 +150,23 @@ def _leave_out(past: SignalFrame, idle: set[Who]) -> None:
 
 def _from_first_page(frame: SignalFrame, rates: Iterable[str]) -> None:
     """Take rates over the time since the first page, as long as that is shorter than their window: what came before
-    it was not seen, and is no time without work."""
-    step_ms, width_ms = frame.grid.step_ms, frame.grid.rate_ms
+    it was not seen, and is no time without work. So with the events of a window: each was seen in fewer windows than
+    it would have been in, and a stretch of them holds more than a window's share of their sum."""
     for name in rates:
-        rows = frame[name].values if name in frame else np.empty((0, frame.grid.count))
-        for row in rows:
-            first = int(np.isfinite(row).argmax())
-            since = step_ms * (np.arange(len(row)) - first + 1.5)  # a rate is extrapolated by half an interval
-            row[first:] *= np.maximum(1.0, width_ms / since[first:])
+        if name in frame:
+            _stretch(frame[name].values, frame)
+    for matrix in frame.signals.values():
+        if matrix.counts is not None:
+            _stretch(matrix.counts, frame)
+
+
+def _stretch(rows: np.ndarray, frame: SignalFrame) -> None:
+    """Bring sums over windows that began before the first page to those of a whole window. rows: float64[R, T]."""
+    step_ms, width_ms = frame.grid.step_ms, frame.grid.rate_ms
+    for row in rows:
+        first = int(np.isfinite(row).argmax())
+        since = step_ms * (np.arange(len(row)) - first + 1.5)  # a rate is extrapolated by half an interval
+        row[first:] *= np.maximum(1.0, width_ms / since[first:])
 
 
 def _by_conservation(past: SignalFrame) -> dict[str, SignalMatrix]:

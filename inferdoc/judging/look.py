@@ -11,6 +11,7 @@ from inferdoc.collect.discovery import Target
 from inferdoc.collect.scrape import ScrapeResult
 from inferdoc.collect.scrape_series import page_to_store
 from inferdoc.errors import SourceError
+from inferdoc.judging.judge import PAGED_AFTER_SECONDS
 from inferdoc.judging.lifetime import Lifetime
 from inferdoc.judging.model import Diagnosis
 from inferdoc.store.store import Store
@@ -18,6 +19,8 @@ from inferdoc.store.store import Store
 FIRST_LOOK_SCRAPES = 8
 """Five scrapes are more than a spike, a rate needs one before them, and the first rates span seconds."""
 MOST_AT_ONCE = 32
+PAST = Lifetime(present=PAGED_AFTER_SECONDS)
+"""The life of each process without the time that the fastest page takes: who is sick now was so by then."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,8 @@ def look(
             if not answered:
                 raise SourceError("; ".join(f"{target.url}: {error}" for target, error in failures.items()))
             if number + 1 == FIRST_LOOK_SCRAPES < pace.scrapes:
-                answer = judge(Lifetime())
+                answer = judge(PAST)
                 left = pace.seconds - number * pace.interval
                 say(f"first look after {number * pace.interval:g} s: {answer.verdict}. {answer.summary}")
                 say(f"looking on for {left:g} s")
-    return judge(Lifetime())
+    return judge(PAST)
