@@ -7,7 +7,8 @@ Each draw is simulated (another fleet, load, model and tier every time); then th
 struck is scraped every five seconds for a minute, beginning three minutes after the onset, and nothing is known from
 before but what the page holds. Counted are the first answer and the one after a minute: the cause named (or one that is
 as right), the breach (users are hurt, no cause), another cause, unknown, healthy. Of controls, how many stay without
-a finding.
+a finding. A draw that has not hurt anybody at that engine by then (no mean latency is up by 30 %, no work is lost; the
+scoreboard's own measure) stands in a row of its own: there is nothing to tell yet.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from looks import catalogue
 from msgspec import structs
+from scoreboard_harm import HARM, LOSS, growth
 
 from inferdoc import diagnose
 from inferdoc.collect.discovery import Target, make_target
@@ -53,15 +56,26 @@ CONTROL_AT = 900.0
 """When a control is looked at: seconds since it began."""
 
 
-def pages(scenario: Scenario, struck: float) -> Iterator[list[tuple[int, Page]]]:
-    """The pages of each engine that the fault strikes, from three minutes after it did."""
+@dataclass(frozen=True)
+class Engine:
+    """One that the fault strikes: its pages from three minutes after it did, and whether anybody is hurt by then."""
+
+    pages: list[tuple[int, Page]]
+    hurt: bool
+
+
+def engines(scenario: Scenario, struck: float) -> Iterator[Engine]:
+    """Each that the fault strikes."""
     seen = struck + LATE_SECONDS
     scenario = structs.replace(scenario, scrape=EVERY, duration=seen + LOOK_SECONDS + 2 * EVERY)
     for target in record(scenario).targets:
         if target.labels["job"] == "vllm" and (
             not scenario.expect.pods or target.labels["pod"] in scenario.expect.pods
         ):
-            yield [one for one in target.pages if one[0] >= 1000 * (scenario.start + seen)]
+            began, since = 1000 * (scenario.start + struck), 1000 * (scenario.start + seen)
+            lost = scenario.expect.cause in LOSS
+            hurt = lost or growth([target], {target.labels["pod"]}, began, since_ms=since) >= HARM
+            yield Engine([one for one in target.pages if one[0] >= since], hurt)
 
 
 def answers(scraped: list[tuple[int, Page]]) -> list[Diagnosis]:
@@ -103,7 +117,8 @@ def main() -> None:
     parser.add_argument("--only", action="append", help="one cause or control")
     parser.add_argument("-v", "--verbose", action="store_true")
     asked = parser.parse_args()
-    counted: dict[str, list[Counter[str]]] = {"fault": [Counter(), Counter()], "control": [Counter(), Counter()]}
+    kinds = ("fault", "fault that hurts nobody yet", "control")
+    counted: dict[str, list[Counter[str]]] = {kind: [Counter(), Counter()] for kind in kinds}
     faults = [(name, False) for name in ON_ONE_PAGE]
     for name, control in [*faults, *((name, True) for name in CONTROLS)]:
         if asked.only and name not in asked.only:
@@ -111,21 +126,23 @@ def main() -> None:
         for number in range(asked.draws):
             scenario = draw(name, asked.seed + number, CONTROLS if control else CAUSES, control)
             struck = CONTROL_AT if control else scenario.expect.onset or 720.0
-            scraped = next((each for each in pages(scenario, struck) if len(each) > LOOK_SECONDS / EVERY), None)
-            if scraped is None:
+            long_enough = (each for each in engines(scenario, struck) if len(each.pages) > LOOK_SECONDS / EVERY)
+            engine = next(long_enough, None)
+            if engine is None:
                 print(f"{name} {asked.seed + number}: no page to look at", file=sys.stderr)
                 continue
-            told = answers(scraped)
+            told = answers(engine.pages)
             grades = [grade(answer, {name, *scenario.expect.accepts}) for answer in told]
-            for count, word in zip(counted["control" if control else "fault"], grades, strict=True):
+            kind = "control" if control else "fault" if engine.hurt else "fault that hurts nobody yet"
+            for count, word in zip(counted[kind], grades, strict=True):
                 count[word] += 1
             if asked.verbose or (control and any(answer.findings for answer in told)):
                 ids = [sorted(f"{f.id} ({f.certainty})" for f in answer.findings) for answer in told]
-                print(f"{name} {asked.seed + number}: {grades} {ids}", file=sys.stderr, flush=True)
+                print(f"{name} {asked.seed + number} ({kind}): {grades} {ids}", file=sys.stderr, flush=True)
     print("| drawn | look | " + " | ".join(WORDS) + " |\n| --- | --- |" + " --- |" * len(WORDS))
     for kind, both in counted.items():
         for count, when in zip(both, ("first", "after 60 s"), strict=True):
-            print(f"| {kind}s | {when} | " + " | ".join(str(count[word]) for word in WORDS) + " |")
+            print(f"| {kind} | {when} | " + " | ".join(str(count[word]) for word in WORDS) + " |")
 
 
 if __name__ == "__main__":

@@ -63,9 +63,9 @@ class Lifetime:
     """What counters stood at when they were first scraped, in the place of a history. begin_ms, within_ms: where in the
     source that was (milliseconds since 1970, and from there on); None: in the window, whenever it was. least_seconds:
     of processes that ran at least so long by then, and not idly: what an engine finished in its first seconds of
-    work is short, since what takes long still runs (0: of all). present: seconds before the first page that are taken to
-    have been as the window shows: whoever looks because something is wrong comes later than it did, and what it did to
-    the counters until then is no part of what was usual."""
+    work is short, since what takes long still runs (0: of all). present: seconds before the first page that are taken
+    to have been as the window shows: whoever looks because something is wrong comes later than it did, and what it did
+    to the counters until then is no part of what was usual."""
 
     begin_ms: int | None = None
     within_ms: int | None = None

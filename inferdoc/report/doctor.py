@@ -148,7 +148,8 @@ def _empty_rows(visibility: Visibility, overlays: tuple[Path, ...]) -> Iterator[
             if shown and not any(name in visibility.visible for panel in shown for name in panel.signals)
         ]
         if empty:
-            yield from wrap(f"{board.title}: no data for the rows {', '.join(empty)}", "boards      ")
+            rows_named = f"row{'s' if len(empty) > 1 else ''} " + ", ".join(f'"{title}"' for title in empty)
+            yield from wrap(f"{board.title}: no data for the {rows_named}", "boards      ")
 
 
 def _unscraped(pods: Sequence[tuple[str, str]]) -> Iterator[str]:

@@ -58,4 +58,4 @@ class Shown:
             if wanted is not None and wanted not in known:
                 listed = ", ".join(sorted(filter(None, known), key=natural)[:5]) or "none that have one"
                 near = nearest(wanted, known)
-                raise InferdocError(f"{option} {wanted}: nobody of that name{near}; there are {listed}")
+                raise InferdocError(f"{option} {wanted}: no such {option.removeprefix('--')}{near}; there are {listed}")

@@ -56,7 +56,9 @@ class FirstCounters:
         missing = [read for read in dict.fromkeys(first.values()) if read not in self._stood]
         if missing:
             for read, result in self.source.evaluate(missing, self.grid, self.match).items():
-                self._stood[read] = self._before_present(self._of_long_lives(_of_one_page(_first(result, self.grid))), result)
+                self._stood[read] = self._before_present(
+                    self._of_long_lives(_of_one_page(_first(result, self.grid))), result
+                )
         return {read: self._stood[as_gauge] for read, as_gauge in first.items()}
 
     @cached_property
@@ -82,7 +84,9 @@ class FirstCounters:
         grown = self.present * _rates(values, self.grid)
         long_enough = self.life_seconds(stood) >= LEAST_PRESENTS * self.present
         values = np.where(long_enough, np.maximum(0.0, stood.values - grown), stood.values)
-        return Stood(stood.by, stood.keys, values, stood.at_ms - np.where(long_enough, 1000 * self.present, 0).astype(np.int64))
+        return Stood(
+            stood.by, stood.keys, values, stood.at_ms - np.where(long_enough, 1000 * self.present, 0).astype(np.int64)
+        )
 
     def life_seconds(self, stood: Stood) -> np.ndarray:
         """float64[keys], how long the process of each row had run; NaN where that is not told, or too short a time."""

@@ -62,7 +62,7 @@ def test_doctor_names_engines_that_nobody_scrapes(tmp_path):
 
 def test_doctor_names_the_rows_of_boards_that_stay_empty(pools):
     words = " ".join(call("doctor", *pools).out.split())
-    assert "inferdoc: speculation: no data for the rows By pool, Pods that accept least" in words
+    assert 'inferdoc: speculation: no data for the rows "By pool", "Pods that accept least"' in words
 
 
 def test_signals_shows_the_newest_value_of_every_pod(store_of):
