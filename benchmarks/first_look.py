@@ -23,7 +23,7 @@ from pathlib import Path
 
 from looks import catalogue
 from msgspec import structs
-from scoreboard_harm import HARM, LOSS, growth
+from scoreboard_harm import HARM, LEAST_LOSS, LOSS, REFUSES, growth, refused_share
 
 from inferdoc import diagnose
 from inferdoc.collect.discovery import Target, make_target
@@ -73,8 +73,9 @@ def engines(scenario: Scenario, struck: float) -> Iterator[Engine]:
             not scenario.expect.pods or target.labels["pod"] in scenario.expect.pods
         ):
             began, since = 1000 * (scenario.start + struck), 1000 * (scenario.start + seen)
-            lost = scenario.expect.cause in LOSS
-            hurt = lost or growth([target], {target.labels["pod"]}, began, since_ms=since) >= HARM
+            pods, cause = {target.labels["pod"]}, scenario.expect.cause
+            lost = refused_share([target], pods, since) >= LEAST_LOSS if cause == REFUSES else cause in LOSS
+            hurt = lost or growth([target], pods, began, since_ms=since) >= HARM
             yield Engine([one for one in target.pages if one[0] >= since], hurt)
 
 

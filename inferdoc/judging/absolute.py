@@ -17,7 +17,6 @@ from inferdoc.catalogue.conditions import AllOf, AnyOf, Condition, Level, Move, 
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.judging.fold import Cause
 from inferdoc.judging.lifetime import LITTLE, RAN
-from inferdoc.judging.shift import LEAST_BLOCKS
 from inferdoc.judging.view import View
 
 QUIET = Move(signal="arrival_rate", ratio=0.95, up=False, average=True)
@@ -44,7 +43,7 @@ class FirstLook:
     def of(cls, view: View) -> FirstLook:
         """What the first look at these series can be asked."""
         told = {name for name, one in view.frame.signals.items() if np.isfinite(one.values[:, : view.lead_steps]).any()}
-        brief = view.steps - view.begin <= (LEAST_BLOCKS + 1) * view.window_steps  # the first one is left out
+        brief = view.steps - view.begin <= 2 * view.window_steps
         return cls(frozenset(told), view.lead_means, brief)
 
     def exactly(self, move: Move) -> Condition | None:

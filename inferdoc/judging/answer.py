@@ -78,8 +78,9 @@ def summarise(
     if verdict == "unknown" and ask_again is not None and first_look:
         return (
             "Nothing stands out against the time since the start, but too little was seen to call it healthy. What "
-            "would tell: a longer look (--for 5m), the pages of its peers and of dcgm-exporter as further URLs (a slow "
-            "GPU shows beside others), or what you call too slow ([[slo]] in inferdoc.toml)."
+            "would tell: a longer look (--for 5m; of saved pages ten or more), the pages of its peers and of "
+            "dcgm-exporter as further URLs (a slow GPU shows beside others), or what you call too slow ([[slo]] in "
+            "inferdoc.toml)."
         )
     if verdict == "unknown" and ask_again is not None:
         return (

@@ -20,7 +20,7 @@ FIRST_LOOK_SCRAPES = 8
 """Five scrapes are more than a spike, a rate needs one before them, and the first rates span seconds."""
 MOST_AT_ONCE = 32
 PAST = Lifetime(present=PAGED_AFTER_SECONDS)
-"""The life of each process without the time that the fastest page takes: who is sick now was so by then."""
+"""The life of each process, but for the time that the fastest page takes: what is sick now was sick for as long."""
 
 
 @dataclass(frozen=True)

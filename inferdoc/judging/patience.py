@@ -30,8 +30,8 @@ def _longer(signal: str, seconds: float, share: float = MOSTLY) -> Level:
 
 
 def _held_up(place: str, seconds: float, share: float = MOSTLY) -> tuple[Level, ...]:
-    """The wait for the first token is long, and most of it is spent in a place where nothing is computed: no long prompt
-    explains it."""
+    """The wait for the first token is long, and most of it is spent in a place where nothing is computed: no long
+    prompt explains it."""
     return _longer("ttft_mean", seconds, share), _longer(place, QUEUE_SHARE * seconds, share)
 
 

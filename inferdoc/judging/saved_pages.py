@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from inferdoc.collect.discovery import DEFAULT_JOB
-from inferdoc.collect.exposition import parse
+from inferdoc.collect.exposition import ParseError, parse
 from inferdoc.collect.samples import Layout, Page, Series
 from inferdoc.collect.scrape_series import join_pages
 from inferdoc.errors import InferdocError
 from inferdoc.judging.lifetime import Lifetime
+from inferdoc.judging.look import PAST
 from inferdoc.store.importer import import_file
 from inferdoc.store.store import Store
 
@@ -51,9 +52,18 @@ def put_into(store: Store, paths: Sequence[Path]) -> Lifetime | None:
                 pages.append(_saved(file))
     for saved in sorted(pages, key=lambda one: (one.at_ms, one.pod)):
         labels = {"job": DEFAULT_JOB, "instance": saved.pod, "pod": saved.pod}
-        page = join_pages(Page(UP, np.ones(1)), parse(saved.path.read_bytes(), strict=False))
+        page = join_pages(Page(UP, np.ones(1)), _parsed(saved.path))
         store.writer.append(labels, saved.at_ms, page)
-    return Lifetime() if pages else None
+    return PAST if pages else None
+
+
+def _parsed(path: Path) -> Page:
+    try:
+        return parse(path.read_bytes(), strict=False)
+    except ParseError as error:
+        raise ParseError(
+            f"{path}: {error}; it is no saved page of metrics: name pages alone, or their folder"
+        ) from error
 
 
 def _has_times(path: Path) -> bool:

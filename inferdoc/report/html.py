@@ -17,7 +17,7 @@ from inferdoc.report.html_page import document
 from inferdoc.report.html_plot import Detail
 from inferdoc.report.html_timeline import day_and_clock, timeline
 from inferdoc.report.references import compared_with
-from inferdoc.report.unjudged import KINDS, by_reason
+from inferdoc.report.unjudged import by_reason, why
 
 MOST_GAPS = 20
 
@@ -91,7 +91,8 @@ def _not_judged(answer: Diagnosis) -> str:
     if not answer.not_judged:
         return ""
     rows = "".join(
-        f"<tr><td>{_codes(r.causes)}</td><td>{KINDS[r.kind]}: {escape(r.cure)}</td><td>{_codes(r.missing)}</td></tr>"
+        f"<tr><td>{_codes(r.causes)}</td><td>{why(r.kind, len(r.causes))}: {escape(r.cure)}</td>"
+        f"<td>{_codes(r.missing)}</td></tr>"
         for r in by_reason(answer.not_judged)
     )
     heads = ("causes", "why", "signals missing")

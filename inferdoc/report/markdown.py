@@ -12,7 +12,7 @@ from inferdoc.judging.words import figure
 from inferdoc.report.focus import elsewhere, in_focus
 from inferdoc.report.references import compared_with
 from inferdoc.report.roles import role_word
-from inferdoc.report.unjudged import KINDS, by_reason
+from inferdoc.report.unjudged import by_reason, why
 
 
 def markdown(answer: Diagnosis) -> str:
@@ -40,7 +40,7 @@ def markdown(answer: Diagnosis) -> str:
         lines += ["## Not judged", ""]
         for reason in by_reason(answer.not_judged):
             causes = ", ".join(code(cause) for cause in reason.causes)
-            lines.append(f"- {causes} {KINDS[reason.kind]}: {words(reason.cure)}")
+            lines.append(f"- {causes} {why(reason.kind, len(reason.causes))}: {words(reason.cure)}")
         lines.append("")
     return "\n".join(lines).rstrip()
 

@@ -12,7 +12,7 @@ from inferdoc.judging.words import figure, how_many, lasting
 from inferdoc.report.focus import elsewhere, in_focus
 from inferdoc.report.references import compared_with
 from inferdoc.report.roles import HARM, role_word
-from inferdoc.report.unjudged import KINDS, by_reason, counted
+from inferdoc.report.unjudged import by_reason, counted, why
 from inferdoc.report.wrapping import fitted, painted, wrap
 
 COLOURS = {
@@ -30,8 +30,8 @@ WORTH_NAMING = 0.1
 """A candidate with less than a tenth of the odds is shown with -v only."""
 WORTH_SAYING = 0.005
 """Less rounds to no odds at all."""
-BASIC = 8
-"""How many of the missing signals an answer of "unknown" names; the judge asks for the basic ones first."""
+BASIC = ("running", "generation_tokens_rate", "ttft_mean", "itl_mean", "e2e_mean")
+"""Signals of every engine, without which next to nothing can be judged."""
 
 
 def text(answer: Diagnosis, *, verbose: bool = False, colour: bool = False) -> str:
@@ -201,9 +201,12 @@ def _not_judged(answer: Diagnosis, verbose: bool) -> Iterator[str]:
     yield ""
     if answer.verdict == "unknown" and answer.rising is None:
         empty = not (answer.coverage.pods or answer.coverage.targets)
-        if not empty:
-            yield from wrap(f"missing: {', '.join(answer.coverage.signals_absent[:BASIC])} and others", "")
-        yield "switch on: scrape the /metrics page of the vLLM API port; `inferdoc doctor` says what this source shows"
+        missing = [name for name in BASIC if name in answer.coverage.signals_absent]
+        if missing and not empty:
+            yield from wrap(f"missing: {', '.join(missing)}", "")
+        if missing:
+            cure = "scrape the /metrics page of the vLLM API port; `inferdoc doctor` says what this source shows"
+            yield from wrap(cure, "switch on: ")
         if empty and not verbose:
             return
     if not verbose:
@@ -216,7 +219,7 @@ def _not_judged(answer: Diagnosis, verbose: bool) -> Iterator[str]:
     for reason in by_reason(answer.not_judged):
         if reason.kind != kind:
             kind = reason.kind
-            yield f"  {KINDS[kind]}"
+            yield f"  {why(kind, sum(entry.kind == kind for entry in answer.not_judged))}"
         yield from wrap(f"{reason.cure}: {', '.join(reason.causes)}", "    ")
 
 

@@ -7,12 +7,17 @@ from dataclasses import dataclass
 
 from inferdoc.judging.model import AbsenceKind, NotJudged
 
-KINDS: dict[AbsenceKind, str] = {
-    "blind": "could be seen",
-    "off": "need something that is not in use",
-    "later": "show with their first event",
+KINDS: dict[AbsenceKind, tuple[str, str]] = {
+    "blind": ("could be seen", "could be seen"),
+    "off": ("needs something that is not in use", "need something that is not in use"),
+    "later": ("shows with its first event", "show with their first event"),
 }
-"""Every kind of absence in words that follow a number of causes, the one to act on first."""
+"""Every kind of absence in words that follow one cause, and several; the one to act on first."""
+
+
+def why(kind: AbsenceKind, number: int) -> str:
+    """What keeps so many causes from being judged."""
+    return KINDS[kind][number > 1]
 
 
 @dataclass(frozen=True)
@@ -40,4 +45,4 @@ def by_reason(entries: Sequence[NotJudged]) -> list[Blind]:
 def counted(entries: Sequence[NotJudged]) -> str:
     """`3 could be seen, 12 need something that is not in use`."""
     numbers = {kind: sum(entry.kind == kind for entry in entries) for kind in KINDS}
-    return ", ".join(f"{number} {KINDS[kind]}" for kind, number in numbers.items() if number)
+    return ", ".join(f"{number} {why(kind, number)}" for kind, number in numbers.items() if number)

@@ -23,8 +23,8 @@ START = "process_start_time_seconds"
 MEMBER = ("cluster", "namespace", "pod", "instance")
 SHORTEST_LIFE_SECONDS = 120.0
 """The mean over less is that of a warm-up."""
-LEAST_PRESENTS = 6
-"""So many times the present a life must be long: at three times the usual load, half of its events are left."""
+MOST_OF_A_LIFE = 1 / 6
+"""That may be taken for the present: at three times the usual load, half of what happened is left."""
 
 
 @dataclass(frozen=True)
@@ -75,18 +75,15 @@ class FirstCounters:
         return Stood(stood.by, [stood.keys[row] for row in kept], stood.values[kept], stood.at_ms[kept])
 
     def _before_present(self, stood: Stood, result: ReadResult) -> Stood:
-        """What they had stood at before the present began, of processes that had run for long enough by then that most
-        of a life is left; of others as they stood."""
+        """What they had stood at before the present began; of processes of which nothing tells how long they ran, as
+        they stood."""
         if not self.present:
             return stood
         at = {key: row for row, key in enumerate(result.keys)}
         values = result.values[[at[key] for key in stood.keys]] if stood.keys else np.empty((0, self.grid.count))
-        grown = self.present * _rates(values, self.grid)
-        long_enough = self.life_seconds(stood) >= LEAST_PRESENTS * self.present
-        values = np.where(long_enough, np.maximum(0.0, stood.values - grown), stood.values)
-        return Stood(
-            stood.by, stood.keys, values, stood.at_ms - np.where(long_enough, 1000 * self.present, 0).astype(np.int64)
-        )
+        present = np.minimum(self.present, MOST_OF_A_LIFE * np.nan_to_num(self.life_seconds(stood)))
+        before = np.maximum(0.0, stood.values - present * _rates(values, self.grid))
+        return Stood(stood.by, stood.keys, before, stood.at_ms - np.rint(1000 * present).astype(np.int64))
 
     def life_seconds(self, stood: Stood) -> np.ndarray:
         """float64[keys], how long the process of each row had run; NaN where that is not told, or too short a time."""
