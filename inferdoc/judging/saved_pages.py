@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from inferdoc.collect.discovery import DEFAULT_JOB
-from inferdoc.collect.exposition import ParseError, parse
-from inferdoc.collect.samples import Layout, Page, Series
+from inferdoc.collect.exposition import parse
+from inferdoc.collect.samples import Layout, Page, ParseError, Series
 from inferdoc.collect.scrape_series import join_pages
 from inferdoc.errors import InferdocError
 from inferdoc.judging.lifetime import Lifetime

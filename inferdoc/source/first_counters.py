@@ -107,7 +107,7 @@ def _rates(values: np.ndarray, grid: Grid) -> np.ndarray:
     there, rows = np.isfinite(values), np.arange(len(values))
     first, last = there.argmax(axis=1), values.shape[1] - 1 - there[:, ::-1].argmax(axis=1)
     seconds = np.maximum(1, last - first) * grid.step_ms / 1000
-    return np.maximum(0.0, values[rows, last] - values[rows, first]) / seconds
+    return np.asarray(np.maximum(0.0, values[rows, last] - values[rows, first]) / seconds)
 
 
 def _of_one_page(stood: Stood) -> Stood:

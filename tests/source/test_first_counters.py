@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from inferdoc.source.first_counters import FirstCounters
+from inferdoc.source.first_counters import START, FirstCounters
 from inferdoc.source.reads import Grid, Read, ReadResult
 
 GRID = Grid(1_000_000, 10_000, 6, 10_000, 50_000, 25_000)
@@ -41,3 +41,47 @@ def test_buckets_of_a_process_that_came_later_are_none_of_the_first():
         ("b", "0.5"): 5.0,
         ("b", "+Inf"): 10.0,
     }
+
+
+REQUESTS = Read("requests", "rate", ("cluster", "namespace", "pod", "instance"))
+OLD, YOUNG, TOLD_NOTHING = (("", "", name, name) for name in ("old", "young", "unknown"))
+
+
+class Began:
+    """Two processes that finish a request a second now, ten before; the start of a third is not shown."""
+
+    def evaluate(self, reads, grid, match=()):
+        began = {OLD: grid.start_ms / 1000 - 6000, YOUNG: grid.start_ms / 1000 - 180}
+        now = np.arange(grid.count) * grid.step_ms / 1000
+        rows = {
+            True: {key: np.full(grid.count, value) for key, value in began.items()},
+            False: {key: 1000.0 + now for key in (OLD, YOUNG, TOLD_NOTHING)},
+        }
+        told = {read: rows[read.name == START] for read in reads}
+        return {read: ReadResult(read.by, list(each), np.array(list(each.values()))) for read, each in told.items()}
+
+
+def test_the_present_is_no_part_of_a_life():
+    """As much as is counted now in so many seconds is taken off, of a short life a sixth of it at most."""
+    stood = FirstCounters(Began(), GRID, present=90.0).of([REQUESTS])[REQUESTS]
+    assert dict(zip(stood.keys, stood.values.tolist(), strict=True)) == {
+        OLD: 1000.0 - 90.0,
+        YOUNG: 1000.0 - 180.0 / 6,
+        TOLD_NOTHING: 1000.0,
+    }
+    before = dict(zip(stood.keys, (GRID.start_ms - stood.at_ms).tolist(), strict=True))
+    assert before == {OLD: 90_000, YOUNG: 30_000, TOLD_NOTHING: 0}
+    assert FirstCounters(Began(), GRID).of([REQUESTS])[REQUESTS].values.tolist() == [1000.0] * 3
+
+
+def test_what_was_not_counted_before_the_present_is_none_rather_than_less():
+    class Errors(Began):
+        def evaluate(self, reads, grid, match=()):
+            results = super().evaluate(reads, grid, match)
+            for read, result in results.items():
+                if read.name != START:
+                    result.values[:] -= 995.0
+            return results
+
+    stood = FirstCounters(Errors(), GRID, present=90.0).of([REQUESTS])[REQUESTS]
+    assert stood.values.tolist() == [0.0, 0.0, 5.0]
