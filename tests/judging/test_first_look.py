@@ -235,6 +235,12 @@ def test_neither_a_path_nor_an_address(tmp_path):
     refused(call("diagnose", tmp_path), 2, "no files in this folder")
 
 
+def test_a_saved_file_that_is_no_page_is_named(tmp_path):
+    notes = tmp_path / "notes.txt"
+    notes.write_text("remember to restart vllm-0 tomorrow\n")
+    refused(call("diagnose", tmp_path), 4, f"{notes}: no line is a metric", "no saved page")
+
+
 def test_saved_pages_in_a_folder(tmp_path):
     for second in itertools.islice(itertools.count(0, 5), 4):
         (tmp_path / f"vllm-0@{1795000000 + second}.prom").write_text(page())
