@@ -55,7 +55,7 @@ class Began:
         now = np.arange(grid.count) * grid.step_ms / 1000
         rows = {
             True: {key: np.full(grid.count, value) for key, value in began.items()},
-            False: {key: 1000.0 + now for key in (OLD, YOUNG, TOLD_NOTHING)},
+            False: dict.fromkeys((OLD, YOUNG, TOLD_NOTHING), 1000.0 + now),
         }
         told = {read: rows[read.name == START] for read in reads}
         return {read: ReadResult(read.by, list(each), np.array(list(each.values()))) for read, each in told.items()}
