@@ -23,7 +23,7 @@ from inferdoc.config import PROJECT_FILE, Config
 from inferdoc.generate.document import write, yaml_text
 from inferdoc.generate.operator import KUSTOMIZATION, kustomization
 from inferdoc.prewarm.emit.aim import AIMS
-from inferdoc.prewarm.triggered import RESOURCE
+from inferdoc.prewarm.emit.keda import RESOURCE
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent

@@ -197,7 +197,7 @@ def diff(**asked: Any) -> None:
 @click.option(
     "--image",
     metavar="IMAGE",
-    help="cronjob: an image with kubectl (daily: and inferdoc). Default: this release's.",
+    help="keda-cron, cronjob, daily: an image with inferdoc and kubectl. Default: this release's.",
 )
 @click.option("--server", metavar="URL", help="keda-prometheus, daily: address of Prometheus as the cluster sees it.")
 @click.option("--host-tz", "host_zone", metavar="ZONE", help="crontab: zone of the host's clock (default UTC).")
@@ -258,31 +258,79 @@ def check(**asked: Any) -> None:
 
 @command.command("apply")
 @PLAN
-@click.option(
+@per_pool(
     "--target",
     "goal",
-    default="hpa",
-    show_default=True,
-    help="hpa, deployment, kserve, wva, lws (or the kind's full name), keda-cron, cronjob, or textfile.",
+    click.STRING,
+    "hpa",
+    words="hpa, deployment, kserve, wva, lws (or the kind's full name), keda-cron, cronjob, or textfile.",
 )
-@click.option(
-    "--pool", metavar="NAME", help="Which pool of the plan: needed when it has several, and to outlive the plan's loss."
-)
-@click.option("--name", metavar="NAME", help="Object to change (default: the pool's name).")
-@click.option("--namespace", metavar="NAME", default="default", show_default=True)
+@click.option("--pool", metavar="NAME", help="One pool. Default: all that the plan or a [POOL=] option names.")
+@per_pool("--name", "name", click.STRING, words="Object to change. Default: the pool's name.")
+@per_pool("--namespace", "namespace", click.STRING, "default", words="Of the object.")
 @click.option("--kind", metavar="KIND", help="cronjob: kind of object whose floor the jobs set (default: an HPA).")
-@click.option("--image", metavar="IMAGE", help="cronjob: an image with kubectl. Default: this release's.")
+@click.option("--image", metavar="IMAGE", help="cronjob: an image with inferdoc and kubectl. Default: this release's.")
 @click.option("--yes", "really", is_flag=True, help="Change it. Without, nothing is sent.")
 @click.option("--metrics", metavar="FILE", help="After a run with --yes, write what it left as metrics (textfile).")
 @click.option("--look", "look_first", is_flag=True, help="Dry run that reads the object first.")
 @click.option("--now", metavar="TIME", help="As of TIME instead of now.")
 @OUT
 def apply(**asked: Any) -> None:
-    """Settle the floor that the plan wants now: for cron; a dry run unless --yes is given.
+    """Settle the floors that the plan wants now: for cron; a dry run unless --yes is given.
 
-    The user's own floor is recorded on the object and never gone under. It comes back where the plan is stale, gone or
+    All pools in one run; one that fails keeps no other back. Pools named by --pool or a [POOL=] option outlive the loss
+    of the plan. The user's own floor is recorded on the object and never gone under. It comes back where the plan is stale, gone or
     abstains; a floor that was set by hand is kept, and said.
     """
-    from inferdoc.prewarm import command as work
+    from inferdoc.prewarm import apply_command as work
 
     click.get_current_context().exit(work.apply_plan(**asked))
+
+
+ONE_OBJECT = (
+    click.option("--name", metavar="NAME", help="Of the object (default: the pool's name)."),
+    click.option("--namespace", metavar="NAME", default="default", show_default=True),
+    click.option("--yes", "really", is_flag=True, help="Change it. Without, it is only looked at."),
+    click.option("--now", metavar="TIME", help="As of TIME instead of now."),
+)
+
+
+def one_object(function: Any) -> Any:
+    """The options that say which object, and whether and when it is changed."""
+    for option in reversed(ONE_OBJECT):
+        function = option(function)
+    return function
+
+
+@command.command("hold")
+@click.option("--target", "goal", default="hpa", show_default=True, help="Kind of object, as for apply.")
+@click.option("--pool", metavar="NAME", required=True)
+@one_object
+@click.option("--floor", type=click.IntRange(0), required=True, help="Replicas from now on.")
+@click.option("--levels", metavar="N,N,...", required=True, help="All floors of the plan.")
+@click.option("--max", "maximum", type=click.IntRange(1), required=True, help="The plan's maximum.")
+@click.option("--until", metavar="TIME", required=True, help="End of the plan: past it the user's base comes back.")
+@click.option("--base", type=click.IntRange(0), required=True, help="The plan's base.")
+@click.option("--plan-id", "plan_id", metavar="ID", required=True)
+@click.option("--generated", metavar="TIME", required=True)
+@click.option("--zone", metavar="ZONE", required=True)
+def hold(**asked: Any) -> None:
+    """Hold a floor on an object: what the CronJobs of a plan run.
+
+    The object is looked at first. A floor that was set by hand becomes the user's own and is never gone under.
+    """
+    from inferdoc.prewarm import apply_command as work
+
+    click.get_current_context().exit(work.hold_floor(**asked))
+
+
+@command.command("release")
+@click.option("--target", "goal", default="hpa", show_default=True, help="Kind of object, as for apply.")
+@click.option("--pool", metavar="NAME", required=True)
+@one_object
+@click.option("--expired", "only_expired", is_flag=True, help="Only once the plan stamped on it is past its validity.")
+def release(**asked: Any) -> None:
+    """Give an object back: the user's own floor, and nothing of ours left on it."""
+    from inferdoc.prewarm import apply_command as work
+
+    click.get_current_context().exit(work.release_object(**asked))

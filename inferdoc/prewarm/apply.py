@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,33 +15,16 @@ from inferdoc.errors import InferdocError
 from inferdoc.escaping import page
 from inferdoc.prewarm import kubectl
 from inferdoc.prewarm.emit.aim import Aim, aim_of, look, put
-from inferdoc.prewarm.emit.base import CEILING, OURS, ZONE, EmitOptions, chosen, fresh, stamps
+from inferdoc.prewarm.emit.base import CEILING, OURS, ZONE, EmitOptions
 from inferdoc.prewarm.emit.cronjob import patch_command
 from inferdoc.prewarm.emit.metric import plan_metrics
-from inferdoc.prewarm.emit.metric_lines import APPLIED, SET, UNFOLLOWED, metric_text
+from inferdoc.prewarm.emit.metric_lines import APPLIED, SET, UNFOLLOWED, metric_text, values_of
 from inferdoc.prewarm.emit.patches import refuse_hpa, refuse_inference_service
-from inferdoc.prewarm.plan import PlanRow, PoolPlan
+from inferdoc.prewarm.guide import Goal, Guide
+from inferdoc.prewarm.plan import PlanRow
 from inferdoc.prewarm.record import UNSET, Settled, record_of, refuse_other_pool, settle
 
 TRIES = 3
-SHORT = {
-    "hpa": "HorizontalPodAutoscaler",
-    "deployment": "Deployment",
-    "kserve": "InferenceService",
-    "wva": "VariantAutoscaling",
-    "lws": "LeaderWorkerSet",
-}
-
-
-@dataclass(frozen=True)
-class Guide:
-    """What there is to follow. plan, pool: None where there is nothing; fault: why not (None = the plan itself says so:
-    the forecast abstained)."""
-
-    plan: PlanRow | None = None
-    pool: PoolPlan | None = None
-    why: str = ""
-    fault: InferdocError | None = None
 
 
 @dataclass(frozen=True)
@@ -57,34 +41,23 @@ class Applied:
     fault: InferdocError | None = None
 
 
-def guide(plan: PlanRow, options: EmitOptions) -> Guide:
-    """The pool of a plan that can be followed at `options.now`, or why there is none."""
-    row = next((row for row in plan.pools if row.name == options.pool), None)
-    if options.pool is None and len(plan.pools) == 1:
-        row = plan.pools[0]
-    if row is not None and row.forecast.abstained:
-        return Guide(why=f"the forecast abstained ({row.forecast.reason})")
-    try:
-        fresh(plan, options.now)
-        return Guide(plan, chosen(plan, options))
-    except InferdocError as fault:
-        if options.pool is None and len(plan.pools) != 1:
-            raise
-        return Guide(why=str(fault), fault=fault)
-
-
 def apply(led: Guide, kind: str, options: EmitOptions, really: bool, look_first: bool) -> Applied:
     """Settles the floor of `options.now` on the object `options.name`. With `really` the object is read, and patched
     where it differs; else nothing is sent. An object that would undo or ignore the floor gets its base back."""
-    aim = aim_of(SHORT.get(kind, kind))
+    aim = aim_of(kind)
     if not really and not look_first:
         if led.plan is None or led.pool is None:
             return Applied(None, None, False, notes=[f"{led.why}: the user's base comes back"], fault=led.fault)
         wanted = led.pool.at(options.now)
         return Applied(None, wanted, False, patch_command(led.plan, led.pool, options, aim, wanted, led.pool.row.base))
+    return tried(lambda: _settled(led, aim, options, really))
+
+
+def tried(work: Callable[[], Applied]) -> Applied:
+    """Looks and settles again where somebody else was faster."""
     for attempt in range(TRIES):
         try:
-            return _settled(led, aim, options, really)
+            return work()
         except kubectl.ObjectChangedError:
             if attempt == TRIES - 1:
                 raise
@@ -98,11 +71,10 @@ def _settled(led: Guide, aim: Aim, options: EmitOptions, really: bool) -> Applie
     led = _refused(led, aim, found)
     current = _integer(look(found, *aim.field))
     record = record_of(found, current)
-    wanted = None if led.pool is None else led.pool.at(options.now)
-    settled = settle(current, record, wanted)
-    notes = [*([f"{led.why}: the user's base comes back"] if led.pool is None else []), *settled.notes]
-    notes += _zone_note(found, led)
-    patch = _patch(led, aim, found, settled)
+    settled = settle(current, record, None if led.goal is None else led.goal.floor)
+    notes = [*([f"{led.why}: the user's base comes back"] if led.goal is None else []), *settled.notes]
+    notes += _zone_note(found, led.goal)
+    patch = _patch(led.goal, aim, found, settled)
     if patch is None:
         return Applied(current, settled.floor, False, [], notes, led.fault)
     patch["metadata"] |= kubectl.unchanged(found)
@@ -115,9 +87,9 @@ def _settled(led: Guide, aim: Aim, options: EmitOptions, really: bool) -> Applie
 def _refused(led: Guide, aim: Aim, found: dict[str, Any]) -> Guide:
     """Nothing to follow where the object cannot hold the plan."""
     try:
-        if led.pool is not None and aim.kind == "HorizontalPodAutoscaler":
-            refuse_hpa(found, led.pool)
-        if led.pool is not None and aim.kind == "InferenceService":
+        if led.goal is not None and aim.kind == "HorizontalPodAutoscaler":
+            refuse_hpa(found, led.goal.top)
+        if led.goal is not None and aim.kind == "InferenceService":
             refuse_inference_service(found)
     except InferdocError as fault:
         return Guide(why=str(fault), fault=fault)
@@ -128,30 +100,30 @@ def _integer(value: Any) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _zone_note(found: dict[str, Any], led: Guide) -> list[str]:
+def _zone_note(found: dict[str, Any], goal: Goal | None) -> list[str]:
     old = look(found, "metadata", "annotations", ZONE)
-    if led.pool is None or old is None or old == led.pool.row.zone:
+    if goal is None or old is None or old == goal.stamp[ZONE]:
         return []
-    return [f"the plan lives by the clock of {led.pool.row.zone} now, the one before by that of {old}"]
+    return [f"the plan lives by the clock of {goal.stamp[ZONE]} now, the one before by that of {old}"]
 
 
-def _patch(led: Guide, aim: Aim, found: dict[str, Any], settled: Settled) -> dict[str, Any] | None:
+def _patch(goal: Goal | None, aim: Aim, found: dict[str, Any], settled: Settled) -> dict[str, Any] | None:
     """The merge patch from what stands there to what should, None where nothing differs. Only what differs is in it, so
     that a field of the user's is never written without need."""
     marks = look(found, "metadata", "annotations") or {}
     wanted: dict[str, str | None] = dict.fromkeys(OURS)
     fields: list[tuple[tuple[str, ...], int | None]] = []
     current = look(found, *aim.field)
-    if settled.record is not None and led.plan is not None and led.pool is not None and settled.floor is not None:
-        wanted |= {**stamps(led.plan, led.pool.row), **settled.record.annotations()}
-        aim.patch(settled.floor, led.pool.row.maximum)  # refuses a floor that the kind cannot hold
+    if settled.record is not None and goal is not None and settled.floor is not None:
+        wanted |= {**goal.stamp, **settled.record.annotations()}
+        aim.refuse(settled.floor)
         fields.append((aim.field, settled.floor))
         wanted[CEILING] = marks.get(CEILING)
         ceiling = None if aim.ceiling is None else look(found, *aim.ceiling)
         if aim.ceiling is not None and (ceiling is None or ceiling < settled.floor):
             before = marks[CEILING].split(",")[0] if CEILING in marks else UNSET if ceiling is None else str(ceiling)
-            fields.append((aim.ceiling, led.pool.row.maximum))
-            wanted[CEILING] = f"{before},{led.pool.row.maximum}"
+            fields.append((aim.ceiling, goal.maximum))
+            wanted[CEILING] = f"{before},{goal.maximum}"
     else:
         fields.append((aim.field, settled.floor))
         before, _, placed = marks.get(CEILING, "").partition(",")
@@ -170,18 +142,26 @@ def _patch(led: Guide, aim: Aim, found: dict[str, Any], settled: Settled) -> dic
     return patch if changed or differing else None
 
 
-def run_metrics(plan: PlanRow | None, result: Applied, options: EmitOptions) -> str:
-    """What a run left behind, for a textfile collector. plan: None where it could not be read."""
-    known = {} if plan is None else plan_metrics(plan, options)
-    pool = str(options.pool)
-    return metric_text(
-        {
-            **known,
-            SET: {} if result.after is None else {pool: result.after},
-            APPLIED: {pool: math.floor(options.now)},
-            UNFOLLOWED: {pool: float(result.fault is not None)},
-        }
-    )
+def run_metrics(
+    plan: PlanRow | None, settled: Mapping[str, Applied], pools: Sequence[str], now: float, before: str
+) -> str:
+    """What a run left behind, for a textfile collector. plan: None where it could not be read; settled: by pool; pools:
+    all of the run, of which those that failed keep what `before`, the metrics of the last run, says of them."""
+    planned: dict[str, dict[str, float]] = {}
+    if plan is not None:
+        every = plan_metrics(plan, EmitOptions(now=now))
+        planned = {name: {p: v for p, v in values.items() if p in pools} for name, values in every.items()}
+    own: dict[str, dict[str, float]] = {
+        SET: {pool: result.after for pool, result in settled.items() if result.after is not None},
+        APPLIED: {pool: math.floor(now) for pool in settled},
+        UNFOLLOWED: {pool: float(result.fault is not None) for pool, result in settled.items()},
+    }
+    old = values_of(before)
+    for pool in [pool for pool in pools if pool not in settled]:
+        for name, values in own.items():
+            if (name, pool) in old:
+                values[pool] = old[name, pool]
+    return metric_text({**planned, **own})
 
 
 def sentence(result: Applied, name: str) -> str:

@@ -22,7 +22,7 @@ from inferdoc.prewarm.readback import (
     MOMENTARY,
     PATCHED,
     SCHEDULED,
-    field_of,
+    aim_at,
     floor_given,
     floor_stated,
     floor_wanted,
@@ -159,14 +159,16 @@ def compare(plan: PlanRow, text: str, target: str, zone: str, options: EmitOptio
 
 
 def _ending(plan: PlanRow, text: str, target: str, options: EmitOptions) -> list[str]:
-    found = objects(text) if target in PATCHED else []
+    found = objects(text) if target in (*PATCHED, "keda-cron") else []
+    if target == "keda-cron":
+        return oracle.release_faults(found)
     if not any(obj["kind"] == "CronJob" for obj in found):
         return []
-    field = field_of(target, options, plan)
+    aim = aim_at(target, options, plan)
     base = -(-plan.pools[0].base // options.per_group) if target == "lws" else plan.pools[0].base
     if options.existing is not None and options.existing.get("kind") != "CustomResourceDefinition":
-        base = own_floor(options.existing, look(options.existing, *field))
-    return oracle.ending_faults(found, field, plan.valid_until, base)
+        base = own_floor(options.existing, look(options.existing, *aim.field))
+    return oracle.ending_faults(found, aim.word, plan.valid_until, base)
 
 
 def _momentary(plan: PlanRow, target: str, zone: str, options: EmitOptions) -> TargetCheck:

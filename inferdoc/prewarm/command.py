@@ -145,23 +145,28 @@ def show(*, path: str, begin: str | None, days: float) -> int:
     return ExitCode.OK
 
 
+JOB_KINDS = ("CronJob", "ServiceAccount", "Role", "RoleBinding")
+
+
 def existing_object(path: str | None) -> dict[str, Any] | None:
-    """The object in a YAML or JSON file, as `kubectl get -o yaml` prints it."""
+    """The object in a YAML or JSON file, as `kubectl get -o yaml` prints it, or as a former `emit` wrote it: jobs and
+    rights beside it are left out."""
     if path is None:
         return None
     import yaml
 
-    from inferdoc.catalogue.yaml_text import load_yaml
+    from inferdoc.catalogue.yaml_text import load_all_yaml
 
     try:
-        found = load_yaml(Path(path).read_text("utf-8"))
+        objects = [obj for obj in load_all_yaml(Path(path).read_text("utf-8")) if obj is not None]
     except (OSError, UnicodeDecodeError) as fault:
         raise SourceError(f"{path}: cannot be read: {fault}") from fault
     except yaml.YAMLError as fault:
         raise InferdocError(f"{path}: no YAML: {str(fault).splitlines()[0]}") from fault
-    if not isinstance(found, dict):
+    found = [obj for obj in objects if not isinstance(obj, dict) or obj.get("kind") not in JOB_KINDS]
+    if len(found) != 1 or not isinstance(found[0], dict):
         raise InferdocError(f"{path}: expected one object as `kubectl get -o yaml` prints it")
-    return found
+    return found[0]
 
 
 def emit_plan(*, path: str, goal: str, now: str | None, existing: str | None, target: str | None, **asked: Any) -> int:
@@ -278,51 +283,3 @@ def text_of(path: str) -> str:
         return Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as fault:
         raise SourceError(f"{path}: cannot be read: {fault}") from fault
-
-
-def apply_plan(
-    *,
-    path: str,
-    goal: str,
-    really: bool,
-    look_first: bool,
-    now: str | None,
-    metrics: str | None,
-    target: str | None,
-    **asked: Any,
-) -> int:
-    """Settles the floor of now, or says what would be set. Where there is no plan to follow the user's base comes back,
-    and the reason is the error."""
-    from inferdoc.prewarm.apply import Guide, apply, guide, lines, run_metrics
-    from inferdoc.prewarm.emit.base import EmitOptions
-    from inferdoc.prewarm.emit.registry import emit
-    from inferdoc.prewarm.scheduled import apply_jobs
-    from inferdoc.prewarm.triggered import apply_triggers
-
-    moment = time.time() if now is None else moment_of(now, "--now")
-    options = EmitOptions(now=moment, **{key: value for key, value in asked.items() if value is not None})
-    if goal == "textfile":
-        write(emit(read_plan(path), "textfile", options).encode(), target)
-        return ExitCode.OK
-    made = None
-    try:
-        made = read_plan(path)
-        led = guide(made, options)
-        options = replace(options, pool=options.pool or made.pools[0].name)
-    except InferdocError as fault:
-        if options.pool is None:
-            raise
-        led = Guide(why=str(fault), fault=fault)
-    options = replace(options, name=options.name or options.pool)
-    if goal in ("keda-cron", "ScaledObject"):
-        result = apply_triggers(led, options, really)
-    elif goal == "cronjob":
-        result = apply_jobs(led, options, really)
-    else:
-        result = apply(led, goal, options, really, look_first)
-    write(lines(result, str(options.name)).encode(), target)
-    if metrics is not None and really:
-        write(run_metrics(made, result, options).encode(), metrics)
-    if result.fault is not None:
-        raise result.fault
-    return ExitCode.OK

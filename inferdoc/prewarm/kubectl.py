@@ -50,9 +50,10 @@ def _fault(shown: str, answer: str) -> SourceError:
     return SourceError(line)
 
 
-def get(resource: str, name: str, namespace: str) -> dict[str, Any]:
-    """One object as the API server has it."""
-    words = ["kubectl", "get", resource, name, f"--namespace={namespace}", "-o", "json"]
+def get(resource: str, name: str, namespace: str, scale: bool = False) -> dict[str, Any]:
+    """One object as the API server has it; scale: its scale subresource alone."""
+    part = ["--subresource=scale"] if scale else []
+    words = ["kubectl", "get", resource, name, *part, f"--namespace={namespace}", "-o", "json"]
     try:
         found = json.loads(run(words))
     except (json.JSONDecodeError, RecursionError) as fault:

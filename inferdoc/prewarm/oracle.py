@@ -8,7 +8,6 @@ rules are those of KEDA's cron scaler (robfig/cron), Kubernetes' CronJob, Debian
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -135,21 +134,23 @@ def last_event(span: MinuteSpan, events: list[tuple[np.ndarray, np.ndarray]]) ->
     return np.where(at >= 0, level[np.maximum(at, 0)], -1)
 
 
-def cronjob_floor(span: MinuteSpan, objects: list[dict[str, Any]], field: tuple[str, ...]) -> np.ndarray:
-    """int64[count]: what the CronJobs' patches have set `field` to. The one that ends the plan is judged by itself."""
+def cronjob_floor(span: MinuteSpan, objects: list[dict[str, Any]], kind: str) -> np.ndarray:
+    """int64[count]: the floor that the CronJobs hold on an object of a kind, where nobody sets one by hand. The one that
+    ends the plan is judged by itself. kind: its short word."""
     events = []
     for job in _weekly(objects):
-        level = _patched(job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0], field)
+        level = _held(job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0], kind)
         fires = cron_matches(span, job["spec"]["schedule"], job["spec"]["timeZone"], sunday_is_7=True)
         events.append((fires, np.full(span.count, level, dtype=np.int64)))
     return last_event(span, events)
 
 
-def _patched(container: dict[str, Any], field: tuple[str, ...]) -> int:
-    patch: Any = json.loads(next(w for w in container["command"] if w.startswith("--patch=")).removeprefix("--patch="))
-    for part in field:
-        patch = patch[part]
-    return int(patch)
+def _held(container: dict[str, Any], kind: str) -> int:
+    words: list[str] = container["command"]
+    said = dict(word.removeprefix("--").split("=", 1) for word in words[3:] if "=" in word)
+    if words[:3] != ["inferdoc", "prewarm", "hold"] or said["target"] != kind or "--yes" not in words:
+        raise ValueError(f"`{' '.join(words[:4])}` does not hold the floor of {kind}")
+    return int(said["floor"])
 
 
 def _weekly(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -157,9 +158,10 @@ def _weekly(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [job for job in jobs if "initContainers" not in job["spec"]["jobTemplate"]["spec"]["template"]["spec"]]
 
 
-def ending_faults(objects: list[dict[str, Any]], field: tuple[str, ...], until: datetime, base: int) -> list[str]:
+def ending_faults(objects: list[dict[str, Any]], kind: str, until: datetime, base: int) -> list[str]:
     """What is wrong with the CronJob that ends the plan; empty when it fires once in the year, in the minute in which
-    the plan stops being valid, deletes every job, itself last, and puts the base back before that."""
+    the plan stops being valid, deletes every job, itself last, and gives the object back before that: by the record on
+    it, or where only its scale is touched at `base`. kind: short word of the object."""
     jobs = [o for o in objects if o["kind"] == "CronJob"]
     weekly = {job["metadata"]["name"] for job in _weekly(objects)}
     ends = [job for job in jobs if job["metadata"]["name"] not in weekly]
@@ -175,10 +177,34 @@ def ending_faults(objects: list[dict[str, Any]], field: tuple[str, ...], until: 
     first, second, last = containers
     if not weekly <= set(first["command"]):
         found.append(f"{name} leaves {', '.join(sorted(weekly - set(first['command'])))}")
-    if _patched(second, field) != base:
-        found.append(f"{name} puts {_patched(second, field)} back, the base is {base}")
+    back = second["command"]
+    if back[2:3] == ["hold"]:
+        if _held(second, kind) != base:
+            found.append(f"{name} puts {_held(second, kind)} back, the base is {base}")
+    elif not {"release", f"--target={kind}", "--yes"} <= set(back):
+        found.append(f"{name} does not give the object back")
     if last["command"][-1] != name:
         found.append(f"{name} does not delete itself and would fire again next year")
+    return found
+
+
+def release_faults(objects: list[dict[str, Any]]) -> list[str]:
+    """What is wrong with the CronJob that gives a ScaledObject back when its plan has expired; empty when it looks at
+    that object at least once an hour, all year, and the rights beside it are those that it needs."""
+    (scaled,) = (o for o in objects if o["kind"] == "ScaledObject")
+    jobs = [o for o in objects if o["kind"] == "CronJob"]
+    if len(jobs) != 1:
+        return [f"{len(jobs)} CronJobs give the ScaledObject back, expected 1"]
+    spec, meta = jobs[0]["spec"], scaled["metadata"]
+    words = spec["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["command"]
+    place = [f"--name={meta['name']}", f"--namespace={meta.get('namespace', 'default')}"]
+    wanted = ["inferdoc", "prewarm", "release", "--target=keda-cron", "--expired", "--yes", *place]
+    found = [f"the CronJob that gives the ScaledObject back lacks {word}" for word in wanted if word not in words]
+    if not re.fullmatch(r"(\*|\*/\d+|\d+) \* \* \* \*", spec["schedule"]):
+        found.append(f"the CronJob that gives the ScaledObject back fires at `{spec['schedule']}`")
+    rules = [rule for o in objects if o["kind"] == "Role" for rule in o["rules"]]
+    if [(r["resourceNames"], sorted(r["verbs"])) for r in rules] != [([meta["name"]], ["delete", "get", "patch"])]:
+        found.append(f"the Role does not let it get, patch and delete ScaledObject {meta['name']}")
     return found
 
 

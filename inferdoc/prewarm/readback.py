@@ -11,7 +11,7 @@ import yaml
 from inferdoc.catalogue.yaml_text import load_all_yaml
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm import oracle
-from inferdoc.prewarm.emit.aim import AIMS, look
+from inferdoc.prewarm.emit.aim import BY_WORD, Aim, aim_of, look
 from inferdoc.prewarm.emit.base import EmitOptions
 from inferdoc.prewarm.emit.metric_lines import FLOOR
 from inferdoc.prewarm.emit.triggers import PREFIX
@@ -19,12 +19,7 @@ from inferdoc.prewarm.oracle import MinuteSpan
 from inferdoc.prewarm.plan import PlanRow, pool_plan
 from inferdoc.prewarm.record import own_floor
 
-PATCHED = {
-    "cronjob": AIMS["HorizontalPodAutoscaler"].field,
-    "kserve": AIMS["InferenceService"].field,
-    "wva": AIMS["VariantAutoscaling"].field,
-    "lws": AIMS["LeaderWorkerSet"].field,
-}
+PATCHED = {"cronjob": BY_WORD["hpa"], "kserve": BY_WORD["kserve"], "wva": BY_WORD["wva"], "lws": BY_WORD["lws"]}
 SCHEDULED = ("keda-cron", *PATCHED, "crontab", "systemd")
 MOMENTARY = ("hpa", "keda-prometheus", "textfile", "json")
 
@@ -39,12 +34,12 @@ def objects(text: str) -> list[dict[str, Any]]:
     return found
 
 
-def field_of(target: str, options: EmitOptions, plan: PlanRow) -> tuple[str, ...]:
-    """The field that the patches of a target set."""
+def aim_at(target: str, options: EmitOptions, plan: PlanRow) -> Aim:
+    """What the jobs of a target hold the floor of."""
     if look(options.existing, "kind") == "LLMInferenceService":
-        return (*scaling_path(plan), "minReplicas")
+        return BY_WORD["llm-service-prefill" if plan.pools[0].role == "prefill" else "llm-service"]
     if target == "cronjob" and options.kind is not None:
-        return AIMS[options.kind].field
+        return aim_of(options.kind)
     return PATCHED[target]
 
 
@@ -68,7 +63,7 @@ def _own(span: MinuteSpan, plan: PlanRow, target: str, options: EmitOptions) -> 
         return np.zeros(span.count, dtype=np.int64)
     scaled = _keda_spec(existing, plan)
     if scaled is None:
-        field = PATCHED["cronjob"] if target == "hpa" else field_of(target, options, plan)
+        field = PATCHED["cronjob"].field if target == "hpa" else aim_at(target, options, plan).field
         return np.full(span.count, own_floor(existing, look(existing, *field)))
     base = own_floor(existing, scaled.get("minReplicaCount"), 0 if existing.get("kind") == "ScaledObject" else 1)
     theirs = [t for t in scaled["triggers"] if not str(t.get("name", "")).startswith(PREFIX)]
@@ -99,7 +94,7 @@ def floor_given(span: MinuteSpan, plan: PlanRow, text: str, target: str, options
     if scaled is not None:
         return oracle.keda_floor(span, scaled)
     if target in PATCHED:
-        return oracle.cronjob_floor(span, found, field_of(target, options, plan))
+        return oracle.cronjob_floor(span, found, aim_at(target, options, plan).word)
     raise InferdocError(f"target `{target}` cannot be checked")
 
 

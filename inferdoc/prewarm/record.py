@@ -47,11 +47,13 @@ def settle(current: int | None, record: FloorRecord | None, wanted: int | None, 
     the plan asks for, None where there is no plan to follow: the user's base comes back then.
 
     Whoever changes the field by hand has the last word: the value becomes the user's base, and the floor never goes
-    under it. One lower than the plan's holds until the plan asks for another floor than at the time of the edit."""
+    under it. One lower than the plan's holds until the plan asks for another floor than at the time of the edit: than
+    what we set last, where that was the plan's."""
     notes: list[str] = []
     base, held = (current, None) if record is None else (record.base, record.held)
     if record is not None and _number(current, absent) != record.placed:
-        base, held = current, wanted
+        followed = record.placed != _number(record.base, absent)
+        base, held = current, None if followed and record.placed != wanted else wanted
         notes.append(f"set by hand from {record.placed} to {_number(current, absent)}, which is the user's base now")
     if wanted is None:
         return Settled(base, None, notes)

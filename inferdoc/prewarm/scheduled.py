@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from inferdoc.prewarm import kubectl
-from inferdoc.prewarm.apply import Applied, Guide, apply
+from inferdoc.prewarm.apply import Applied, apply
 from inferdoc.prewarm.emit.aim import aim_of
 from inferdoc.prewarm.emit.base import EmitOptions, changes, prune_words, selector
 from inferdoc.prewarm.emit.cronjob import cronjob_for, over_own_floor
+from inferdoc.prewarm.guide import Guide
 
 KINDS = "cronjobs,serviceaccounts,roles,rolebindings"
 

@@ -6,12 +6,11 @@ from typing import Any
 
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm import kubectl
-from inferdoc.prewarm.apply import Applied, Guide
+from inferdoc.prewarm.apply import Applied
 from inferdoc.prewarm.emit.base import OURS, PART, TRIGGERS, EmitOptions, stamps
-from inferdoc.prewarm.emit.keda import refuse_scaled_object, settled_object, trigger
+from inferdoc.prewarm.emit.keda import RESOURCE, refuse_scaled_object, settled_object, trigger
+from inferdoc.prewarm.guide import Guide
 from inferdoc.prewarm.record import refuse_other_pool
-
-RESOURCE = "scaledobjects.keda.sh"
 
 
 def apply_triggers(led: Guide, options: EmitOptions, really: bool) -> Applied:

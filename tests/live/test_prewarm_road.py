@@ -61,7 +61,7 @@ def test_from_three_weeks_in_a_prometheus_to_manifests_within_one_replica_of_the
         # A request needs both sides: every pool starts as early as the slowest of them.
         assert rows[name]["policy"]["cold_start_seconds"] == pytest.approx(450, abs=60)
         words = ("prewarm", "emit", "--plan", str(plan), "--target", "keda-cron", "--pool", name)
-        manifest = yaml.safe_load(ask(*words, "--now", str(weeks.end)).stdout)
+        manifest = next(yaml.safe_load_all(ask(*words, "--now", str(weeks.end)).stdout))
         span = MinuteSpan(weeks.end // 60 - 8 * 1440, 24 * 1440)
         floor = keda_floor(span, manifest["spec"])[(bins // 60) - span.begin]
         needed = weeks.needed(pool, bins, UTILISATION)

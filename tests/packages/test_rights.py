@@ -23,9 +23,9 @@ from inferdoc.cluster.look import kubectl
 from inferdoc.cluster.pods import facts_of
 from inferdoc.prewarm.emit.aim import AIMS, Aim, put
 from inferdoc.prewarm.emit.base import EmitOptions
+from inferdoc.prewarm.emit.keda import RESOURCE
 from inferdoc.prewarm.emit.registry import emit
 from inferdoc.prewarm.plan import to_json
-from inferdoc.prewarm.triggered import RESOURCE
 from tests.packages.api_server import ApiServer, Asked, serving
 from tests.packages.built import build, one, program, rendered
 from tests.prewarm.plans import NOW, office_plan
@@ -153,14 +153,17 @@ def test_who_asks_nothing_of_the_api_server_gets_no_token(chart):
     assert all(o["automountServiceAccountToken"] is False for o in chart if o["kind"] == "ServiceAccount")
 
 
-EMITTED = [("daily", "HorizontalPodAutoscaler"), *(("cronjob", kind) for kind in AIMS)]
+EMITTED = [("daily", "HorizontalPodAutoscaler"), *(("cronjob", kind) for kind in AIMS), ("keda-cron", "ScaledObject")]
 
 
 @pytest.mark.parametrize(("target", "kind"), EMITTED)
 def test_emitted_jobs_bring_the_rights_that_they_need_and_no_other(target, kind, cluster, tmp_path):
     options = EmitOptions(now=NOW, name="llama", namespace="llm", kind=kind, server="http://p:9090")
     objects = list(yaml.load_all(emit(office_plan(), target, options), yaml.CSafeLoader))
-    stands(cluster, AIMS[kind], "llama")
+    if kind == "ScaledObject":
+        put_scaled(cluster, objects[0])
+    else:
+        stands(cluster, AIMS[kind], "llama")
     for job in (o for o in objects if o["kind"] == "CronJob"):
         cluster.put("batch", "cronjobs", job)
     for job in [o for o in objects if o["kind"] == "CronJob"]:
@@ -169,9 +172,16 @@ def test_emitted_jobs_bring_the_rights_that_they_need_and_no_other(target, kind,
             words = container["command"]
             if words[0] == "kubectl":
                 subprocess.run(words, check=True, capture_output=True, timeout=60)
-            elif "apply" in words:
+            elif words[2] != "plan":
                 said = [word.replace("/var/lib/inferdoc", str(tmp_path)) for word in words[2:]]
-                assert CliRunner().invoke(command, [*said, "--now", NOON]).exception is None
+                now = LATER if words[2] == "release" else NOON
+                assert CliRunner().invoke(command, [*said, "--now", now]).exception is None
+    if kind == "ScaledObject":  # one that has a trigger of the user's stays and is patched
+        scaled(cluster, "llama")
+        cluster.objects["keda.sh", "scaledobjects", "llm", "llama"]["metadata"]["annotations"] = {
+            "inferdoc.io/valid-until": "2026-03-01T00:00:00Z"
+        }
+        assert CliRunner().invoke(command, [*said, "--now", LATER]).exception is None
     role = one(objects, "Role")
     assert [asked for asked in cluster.asked if not allows(role, asked)] == []
     assert granted(role) == set(cluster.asked)

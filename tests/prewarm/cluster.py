@@ -75,7 +75,11 @@ class FakeCluster:
         return _answer(0, out)
 
     def _get(self, words: list[str], _text: str | None) -> str:
-        return json.dumps(self.objects[words[2], words[3]])
+        obj = self.objects[words[2], words[3]]
+        if "--subresource=scale" in words:
+            meta = {key: obj["metadata"][key] for key in ("name", "resourceVersion")}
+            obj = {"kind": "Scale", "metadata": meta, "spec": {"replicas": obj["spec"]["replicas"]}}
+        return json.dumps(obj)
 
     def _patch(self, words: list[str], _text: str | None) -> str:
         old = self.objects[words[2], words[3]]

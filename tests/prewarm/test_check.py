@@ -64,12 +64,12 @@ def manifest(target: str, made: PlanRow) -> list[dict[str, Any]]:
 
 def test_end_days_that_are_not_shifted_are_caught() -> None:
     made = plan(pool(WeekWindow(WORKDAYS, 1320, 480, 5)))
-    (scaled,) = manifest("keda-cron", made)
-    meta = scaled["spec"]["triggers"][0]["metadata"]
+    objects = manifest("keda-cron", made)
+    meta = objects[0]["spec"]["triggers"][0]["metadata"]
     assert (meta["start"], meta["end"]) == ("0 22 * * 1-5", "0 6 * * 2-6")
-    assert compare(made, yaml.safe_dump(scaled), "keda-cron", "Europe/Berlin").ok
+    assert compare(made, yaml.safe_dump_all(objects), "keda-cron", "Europe/Berlin").ok
     meta["end"] = "0 6 * * 1-5"
-    assert not compare(made, yaml.safe_dump(scaled), "keda-cron", "Europe/Berlin").ok
+    assert not compare(made, yaml.safe_dump_all(objects), "keda-cron", "Europe/Berlin").ok
 
 
 @pytest.mark.parametrize(
@@ -108,14 +108,36 @@ def test_jobs_that_do_not_end_with_the_plan_are_caught() -> None:
         ("0 12 28 2 *", "0 12 27 2 *", "the plan ends 2026-02-28 12:00Z"),
         ("            - prewarm-llama-02\n", "", "leaves prewarm-llama-02"),
         ("            - prewarm-llama-expiry\n", "            - other\n", "would fire again next year"),
-        (
-            '"inferdoc.io/set-triggers":null}},"spec":{"minReplicas":2',
-            '"x":null}},"spec":{"minReplicas":3',
-            "puts 3 back",
-        ),
+        ("            - release\n", "            - apply\n", "does not give the object back"),
     ]:
         assert old in text
         assert said in compare(made, text.replace(old, new), "cronjob", "Europe/Berlin").first
+
+
+def test_a_scale_that_does_not_come_back_to_the_base_is_caught() -> None:
+    made = office_plan()
+    options = EmitOptions(now=NOW, kind="Deployment")
+    text = emit(made, "cronjob", options)
+    assert compare(made, text, "cronjob", "Europe/Berlin", options).ok
+    ending = text.rindex("- --floor=2")
+    wrong = text[:ending] + "- --floor=3" + text[ending + len("- --floor=2") :]
+    assert "puts 3 back, the base is 2" in compare(made, wrong, "cronjob", "Europe/Berlin", options).first
+
+
+def test_triggers_that_would_outlive_their_plan_are_caught() -> None:
+    made = office_plan()
+    text = emit(made, "keda-cron", EmitOptions(now=NOW))
+    assert compare(made, text, "keda-cron", "Europe/Berlin").ok
+    for old, new, said in [
+        ("schedule: '*/10 * * * *'", "schedule: 0 3 28 2 *", "fires at `0 3 28 2 *`"),
+        ("            - --expired\n", "", "lacks --expired"),
+        ("            - --name=llama\n", "            - --name=mistral\n", "lacks --name=llama"),
+        ("  - delete\n", "", "does not let it get, patch and delete ScaledObject llama"),
+    ]:
+        assert old in text, old
+        assert said in compare(made, text.replace(old, new), "keda-cron", "Europe/Berlin").first
+    alone = text.partition("---\n")[0]
+    assert "0 CronJobs give the ScaledObject back" in compare(made, alone, "keda-cron", "Europe/Berlin").first
 
 
 def test_every_yaml_target_has_the_right_shape() -> None:
@@ -126,9 +148,10 @@ def test_every_yaml_target_has_the_right_shape() -> None:
 
 def test_kubernetes_own_schemas_agree() -> None:
     validate = pytest.importorskip("kubernetes_validate").validate
-    for target in ("cronjob", "kserve", "daily"):
+    for target in ("cronjob", "kserve", "daily", "keda-cron"):
         for obj in yaml.safe_load_all(emit(office_plan(), target, EmitOptions(now=NOW, server="http://p:9090"))):
-            validate(obj, "1.33", strict=True)
+            if obj["kind"] != "ScaledObject":
+                validate(obj, "1.33", strict=True)
 
 
 def test_the_command_proves_or_says_no(tmp_path: Path) -> None:

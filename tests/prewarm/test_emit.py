@@ -65,7 +65,7 @@ def scaled_object(**spec: Any) -> dict[str, Any]:
 
 
 def test_keda_metadata_are_strings_and_starts_differ_from_ends(plan: PlanRow) -> None:
-    (made,) = objects(emit(plan, "keda-cron", EmitOptions(now=NOW)))
+    made = objects(emit(plan, "keda-cron", EmitOptions(now=NOW)))[0]
     assert made["kind"] == "ScaledObject"
     names = [t["name"] for t in made["spec"]["triggers"]]
     assert len(set(names)) == len(names)
@@ -81,8 +81,8 @@ def test_keda_metadata_are_strings_and_starts_differ_from_ends(plan: PlanRow) ->
 
 
 def test_merging_keeps_other_triggers_and_replaces_our_own(plan: PlanRow) -> None:
-    (first,) = objects(emit(plan, "keda-cron", EmitOptions(now=NOW, existing=scaled_object())))
-    (second,) = objects(emit(plan, "keda-cron", EmitOptions(now=NOW, existing=first)))
+    first = objects(emit(plan, "keda-cron", EmitOptions(now=NOW, existing=scaled_object())))[0]
+    second = objects(emit(plan, "keda-cron", EmitOptions(now=NOW, existing=first)))[0]
     assert first == second
     assert [t["name"] for t in first["spec"]["triggers"]].count("load") == 1
     assert "status" not in first and "resourceVersion" not in first["metadata"]

@@ -308,7 +308,7 @@ def test_a_paused_scaled_object_gets_its_base_back(fake: FakeCluster, job: Job) 
 
 
 def test_a_scaled_object_of_our_own_goes_with_its_last_trigger(fake: FakeCluster, job: Job) -> None:
-    fake.put(yaml.safe_load(emit(office_plan(), "keda-cron", EmitOptions(now=MADE.timestamp()))))
+    fake.put(next(yaml.safe_load_all(emit(office_plan(), "keda-cron", EmitOptions(now=MADE.timestamp())))))
     job.runs(NOON, *KEDA)
     job.runs(LATER, *KEDA)
     assert fake.names(SCALED) == []

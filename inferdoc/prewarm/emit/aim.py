@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from inferdoc.errors import InferdocError
@@ -24,6 +24,11 @@ class Aim:
     note: str = ""
 
     @property
+    def word(self) -> str:
+        """How `--target` of `prewarm hold` calls it."""
+        return next(word for word, aim in BY_WORD.items() if aim == self)
+
+    @property
     def rbac_resource(self) -> str:
         return self.resource if self.subresource is None else f"{self.resource}/{self.subresource}"
 
@@ -31,10 +36,14 @@ class Aim:
     def kubectl_resource(self) -> str:
         return self.resource if self.group in ("apps", "autoscaling") else f"{self.resource}.{self.group}"
 
-    def patch(self, replicas: int, maximum: int) -> dict[str, Any]:
-        """The merge patch that sets the floor, and the maximum with it where the kind needs both at once."""
+    def refuse(self, replicas: int) -> None:
+        """InferdocError for a floor that the kind cannot hold."""
         if replicas < self.least:
             raise InferdocError(f"{self.kind} takes no floor below {self.least}; plan with --min {self.least} or more")
+
+    def patch(self, replicas: int, maximum: int) -> dict[str, Any]:
+        """The merge patch that sets the floor, and the maximum with it where the kind needs both at once."""
+        self.refuse(replicas)
         made: dict[str, Any] = {}
         put(made, self.field, replicas)
         if self.ceiling is not None:
@@ -110,8 +119,29 @@ AIMS = {
     )
 }
 
+LLM_SERVICE = Aim(
+    "LLMInferenceService",
+    "serving.kserve.io",
+    "llminferenceservices",
+    ("spec", "scaling", "minReplicas"),
+    least=1,
+    note="WVA scales it; the floor is scaling.minReplicas.",
+)
+BY_WORD = {
+    "hpa": AIMS["HorizontalPodAutoscaler"],
+    "deployment": AIMS["Deployment"],
+    "kserve": AIMS["InferenceService"],
+    "wva": AIMS["VariantAutoscaling"],
+    "lws": AIMS["LeaderWorkerSet"],
+    "llm-service": LLM_SERVICE,
+    "llm-service-prefill": replace(LLM_SERVICE, field=("spec", "prefill", "scaling", "minReplicas")),
+}
+"""By the short word of a command line."""
+
 
 def aim_of(kind: str) -> Aim:
-    if kind not in AIMS:
-        raise InferdocError(f"kind `{kind}` cannot be patched; choose one of {', '.join(sorted(AIMS))}")
-    return AIMS[kind]
+    """By kind or by its short word."""
+    found = BY_WORD.get(kind) or AIMS.get(kind)
+    if found is None:
+        raise InferdocError(f"kind `{kind}` cannot be patched; choose one of {', '.join([*BY_WORD, *sorted(AIMS)])}")
+    return found

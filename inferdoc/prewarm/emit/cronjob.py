@@ -10,7 +10,6 @@ from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.aim import Aim, aim_of, look, wrong_kind
 from inferdoc.prewarm.emit.base import (
     BASE,
-    OURS,
     PLACED,
     EmitOptions,
     FloorChange,
@@ -25,6 +24,7 @@ from inferdoc.prewarm.emit.base import (
     stamps,
     to_yaml,
 )
+from inferdoc.prewarm.emit.orders import hold_words, release_words
 from inferdoc.prewarm.kubectl import patch_words
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, PoolRow, lifted, pool_plan
 from inferdoc.prewarm.record import own_floor
@@ -53,23 +53,32 @@ def cronjob_for(
     jobs = [_job(plan, pool, options, aim, change, base, i) for i, change in enumerate(found)]
     names = [job["metadata"]["name"] for job in jobs]
     ending = expiry(plan, pool, options, aim, base, names)
-    removal = {
-        "apiGroups": ["batch"],
-        "resources": ["cronjobs"],
-        "resourceNames": [*names, ending["metadata"]["name"]],
-        "verbs": ["delete"],
-    }
-    objects = [*rights(pool, options, aim, [removal]), *jobs, ending]
+    objects = [
+        *rights(
+            pool,
+            options,
+            [object_rule(aim, options.name or pool.row.name), removal([*names, ending["metadata"]["name"]])],
+        ),
+        *jobs,
+        ending,
+    ]
     comments = [
         stamp_line(plan),
         f"Sets {'.'.join(aim.field)} of {aim.kind} {options.name or pool.row.name}. {aim.note}",
         *(said or []),
         "If the object is kept in git, ignore differences on that field or keep this plan in git instead.",
         f"Jobs of a former plan go with: {' '.join(prune_words(pool.row.name, options.namespace))}",
-        f"Without a newer plan the last job puts {base} back and deletes the others.",
+        _by_hand(aim),
+        f"Without a newer plan the last job puts {base} back, or what you set since, and deletes the others.",
         image_line(options.image),
     ]
     return to_yaml(objects, comments)
+
+
+def _by_hand(aim: Aim) -> str:
+    if aim.subresource is not None:
+        return "Replicas that are no level of the plan were set by hand: no job goes under them."
+    return "Each job looks first: a floor that you set by hand in between becomes your own and is kept."
 
 
 def image_line(image: str) -> str:
@@ -95,17 +104,11 @@ def expiry(
     name = short_name("prewarm", pool.row.name, EXPIRY)
     delete = ["kubectl", "delete", "cronjobs", "--ignore-not-found", "--cascade=orphan", "--wait=false"]
     delete.append(f"--namespace={options.namespace}")
-    patch = aim.patch(base, pool.row.maximum)
-    if aim.subresource is None:
-        patch = {"metadata": {"annotations": dict.fromkeys(OURS)}, **patch}
     account = short_name("inferdoc-prewarm", pool.row.name)
-    put_back = patch_words(
-        aim.kubectl_resource,
-        options.name or pool.row.name,
-        options.namespace,
-        patch,
-        scale=aim.subresource is not None,
-    )
+    if aim.subresource is None:
+        put_back = release_words(pool.row.name, options, aim.word)
+    else:
+        put_back = hold_words(plan, pool, options, aim, base, base)
     job = job_spec(account, options.image, [*delete, name])
     spec = job["template"]["spec"]
     last = spec["containers"][0]
@@ -120,19 +123,25 @@ def expiry(
     return made
 
 
-def rights(
-    pool: PoolPlan, options: EmitOptions, aim: Aim, more: list[dict[str, Any]] | None = None
-) -> list[dict[str, Any]]:
-    """ServiceAccount, Role (get and patch on the one object, and `more` rules) and RoleBinding."""
-    name = short_name("inferdoc-prewarm", pool.row.name)
-    meta = {"name": name, "namespace": options.namespace, "labels": labels(pool.row.name)}
-    rule = {
+def object_rule(aim: Aim, name: str) -> dict[str, Any]:
+    """Get and patch on the one object."""
+    return {
         "apiGroups": [aim.group],
         "resources": [aim.rbac_resource],
-        "resourceNames": [options.name or pool.row.name],
+        "resourceNames": [name],
         "verbs": ["get", "patch"],
     }
-    rules = [rule, *(more or [])]
+
+
+def removal(names: list[str]) -> dict[str, Any]:
+    """Delete on these CronJobs."""
+    return {"apiGroups": ["batch"], "resources": ["cronjobs"], "resourceNames": names, "verbs": ["delete"]}
+
+
+def rights(pool: PoolPlan, options: EmitOptions, rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """ServiceAccount, Role and RoleBinding."""
+    name = short_name("inferdoc-prewarm", pool.row.name)
+    meta = {"name": name, "namespace": options.namespace, "labels": labels(pool.row.name)}
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": dict(meta)},
         {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": dict(meta), "rules": rules},
@@ -147,8 +156,8 @@ def rights(
 
 
 def patch_command(plan: PlanRow, pool: PoolPlan, options: EmitOptions, aim: Aim, replicas: int, base: int) -> list[str]:
-    """The kubectl words that set the floor. base: the user's own, recorded with it. On a subresource only the number is
-    sent: annotations live on the object."""
+    """The kubectl words that set the floor, for people. base: the user's own, recorded with it. On a subresource only
+    the number is sent: annotations live on the object."""
     patch = aim.patch(replicas, pool.row.maximum)
     if aim.subresource is None:
         record = {BASE: str(base), PLACED: str(replicas)}
@@ -168,7 +177,7 @@ def _job(
     """index: of the change in the week; names count through, so that next week's plan replaces this one's jobs."""
     name = short_name("prewarm", pool.row.name, f"{index:02d}")
     deadline = max(60, min(change.gap * 60 - RUN_SECONDS, 3600))
-    command = patch_command(plan, pool, options, aim, change.replicas, base)
+    command = hold_words(plan, pool, options, aim, change.replicas, base)
     account = short_name("inferdoc-prewarm", pool.row.name)
     return cron_object(
         plan, pool, options, name, cron(change.minute, change.days), deadline, job_spec(account, options.image, command)

@@ -5,16 +5,32 @@ from __future__ import annotations
 
 import copy
 import re
+from dataclasses import replace
 from typing import Any
 
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.aim import wrong_kind
-from inferdoc.prewarm.emit.base import TRIGGERS, EmitOptions, chosen, cron, fresh, labels, stamp_line, stamps, to_yaml
+from inferdoc.prewarm.emit.base import (
+    TRIGGERS,
+    EmitOptions,
+    chosen,
+    cron,
+    fresh,
+    labels,
+    short_name,
+    stamp_line,
+    stamps,
+    to_yaml,
+)
+from inferdoc.prewarm.emit.cronjob import EXPIRY, cron_object, image_line, job_spec, rights
+from inferdoc.prewarm.emit.orders import release_words
 from inferdoc.prewarm.emit.triggers import PREFIX, TriggerMerge, merged_triggers
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, hhmm
 from inferdoc.prewarm.record import Settled, record_of, settle
 from inferdoc.prewarm.week import DAYS, MINUTES, WeekWindow
 
+RESOURCE = "scaledobjects.keda.sh"
+EVERY_MINUTES = 10
 SERVER_FIELDS = ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation")
 PAUSED = ("autoscaling.keda.sh/paused", "autoscaling.keda.sh/paused-replicas", "autoscaling.keda.sh/paused-scale-out")
 DEFAULT_MAX = 100
@@ -35,9 +51,32 @@ def keda_cron(plan: PlanRow, options: EmitOptions) -> str:
     else:
         made, notes = merged(options.existing, triggers, plan, pool)
         comments = ["Merged with the existing ScaledObject.", *notes]
-    renew = f"`inferdoc prewarm apply --target keda-cron --name {made['metadata'].get('name')}` each day renews the "
-    comments.append(renew + "triggers, and takes them out when there is no plan to follow.")
-    return to_yaml([made], [stamp_line(plan), *comments])
+    meta = made["metadata"]
+    placed = replace(options, name=str(meta.get("name")), namespace=meta.get("namespace", options.namespace))
+    comments += [
+        f"`inferdoc prewarm apply --target keda-cron --name {placed.name}` each day renews the triggers. The CronJob takes",
+        "them out and puts your own minReplicaCount back when the plan is past its validity and nobody renewed it.",
+        image_line(options.image),
+    ]
+    return to_yaml([made, *expiry(plan, pool, placed)], [stamp_line(plan), *comments])
+
+
+def expiry(plan: PlanRow, pool: PoolPlan, options: EmitOptions) -> list[dict[str, Any]]:
+    """A CronJob, with its rights, that gives the ScaledObject back once the plan stamped on it has expired: KEDA's
+    triggers have no year and no end. It goes by the stamp, so that whoever renews the triggers renews it too."""
+    group = RESOURCE.partition(".")[2]
+    rule = {
+        "apiGroups": [group],
+        "resources": ["scaledobjects"],
+        "resourceNames": [options.name],
+        "verbs": ["get", "patch", "delete"],
+    }
+    name = short_name("inferdoc-prewarm", pool.row.name)
+    job = job_spec(name, options.image, release_words(pool.row.name, options, "keda-cron"))
+    made = cron_object(
+        plan, pool, options, short_name("prewarm", pool.row.name, EXPIRY), f"*/{EVERY_MINUTES} * * * *", 300, job
+    )
+    return [*rights(pool, options, [rule]), made]
 
 
 def trigger(window: WeekWindow, pool: PoolPlan) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 FLOOR = "inferdoc_prewarm_floor_replicas"
@@ -30,3 +31,9 @@ def metric_text(filled: Mapping[str, Mapping[str, float]]) -> str:
             lines += [f"# HELP {name} {HELP[name]}", f"# TYPE {name} gauge"]
             lines += [f'{name}{{pool="{pool}"}} {value:.12g}' for pool, value in values.items()]
     return "\n".join(lines) + "\n"
+
+
+def values_of(text: str) -> dict[tuple[str, str], float]:
+    """The values of a text written by `metric_text`, by name and pool; lines of another form are left out."""
+    found = re.findall(r'^(\w+)\{pool="([^"]*)"\} ([-+.\deE]+)$', text, re.MULTILINE)
+    return {(name, pool): float(value) for name, pool, value in found}

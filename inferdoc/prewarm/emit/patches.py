@@ -24,7 +24,7 @@ from inferdoc.prewarm.emit.base import (
 from inferdoc.prewarm.emit.cronjob import cronjob, cronjob_for
 from inferdoc.prewarm.emit.keda import SERVER_FIELDS, trigger
 from inferdoc.prewarm.emit.triggers import merged_triggers
-from inferdoc.prewarm.plan import PlanRow, PoolPlan, rescaled
+from inferdoc.prewarm.plan import PlanRow, rescaled
 from inferdoc.prewarm.record import own_floor, record_of, settle
 
 OWNERS = ("ScaledObject", "InferenceService", "LLMInferenceService", "VariantAutoscaling")
@@ -36,7 +36,7 @@ def hpa(plan: PlanRow, options: EmitOptions) -> str:
     the same moment applied twice changes nothing. `options.now` says which moment."""
     fresh(plan, options.now)
     pool = chosen(plan, options)
-    gitops = refuse_hpa(options.existing, pool) if options.existing is not None else []
+    gitops = refuse_hpa(options.existing, pool.top) if options.existing is not None else []
     aim = aim_of("HorizontalPodAutoscaler")
     own = pool.row.base if options.existing is None else own_floor(options.existing, look(options.existing, *aim.field))
     level = max(pool.at(options.now), own if options.existing is not None else 0)
@@ -58,8 +58,9 @@ def hpa(plan: PlanRow, options: EmitOptions) -> str:
     return to_yaml([made], comments)
 
 
-def refuse_hpa(existing: dict[str, Any], pool: PoolPlan) -> list[str]:
-    """Refuses an HPA that another controller owns or that cannot hold the plan; returns remarks for one kept in git."""
+def refuse_hpa(existing: dict[str, Any], top: int) -> list[str]:
+    """Refuses an HPA that another controller owns or that cannot hold the plan; returns remarks for one kept in git.
+    top: the most replicas that are asked for."""
     if existing.get("kind") != "HorizontalPodAutoscaler":
         raise wrong_kind(existing, "HorizontalPodAutoscaler")
     name = look(existing, "metadata", "name")
@@ -70,7 +71,6 @@ def refuse_hpa(existing: dict[str, Any], pool: PoolPlan) -> list[str]:
         raise InferdocError(
             f"HPA {name} belongs to {owner or 'a ScaledObject'}, which would undo the patch; use its own target"
         )
-    top = pool.top
     limit = look(existing, "spec", "maxReplicas")
     if isinstance(limit, int) and limit < top:
         raise InferdocError(f"HPA {name} has maxReplicas {limit}, the plan wants {top}; raise it first")
@@ -131,14 +131,8 @@ def _llm_service(plan: PlanRow, options: EmitOptions, existing: dict[str, Any]) 
     if isinstance(limit, int) and limit < top:
         raise InferdocError(f"LLMInferenceService {name} has maxReplicas {limit}, the plan wants {top}; raise it first")
     if isinstance(scaling.get("wva"), dict):
-        aim = replace(
-            aim_of("InferenceService"),
-            kind="LLMInferenceService",
-            resource="llminferenceservices",
-            field=(*where, "minReplicas"),
-            note="WVA scales it; the floor is scaling.minReplicas.",
-        )
-        return cronjob_for(plan, replace(options, name=name), aim)
+        word = "llm-service-prefill" if pool.row.role == "prefill" else "llm-service"
+        return cronjob_for(plan, replace(options, name=name), aim_of(word))
     if not isinstance(scaling.get("keda"), dict):
         raise InferdocError(f"LLMInferenceService {name}: {'.'.join(where)} holds neither keda nor wva")
     made = copy.deepcopy(existing)
