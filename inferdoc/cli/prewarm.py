@@ -279,8 +279,8 @@ def apply(**asked: Any) -> None:
     """Settle the floors that the plan wants now: for cron; a dry run unless --yes is given.
 
     All pools in one run; one that fails keeps no other back. Pools named by --pool or a [POOL=] option outlive the loss
-    of the plan. The user's own floor is recorded on the object and never gone under. It comes back where the plan is stale, gone or
-    abstains; a floor that was set by hand is kept, and said.
+    of the plan. The user's own floor is recorded on the object and never gone under. It comes back where the plan is
+    stale, gone or abstains; a floor that was set by hand is kept, and said.
     """
     from inferdoc.prewarm import apply_command as work
 

@@ -1,4 +1,7 @@
-"""Quantiles from the residuals of back-tested days, never from a model's theory."""
+"""Quantiles from the residuals of back-tested days, never from a model's theory.
+
+The level that is asked of the residuals follows its own misses, day by day (Gibbs and Candès, Adaptive conformal
+inference under distribution shift, 2021)."""
 
 from __future__ import annotations
 
@@ -10,6 +13,14 @@ FOLD_HALF_LIFE = 4.0
 NEAR_MINUTES = 90.0
 NEAR_SHARE = 0.6
 OUTWARD = 1.0 / 3.0
+GAIN = 0.1
+"""How far a day moves a level: so much of its share of misses beyond the nominal one. Chosen on one set of loads and
+judged on others (docs/forecast.md)."""
+MOST_OF_TAIL, LEAST_OF_TAIL = 2.0, 0.2
+"""What a level leaves beyond it, at most and at least, in the nominal share: ten days whose errors go together, some 35
+looks, say nothing of less than a fiftieth."""
+WALK_CENTERS = 24
+MIN_DAYS = 3
 MAX_COLUMNS = 288
 CENTERS = 96
 
@@ -25,21 +36,37 @@ class Residuals:
         """float64[K', P] and float64[K']: the residuals that speak for lead day `lead` and the weight of each fold,
         newer ones counting more: its own, or with fewer than three folds those of the last lead day that has as
         many."""
-        while lead > 0 and np.isfinite(self.values[:, lead]).any(axis=1).sum() < 3:
+        while lead > 0 and np.isfinite(self.values[:, lead]).any(axis=1).sum() < MIN_DAYS:
             lead -= 1
         pool = self.values[:, lead]
         used = np.flatnonzero(np.isfinite(pool).any(axis=1))
         return pool[used], 0.5 ** (used / FOLD_HALF_LIFE)
 
-    def quantiles(self, lead: int, levels: tuple[float, ...], centers: int = CENTERS) -> np.ndarray:
-        """float64[levels, P]: residual quantiles of each step of lead day `lead`; levels above the median are moved
-        outward, because the folds are few and the errors of one day go together. Zeros without any residual.
-        centers: how many times of day they are computed at; straight lines between."""
+    def asked(self, levels: tuple[float, ...]) -> tuple[float, ...]:
+        """The level to ask of the residuals for each wanted one. It begins outward, because the folds are few and the
+        errors of one day go together; each day that older days can judge then moves it by its misses. The median
+        stays."""
+        now = np.array([outward(level) for level in levels])
+        wanted = np.array(levels)
+        days = self.values[:, 0]
+        known = np.isfinite(days)
+        for k in range(len(days) - 1, -1, -1):
+            older = Residuals(self.values[k + 1 :], self.minutes)
+            if not known[k].any() or known[k + 1 :].any(axis=1).sum() < MIN_DAYS:
+                continue
+            bounds = older.quantiles(0, within(now, wanted), WALK_CENTERS)
+            missed = (days[k][known[k]] > bounds[:, known[k]]).mean(axis=1)
+            now = np.where(wanted == 0.5, 0.5, now + GAIN * (missed - (1 - wanted)))
+        return within(now, wanted)
+
+    def quantiles(self, lead: int, asked: tuple[float, ...], centers: int = CENTERS) -> np.ndarray:
+        """float64[levels, P]: residual quantiles of each step of lead day `lead` at the levels `asked`; zeros without
+        any residual. centers: how many times of day they are computed at; straight lines between."""
         pool, weight = self.pool(lead)
         width = self.values.shape[2]
         if not pool.size:
-            return np.zeros((len(levels), width))
-        wanted = np.array([outward(level) for level in levels])
+            return np.zeros((len(asked), width))
+        wanted = np.array(asked)
         share = np.repeat(weight[:, None], width, axis=1)
         everywhere = row_quantiles(pool.reshape(1, -1), share.reshape(1, -1), wanted)[:, 0]
         thin = max(1, width // MAX_COLUMNS)
@@ -64,6 +91,15 @@ def outward(level: float) -> float:
     if level == 0.5:
         return level
     return level + (1 - level) * OUTWARD if level > 0.5 else level * (1 - OUTWARD)
+
+
+def within(asked: np.ndarray, wanted: np.ndarray) -> tuple[float, ...]:
+    """Levels kept to what the residuals can say of the wanted ones."""
+    upper = wanted > 0.5
+    tail = np.where(upper, 1 - wanted, wanted)
+    left = np.clip(np.where(upper, 1 - asked, asked), LEAST_OF_TAIL * tail, MOST_OF_TAIL * tail)
+    kept: list[float] = np.where(wanted == 0.5, 0.5, np.where(upper, 1 - left, left)).tolist()
+    return tuple(kept)
 
 
 def wider(shift: np.ndarray, further: np.ndarray) -> np.ndarray:

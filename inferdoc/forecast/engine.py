@@ -275,8 +275,8 @@ def _per_step(
 ) -> tuple[np.ndarray, dict[float, np.ndarray]]:
     """Mean and quantiles of each step in the unit of the input, from square-root space. likeness: of holidays."""
     wanted = tuple(sorted({0.5, 0.95, *levels}))
-    middle = wanted.index(0.5)
-    spread = np.stack([made.residuals.quantiles(lead, wanted) for lead in range(rows.ahead)], axis=1)
+    middle, asked = wanted.index(0.5), made.residuals.asked(wanted)
+    spread = np.stack([made.residuals.quantiles(lead, asked) for lead in range(rows.ahead)], axis=1)
     moments = np.stack([made.residuals.moments(lead) for lead in range(rows.ahead)], axis=1)
     center, unlike = likeness.on(made.center, made.added, rows)
     share = 1.0 / factor if amounts else 1.0
@@ -294,17 +294,18 @@ def _per_step(
 
 
 def achieved(made: Made, levels: tuple[float, ...]) -> dict[float, float]:
-    """Coverage on the back-tested days, each judged by the residuals of the other days (first day of lead)."""
+    """Coverage on the back-tested days, each judged by the residuals of the other days (first day of lead), at the
+    levels that the forecast goes by."""
     values = made.residuals.values[:, 0]
     used = np.flatnonzero(np.isfinite(values).any(axis=1))
     if len(used) < MIN_FOLDS:
         return {}
-    hits = dict.fromkeys(levels, 0)
+    hits, asked = dict.fromkeys(levels, 0), made.residuals.asked(levels)
     total = 0
     for k in used:
         others = Residuals(made.residuals.values[[i for i in used if i != k]], made.residuals.minutes)
         known = np.isfinite(values[k])
-        bounds = others.quantiles(0, levels, JUDGING)
+        bounds = others.quantiles(0, asked, JUDGING)
         total += int(known.sum())
         for i, level in enumerate(levels):
             hits[level] += int((values[k][known] <= bounds[i][known]).sum())

@@ -135,8 +135,8 @@ def last_event(span: MinuteSpan, events: list[tuple[np.ndarray, np.ndarray]]) ->
 
 
 def cronjob_floor(span: MinuteSpan, objects: list[dict[str, Any]], kind: str) -> np.ndarray:
-    """int64[count]: the floor that the CronJobs hold on an object of a kind, where nobody sets one by hand. The one that
-    ends the plan is judged by itself. kind: its short word."""
+    """int64[count]: the floor that the CronJobs hold on an object where nobody sets one by hand. The one that ends the
+    plan is judged by itself. kind: short word of the object."""
     events = []
     for job in _weekly(objects):
         level = _held(job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0], kind)

@@ -125,7 +125,7 @@ def test_the_chart_grants_each_target_the_calls_it_makes_and_no_other(target, ch
         runs(tmp_path, job, now)
     if target == "keda-cron":  # one that was emitted as a whole has no trigger left then, and goes
         emitted = emit(office_plan(), "keda-cron", EmitOptions(now=NOW, name=name, namespace="llm"))
-        put_scaled(cluster, yaml.load(emitted, yaml.CSafeLoader))
+        put_scaled(cluster, next(yaml.load_all(emitted, yaml.CSafeLoader)))
         runs(tmp_path, job, LATER)
     assert [asked for asked in cluster.asked if not allows(role, asked)] == []
     assert granted(role) == set(cluster.asked)

@@ -54,8 +54,8 @@ def keda_cron(plan: PlanRow, options: EmitOptions) -> str:
     meta = made["metadata"]
     placed = replace(options, name=str(meta.get("name")), namespace=meta.get("namespace", options.namespace))
     comments += [
-        f"`inferdoc prewarm apply --target keda-cron --name {placed.name}` each day renews the triggers. The CronJob takes",
-        "them out and puts your own minReplicaCount back when the plan is past its validity and nobody renewed it.",
+        f"`inferdoc prewarm apply --target keda-cron --name {placed.name}` each day renews the triggers.",
+        "The CronJob takes them out and puts your own minReplicaCount back once the plan has expired unrenewed.",
         image_line(options.image),
     ]
     return to_yaml([made, *expiry(plan, pool, placed)], [stamp_line(plan), *comments])
