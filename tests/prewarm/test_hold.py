@@ -4,6 +4,7 @@ themselves when their plan expires, with nobody at work but what was emitted."""
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.base import EmitOptions
 from inferdoc.prewarm.emit.registry import emit
 from inferdoc.prewarm.oracle import MinuteSpan, cron_matches, keda_floor
-from inferdoc.prewarm.plan import pool_plan
+from inferdoc.prewarm.plan import pool_plan, to_json
 
 NOW = MADE.timestamp()
 MONDAY = datetime(2026, 2, 23, tzinfo=UTC)
@@ -196,3 +197,15 @@ def test_levels_that_are_no_numbers_are_one_line(fake: FakeCluster) -> None:
     words = jobs[0]["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["command"]
     answer = ask([*words[2:], "--levels=2,eight"], MONDAY)
     assert str(answer.exception) == "--levels `2,eight`: write whole numbers with commas between"
+
+
+def test_what_emit_wrote_can_be_merged_anew_with_the_jobs_beside_it(tmp_path: Path) -> None:
+    plan, place = tmp_path / "plan.json", tmp_path / "so.yaml"
+    plan.write_text(to_json(office_plan()))
+    place.write_text(yaml.safe_dump(scaled_object(1)))
+    words = ["emit", "--plan", str(plan), "--target", "keda-cron", "--name", "llama", "--existing", str(place)]
+    texts = []
+    for _ in range(2):
+        assert ask([*words, "--out", str(place)], MONDAY).exit_code == 0
+        texts.append(place.read_text())
+    assert texts[0] == texts[1] and texts[0].count("kind: CronJob") == 1
