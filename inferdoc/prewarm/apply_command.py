@@ -23,8 +23,8 @@ from inferdoc.times import moment_of
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where the floor of a pool goes."""
+class PoolObject:
+    """A pool and the object that holds its floor."""
 
     pool: str
     target: str
@@ -89,7 +89,7 @@ def _places(
     goal: PerPool[str],
     name: PerPool[str | None],
     namespace: PerPool[str],
-) -> list[Place]:
+) -> list[PoolObject]:
     """The pools to settle and their objects. A pool that an option names is settled although it is in no plan any
     more: its object gets its base back."""
     named = [*name.own, *goal.own, *namespace.own]
@@ -101,10 +101,10 @@ def _places(
         raise InferdocError(
             f"--name {name.usual} would be the object of {len(pools)} pools; write --name POOL=NAME: {', '.join(pools)}"
         )
-    return [Place(p, goal.of(p), name.of(p) or p, namespace.of(p)) for p in pools]
+    return [PoolObject(p, goal.of(p), name.of(p) or p, namespace.of(p)) for p in pools]
 
 
-def _settled(place: Place, led: Guide, options: EmitOptions, really: bool, look_first: bool) -> Applied:
+def _settled(place: PoolObject, led: Guide, options: EmitOptions, really: bool, look_first: bool) -> Applied:
     if place.target in ("keda-cron", "ScaledObject"):
         return apply_triggers(led, options, really)
     if place.target == "cronjob":
