@@ -12,10 +12,18 @@ from inferdoc.judging.fold import Cause
 from inferdoc.judging.match import Evidence, Match
 from inferdoc.judging.released import blame_rollouts
 from inferdoc.judging.view import make_view
+from inferdoc.source.frame import SignalFrame
 from tests.judging.frames import CLOCK, N, catalogue, frame_of
 
 BORN = 45
 OLD, NEW = "chat-q82ljspm6-wqht2", "chat-5gkw5hnzl-gsr2f"
+
+
+def context_of(frame: SignalFrame) -> Context:
+    everyone = resolve(frame, catalogue().tiers)
+    lineage = trace(frame, everyone)
+    view = make_view(frame, divide(everyone, lineage, 0), signals=catalogue().signals, lineage=lineage)
+    return Context(view, catalogue().signals, catalogue().tiers, CLOCK)
 
 
 def rolled_out(new: str = NEW, arrivals: float = 1.0) -> Context:
@@ -23,11 +31,7 @@ def rolled_out(new: str = NEW, arrivals: float = 1.0) -> Context:
     before, after = np.full(N, np.nan), np.full(N, np.nan)
     before[:BORN], after[BORN:] = 2.0, 2.0
     rows = {"running": {OLD: before, new: after}, "request_rate": {OLD: before, new: after * arrivals}}
-    frame = frame_of(rows)
-    everyone = resolve(frame, catalogue().tiers)
-    lineage = trace(frame, everyone)
-    view = make_view(frame, divide(everyone, lineage, 0), signals=catalogue().signals, lineage=lineage)
-    return Context(view, catalogue().signals, catalogue().tiers, CLOCK)
+    return context_of(frame_of(rows))
 
 
 def unexplained(context: Context, onset: int) -> Cause:
@@ -66,12 +70,8 @@ def test_a_template_whose_other_pod_is_well_is_not_to_blame():
     before[:BORN], after[BORN:] = 2.0, 2.0
     old, new = (OLD, "chat-q82ljspm6-bpjh6"), (NEW, "chat-5gkw5hnzl-bpjh6")
     pods = {**dict.fromkeys(old, before), **dict.fromkeys(new, after)}
-    frame = frame_of({"running": pods, "request_rate": pods})
-    everyone = resolve(frame, catalogue().tiers)
-    lineage = trace(frame, everyone)
-    view = make_view(frame, divide(everyone, lineage, 0), signals=catalogue().signals, lineage=lineage)
-    context = Context(view, catalogue().signals, catalogue().tiers, CLOCK)
-    recipe, hurt = catalogue().recipes["unexplained-anomaly"], list(view.units)
+    context = context_of(frame_of({"running": pods, "request_rate": pods}))
+    recipe, hurt = catalogue().recipes["unexplained-anomaly"], list(context.view.units)
 
     def named(units) -> str:
         matches = [Match(recipe, unit, BORN + 2, N - 1, False, [], "likely") for unit in units]
@@ -98,11 +98,7 @@ def begun(pods: dict[str, int], shown: tuple[str, ...] = ()) -> Context:
         rows["running"][pod], rows["target_up"][pod] = np.full(N, 2.0), up
         for name in shown:
             rows[name][pod] = np.zeros(N)
-    frame = frame_of(rows)
-    everyone = resolve(frame, catalogue().tiers)
-    lineage = trace(frame, everyone)
-    view = make_view(frame, divide(everyone, lineage, 0), signals=catalogue().signals, lineage=lineage)
-    return Context(view, catalogue().signals, catalogue().tiers, CLOCK)
+    return context_of(frame_of(rows))
 
 
 def hurt(context: Context, onset: int) -> str:
@@ -156,11 +152,7 @@ def restarted(shown: tuple[str, ...] = (), down: int = 5) -> Context:
     up = np.ones(N)
     up[BORN - down : BORN] = 0.0
     rows = {"running": np.full(N, 2.0), "target_up": up, **dict.fromkeys(shown, np.zeros(N))}
-    frame = frame_of({name: {"vllm-0": row} for name, row in rows.items()})
-    everyone = resolve(frame, catalogue().tiers)
-    lineage = trace(frame, everyone)
-    view = make_view(frame, divide(everyone, lineage, 0), signals=catalogue().signals, lineage=lineage)
-    return Context(view, catalogue().signals, catalogue().tiers, CLOCK)
+    return context_of(frame_of({name: {"vllm-0": row} for name, row in rows.items()}))
 
 
 @pytest.mark.parametrize("context", [rolled_out(), restarted()])
@@ -190,9 +182,5 @@ def test_a_template_that_made_a_pod_that_is_well_is_not_to_blame():
     before, after = np.full(N, np.nan), np.full(N, np.nan)
     before[:BORN], after[BORN:] = 2.0, 2.0
     second = {"chat-q82ljspm6-zz4fq": before, "chat-5gkw5hnzl-h7tbv": after}
-    frame = frame_of({"running": {NEW: after, OLD: before, **second}})
-    everyone = resolve(frame, catalogue().tiers)
-    lineage = trace(frame, everyone)
-    view = make_view(frame, divide(everyone, lineage, 0), signals=catalogue().signals, lineage=lineage)
-    context = Context(view, catalogue().signals, catalogue().tiers, CLOCK)
+    context = context_of(frame_of({"running": {NEW: after, OLD: before, **second}}))
     assert slowed(context, BORN + 1, "itl_mean") == "slow-gpu"
