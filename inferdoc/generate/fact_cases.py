@@ -55,12 +55,12 @@ def fact_cases(
 ) -> FactCases:
     """read: what the rules ask of raw series, as `decoys.selectors` has it; spellings: also under former names and by
     other readings, which concern the signal and not the observation."""
-    maker = _Maker(condition, catalogue)
+    maker = _FactMaker(condition, catalogue)
     found = [replace(each, case=with_decoys(each.case, read)) for each in maker.cases(spellings)]
     return FactCases(tuple(found), tuple(maker.none))
 
 
-class _Maker:
+class _FactMaker:
     def __init__(self, condition: Fact, catalogue: Catalogue) -> None:
         self.condition, self.catalogue = condition, catalogue
         self.none: list[str] = []
@@ -197,7 +197,7 @@ class _Maker:
             )
             if told is None or set(world.raw) <= set(told.raw) or (alone_on_its_pod and isinstance(condition, Odd)):
                 continue  # exporters that number GPUs by a label of their own tell of pods, which have no peers here
-            maker = _Maker(condition, other)
+            maker = _FactMaker(condition, other)
             yield maker.case(f"read-by-{number}", told, True)
             yield from maker.of_events(told, f"-read-by-{number}")
             yield from maker.of_spellings(told, f"-read-by-{number}")

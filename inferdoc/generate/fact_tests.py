@@ -23,7 +23,7 @@ NO_PAST_MINUTES = 8
 
 
 @dataclass(frozen=True)
-class Observed:
+class FactTrials:
     """An observation on one signal, by the name of its record."""
 
     record: str
@@ -37,21 +37,21 @@ class Observed:
 
 def observed(
     facts: Mapping[str, Fact], catalogue: Catalogue, read: Mapping[str, Sequence[Selector]]
-) -> Iterator[Observed]:
+) -> Iterator[FactTrials]:
     """Observations with their cases. facts: by the names of their records; read: what the rules ask of raw series. How
     a signal is spelled is a matter of the first observation on it."""
     spelled = set[str]()
     for record, condition in facts.items():
         cases = fact_cases(condition, catalogue, read, spellings=condition.signal not in spelled)
         spelled.add(condition.signal)
-        yield Observed(record, condition, cases)
+        yield FactTrials(record, condition, cases)
 
 
 def fact_tests(
-    every: Iterable[Observed], catalogue: Catalogue, rule_files: list[str], groups: list[str]
+    every: Iterable[FactTrials], catalogue: Catalogue, rule_files: list[str], groups: list[str]
 ) -> dict[str, dict[str, Any]]:
     """Test files by what their observations are about: the level and the unit of the signal."""
-    by_kind: dict[str, list[Observed]] = {}
+    by_kind: dict[str, list[FactTrials]] = {}
     for each in every:
         signal = catalogue.signals_of_rules[each.condition.signal]
         by_kind.setdefault(f"{signal.level}-{_word(signal.unit)}", []).append(each)
@@ -70,9 +70,9 @@ def _word(unit: str) -> str:
     return re.sub(r"\W+", "-", unit.replace("1/s", "per-second")).strip("-").lower()
 
 
-def _tests(found: Sequence[Observed]) -> Iterator[dict[str, Any]]:
+def _tests(found: Sequence[FactTrials]) -> Iterator[dict[str, Any]]:
     """A test per length of the past and of the fault."""
-    by_span: dict[FaultSpan, list[tuple[Observed, FactCase]]] = {}
+    by_span: dict[FaultSpan, list[tuple[FactTrials, FactCase]]] = {}
     for each in found:
         for case in each.cases.of:
             by_span.setdefault(_span(case), []).append((each, case))
