@@ -39,6 +39,10 @@ def load_yaml(text: str | bytes, loader: type[Any] = yaml.CSafeLoader) -> Any:
     return _built(lambda: yaml.load(text, loader))
 
 
+TOO_DEEP = "maximum nesting depth"
+"""What PyYAML says since 6.0.4, which has a limit of its own."""
+
+
 def load_all_yaml(text: str | bytes, loader: type[Any] = yaml.CSafeLoader) -> list[Any]:
     """The values of all documents of a stream; as `load_yaml`."""
     _check(text)
@@ -66,7 +70,12 @@ def _check(text: str | bytes) -> None:
     brackets = raw.count(b"[") + raw.count(b"{")
     block = max((len(lead) for lead in _INDENT.findall(raw)), default=0)
     if _ANCHOR.search(raw) or brackets + block > SURELY_FLAT:
-        _count(yaml.parse(text, yaml.CSafeLoader))
+        try:
+            _count(yaml.parse(text, yaml.CSafeLoader))
+        except yaml.YAMLError as error:
+            if TOO_DEEP not in str(error):
+                raise
+            raise BoundsError(f"it is nested more than {MAX_DEPTH} levels deep") from None
 
 
 def _count(events: Iterator[yaml.Event]) -> None:
