@@ -96,7 +96,8 @@ def _judged(inquiry: Inquiry, wanted: Sequence[str], scan: Scan | None = None) -
     session = inquiry.session(wanted, lead)
     session.scan = scan
     answer, whole = _answer(session)
-    for again in [] if lead is not None or _explained(answer) else _lower_rungs(session, bool(answer.findings)):
+    judged = bool(answer.findings) or whole.baseline is not None  # by an earlier day, of which it is the rhythm
+    for again in [] if lead is not None or _explained(answer) else _lower_rungs(session, judged):
         try:
             later = inquiry.session(wanted, again)
         except TooSlowError as error:
