@@ -73,13 +73,7 @@ def test_a_healthy_engine_of_an_old_release_is_left_in_peace(release, tmp_path):
         assert diagnosed(aged(text_of(name), release), folder).findings == []
 
 
-@pytest.mark.parametrize(
-    ("name", "release", "cause"),
-    [
-        ("kv-transfer-backlog", "0.15.0", "kv-transfer-backlog"),
-        ("kv-lease-expiry", "0.11.1", "kv-lease-expiry"),
-    ],
-)
+@pytest.mark.parametrize(("name", "release", "cause"), [("kv-lease-expiry", "0.11.1", "kv-lease-expiry")])
 def test_what_the_release_cannot_show_is_not_judged_and_says_which_release_can(name, release, cause, tmp_path):
     answer = diagnosed(aged(text_of(name), release), tmp_path)
     assert cause not in [f.id for f in answer.findings]
