@@ -83,7 +83,8 @@ class _Maker:
 
     def cases(self) -> Iterator[Case]:
         held = (*self.recipe.symptoms, *self.harm[:1])
-        yield from islice(self.firing(), 1)
+        firing = list(islice(self.firing(), 1))
+        yield from firing
         yield from self.short_symptoms()
         yield from islice(self.unhurt(), 1)
         ruled_out = (each for c in self.unless for each in self.made("ruled-out", self.wants(*held, c), False))
@@ -91,6 +92,8 @@ class _Maker:
         world = build(self.catalogue, self.signals, self.wants(*held))
         if world is not None:
             yield from self.of_sick(world)
+        for case in firing if world is None else ():
+            yield from self.of_others(case.world)
 
     def firing(self) -> Iterator[Case]:
         """Just beyond every limit: the factors, else the least moves, else by any margin; by the first symptoms and the
@@ -136,8 +139,8 @@ class _Maker:
         return list(self.alike(name, wants)) if isinstance(symptom, Odd) else self.made(name, wants, False)
 
     def of_sick(self, world: World) -> Iterator[Case]:
-        """The faulty state where it must not count: in the other role, without history, on one pod of a pool, gone; and
-        the calm one whose counters begin anew."""
+        """The faulty state where it must not count: in the other role, without history, on one pod of a pool; and
+        that of others."""
         if self.role:
             other = "prefill" if self.role == "decode" else "decode"
             yield Case(f"is-{other}", world, False, self.affected, role=other)
@@ -147,6 +150,10 @@ class _Maker:
             yield Case("too-young", world, False, self.affected, young=True, role=self.role)
         if self.recipe.pool_share:
             yield Case("one-of-three", world, False, 1, role=self.role)
+        yield from self.of_others(world)
+
+    def of_others(self, world: World) -> Iterator[Case]:
+        """The faulty state gone, and the calm one whose counters begin anew."""
         yield Case("gone", world, False, self.affected, role=self.role, gone=True)
         yield Case("restarts", _calm(world), False, self.affected, role=self.role, restarts=True)
 

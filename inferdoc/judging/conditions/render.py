@@ -61,21 +61,25 @@ neither role nor tier, and those above the pods only the namespace (a router may
 
 @dataclass(frozen=True)
 class Said:
-    """A clause of a rule: an expression that has series while it holds, the labels it may be joined on, and the word
-    that joins its parts, where it has several."""
+    """A clause of a rule: an expression that has series while it holds, the labels it may be joined on, the word that
+    joins its parts, where it has several, and whether some of its series carry more labels than those."""
 
     text: str
     by: tuple[str, ...]
     word: str = ""
+    mixed: bool = False
 
     def joined(self, word: str, other: Said) -> Said:
         """`self and other`, on the labels both have; where these are all labels of both, without saying so. Those of a
         router never are: its name, and what else tells its series apart, comes on top."""
         shared = tuple(label for label in self.by if label in other.by)
-        on = "" if self.by == other.by != WHOLE else f" on ({', '.join(shared)})"
+        mixed = self.mixed or other.mixed
+        on = "" if self.by == other.by != WHOLE and not mixed else f" on ({', '.join(shared)})"
         chain = self.word == word or (self.word != "or" and word != "or" and bool(self.word))
         text = f"{self.text if chain else operand_of(self.text)}\n{word}{on} {operand_of(other.text)}"
-        return Said(text, self.by if word != "or" else shared, word)
+        if word != "or":
+            return Said(text, self.by, word, self.mixed)
+        return Said(text, shared, word, mixed or self.by != other.by)
 
 
 @dataclass(frozen=True)
