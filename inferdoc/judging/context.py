@@ -159,14 +159,18 @@ class Context:
 
     def usual(self, signal: str, unit: Unit) -> np.ndarray | None:
         """What its like show beside a unit, at every step the median: float64[T]; None without any like it. Of those
-        that were just born nothing."""
+        that were just born only beside others that were."""
         known = self._usual.get((signal, unit.member.pool))
         if known is None:
-            like = ((u, s.values) for u in self.view.like(unit) if (s := self.view.get(u, signal)) is not None)
-            rows = {u: self.view.settled(u, values) for u, values in like}
+            units = {u: s.values for u in self.view.like(unit) if (s := self.view.get(u, signal)) is not None}
             known = self._usual[signal, unit.member.pool] = {}
-            if len(rows) > 1:
-                known |= zip(rows, medians_of_others(rows_of(list(rows.values()))), strict=True)
+            if len(units) > 1:
+                rows = rows_of(list(units.values()))
+                newborn = np.vstack([self.view.newborn(u) for u in units])
+                usual = medians_of_others(rows)
+                if newborn.any():
+                    usual = np.where(newborn, usual, medians_of_others(np.where(newborn, np.nan, rows)))
+                known |= zip(units, usual, strict=True)
         return known.get(unit)
 
     def together(self, condition: Fact, group: Sequence[Unit], judge: Judge) -> list[Outcome]:

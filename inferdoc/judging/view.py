@@ -160,15 +160,14 @@ class View:
         values[self.lead_steps : self.lead_steps + life.born] = np.nan
         return Trace(values) if np.isfinite(values).any() else None
 
-    def settled(self, unit: Unit, values: np.ndarray) -> np.ndarray:
-        """The values of a unit, NaN while it is newborn: float64[T]."""
+    def newborn(self, unit: Unit) -> np.ndarray:
+        """The steps at which a unit has not its share of the work yet: bool[T]."""
+        steps = np.zeros(self.steps, dtype=bool)
         life = self.lineage.lives.get(unit.member.key)
-        if life is None or not life.came:
-            return values
-        born = self.lead_steps + life.born
-        kept = values.copy()
-        kept[born : born + SETTLING_WINDOWS * self.window_steps] = np.nan
-        return kept
+        if life is not None and life.came:
+            born = self.lead_steps + life.born
+            steps[born : born + SETTLING_WINDOWS * self.window_steps] = True
+        return steps
 
     def _series(self, unit: Unit, signal: str) -> Trace | None:
         if unit.gpu:

@@ -355,14 +355,18 @@ def test_unlike_pods_are_not_compared():
     assert judge(three(JUMP, FLAT), when("load", differs=2), labels=tiers).holds is None
 
 
-def test_nobody_is_compared_with_a_peer_that_was_just_born():
-    """It has no share of the work yet, and its rates cover the time before it."""
+@pytest.mark.parametrize("signal", ["load", "running"])
+def test_nobody_is_compared_with_a_peer_that_was_just_born(signal: str):
+    """It has no share of the work yet, and its rates cover the time before it. Two of a rollout are like each other."""
     old, new = np.full(N, 10.0), np.full(N, 10.0)
     old[CALM:], new[:CALM] = NAN, NAN
-    context = scene({"running": {"p0": FLAT, "old": old, "new": new}, "load": {"p0": FLAT, "old": old, "new": new}})
-    usual = context.usual("load", unit_of(context))
-    assert usual is not None
-    assert np.flatnonzero(np.isnan(usual)).tolist() == list(range(CALM, CALM + 2 * WINDOW))
+    pods = {"p0": FLAT, "old": old, "new": new, "older": old, "newer": new}
+    context = scene({"running": pods, "load": pods})
+    settling = list(range(CALM, CALM + 2 * WINDOW))
+    usual = context.usual(signal, unit_of(context))
+    assert usual is not None and np.flatnonzero(np.isnan(usual)).tolist() == settling
+    among = context.usual(signal, unit_of(context, "new"))
+    assert among is not None and np.isfinite(among[settling]).all()
 
 
 def test_the_engines_of_a_pod_are_like_each_other():
