@@ -52,8 +52,10 @@ def load_all_yaml(text: str | bytes, loader: type[Any] = yaml.CSafeLoader) -> li
 def _built(build: Any) -> Any:
     try:
         return build()
-    except yaml.YAMLError:
-        raise
+    except yaml.YAMLError as error:
+        if TOO_DEEP not in str(error):
+            raise
+        raise BoundsError(f"it is nested more than {MAX_DEPTH} levels deep") from None
     except UnicodeDecodeError:
         raise BoundsError("it is not UTF-8") from None
     except RecursionError:
@@ -70,12 +72,7 @@ def _check(text: str | bytes) -> None:
     brackets = raw.count(b"[") + raw.count(b"{")
     block = max((len(lead) for lead in _INDENT.findall(raw)), default=0)
     if _ANCHOR.search(raw) or brackets + block > SURELY_FLAT:
-        try:
-            _count(yaml.parse(text, yaml.CSafeLoader))
-        except yaml.YAMLError as error:
-            if TOO_DEEP not in str(error):
-                raise
-            raise BoundsError(f"it is nested more than {MAX_DEPTH} levels deep") from None
+        _built(lambda: _count(yaml.parse(text, yaml.CSafeLoader)))
 
 
 def _count(events: Iterator[yaml.Event]) -> None:

@@ -264,7 +264,7 @@ def _answer(session: Session) -> tuple[Judged, Whole]:
     findings = [maker.make(root) for root in roots]
     units = [m.unit for m in roots[0].matches] if roots else view.units
     short = short_of_steps(context)
-    too_new = rising(context, view.units)
+    too_new = None if findings else rising(context, view.units)
     verdict = verdict_of(findings, can_judge(context) and not short and too_new is None)
     again = _ask_again(context, short)
     window = Window(
@@ -295,7 +295,7 @@ def _answer(session: Session) -> tuple[Judged, Whole]:
         changes=[Change(stamp(e.at), e.kind, e.entity, e.detail) for e in events],
         coverage=coverage_of(view, session.scrapes, needed_signals(catalogue), session.scan),
         timing=Timing(0.0, 0.0, 0, 0),
-        rising=None if findings else too_new,
+        rising=too_new,
     )
     answer.__dict__["view"] = view
     return answer, Whole(session, judgement, events, None if rhythm is None else answer.window.baseline)

@@ -47,14 +47,14 @@ def narrowed(answer: Judged, whole: Whole) -> Judged:
     others = [finding for finding, here in zip(answer.findings, there, strict=True) if not here]
     answer.findings = [finding for finding, here in zip(answer.findings, there, strict=True) if here]
     units = [unit for unit in context.view.units if focus.holds(unit.member)]
-    too_new = rising(context, units)
+    too_new = None if answer.findings else rising(context, units)
     judged = can_judge(context, units) and not short_of_steps(context) and too_new is None
     answer.verdict = verdict_of(answer.findings, judged)
     answer.focus = _described(focus, len(context.view.fleet.members), [Elsewhere(f.id, f.scope.pods) for f in others])
     if answer.findings or judged or too_new is not None:
         told = None if too_new is None else (context.signals[too_new.signal].title, too_new)
         answer.summary = summarise(answer.verdict, answer.findings, len(focus.keys), rising=told)
-    answer.rising = None if answer.findings else too_new
+    answer.rising = too_new
     hit = [match.unit for match in roots[0].matches] if roots else units
     answer.phases = phases.split_phases(context.view, hit, roots[0].onset if roots else None)
     answer.window.baseline = whole.baseline or baseline_of(context.view, Judgement(roots))
