@@ -23,6 +23,7 @@ Steps = tuple[str | int, ...]
 _WHERE = re.compile(r"^(?P<message>.*?)(?: - at `(?:key(?:` in `))?(?P<path>\$.*?)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[(\.\.\.)\]")
 _UNKNOWN = re.compile(r"unknown field `(.+)`")
+_BETWEEN_WORDS = re.compile(r"[^a-z0-9]+")
 
 
 class _Loader(yaml.CSafeLoader):
@@ -110,9 +111,24 @@ def dotted(steps: Steps) -> str:
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """` (did you mean "x"?)` for the nearest of the names, or nothing where none is near."""
-    close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.6)
+    """` (did you mean "x"?)` for the nearest of the names, or nothing where none is near. Near is what is spelt alike,
+    else what shares the most words with it: "preemption" is near "kv-preemption-thrash"."""
+    listed = list(names)
+    close = difflib.get_close_matches(name, listed, n=1, cutoff=0.6) or _sharing_words(name, listed)
     return f' (did you mean "{close[0]}"?)' if close else ""
+
+
+def _sharing_words(name: str, names: Sequence[str]) -> list[str]:
+    """The one of the names that shares the most words with `name`, among equals the one that is spelt most alike. A
+    word may be cut short; a single letter is none."""
+    words = [word for word in _BETWEEN_WORDS.split(name.lower()) if len(word) > 1]
+
+    def shared(other: str) -> int:
+        parts = _BETWEEN_WORDS.split(other.lower())
+        return sum(any(part.startswith(word) for part in parts) for word in words)
+
+    best = max(names, key=lambda o: (shared(o), difflib.SequenceMatcher(None, name, o).ratio()), default=None)
+    return [best] if best is not None and shared(best) else []
 
 
 def one_line(text: str) -> str:

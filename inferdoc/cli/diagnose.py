@@ -21,7 +21,6 @@ WATCH_SECONDS = 30.0
 
 
 @click.command("diagnose", short_help="What is wrong, since when, on which pods, and what to do next.")
-@click.argument("sources", nargs=-1, metavar="[URL|PATH]...")
 @options.source_options
 @click.option("--since", metavar="DURATION", help="How far back from --until: 90s, 15m, 1h, 2d (default 1h).")
 @click.option("--from", "begin", metavar="TIME", help="Where the window begins: RFC 3339 or Unix seconds.")
@@ -49,12 +48,7 @@ WATCH_SECONDS = 30.0
 @click.option(
     "-v", "--verbose", is_flag=True, help="Also the evidence in full, what was ruled out and what could not be judged."
 )
-@click.option(
-    "--for", "look_for", default="60s", show_default=True, metavar="DURATION", help="How long to look at live pages."
-)
-@click.option(
-    "--interval", default="5s", show_default=True, metavar="DURATION", help="Between two scrapes of a live page."
-)
+@options.named_sources("60s")
 @options.engine_options
 @click.option("--deep", is_flag=True, help="Read all pods in full; else large fleets are scanned first.")
 @click.option(
@@ -137,14 +131,11 @@ def _watch_in_place(watch: Watch, place: str, asked: dict[str, Any], colour: boo
 
 def _look(found: list[Recognised], config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> int:
     """Diagnose pages, live or saved."""
-    from inferdoc.judging.look import Pace
     from inferdoc.judging.named import diagnose_pages
     from inferdoc.judging.request import exit_code
     from inferdoc.report import render
-    from inferdoc.times import length_of
 
-    pace = Pace(max(1.0, length_of(asked["interval"], "--interval")), length_of(asked["look_for"], "--for"))
-    answer = diagnose_pages(found, config, catalogue, asked, options.scraping(asked), pace, messages.say)
+    answer = diagnose_pages(found, config, catalogue, asked, options.scraping(asked), options.pace(asked), messages.say)
     colour = options.coloured() and asked["output"] == "text"
     show(render(answer, asked["output"], verbose=asked["verbose"], colour=colour), coloured=colour)
     messages.warn(answer.source.warnings)

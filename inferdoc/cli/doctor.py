@@ -12,17 +12,21 @@ from inferdoc.escaping import page
 
 @click.command("doctor", short_help="What the source shows, what is missing, and how to switch it on.")
 @options.source_options
+@options.named_sources("40s")
 @click.option("--until", default="latest", show_default=True, metavar="TIME", help="When: a time, now, or latest.")
 @click.option("-v", "--verbose", is_flag=True, help="Also what would only add evidence.")
 def command(**asked: Any) -> int:
     """Check a source: reachable, fresh, which engines, roles and tiers, which signals are missing and why.
+
+    A URL or PATH may be what `inferdoc diagnose` takes: what it is, is found out.
 
     Exit 1 where no engine can be judged.
     """
     from inferdoc.report.doctor import examine
 
     config = options.configuration()
-    source, catalogue = options.source(config, asked), options.catalogue(config)
-    lines, good = examine(source, config, catalogue, asked["until"], verbose=asked["verbose"])
+    catalogue, place = options.catalogue(config), ", ".join(asked["sources"])
+    with options.opened(config, asked) as source:
+        lines, good = examine(source, config, catalogue, asked["until"], place=place, verbose=asked["verbose"])
     click.echo(page(lines))
     return 0 if good else 1

@@ -10,7 +10,7 @@ import click
 from inferdoc.cli import messages, options
 
 
-@click.command("export")
+@click.command("export", short_help="Write samples out, as OpenMetrics text or Parquet.")
 @click.option("--store", metavar="PATH", help="The embedded store to read (default: the configured one).")
 @click.option("--since", metavar="DURATION", help="How much, back from the end: 90s, 15m, 1h, 2d. Default: everything.")
 @click.option("--from", "begin", metavar="TIME", help="Where to begin: RFC 3339 or Unix seconds.")

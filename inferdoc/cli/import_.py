@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 
-@click.command("import")
+@click.command("import", short_help="Read OpenMetrics text, or what `export` wrote.")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--store", metavar="PATH", help="The embedded store to fill (default: the configured one).")
 @options.most_series(500_000, "file")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from inferdoc.collect.scrape import ScrapeOptions
     from inferdoc.config import Config
     from inferdoc.incidents.record import Record
+    from inferdoc.judging.look import Pace
     from inferdoc.source.identified import Identified
     from inferdoc.source.recognise import Recognised
 
@@ -104,6 +105,31 @@ def window_end(function: Decorated) -> Decorated:
     """--until, for the commands that look at a stretch."""
     words = "Its end: a time, now, or latest (the newest sample)."
     return click.option("--until", default="now", show_default=True, metavar="TIME", help=words)(function)
+
+
+def named_sources(look_for: str) -> Decorator:
+    """Sources by name, for the commands that find out what each is. look_for: how long live pages are looked at."""
+    return stacked(
+        (
+            click.argument("sources", nargs=-1, metavar="[URL|PATH]..."),
+            click.option(
+                "--for",
+                "look_for",
+                default=look_for,
+                show_default=True,
+                metavar="DURATION",
+                help="How long to look at live pages.",
+            ),
+            click.option(
+                "--interval",
+                default="5s",
+                show_default=True,
+                metavar="DURATION",
+                help="Between two scrapes of a live page.",
+            ),
+        ),
+        "Sources by name, and how live pages are looked at.",
+    )
 
 
 def most_series(default: int, of_what: str) -> Callable[[Decorated], Decorated]:
@@ -202,6 +228,28 @@ def source(config: Config, asked: dict[str, Any]) -> Identified:
     return open_configured(config, asked, overlays(config), headers, _tell_parts)
 
 
+@contextmanager
+def opened(config: Config, asked: dict[str, Any]) -> Iterator[Identified]:
+    """The source by its name or its flag. Pages are kept in a store for as long."""
+    pages = named(asked)
+    if pages is None:
+        yield source(config, asked)
+        return
+    _only_one(asked, "store")
+    from inferdoc.judging.named import store_of_pages
+
+    with store_of_pages(pages, scraping(asked), pace(asked), messages.say) as path:
+        yield source(config, asked | {"store": str(path)})
+
+
+def pace(asked: dict[str, Any]) -> Pace:
+    """How live pages are looked at."""
+    from inferdoc.judging.look import Pace
+    from inferdoc.times import length_of
+
+    return Pace(max(1.0, length_of(asked["interval"], "--interval")), length_of(asked["look_for"], "--for"))
+
+
 def one_source(asked: dict[str, Any]) -> None:
     """Refuse two sources."""
     if asked.get("prometheus") and asked.get("store"):
@@ -239,15 +287,19 @@ def named(asked: dict[str, Any]) -> list[Recognised] | None:
         return None
     from inferdoc.judging.named import is_served, recognised
 
-    if asked.get("prometheus"):
-        raise click.UsageError(f"{texts[0]} and --prometheus name two sources: give one of them")
+    _only_one(asked, "prometheus")
     found = recognised(texts, scraping(asked))
     if not is_served(found):
         return found
-    if asked.get("store"):
-        raise click.UsageError(f"{texts[0]} and --store name two sources: give one of them")
+    _only_one(asked, "store")
     asked[found[0].kind] = found[0].address
     return None
+
+
+def _only_one(asked: dict[str, Any], flag: str) -> None:
+    """Refuse a flag that names another source than the arguments do."""
+    if asked.get(flag):
+        raise click.UsageError(f"{asked['sources'][0]} and --{flag} name two sources: give one of them")
 
 
 def headers_of(texts: Iterable[str]) -> dict[str, str]:

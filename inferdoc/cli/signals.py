@@ -11,6 +11,7 @@ from inferdoc.cli import options
 
 @click.command("signals", short_help="The signals now, against the target bands of their tier.")
 @options.source_options
+@options.named_sources("40s")
 @click.option("--until", default="latest", show_default=True, metavar="TIME", help="When: a time, now, or latest.")
 @click.option("--pod", help="Show this pod.")
 @click.option("--namespace", help="Show this namespace.")
@@ -22,7 +23,10 @@ def command(**asked: Any) -> int:
     """Show the newest value of every signal per pod. With --health, the monitoring table: each row per tier and role
     against its target band, its objective and what was usual before, and how to switch on what is not visible. ! marks
     what hurts, with what it means and what to do; ~ what is outside its target and hurts nobody. Exit 1 where anything
-    hurts."""
+    hurts.
+
+    A URL or PATH may be what `inferdoc diagnose` takes: what it is, is found out.
+    """
     from inferdoc.report.health import HURTING, table
     from inferdoc.report.health_text import as_json as health_json
     from inferdoc.report.health_text import as_text as health_text
@@ -34,12 +38,12 @@ def command(**asked: Any) -> int:
     if asked["listed"]:
         click.echo(listing(catalogue))
         return 0
-    source, as_document = options.source(config, asked), asked["output"] == "json"
-    shown = Shown(asked["pod"], asked["namespace"], asked["signals"])
-    if not asked["health"]:
-        rows = shown.rows(readings(source, config, catalogue, asked["until"]), catalogue)
-        click.echo(as_json(rows) if as_document else as_text(rows))
-        return 0
-    lines = shown.lines(table(source, config, catalogue, asked["until"]), catalogue)
+    as_document, shown = asked["output"] == "json", Shown(asked["pod"], asked["namespace"], asked["signals"])
+    with options.opened(config, asked) as source:
+        if not asked["health"]:
+            rows = shown.rows(readings(source, config, catalogue, asked["until"]), catalogue)
+            click.echo(as_json(rows) if as_document else as_text(rows))
+            return 0
+        lines = shown.lines(table(source, config, catalogue, asked["until"]), catalogue)
     click.echo(health_json(lines) if as_document else health_text(lines))
     return 1 if any(line.state in HURTING for line in lines) else 0

@@ -45,7 +45,6 @@ from inferdoc.judging.triage import (
     worth_a_scan,
 )
 from inferdoc.judging.unjudged import not_judged, nothing_to_judge
-from inferdoc.judging.visibility import Visibility
 from inferdoc.judging.young import since_start
 from inferdoc.source.base import Source
 from inferdoc.source.identified import Identified
@@ -259,7 +258,7 @@ def _answer(session: Session) -> tuple[Judged, Whole]:
         session.engines,
         source.stored if isinstance(source, Identified) else frozenset(),
     )
-    visibility = Visibility(catalogue, session.names, session.frame.signals)
+    visibility = session.visibility
     roots = judgement.roots
     findings = [maker.make(root) for root in roots]
     units = [m.unit for m in roots[0].matches] if roots else view.units

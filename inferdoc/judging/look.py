@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -51,6 +51,27 @@ def look(
 
     Raises SourceError where no target answers at first.
     """
+    for number in scrape_rounds(targets, store, scrape, pace, say):
+        if number + 1 == FIRST_LOOK_SCRAPES < pace.scrapes:
+            answer = judge(PAST)
+            left = pace.seconds - number * pace.interval
+            say(f"first look after {number * pace.interval:g} s: {answer.verdict}. {answer.summary}")
+            say(f"looking on for {left:g} s")
+    return judge(PAST)
+
+
+def scrape_rounds(
+    targets: Sequence[Target],
+    store: Store,
+    scrape: Callable[[Target], ScrapeResult],
+    pace: Pace,
+    say: Callable[[str], None],
+) -> Iterator[int]:
+    """Scrape all targets into a store for as long as `pace` says; the number of each round, from 0, once it is stored.
+    say: gets a line about each failure.
+
+    Raises SourceError where no target answers at first.
+    """
     answered = False
     began = pace.clock()
     failures: dict[Target, str] = {}
@@ -66,9 +87,4 @@ def look(
                     say(f"{result.target.url}: {result.error}")
             if not answered:
                 raise SourceError("; ".join(f"{target.url}: {error}" for target, error in failures.items()))
-            if number + 1 == FIRST_LOOK_SCRAPES < pace.scrapes:
-                answer = judge(PAST)
-                left = pace.seconds - number * pace.interval
-                say(f"first look after {number * pace.interval:g} s: {answer.verdict}. {answer.summary}")
-                say(f"looking on for {left:g} s")
-    return judge(PAST)
+            yield number

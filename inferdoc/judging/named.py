@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from inferdoc.config import Config
 from inferdoc.errors import InferdocError
 from inferdoc.judging.api import diagnose
 from inferdoc.judging.lifetime import Lifetime
-from inferdoc.judging.look import Pace, look
+from inferdoc.judging.look import Pace, look, scrape_rounds
 from inferdoc.judging.model import Diagnosis
 from inferdoc.judging.request import diagnosis, options_of
 from inferdoc.judging.saved_pages import put_into
@@ -91,6 +92,23 @@ def diagnose_pages(
             with Scraper(scraping) as scraper:
                 answer = look(live, store, scraper.scrape, judge, pace, say)
     return structs.replace(answer, source=structs.replace(answer.source, location=", ".join(one.text for one in found)))
+
+
+@contextmanager
+def store_of_pages(
+    found: Sequence[Recognised], scraping: ScrapeOptions, pace: Pace, say: Callable[[str], None]
+) -> Iterator[Path]:
+    """A store of what the pages show, gone afterwards: live ones are scraped for as long as `pace` says, saved ones are
+    read. Raises SourceError where no live page answers."""
+    with _store(None) as path:
+        live = [one.target for one in found if one.target is not None]
+        with Store.open(path, "w") as store, Scraper(scraping) as scraper:
+            if live:
+                say(f"looking at {', '.join(target.url for target in live)} for {pace.seconds:g} s")
+                deque(scrape_rounds(live, store, scraper.scrape, pace, say), maxlen=0)
+            else:
+                put_into(store, [Path(one.address) for one in found])
+        yield path
 
 
 def diagnosis_of_saved(

@@ -56,7 +56,7 @@ class Places:
 
 def read_places(source: Source, grid: Grid, scrapes: Sequence[Scrapes]) -> Places:
     """What the source tells."""
-    present = source.names(grid.start_ms, grid.end_ms)
+    present = source.names(grid.oldest_ms, grid.end_ms)
 
     def labels(name: str) -> Iterable[Mapping[str, str]]:
         series: list[InfoSeries] = source.info(name, grid) if name in present else []

@@ -55,7 +55,7 @@ def save(source: Source, config: Config, catalogue: Catalogue, asked: dict[str, 
             f"{_span(grid)}: {grid.count} steps are too few for a baseline, which takes {least}", ExitCode.UNKNOWN
         )
     taken = np.arange(grid.count)[:: -max(1, -(-grid.count // MOST_STEPS))][::-1]
-    present = source.names(grid.start_ms, grid.end_ms)
+    present = source.names(grid.oldest_ms, grid.end_ms)
     header = _header(source, grid, taken, fleet, catalogue.flags.older_than(present))
     write(path, header, _thinned(frame, taken))
     return path, header

@@ -19,6 +19,7 @@ from inferdoc.judging.focus import Focus
 from inferdoc.judging.lifetime import Lifetime
 from inferdoc.judging.scan import Scan
 from inferdoc.judging.stored import StoredBaseline
+from inferdoc.judging.visibility import Visibility, scraped_once
 from inferdoc.source.assemble import read_signals
 from inferdoc.source.base import InfoSeries, Scrapes, Source
 from inferdoc.source.frame import SignalFrame
@@ -73,6 +74,11 @@ class Session:
     def engines(self) -> list[Exporter]:
         """The engines that are there."""
         return engines_there(self.catalogue.exporters.values(), self.names)
+
+    @property
+    def visibility(self) -> Visibility:
+        """What can be seen, and why the rest cannot."""
+        return Visibility(self.catalogue, self.names, self.frame.signals, scraped_once(self.scrapes))
 
     def read(self, signals: Sequence[str], grid: Grid) -> SignalFrame:
         """More signals, or other times, of the same part of the fleet."""

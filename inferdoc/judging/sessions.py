@@ -110,7 +110,7 @@ def read(
     Returns the seconds that it took as well. Raises InferdocError where a stored baseline is of another fleet."""
     began = time.perf_counter()
     frame, scrapes = read_window(source, wanted, catalogue, *window, options.match, history=lead is None)
-    present = source.names(frame.grid.start_ms, frame.grid.end_ms)
+    present = source.names(frame.grid.oldest_ms, frame.grid.end_ms)
     baseline: Grid | None = None
     kind: BaselineKind = "none"
     past: Past | None = None

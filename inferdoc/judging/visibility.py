@@ -19,6 +19,7 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.catalogue.signal import Exporter, Metric, Reading, Signal
 from inferdoc.judging.model import AbsenceKind
+from inferdoc.source.base import Scrapes
 
 COHORTS = {
     "other-tiers": "the model runs on one hardware tier",
@@ -29,6 +30,7 @@ COHORTS = {
     "unlike": "one pod, or pods that are all alike",
 }
 """What a comparison lacks where it has no value (`Reading.cohort`)."""
+ONE_SCRAPE = "one scrape shows no rate: look again half a minute later, or save each page again then"
 EASIEST: Mapping[AbsenceKind, int] = {"later": 0, "blind": 1, "off": 2}
 """Of several ways to read a signal, the one that takes least to see."""
 
@@ -43,11 +45,13 @@ class Absence:
 
 @dataclass
 class Visibility:
-    """names: of the series that the source has; visible: the signals that have a value."""
+    """names: of the series that the source has; visible: the signals that have a value; once: no target was scraped
+    more than once."""
 
     catalogue: Catalogue
     names: Collection[str]
     visible: Collection[str]
+    once: bool = False
 
     @cached_property
     def _aliases(self) -> Aliases:
@@ -116,6 +120,8 @@ class Visibility:
             return Absence("later", enable or "nothing has happened that it counts")
         reasons = [self._of_series(name, enable) for name in reading.series if not self._there(name)]
         reasons += [self.absence(name) for name in reading.signals if name not in self.visible]
+        if not reasons and self.once:
+            return Absence("blind", ONE_SCRAPE)
         if not reasons:
             return Absence("blind", enable) if enable else Absence("later", "no value in the window")
         return max(reasons, key=_effort)
@@ -173,6 +179,12 @@ class Visibility:
             return _hardest(self.absence(name) for name in condition.signals if name not in self.visible)
         untold = [self._of_condition(part) for part in condition.parts if not self.tells(part)]
         return min(untold, key=_effort) if isinstance(condition, AnyOf | Witnesses | KOf) else _hardest(untold)
+
+
+def scraped_once(scrapes: Iterable[Scrapes]) -> bool:
+    """Whether there are scrapes, and no second one of any target."""
+    lengths = [len(target.times_ms) for target in scrapes]
+    return max(lengths, default=0) == 1
 
 
 def _effort(reason: Absence) -> int:

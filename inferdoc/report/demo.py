@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from inferdoc.catalogue.document import nearest
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import InferdocError
 from inferdoc.judging.api import Options, diagnose
@@ -73,9 +73,8 @@ def find(fault: str, catalogue: Catalogue) -> Scenario:
         return scenario
     if fault in catalogue.recipes:
         raise InferdocError(f"no scenario shows {fault} yet; inferdoc demo --list names those that exist")
-    near = difflib.get_close_matches(fault, [s.id for s in faults(catalogue)], n=3)
-    hint = f"did you mean {', '.join(near)}?" if near else "inferdoc demo --list names them"
-    raise InferdocError(f"no fault is called {fault!r}; {hint}")
+    near = nearest(fault, [s.id for s in faults(catalogue)])
+    raise InferdocError(f'no fault is called "{fault}"{near}; inferdoc demo --list names them')
 
 
 def play(scenario: Scenario, catalogue: Catalogue, progress: Callable[[float], None] | None = None) -> Played:

@@ -14,7 +14,7 @@ from inferdoc.fleet.unscraped import unscraped
 from inferdoc.generate.board_spec import load_boards
 from inferdoc.installed import rivals
 from inferdoc.judging.api import needed_signals, read_window
-from inferdoc.judging.visibility import Visibility, gains
+from inferdoc.judging.visibility import ONE_SCRAPE, Visibility, gains, scraped_once
 from inferdoc.judging.words import figure, lasting
 from inferdoc.report.labels import label_lines
 from inferdoc.report.wrapping import fitted, wrap
@@ -31,12 +31,12 @@ HEADS = {"off": "not in use: nothing to do unless you expect it", "later": "show
 
 
 def examine(
-    source: Source, config: Config, catalogue: Catalogue, until: Moment, *, verbose: bool = False
+    source: Source, config: Config, catalogue: Catalogue, until: Moment, *, place: str = "", verbose: bool = False
 ) -> tuple[list[str], bool]:
-    """Lines for people, and whether any engine can be judged. verbose: also what would only add evidence. Raises
-    SourceError where the source cannot be read."""
+    """Lines for people, and whether any engine can be judged. place: what the source was called on the command line;
+    verbose: also what would only add evidence. Raises SourceError where the source cannot be read."""
     latest = source.latest_ms()
-    lines = [*_installed(rivals()), f"source      {source.kind} {source.location}"]
+    lines = [*_installed(rivals()), f"source      {place or f'{source.kind} {source.location}'}"]
     if latest is None:
         lines.append(
             "newest      no sample at all: is anything scraped into it? inferdoc collect --target URL fills a store"
@@ -56,9 +56,9 @@ def examine(
     if isinstance(source, Identified):
         found = label_lines(source.findings, source.replica, bool(scrapes))
         lines += [part for line in found for part in wrap(line, "labels      ")]
-    names = source.names(frame.grid.start_ms, frame.grid.end_ms)
+    names = source.names(frame.grid.oldest_ms, frame.grid.end_ms)
     lines += _unscraped(unscraped(source, frame.grid, names, fleet))
-    visibility = Visibility(catalogue, names, frame.signals)
+    visibility = Visibility(catalogue, names, frame.signals, scraped_once(scrapes))
     lines += _cannot(visibility)
     lines += _missing(visibility, wanted, verbose)
     lines += _empty_rows(visibility, catalogue.overlays)
@@ -78,8 +78,10 @@ def _installed(others: Sequence[str]) -> Iterator[str]:
 
 def _targets(scrapes: list[Scrapes], fleet: Fleet) -> list[str]:
     down = [fleet.called(Entity.of_labels(t.labels)) for t in scrapes if len(t.up) and t.up[-1] < 0.5]
-    line = f"targets     {len(scrapes)}" + (f", down: {', '.join(sorted(down)[:8])}" if down else "")
-    return [line]
+    lines = [f"targets     {len(scrapes)}" + (f", down: {', '.join(sorted(down)[:8])}" if down else "")]
+    if scraped_once(scrapes):
+        lines += wrap(ONE_SCRAPE, " " * 12)
+    return lines
 
 
 def _fleet(fleet: Fleet) -> list[str]:

@@ -19,6 +19,7 @@ from inferdoc.judging.conditions import evaluate
 from inferdoc.judging.context import Context
 from inferdoc.judging.judge import ongoing
 from inferdoc.judging.request import options_of
+from inferdoc.judging.visibility import Visibility
 from inferdoc.report.signals import LOOK_BACK, Row, readings
 from inferdoc.source.base import Source
 from inferdoc.times import Moment
@@ -73,8 +74,9 @@ class Line:
 
 @dataclass
 class Seen:
-    """What the observations of all rows show at the end of a window: observation -> sights."""
+    """What the observations of all rows show at the end of a window: observation -> sights; and what is not seen."""
 
+    visibility: Visibility
     sights: Mapping[str, Sequence[Sight]] = field(default_factory=dict)
 
     @classmethod
@@ -82,7 +84,7 @@ class Seen:
         """Look for all of them."""
         session = read_session(source, catalogue, options_of(source, config, catalogue, {}), LOOK_BACK, until)
         names = dict.fromkeys(name for row in catalogue.health for name in (*row.shows, *row.only_with))
-        return cls({name: list(_sights(name, catalogue, session.context)) for name in names})
+        return cls(session.visibility, {name: list(_sights(name, catalogue, session.context)) for name in names})
 
     def any_on(self, names: Sequence[str], pod: str) -> bool:
         """Whether one of these observations holds on a pod."""
@@ -121,8 +123,7 @@ def _lines(row: HealthRow, found: dict[str, list[Row]], catalogue: Catalogue, se
             yield Line(row, name, tier, role, signal.unit, values, states, sights)
             sights = ()
         if not groups:
-            enable = signal.enable or "no exporter in the source has it"
-            yield Line(row, name, "", "", signal.unit, (), (), sights, enable)
+            yield Line(row, name, "", "", signal.unit, (), (), sights, seen.visibility.absence(name).cure)
             sights = ()
 
 

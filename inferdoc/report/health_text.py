@@ -24,7 +24,9 @@ WIDEST, ROOMY = 118, 100
 NOTES = 6
 """Where what is said of a row begins in a narrow page."""
 DIGITS = "-0123456789.,"
-HEADINGS = ("tier, role", "pods", "lowest .. median .. highest", "band")
+TO, CLOSE = "..", 24
+"""Between figures, and how many characters of them stand without spaces, where no line can be broken."""
+HEADINGS = ("tier, role", "pods", f"low{TO}median{TO}high", "band")
 MARKS: dict[State, str] = {"good": " ", "note": "~", "warn": "!", "bad": "!"}
 
 
@@ -62,12 +64,16 @@ def _cells(line: Line, title: str | None) -> tuple[str, ...]:
     if not line.values:
         return *head, f"not visible: {line.enable}"
     where = ", ".join(word for word in (line.tier, "" if line.role == "both" else line.role) if word)
-    return *head, where or "router", str(len(line.values)), _spread(line), _band(line)
+    spread = _spread(line)
+    return *head, where or "router", str(len(line.values)), spread, _band(line, spread)
 
 
-def _band(line: Line) -> str:
-    words = {"slo": "no SLO configured", "trend": "trend"}
-    return limits(line.values[0].band, line.unit) or words.get(line.row.judge, "")
+def _band(line: Line, beside: str) -> str:
+    """The band in words; a unit that the spread beside it ends with is not said again."""
+    words = {"slo": "no SLO", "trend": "trend"}
+    band = limits(line.values[0].band, line.unit)
+    unit = beside.rsplit(" ")[-1]
+    return (band.removesuffix(f" {unit}") if unit.isalpha() else band) or words.get(line.row.judge, "")
 
 
 def _spread(line: Line) -> str:
@@ -77,8 +83,11 @@ def _spread(line: Line) -> str:
     if len(set(shown)) == 1:
         return shown[0]
     units = {each.lstrip(DIGITS) for each in shown}
-    whole = shown if len(units) > 1 else [*(each.removesuffix(*units) for each in shown[:-1]), shown[-1]]
-    return " .. ".join(whole)
+    if len(units) > 1:
+        return f" {TO} ".join(shown)
+    whole = [*(each.removesuffix(*units) for each in shown[:-1]), shown[-1]]
+    close = TO.join(whole)
+    return close if len(close) <= CLOSE else f" {TO} ".join(whole)
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
-
 from inferdoc.catalogue.conditions import Condition
+from inferdoc.catalogue.document import nearest
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import InferdocError
 from inferdoc.escaping import page
@@ -22,8 +21,9 @@ def details(catalogue: Catalogue, cause: str) -> str:
     """A cause in words. Raises InferdocError for an unknown id."""
     recipe = catalogue.recipes.get(cause)
     if recipe is None:
-        near = difflib.get_close_matches(cause, catalogue.recipes, n=1)
-        raise InferdocError(f"no cause is called {cause!r}{f'; did you mean {near[0]}?' if near else ''}")
+        raise InferdocError(
+            f'no cause is called "{cause}"{nearest(cause, catalogue.recipes)}; inferdoc recipes list names them'
+        )
     lines = [
         recipe.title,
         f"{recipe.id}  {recipe.severity}, at most {recipe.most_certain}, phase {recipe.phase}, scope {recipe.scope}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import tempfile
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from inferdoc.catalogue.content import PACKAGE
+from inferdoc.catalogue.document import nearest
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import InferdocError
 from inferdoc.judging.api import Options, diagnose
@@ -37,9 +37,8 @@ def _label(name: str) -> dict[str, Any]:
     labels = _labels()
     found = next((entry for entry in labels if name in (_name(entry), entry.get("cause"))), None)
     if found is None:
-        near = difflib.get_close_matches(name, [_name(entry) for entry in labels], n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else "inferdoc demo --list names them"
-        raise InferdocError(f"no recording is called {name!r}; {hint}")
+        near = nearest(name, [_name(entry) for entry in labels])
+        raise InferdocError(f'no recording is called "{name}"{near}; inferdoc demo --list names them')
     return found
 
 

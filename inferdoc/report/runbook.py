@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 
 from inferdoc.catalogue.content import content_file, content_files
+from inferdoc.catalogue.document import nearest
 from inferdoc.errors import InferdocError
 from inferdoc.escaping import lines
 
@@ -22,9 +22,7 @@ def page(cause: str, overlays: Sequence[str] = ()) -> str:
     path = content_file("runbooks", f"{cause}.md", overlays)
     if path is None:
         known = [name.removesuffix(".md") for name in content_files("runbooks", "*.md", overlays)]
-        near = difflib.get_close_matches(cause, known, n=1)
-        hint = f"; did you mean {near[0]}?" if near else "; inferdoc runbook lists them"
-        raise InferdocError(f"no runbook page is called {cause!r}{hint}")
+        raise InferdocError(f'no runbook page is called "{cause}"{nearest(cause, known)}; inferdoc runbook lists them')
     return lines(path.read_text("utf-8", errors="backslashreplace")).rstrip()
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 import click
 
 from inferdoc.judging.model import Diagnosis, Finding, PhaseSplit, Rival, StageReached, StepForetold, seconds
+from inferdoc.judging.visibility import ONE_SCRAPE
 from inferdoc.judging.words import figure, how_many, lasting
 from inferdoc.report.focus import elsewhere, in_focus
 from inferdoc.report.references import compared_with
@@ -205,8 +206,9 @@ def _not_judged(answer: Diagnosis, verbose: bool) -> Iterator[str]:
         if missing and not empty:
             yield from wrap(f"missing: {', '.join(missing)}", "")
         if missing:
+            once = any(ONE_SCRAPE in entry.enable for entry in answer.not_judged)
             cure = "scrape the /metrics page of the vLLM API port; `inferdoc doctor` says what this source shows"
-            yield from wrap(cure, "switch on: ")
+            yield from wrap(ONE_SCRAPE if once else cure, "" if once else "switch on: ")
         if empty and not verbose:
             return
     if not verbose:

@@ -161,7 +161,7 @@ class SteadyRates(Readable):
     def names(self, start_ms: int, end_ms: int) -> set[str]:
         """Series names of the source where the counters are first scraped."""
         grid = self.counters.grid
-        return self.counters.source.names(grid.start_ms - grid.gauge_ms, grid.end_ms)
+        return self.counters.source.names(grid.oldest_ms, grid.end_ms)
 
     def label_names(self, start_ms: int, end_ms: int) -> set[str] | None:
         """Those of the source."""

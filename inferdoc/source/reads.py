@@ -58,6 +58,11 @@ class Grid:
         """The last step, milliseconds since the epoch."""
         return self.start_ms + self.step_ms * (self.count - 1)
 
+    @property
+    def oldest_ms(self) -> int:
+        """The oldest sample that a gauge may show at the first step: before it nothing is there, for this grid."""
+        return self.start_ms - self.gauge_ms
+
     def window_ms(self, read: Read) -> int:
         """How far before a step a read looks."""
         return self.gauge_ms if read.fn in ("last", "change") else self.rate_ms * read.width

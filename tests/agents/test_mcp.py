@@ -110,7 +110,7 @@ def test_an_audit_and_a_forecast_answer(tools):
 @pytest.mark.parametrize(
     ("name", "arguments", "said"),
     [
-        ("runbook", {"cause": "kv-preemption-trash"}, "did you mean kv-preemption-thrash?"),
+        ("runbook", {"cause": "kv-preemption-trash"}, 'did you mean "kv-preemption-thrash"?'),
         ("recipes", {"word": "unicorn"}, "no cause holds the word 'unicorn'"),
         ("focus", {"role": "dancer", "until": "latest"}, "role 'dancer' is none of prefill, decode, both"),
         ("forecast", {"hours": 1000}, "at most 336"),

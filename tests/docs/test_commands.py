@@ -57,6 +57,7 @@ NOT_RUN = {
 }
 """Commands of pages that are parsed only, and why."""
 
+LOOKS_AT_PAGES = ("diagnose", "doctor", "signals")
 CODES = {
     "diagnose": (0, 1),
     "signals": (0, 1),
@@ -161,10 +162,13 @@ def runnable(one: Shown, servers: dict[str, str], onset: float) -> list[str]:
     places = {"--from": minutes[0], "--until": minutes[1]}
     befores = ["", *words]
     words = [re.sub(rf"^{DATE}$", places.get(b, minutes[2]), w) for b, w in zip(befores, words, strict=False)]
-    name, at_a_page = one.name, words[1:2] != [] and words[1].startswith("http")
+    name, at_a_page = (
+        one.name,
+        any(word.startswith("http") and words[i] != "--prometheus" for i, word in enumerate(words[1:])),
+    )
     if name == "collect":
         words = without(words, "--duration") + ["--once"] * ("--once" not in words)
-    elif name == "diagnose" and at_a_page:
+    elif name in LOOKS_AT_PAGES and at_a_page:
         words = [*without(without(words, "--for"), "--interval"), "--for", "2s", "--interval", "0.5s"]
     elif name in ("diagnose", "audit", "cost") or "save" in words:
         words += ["--until", "latest"] * (not {"--until", "--around"} & set(words))

@@ -22,6 +22,7 @@ from inferdoc.judging.absolute import FirstLook, absolute
 from inferdoc.judging.api import Options
 from inferdoc.judging.look import FIRST_LOOK_SCRAPES, Pace, look
 from inferdoc.judging.model import Diagnosis
+from inferdoc.judging.visibility import ONE_SCRAPE
 from inferdoc.report import render
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.live import text_page
@@ -218,6 +219,29 @@ def test_an_engine_is_recognised_by_its_address_however_it_is_written(tmp_path):
         refused(wrong, 4, "no Prometheus API", f"inferdoc diagnose {url}")
         refused(call("diagnose", url, "--since", "5m"), 2, "--since asks for a past")
         refused(call("diagnose", url, tmp_path / "kept.db"), 2, "one server or store, or pages")
+
+
+def test_who_is_there_and_what_it_reads_need_no_store_either(tmp_path, store_of):
+    with answering({"/metrics": page()}) as url:
+        looked = call("doctor", url, "--for", "2s", "--interval", "1s")
+        assert looked.code == 0 and f"source      {url}" in looked.out and f"{url}/metrics" in looked.err, looked.err
+        assert ONE_SCRAPE not in " ".join(looked.out.split())
+        rows = call("signals", url, "--for", "2s", "--interval", "1s", "-o", "json")
+        assert any(row["signal"] == "generation_tokens_rate" for row in json.loads(rows.out)), rows.err
+        refused(call("doctor", url, "--store", tmp_path / "kept.db"), 2, "name two sources")
+    assert "slow-replica" in call("doctor", store_of("slow-replica")).out
+    assert call("signals", store_of("slow-replica"), "--health").code == 1
+
+
+def test_one_saved_page_has_no_rates_and_that_is_said(tmp_path):
+    saved = tmp_path / "vllm-0@1795000000.prom"
+    saved.write_text(page())
+    health = call("signals", "--health", saved, "-o", "json")
+    rates = next(row for row in json.loads(health.out) if row["signal"] == "generation_tokens_rate")
+    assert rates["enable"] == ONE_SCRAPE
+    for command in ("doctor", "diagnose"):
+        words = " ".join(call(command, saved).out.split())
+        assert ONE_SCRAPE in words and "on the API server port" not in words and "vLLM API port" not in words
 
 
 def test_a_prometheus_is_recognised_by_its_api():
