@@ -24,7 +24,7 @@ WIDEST, ROOMY = 118, 100
 NOTES = 6
 """Where what is said of a row begins in a narrow page."""
 DIGITS = "-0123456789.,"
-TO, CLOSE = "..", 24
+TO, CLOSE = "..", 18
 """Between figures, and how many characters of them stand without spaces, where no line can be broken."""
 HEADINGS = ("tier, role", "pods", f"low{TO}median{TO}high", "band")
 MARKS: dict[State, str] = {"good": " ", "note": "~", "warn": "!", "bad": "!"}
