@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from inferdoc.errors import ConfigError
+from inferdoc.escaping import is_web
 
 PROJECT_FILE = "inferdoc.toml"
 LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -203,10 +204,16 @@ class AuditSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class LinksSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """[links]: URL prefixes of runbook pages and dashboards in reports and rules."""
+    """[links]: URL prefixes of runbook pages and dashboards in reports and rules. trace_url: of a trace, with
+    {trace_id}."""
 
     runbook_base: str | None = None
     dashboard_base: str | None = None
+    trace_url: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.trace_url is not None and not (is_web(self.trace_url) and "{trace_id}" in self.trace_url):
+            raise ValueError("trace_url: write an http(s) address with {trace_id} where the id of a trace goes")
 
 
 class BaselinesSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

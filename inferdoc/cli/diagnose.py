@@ -71,6 +71,7 @@ def command(**asked: Any) -> int:
     """
     from inferdoc.audit.request import audited_beside
     from inferdoc.cluster.look import look_at_cluster
+    from inferdoc.cluster.traces import link_traces
     from inferdoc.cost.findings import price_findings
     from inferdoc.judging.request import diagnosis, exit_code
     from inferdoc.report import render
@@ -87,6 +88,7 @@ def command(**asked: Any) -> int:
     def look() -> Glance:
         answer = diagnosis(source, config, catalogue, asked)
         price_findings(answer, source, config, catalogue)
+        link_traces(answer, source, catalogue, config.links.trace_url)
         if asked["kubernetes"]:
             look_at_cluster(answer, catalogue)
         if asked["predict"]:

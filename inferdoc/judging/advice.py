@@ -19,7 +19,7 @@ from inferdoc.capacity.transfer import transfer_seconds
 from inferdoc.judging.context import Context
 from inferdoc.judging.match import Match
 from inferdoc.judging.view import Unit, View
-from inferdoc.judging.words import figure
+from inferdoc.judging.words import figure, how_many
 
 DEFAULT_TTFT_SLO_SECONDS = 2.0
 DRAFT_COSTS = (0.05, 0.10)
@@ -56,7 +56,7 @@ def _safe_queue(context: Context, match: Match) -> str | None:
         return None
     wait = _acceptable_wait(context, match)
     depth = max(1, int(safe_queue_depth(wait, rate)))
-    return f"{depth} requests ({rate:.3g} finish per second, {wait:g} s of acceptable wait)"
+    return f"{how_many(depth, 'request')} ({rate:.3g} finish per second, {wait:g} s of acceptable wait)"
 
 
 def _queued_tokens(context: Context, match: Match) -> str | None:

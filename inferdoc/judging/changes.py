@@ -16,12 +16,18 @@ from inferdoc.judging.model import Gap, stamp
 from inferdoc.judging.replicas import replica_events
 from inferdoc.judging.shift import STANDARD_ERRORS, shift
 from inferdoc.judging.view import Unit
-from inferdoc.judging.words import figure
+from inferdoc.judging.words import figure, within_sentence
 from inferdoc.source.base import InfoSeries, Scrapes
 from inferdoc.source.frame import Entity
 
-WORKLOAD = ("arrival_rate", "prompt_tokens_per_request", "output_len_mean", "prompt_len_mean")
-"""Signals of the traffic; a shift of their mean by half is named."""
+WORKLOAD = (
+    ("http_arrival_rate", "arrival_rate"),
+    ("prompt_tokens_per_request",),
+    ("output_len_mean",),
+    ("prompt_len_mean",),
+)
+"""Signals of the traffic, of each the first that is visible; a shift of their mean by half is named. Clients that hang
+up leave no trace in the arrivals of the engine: during a retry storm these fall while more requests come."""
 WORKLOAD_RATIO = 1.5
 GAP_FACTOR = 3.0
 """A target is gone from the picture when this many scrapes in a row are missing."""
@@ -76,7 +82,8 @@ def _outages(context: Context, target: Scrapes) -> list[Event]:
 def workload_events(context: Context, unit: Unit, split: int, last: int) -> list[Event]:
     """How the traffic of a unit differs before and after a split."""
     found = []
-    for name in WORKLOAD:
+    for names in WORKLOAD:
+        name = next((one for one in names if context.view.get(unit, one) is not None), names[-1])
         series = context.view.get(unit, name)
         moved = None if series is None else shift(series.values, split, last, context.clock)
         if moved is None or abs(moved.errors) < STANDARD_ERRORS or moved.before <= 0:
@@ -84,7 +91,8 @@ def workload_events(context: Context, unit: Unit, split: int, last: int) -> list
         ratio = moved.after / moved.before
         if ratio >= WORKLOAD_RATIO or ratio <= 1 / WORKLOAD_RATIO:
             signal = context.signals[name]
-            detail = f"{signal.title.lower()} {figure(moved.before, signal.unit)} -> {figure(moved.after, signal.unit)}"
+            title, unit_of = within_sentence(signal.title), signal.unit
+            detail = f"{title} {figure(moved.before, unit_of)} -> {figure(moved.after, unit_of)}"
             found.append(Event(context.view.time_at(split), "workload", unit.name, detail, unit))
     return found
 

@@ -200,11 +200,24 @@ class ClusterFact(msgspec.Struct):
     says: str | None
 
 
+class TraceLink(msgspec.Struct):
+    """A slow request that was traced. pod: the engine, or the model where a router measured; signal: the latency;
+    value: of this request, seconds."""
+
+    pod: str
+    signal: str
+    value: float
+    at: str
+    trace_id: str
+    url: str
+
+
 class Finding(msgspec.Struct):
     """One root. imminent: nothing hurts yet; the harm is extrapolated, and its evidence says when. probability: how
     often findings like this one were right on fleets that no rule was made on; differential: the next candidates;
     cost_per_hour: money in the currency of [prices] while it lasts, None where it maps to no GPU time, or without a
-    price; cluster: what Kubernetes tells of its pods, with `diagnose --kubernetes`."""
+    price; cluster: what Kubernetes tells of its pods, with `diagnose --kubernetes`; traces: the slowest requests that
+    were traced, with `[links] trace_url`."""
 
     id: str
     title: str
@@ -231,6 +244,7 @@ class Finding(msgspec.Struct):
     differential: list[Rival] = []
     cost_per_hour: float | None = None
     cluster: list[ClusterFact] = []
+    traces: list[TraceLink] = []
 
 
 class NotJudged(msgspec.Struct):

@@ -46,6 +46,11 @@ def _short(value: float) -> str:
     return f"{value:.3g}"
 
 
+def within_sentence(title: str) -> str:
+    """A title where a sentence has begun: "Requests arriving" -> "requests arriving", "KV cache in use" as it is."""
+    return title if title[:2].isupper() else title[:1].lower() + title[1:]
+
+
 def how_many(number: int, thing: str) -> str:
     """A count of things: "1 target", "2,000 targets"."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"

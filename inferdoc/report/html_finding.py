@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from inferdoc.escaping import html as escape
 from inferdoc.escaping import is_web
-from inferdoc.judging.model import EvidenceItem, Finding, Scope
+from inferdoc.judging.model import ClusterFact, EvidenceItem, Finding, Scope, TraceLink
 from inferdoc.judging.view import View
 from inferdoc.judging.words import figure
 from inferdoc.report.html_plot import Detail, clock, plot
@@ -98,12 +98,24 @@ def _facts(finding: Finding) -> str:
                 "changed",
                 "" if change is None else escape(f"{change.detail} ({change.kind}, {day_and_clock(change.at)} UTC)"),
             ),
+            ("cluster", "<br>".join(_cluster_fact(fact) for fact in finding.cluster)),
+            ("traces", "<br>".join(_trace(trace) for trace in finding.traces)),
             ("costs", "" if finding.cost_per_hour is None else f"{finding.cost_per_hour:,.2f} an hour, at [prices]"),
             ("effects", ", ".join(f"<code>{escape(e)}</code>" for e in finding.effects)),
             ("runbook", page),
             ("dashboard", "" if finding.dashboard_url is None else link(finding.dashboard_url, "open the board")),
         )
     )
+
+
+def _cluster_fact(fact: ClusterFact) -> str:
+    says = f"{escape(fact.says)}: " if fact.says else ""
+    return f"<strong>{escape(fact.pod)}</strong> {says}{escape(fact.detail)}"
+
+
+def _trace(trace: TraceLink) -> str:
+    words = f"{figure(trace.value, 's')} at {day_and_clock(trace.at)} UTC"
+    return f"<strong>{escape(trace.pod)}</strong> {link(trace.url, escape(words))}"
 
 
 def _where(scope: Scope) -> str:

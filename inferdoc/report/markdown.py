@@ -62,6 +62,14 @@ def _finding(finding: Finding) -> Iterator[str]:
     for item in finding.evidence:
         yield f"| {role_word(item.role)} | {cell_code(item.entity)} | {words(item.statement)} |"
     yield ""
+    for fact in finding.cluster:
+        says = f"{words(fact.says)}: " if fact.says else ""
+        yield f"- Kubernetes, {code(fact.pod)}: {says}{words(fact.detail)}"
+    for trace in finding.traces:
+        took = f"{figure(trace.value, 's')} at {trace.at}"
+        yield f"- Traced, {code(trace.pod)}: {link(took, trace.url)}, trace {code(trace.trace_id)}"
+    if finding.cluster or finding.traces:
+        yield ""
     if finding.change:
         yield f"Changed: {words(finding.change.detail)} ({words(finding.change.kind)}, {finding.change.at})."
         yield ""

@@ -125,6 +125,11 @@ def _finding(
         when = f" ({clock(fact.at)})" if fact.at else ""
         says = f"{fact.says}: " if fact.says else ""
         yield from wrap(f"{says}{fact.detail}{when} [{fact.pod}]", f"   {'cluster' if i == 0 else '':<8} ")
+    for i, trace in enumerate(finding.traces):
+        yield from wrap(
+            f"{figure(trace.value, 's')} at {clock(trace.at)} [{trace.pod}] {trace.url}",
+            f"   {'traces' if i == 0 else '':<8} ",
+        )
     if finding.change:
         yield from wrap(f"{finding.change.detail} ({finding.change.kind}, {clock(finding.change.at)})", "   changed  ")
     if finding.cost_per_hour is not None:

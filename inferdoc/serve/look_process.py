@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from inferdoc.catalogue.load import Catalogue, load_catalogue
+from inferdoc.cluster.traces import link_traces
 from inferdoc.config import Config, config_file, load_config, promises_of
 from inferdoc.errors import InferdocError
 from inferdoc.escaping import one_line
@@ -63,6 +64,7 @@ def look(asked: LookAsked) -> LookTold:
     catalogue = load_catalogue(asked.overlays, disabled=config.recipes.disabled, promises=promises)
     with closing(open_configured(config, asked.source, asked.overlays, asked.headers)) as source:
         answer = _diagnosed(source, config, catalogue, asked)
+        link_traces(answer, source, catalogue, config.links.trace_url)
         page = render(answer, "html") if asked.page else None
         pools = pools_seen(answer, catalogue.signals) if asked.pools else []
     return LookTold(answer, page, _ended_by(answer, asked.ended), pools)

@@ -138,6 +138,8 @@ def _links(incident: Incident, finding: Finding | None, public_url: str | None) 
         links.append(("Runbook", f"{public_url.rstrip('/')}/runbooks/{finding.runbook}"))
     if finding is not None and finding.dashboard_url and is_web(finding.dashboard_url):
         links.append(("Dashboard", finding.dashboard_url))
+    if finding is not None and finding.traces:
+        links.append(("Slowest trace", finding.traces[0].url))
     return tuple(links)
 
 

@@ -30,7 +30,7 @@ from inferdoc.source.histograms import Quantiles
 from inferdoc.source.page_histograms import Called
 from inferdoc.source.pieces import cut, put_together
 from inferdoc.source.prometheus_access import Access
-from inferdoc.source.prometheus_answers import AnswerSeries
+from inferdoc.source.prometheus_answers import AnswerSeries, Exemplar
 from inferdoc.source.prometheus_errors import PrometheusError, TooMuchError
 from inferdoc.source.prometheus_http import Client, ReadDeadline
 from inferdoc.source.prometheus_queries import TARGET, Queries, literal, seconds
@@ -304,6 +304,13 @@ class PrometheusSource(Readable):
                 if not self._exports.refused(error):
                     raise
                 return None
+
+    def exemplars(self, what: str, start_ms: int, end_ms: int) -> list[Exemplar]:
+        """The exemplars of the series that a selector matches, in [start, end], milliseconds since 1970. Raises
+        PrometheusError, also where the server has no such API."""
+        params = {"query": what, "start": seconds(start_ms), "end": seconds(end_ms)}
+        with self._queries.operation() as deadline:
+            return self._queries.decoded(answers.exemplars, self._client.ask("query_exemplars", params, deadline))
 
     def samples(self, names: Sequence[str], start_ms: int, end_ms: int) -> list[tuple[str, AnswerSeries]]:
         """The raw samples of metrics in [start, end], milliseconds since 1970, each series with the name of its metric.

@@ -23,6 +23,18 @@ class _Result(msgspec.Struct):
     result: msgspec.Raw
 
 
+class _Example(msgspec.Struct):
+    labels: dict[str, str]
+    value: str
+    timestamp: float
+
+
+class _Examples(msgspec.Struct):
+    seriesLabels: dict[str, str]  # noqa: N815
+    exemplars: list[_Example]
+
+
+_EXAMPLES = msgspec.json.Decoder(list[_Examples])
 _RESULT = msgspec.json.Decoder(_Result)
 _ROWS = msgspec.json.Decoder(list[_Row])
 _STRINGS = msgspec.json.Decoder(list[str])
@@ -36,6 +48,29 @@ class AnswerSeries:
     labels: dict[str, str]
     times_ms: np.ndarray
     values: np.ndarray
+
+
+@dataclass(frozen=True)
+class Exemplar:
+    """One measurement that was counted. series: the labels of its bucket; labels: its own; value: in the unit of the
+    histogram; at: seconds since the epoch."""
+
+    series: dict[str, str]
+    labels: dict[str, str]
+    value: float
+    at: float
+
+
+def exemplars(data: msgspec.Raw) -> list[Exemplar]:
+    """Exemplars of all series, as the server orders them."""
+    try:
+        return [
+            Exemplar(row.seriesLabels, one.labels, float(one.value), one.timestamp)
+            for row in _EXAMPLES.decode(data)
+            for one in row.exemplars
+        ]
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise AnswerError(str(error)) from None
 
 
 def series(data: msgspec.Raw, steps_ms: np.ndarray | None = None) -> list[AnswerSeries]:

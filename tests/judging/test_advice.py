@@ -39,7 +39,7 @@ def test_the_formulas():
 def test_the_queue_that_is_still_answered_in_time():
     text = told("cap it at {safe_queue}", request_rate=step(99, 10, at=ONSET))
     assert text.startswith("cap it at 17 requests (10 finish per second"), "after the onset, not before"
-    assert told("{safe_queue}", request_rate=np.full(N, 0.1)).startswith("1 requests"), "never 0"
+    assert told("{safe_queue}", request_rate=np.full(N, 0.1)).startswith("1 request ("), "never 0"
 
 
 def test_the_batch_that_fits_the_cache():

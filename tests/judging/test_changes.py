@@ -168,6 +168,12 @@ def workload(**rows):
     return workload_events(context, unit_of(context), CALM, N - 1)
 
 
+def test_arrivals_are_those_of_the_api_server_where_it_counts_them():
+    """Clients that hang up leave no trace in what the engine finishes: while more come, less of it arrives."""
+    (event,) = workload(http_arrival_rate=wobble(step(2, 8)), arrival_rate=wobble(step(2, 0.7)))
+    assert event.detail.startswith("HTTP requests arriving ") and event.detail.endswith("-> 8.14/s")
+
+
 def test_twice_the_traffic_is_a_change_of_the_workload():
     (event,) = workload(arrival_rate=wobble(step(2, 4)))
     assert event.kind == "workload" and event.at == START_S + CALM * STEP_S

@@ -12,7 +12,7 @@ from inferdoc.judging.conditions.render import JOIN, Rendering, Said
 from inferdoc.judging.context import Ask, Context, Outcome, absent
 from inferdoc.judging.order import middles, rows_of
 from inferdoc.judging.view import Unit
-from inferdoc.judging.words import figure
+from inferdoc.judging.words import figure, within_sentence
 
 MIN_SCRAPES = 5
 LONGEST_GAP_FACTOR = 10
@@ -79,7 +79,7 @@ def _stands(
     signal, work = context.signals[condition.signal], context.signals[condition.work]
     return Outcome(
         True,
-        f"{signal.title} stands at 0 (usually {figure(usual, signal.unit)}) while {work.title.lower()} reads "
+        f"{signal.title} stands at 0 (usually {figure(usual, signal.unit)}) while {within_sentence(work.title)} reads "
         f"{figure(work_left, work.unit)}",
         condition.signal,
         unit.name,

@@ -1,0 +1,98 @@
+"""Puts links to the traces of slow requests beside findings, where the buckets of latencies carry exemplars.
+
+A server keeps exemplars that were scraped with their buckets (OpenMetrics; Prometheus with
+--enable-feature=exemplar-storage), and hands them out with the labels of their series
+(https://prometheus.io/docs/prometheus/latest/querying/api/#querying-exemplars).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import quote
+
+from inferdoc.catalogue.aliases import Aliases
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.errors import SourceError
+from inferdoc.judging.model import Diagnosis, Finding, TraceLink, seconds, stamp
+from inferdoc.source.identified import Identified
+from inferdoc.source.prometheus import PrometheusSource
+from inferdoc.source.prometheus_answers import Exemplar
+from inferdoc.source.reads import selector
+
+MOST = 3
+"""Traces of one finding: the slowest."""
+PLACEHOLDER = "{trace_id}"
+ID_LABELS = ("trace_id", "traceID", "traceId")
+"""OpenTelemetry's (opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/), then older clients'."""
+USUAL = ("e2e_mean", "ttft_mean")
+"""Asked of what shows in no latency of its own."""
+ELSEWHERE = ("router", "pool")
+"""Signals of these levels are of series that name no pod of an engine."""
+
+
+def link_traces(answer: Diagnosis, source: Identified, catalogue: Catalogue, trace_url: str | None) -> None:
+    """Fill in `traces` of the findings. trace_url: an address with {trace_id} in it, None for no links. A server that
+    cannot be asked is one warning; a store keeps no exemplars."""
+    server = source.raw
+    if trace_url is None or not isinstance(server, PrometheusSource):
+        return
+    end = round(1000 * seconds(answer.window.until))
+    for finding in answer.findings:
+        try:
+            finding.traces = _slowest(finding, server, catalogue, end, trace_url)
+        except SourceError as error:
+            answer.source.warnings.append(f"no traces are linked: {error}")
+            return
+
+
+def _slowest(
+    finding: Finding, server: PrometheusSource, catalogue: Catalogue, end_ms: int, trace_url: str
+) -> list[TraceLink]:
+    """Of the first latency that has any, the slowest of the pods of the finding since it began."""
+    aliases, begin = Aliases(catalogue.exporters.values()), round(1000 * seconds(finding.onset))
+    for signal in _latencies(finding, catalogue):
+        names = list(_buckets(catalogue, aliases, signal))
+        if not names:
+            continue
+        asked = selector("", (("__name__", "=~", "|".join(names)),))
+        whose = finding.scope.pods if catalogue.signals[signal].level not in ELSEWHERE else [finding.scope.model or ""]
+        exemplars = [
+            (exemplar, pod)
+            for exemplar in server.exemplars(asked, begin, end_ms)
+            for pod in _named(exemplar.series, whose)
+            if _trace_id(exemplar.labels)
+        ]
+        if exemplars:
+            exemplars.sort(key=lambda one: -one[0].value)
+            return [_link(exemplar, pod, signal, trace_url) for exemplar, pod in exemplars[:MOST]]
+    return []
+
+
+def _latencies(finding: Finding, catalogue: Catalogue) -> list[str]:
+    """The latencies that the finding shows in, those that hurt first."""
+    shown = sorted(finding.evidence, key=lambda item: item.role != "harm")
+    names = [item.signal for item in shown if item.signal in catalogue.signals and item.unit == "s"]
+    return list(dict.fromkeys((*names, *(name for name in USUAL if name in catalogue.signals))))
+
+
+def _buckets(catalogue: Catalogue, aliases: Aliases, signal: str) -> Iterator[str]:
+    for reading in catalogue.signals[signal].readings:
+        histogram = reading.mean or reading.quantile
+        if histogram is not None:
+            yield from aliases.of(f"{histogram}_bucket")
+
+
+def _named(labels: Mapping[str, str], whose: Sequence[str]) -> list[str]:
+    """Which of them a label set names, under whatever label."""
+    values = set(labels.values())
+    return [name for name in whose if name and name in values][:1]
+
+
+def _trace_id(labels: Mapping[str, str]) -> str:
+    return next((labels[name] for name in ID_LABELS if labels.get(name)), "")
+
+
+def _link(exemplar: Exemplar, whose: str, signal: str, trace_url: str) -> TraceLink:
+    name = _trace_id(exemplar.labels)
+    url = trace_url.replace(PLACEHOLDER, quote(name, safe=""))
+    return TraceLink(whose, signal, exemplar.value, stamp(exemplar.at), name, url)

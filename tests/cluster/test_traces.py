@@ -1,0 +1,161 @@
+"""Links to traces: what the exemplars of a server become beside a finding."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+import requests
+from msgspec import structs
+
+from inferdoc import diagnose
+from inferdoc.cluster.traces import MOST, link_traces
+from inferdoc.config import load_config
+from inferdoc.errors import ConfigError
+from inferdoc.judging.model import Diagnosis, stamp
+from inferdoc.report import render
+from inferdoc.source.open import open_source
+from tests import prometheus_server
+from tests.judging.frames import catalogue
+from tests.source.fake_server import Asked, refusal, serving
+
+URL = "https://tempo.example.org/trace/{trace_id}"
+TTFT, E2E = "vllm:time_to_first_token_seconds_bucket", "vllm:e2e_request_latency_seconds_bucket"
+
+
+@pytest.fixture
+def answer(simulated) -> Diagnosis:
+    """One finding on one pod, in seconds that it shows in."""
+    with closing(open_source(store=str(simulated.of("slow-gpu").store))) as source:
+        found = diagnose(source)
+    return structs.replace(found, findings=found.findings[:1])
+
+
+def told(*traced: tuple[str, str, str, float]) -> dict:
+    """As the API answers. traced: series, pod, trace, seconds."""
+    rows = [
+        {
+            "seriesLabels": {"__name__": name, "pod": pod, "le": "+Inf"},
+            "exemplars": [{"labels": {"trace_id": trace}, "value": str(took), "timestamp": 1600000000.5}],
+        }
+        for name, pod, trace, took in traced
+    ]
+    return {"status": "success", "data": rows}
+
+
+def linked(answer: Diagnosis, respond) -> list[Asked]:
+    """Link what a server answers; what it was asked."""
+    with serving(respond) as server, closing(open_source(prometheus=server.url)) as source:
+        link_traces(answer, source, catalogue(), URL)
+        return [asked for asked in server.asked if asked.path.endswith("query_exemplars")]
+
+
+def test_the_slowest_of_the_pods_of_a_finding(answer):
+    pod = answer.findings[0].scope.pods[0]
+    rows = [(E2E, pod, f"id{n}", float(n)) for n in (3, 9, 1, 7, 5)]
+    asked = linked(answer, lambda one: told(*rows, (E2E, "somebody-else", "other", 99.0)))
+    traces = answer.findings[0].traces
+    assert [(trace.trace_id, trace.value, trace.pod) for trace in traces] == [
+        ("id9", 9.0, pod),
+        ("id7", 7.0, pod),
+        ("id5", 5.0, pod),
+    ][:MOST]
+    assert traces[0].url == "https://tempo.example.org/trace/id9"
+    assert float(asked[0].params["start"]) <= float(asked[0].params["end"]) and len(asked) == 1
+
+
+def test_what_hurts_is_asked_first_and_what_has_none_gives_way(answer):
+    pod = answer.findings[0].scope.pods[0]
+    empty = {"status": "success", "data": []}
+    asked = linked(answer, lambda one: told((E2E, pod, "a", 2.0)) if "e2e" in one.params["query"] else empty)
+    assert answer.findings[0].traces[0].signal.startswith("e2e") and "e2e" in asked[-1].params["query"]
+
+
+def test_an_id_is_quoted_and_every_format_shows_the_link(answer):
+    pod = answer.findings[0].scope.pods[0]
+    linked(answer, lambda one: told((E2E, pod, 'x"/><script>', 4.0)))
+    address = "https://tempo.example.org/trace/x%22%2F%3E%3Cscript%3E"
+    assert answer.findings[0].traces[0].url == address
+    for form in ("text", "markdown", "html", "json"):
+        page = render(answer, form)
+        assert address in "".join(page.split())
+        assert form == "json" or ("<script>x" not in page and '"/><script>' not in page)
+
+
+@pytest.mark.parametrize("status", [404, 400, 501])
+def test_a_server_without_exemplars_is_one_warning(answer, status):
+    linked(answer, lambda one: refusal(status, "bad_data", "no such endpoint"))
+    (warning,) = [one for one in answer.source.warnings if one.startswith("no traces are linked")]
+    assert "\n" not in warning and answer.findings[0].traces == []
+
+
+def test_nothing_is_asked_without_an_address_or_of_a_store(answer, store_of):
+    with closing(open_source(store=str(store_of("slow-replica")))) as source:
+        link_traces(answer, source, catalogue(), URL)
+    with serving(lambda one: told()) as server, closing(open_source(prometheus=server.url)) as source:
+        link_traces(answer, source, catalogue(), None)
+        assert not [asked for asked in server.asked if asked.path.endswith("query_exemplars")]
+    assert answer.findings[0].traces == []
+
+
+def test_an_address_needs_a_place_for_the_id(tmp_path):
+    file = tmp_path / "inferdoc.toml"
+    for url in ("https://tempo.example.org/trace/", "javascript:{trace_id}"):
+        file.write_text(f"[links]\ntrace_url = {json.dumps(url)}\n")
+        with pytest.raises(ConfigError, match="trace_url"):
+            load_config(str(file))
+
+
+@contextmanager
+def engine() -> Iterator[str]:
+    """A page with exemplars, as OpenMetrics writes them; its host and port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = (
+                f"# TYPE {E2E.removesuffix('_bucket')} histogram\n"
+                f'{E2E}{{le="+Inf",model_name="m"}} 5 # {{trace_id="4bf92f3577b34da6"}} 12.5 {time.time():.3f}\n'
+                "# EOF\n"
+            )
+            self.send_response(200)
+            self.send_header("Content-Type", "application/openmetrics-text; version=1.0.0; charset=utf-8")
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.live
+def test_from_a_page_to_a_link_by_a_real_prometheus(answer, tmp_path):
+    if not prometheus_server.available():
+        pytest.skip(prometheus_server.MISSING)
+    pod = answer.findings[0].scope.pods[0]
+    flags = ("--enable-feature=exemplar-storage", "--web.enable-lifecycle")
+    with engine() as address, prometheus_server.running([], tmp_path, *flags) as url:
+        targets = [{"targets": [address], "labels": {"pod": pod}}]
+        scrape = {"scrape_configs": [{"job_name": "vllm", "scrape_interval": "1s", "static_configs": targets}]}
+        (tmp_path / "prometheus.yml").write_text(json.dumps(scrape))
+        assert requests.post(f"{url}/-/reload", timeout=30).status_code == 200
+        finding, end = answer.findings[0], time.monotonic() + 60
+        while not finding.traces and time.monotonic() < end:
+            time.sleep(1)
+            now = time.time()
+            finding.onset, answer.window.until = stamp(now - 300), stamp(now + 1)
+            with closing(open_source(prometheus=url)) as source:
+                link_traces(answer, source, catalogue(), URL)
+        (trace,) = finding.traces
+        assert (trace.trace_id, trace.value, trace.pod) == ("4bf92f3577b34da6", 12.5, pod), answer.source.warnings
