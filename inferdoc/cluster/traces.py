@@ -8,6 +8,7 @@ A server keeps exemplars that were scraped with their buckets (OpenMetrics; Prom
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, cast
 from urllib.parse import quote
 
 from inferdoc.catalogue.aliases import Aliases
@@ -15,9 +16,11 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import SourceError
 from inferdoc.judging.model import Diagnosis, Finding, TraceLink, seconds, stamp
 from inferdoc.source.identified import Identified
-from inferdoc.source.prometheus import PrometheusSource
-from inferdoc.source.prometheus_answers import Exemplar
 from inferdoc.source.reads import selector
+
+if TYPE_CHECKING:
+    from inferdoc.source.prometheus import PrometheusSource
+    from inferdoc.source.prometheus_answers import Exemplar
 
 MOST = 3
 """Traces of one finding: the slowest."""
@@ -33,9 +36,9 @@ ELSEWHERE = ("router", "pool")
 def link_traces(answer: Diagnosis, source: Identified, catalogue: Catalogue, trace_url: str | None) -> None:
     """Fill in `traces` of the findings. trace_url: an address with {trace_id} in it, None for no links. A server that
     cannot be asked is one warning; a store keeps no exemplars."""
-    server = source.raw
-    if trace_url is None or not isinstance(server, PrometheusSource):
+    if trace_url is None or source.kind != "prometheus":
         return
+    server = cast("PrometheusSource", source.raw)
     end = round(1000 * seconds(answer.window.until))
     for finding in answer.findings:
         try:
