@@ -3,6 +3,7 @@
     python benchmarks/whatif.py                  all fleets and changes: a Markdown table, then the sums
     python benchmarks/whatif.py NAME ...         some of the fleets
     python benchmarks/whatif.py --write          also put table and sums into docs/whatif.md
+    python benchmarks/whatif.py --seed N         other draws of histories and truths than those of the table
 
 A fleet is simulated for 20 minutes and stored; `inferdoc whatif` sees nothing but the store. Then the change is made on
 the fleet itself, with its own step times, traffic and prefixes, and other seeds. What is true of a quantity is the
@@ -50,7 +51,9 @@ SECONDS = 1210.0
 """Of the history: 20 minutes, and the scrape that closes the last."""
 PAGE = Path(__file__).parent.parent / "docs" / "whatif.md"
 BEGIN, END = "<!-- benchmark -->", "<!-- /benchmark -->"
+HISTORY_SEED = 1
 TRUE_SEEDS = (901, 902, 903)
+"""Each plus what --seed gives."""
 JUDGED = ("goodput", "ttft_p99", "ttft_p50", "itl_p50", "itl_p99")
 
 
@@ -213,11 +216,11 @@ def _longer(accept: tuple[float, ...], draft: int) -> tuple[float, ...]:
     return (*accept, *([accept[-1]] * max(0, draft - len(accept))))[:draft]
 
 
-def calibration(fleet: Fleet, folder: Path) -> CalibratedPool:
+def calibration(fleet: Fleet, folder: Path, seed: int = 0) -> CalibratedPool:
     """As `inferdoc whatif` makes it of the fleet's pages."""
     path, catalogue = folder / "fleet.db", load_catalogue()
     with Store.open(path, "w") as store:
-        write_store(record(fleet.scenario(1)).targets, store)
+        write_store(record(fleet.scenario(HISTORY_SEED + seed)).targets, store)
     live = observed(open_source(store=path), Config(), catalogue, {"history": "1h"})
     return calibrated(live, catalogue, settings_asked(fleet.now, "--now", of_now=True), fleet.limits)
 
@@ -250,17 +253,18 @@ class Checked:
         return self.prediction.row("goodput").then.value / good - 1.0 if good > 0 else math.nan
 
 
-def checked(fleet: Fleet) -> list[Checked]:
-    """All changes of a fleet."""
+def checked(fleet: Fleet, seed: int = 0) -> list[Checked]:
+    """All changes of a fleet. seed: of the draws."""
     with tempfile.TemporaryDirectory() as folder:
-        pool = calibration(fleet, Path(folder))
+        pool = calibration(fleet, Path(folder), seed)
     before = plays_now(pool)
-    true_before = [truly(fleet.scenario(seed)) for seed in TRUE_SEEDS]
+    true_seeds = [each + seed for each in TRUE_SEEDS]
+    true_before = [truly(fleet.scenario(each)) for each in true_seeds]
     rows = []
     for change in fleet.changes:
         asked = changed_pool(pool, settings_asked([change], "--set"), load_catalogue())
         prediction = predicted(pool, asked, before)
-        true_after = [really(fleet, change, seed) for seed in TRUE_SEEDS]
+        true_after = [really(fleet, change, each) for each in true_seeds]
         true, moves, inside = {}, {}, {}
         for quantity in QUANTITIES:
             now, then = (
@@ -319,13 +323,14 @@ def sums(rows: list[Checked]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="of fleets; all by default")
+    parser.add_argument("--seed", type=int, default=0, help="added to the seed of every draw")
     parser.add_argument("--write", action="store_true", help="put the table into docs/whatif.md")
     asked = parser.parse_args()
     rows: list[Checked] = []
     print(HEAD)
     for fleet in FLEETS:
         if not asked.names or fleet.name in asked.names:
-            for row in checked(fleet):
+            for row in checked(fleet, asked.seed):
                 rows.append(row)
                 print(line(row), flush=True)
     print(f"\n{sums(rows)}")

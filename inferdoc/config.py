@@ -78,13 +78,14 @@ class CollectSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class PodSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """[[pods]]: pods whose whole name matches the regular expression serve in this role, on this hardware tier.
     tokens_per_second: generated tokens/s of one pod at the plateau of a benchmark; gpus: of one pod, where no GPU
-    exporter tells."""
+    exporter tells; spot: they run on spot capacity, at the spot price of their tier."""
 
     pod: str
     role: Literal["prefill", "decode", "both"] | None = None
     tier: str | None = None
     tokens_per_second: float | None = None
     gpus: int | None = None
+    spot: bool = False
 
     def __post_init__(self) -> None:
         _expression("pod", self.pod)
@@ -151,12 +152,22 @@ class RecipesSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class TierPrice(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """[prices.tiers.ID]: money per GPU-hour."""
+    """[prices.tiers.ID]: money per GPU-hour. reserved: of the first `committed_gpus` of the tier that are in use, the
+    rest is on demand; spot: of pods that `[[pods]] spot = true` names."""
 
     on_demand: float
+    reserved: float | None = None
+    committed_gpus: int | None = None
+    spot: float | None = None
 
     def __post_init__(self) -> None:
-        _within("on_demand", self.on_demand, 1e9)
+        for name in ("on_demand", "reserved", "spot"):
+            _within(name, getattr(self, name), 1e9)
+        _within("committed_gpus", self.committed_gpus, 1e6)
+        if (self.reserved is None) != (self.committed_gpus is None):
+            raise ValueError(
+                "reserved and committed_gpus belong together: what a reserved GPU-hour costs, and of how many"
+            )
 
 
 class PricesSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

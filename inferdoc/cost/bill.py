@@ -42,10 +42,10 @@ def bill_of(found: Sequence[Piece], by: By, prices: PricesSection, catalogue: Ca
     if not accounts:
         raise SourceError(f"{location}: no engine in the stretch asked for; inferdoc doctor says what is visible")
     if by == "tenant":
-        rows = by_tenant(found, prices, lambda piece: sums(piece, prices, lambda pool, _: str(pool.family)))
+        rows = by_tenant(found, lambda piece: sums(piece, lambda pool, _: str(pool.family)))
     else:
-        rows = _rows(_gathered(found, prices, _name(by)), in_time=by in IN_TIME)
-    whole = _gathered(found, prices, lambda pool, when: "all")["all"].row("all")
+        rows = _rows(_gathered(found, _name(by)), in_time=by in IN_TIME)
+    whole = _gathered(found, lambda pool, when: "all")["all"].row("all")
     spans = {_at(when, "day") for piece in found for when in piece.middles}
     used: dict[str, float] = {}
     for account in accounts:
@@ -62,11 +62,15 @@ def bill_of(found: Sequence[Piece], by: By, prices: PricesSection, catalogue: Ca
         overhead=prices.overhead,
         pue=prices.pue,
         kwh=prices.kwh,
-        tiers=[Priced(tier, per_gpu_hour(prices, tier), hours) for tier, hours in sorted(used.items())],
+        tiers=_priced(found, prices, used),
         whole=whole,
         rows=rows,
-        days=_days(found, prices) if len(spans) > 1 else [],
-        notes=[*price_notes(prices, used, catalogue.tiers.tiers), *_notes(found, accounts, whole)],
+        days=_days(found) if len(spans) > 1 else [],
+        notes=[
+            *price_notes(prices, used, catalogue.tiers.tiers),
+            *_of_rates(found, prices),
+            *_notes(found, accounts, whole),
+        ],
         grounds=[
             *(Ground(cause.title, cause.formula, cause.source) for cause in CAUSES.values()),
             Ground(
@@ -83,9 +87,20 @@ def bill_of(found: Sequence[Piece], by: By, prices: PricesSection, catalogue: Ca
     )
 
 
-def sums(
-    piece: Piece, prices: PricesSection, name: Callable[[Pool, float], str], into: dict[str, Sum] | None = None
-) -> dict[str, Sum]:
+def _priced(found: Sequence[Piece], prices: PricesSection, used: Mapping[str, float]) -> list[Priced]:
+    """What a GPU-hour of each tier came to: the price on demand, or the mean of what was paid where some of it was
+    reserved or spot."""
+    rows = _gathered(found, lambda pool, when: pool.tier)
+    plain = {tier for tier, price in prices.tiers.items() if price.reserved is None and price.spot is None}
+    told = []
+    for tier, hours in sorted(used.items()):
+        money = rows[tier].row(tier).whole.money
+        paid = None if money is None or not hours else money / hours
+        told.append(Priced(tier, per_gpu_hour(prices, tier) if tier in plain else paid, hours))
+    return told
+
+
+def sums(piece: Piece, name: Callable[[Pool, float], str], into: dict[str, Sum] | None = None) -> dict[str, Sum]:
     """The accounts of a piece, added up by name. name: of a pool and a time in Unix seconds."""
     held = {} if into is None else into
     pools = {account.unit.member.pool for account in piece.accounts}
@@ -96,14 +111,15 @@ def sums(
         pool = account.unit.member.pool
         counted = (pool.role != "decode" or pool.family not in apart), pool.role != "prefill"
         for each in dict.fromkeys(names[pool].tolist()):
-            add_account(held.setdefault(each, Sum()), account, names[pool] == each, prices, divided[pool], counted)
+            into_row = held.setdefault(each, Sum())
+            add_account(into_row, account, names[pool] == each, piece.rates.of(account), divided[pool], counted)
     return held
 
 
-def _gathered(found: Sequence[Piece], prices: PricesSection, name: Callable[[Pool, float], str]) -> dict[str, Sum]:
+def _gathered(found: Sequence[Piece], name: Callable[[Pool, float], str]) -> dict[str, Sum]:
     held: dict[str, Sum] = {}
     for piece in found:
-        sums(piece, prices, name, held)
+        sums(piece, name, held)
         _add_good(piece, name, held)
     return held
 
@@ -152,10 +168,30 @@ def _rows(held: Mapping[str, Sum], in_time: bool) -> list[BillRow]:
     return sorted(rows, key=lambda row: (*key(row)[:1], -row.whole.gpu_hours, row.name))
 
 
-def _days(found: Sequence[Piece], prices: PricesSection) -> list[BillRow]:
-    held = _gathered(found, prices, lambda pool, when: f"{_at(when, 'day')}\t{place_text(pool)}")
+def _days(found: Sequence[Piece]) -> list[BillRow]:
+    held = _gathered(found, lambda pool, when: f"{_at(when, 'day')}\t{place_text(pool)}")
     parts = {name: name.split("\t", 1) for name in sorted(held)}
     return [held[name].row(pool, day) for name, (day, pool) in parts.items()]
+
+
+def _of_rates(found: Sequence[Piece], prices: PricesSection) -> list[str]:
+    """What reserved and spot prices leave open."""
+    lacking = {
+        account.unit.member.tier for piece in found for account in piece.accounts if piece.rates.lacks_spot(account)
+    }
+    notes = [
+        f"[[pods]] says that pods of tier {tier} run on spot capacity, and it has no spot price: their figures are "
+        f"GPU-hours; set [prices.tiers.{tier}] spot = ... in inferdoc.toml"
+        for tier in sorted(lacking)
+    ]
+    for tier in found[0].rates.unused:
+        hours, money = (sum(piece.rates.unused[tier][of] for piece in found) for of in (0, 1))
+        if hours > 0:
+            notes.append(
+                f"{hours:,.3g} GPU-hours of {tier} were committed and held by no engine: {money:,.2f} "
+                f"{prices.currency} that are not on this bill"
+            )
+    return notes
 
 
 def _notes(found: Sequence[Piece], accounts: Sequence[Account], whole: BillRow) -> list[str]:

@@ -8,7 +8,7 @@ from inferdoc.audit.api import AuditOptions
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
 from inferdoc.cost.ledger import known_causes
-from inferdoc.cost.prices import per_gpu_hour
+from inferdoc.cost.rates import slot_rates
 from inferdoc.cost.reading import read_ledger
 from inferdoc.errors import InferdocError
 from inferdoc.judging.model import Diagnosis, Finding
@@ -55,14 +55,15 @@ def _cost(
     read = read_ledger(source, catalogue, (finding.onset, until), options)
     if read is None:
         return None
-    ledger, history, _ = read
-    spent = 0.0
-    for account in ledger.accounts():
+    ledger, history, slots = read
+    spent, accounts = 0.0, ledger.accounts()
+    rates = slot_rates(config.prices, config.pods, accounts, slots.count, slots.step_ms)
+    for account in accounts:
         member = account.unit.member
         if not {member.shown, member.pod} & set(finding.scope.pods):
             continue
-        price = per_gpu_hour(config.prices, member.tier)
+        price = rates.of(account)
         if price is None:
             return None
-        spent += price * sum(float(account.parts[part].sum()) for part in WASTED_BY[finding.id])
+        spent += sum(float((account.parts[part] * price).sum()) for part in WASTED_BY[finding.id])
     return round(spent / (history.seconds / 3600), 4) if spent > 0 else None

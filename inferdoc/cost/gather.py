@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from inferdoc.config import PricesSection
 from inferdoc.cost.causes import CAUSES, USEFUL
 from inferdoc.cost.ledger import Account, known_causes
 from inferdoc.cost.model import Amount, BillRow, Figures, Spent
-from inferdoc.cost.prices import each, energy_of, per_gpu_hour, per_million
+from inferdoc.cost.prices import each, energy_of, per_million
 from inferdoc.slo.model import Bounds
 
 TITLES = {name: cause.title for name, cause in CAUSES.items()} | {USEFUL: "useful work"}
@@ -35,11 +34,11 @@ class Sum:
     good: list[Bounds] = field(default_factory=list)
     unknown: float = 0.0
 
-    def add(self, part: str, hours: float, price: float | None) -> None:
-        """GPU-hours of a part, at their price."""
+    def add(self, part: str, hours: float, money: float | None) -> None:
+        """GPU-hours of a part, and what they cost."""
         self.hours[part] = self.hours.get(part, 0.0) + hours
-        if price is not None:
-            self.money[part] = self.money.get(part, 0.0) + hours * price
+        if money is not None:
+            self.money[part] = self.money.get(part, 0.0) + money
 
     def add_share(self, whole: Sum, inputs: float, outputs: float) -> None:
         """A share of another row: of the time of prompts so much as of the input tokens, of all else as of the output
@@ -98,29 +97,32 @@ def add_account(
     into: Sum,
     account: Account,
     chosen: np.ndarray,
-    prices: PricesSection,
+    price: np.ndarray | None,
     prompts: float | None,
     counts: tuple[bool, bool],
 ) -> None:
-    """The chosen slots of an account. chosen: bool[S]; prompts: share of its time that goes to prompts, None where it
-    is not divided; counts: whether its prompt tokens, and its output tokens and requests, are counted."""
-    price = per_gpu_hour(prices, account.unit.member.tier)
+    """The chosen slots of an account. chosen: bool[S]; price: of a GPU-hour in each slot, None where it has none;
+    prompts: share of its time that goes to prompts, None where it is not divided; counts: whether its prompt tokens,
+    and its output tokens and requests, are counted."""
     whole = 0.0
+    paid = None if price is None else 0.0
     for cause, hours in account.parts.items():
         part = float(hours[chosen].sum())
-        into.add(cause, part, price)
+        money = None if price is None else float((hours * price)[chosen].sum())
+        into.add(cause, part, money)
         whole += part
-    if price is None:
+        paid = None if paid is None or money is None else paid + money
+    if paid is None:
         into.unpriced += whole
     if account.counts.joules is None:
         into.unmetered += whole
     else:
         into.joules += float(account.counts.joules[chosen].sum())
     if prompts is None:
-        into.add("undivided", whole, price)
+        into.add("undivided", whole, paid)
     else:
-        into.add("prompts", whole * prompts, price)
-        into.add("outputs", whole * (1.0 - prompts), price)
+        for part, share in (("prompts", prompts), ("outputs", 1.0 - prompts)):
+            into.add(part, whole * share, None if paid is None else paid * share)
     if counts[0]:
         into.prompt_tokens += float(account.counts.prompts[chosen].sum())
     if counts[1]:

@@ -78,7 +78,8 @@ class BillRow(msgspec.Struct, frozen=True):
 
 
 class Priced(msgspec.Struct, frozen=True):
-    """What a GPU-hour of a tier costs with the overhead on top, and how many were used; None without a price."""
+    """What a GPU-hour of a tier costs with the overhead on top (where some are reserved or spot: what it came to), and
+    how many were used; None without a price."""
 
     tier: str
     per_gpu_hour: float | None

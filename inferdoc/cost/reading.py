@@ -15,6 +15,7 @@ from inferdoc.config import Config
 from inferdoc.cost.counted import counts_of
 from inferdoc.cost.late import late_shares
 from inferdoc.cost.ledger import Account, Ledger
+from inferdoc.cost.rates import SlotRates, slot_rates
 from inferdoc.fleet.members import ENGINE_SIGNS, Pool, Wanted
 from inferdoc.judging.request import matcher
 from inferdoc.slo.goodput import goodput
@@ -36,7 +37,8 @@ DEFAULT_SINCE = "24h"
 @dataclass(frozen=True)
 class Piece:
     """At most a day. accounts: of every engine in focus; middles: Unix seconds of the middle of each slot, float64[S];
-    good: requests within the objectives by pool; unjudged: where that cannot be told; history: for further counts."""
+    good: requests within the objectives by pool; unjudged: where that cannot be told; history: for further counts;
+    rates: what a GPU-hour costs in each slot."""
 
     accounts: Sequence[Account]
     middles: np.ndarray
@@ -46,6 +48,7 @@ class Piece:
     unjudged: Sequence[Unjudged]
     history: History
     slots: Grid
+    rates: SlotRates
 
 
 def pieces(source: Identified, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> Iterator[Piece]:
@@ -85,7 +88,8 @@ def _piece(
     if read is None:
         return None
     ledger, history, slots = read
-    accounts = [account for account in ledger.accounts() if wanted.keeps(account.unit.member)]
+    every = ledger.accounts()
+    accounts = [account for account in every if wanted.keeps(account.unit.member)]
     pools = list(dict.fromkeys(account.unit.member.pool for account in accounts))
     served, unjudged = goodput(history, catalogue.slos, pools)
     return Piece(
@@ -97,6 +101,7 @@ def _piece(
         unjudged,
         history,
         slots,
+        slot_rates(options.config.prices, options.config.pods, every, slots.count, slots.step_ms),
     )
 
 

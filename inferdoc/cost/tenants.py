@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from inferdoc.catalogue.signal import Term
-from inferdoc.config import PricesSection
 from inferdoc.cost.gather import Sum
 from inferdoc.cost.model import BillRow
 from inferdoc.cost.reading import Piece
@@ -23,9 +22,7 @@ COUNTED = {
 NOBODY = "(no tenant told)"
 
 
-def by_tenant(
-    found: Sequence[Piece], prices: PricesSection, by_family: Callable[[Piece], dict[str, Sum]]
-) -> list[BillRow]:
+def by_tenant(found: Sequence[Piece], by_family: Callable[[Piece], dict[str, Sum]]) -> list[BillRow]:
     """A row per tenant, dearest first, and one for models of which no router counts tokens. by_family: the bill of each
     cluster, namespace and model. Raises SourceError where no series tells tenants apart."""
     held: dict[str, Sum] = {}

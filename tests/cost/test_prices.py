@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import msgspec
+import numpy as np
 import pytest
 
-from inferdoc.config import PricesSection, TierPrice
+from inferdoc.config import PodSection, PricesSection, TierPrice
+from inferdoc.cost.ledger import Account
 from inferdoc.cost.model import Amount
 from inferdoc.cost.prices import each, energy_of, per_gpu_hour, per_million, price_notes
+from inferdoc.cost.rates import slot_rates
 
 SECONDS = 3600.0
 
@@ -64,3 +69,41 @@ def test_a_price_that_is_none_is_refused(price):
 def test_a_currency_without_a_name_is_refused():
     with pytest.raises(ValueError, match="currency"):
         msgspec.convert({"currency": " "}, PricesSection)
+
+
+def _account(tier: str, hours: list[float], pod: str = "p-0") -> Account:
+    member = SimpleNamespace(tier=tier, pod=pod)
+    return SimpleNamespace(unit=SimpleNamespace(member=member), whole=np.array(hours))  # type: ignore[return-value]
+
+
+RESERVED = PricesSection(
+    overhead=2.0, tiers={"h100-80": TierPrice(3.0, reserved=2.0, committed_gpus=4, spot=1.0), "l4": TierPrice(0.5)}
+)
+
+
+def test_the_first_committed_gpus_are_at_the_reserved_price_and_the_rest_on_demand():
+    """Slots of an hour with 2, 4 and 8 GPUs in use, of which 4 are committed."""
+    several = [_account("h100-80", [1.0, 2.0, 6.0]), _account("h100-80", [1.0, 2.0, 2.0])]
+    rates = slot_rates(RESERVED, (), several, 3, 3_600_000)
+    money = rates.of(several[0])
+    assert money is not None and money.tolist() == pytest.approx([4.0, 4.0, 5.0])
+    paid = sum(float((one.whole * rates.of(one)).sum()) for one in several)
+    assert paid == pytest.approx(2.0 * (2 * 2 + 4 * 2 + 4 * 2 + 4 * 3))
+    assert rates.unused["h100-80"] == (2.0, 2.0 * 2 * 2)
+    assert rates.of(_account("l4", [1.0])).tolist() == [1.0] * 3 and rates.of(_account("b200", [1.0])) is None
+
+
+def test_spot_pods_pay_the_spot_price_and_take_no_reserved_gpu():
+    """8 GPUs, half of them spot: the other 4 fill the commitment."""
+    pods = [PodSection(pod="cheap-.*", spot=True)]
+    several = [_account("h100-80", [4.0], "cheap-0"), _account("h100-80", [4.0], "dear-0")]
+    rates = slot_rates(RESERVED, pods, several, 1, 3_600_000)
+    assert [float(rates.of(one)[0]) for one in several] == [2.0, 4.0] and rates.unused["h100-80"] == (0.0, 0.0)
+    lacking = slot_rates(RESERVED, pods, [_account("l4", [1.0], "cheap-1")], 1, 3_600_000)
+    assert lacking.of(_account("l4", [1.0], "cheap-1")) is None and lacking.lacks_spot(_account("l4", [1.0], "cheap-1"))
+
+
+@pytest.mark.parametrize("wrong", [{"reserved": 1.0}, {"committed_gpus": 2}, {"reserved": 1.0, "committed_gpus": 0}])
+def test_a_reserved_price_and_how_many_it_is_for_belong_together(wrong):
+    with pytest.raises(msgspec.ValidationError, match="committed_gpus"):
+        msgspec.convert({"tiers": {"l4": {"on_demand": 2.0, **wrong}}}, PricesSection)
