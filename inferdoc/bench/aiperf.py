@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from inferdoc.bench.fields import PER_SECOND, Fields, rate_agrees
@@ -20,6 +21,8 @@ FAMILY = {
 SHARES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 RATES = ("poisson", "gamma", "constant", "user_centric")
 WARMUP = "warmup"
+MISCOUNT = 0.03
+"""Share of the tokens of an answer by which two tokenizers may differ without a word (own choice)."""
 
 
 def recognises(document: Mapping[str, Any]) -> bool:
@@ -40,6 +43,9 @@ def levels(fields: Fields) -> list[LoadLevel]:
     completed = round(fields.part("request_count").number("avg", above=0.0))
     rate_agrees(rate, "avg", served, completed, seconds)
     drive, asked = _driven(fields)
+    failed = round(_average(fields, "error_request_count") or 0.0)
+    _not_of_the_warmup(fields, completed + failed)
+    answer, warnings = _answer_tokens(fields)
     return [
         LoadLevel(
             fields.file,
@@ -50,17 +56,45 @@ def levels(fields: Fields) -> list[LoadLevel]:
             served,
             seconds,
             completed,
-            round(_average(fields, "error_request_count") or 0.0),
+            failed,
             _average(fields, "input_sequence_length"),
-            _average(fields, "output_sequence_length"),
+            answer,
             _latencies(fields),
             _average(fields, "goodput"),
+            warnings=warnings,
         )
     ]
 
 
 def _average(fields: Fields, key: str) -> float | None:
     return fields.part(key).number("avg") if fields.has(key) else None
+
+
+def _not_of_the_warmup(fields: Fields, ended: int) -> None:
+    """Raises InferdocError for the file that AIPerf writes of a warm-up, phases/NAME/ beside the one of the run: only
+    its folder and its number of requests tell it."""
+    phases = _input(fields).parts("phases") if _input(fields).has("phases") else []
+    warm = [phase for phase in phases if WARMUP in (phase.values.get("name"), phase.values.get("kind"))]
+    sent = [phase.known("requests") for phase in phases if phase not in warm]
+    for phase in warm:
+        folders = Path(fields.file).parts[-3:-1]
+        of_folder = folders == ("phases", phase.values.get("name"))
+        if of_folder or (ended == phase.known("requests") and ended not in sent and None not in sent):
+            raise fields.fault("request_count", f"{ended} requests of the warm-up; give the file of the whole run")
+
+
+def _answer_tokens(fields: Fields) -> tuple[float | None, tuple[str, ...]]:
+    """Mean tokens of an answer: as the server counts them where the file has it. AIPerf counts the text again with a
+    tokenizer of its own, and its mean gap between tokens divides by that count."""
+    counted, of_server = _average(fields, "output_sequence_length"), _average(fields, "usage_completion_tokens")
+    if not counted or not of_server:
+        return counted, ()
+    if abs(counted / of_server - 1.0) <= MISCOUNT:
+        return of_server, ()
+    side = "low" if counted > of_server else "high"
+    off = abs(of_server / counted - 1.0)
+    words = f"AIPerf counted {counted:,.4g} tokens an answer, the server {of_server:,.4g}: its TPOT is {off:.0%} {side}"
+    return of_server, (f"{words}; --use-server-token-count, or the model's own --tokenizer, mends it",)
 
 
 def _seconds(part: Fields, key: str) -> float:

@@ -34,10 +34,26 @@ def levels(fields: Fields) -> list[LoadLevel]:
     benchmarks = fields.parts("benchmarks")
     if not benchmarks:
         raise fields.fault("benchmarks", "no benchmark is in it")
-    return [_level(fields, each) for each in benchmarks]
+    ended = [each for each in benchmarks if not _too_short(each)]
+    left_out = tuple(_title(each) for each in benchmarks if _too_short(each)) if ended else ()
+    why = "no request of it ended, well or badly: it was too short, and is left out"
+    return [_level(fields, each, tuple(f"{title}: {why}" for title in left_out)) for each in ended or benchmarks]
 
 
-def _level(whole: Fields, fields: Fields) -> LoadLevel:
+def _too_short(fields: Fields) -> bool:
+    """Whether a level was over before anything ended, as the one of a sweep that sends all at once often is. One whose
+    requests failed is no such: it proves that the load was too much."""
+    totals = fields.part("metrics").part("request_totals")
+    return totals.count("successful") == totals.count("errored") == 0
+
+
+def _title(fields: Fields) -> str:
+    strategy = fields.part("config").part("strategy")
+    load = next((f"{strategy.number(key):g}" for key in ("rate", "streams") if strategy.has(key)), None)
+    return "level " + strategy.text("type_") + (f" {load}" if load else "")
+
+
+def _level(whole: Fields, fields: Fields, left_out: tuple[str, ...] = ()) -> LoadLevel:
     drive, asked = _driven(fields.part("config").part("strategy"))
     metrics = fields.part("metrics")
     totals = metrics.part("request_totals")
@@ -64,6 +80,7 @@ def _level(whole: Fields, fields: Fields) -> LoadLevel:
         _latencies(metrics),
         None if good is None else good.known("mean"),
         _labels(whole),
+        (*_warnings(fields), *left_out),
     )
 
 
@@ -99,6 +116,12 @@ def _labels(whole: Fields) -> dict[str, str]:
     noted = named.get("metadata") if isinstance(named, Mapping) else None
     labels = noted.get("labels") if isinstance(noted, Mapping) else None
     return {str(k): str(v) for k, v in labels.items()} if isinstance(labels, Mapping) else {}
+
+
+def _warnings(fields: Fields) -> tuple[str, ...]:
+    """What the tool says of its own client (from 0.8): a load that was made late is not the one that was asked for."""
+    warnings = fields.parts("warnings") if fields.has("warnings") else []
+    return tuple(f"GuideLLM warns: {each.text('message').rstrip('.')}" for each in warnings if each.has("message"))
 
 
 def _mean(metrics: Fields, key: str) -> float | None:

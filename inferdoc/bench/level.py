@@ -12,6 +12,8 @@ Drive = Literal["rate", "concurrency", "burst", "unknown"]
 """rate: requests came whether or not others had ended (open loop); concurrency: so many at a time (closed loop); burst:
 all at once; unknown: the file does not tell."""
 
+MOST_EMPTYING = 0.25
+"""Share of a run (own choice)."""
 FEWEST_FAILED = 3
 """Fewer failed requests are chance (as in the judge)."""
 
@@ -28,7 +30,8 @@ class LatencySpread:
 class LoadLevel:
     """file: where it stands; asked: requests/s or requests at a time, None where not told; served: completed
     requests/s; seconds: how long it was measured; completed, failed: requests; prompt_tokens, output_tokens: mean of a
-    request; latencies: by family; good: requests/s within the tool's own objectives; settings: what else was noted."""
+    request; latencies: by family; good: requests/s within the tool's own objectives; settings: what else was noted;
+    warnings: what the tool itself, or its counts, say against the numbers."""
 
     file: str
     tool: str
@@ -44,6 +47,7 @@ class LoadLevel:
     latencies: Mapping[str, LatencySpread]
     good: float | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
     @property
     def failed_share(self) -> float:
@@ -52,8 +56,26 @@ class LoadLevel:
 
     @property
     def order(self) -> float:
-        """What levels of one curve are ordered by."""
-        return self.served if self.asked is None else self.asked
+        """What levels of one curve are ordered by: the rate that was asked for, and no less than was served, since a
+        client that is late catches up with more."""
+        if self.asked is None:
+            return self.served
+        return max(self.asked, self.served) if self.drive == "rate" else self.asked
+
+    @property
+    def emptying(self) -> float:
+        """Seconds at the end in which nothing new counts any more: the last answers are written. 0 where that is so
+        much of the run that nothing was ever steady."""
+        between = self.latencies.get("tpot_request")
+        if between is None or between.mean is None or self.output_tokens is None:
+            return 0.0
+        seconds = between.mean * max(self.output_tokens - 1.0, 0.0)
+        return seconds if seconds <= MOST_EMPTYING * self.seconds else 0.0
+
+    @property
+    def kept_up(self) -> float:
+        """Requests/s that were served while the load stood."""
+        return self.completed / (self.seconds - self.emptying)
 
     def reading(self, signal: str) -> tuple[float, str] | None:
         """A signal of this level in its unit, and its name: of a quantile that the file lacks the next higher one,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from inferdoc.bench.curve import Curve, behind
+from inferdoc.bench.curve import Curve, behind, rushed
 from inferdoc.bench.level import LoadLevel
 from inferdoc.bench.usable import Bound, bounds, knee, usable
 from inferdoc.judging.words import figure
@@ -15,6 +15,8 @@ TAIL_REQUESTS = 1000
 """A p99 of fewer rests on less than ten of them (reference: capacity, section G, from the field guide to sizing)."""
 LEAST_SECONDS = 300
 """Five minutes a level (same place)."""
+EMPTYING = 0.05
+"""Share of a level; less makes no rate look low."""
 
 
 def numbers(curve: Curve, objectives: Sequence[Objective]) -> tuple[list[Predicted], list[str]]:
@@ -137,10 +139,18 @@ def cautions(curve: Curve) -> Iterator[str]:
         yield f"a level lasted {figure(brief, 's')}; under {LEAST_SECONDS // 60} min a queue has no time to show"
     if any(level.prompt_tokens is None or level.output_tokens is None for level in curve.levels):
         yield "the files tell no lengths: the rates hold for these requests alone, whatever they were"
+    low = max(level.emptying / level.seconds for level in curve.levels)
+    if low > EMPTYING and curve.drive == "rate":
+        yield f"at the end of a level the server only emptied: rates served are up to {100 * low:.0f} % low"
     slow = [level for level in curve.levels if behind(level)]
     if slow:
-        served, asked = figure(slow[0].served, "1/s"), figure(slow[0].asked, "1/s")
+        served, asked = figure(slow[0].kept_up, "1/s"), figure(slow[0].asked, "1/s")
         yield f"from {asked} on the server fell behind ({served} served): latencies there grow with the run"
+    for level in curve.levels:
+        if rushed(level):
+            asked, served = figure(level.asked, "1/s"), figure(level.served, "1/s")
+            yield f"where {asked} was asked for, {served} were served: the client sent no less, and the level counts so"
+    yield from dict.fromkeys(warning for level in curve.levels for warning in level.warnings)
 
 
 def _files(levels: Sequence[LoadLevel]) -> str:
@@ -152,4 +162,9 @@ def _files(levels: Sequence[LoadLevel]) -> str:
 def marks(level: LoadLevel) -> list[str]:
     """What to know about one level, in a word each."""
     good = [] if level.good is None else [f"{figure(level.good, '1/s')} good by its own limits"]
-    return ["behind"] * behind(level) + [f"{100 * level.failed_share:.2g} % failed"] * bool(level.failed) + good
+    return (
+        ["behind"] * behind(level)
+        + ["rushed"] * rushed(level)
+        + [f"{100 * level.failed_share:.2g} % failed"] * bool(level.failed)
+        + good
+    )

@@ -196,7 +196,7 @@ WELL = ("metrics", "time_to_first_token_ms", "successful")
         (changed(made.guidellm(), ("benchmarks", 2, *WELL, "percentiles"), None), "[2].metrics.time_to_first_token_ms"),
         (changed(made.guidellm(), ("benchmarks", 2, *WELL, "mean"), NAN), "nan is no result"),
         (
-            changed(made.guidellm(), ("benchmarks", 0, "metrics", "request_totals", "successful"), 0),
+            changed(made.guidellm((4.0,)), ("benchmarks", 0, "metrics", "request_totals", "successful"), 0),
             "benchmarks[0].metrics.request_totals.successful: 0 requests ended well",
         ),
         (changed(made.guidellm(), ("benchmarks", 0, "config", "strategy", "rate"), -1), "rate: -1 must be above 0"),
