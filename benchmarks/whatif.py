@@ -43,8 +43,9 @@ from inferdoc.store import Store
 from inferdoc.whatif.calibrate import CalibratedPool, calibrated
 from inferdoc.whatif.changes import changed_pool
 from inferdoc.whatif.live import observed
+from inferdoc.whatif.model import SAME
 from inferdoc.whatif.play import PlayedPool, played
-from inferdoc.whatif.predict import QUANTITIES, SAME, Prediction, move_of, plays_now, predicted, value_of
+from inferdoc.whatif.predict import QUANTITIES, Prediction, move_of, plays_now, predicted, value_of
 from inferdoc.whatif.settings_asked import settings_asked
 
 SECONDS = 1210.0
@@ -183,7 +184,12 @@ def really(fleet: Fleet, change: str, seed: int) -> PlayedPool:
         "batch-tokens": lambda: {"budget": int(value)},
         "kv-tokens": lambda: {"blocks": int(value) // flags.block_size},
         "kv-dtype": lambda: {"cache_dtype": value},
-        "draft-tokens": lambda: {"draft": int(value), "accept": _longer(flags.accept, int(value))},
+        "draft-tokens": lambda: {
+            "draft": int(value),
+            "accept": _longer(flags.accept, int(value)),
+            # Tokens are drafted one after the other.
+            "draft_cost": flags.draft_cost * int(value) / max(1, flags.draft),
+        },
     }
     if key in of_flags:
         pool = replace(pool, flags=replace(flags, **of_flags[key]()))

@@ -12,14 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferdoc.audit.watched import Watched, mean_of_rows
-from inferdoc.capacity.speculation import expected_tokens
+from inferdoc.capacity.speculation import DRAFT_COST, expected_tokens
 from inferdoc.catalogue.slo import limits
 from inferdoc.fleet.members import UNKNOWN_TIER, Pool
-from inferdoc.judging.advice import DRAFT_COSTS
 from inferdoc.judging.view import Unit
 
-DRAFT_COST = DRAFT_COSTS[0]
-"""Time of a drafted token over that of a step of the target, at the cheap end: small draft heads."""
 MFU_PREFILL, MBU_DECODE = 0.57, 0.67
 """Shares of the datasheet figures that whole steps reach on H100, BF16 (aiconfigurator 0.12, its sums of measured
 kernels): prefill of 2048 tokens, decode of 64 streams."""

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inferdoc.audit.quantities import DRAFT_COST, QUANTITIES, longer_step, middle, pool_mean
+from inferdoc.audit.quantities import QUANTITIES, longer_step, middle, pool_mean
 from inferdoc.audit.roles_apart import partners, use_of_pools
 from inferdoc.audit.watched import Watched
+from inferdoc.capacity.speculation import DRAFT_COST
 from inferdoc.judging.view import Unit
 
 STEPS = ("running", "generation_tokens_rate", "prefill_tokens_rate", "request_rate")

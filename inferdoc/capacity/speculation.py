@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+DRAFT_COST = 0.05
+"""Time of a drafted token over that of a plain step: a small draft head (own choice)."""
+DRAFT_HEAD_COSTS = (0.02, 0.10)
+"""From the smallest draft head to the largest (own choice; n-grams cost nothing, small models up to 0.3)."""
+
 
 def expected_tokens(chance: float, draft_length: int) -> float:
     """Tokens per verification step where each drafted token is accepted with this chance, independent of the others:
@@ -25,7 +30,7 @@ def speculative_speedup(
     accepted: Sequence[float], draft_length: int, draft_cost: float, longer: Callable[[int], float]
 ) -> float:
     """Speed with drafts over that without: tokens / (r(k) + k x c). draft_cost: time of a drafted token over that of a
-    plain step (0 for n-grams, 0.02-0.1 draft heads, 0.1-0.3 small models; own choice); longer: r(k), a step over k + 1
+    plain step, as DRAFT_COST; longer: r(k), a step over k + 1
     times the tokens against a plain one."""
     return tokens_per_step(accepted, draft_length) / (longer(draft_length) + draft_length * draft_cost)
 

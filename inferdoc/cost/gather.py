@@ -121,8 +121,8 @@ def add_account(
     if prompts is None:
         into.add("undivided", whole, paid)
     else:
-        for part, share in (("prompts", prompts), ("outputs", 1.0 - prompts)):
-            into.add(part, whole * share, None if paid is None else paid * share)
+        for kind, share in (("prompts", prompts), ("outputs", 1.0 - prompts)):
+            into.add(kind, whole * share, None if paid is None else paid * share)
     if counts[0]:
         into.prompt_tokens += float(account.counts.prompts[chosen].sum())
     if counts[1]:

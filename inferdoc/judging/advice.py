@@ -14,7 +14,7 @@ import numpy as np
 from inferdoc.capacity.disaggregation import decode_pods, prefill_pods
 from inferdoc.capacity.memory import KV_TARGET, safe_concurrency
 from inferdoc.capacity.service_level import HEADROOM, queued_tokens, safe_queue_depth
-from inferdoc.capacity.speculation import break_even_chance, break_even_tokens
+from inferdoc.capacity.speculation import DRAFT_COST, DRAFT_HEAD_COSTS, break_even_chance, break_even_tokens
 from inferdoc.capacity.transfer import transfer_seconds
 from inferdoc.judging.context import Context
 from inferdoc.judging.match import Match
@@ -22,8 +22,8 @@ from inferdoc.judging.view import Unit, View
 from inferdoc.judging.words import figure, how_many
 
 DEFAULT_TTFT_SLO_SECONDS = 2.0
-DRAFT_COSTS = (0.05, 0.10)
-"""Time of a drafted token over that of a step of the target: small draft heads to small draft models (own choice)."""
+DRAFT_COSTS = (DRAFT_COST, DRAFT_HEAD_COSTS[1])
+"""A step names what a usual draft head has to yield, and what a large one."""
 ROLES = ("prefill", "decode")
 LINK_GIGABITS = 400.0
 """The link that a transfer is compared with: one NDR port."""

@@ -9,7 +9,7 @@ import click
 from inferdoc.judging.words import figure, how_many
 from inferdoc.report.columns import Columns, marked
 from inferdoc.report.wrapping import painted, wrap
-from inferdoc.whatif.model import Banded, WhatIfAnswer, WhatIfRow
+from inferdoc.whatif.model import SAME, Banded, WhatIfAnswer, WhatIfRow
 
 COLUMNS = 110
 """The widest line."""
@@ -63,6 +63,8 @@ def _calibration(answer: WhatIfAnswer, bold: Callable[[str], str]) -> Iterator[s
 def _cells(row: WhatIfRow) -> tuple[str, str, str, str]:
     change = "" if row.change is None else f"{row.change:+.0%}"
     words = change if row.move == "" else row.move if row.move == "same" or not change else f"{change} {row.move}"
+    if row.move == "same" and row.change is not None and abs(row.change) >= SAME:
+        words = f"{change}, may be chance"
     return marked(" ", row.title), _cell(row.now, row.unit), _cell(row.then, row.unit), words
 
 

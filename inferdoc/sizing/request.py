@@ -13,6 +13,7 @@ from inferdoc.capacity.kv_bytes import KV_DTYPES, SPARSE_LAYER_BYTES
 from inferdoc.capacity.memory import MEMORY_SHARE, WEIGHT_DTYPES
 from inferdoc.capacity.model_shape import ModelShape, shape_of
 from inferdoc.capacity.service_level import HEADROOM_NEW
+from inferdoc.capacity.speculation import DRAFT_COST
 from inferdoc.catalogue.document import nearest
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Tier
@@ -32,8 +33,7 @@ STAGES = (1, 2, 4)
 MOST_RATE, MOST_TOKENS, MOST_GPUS = 1e6, 10_000_000, 1024
 DEFAULT_TTFT, DEFAULT_ITL = 2.0, 0.05
 """Objectives of a chat (own choice)."""
-DRAFT_COST, LONGEST_DRAFT = 0.05, 64
-"""Of a small draft head, over the time of a step (own choice)."""
+LONGEST_DRAFT = 64
 LARGE_MEMORY_GIB, MEDIUM_MEMORY_GIB = 160, 70
 WITHOUT_BF16 = ("t4",)
 """vLLM refuses BF16 below compute capability 8.0."""

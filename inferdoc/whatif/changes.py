@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace as with_fields
 
 from inferdoc.capacity.memory import GIB
+from inferdoc.capacity.speculation import DRAFT_COST, DRAFT_HEAD_COSTS
 from inferdoc.catalogue.document import nearest
 from inferdoc.errors import InferdocError
 from inferdoc.simulate.scenario import StepParts
@@ -23,25 +24,41 @@ if TYPE_CHECKING:
     from inferdoc.catalogue.signal import Tier
 
 MEMORY_SHARE = 0.92
-DRAFT_COST = 0.05
-"""Of a step, that one drafted token takes where no drafts were measured: a small draft head."""
 BYTES = {"bf16": 2.0, "fp8": 1.0}
 LEAST_KV = 1000
+STEP_WITH_DRAFTS = ("weights", "kv_token", "token", "token_distance")
+"""Parts of a measured step that hold what its drafts cost."""
 
 
 @dataclass(frozen=True)
 class ChangedPool:
     """setting: what plays the pool after the change; factors: on the parts of a step; guesses: what of the change
-    nothing measured, in words."""
+    nothing measured, in words; drafts_before: length of the drafts that are part of the measured steps, where another
+    one is asked for."""
 
     setting: PlayedSetting
     factors: Mapping[str, float]
     guesses: tuple[str, ...]
+    drafts_before: int | None = None
 
-    def changed(self, parts: StepParts) -> StepParts:
-        """Step times after the change, of those before it."""
+    def changed(self, parts: StepParts, draw: float = 0.5) -> StepParts:
+        """Step times after the change, of those before it. draw: 0 to 1, which of the costs that a drafted token may
+        have is taken; their middle by default."""
         found = {name: getattr(parts, name) * factor for name, factor in self.factors.items()}
-        return with_fields(parts, **found, draft=self.setting.parts.draft)
+        if self.drafts_before is None:
+            return with_fields(parts, **found)
+        cost = _draft_cost(draw)
+        without = 1.0 + cost * self.drafts_before
+        for name in STEP_WITH_DRAFTS:
+            found[name] = found.get(name, getattr(parts, name)) / without
+        return with_fields(parts, **found, draft=cost)
+
+
+def _draft_cost(draw: float) -> float:
+    """The usual one in the middle, the ends of draft heads at 0 and 1, on a log scale."""
+    low, high = DRAFT_HEAD_COSTS
+    end, share = (low, 1.0 - 2.0 * draw) if draw < 0.5 else (high, 2.0 * draw - 1.0)
+    return float(DRAFT_COST * (end / DRAFT_COST) ** share)
 
 
 def changed_pool(pool: CalibratedPool, wanted: Mapping[str, Any], catalogue: Catalogue) -> ChangedPool:
@@ -53,7 +70,7 @@ def changed_pool(pool: CalibratedPool, wanted: Mapping[str, Any], catalogue: Cat
         then = _of_kv_dtype(pool, then, wanted["kv-dtype"], factors, guesses)
     if "tier" in wanted:
         then = _of_tier(pool, then, wanted, catalogue, factors, guesses)
-    then = _of_drafts(pool, then, wanted, factors, guesses)
+    then = _of_drafts(then, wanted, guesses)
     simple = {
         "replicas": "replicas",
         "max-num-seqs": "max_num_seqs",
@@ -77,7 +94,8 @@ def changed_pool(pool: CalibratedPool, wanted: Mapping[str, Any], catalogue: Cat
     )
     then = then.with_traffic(traffic)
     _of_hits(pool, then, guesses)
-    found = ChangedPool(then, factors, tuple(guesses))
+    drafts_before = now.draft_tokens if then.draft_tokens != now.draft_tokens else None
+    found = ChangedPool(then, factors, tuple(guesses), drafts_before)
     return replace(found, setting=then.with_steps(found.changed(now.parts)))
 
 
@@ -132,13 +150,7 @@ def _kv_tokens(pool: CalibratedPool, then: PlayedSetting, old: Tier, new: Tier, 
     return tokens
 
 
-def _of_drafts(
-    pool: CalibratedPool,
-    then: PlayedSetting,
-    wanted: Mapping[str, Any],
-    factors: dict[str, float],
-    guesses: list[str],
-) -> PlayedSetting:
+def _of_drafts(then: PlayedSetting, wanted: Mapping[str, Any], guesses: list[str]) -> PlayedSetting:
     drafts = wanted.get("draft-tokens", then.draft_tokens)
     accepted = wanted.get("accepted", then.accepted)
     if drafts and not accepted:
@@ -150,14 +162,9 @@ def _of_drafts(
         raise InferdocError("--set accepted: needs --set draft-tokens=N")
     if drafts != then.draft_tokens:
         before = "no drafts were measured" if not then.draft_tokens else f"drafts of {then.draft_tokens} were measured"
-        guesses.append(f"{before}: a drafted token is taken to cost {DRAFT_COST:g} of a step")
-    if drafts == then.draft_tokens:
-        return replace(then, accepted=accepted)
-    # What the drafts of now cost is part of the measured steps.
-    for part in ("weights", "kv_token", "token", "token_distance"):
-        factors[part] = factors.get(part, 1.0) / (1.0 + DRAFT_COST * then.draft_tokens)
-    parts = with_fields(then.parts, draft=DRAFT_COST)
-    return replace(then, draft_tokens=drafts, accepted=accepted, parts=parts)
+        low, high = DRAFT_HEAD_COSTS
+        guesses.append(f"{before}: a drafted token is taken to cost {low:g} to {high:g} of a step, as draft heads do")
+    return replace(then, draft_tokens=drafts, accepted=accepted)
 
 
 def _of_hits(pool: CalibratedPool, then: PlayedSetting, guesses: list[str]) -> None:

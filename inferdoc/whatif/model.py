@@ -8,6 +8,8 @@ from typing import Literal
 import msgspec
 
 Move = Literal["better", "worse", "same"]
+SAME = 0.05
+"""A move that is smaller is none."""
 WHATIF_SCHEMA_ID = "inferdoc.whatif/v1"
 
 

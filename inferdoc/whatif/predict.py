@@ -12,16 +12,16 @@ from msgspec.structs import replace as with_fields
 from inferdoc.whatif.calibrate import CalibratedPool
 from inferdoc.whatif.changes import ChangedPool
 from inferdoc.whatif.live import ITL, TTFT
-from inferdoc.whatif.model import Banded, Move
+from inferdoc.whatif.model import SAME, Banded, Move
 from inferdoc.whatif.play import PlayedPool, played
 from inferdoc.whatif.setting import PlayedSetting
 
 SEEDS = range(1, 8)
+DRAWS = tuple((place * 3 % len(SEEDS) + 0.5) / len(SEEDS) for place in range(len(SEEDS)))
+"""Of what is guessed: evenly over its range, in no order with the other draws."""
 STUDENT = 1.943
 """90 % of Student's t with six degrees of freedom: seven plays."""
 NORMAL = 1.645
-SAME = 0.05
-"""A move that is smaller is none."""
 LEAST_SEEN = 0.01
 """Per second; fewer preemptions are none."""
 GUESSED = 2.0
@@ -95,7 +95,10 @@ def predicted(pool: CalibratedPool, change: ChangedPool, before: Sequence[Played
     """What the change brings. before: the plays of the pool as it is."""
     rates = busiest(pool.setting).traffic.rates
     then = change.setting.with_traffic(with_fields(change.setting.traffic, rates=rates))
-    after = [played(then.with_steps(change.changed(pool.steps.drawn(seed))).scenario(seed)) for seed in SEEDS]
+    after = [
+        played(then.with_steps(change.changed(pool.steps.drawn(seed), draw)).scenario(seed))
+        for seed, draw in zip(SEEDS, DRAWS, strict=True)
+    ]
     guesses = [*change.guesses, *_outside(pool, change.setting, before, after)]
     rows = [_row(each, pool, before, after, bool(guesses)) for each in QUANTITIES]
     return Prediction(tuple(_possible(rows)), tuple(guesses))
@@ -156,21 +159,24 @@ def _row(
     now, then = (np.array([value_of(quantity, play, limits) for play in plays]) for plays in (before, after))
     error = _error(pool, quantity.held)
     ratio = float(np.median(then)) / float(np.median(now)) if np.median(now) > 0 else math.nan
-    return MovedQuantity(
-        quantity, _band(now, error), _band(then, error, GUESSED if guess else 1.0), ratio, move_of(quantity, now, then)
-    )
+    wider = GUESSED if guess else 1.0
+    move = move_of(quantity, now, then, sure=True)
+    return MovedQuantity(quantity, _band(now, error), _band(then, error, wider), ratio, move)
 
 
-def move_of(quantity: PlayedQuantity, now: np.ndarray, then: np.ndarray) -> Move:
-    """Whether it moves by so much that anybody would see it."""
-    before, after = float(np.median(now)), float(np.median(then))
-    if before <= 0 or after <= 0:
+def move_of(quantity: PlayedQuantity, now: np.ndarray, then: np.ndarray, *, sure: bool = False) -> Move:
+    """Whether it moves by so much that anybody would see it. now, then: of plays with the same draws, so that what
+    chance gives both cancels; sure: a move that chance, or what was guessed, undoes as well is none."""
+    if min(now.min(), then.min()) <= 0:
+        before, after = float(np.median(now)), float(np.median(then))
         moved = abs(after - before) > SAME * max(before, after, 1e-9) and max(before, after) > LEAST_SEEN
         return "same" if not moved else "better" if (after > before) == quantity.up else "worse"
-    ratio = after / before
-    if abs(ratio - 1.0) < SAME:
+    moves = np.log(then / now)
+    middle = float(np.median(moves))
+    chance = STUDENT * float(moves.std(ddof=1)) * math.sqrt(1 + 1 / len(moves)) if sure else 0.0
+    if abs(math.expm1(middle)) < SAME or abs(middle) < chance:
         return "same"
-    return "better" if (ratio > 1.0) == quantity.up else "worse"
+    return "better" if (middle > 0) == quantity.up else "worse"
 
 
 def _error(pool: CalibratedPool, name: str) -> float:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.audit.quantities import DRAFT_COST, best_draft, compute_bound_batch
+from inferdoc.audit.quantities import best_draft, compute_bound_batch
 from inferdoc.audit.waste import WASTES
+from inferdoc.capacity.speculation import DRAFT_COST
 from inferdoc.config import SloSection
 from tests.audit.lab import doubts, standing, verdicts, watched
 
