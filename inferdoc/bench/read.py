@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ TOOLS: tuple[tuple[Recognises, Callable[[Fields], list[LoadLevel]]], ...] = (
     (aiperf.recognises, aiperf.levels),
     (vllm_serve.recognises, vllm_serve.levels),
 )
+AT_ONCE = 0.01
+"""Share of a run in which all of its requests came (own choice)."""
 MOST_BYTES = 512 * 1024 * 1024
 """Of a file: with each request of an hour in it (own choice)."""
 
@@ -30,11 +33,18 @@ def levels_of(paths: Iterable[str]) -> list[LoadLevel]:
 def _levels(fields: Fields) -> list[LoadLevel]:
     for recognises, levels in TOOLS:
         if recognises(fields.values):
-            return levels(fields)
+            return [_as_sent(level) for level in levels(fields)]
     raise InferdocError(
         f"{fields.file}: no result file: GuideLLM's benchmarks.json, AIPerf's profile_export_aiperf.json and what "
         "vllm bench serve --save-result writes are known"
     )
+
+
+def _as_sent(level: LoadLevel) -> LoadLevel:
+    """A rate at which all requests come in no time is a burst, whatever it was called."""
+    if level.drive != "rate" or level.asked is None or level.completed / level.asked > AT_ONCE * level.seconds:
+        return level
+    return replace(level, drive="burst", asked=None)
 
 
 def _documents(path: str) -> Iterator[Fields]:

@@ -111,3 +111,12 @@ def test_a_sweep_is_read_without_the_level_that_nothing_ended_in(tmp_path):
     path = tmp_path / "failed.json"
     path.write_text(json.dumps(document), "utf-8")
     refused(call("bench", path), 2, "successful: 0 requests ended well")
+
+
+def test_a_rate_at_which_all_came_at_once_is_a_burst(tmp_path):
+    document = json.loads((FILES / "vllm-rate.json").read_text("utf-8")) | {"request_rate": 1e15}
+    path = tmp_path / "absurd.json"
+    path.write_text(json.dumps(document), "utf-8")
+    (only,) = json.loads(call("bench", path, *LIMITS, "-o", "json").out)["curves"]
+    assert (only["levels"][0]["drive"], only["levels"][0]["asked"]) == ("burst", None)
+    assert "usable_rate" not in [each["name"] for each in only["numbers"]]
