@@ -6,6 +6,11 @@ from typing import Literal
 
 import msgspec
 
+REQUIRED_TIER = "unknown"
+"""Of tiers.yaml: cautious figures of hardware that nothing tells."""
+CAUTIOUS_HOST = 12.5e9
+"""Bytes/s where not even that tier tells it, as a tiers.yaml of another release may not: PCIe Gen3."""
+
 Direction = Literal["up", "down", "either", "info"]
 Level = Literal["engine", "target", "gpu", "router", "tenant", "namespace"]
 """What a signal is about. router: what one router says of all its pods; tenant: one class of requests (fairness id and
@@ -235,7 +240,8 @@ class Tier(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     memory_gib, memory_gbps (GB/s), bf16_tflops (dense), link_gbps (GB/s per direction between GPUs, NVLink or PCIe),
     cold_start_s: time from pod creation to ready; fp8_tflops (dense): absent where the hardware has no FP8 arithmetic.
-    thresholds: named limits that recipes refer to. bands: overrides.
+    host_gbps: GB/s that really move one way between a GPU and the memory of its host, those of the unknown tier where
+    it is left out. thresholds: named limits that recipes refer to. bands: overrides.
     """
 
     title: str
@@ -246,6 +252,7 @@ class Tier(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     link_gbps: Figure
     cold_start_s: Figure
     fp8_tflops: Figure | None = None
+    host_gbps: Figure | None = None
     thresholds: dict[str, Figure] = {}
     bands: dict[str, Band] = {}
 
@@ -292,6 +299,13 @@ class Tiers(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         known = self.tiers.get(tier)
         figure = known.thresholds.get(name) if known else None
         return (figure or self.thresholds[name]).value
+
+    def host_rate(self, tier: str) -> float:
+        """Bytes/s between a GPU of a tier and the memory of its host, one way."""
+        told = [
+            known.host_gbps for name in (tier, REQUIRED_TIER) if (known := self.tiers.get(name)) and known.host_gbps
+        ]
+        return told[0].value * 1e9
 
     def own_limits(self, name: str) -> dict[str, float]:
         """The tiers that have a limit of this name of their own, with it."""

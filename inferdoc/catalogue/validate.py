@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from inferdoc.catalogue.document import Steps, dotted, nearest
 from inferdoc.catalogue.formula import FormulaError, names_in
-from inferdoc.catalogue.signal import Band, Exporter, Figure, Metric, Reading, Signal, Term, Tiers
+from inferdoc.catalogue.signal import REQUIRED_TIER, Band, Exporter, Figure, Metric, Reading, Signal, Term, Tiers
 
 READING_KINDS = ("gauge", "rate", "increase", "change", "quantile", "mean", "formula", "info", "telemetry", "cohort")
 TERM_KINDS = ("gauge", "rate", "increase", "change", "signal")
@@ -26,7 +26,6 @@ READS: dict[str, tuple[str, ...]] = {
     "info": ("info",),
 }
 UNLISTED_LABELS = frozenset({"le", "quantile", "job", "instance", "pod", "namespace", "container", "cluster", "node"})
-REQUIRED_TIER = "unknown"
 
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+")
 
@@ -251,7 +250,7 @@ def check_tiers(tiers: Tiers, signals: Collection[str]) -> list[Problem]:
         for index, pattern in enumerate(tier.names):
             if not _compiles(f"~{pattern}"):
                 problems.append(Problem((*at, "names", index), f'"{pattern}" is not a regular expression'))
-        for key in ("memory_gib", "memory_gbps", "bf16_tflops", "fp8_tflops", "link_gbps", "cold_start_s"):
+        for key in ("memory_gib", "memory_gbps", "bf16_tflops", "fp8_tflops", "link_gbps", "host_gbps", "cold_start_s"):
             figure: Figure | None = getattr(tier, key)
             if figure is not None and figure.value <= 0:
                 problems.append(Problem((*at, key, "value"), f"expected more than 0, got {figure.value:g}"))

@@ -33,7 +33,7 @@ def tiers_part(pool: CachedPool, below: TiersBelow, doubts: list[str]) -> list[S
             source="vllm:request_prefill_time_seconds, in the quietest third of the time",
         )
     ]
-    host = f"{below.host / 1e9:g} GB/s for each of its GPUs, as PCIe x16 of its generation really moves"
+    host = f"{below.host / 1e9:g} GB/s for each of its GPUs, as host_gbps of its tier says"
     numbers += _tier(pool, below, "host memory", (below.kv_bytes, below.host), host)
     if pool.reload is not None:
         numbers += _tier(pool, below, "host memory, measured", (below.replica_bytes, 1.0 / pool.reload), "its offload")

@@ -15,10 +15,6 @@ from inferdoc.sizing.request import model_known, shape_named
 if TYPE_CHECKING:
     from inferdoc.catalogue.load import Catalogue
 
-GEN3, GEN4, GEN5 = 12.5e9, 25e9, 50e9
-"""Bytes/s that PCIe x16 of a generation really moves one way (nominal 16, 32, 64 GB/s)."""
-OLDER = {"t4": GEN3, "a10": GEN4, "a10g": GEN4, "l4": GEN4, "l40s": GEN4}
-"""Tiers on an older PCIe than Gen5; all A100 are on Gen4 (datasheets)."""
 NVME = 7.0
 """GB/s that one NVMe drive reads (PCIe Gen4 x4)."""
 MOST_GIB, MOST_GBPS = 1e6, 1e5
@@ -53,8 +49,6 @@ def tiers_as_asked(asked: Mapping[str, Any], pool: CachedPool, catalogue: Catalo
         given = asked.get(flag.replace("-", "_"))
         if given is not None and not 0 < given <= most:
             raise InferdocError(f"--{flag} {given:g}: expected {unit}, above 0 and at most {most:,.0f}")
-    tier = pool.pool.tier
-    host = OLDER.get(tier, GEN4 if tier.startswith("a100") else GEN5)
     of_pod = asked.get("gpus") or pool.gpus
     gpus = None if of_pod is None else max(1, of_pod // pool.engines)
     layers = _layers(asked, pool, catalogue)
@@ -63,7 +57,7 @@ def tiers_as_asked(asked: Mapping[str, Any], pool: CachedPool, catalogue: Catalo
         asked.get("host_gib"),
         asked.get("nvme_gib"),
         (asked.get("nvme_gbps") or NVME) * 1e9,
-        host,
+        catalogue.tiers.host_rate(pool.pool.tier),
         gpus or 1,
         gpus is not None,
         None if layers is None else _bytes(layers, dtype, gpus or 1),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
 
+from inferdoc.capacity.model_shape import shape_of
 from inferdoc.errors import InferdocError
 from inferdoc.simulate.ranks import LockStep
 from inferdoc.simulate.scenario import StepParts
@@ -46,8 +47,8 @@ RESERVED = 3 * 2**30
 
 @dataclass(frozen=True)
 class Model:
-    """Shape of a model. parameters, active: counts; kv_heads x head_size per layer are cached as BF16 keys and
-    values."""
+    """Shape of a model of collectors/models.yaml. parameters, active: counts; kv_heads x head_size per layer are cached
+    as BF16 keys and values."""
 
     name: str
     parameters: float
@@ -64,16 +65,6 @@ class Model:
     def kv_bytes(self) -> int:
         """Bytes of KV cache per token."""
         return 2 * 2 * self.layers * self.kv_heads * self.head_size
-
-
-MODELS = {
-    "llama-3.1-8b": Model("meta-llama/Llama-3.1-8B-Instruct", 8.03e9, 8.03e9, 32, 4096, 8, 128),
-    "qwen3-32b": Model("Qwen/Qwen3-32B", 32.8e9, 32.8e9, 64, 5120, 8, 128),
-    "llama-3.3-70b": Model("meta-llama/Llama-3.3-70B-Instruct", 70.6e9, 70.6e9, 80, 8192, 8, 128),
-    "qwen3-30b-a3b": Model("Qwen/Qwen3-30B-A3B", 30.5e9, 3.3e9, 48, 2048, 4, 128, experts=128, top_k=8),
-    "mixtral-8x7b": Model("mistralai/Mixtral-8x7B-Instruct-v0.1", 46.7e9, 12.9e9, 32, 4096, 8, 128, experts=8, top_k=2),
-}
-"""Public model configurations (config.json of each model)."""
 
 
 @dataclass(frozen=True)
@@ -138,11 +129,36 @@ def tier(name: str) -> MachineTier:
     return found
 
 
+@lru_cache(maxsize=1)
+def _catalogue_models() -> dict[str, Model]:
+    """Those of which every layer caches keys and values of every token."""
+    from inferdoc.catalogue.load import load_catalogue
+
+    found = {}
+    for name, known in load_catalogue().models.items():
+        shape = shape_of(name, known.config).as_published(known.parameters, known.active)
+        kv = shape.kv
+        if kv.growing == shape.layers and not (kv.latent or kv.windowed or kv.linear):
+            found[name] = Model(
+                known.title,
+                shape.parameters,
+                shape.active,
+                shape.layers,
+                shape.hidden,
+                kv.kv_heads,
+                kv.head_size,
+                shape.experts,
+                shape.chosen,
+            )
+    return found
+
+
 def model(name: str) -> Model:
     """A model by its short name. Raises InferdocError for an unknown one."""
-    if name not in MODELS:
-        raise InferdocError(f"no model {name!r}; known: {', '.join(MODELS)}")
-    return MODELS[name]
+    found = _catalogue_models().get(name)
+    if found is None:
+        raise InferdocError(f"no model {name!r} that can be played; known: {', '.join(sorted(_catalogue_models()))}")
+    return found
 
 
 @dataclass

@@ -14,8 +14,6 @@ from inferdoc.sizing.replica import Replica
 from inferdoc.sizing.wanted import SizingWanted
 
 SPEED, RATE, LATENCY, CACHE = "speed of a replica", "within the objectives", "at this rate", "prefix cache"
-HOST_LINK = 50e9
-"""Bytes/s that PCIe Gen5 x16 really moves one way."""
 
 
 def speed_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
@@ -208,7 +206,7 @@ def cache_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
         return block_life_seconds(replica.kv.tokens * layout.data, min(0.9, use), written)
 
     def gain(replica: Replica) -> float:
-        reload = reload_seconds_per_token(replica.kv.per_token, HOST_LINK)
+        reload = reload_seconds_per_token(replica.kv.per_token, wanted.host_rate)
         return replica.prefill(traffic.computed) / traffic.computed / reload
 
     return SizedPart(
@@ -225,9 +223,9 @@ def cache_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
             number(
                 ("reload_gain", "reload from host, faster by", "times"),
                 at_ends(taken, gain),
-                formula="prefill seconds per token / (KV bytes per token on a GPU / 50 GB/s)",
-                inputs={"link of each GPU": (HOST_LINK, "bytes/s")},
-                source="PCIe Gen5 x16 moves some 50 GB/s one way, Gen4 25",
+                formula="prefill seconds per token / (KV bytes per token on a GPU / link)",
+                inputs={"link of each GPU": (wanted.host_rate, "bytes/s")},
+                source="host_gbps of collectors/tiers.yaml",
                 assumed=True,
             ),
         ],

@@ -115,6 +115,7 @@ def _wanted(asked: Mapping[str, Any], catalogue: Catalogue) -> SizingWanted:
         _seconds(asked, "ttft", DEFAULT_TTFT, assumed),
         _seconds(asked, "itl", DEFAULT_ITL, assumed),
         _safety(asked, traffic, assumed),
+        catalogue.tiers.host_rate(name),
         _drafting(asked, assumed),
         assumed=assumed,
     )

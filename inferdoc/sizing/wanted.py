@@ -121,7 +121,7 @@ class MeasuredShares:
 @dataclass(frozen=True)
 class SizingWanted:
     """Everything that a sizing rests on. ttft, itl: objectives in seconds, of the 95th percentile and of the mean;
-    assumed: what nobody gave, in words."""
+    host_rate: bytes/s of a GPU to the memory of its host; assumed: what nobody gave, in words."""
 
     shape: ModelShape
     dtype: str
@@ -136,6 +136,7 @@ class SizingWanted:
     ttft: float
     itl: float
     safety: float
+    host_rate: float
     drafting: Drafting | None = None
     measured: MeasuredShares | None = None
     assumed: list[str] = field(default_factory=list)

@@ -237,14 +237,16 @@ def test_every_figure_names_its_source() -> None:
     tiers = load_catalogue().tiers
     figures: list[Figure | Band] = [*tiers.thresholds.values(), *tiers.bands.values()]
     for tier in tiers.tiers.values():
+        assert tier.host_gbps is not None
         figures += [tier.memory_gib, tier.memory_gbps, tier.bf16_tflops, tier.link_gbps, tier.cold_start_s]
+        figures.append(tier.host_gbps)
     assert all(len(figure.source) > 8 for figure in figures)
 
 
 def test_unknown_hardware_is_never_better_than_known() -> None:
     tiers = dict(load_catalogue().tiers.tiers)
     unknown, _ = tiers.pop("unknown"), tiers.pop("cpu")
-    for key in ("memory_gib", "memory_gbps", "bf16_tflops", "link_gbps"):
+    for key in ("memory_gib", "memory_gbps", "bf16_tflops", "link_gbps", "host_gbps"):
         assert getattr(unknown, key).value <= min(getattr(tier, key).value for tier in tiers.values())
     assert unknown.cold_start_s.value >= max(tier.cold_start_s.value for tier in tiers.values())
 

@@ -18,6 +18,7 @@ from inferdoc.audit import observe
 from inferdoc.audit.quantities import compute_bound_batch
 from inferdoc.audit.waste import WASTES
 from inferdoc.audit.watched import Watched
+from inferdoc.capacity.transfer import reload_seconds_per_token
 from inferdoc.catalogue.check_observation import read_limits
 from inferdoc.catalogue.conditions import Fact, Level, Reaches
 from inferdoc.catalogue.load import Catalogue, load_catalogue
@@ -227,6 +228,11 @@ def cold_start(tiers: Tiers) -> int:
     return starts.of(Pool("", "llm", "llama", "decode", OURS), None).seconds
 
 
+def reload_seconds(tiers: Tiers) -> float:
+    """Of a token of 128 KiB."""
+    return reload_seconds_per_token(2.0**17, tiers.host_rate(OURS))
+
+
 def simulated_memory(tiers: Tiers) -> float:
     """Bytes of a simulated GPU: what its KV cache is cut from."""
     with pytest.MonkeyPatch.context() as patch:
@@ -240,6 +246,7 @@ READERS: dict[str, tuple[float, Callable[[Tiers], object]]] = {
     "bf16_tflops": (999.0, batch),
     "fp8_tflops": (500.0, stands),
     "link_gbps": (32.0, stands),
+    "host_gbps": (5.0, reload_seconds),
     "cold_start_s": (77.0, cold_start),
 }
 
