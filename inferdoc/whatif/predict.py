@@ -160,21 +160,23 @@ def _row(
     error = _error(pool, quantity.held)
     ratio = float(np.median(then)) / float(np.median(now)) if np.median(now) > 0 else math.nan
     wider = GUESSED if guess else 1.0
-    move = move_of(quantity, now, then, sure=True)
+    # Plays average out what chance does; a guess is wrong by the same in all of them.
+    chance = STUDENT * math.sqrt((1 if guess else 0) + 1 / len(then))
+    move = move_of(quantity, now, then, chance)
     return MovedQuantity(quantity, _band(now, error), _band(then, error, wider), ratio, move)
 
 
-def move_of(quantity: PlayedQuantity, now: np.ndarray, then: np.ndarray, *, sure: bool = False) -> Move:
+def move_of(quantity: PlayedQuantity, now: np.ndarray, then: np.ndarray, chance: float = 0.0) -> Move:
     """Whether it moves by so much that anybody would see it. now, then: of plays with the same draws, so that what
-    chance gives both cancels; sure: a move that chance, or what was guessed, undoes as well is none."""
+    chance gives both cancels; chance: of the logs of what each moves by, so many standard deviations may be none."""
     if min(now.min(), then.min()) <= 0:
         before, after = float(np.median(now)), float(np.median(then))
         moved = abs(after - before) > SAME * max(before, after, 1e-9) and max(before, after) > LEAST_SEEN
         return "same" if not moved else "better" if (after > before) == quantity.up else "worse"
     moves = np.log(then / now)
     middle = float(np.median(moves))
-    chance = STUDENT * float(moves.std(ddof=1)) * math.sqrt(1 + 1 / len(moves)) if sure else 0.0
-    if abs(math.expm1(middle)) < SAME or abs(middle) < chance:
+    least = max(0.0, abs(middle) - chance * float(moves.std(ddof=1)))
+    if abs(math.expm1(math.copysign(least, middle))) < SAME:
         return "same"
     return "better" if (middle > 0) == quantity.up else "worse"
 

@@ -8,28 +8,29 @@ import pytest
 from inferdoc.capacity.speculation import DRAFT_COST, DRAFT_HEAD_COSTS
 from inferdoc.simulate.scenario import StepParts
 from inferdoc.whatif.changes import ChangedPool
-from inferdoc.whatif.predict import DRAWS, QUANTITIES, move_of
+from inferdoc.whatif.predict import DRAWS, QUANTITIES, STUDENT, move_of
 
 TTFT = next(each for each in QUANTITIES if each.name == "ttft_p99")
+CHANCE = STUDENT / 7**0.5
 NOW = np.array([0.2, 0.3, 0.25, 0.4, 0.22, 0.27, 0.33])
 
 
 @pytest.mark.parametrize(("factor", "move"), [(0.9, "better"), (1.1, "worse"), (1.03, "same"), (0.97, "same")])
 def test_what_each_draw_moves_by_counts_however_much_draws_differ(factor, move):
-    for sure in (False, True):
-        assert move_of(TTFT, NOW, NOW * factor, sure=sure) == move
+    for chance in (0.0, CHANCE):
+        assert move_of(TTFT, NOW, NOW * factor, chance) == move
 
 
 def test_a_move_that_chance_undoes_is_none_for_sure():
     there_and_back = NOW * np.array([1.3, 0.8, 1.1, 1.25, 0.85, 1.3, 0.75])
     assert move_of(TTFT, NOW, there_and_back) == "worse"
-    assert move_of(TTFT, NOW, there_and_back, sure=True) == "same"
-    assert move_of(TTFT, NOW, NOW * 3 * np.array([1.3, 0.8, 1.1, 1.25, 0.85, 1.3, 0.75]), sure=True) == "worse"
+    assert move_of(TTFT, NOW, there_and_back, CHANCE) == "same"
+    assert move_of(TTFT, NOW, NOW * 3 * np.array([1.3, 0.8, 1.1, 1.25, 0.85, 1.3, 0.75]), CHANCE) == "worse"
 
 
 def test_nothing_left_is_a_move_and_nothing_twice_is_none():
-    assert move_of(QUANTITIES[4], NOW, NOW * 0, sure=True) == "worse"
-    assert move_of(QUANTITIES[4], NOW * 0, NOW * 0, sure=True) == "same"
+    assert move_of(QUANTITIES[4], NOW, NOW * 0, CHANCE) == "worse"
+    assert move_of(QUANTITIES[4], NOW * 0, NOW * 0, CHANCE) == "same"
 
 
 def test_what_a_drafted_token_costs_is_drawn_over_the_range_of_draft_heads():
