@@ -168,6 +168,10 @@ class TierPrice(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
             raise ValueError(
                 "reserved and committed_gpus belong together: what a reserved GPU-hour costs, and of how many"
             )
+        if self.reserved is not None and self.reserved > self.on_demand:
+            raise ValueError(
+                f"reserved: {self.reserved:g} is more than on_demand {self.on_demand:g}; nobody reserves so"
+            )
 
 
 class PricesSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

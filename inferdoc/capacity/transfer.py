@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+LEAST_NVLINK = 100.0
+"""GB/s one way: PCIe Gen5 x16 is 64, the slowest NVLink 300."""
+
 
 def transfer_seconds(size_bytes: float, link_gigabits: float, efficiency: float) -> float:
     """Time of a transfer on a link: bytes over gigabits/8 (a 400 Gb/s card moves 50 GB/s) times its efficiency."""

@@ -11,6 +11,7 @@ from inferdoc import __version__
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import PricesSection
 from inferdoc.cost.causes import CAUSES
+from inferdoc.cost.cheaper import FORMULA, SOURCE, cheaper_tiers
 from inferdoc.cost.gather import Sum, add_account
 from inferdoc.cost.ledger import Account
 from inferdoc.cost.model import SCHEMA_ID, Bill, BillRow, By, Ground, Priced
@@ -45,6 +46,8 @@ def bill_of(found: Sequence[Piece], by: By, prices: PricesSection, catalogue: Ca
         rows = by_tenant(found, lambda piece: sums(piece, lambda pool, _: str(pool.family)))
     else:
         rows = _rows(_gathered(found, _name(by)), in_time=by in IN_TIME)
+    pools = [account.unit.member.pool for account in accounts]
+    by_pool = _rows(_gathered(found, _name("pool")), in_time=False)
     whole = _gathered(found, lambda pool, when: "all")["all"].row("all")
     spans = {_at(when, "day") for piece in found for when in piece.middles}
     used: dict[str, float] = {}
@@ -66,6 +69,7 @@ def bill_of(found: Sequence[Piece], by: By, prices: PricesSection, catalogue: Ca
         whole=whole,
         rows=rows,
         days=_days(found) if len(spans) > 1 else [],
+        cheaper=list(cheaper_tiers(by_pool, pools, prices, catalogue.tiers.tiers)),
         notes=[
             *price_notes(prices, used, catalogue.tiers.tiers),
             *_of_rates(found, prices),
@@ -73,6 +77,7 @@ def bill_of(found: Sequence[Piece], by: By, prices: PricesSection, catalogue: Ca
         ],
         grounds=[
             *(Ground(cause.title, cause.formula, cause.source) for cause in CAUSES.values()),
+            Ground("another tier", FORMULA, SOURCE),
             Ground(
                 "energy",
                 "what the GPUs drew; at the meter x PUE, and x the price of a kWh, on top of the cost above",

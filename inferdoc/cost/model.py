@@ -86,6 +86,17 @@ class Priced(msgspec.Struct, frozen=True):
     gpu_hours: float
 
 
+class CheaperTier(msgspec.Struct, frozen=True):
+    """A pool whose useful work another tier would do for less. share: of what it costs now, at most; money: of it, for
+    the window of the bill."""
+
+    pool: str
+    tier: str
+    cheaper: str
+    share: float
+    money: float
+
+
 class Ground(msgspec.Struct, frozen=True):
     """What stands behind a figure."""
 
@@ -96,7 +107,8 @@ class Ground(msgspec.Struct, frozen=True):
 
 class Bill(msgspec.Struct, frozen=True, rename={"schema_": "schema", "from_": "from"}):
     """Everything. pue, kwh: of energy, as configured; by: what a row is; rows: dearest first, hours and days in order;
-    days: the same by day and pool, where the stretch has several; notes: what a reader must know, a line each; grounds:
+    days: the same by day and pool, where the stretch has several; cheaper: pools for which another tier is better;
+    notes: what a reader must know, a line each; grounds:
     formulas and series."""
 
     schema_: str
@@ -113,6 +125,7 @@ class Bill(msgspec.Struct, frozen=True, rename={"schema_": "schema", "from_": "f
     whole: BillRow
     rows: list[BillRow]
     days: list[BillRow]
+    cheaper: list[CheaperTier]
     notes: list[str]
     grounds: list[Ground]
 

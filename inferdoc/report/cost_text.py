@@ -11,6 +11,7 @@ from inferdoc.judging.words import lasting
 from inferdoc.report.cost_words import (
     FIGURES,
     amount_words,
+    cheaper_words,
     counted_words,
     energy_words,
     figure_of,
@@ -82,6 +83,8 @@ def _figures(bill: Bill) -> Iterator[str]:
     energy = energy_words(row.energy, bill)
     if energy is not None:
         yield from wrap(energy, "  ")
+    for one in bill.cheaper:
+        yield from wrap(cheaper_words(one, currency), "  ")
 
 
 def _table(rows: Sequence[BillRow], currency: str | None) -> Iterator[str]:

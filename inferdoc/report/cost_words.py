@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inferdoc.cost.model import Amount, Bill, BillRow, Energy, Figures
+from inferdoc.cost.model import Amount, Bill, BillRow, CheaperTier, Energy, Figures
 
 FIGURES = (
     ("input", "a million input tokens"),
@@ -73,6 +73,13 @@ def energy_words(energy: Energy | None, bill: Bill) -> str | None:
         parts.append(f"{energy.tokens_per_joule:.3g} output tokens a joule")
         parts.append(f"{energy.kwh_per_million:.3g} kWh per million output tokens")
     return ", ".join(parts)
+
+
+def cheaper_words(one: CheaperTier, currency: str | None) -> str:
+    """Another tier for a pool: "llm m: on l40s instead of h100-80 its useful work would cost up to 1.20 USD (26 %)
+    less"."""
+    money = f"up to {money_words(one.money, currency or '')} ({100 * one.share:.0f} %) less"
+    return f"{one.pool}: on {one.cheaper} instead of {one.tier} its useful work would cost {money}"
 
 
 def counted_words(row: BillRow) -> str:

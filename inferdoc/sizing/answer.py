@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from inferdoc.capacity.memory import KV_TARGET
+from inferdoc.capacity.transfer import LEAST_NVLINK
 from inferdoc.judging.words import figure, how_many
 from inferdoc.sizing.back_test_part import back_test_part
 from inferdoc.sizing.build import End, arithmetic_of, phase_shares
@@ -17,8 +18,8 @@ from inferdoc.sizing.memory_part import kv_part, memory_part
 from inferdoc.sizing.model import SIZE_SCHEMA_ID, LayoutLooked, SizeAnswer, SizedPart
 from inferdoc.sizing.wanted import SizingWanted
 
-PCIE_GBPS, MOST_OVER_PCIE = 100.0, 2
-"""GB/s one way: PCIe Gen5 x16 is 64, the slowest NVLink 300; beyond 2 GPUs its all-reduce takes half of a step."""
+MOST_OVER_PCIE = 2
+"""GPUs beyond which an all-reduce over PCIe takes half of a step."""
 NODE = 8
 """GPUs of a node."""
 MIDDLE: End = "middle"
@@ -108,7 +109,7 @@ def _notes(wanted: SizingWanted, taken: Considered) -> list[str]:
             f"the model's longest context of {shape.max_len:,} tokens is more than the KV cache holds: give vLLM a "
             f"--max-model-len of at most {tokens:,.0f}"
         )
-    if wanted.tier.link_gbps.value < PCIE_GBPS and layout.tensor > MOST_OVER_PCIE:
+    if wanted.tier.link_gbps.value < LEAST_NVLINK and layout.tensor > MOST_OVER_PCIE:
         notes.append(f"TP {layout.tensor} over PCIe: the all-reduces take half of a step and more; replicas are better")
     if layout.tensor > NODE:
         notes.append(f"TP {layout.tensor} is sized as if all its GPUs hung on one switch, as they do within a node")

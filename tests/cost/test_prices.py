@@ -103,6 +103,11 @@ def test_spot_pods_pay_the_spot_price_and_take_no_reserved_gpu():
     assert lacking.of(_account("l4", [1.0], "cheap-1")) is None and lacking.lacks_spot(_account("l4", [1.0], "cheap-1"))
 
 
+def test_a_reserved_gpu_that_costs_more_than_one_on_demand_is_refused():
+    with pytest.raises(ValueError, match="more than on_demand"):
+        TierPrice(2.0, reserved=2.5, committed_gpus=1)
+
+
 @pytest.mark.parametrize("wrong", [{"reserved": 1.0}, {"committed_gpus": 2}, {"reserved": 1.0, "committed_gpus": 0}])
 def test_a_reserved_price_and_how_many_it_is_for_belong_together(wrong):
     with pytest.raises(msgspec.ValidationError, match="committed_gpus"):
