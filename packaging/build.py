@@ -23,7 +23,7 @@ from inferdoc.config import PROJECT_FILE, Config
 from inferdoc.generate.document import write, yaml_text
 from inferdoc.generate.operator import KUSTOMIZATION, kustomization
 from inferdoc.prewarm.emit.aim import AIMS
-from inferdoc.prewarm.emit.keda import RESOURCE
+from inferdoc.prewarm.emit.parts import SCALED_OBJECT
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -53,8 +53,9 @@ def targets() -> str:
         name: {"group": AIMS[kind].group, "resource": AIMS[kind].resource, "verbs": ["get", "patch"]}
         for name, kind in PATCHED.items()
     }
-    resource, _, group = RESOURCE.partition(".")
-    rights["keda-cron"] = {"group": group, "resource": resource, "verbs": ["get", "patch", "delete"]}
+    place = SCALED_OBJECT
+    verbs = ["get", "patch", "delete"]
+    rights[place.word] = {"group": place.group, "resource": place.resource, "verbs": verbs}
     return yaml_text(rights, "The calls of each: inferdoc/prewarm/apply.py, triggered.py. A test holds them together.")
 
 

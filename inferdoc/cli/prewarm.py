@@ -263,13 +263,23 @@ def check(**asked: Any) -> None:
     "goal",
     click.STRING,
     "hpa",
-    words="hpa, deployment, kserve, wva, lws (or the kind's full name), keda-cron, cronjob, or textfile.",
+    words="hpa, deployment, kserve, wva, lws (or the kind's full name), keda-cron, llm-service, llm-service-keda "
+    "(llm-service-prefill, llm-service-prefill-keda), cronjob, or textfile.",
 )
 @click.option("--pool", metavar="NAME", help="One pool. Default: all that the plan or a [POOL=] option names.")
 @per_pool("--name", "name", click.STRING, words="Object to change. Default: the pool's name.")
 @per_pool("--namespace", "namespace", click.STRING, "default", words="Of the object.")
 @click.option("--kind", metavar="KIND", help="cronjob: kind of object whose floor the jobs set (default: an HPA).")
-@click.option("--image", metavar="IMAGE", help="cronjob: an image with inferdoc and kubectl. Default: this release's.")
+@click.option(
+    "--image", metavar="IMAGE", help="cronjob, keda-cron: an image with inferdoc and kubectl. Default: this release's."
+)
+@click.option(
+    "--expiry/--no-expiry",
+    "ending",
+    default=True,
+    show_default=True,
+    help="keda-cron: a CronJob in the cluster ends the plan where no run of this command comes any more.",
+)
 @click.option("--yes", "really", is_flag=True, help="Change it. Without, nothing is sent.")
 @click.option("--metrics", metavar="FILE", help="After a run with --yes, write what it left as metrics (textfile).")
 @click.option("--look", "look_first", is_flag=True, help="Dry run that reads the object first.")
@@ -329,6 +339,7 @@ def hold(**asked: Any) -> None:
 @click.option("--pool", metavar="NAME", required=True)
 @one_object
 @click.option("--expired", "only_expired", is_flag=True, help="Only once the plan stamped on it is past its validity.")
+@click.option("--job", metavar="NAME", help="The CronJob that runs this: it goes when nothing of ours is left.")
 def release(**asked: Any) -> None:
     """Give an object back: the user's own floor, and nothing of ours left on it."""
     from inferdoc.prewarm import apply_command as work

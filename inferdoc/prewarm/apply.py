@@ -17,8 +17,10 @@ from inferdoc.prewarm import kubectl
 from inferdoc.prewarm.emit.aim import Aim, aim_of, look, put
 from inferdoc.prewarm.emit.base import CEILING, OURS, ZONE, EmitOptions
 from inferdoc.prewarm.emit.cronjob import patch_command
+from inferdoc.prewarm.emit.llm_service import refuse_llm_service
 from inferdoc.prewarm.emit.metric import plan_metrics
 from inferdoc.prewarm.emit.metric_lines import APPLIED, SET, UNFOLLOWED, metric_text, values_of
+from inferdoc.prewarm.emit.parts import in_domain, part_of
 from inferdoc.prewarm.emit.patches import refuse_hpa, refuse_inference_service
 from inferdoc.prewarm.guide import Goal, Guide
 from inferdoc.prewarm.plan import PlanRow
@@ -31,7 +33,7 @@ TRIES = 3
 class Applied:
     """before: what the cluster had (None in a dry run that did not look); after: what should stand there (None = no
     floor of ours and none of the user's); changed: whether something was sent; command: the words that change it;
-    notes: what people should know; fault: why the plan was not followed."""
+    notes: what people should know; fault: why the plan was not followed; undone: what failed beside the floor."""
 
     before: int | None
     after: int | None
@@ -39,6 +41,7 @@ class Applied:
     command: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     fault: InferdocError | None = None
+    undone: InferdocError | None = None
 
 
 def apply(led: Guide, kind: str, options: EmitOptions, really: bool, look_first: bool) -> Applied:
@@ -66,7 +69,7 @@ def tried(work: Callable[[], Applied]) -> Applied:
 
 def _settled(led: Guide, aim: Aim, options: EmitOptions, really: bool) -> Applied:
     name = str(options.name)
-    found = kubectl.get(aim.kubectl_resource, name, options.namespace)
+    found = part_of(kubectl.get(aim.kubectl_resource, name, options.namespace), aim.domain)
     refuse_other_pool(found, str(options.pool))
     led = _refused(led, aim, found)
     current = _integer(look(found, *aim.field))
@@ -77,6 +80,8 @@ def _settled(led: Guide, aim: Aim, options: EmitOptions, really: bool) -> Applie
     patch = _patch(led.goal, aim, found, settled)
     if patch is None:
         return Applied(current, settled.floor, False, [], notes, led.fault)
+    if "annotations" in patch["metadata"]:
+        patch["metadata"]["annotations"] = in_domain(patch["metadata"]["annotations"], aim.domain)
     patch["metadata"] |= kubectl.unchanged(found)
     command = kubectl.patch_words(aim.kubectl_resource, name, options.namespace, patch)
     if really:
@@ -91,6 +96,8 @@ def _refused(led: Guide, aim: Aim, found: dict[str, Any]) -> Guide:
             refuse_hpa(found, led.goal.top)
         if led.goal is not None and aim.kind == "InferenceService":
             refuse_inference_service(found)
+        if led.goal is not None and aim.kind == "LLMInferenceService":
+            refuse_llm_service(found, aim.field[:-1], led.goal.top)
     except InferdocError as fault:
         return Guide(why=str(fault), fault=fault)
     return led

@@ -12,7 +12,9 @@ from inferdoc.forecast.command import write
 from inferdoc.prewarm.apply import Applied, apply, lines, run_metrics
 from inferdoc.prewarm.command import read_plan
 from inferdoc.prewarm.emit.base import GENERATED, PLAN_BASE, PLAN_ID, POOL, VALID_UNTIL, ZONE, EmitOptions
+from inferdoc.prewarm.emit.parts import PLACES
 from inferdoc.prewarm.emit.registry import emit
+from inferdoc.prewarm.ending import with_ending
 from inferdoc.prewarm.fleet_wish import PerPool
 from inferdoc.prewarm.guide import Guide, guide
 from inferdoc.prewarm.hold import Order, hold, release
@@ -41,6 +43,7 @@ def apply_plan(
     namespace: PerPool[str],
     really: bool,
     look_first: bool,
+    ending: bool,
     now: str | None,
     metrics: str | None,
     target: str | None,
@@ -66,14 +69,14 @@ def apply_plan(
         own = replace(options, pool=place.pool, name=place.name, namespace=place.namespace)
         try:
             led = Guide(why=str(lost), fault=lost) if made is None else guide(made, own)
-            result = _settled(place, led, own, really, look_first)
+            result = _settled(place, led, own, really, look_first, ending)
         except InferdocError as fault:
             failed[place.pool] = fault
             continue
         settled[place.pool] = result
         texts.append(lines(result, place.name))
-        if result.fault is not None:
-            failed[place.pool] = result.fault
+        if (why := result.fault or result.undone) is not None:
+            failed[place.pool] = why
     write("".join(texts).encode(), target)
     if metrics is not None and really and settled:
         write(run_metrics(made, settled, [p.pool for p in places], options.now, _text(metrics)).encode(), metrics)
@@ -104,9 +107,13 @@ def _places(
     return [PoolObject(p, goal.of(p), name.of(p) or p, namespace.of(p)) for p in pools]
 
 
-def _settled(place: PoolObject, led: Guide, options: EmitOptions, really: bool, look_first: bool) -> Applied:
-    if place.target in ("keda-cron", "ScaledObject"):
-        return apply_triggers(led, options, really)
+def _settled(
+    place: PoolObject, led: Guide, options: EmitOptions, really: bool, look_first: bool, ending: bool
+) -> Applied:
+    triggers = PLACES.get(place.target)
+    if triggers is not None:
+        result = apply_triggers(led, triggers, options, really)
+        return with_ending(result, led, triggers, options, really) if ending else result
     if place.target == "cronjob":
         return apply_jobs(led, options, really)
     return apply(led, place.target, options, really, look_first)
@@ -158,10 +165,12 @@ def hold_floor(
     return _told(hold(goal, order, options, really), options)
 
 
-def release_object(*, goal: str, only_expired: bool, now: str | None, really: bool, **asked: Any) -> int:
+def release_object(
+    *, goal: str, only_expired: bool, job: str | None, now: str | None, really: bool, **asked: Any
+) -> int:
     """Gives one object back to the user."""
     options = _one_object(now, asked)
-    return _told(release(goal, options, only_expired, really), options)
+    return _told(release(goal, options, only_expired, really, job), options)
 
 
 def _told(result: Applied, options: EmitOptions) -> int:

@@ -14,6 +14,7 @@ from inferdoc.forecast.calendar import zone_of
 from inferdoc.prewarm import oracle
 from inferdoc.prewarm.emit.aim import look
 from inferdoc.prewarm.emit.base import TRIGGERS, EmitOptions
+from inferdoc.prewarm.emit.parts import part_of, place_on
 from inferdoc.prewarm.emit.registry import emit
 from inferdoc.prewarm.emit.triggers import untouched
 from inferdoc.prewarm.oracle import MinuteSpan
@@ -27,6 +28,7 @@ from inferdoc.prewarm.readback import (
     floor_stated,
     floor_wanted,
     objects,
+    place_of,
 )
 from inferdoc.prewarm.record import own_floor
 from inferdoc.prewarm.schemas import faults, trigger_faults
@@ -81,7 +83,7 @@ def prove(plan: PlanRow, text: str, target: str, options: EmitOptions) -> None:
             span = MinuteSpan(int(options.now) // 60, 1)
             wanted = floor_wanted(span, own, target, _asking(target, options))
             found = _stated(own, text, target, options, int(wanted[0]))
-        elif set_by_hand(options):
+        elif set_by_hand(options.existing, row.role):
             return
         else:
             found = compare(own, text, target, row.zone, options)
@@ -90,11 +92,13 @@ def prove(plan: PlanRow, text: str, target: str, options: EmitOptions) -> None:
         raise InferdocError(f"what {target} would get is not what was planned, nothing is written: {wrong[0]}")
 
 
-def set_by_hand(options: EmitOptions) -> bool:
+def set_by_hand(existing: dict[str, Any] | None, role: str) -> bool:
     """Whether triggers of ours were changed on the existing object: its floor is then the user's, not the plan's."""
-    marks = look(options.existing, "metadata", "annotations") or {}
-    triggers = look(options.existing, "spec", "triggers") or []
-    return TRIGGERS in marks and not untouched(triggers, marks[TRIGGERS])
+    if existing is None:
+        return False
+    place = place_on(existing, role)
+    record = part_of(existing, place.domain)["metadata"]["annotations"].get(TRIGGERS)
+    return record is not None and not untouched(look(existing, *place.trigger_path) or [], record)
 
 
 def _row(plan: PlanRow, pool: str | None) -> PoolRow:
@@ -160,14 +164,15 @@ def compare(plan: PlanRow, text: str, target: str, zone: str, options: EmitOptio
 
 def _ending(plan: PlanRow, text: str, target: str, options: EmitOptions) -> list[str]:
     found = objects(text) if target in (*PATCHED, "keda-cron") else []
-    if target == "keda-cron":
-        return oracle.release_faults(found)
+    place = None if not found else place_of(found[0], plan)
+    if place is not None:
+        return oracle.release_faults(found, place.word)
     if not any(obj["kind"] == "CronJob" for obj in found):
         return []
     aim = aim_at(target, options, plan)
     base = -(-plan.pools[0].base // options.per_group) if target == "lws" else plan.pools[0].base
     if options.existing is not None and options.existing.get("kind") != "CustomResourceDefinition":
-        base = own_floor(options.existing, look(options.existing, *aim.field))
+        base = own_floor(part_of(options.existing, aim.domain), look(options.existing, *aim.field))
     return oracle.ending_faults(found, aim.word, plan.valid_until, base)
 
 

@@ -9,7 +9,7 @@ from inferdoc.prewarm import kubectl
 from inferdoc.prewarm.apply import Applied, apply, tried
 from inferdoc.prewarm.emit.aim import Aim, aim_of, look
 from inferdoc.prewarm.emit.base import PLAN_BASE, VALID_UNTIL, EmitOptions
-from inferdoc.prewarm.emit.keda import RESOURCE
+from inferdoc.prewarm.emit.parts import PLACES, part_of
 from inferdoc.prewarm.guide import Goal, Guide
 from inferdoc.prewarm.triggered import apply_triggers
 from inferdoc.times import moment_of
@@ -58,21 +58,34 @@ def _scaled(led: Guide, aim: Aim, order: Order, options: EmitOptions, really: bo
     return Applied(current, wanted, really, command, notes, led.fault)
 
 
-def release(target: str, options: EmitOptions, only_expired: bool, really: bool) -> Applied:
+def release(target: str, options: EmitOptions, only_expired: bool, really: bool, job: str | None = None) -> Applied:
     """Gives the object back: the user's base, none of our annotations, none of our triggers. only_expired: not before
-    the plan stamped on it is past its validity. An object that is not there needs nothing."""
-    triggered = target in ("keda-cron", "ScaledObject")
-    resource = RESOURCE if triggered else aim_of(target).kubectl_resource
+    the plan stamped on it is past its validity. An object that is not there needs nothing. job: the CronJob that asks,
+    which goes when nothing of ours is left."""
+    place = PLACES.get(target)
+    held = place or aim_of(target)
+    led = Guide(why="given back")
     try:
-        found = kubectl.get(resource, str(options.name), options.namespace)
+        found = part_of(kubectl.get(held.kubectl_resource, str(options.name), options.namespace), held.domain)
     except kubectl.ObjectMissingError:
-        return Applied(None, None, False, notes=["it is not there, so there is nothing to give back"])
-    marks = look(found, "metadata", "annotations") or {}
-    until = marks.get(VALID_UNTIL)
-    if only_expired and (until is None or options.now < moment_of(until, f"annotation {VALID_UNTIL}")):
-        why = "it holds no plan of ours" if until is None else f"its plan is valid until {until}"
-        return Applied(None, None, False, notes=[f"{why}, nothing is changed"])
-    led = Guide(why=f"its plan was valid until {until}" if only_expired else "given back")
-    if triggered:
-        return apply_triggers(led, options, really)
-    return apply(led, target, options, really, look_first=True)
+        result = Applied(None, None, False, notes=["it is not there, so there is nothing to give back"])
+        return _with_its_job(result, job, options, really)
+    until = look(found, "metadata", "annotations", VALID_UNTIL)
+    if only_expired:
+        if until is None:
+            result = Applied(None, None, False, notes=["it holds no plan of ours, nothing is changed"])
+            return _with_its_job(result, job, options, really)
+        if options.now < moment_of(until, f"annotation {VALID_UNTIL}"):
+            return Applied(None, None, False, notes=[f"its plan is valid until {until}, nothing is changed"])
+        led = Guide(why=f"its plan was valid until {until}")
+    if place is not None:
+        result = apply_triggers(led, place, options, really)
+    else:
+        result = apply(led, target, options, really, look_first=True)
+    return _with_its_job(result, job, options, really)
+
+
+def _with_its_job(result: Applied, job: str | None, options: EmitOptions, really: bool) -> Applied:
+    if job is not None and really:
+        kubectl.run(kubectl.delete_jobs_words(options.namespace, [job]))
+    return result

@@ -69,6 +69,14 @@ def unchanged(found: dict[str, Any]) -> dict[str, str]:
     return {} if version is None else {"resourceVersion": version}
 
 
+def delete_jobs_words(namespace: str, names: list[str]) -> list[str]:
+    """The command by which a job deletes CronJobs, its own among them: what runs is left to end by itself."""
+    return [
+        "kubectl", "delete", "cronjobs", "--ignore-not-found", "--cascade=orphan", "--wait=false",
+        f"--namespace={namespace}", *names,
+    ]  # fmt: skip
+
+
 def patch_words(resource: str, name: str, namespace: str, patch: dict[str, Any], scale: bool = False) -> list[str]:
     """The command of a merge patch under our field manager; scale: on the scale subresource alone."""
     return [

@@ -188,23 +188,26 @@ def ending_faults(objects: list[dict[str, Any]], kind: str, until: datetime, bas
     return found
 
 
-def release_faults(objects: list[dict[str, Any]]) -> list[str]:
-    """What is wrong with the CronJob that gives a ScaledObject back when its plan has expired; empty when it looks at
-    that object at least once an hour, all year, and the rights beside it are those that it needs."""
-    (scaled,) = (o for o in objects if o["kind"] == "ScaledObject")
-    jobs = [o for o in objects if o["kind"] == "CronJob"]
+def release_faults(objects: list[dict[str, Any]], word: str) -> list[str]:
+    """What is wrong with the CronJob that gives an object with triggers back when its plan has expired; empty when it
+    looks at that object at least once an hour, all year, goes itself then, and the rights beside it are those that it
+    needs. word: what `--target` calls the object, which stands first."""
+    scaled, jobs = objects[0], [o for o in objects if o["kind"] == "CronJob"]
     if len(jobs) != 1:
-        return [f"{len(jobs)} CronJobs give the ScaledObject back, expected 1"]
-    spec, meta = jobs[0]["spec"], scaled["metadata"]
+        return [f"{len(jobs)} CronJobs give the {scaled['kind']} back, expected 1"]
+    spec, meta, name = jobs[0]["spec"], scaled["metadata"], jobs[0]["metadata"]["name"]
     words = spec["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["command"]
     place = [f"--name={meta['name']}", f"--namespace={meta.get('namespace', 'default')}"]
-    wanted = ["inferdoc", "prewarm", "release", "--target=keda-cron", "--expired", "--yes", *place]
-    found = [f"the CronJob that gives the ScaledObject back lacks {word}" for word in wanted if word not in words]
+    wanted = ["inferdoc", "prewarm", "release", f"--target={word}", "--expired", "--yes", f"--job={name}", *place]
+    found = [f"the CronJob that gives the {scaled['kind']} back lacks {part}" for part in wanted if part not in words]
     if not re.fullmatch(r"(\*|\*/\d+|\d+) \* \* \* \*", spec["schedule"]):
-        found.append(f"the CronJob that gives the ScaledObject back fires at `{spec['schedule']}`")
+        found.append(f"the CronJob that gives the {scaled['kind']} back fires at `{spec['schedule']}`")
     rules = [rule for o in objects if o["kind"] == "Role" for rule in o["rules"]]
-    if [(r["resourceNames"], sorted(r["verbs"])) for r in rules] != [([meta["name"]], ["delete", "get", "patch"])]:
-        found.append(f"the Role does not let it get, patch and delete ScaledObject {meta['name']}")
+    verbs, told = ["get", "patch"], "get and patch"
+    if scaled["kind"] == "ScaledObject":
+        verbs, told = ["delete", *verbs], "get, patch and delete"
+    if [(r["resourceNames"], sorted(r["verbs"])) for r in rules] != [([meta["name"]], verbs), ([name], ["delete"])]:
+        found.append(f"the Role does not let it {told} {scaled['kind']} {meta['name']}, and delete itself")
     return found
 
 

@@ -14,6 +14,7 @@ from inferdoc.prewarm import oracle
 from inferdoc.prewarm.emit.aim import BY_WORD, Aim, aim_of, look
 from inferdoc.prewarm.emit.base import EmitOptions
 from inferdoc.prewarm.emit.metric_lines import FLOOR
+from inferdoc.prewarm.emit.parts import TriggerPlace, part_of, place_on
 from inferdoc.prewarm.emit.triggers import PREFIX
 from inferdoc.prewarm.oracle import MinuteSpan
 from inferdoc.prewarm.plan import PlanRow, pool_plan
@@ -43,9 +44,11 @@ def aim_at(target: str, options: EmitOptions, plan: PlanRow) -> Aim:
     return PATCHED[target]
 
 
-def scaling_path(plan: PlanRow) -> tuple[str, ...]:
-    """Where an LLMInferenceService scales the pods of the plan's pool."""
-    return ("spec", "prefill", "scaling") if plan.pools[0].role == "prefill" else ("spec", "scaling")
+def place_of(obj: dict[str, Any], plan: PlanRow) -> TriggerPlace | None:
+    """Where KEDA's triggers for the plan's pool stand on an object; None on one that KEDA does not scale."""
+    place = place_on(obj, plan.pools[0].role)
+    there = place.kind == "ScaledObject" or isinstance(look(obj, *place.scaling, "keda"), dict)
+    return place if obj.get("kind") == place.kind and there else None
 
 
 def floor_wanted(span: MinuteSpan, plan: PlanRow, target: str, options: EmitOptions) -> np.ndarray:
@@ -63,24 +66,20 @@ def _own(span: MinuteSpan, plan: PlanRow, target: str, options: EmitOptions) -> 
         return np.zeros(span.count, dtype=np.int64)
     scaled = _keda_spec(existing, plan)
     if scaled is None:
-        field = PATCHED["cronjob"].field if target == "hpa" else aim_at(target, options, plan).field
-        return np.full(span.count, own_floor(existing, look(existing, *field)))
-    base = own_floor(existing, scaled.get("minReplicaCount"), 0 if existing.get("kind") == "ScaledObject" else 1)
+        aim = PATCHED["cronjob"] if target == "hpa" else aim_at(target, options, plan)
+        return np.full(span.count, own_floor(part_of(existing, aim.domain), look(existing, *aim.field)))
+    place = place_on(existing, plan.pools[0].role)
+    base = own_floor(part_of(existing, place.domain), scaled.get("minReplicaCount"), place.absent)
     theirs = [t for t in scaled["triggers"] if not str(t.get("name", "")).startswith(PREFIX)]
     return oracle.keda_floor(span, {"minReplicaCount": base, "triggers": theirs})
 
 
 def _keda_spec(obj: dict[str, Any], plan: PlanRow) -> dict[str, Any] | None:
     """minReplicaCount and triggers of an object that KEDA scales."""
-    if obj.get("kind") == "ScaledObject":
-        return {"triggers": [], **(obj.get("spec") or {})}
-    scaling = look(obj, *scaling_path(plan))
-    if obj.get("kind") == "LLMInferenceService" and look(scaling, "keda") is not None:
-        return {
-            "minReplicaCount": look(scaling, "minReplicas"),
-            "triggers": look(scaling, "keda", "triggers") or [],
-        }
-    return None
+    place = place_of(obj, plan)
+    if place is None:
+        return None
+    return {"minReplicaCount": look(obj, *place.floor_path), "triggers": look(obj, *place.trigger_path) or []}
 
 
 def floor_given(span: MinuteSpan, plan: PlanRow, text: str, target: str, options: EmitOptions) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""`prewarm apply` on a ScaledObject: our cron triggers among the user's, and minReplicaCount over the user's base."""
+"""`prewarm apply` where KEDA scales: our cron triggers among the user's, and the floor over the user's base."""
 
 from __future__ import annotations
 
@@ -6,50 +6,75 @@ from typing import Any
 
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm import kubectl
-from inferdoc.prewarm.apply import Applied
+from inferdoc.prewarm.apply import Applied, tried
+from inferdoc.prewarm.emit.aim import look, put
 from inferdoc.prewarm.emit.base import OURS, PART, TRIGGERS, EmitOptions, stamps
-from inferdoc.prewarm.emit.keda import RESOURCE, refuse_scaled_object, settled_object, trigger
+from inferdoc.prewarm.emit.keda import refuse_scaled_object, settled_object, trigger
+from inferdoc.prewarm.emit.llm_service import refuse_llm_service
+from inferdoc.prewarm.emit.parts import SCALED_OBJECT, TriggerPlace, in_domain, part_of
 from inferdoc.prewarm.guide import Guide
 from inferdoc.prewarm.record import refuse_other_pool
 
 
-def apply_triggers(led: Guide, options: EmitOptions, really: bool) -> Applied:
+def apply_triggers(led: Guide, place: TriggerPlace, options: EmitOptions, really: bool) -> Applied:
     """Settles the triggers and the base; the object is looked at in any case. A ScaledObject of our own that has no
     triggers left is deleted: KEDA takes none without."""
+    return tried(lambda: _settled(led, place, options, really))
+
+
+def _settled(led: Guide, place: TriggerPlace, options: EmitOptions, really: bool) -> Applied:
     name = str(options.name)
-    found = kubectl.get(RESOURCE, name, options.namespace)
+    there = kubectl.get(place.kubectl_resource, name, options.namespace)
+    found = part_of(there, place.domain)
     refuse_other_pool(found, str(options.pool))
     wanted = [] if led.pool is None else [trigger(window, led.pool) for window in led.pool.windows]
     try:
-        refuse_scaled_object(found, wanted, 0 if led.pool is None else led.pool.top)
+        _refuse(found, place, wanted, 0 if led.pool is None else led.pool.top)
     except InferdocError as fault:
+        if not look(found, *place.trigger_path):
+            raise  # nothing of ours can be there, so there is nothing to give back
         led, wanted = Guide(why=str(fault), fault=fault), []
-    metadata, spec = found.get("metadata") or {}, found.get("spec") or {}
-    told, base = settled_object(found, wanted, None if led.pool is None else led.pool.row.base)
+    told, base = settled_object(there, wanted, None if led.pool is None else led.pool.row.base, place)
     gone = [f"{led.why}: the user's base comes back"] if led.pool is None else []
     notes = [*gone, *told.notes, *base.notes]
-    before = spec.get("minReplicaCount")
-    if not told.triggers and PART in (metadata.get("labels") or {}):
-        words = ["kubectl", "delete", RESOURCE, name, f"--namespace={options.namespace}"]
+    before = look(found, *place.floor_path)
+    if not told.triggers and place is SCALED_OBJECT:
+        if PART not in (look(found, "metadata", "labels") or {}):
+            raise InferdocError(
+                f"ScaledObject {name} has no trigger but ours, and KEDA takes none without: "
+                "give it one that follows the load, or delete it"
+            )
+        words = ["kubectl", "delete", place.kubectl_resource, name, f"--namespace={options.namespace}"]
         return _sent(words, before, None, really, [*notes, "no trigger is left, so the ScaledObject goes"], led)
-    patch: dict[str, Any] = {"metadata": {}, "spec": {}}
-    if told.triggers != spec.get("triggers"):
-        patch["spec"]["triggers"] = told.triggers
+    patch: dict[str, Any] = {}
+    if told.triggers != (look(found, *place.trigger_path) or []):
+        put(patch, place.trigger_path, told.triggers)
     if base.floor != before:
-        patch["spec"]["minReplicaCount"] = base.floor
-    marks = metadata.get("annotations") or {}
+        put(patch, place.floor_path, base.floor)
+    marks = look(found, "metadata", "annotations") or {}
     said: dict[str, str | None] = dict.fromkeys(OURS)
     if led.plan is not None and led.pool is not None and base.record is not None:
         said |= {**stamps(led.plan, led.pool.row), **base.record.annotations(), TRIGGERS: told.record}
     differing = {key: value for key, value in said.items() if marks.get(key) != value}
-    if differing:
-        patch["metadata"]["annotations"] = differing
-    if not patch["spec"] and not differing:
+    if not patch and not differing:
         return Applied(before, base.floor, False, [], notes, led.fault)
-    patch["metadata"] |= kubectl.unchanged(found)
-    words = kubectl.patch_words(RESOURCE, name, options.namespace, patch)
+    if differing:
+        put(patch, ("metadata", "annotations"), in_domain(differing, place.domain))
+    patch["metadata"] = {**patch.get("metadata", {}), **kubectl.unchanged(there)}
+    words = kubectl.patch_words(place.kubectl_resource, name, options.namespace, patch)
     notes.append(f"{len(told.triggers)} triggers, {len(wanted)} of them planned")
     return _sent(words, before, base.floor, really, notes, led)
+
+
+def _refuse(found: dict[str, Any], place: TriggerPlace, wanted: list[dict[str, Any]], top: int) -> None:
+    """InferdocError where the object could not hold the plan."""
+    if place is SCALED_OBJECT:
+        refuse_scaled_object(found, wanted, top)
+    elif not isinstance(refuse_llm_service(found, place.scaling, top).get("keda"), dict):
+        raise InferdocError(
+            f"LLMInferenceService {found['metadata'].get('name')} is scaled by WVA, not by KEDA: "
+            f"use --target {place.word.removesuffix('-keda')}"
+        )
 
 
 def _sent(

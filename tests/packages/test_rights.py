@@ -23,7 +23,7 @@ from inferdoc.cluster.look import kubectl
 from inferdoc.cluster.pods import facts_of
 from inferdoc.prewarm.emit.aim import AIMS, Aim, put
 from inferdoc.prewarm.emit.base import EmitOptions
-from inferdoc.prewarm.emit.keda import RESOURCE
+from inferdoc.prewarm.emit.parts import SCALED_OBJECT
 from inferdoc.prewarm.emit.registry import emit
 from inferdoc.prewarm.plan import to_json
 from tests.packages.api_server import ApiServer, Asked, serving
@@ -66,8 +66,7 @@ def scaled(cluster: ApiServer, name: str) -> None:
 
 
 def put_scaled(cluster: ApiServer, obj: dict[str, Any]) -> None:
-    resource, _, group = RESOURCE.partition(".")
-    cluster.put(group, resource, obj)
+    cluster.put(SCALED_OBJECT.group, SCALED_OBJECT.resource, obj)
 
 
 def runs(folder: Path, job: dict[str, Any], now: str) -> None:
@@ -224,6 +223,7 @@ def test_no_other_code_calls_kubectl():
         first = (node.elts[0] for node in lists if node.elts)
         if any(isinstance(word, ast.Constant) and word.value == "kubectl" for word in first):
             callers.add(str(path.relative_to(package)))
-    asking = {"cluster/look.py", "prewarm/kubectl.py", "prewarm/scheduled.py", "prewarm/triggered.py"}
-    assert callers == asking | {"prewarm/emit/base.py", "prewarm/emit/cronjob.py"}
+    own = ("ending", "kubectl", "scheduled", "triggered")
+    asking = {"cluster/look.py", *(f"prewarm/{name}.py" for name in own)}
+    assert callers == asking | {"prewarm/emit/base.py"}
     assert "cronjob" not in json.loads(build.schema())["$defs"]["PrewarmTarget"]["enum"]

@@ -16,6 +16,7 @@ PLURALS = {
     "ScaledObject": "scaledobjects.keda.sh",
     "Deployment": "deployments",
     "VariantAutoscaling": "variantautoscalings.llmd.ai",
+    "LLMInferenceService": "llminferenceservices.serving.kserve.io",
     "CronJob": "cronjobs",
     "ServiceAccount": "serviceaccounts",
     "Role": "roles",
@@ -105,7 +106,8 @@ class FakeCluster:
         for plural in words[2].split(","):
             named = [w for w in words[3:] if not w.startswith("-")]
             for name in named or self._selected(plural, words):
-                del self.objects[plural, name]
+                if (plural, name) in self.objects or "--ignore-not-found" not in words:
+                    del self.objects[plural, name]
         return "deleted"
 
     def _selected(self, plural: str, words: list[str]) -> list[str]:

@@ -131,8 +131,9 @@ def test_triggers_that_would_outlive_their_plan_are_caught() -> None:
     for old, new, said in [
         ("schedule: '*/10 * * * *'", "schedule: 0 3 28 2 *", "fires at `0 3 28 2 *`"),
         ("            - --expired\n", "", "lacks --expired"),
+        ("            - --job=prewarm-llama-expiry\n", "", "lacks --job=prewarm-llama-expiry"),
         ("            - --name=llama\n", "            - --name=mistral\n", "lacks --name=llama"),
-        ("  - delete\n", "", "does not let it get, patch and delete ScaledObject llama"),
+        ("  - patch\n  - delete\n", "  - patch\n", "does not let it get, patch and delete ScaledObject llama"),
     ]:
         assert old in text, old
         assert said in compare(made, text.replace(old, new), "keda-cron", "Europe/Berlin").first

@@ -140,7 +140,7 @@ def llm_service(scaling: Any) -> dict[str, Any]:
 
 def test_an_llm_service_keeps_its_other_triggers() -> None:
     keda = {"maxReplicas": 20, "keda": {"triggers": [{"type": "prometheus", "metadata": {"query": "q"}}]}}
-    (service,) = made("kserve", existing=llm_service(keda))
+    service = made("kserve", existing=llm_service(keda))[0]
     types = [t["type"] for t in service["spec"]["scaling"]["keda"]["triggers"]]
     assert types[0] == "prometheus" and types[1:] == ["cron"] * 3
     assert "resourceVersion" not in service["metadata"]
@@ -169,7 +169,7 @@ def test_prefill_and_decode_have_their_own_floor() -> None:
         "scaling": {"maxReplicas": 20, "keda": {"triggers": [{"type": "cpu", "metadata": {}}]}}
     }
     text = emit(office_plan(role="prefill"), "kserve", EmitOptions(now=NOW, existing=service))
-    spec = yaml.safe_load(text)["spec"]
+    spec = next(yaml.safe_load_all(text))["spec"]
     assert len(spec["prefill"]["scaling"]["keda"]["triggers"]) == 4
     assert len(spec["scaling"]["keda"]["triggers"]) == 1
 

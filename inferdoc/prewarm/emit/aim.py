@@ -6,13 +6,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from inferdoc.errors import InferdocError
+from inferdoc.prewarm.emit.base import DOMAIN
+from inferdoc.prewarm.emit.parts import PREFILL_DOMAIN
 
 
 @dataclass(frozen=True)
 class Aim:
     """A kind of object whose floor is one field. resource: as kubectl and RBAC name it; group: API group; field: path
     of the floor; ceiling: path of the maximum where one patch must carry both; subresource: `scale` where only that is
-    touched; least: the smallest floor the kind accepts; note: what else must hold."""
+    touched; least: the smallest floor the kind accepts; note: what else must hold; domain: of our record on it."""
 
     kind: str
     group: str
@@ -22,6 +24,7 @@ class Aim:
     subresource: str | None = None
     least: int = 0
     note: str = ""
+    domain: str = DOMAIN
 
     @property
     def word(self) -> str:
@@ -134,7 +137,9 @@ BY_WORD = {
     "wva": AIMS["VariantAutoscaling"],
     "lws": AIMS["LeaderWorkerSet"],
     "llm-service": LLM_SERVICE,
-    "llm-service-prefill": replace(LLM_SERVICE, field=("spec", "prefill", "scaling", "minReplicas")),
+    "llm-service-prefill": replace(
+        LLM_SERVICE, field=("spec", "prefill", "scaling", "minReplicas"), domain=PREFILL_DOMAIN
+    ),
 }
 """By the short word of a command line."""
 

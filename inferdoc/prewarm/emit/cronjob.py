@@ -25,7 +25,8 @@ from inferdoc.prewarm.emit.base import (
     to_yaml,
 )
 from inferdoc.prewarm.emit.orders import hold_words, release_words
-from inferdoc.prewarm.kubectl import patch_words
+from inferdoc.prewarm.emit.parts import in_domain, part_of
+from inferdoc.prewarm.kubectl import delete_jobs_words, patch_words
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, PoolRow, lifted, pool_plan
 from inferdoc.prewarm.record import own_floor
 
@@ -92,7 +93,7 @@ def over_own_floor(pool: PoolPlan, existing: dict[str, Any] | None, aim: Aim) ->
         return pool, None
     if existing.get("kind") != aim.kind:
         raise wrong_kind(existing, aim.kind)
-    own = own_floor(existing, look(existing, *aim.field))
+    own = own_floor(part_of(existing, aim.domain), look(existing, *aim.field))
     return pool_plan(lifted(pool.row, own)), own
 
 
@@ -102,18 +103,16 @@ def expiry(
     """The CronJob that ends the plan: when it stops being valid, the other jobs are deleted, the base comes back, and
     it deletes itself (a cron expression has no year). base: the floor to put back; names: of the other jobs."""
     name = short_name("prewarm", pool.row.name, EXPIRY)
-    delete = ["kubectl", "delete", "cronjobs", "--ignore-not-found", "--cascade=orphan", "--wait=false"]
-    delete.append(f"--namespace={options.namespace}")
     account = short_name("inferdoc-prewarm", pool.row.name)
     if aim.subresource is None:
         put_back = release_words(pool.row.name, options, aim.word)
     else:
         put_back = hold_words(plan, pool, options, aim, base, base)
-    job = job_spec(account, options.image, [*delete, name])
+    job = job_spec(account, options.image, delete_jobs_words(options.namespace, [name]))
     spec = job["template"]["spec"]
     last = spec["containers"][0]
     spec["initContainers"] = [
-        {**deepcopy(last), "name": "delete", "command": [*delete, *names]},
+        {**deepcopy(last), "name": "delete", "command": delete_jobs_words(options.namespace, names)},
         {**deepcopy(last), "name": "restore", "command": put_back},
     ]
     minute = datetime.fromtimestamp(-(-plan.valid_until.timestamp() // 60) * 60, UTC)
@@ -161,7 +160,8 @@ def patch_command(plan: PlanRow, pool: PoolPlan, options: EmitOptions, aim: Aim,
     patch = aim.patch(replicas, pool.row.maximum)
     if aim.subresource is None:
         record = {BASE: str(base), PLACED: str(replicas)}
-        patch = {"metadata": {"annotations": {**stamps(plan, pool.row), **record}}, **patch}
+        marks = in_domain({**stamps(plan, pool.row), **record}, aim.domain)
+        patch = {"metadata": {"annotations": marks}, **patch}
     return patch_words(
         aim.kubectl_resource,
         options.name or pool.row.name,

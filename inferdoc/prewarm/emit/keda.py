@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm.emit.aim import wrong_kind
+from inferdoc.prewarm.emit.aim import look, wrong_kind
 from inferdoc.prewarm.emit.base import (
     TRIGGERS,
     EmitOptions,
@@ -22,18 +22,18 @@ from inferdoc.prewarm.emit.base import (
     stamps,
     to_yaml,
 )
-from inferdoc.prewarm.emit.cronjob import EXPIRY, cron_object, image_line, job_spec, rights
+from inferdoc.prewarm.emit.cronjob import EXPIRY, cron_object, image_line, job_spec, removal, rights
 from inferdoc.prewarm.emit.orders import release_words
+from inferdoc.prewarm.emit.parts import SCALED_OBJECT, TriggerPlace, part_of
 from inferdoc.prewarm.emit.triggers import PREFIX, TriggerMerge, merged_triggers
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, hhmm
 from inferdoc.prewarm.record import Settled, record_of, settle
 from inferdoc.prewarm.week import DAYS, MINUTES, WeekWindow
 
-RESOURCE = "scaledobjects.keda.sh"
 EVERY_MINUTES = 10
+DEFAULT_MAX = 100
 SERVER_FIELDS = ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation")
 PAUSED = ("autoscaling.keda.sh/paused", "autoscaling.keda.sh/paused-replicas", "autoscaling.keda.sh/paused-scale-out")
-DEFAULT_MAX = 100
 
 
 def keda_cron(plan: PlanRow, options: EmitOptions) -> str:
@@ -58,25 +58,28 @@ def keda_cron(plan: PlanRow, options: EmitOptions) -> str:
         "The CronJob takes them out and puts your own minReplicaCount back once the plan has expired unrenewed.",
         image_line(options.image),
     ]
-    return to_yaml([made, *expiry(plan, pool, placed)], [stamp_line(plan), *comments])
+    return to_yaml([made, *expiry(plan, pool, placed, SCALED_OBJECT)], [stamp_line(plan), *comments])
 
 
-def expiry(plan: PlanRow, pool: PoolPlan, options: EmitOptions) -> list[dict[str, Any]]:
-    """A CronJob, with its rights, that gives the ScaledObject back once the plan stamped on it has expired: KEDA's
-    triggers have no year and no end. It goes by the stamp, so that whoever renews the triggers renews it too."""
-    group = RESOURCE.partition(".")[2]
+def expiry(plan: PlanRow, pool: PoolPlan, options: EmitOptions, place: TriggerPlace) -> list[dict[str, Any]]:
+    """A CronJob, with its rights, that gives the object back once the plan stamped on it has expired, and then deletes
+    itself: KEDA's triggers have no year and no end. It goes by the stamp, so that whoever renews the triggers renews it
+    too."""
     rule = {
-        "apiGroups": [group],
-        "resources": ["scaledobjects"],
+        "apiGroups": [place.group],
+        "resources": [place.resource],
         "resourceNames": [options.name],
-        "verbs": ["get", "patch", "delete"],
+        "verbs": ["get", "patch", *(["delete"] if place is SCALED_OBJECT else [])],
     }
-    name = short_name("inferdoc-prewarm", pool.row.name)
-    job = job_spec(name, options.image, release_words(pool.row.name, options, "keda-cron"))
-    made = cron_object(
-        plan, pool, options, short_name("prewarm", pool.row.name, EXPIRY), f"*/{EVERY_MINUTES} * * * *", 300, job
-    )
-    return [*rights(pool, options, [rule]), made]
+    name, account = expiry_name(pool.row.name), short_name("inferdoc-prewarm", pool.row.name)
+    job = job_spec(account, options.image, [*release_words(pool.row.name, options, place.word), f"--job={name}"])
+    made = cron_object(plan, pool, options, name, f"*/{EVERY_MINUTES} * * * *", 300, job)
+    return [*rights(pool, options, [rule, removal([name])]), made]
+
+
+def expiry_name(pool: str) -> str:
+    """Of the CronJob that ends a pool's plan."""
+    return short_name("prewarm", pool, EXPIRY)
 
 
 def trigger(window: WeekWindow, pool: PoolPlan) -> dict[str, Any]:
@@ -172,14 +175,14 @@ def merged(
 
 
 def settled_object(
-    existing: dict[str, Any], triggers: list[dict[str, Any]], base: int | None
+    existing: dict[str, Any], triggers: list[dict[str, Any]], base: int | None, place: TriggerPlace = SCALED_OBJECT
 ) -> tuple[TriggerMerge, Settled]:
-    """The triggers and the minReplicaCount that a ScaledObject should have. base: the plan's, None where there is no
-    plan to follow."""
-    metadata, spec = existing.get("metadata") or {}, existing.get("spec") or {}
-    told = merged_triggers(spec.get("triggers") or [], triggers, (metadata.get("annotations") or {}).get(TRIGGERS))
-    current = spec.get("minReplicaCount")
-    return told, settle(current, record_of(existing, current, 0), base, 0)
+    """The triggers and the floor that an object should have. base: the plan's, None where there is none to follow."""
+    seen = part_of(existing, place.domain)
+    record = look(seen, "metadata", "annotations", TRIGGERS)
+    told = merged_triggers(look(existing, *place.trigger_path) or [], triggers, record)
+    current = look(existing, *place.floor_path)
+    return told, settle(current, record_of(seen, current, place.absent), base, place.absent)
 
 
 def refuse_scaled_object(existing: dict[str, Any], triggers: list[dict[str, Any]], top: int) -> None:
@@ -194,7 +197,7 @@ def refuse_scaled_object(existing: dict[str, Any], triggers: list[dict[str, Any]
         raise InferdocError(
             f"ScaledObject {name} carries {marks[0]}: a paused object ignores the plan; take the annotation off first"
         )
-    limit = int(spec.get("maxReplicaCount", DEFAULT_MAX))
+    limit = int(spec.get(SCALED_OBJECT.ceiling, DEFAULT_MAX))
     if top > limit:
         raise InferdocError(
             f"the plan wants {top} replicas, maxReplicaCount of ScaledObject {name} is {limit}; raise it first"

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from dataclasses import replace
 from typing import Any
 
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm.emit.aim import aim_of, look, put, wrong_kind
-from inferdoc.prewarm.emit.base import (
-    BASE,
-    MANAGER,
-    PLACED,
-    TRIGGERS,
-    EmitOptions,
-    chosen,
-    fresh,
-    stamp_line,
-    stamps,
-    to_yaml,
-)
+from inferdoc.prewarm.emit.aim import aim_of, look, wrong_kind
+from inferdoc.prewarm.emit.base import BASE, MANAGER, PLACED, EmitOptions, chosen, fresh, stamps, to_yaml
 from inferdoc.prewarm.emit.cronjob import cronjob, cronjob_for
-from inferdoc.prewarm.emit.keda import SERVER_FIELDS, trigger
-from inferdoc.prewarm.emit.triggers import merged_triggers
+from inferdoc.prewarm.emit.llm_service import llm_service
 from inferdoc.prewarm.plan import PlanRow, rescaled
-from inferdoc.prewarm.record import own_floor, record_of, settle
+from inferdoc.prewarm.record import own_floor
 
 OWNERS = ("ScaledObject", "InferenceService", "LLMInferenceService", "VariantAutoscaling")
 LWS_PATH = ("spec", "leaderWorkerTemplate")
@@ -88,7 +75,7 @@ def kserve(plan: PlanRow, options: EmitOptions) -> str:
     the windows merged into its KEDA triggers, or CronJobs on `scaling.minReplicas` where WVA scales it."""
     existing = options.existing
     if existing is not None and existing.get("kind") == "LLMInferenceService":
-        return _llm_service(plan, options, existing)
+        return llm_service(plan, options, existing)
     if options.kind == "LLMInferenceService":
         raise InferdocError(
             "an LLMInferenceService's triggers are one list: give the object with --existing to merge them"
@@ -112,45 +99,6 @@ def refuse_inference_service(existing: dict[str, Any]) -> None:
         raise InferdocError(
             f"the InferenceService has autoscalerClass {kind}: KServe does not act on minReplicas there"
         )
-
-
-def _llm_service(plan: PlanRow, options: EmitOptions, existing: dict[str, Any]) -> str:
-    fresh(plan, options.now)
-    pool = chosen(plan, options)
-    where = ("spec", "prefill", "scaling") if pool.row.role == "prefill" else ("spec", "scaling")
-    scaling = look(existing, *where)
-    name = str(look(existing, "metadata", "name") or pool.row.name)
-    if not isinstance(scaling, dict):
-        raise InferdocError(
-            f"LLMInferenceService {name} has no {'.'.join(where)}: with `replicas` alone nothing scales it"
-        )
-    if pool.row.base < 1:
-        raise InferdocError("an LLMInferenceService takes no floor below 1; plan with --min 1 or more")
-    top = pool.top
-    limit = scaling.get("maxReplicas")
-    if isinstance(limit, int) and limit < top:
-        raise InferdocError(f"LLMInferenceService {name} has maxReplicas {limit}, the plan wants {top}; raise it first")
-    if isinstance(scaling.get("wva"), dict):
-        word = "llm-service-prefill" if pool.row.role == "prefill" else "llm-service"
-        return cronjob_for(plan, replace(options, name=name), aim_of(word))
-    if not isinstance(scaling.get("keda"), dict):
-        raise InferdocError(f"LLMInferenceService {name}: {'.'.join(where)} holds neither keda nor wva")
-    made = copy.deepcopy(existing)
-    made.pop("status", None)
-    for key in SERVER_FIELDS:
-        made["metadata"].pop(key, None)
-    marks = made["metadata"].setdefault("annotations", {})
-    wanted = [trigger(w, pool) for w in pool.windows]
-    told = merged_triggers(scaling["keda"].get("triggers") or [], wanted, marks.get(TRIGGERS))
-    current = scaling.get("minReplicas")
-    base = settle(current, record_of(existing, current), pool.row.base)
-    put(made, (*where, "keda", "triggers"), told.triggers)
-    put(made, (*where, "minReplicas"), base.floor)
-    marks.update({**stamps(plan, pool.row), TRIGGERS: told.record})
-    if base.record is not None:
-        marks.update({key: value for key, value in base.record.annotations().items() if value is not None})
-    said = f"Cron triggers merged into {'.'.join(where)}.keda.triggers."
-    return to_yaml([made], [stamp_line(plan), said, *told.notes, *base.notes])
 
 
 def wva(plan: PlanRow, options: EmitOptions) -> str:

@@ -30,7 +30,7 @@ def merged_triggers(old: list[dict[str, Any]], wanted: list[dict[str, Any]], rec
     that was taken out by hand stays out until the plan wants another. InferdocError where nothing at all scales the
     object yet."""
     if not old:
-        raise InferdocError("--existing has no triggers at all; a floor needs an autoscaler to stand under")
+        raise InferdocError("the object has no triggers at all; a floor needs an autoscaler to stand under")
     placed = None if record is None else _placed(record)
     kept, notes = [], []
     for trigger in old:
