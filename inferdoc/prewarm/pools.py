@@ -66,7 +66,7 @@ def _of_file(origin: Origin, asked: FleetWish, now: int) -> Planned:
         raise InferdocError(
             "--input needs one --capacity 'NUMBER UNIT': a file of loads does not show what a replica serves"
         )
-    fit_for_a_plan(series, now)
+    fit_for_a_plan(series, now, asked.request.begin is not None)
     capacity = Capacity(Rate(rates[0].per_second, LoadUnit.OF_FILE))
     cold = cold_start(asked.cold_start.of(name) or DEFAULT_COLD_START, None, "", None)
     wish = asked.wish(name, asked.role, capacity, cold.seconds)
@@ -91,7 +91,7 @@ def _of_source(origin: Origin, asked: FleetWish, now: int) -> Planned:
         pool = pools[name]
         try:
             series, capacity = _binding(loads, pool, _choices(origin, asked, pool, name, measured))
-            fit_for_a_plan(series, now)
+            fit_for_a_plan(series, now, asked.request.begin is not None)
             cold = starts.of(pool, asked.cold_start.of(name))
             wish = asked.wish(name, pool.role, capacity, cold.seconds)
             notes = (f"capacity: {capacity.rate} per replica, {capacity.source}", f"cold start: {cold.basis}")

@@ -17,7 +17,11 @@ USUAL = office(14)
 
 def test_a_usual_load_is_fit_also_as_of_a_moment_in_between() -> None:
     fit_for_a_plan(USUAL, USUAL.end)
-    fit_for_a_plan(USUAL, MONDAY + 7 * DAY)
+    fit_for_a_plan(USUAL, MONDAY + 7 * DAY, chosen=True)
+
+
+def test_clocks_that_differ_by_minutes_are_no_future() -> None:
+    fit_for_a_plan(USUAL, USUAL.end - 800)
 
 
 def test_sparse_blips_are_no_counter() -> None:
@@ -36,6 +40,8 @@ def raw_counter() -> LoadSeries:
     ("series", "later", "words"),
     [
         (USUAL, 2 * DAY, "2.0 days before the plan: collect again"),
+        (USUAL, -2 * 3600, "2.0 hours after the plan: check the clock that stamped it (local time taken for UTC?)"),
+        (USUAL, -40 * DAY, "40.0 days after the plan"),
         (LoadSeries(MONDAY, DAY, np.arange(30.0) % 7 + 1), 0, "bins of 24 h hold no times of day"),
         (raw_counter(), 0, "the values only grow, as a raw counter does"),
         (replace(USUAL, values=np.full(4000, np.nan)), 0, "no load was seen"),
