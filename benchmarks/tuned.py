@@ -1,6 +1,6 @@
 """What `inferdoc prewarm plan --tune backtest` is worth on days that it did not see.
 
-    .venv/bin/python benchmarks/tuned.py FOLDER [--days 4] [--cold 5 ...]
+    .venv/bin/python benchmarks/tuned.py FOLDER [--days 4] [--cold 5 ...] [--known 28]
 
 FOLDER as for benchmarks/forecast.py. Each of the last days of each series is planned twice at its beginning from what
 was known then: with the quantile and safety factor that the back-test of the week before chooses, and with the balanced
@@ -49,7 +49,8 @@ class Followed:
         return after, avoided, floor.hours.sum() / self.foresight.hours.sum()
 
 
-def follow(series: LoadSeries, zone: str, days: int, cold: int) -> Followed:
+def follow(series: LoadSeries, zone: str, days: int, cold: int, known: float | None) -> Followed:
+    """known: days of history that the tuner has, None = all, as of a file."""
     clean = without_outages(series)
     begin = clean.end - days * DAY
     rate = Rate(default_capacity(clean.before(begin)), unit_of(clean))
@@ -57,7 +58,8 @@ def follow(series: LoadSeries, zone: str, days: int, cold: int) -> Followed:
     request = Request(7 * DAY, zone, arima_seconds=0.0)
     wish = Wish(request, POLICIES["balanced"], Capacity(rate), Limits(1, MOST), cold * 60, name="pool", grid=grid)
     walked = walk(clean, wish, begin, [setting.quantile for setting in grid])
-    wishes = [tuned(day.known, ahead_at(day.known, day.result, wish), wish)[1] for day in walked]
+    history = [clean.before(day.begin, known) for day in walked]
+    wishes = [tuned(h, ahead_at(h, day.result, wish), wish)[1] for day, h in zip(walked, history, strict=True)]
     replays = Replays(clean, walked, wish)
     settings = [Setting(each.policy.quantile, each.safety) for each in wishes]
     return Followed(
@@ -96,6 +98,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--days", type=int, default=4)
     parser.add_argument("--cold", type=int, action="append", help="minutes of cold start (default: 5)")
+    parser.add_argument("--known", type=float, help="days of history at each beginning (default: all; of a source 28)")
     parser.add_argument("--series", action="append", help="only these")
     asked = parser.parse_args()
     loads, zones = read(asked.folder)
@@ -103,7 +106,7 @@ def main() -> None:
     for cold in asked.cold or [5]:
         for group in ("requests", "tokens"):
             part = [name for name in names if ("tokens" in name) == (group == "tokens")]
-            found = {name: follow(loads[name], zones[name], asked.days, cold) for name in part}
+            found = {name: follow(loads[name], zones[name], asked.days, cold, asked.known) for name in part}
             if found:
                 table(f"Tuned by back-test, {group}, cold start {cold} min, last {asked.days} days", found)
 

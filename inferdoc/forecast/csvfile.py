@@ -1,4 +1,5 @@
-"""Reads a load series from CSV: header `timestamp,value`, plain or gzip, from a file or standard input."""
+"""Reads a load series from CSV: header `timestamp,value`, and `tenant` where the load is told by tenant; plain or gzip,
+from a file or standard input."""
 
 from __future__ import annotations
 
@@ -20,6 +21,8 @@ from inferdoc.errors import SourceError
 from inferdoc.forecast.series import Kind, LoadSeries, on_grid
 
 MAX_BYTES = 512 * 1024 * 1024
+TENANTS, OTHERS = 100, "all other tenants"
+"""So many are told apart, more than any forecast does: a file may hold thousands."""
 GAPS = {"", "nan", "null", "na", "none"}
 
 
@@ -28,9 +31,13 @@ def from_csv(path: str, kind: Kind = "amount", stdin: BinaryIO | None = None) ->
     error that names the line; empty or NaN values and missing rows are gaps. Raises SourceError, one line."""
     where = "standard input" if path == "-" else path
     text = _text(path, where, stdin)
-    times, values = _columns(text, where)
+    times, by_tenant = _columns(text, where)
     order = np.argsort(times, kind="stable")
-    series = on_grid(times[order], values[order], kind, where)
+    parts = [on_grid(times[order], values[order], kind, where) for values in by_tenant.values()]
+    series = parts[0]
+    if len(parts) > 1:
+        named = [replace(part, name=tenant) for part, tenant in zip(parts, by_tenant, strict=True)]
+        series = replace(series, values=np.sum([part.values for part in named], axis=0), parts=tuple(named))
     if not np.isfinite(series.values).any():
         raise SourceError(f"{where}: every value is empty; a forecast needs numbers in the column `value`")
     name = "load" if path == "-" else Path(path).name.removesuffix(".gz").removesuffix(".csv")
@@ -57,7 +64,9 @@ def _text(path: str, where: str, stdin: BinaryIO | None) -> str:
         ) from fault
 
 
-def _columns(text: str, where: str) -> tuple[np.ndarray, np.ndarray]:
+def _columns(text: str, where: str) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Moments (Unix seconds), and the load of each tenant at each of them: one without a row at a moment of which
+    others have one was idle. A file without the column is of one tenant. Those with little load are one together."""
     rows = _rows(text)
     header = next(rows, None)
     if header is None:
@@ -67,21 +76,36 @@ def _columns(text: str, where: str) -> tuple[np.ndarray, np.ndarray]:
         shown = ",".join(header[1])[:60]
         raise SourceError(f"{where}: line {header[0]}: header `{shown}` lacks timestamp,value; put that line first")
     at, of = names.index("timestamp"), names.index("value")
-    seen: dict[float, float] = {}
+    whose = names.index("tenant") if "tenant" in names else None
+    loads: dict[str, dict[float, float]] = {}
     for line, cells in rows:
-        if len(cells) <= max(at, of):
+        if len(cells) <= max(at, of, whose or 0):
             raise SourceError(
                 f"{where}: line {line}: {len(cells)} column(s), expected {len(names)}; is the line cut short?"
             )
         moment, value = _moment(cells[at], where, line), _value(cells[of], where, line)
-        before = seen.setdefault(moment, value)
+        tenant = "" if whose is None else cells[whose].strip()
+        before = loads.setdefault(tenant, {}).setdefault(moment, value)
         if before != value and not (math.isnan(before) and math.isnan(value)):
             raise SourceError(
                 f"{where}: line {line}: {cells[at].strip()} stands twice with different values ({before:g}, {value:g})"
+                f"{'' if whose is None else f' for tenant {tenant}'}"
             )
-    if not seen:
+    if not loads:
         raise SourceError(f"{where}: a header but no data rows")
-    return np.fromiter(seen, dtype=np.float64), np.fromiter(seen.values(), dtype=np.float64)
+    moments = dict.fromkeys(moment for load in loads.values() for moment in load)
+    by_tenant: dict[str, np.ndarray] = {}
+    for place, tenant in enumerate(sorted(loads, key=lambda name: _sum(loads[name]), reverse=True)):
+        values = np.array([loads[tenant].get(moment, 0.0) for moment in moments])
+        if place < TENANTS:
+            by_tenant[tenant] = values
+        else:
+            by_tenant[OTHERS] = by_tenant.get(OTHERS, 0.0) + values
+    return np.fromiter(moments, dtype=np.float64), by_tenant
+
+
+def _sum(load: dict[float, float]) -> float:
+    return math.fsum(value for value in load.values() if not math.isnan(value))
 
 
 def _rows(text: str) -> Iterator[tuple[int, list[str]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
@@ -26,6 +26,7 @@ from inferdoc.forecast.outage import without_outages
 from inferdoc.forecast.paths import Folded, fill_gaps
 from inferdoc.forecast.result import Forecast
 from inferdoc.forecast.series import DAY, LoadSeries, stamp
+from inferdoc.forecast.tenants import largest, with_tenants
 
 HISTORY_DAYS = 28.0
 HOLIDAY_DAYS = 400.0
@@ -78,7 +79,8 @@ def forecast(series: LoadSeries, request: Request) -> Forecast:
     factor = inner.step // history.step
     ahead = -(-(steps + skip) // factor)
     rows, changed = carried_over(fold(inner, zone, ahead, request.holidays))
-    made, errors, abstain, reason, skill = _make(rows, inner, request)
+    tenants = [carried_over(fold(part, zone, ahead, request.holidays))[0] for part in _tenants(inner)]
+    made, errors, abstain, reason, skill = _make(rows, inner, request, tenants)
     before = known.before(known.end, HOLIDAY_DAYS).coarser(inner.step, from_end=True)
     told = rows.holiday_ahead.any()
     likeness = likeness_of(fold(before, zone, 0, request.holidays)) if told else Likeness()
@@ -154,10 +156,25 @@ def _inner_step(step: int) -> int:
     return step * -(-MIN_STEP // step)
 
 
-def _make(rows: Rows, series: LoadSeries, request: Request) -> tuple[Made, dict[str, float], bool, str, float | None]:
+def _tenants(inner: LoadSeries) -> list[LoadSeries]:
+    """The load by tenant in the bins of the whole. What was taken out of that (an outage, an event) is taken out of
+    each; a tenant that is silent by itself has nothing to ask."""
+    days = len(inner.values) * inner.step / DAY
+    parts = [part.before(inner.end, days).coarser(inner.step, from_end=True) for part in inner.parts]
+    if not parts:
+        return []
+    taken_out = np.isnan(inner.values) & np.isfinite(np.sum([part.values for part in parts], axis=0))
+    return [part.with_gaps(taken_out) for part in largest(parts) if np.nansum(part.values) > 0]
+
+
+def _make(
+    rows: Rows, series: LoadSeries, request: Request, tenants: Sequence[Rows]
+) -> tuple[Made, dict[str, float], bool, str, float | None]:
     folded = Folded(rows, fill_gaps(rows))
     with_arima = request.model == "combination" and request.arima_seconds > 0 and installed()
     combined = combine(rows, {"arima": partial(arima_path, seconds=request.arima_seconds)} if with_arima else {})
+    if len(tenants) > 1 and request.model == "combination":
+        combined = with_tenants(combined, rows, tenants)
     rivals = {name: _trial(folded, combined.trials, name) for name in BASELINES}
     made = _chosen(rows, series, request, combined)
     errors = {name: _mae(combined.trials, past) for name, past in {made.method: made.past, **rivals}.items()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from inferdoc.forecast.series import DAY, LoadSeries, stamp
@@ -15,18 +17,26 @@ SPELLED_OUT = 3
 
 
 def without_outages(series: LoadSeries) -> LoadSeries:
-    """The series with suspicious drops as gaps, each with a note (at most three are spelled out).
+    """The series with suspicious drops as gaps, each with a note (at most three are spelled out). Of its tenants only
+    what was collected in part: one that falls silent by itself has nothing to ask."""
+    clean = _without(series)
+    parts = tuple(_without(part.before(series.end), silence=False) for part in series.parts)
+    return replace(clean, parts=parts) if parts else clean
+
+
+def _without(series: LoadSeries, silence: bool = True) -> LoadSeries:
+    """Of one series.
 
     A drop is a run of bins below a tenth of the lower quartile of that time of day. It is taken for an outage when it
     touches a gap in the data (a bin that was only partly collected, a collector dying or coming back), or when it is
     complete silence of half an hour or more in a series that is zero less than one time in twenty outside of drops.
-    Nights and weekends that are always quiet are inside their own quartile."""
+    Nights and weekends that are always quiet are inside their own quartile. silence: whether such silence counts."""
     low = _usual_low(series)
     with np.errstate(invalid="ignore"):
         drop = series.values < DROP * low
     mask = np.zeros(len(drop), dtype=bool)
     zeros, ordinary = series.values == 0, np.isfinite(series.values) & ~drop
-    silence_is_foreign = bool(ordinary.any()) and zeros[ordinary].mean() < FOREIGN_SHARE
+    silence_is_foreign = silence and bool(ordinary.any()) and zeros[ordinary].mean() < FOREIGN_SHARE
     bad = []
     for a, b in _runs(drop):
         silent = bool(zeros[a:b].all()) and (b - a) * series.step >= MIN_MINUTES * 60

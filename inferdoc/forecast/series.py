@@ -20,7 +20,8 @@ MAX_BINS = 20_000_000
 class LoadSeries:
     """Load of one pool. start: Unix seconds of the first bin's beginning; step: seconds per bin; values: float64[n],
     NaN for a gap, never negative; kind: `amount` (total inside the bin) or `rate` (mean inside the bin); unit: of the
-    values, for people; name: of the pool; notes: what the reader of the data had to decide, one line each."""
+    values, for people; name: of the pool; notes: what the reader of the data had to decide, one line each; parts: the
+    same load by tenant, of the whole history, whatever part of it this is."""
 
     start: int
     step: int
@@ -29,6 +30,7 @@ class LoadSeries:
     unit: str = "per bin"
     name: str = ""
     notes: tuple[str, ...] = field(default=())
+    parts: tuple[LoadSeries, ...] = field(default=(), repr=False)
 
     @property
     def end(self) -> int:

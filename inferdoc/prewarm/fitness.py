@@ -24,8 +24,8 @@ def fit_for_a_plan(series: LoadSeries, now: int, chosen: bool = False) -> None:
     last = _newest(series)
     if last is not None and not chosen and last - series.step - now > EARLIEST:
         raise InferdocError(
-            f"the newest load is of {rfc3339(last)}, {_long(last - now)} after the plan: check the clock that stamped it "
-            "(local time taken for UTC?), or plan as of a moment with --from"
+            f"the newest load is of {rfc3339(last)}, {_long(last - now)} after the plan: check the clock that stamped "
+            "it (local time taken for UTC?), or plan as of a moment with --from"
         )
     series = series.before(now)
     newest = _newest(series)
