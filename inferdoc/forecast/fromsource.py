@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -51,6 +52,8 @@ SHORT_GAP_BINS = 3
 SMALL_SHARE = 0.1
 STARTED, LISTED = "process_start_time", "target_up"
 """What tells whether a pod that was gone came back as another process; the second where the first is not told."""
+LONGEST_NAME = 63
+"""What a label of Kubernetes holds."""
 SAME_PROCESS = 1.0
 """Seconds by which two readings of one start differ at most."""
 
@@ -183,16 +186,43 @@ def _take(made: Gathered, frame: SignalFrame, signals: Sequence[str]) -> None:
 
 
 def pool_name(pool: Pool) -> str:
-    """A name that Kubernetes labels can carry: namespace, model, role and tier, as far as known."""
+    """A name that Kubernetes labels can carry: namespace, model, role and tier, as far as known. One that is too long
+    ends in a hash, so that the roles and tiers of a model with a long name stay apart."""
     parts = [pool.cluster, pool.namespace, pool.model, pool.role if pool.role != "both" else "", pool.tier]
     text = "-".join(part for part in parts if part and part != "unknown").lower()
-    return re.sub(r"[^a-z0-9]+", "-", text).strip("-")[:63].strip("-") or "pool"
+    name = re.sub(r"[^a-z0-9]+", "-", text).strip("-") or "pool"
+    if len(name) <= LONGEST_NAME:
+        return name
+    mark = hashlib.sha256(name.encode()).hexdigest()[:6]
+    return f"{name[: LONGEST_NAME - 7].rstrip('-')}-{mark}"
+
+
+def called_alike(pools: Iterable[Pool]) -> dict[str, str]:
+    """Names that several pools go by (a letter that no label carries was all that told them apart), with why that is
+    refused: one would stand in for the other."""
+    found: dict[str, list[Pool]] = {}
+    for pool in pools:
+        found.setdefault(pool_name(pool), []).append(pool)
+    return {
+        name: f"{len(several)} pools go by this name ({'; '.join(sorted(_told(pool) for pool in several))}): "
+        "choose one with --namespace, or give its model another name"
+        for name, several in found.items()
+        if len(several) > 1
+    }
+
+
+def _told(pool: Pool) -> str:
+    return ", ".join(part for part in (pool.place, f"model {pool.model}", pool.role, pool.tier) if part)
 
 
 def load_series(made: Gathered, unit: LoadUnit | None = None, step: int = STEP) -> dict[str, LoadSeries]:
     """One series per pool (name -> series, rates per second). unit: what is counted; None = by role (prefill by the
     prompt tokens it computes, decode by the tokens it generates, else requests)."""
     found = {}
+    alike = called_alike(made.pools())
+    if alike:
+        name, why = next(iter(alike.items()))
+        raise InferdocError(f"{name}: {why}")
     for pool in made.pools():
         series = pool_series(made, pool, unit or FORECAST_BY_ROLE[pool.role])
         if series is not None:

@@ -74,7 +74,7 @@ def _of_file(origin: Origin, asked: FleetWish, now: int) -> Planned:
 
 
 def _of_source(origin: Origin, asked: FleetWish, now: int) -> Planned:
-    from inferdoc.forecast.fromsource import pool_name
+    from inferdoc.forecast.fromsource import called_alike, pool_name
 
     gathered = origin.gathered((), SLOT * 60)
     loads = _Loads(origin, gathered)
@@ -86,8 +86,9 @@ def _of_source(origin: Origin, asked: FleetWish, now: int) -> Planned:
     measured, starts = _Measured(origin), _Starts(origin, gathered)
     ahead: list[Ahead] = []
     rows: list[PoolRow] = []
-    left_out: list[tuple[str, str]] = []
-    for name in wanted:
+    alike = called_alike(gathered.pools())
+    left_out = [(name, alike[name]) for name in wanted if name in alike]
+    for name in [name for name in wanted if name not in alike]:
         pool = pools[name]
         try:
             series, capacity = _binding(loads, pool, _choices(origin, asked, pool, name, measured))

@@ -33,19 +33,24 @@ def steady(times: np.ndarray) -> np.ndarray:
 
 
 class Pods(FakeSource):
-    """signals: pod -> signal -> its value over time; roles: pod -> (role, tier)."""
+    """signals: pod -> signal -> its value over time; roles: pod -> (role, tier); places: pod -> (namespace, model), of
+    pods that are elsewhere than the others."""
 
     kind: SourceKind = "prometheus"
 
     def __init__(
-        self, roles: Mapping[str, tuple[str, str]], signals: Mapping[str, Mapping[str, Wave]], end: int = END
+        self,
+        roles: Mapping[str, tuple[str, str]],
+        signals: Mapping[str, Mapping[str, Wave]],
+        end: int = END,
+        places: Mapping[str, tuple[str, str]] | None = None,
     ) -> None:
         super().__init__(end)
-        self.roles, self.signals = roles, signals
+        self.roles, self.signals, self.places = roles, signals, places or {}
 
     def rows(self, signal: str, times: np.ndarray) -> dict[Entity, np.ndarray]:
         return {
-            Entity.of(LABELS, (pod, "ns", "m", *self.roles[pod])): made[signal](times)
+            Entity.of(LABELS, (pod, *self.places.get(pod, ("ns", "m")), *self.roles[pod])): made[signal](times)
             for pod, made in self.signals.items()
             if signal in made
         }

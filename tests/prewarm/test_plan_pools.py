@@ -54,6 +54,37 @@ def test_a_pool_without_latencies_is_left_out_and_the_others_are_planned() -> No
     assert name == "ns-m-decode-h100-80" and "give --capacity 'ns-m-decode-h100-80=NUMBER generated tokens/s'" in why
 
 
+def test_roles_and_tiers_of_a_model_with_a_long_name_stay_apart() -> None:
+    model = "organisation/a-model-with-a-very-long-name-instruct-fp8-dynamic-2026-11"
+    source = fleet()
+    source.places = dict.fromkeys(PD, ("production", model))
+    made = planned(source)
+    names = sorted(rows(made))
+    assert len(names) == 3 and all(len(name) <= 63 for name in names) and made.left_out == []
+
+
+def test_pools_of_one_name_are_left_out_and_the_others_are_planned() -> None:
+    """Two models whose names differ in a character that no label carries."""
+    source = fleet()
+    source.roles = {**PD, "e": PD["d"]}
+    source.places = {"d": ("ns", "m_1"), "e": ("ns", "m.1")}
+    made = planned(source)
+    assert list(rows(made)) == ["ns-m-prefill-h100-80"]
+    ((name, why),) = made.left_out
+    assert name == "ns-m-1-decode-h100-80" and why.startswith(
+        "2 pools go by this name (namespace ns, model m.1, decode"
+    )
+    with pytest.raises(InferdocError, match="ns-m-1-decode-h100-80: 2 pools go by this name"):
+        origin(source).series()
+
+
+def test_one_model_in_two_namespaces_is_two_pools() -> None:
+    source = fleet()
+    source.roles = {**PD, "e": PD["d"]}
+    source.places = {"e": ("other", "m")}
+    assert {"ns-m-decode-h100-80", "other-m-decode-h100-80"} <= set(rows(planned(source)))
+
+
 def test_a_capacity_is_given_to_one_pool_in_its_own_unit() -> None:
     given = given_rates(["ns-m-decode-h100-80=500 generated tokens/s"], PerPool(None))
     found = rows(planned(fleet(), capacity=given, maximum=PerPool(50, {"ns-m-decode-h100-80": 3})))
