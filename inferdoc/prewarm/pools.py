@@ -13,6 +13,7 @@ import numpy as np
 
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.command import Origin
+from inferdoc.forecast.engine import HISTORY_DAYS
 from inferdoc.forecast.series import LoadSeries
 from inferdoc.forecast.units import LoadUnit, Rate
 from inferdoc.prewarm.build import Capacity, outlook, shaped
@@ -23,7 +24,7 @@ from inferdoc.prewarm.lead import DEFAULT_COLD_START, ColdStart, cold_start
 from inferdoc.prewarm.plan import PoolRow
 from inferdoc.prewarm.policy import CAP_DAYS, CAP_QUANTILE
 from inferdoc.prewarm.shape import SLOT
-from inferdoc.prewarm.tune import build_pool, tuned
+from inferdoc.prewarm.tune import REPLAYED_DAYS, build_pool, tuned
 
 if TYPE_CHECKING:
     from inferdoc.fleet.members import Pool
@@ -76,6 +77,7 @@ def _of_file(origin: Origin, asked: FleetWish, now: int) -> Planned:
 def _of_source(origin: Origin, asked: FleetWish, now: int) -> Planned:
     from inferdoc.forecast.fromsource import called_alike, pool_name
 
+    origin, asked = _with_replayed_days(origin, asked)
     gathered = origin.gathered((), SLOT * 60)
     loads = _Loads(origin, gathered)
     pools = {pool_name(pool): pool for pool in gathered.pools()}
@@ -107,6 +109,15 @@ def _of_source(origin: Origin, asked: FleetWish, now: int) -> Planned:
         except InferdocError as fault:
             left_out.append((each.wish.name, str(fault)))
     return Planned(rows if asked.pd_ratio is None or not rows else tied(rows, asked.pd_ratio), left_out)
+
+
+def _with_replayed_days(origin: Origin, asked: FleetWish) -> tuple[Origin, FleetWish]:
+    """Where days are replayed they are read beyond the history that is asked for: each is planned from as much as the
+    plan itself."""
+    if not asked.tune:
+        return origin, asked
+    request = replace(asked.request, history_days=min(HISTORY_DAYS, float(origin.days)))
+    return replace(origin, days=origin.days + REPLAYED_DAYS), replace(asked, request=request)
 
 
 def _tuned(each: Ahead) -> Ahead:

@@ -29,6 +29,12 @@ def planned(source: Pods, *, promised: float | None = 1.0, at: int = END, **aske
     return plan_pools(origin(source, promised), request, at)
 
 
+def sharp(times: np.ndarray) -> np.ndarray:
+    """A load that begins at eight o'clock and ends at six."""
+    hour = times % DAY / 3600
+    return np.where((hour >= 8) & (hour < 18), 1.0, 0.1) * working_day(np.full(len(times), DAY / 2))
+
+
 def rows(made: Planned) -> dict[str, PoolRow]:
     return {row.name: row for row in made.rows}
 
@@ -114,6 +120,25 @@ def test_of_a_pool_that_does_both_the_binding_kind_is_planned() -> None:
         assert row.policy.capacity_unit == unit
 
 
+def test_replayed_days_are_read_beyond_the_history_that_the_plan_is_made_of() -> None:
+    """So that each of them is planned from as much as the plan itself: with eight days of history there is none to
+    replay among them, and the plan does not become one of fifteen days."""
+    histories = []
+    given = given_rates(["900 prompt tokens/s", "100 generated tokens/s"], PerPool(None))
+    for tune in (False, True):
+        source = fleet(d=served(GENERATED, 2000, sharp))
+        request = Request(7 * DAY, begin=END, arima_seconds=0)
+        limits = {"capacity": given, "cold_start": PerPool(600), "maximum": PerPool(500)}
+        asked = FleetWish(request, tune=tune, **limits)  # type: ignore[arg-type]
+        made = rows(plan_pools(origin(source, days=8), asked, END))
+        assert min(source.begins) < END - (14 if tune else 7) * DAY
+        assert (min(source.begins) < END - 9 * DAY) is tune
+        row = made["ns-m-decode-h100-80"]
+        assert (row.tuning is not None) is tune
+        histories.append(row.forecast.history_days)
+    assert histories == [8.0, 8.0]
+
+
 def test_an_option_for_a_pool_that_is_not_there_is_refused() -> None:
     with pytest.raises(InferdocError, match="no pool is called `nosuch`; there are ns-m-decode-a100-80"):
         planned(fleet(), maximum=PerPool(50, {"nosuch": 3}))
@@ -146,10 +171,6 @@ def test_a_side_without_a_rhythm_follows_the_other() -> None:
 
 
 def test_a_side_that_follows_a_tuned_one_follows_its_setting() -> None:
-    def sharp(times: np.ndarray) -> np.ndarray:
-        hour = times % DAY / 3600
-        return np.where((hour >= 8) & (hour < 18), 1.0, 0.1) * working_day(np.full(len(times), DAY / 2))
-
     source = fleet(p=served(PROMPTS, 3000, steady), d=served(GENERATED, 2000, sharp), e=served(GENERATED, 1000, sharp))
     leading = {"ns-m-decode-h100-80": 1.5, "ns-m-decode-a100-80": 1.5}
     given = given_rates(["100 prompt tokens/s", "100 generated tokens/s"], PerPool(None))
