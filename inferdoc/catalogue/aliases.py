@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from inferdoc.catalogue.signal import Exporter
 
@@ -33,6 +33,11 @@ class Aliases:
     def of(self, name: str) -> tuple[str, ...]:
         """Every spelling of a series name; a name that no exporter declares stands for itself."""
         return self._names.get(name, (name,))
+
+    @property
+    def called(self) -> Mapping[str, Mapping[str, str]]:
+        """By series name, what its exporter calls labels, by the usual name."""
+        return self._called
 
     def label(self, name: str, usual: str) -> str:
         """What a label is called on series of this name."""

@@ -167,6 +167,11 @@ class OfParts(Asked, frozen=True, dict=True):
     def needs_split(self) -> bool:
         return any(part.needs_split for part in self.parts)
 
+    @cached_property
+    def only_denies(self) -> bool:
+        """Whether it says of nothing that it holds: nothing of this, nothing of that."""
+        return all(isinstance(part, Not) for part in self.parts)
+
 
 class AllOf(OfParts, frozen=True):
     """All hold, overlapping in time."""

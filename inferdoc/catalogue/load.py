@@ -10,6 +10,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.calibration import Calibration
 from inferdoc.catalogue.check_observation import check_observation, read_limits
 from inferdoc.catalogue.check_recipe import CatalogueNames, check_action, check_recipe
@@ -96,6 +97,11 @@ class Catalogue:
     def signals(self) -> dict[str, Signal]:
         """Signals by id: the declared ones as all exporters show them, and other quantiles of objectives."""
         return dict(self.objectives.signals)
+
+    @cached_property
+    def aliases(self) -> Aliases:
+        """What exporters call series and labels."""
+        return Aliases(self.exporters.values())
 
     @cached_property
     def signals_of_rules(self) -> dict[str, Signal]:

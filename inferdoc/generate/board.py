@@ -152,6 +152,7 @@ def query(spec: PanelSpec, name: str, catalogue: Catalogue) -> Query | None:
         by=(spec.of or LINES[signal.level]) if spec.over or spec.below is not None else labels,
         engines=engines(),
         pods=pods(signal.level, spec.roles, spec.only),
+        called=catalogue.aliases.called,
     )
     split = not spec.over and spec.by is not None and _blends(name, rendering)
     if split:

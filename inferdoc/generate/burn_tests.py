@@ -26,9 +26,10 @@ Cases = Mapping[str, tuple[Values, bool]]
 
 
 def burn_test(
-    slo: Slo, rules: Sequence[AlertRule], least: int, rule_files: list[str], groups: list[str]
+    slo: Slo, rules: Sequence[AlertRule], least: int, rule_files: list[str], groups: list[str], more: Iterable[Any]
 ) -> dict[str, Any]:
-    """The test file of one objective, every case in a namespace of its own. least: the fewest events that count."""
+    """The test file of one objective, every case in a namespace of its own. least: the fewest events that count; more:
+    tests at the same interval."""
     every = [*_burning(slo, least), ("TrafficTooLow", _too_few(slo, least))]
     limits, waits = _Test(), _Test()
     for ending, cases in every:
@@ -49,7 +50,7 @@ def burn_test(
         "rule_files": rule_files,
         "evaluation_interval": INTERVAL,
         "group_eval_order": groups,
-        "tests": [limits.document(), waits.document()],
+        "tests": [limits.document(), waits.document(), *more],
     }
 
 

@@ -74,6 +74,9 @@ class Composition:
                 return any(self.holds(part, there) for part in condition.parts if self.said(part))
             case Witnesses() if not _barred(condition):
                 return self.witnessed(condition, there)
+            case AllOf() if condition.only_denies:
+                visible = all(self.seen(part) in there for part in condition.parts)
+                return visible and not any(self.bars(part.part, condition, there) for part in _denied(condition))
             case AllOf() | Witnesses():
                 told = [part for part in condition.parts if self.said(part)]
                 barred = any(self.bars(part.part, condition, there) for part in told if isinstance(part, Not))
@@ -104,13 +107,14 @@ class Composition:
         as much as it tells apart. A usual value that a figure stands for is there with the signal, and is called ""."""
         if not isinstance(condition, Move) or condition.scope != "own":
             return "", ""
-        apart = {label for part in among.parts if not isinstance(part, Not) for label in self.by(part)}
+        telling = among.parts if among.only_denies else [part for part in among.parts if not isinstance(part, Not)]
+        apart = {label for part in telling for label in self.by(part.part if isinstance(part, Not) else part)}
         if not set(JOIN[self.rendering.level(condition.signal)]) <= apart:
             return "", ""
         now, usual = self.now(condition.signal), self.usual(condition.signal)
         if not now or not usual:
             return "", ""
-        return now, "" if condition.signal in self.rendering.tiers.stand_ins else usual
+        return now, self.past_of_its_own(condition.signal)
 
     def now(self, signal: str) -> str:
         """The record of a signal as it is; "" where it has none."""
@@ -121,6 +125,10 @@ class Composition:
         """The record of what is usual for a signal; "" where it has none."""
         name = self.rendering.usual(signal)
         return name if name is not None and name in self.records else ""
+
+    def past_of_its_own(self, signal: str) -> str:
+        """The record of what is usual for a signal, where it is not there with the signal itself."""
+        return "" if signal in self.rendering.tiers.stand_ins else self.usual(signal)
 
     def seen(self, condition: Condition) -> str:
         """The record that tells that a witness can be told; "" where there is none."""
@@ -142,7 +150,7 @@ class Composition:
         for signal in dict.fromkeys(fact.signal for c in rendering.observed for fact in leaves(c)):
             name = self.now(signal)
             if name:
-                own = [fact for fact in facts if fact.signal == signal]
+                own = [fact for fact in facts if self.now(fact.signal) == name]
                 figure = rendering.tiers.stand_ins.get(signal)
                 tried = (
                     [figure.value]
@@ -228,6 +236,9 @@ class Composition:
             yield cause.given(f"without-{number}", base - set(choices))
         for number, name in enumerate(cause.exclusions, 1):
             yield cause.given(f"ruled-out-{number}", base | {name})
+        for number, condition in enumerate(cause.denials, 1):
+            for name, there in cause.denied(condition):
+                yield cause.given(name.format(number), there)
         if cause.other_role:
             yield Given(f"is-{cause.other_role}", cause.given("", base).pods, 0, cause.other_role)
         if recipe.pool_share:
@@ -288,6 +299,28 @@ class _Cause:
     def exclusions(self) -> list[str]:
         return list(dict.fromkeys(name for name in map(self.among.name, self.told) if name))
 
+    @cached_property
+    def denials(self) -> list[AllOf]:
+        """What rules the cause out by what is not there."""
+        return [c for c in self.told if isinstance(c, AllOf) and c.only_denies]
+
+    def denied(self, condition: AllOf) -> Iterator[tuple[str, set[str]]]:
+        """The base where all can be told that must not be there: with nothing of it, with each of it, with one that
+        cannot be told."""
+        denied = [part.part for part in _denied(condition)]
+        names = [self.among.name(part) for part in denied]
+        telling = [
+            {self.among.seen(part), *(self.among.past_of_its_own(leaf.signal) for leaf in leaves(part))}
+            for part in denied
+        ]
+        alone = self.base - set(filter(None, names))
+        yield "ruled-out-by-none-{}", alone.union(*telling) - {""}
+        for number, name in enumerate(names, 1):
+            if name:
+                yield f"not-ruled-out-{{}}-but-{number}", alone.union(*telling, {name}) - {""}
+            others = [each for place, each in enumerate(telling, 1) if place != number]
+            yield f"not-ruled-out-{{}}-without-{number}", alone.union(*others) - {""}
+
     @property
     def other_role(self) -> str | None:
         others = sorted({"prefill", "decode"} - set(self.recipe.roles))
@@ -309,6 +342,10 @@ class _Cause:
         felt = not harm or any(among.holds(c, there) for c in harm)
         out = any(among.holds(c, there) for c in self.told)
         return all(among.holds(c, there) for c in self.recipe.symptoms) and felt and not out
+
+
+def _denied(condition: OfParts) -> list[Not]:
+    return [part for part in condition.parts if isinstance(part, Not)]
 
 
 def _barred(condition: OfParts) -> bool:

@@ -26,7 +26,7 @@ def with_decoys(case: Case, read: Mapping[str, Sequence[Selector]]) -> Case:
     for (metric, match), each in case.world.raw.items():
         taken = read.get(metric, [()])
         for label, _ in match if each.kind in ("gauge", "counter") else ():
-            for value in (OTHER, *_left_out(label, taken)):
+            for value in (OTHER, *left_out(label, taken)):
                 other = tuple((name, value if name == label else own) for name, own in match)
                 if not any(matches(dict(other), selector) for selector in taken):
                     far = FAR * max(each.calm, each.fault, 1.0)
@@ -35,7 +35,7 @@ def with_decoys(case: Case, read: Mapping[str, Sequence[Selector]]) -> Case:
     return replace(case, world=World(case.world.catalogue, {**case.world.raw, **found})) if found else case
 
 
-def _left_out(label: str, taken: Iterable[Selector]) -> Iterator[str]:
+def left_out(label: str, taken: Iterable[Selector]) -> Iterator[str]:
     """Values of a label that selectors exclude by name."""
     for selector in taken:
         for name, op, value in selector:

@@ -15,7 +15,6 @@ from inferdoc.generate import limits
 from inferdoc.generate.cases import Case
 from inferdoc.generate.decoys import Selector, with_decoys
 from inferdoc.generate.recorded import FEWEST_EVENTS, recorded
-from inferdoc.generate.series import of_gpus
 from inferdoc.generate.wanted import MARGIN, Want, build
 from inferdoc.generate.world import World
 from inferdoc.judging.conditions.render import ENGINE_SIGN, MIN_OBSERVATIONS
@@ -192,11 +191,8 @@ class _FactMaker:
                 continue
             condition = msgspec.structs.replace(self.condition, signal=alone)
             told = self.world(condition, other)
-            alone_on_its_pod = (
-                signals[name].level == "gpu" and not all(of_gpus(metric) for metric, _ in told.raw) if told else True
-            )
-            if told is None or set(world.raw) <= set(told.raw) or (alone_on_its_pod and isinstance(condition, Odd)):
-                continue  # exporters that number GPUs by a label of their own tell of pods, which have no peers here
+            if told is None or set(world.raw) <= set(told.raw):
+                continue
             maker = _FactMaker(condition, other)
             yield maker.case(f"read-by-{number}", told, True)
             yield from maker.of_events(told, f"-read-by-{number}")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import yaml
 
@@ -18,6 +18,7 @@ from inferdoc.errors import InferdocError
 from inferdoc.generate import promtool
 from inferdoc.generate.mutants import OF_RAW_SERIES, OPERATORS, Mutant, mutants, mutated
 from inferdoc.generate.pack import RECORDING, RULES, TESTS
+from inferdoc.generate.recorded import OF_OBSERVATIONS
 from inferdoc.times import length_of
 
 AT_ONCE = 2
@@ -30,8 +31,15 @@ OF_PODS = "pod:"
 FILES_TRIED = 3
 """A mistake in what many rules share is tried with the tests of so many of the records, and of the alerts, on it."""
 WAITS = ("for ", "keep_firing_for ")
-OF_WAITS, OF_PARTS = ("-timing_test.yaml", "-limits_test.yaml"), ("composed", "observed", "-limits_test.yaml")
-"""How the files are called that hold the waits of alerts, and the limits of rules and how they join observations."""
+OF_WAITS, OF_PARTS = (
+    ("-timing_test.yaml", "-limits_test.yaml"),
+    ("composed", "observed", "signals", "-limits_test.yaml"),
+)
+"""How the files are called that hold the waits of alerts, and what is recorded of signals, the limits of rules and how
+they join observations."""
+Part = Literal["signals", "observations", "causes", "others"]
+"""What a mistake is in: records of signals, records of observations, alerts about causes, all other alerts."""
+PARTS: tuple[Part, ...] = get_args(Part)
 Documents = Mapping[str, dict[str, Any]]
 
 
@@ -42,6 +50,7 @@ class Mistake:
     rule: str
     mutant: Mutant
     of: tuple[str, ...]
+    part: Part = "others"
 
 
 @dataclass
@@ -62,9 +71,11 @@ class Score:
         return len(self.noticed) + len(self.missed)
 
 
-def mistakes(generated: Path, alerts: Collection[str], operators: Collection[str]) -> list[Mistake]:
+def mistakes(
+    generated: Path, alerts: Collection[str], operators: Collection[str], parts: Collection[str] = ()
+) -> list[Mistake]:
     """Every mistake in the alerts and in what their file records, and, where raw series are read, in what is recorded
-    for them. alerts: names, or none for all; operators: likewise.
+    for them. alerts: names, or none for all; operators, parts: likewise.
 
     Raises InferdocError for a name that is not there.
     """
@@ -78,7 +89,8 @@ def mistakes(generated: Path, alerts: Collection[str], operators: Collection[str
     found = []
     for path, interval, rule in _families(documents):
         name = promtool.name_of(rule)
-        if name.startswith(OF_PODS):
+        part = _part(rule)
+        if name.startswith(OF_PODS) or (parts and part not in parts):
             continue
         of = [each for each, needs in resting.items() if name in needs and (each in wanted or each not in names)]
         of = [name, *sorted(of, key=lambda each: (len(resting[each]), each))]
@@ -88,8 +100,14 @@ def mistakes(generated: Path, alerts: Collection[str], operators: Collection[str
         for mutant in mutants(rule, length_of(interval)) if wanted & set(of) else ():
             raw = mutant.operator in OF_RAW_SERIES
             if (not operators or mutant.operator in operators) and (path == str(RULES) or raw):
-                found.append(Mistake(name, mutant, (*records, *alerts_on_it)))
+                found.append(Mistake(name, mutant, (*records, *alerts_on_it), part))
     return found
+
+
+def _part(rule: Mapping[str, Any]) -> Part:
+    if "record" in rule:
+        return "observations" if str(rule["record"]).endswith(OF_OBSERVATIONS) else "signals"
+    return "causes" if rule.get("labels", {}).get("kind") == "cause" else "others"
 
 
 def run(

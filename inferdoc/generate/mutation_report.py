@@ -11,7 +11,7 @@ from pathlib import Path
 from inferdoc.catalogue.content import content_root
 from inferdoc.errors import InferdocError
 from inferdoc.generate.mutants import OPERATORS
-from inferdoc.generate.mutation import Mistake, Score, mistakes, run
+from inferdoc.generate.mutation import PARTS, Mistake, Score, mistakes, run
 from inferdoc.times import length_of
 
 BAR = 30
@@ -30,6 +30,14 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="KIND",
         help=f"one of {', '.join(OPERATORS)}; may be repeated",
     )
+    parser.add_argument(
+        "--part",
+        action="append",
+        default=[],
+        choices=PARTS,
+        help="only mistakes in records of signals, in records of observations, in alerts about causes, or in other"
+        " alerts; may be repeated",
+    )
     parser.add_argument("--sample", type=int, metavar="N", help="so many mistakes, drawn by --seed")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
@@ -39,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     generated = asked.out or content_root() / "alerts" / "generated"
     try:
-        found = mistakes(generated, asked.alert, asked.operator)
+        found = mistakes(generated, asked.alert, asked.operator, asked.part)
         if asked.sample is not None:
             found = random.Random(asked.seed).sample(found, min(asked.sample, len(found)))
         score = run(generated, found, seconds=length_of(asked.time), shown=_bar)
@@ -52,11 +60,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def lines(score: Score) -> Iterable[str]:
-    """The figures per kind of mistake, then what passed unnoticed, then the score."""
-    for operator in OPERATORS:
-        noticed, missed = (_of(operator, each) for each in (score.noticed, score.missed))
+    """The figures per kind of mistake and per part of the rules, then what passed unnoticed, then the score."""
+    for name in (*OPERATORS, *PARTS):
+        noticed, missed = (_of(name, each) for each in (score.noticed, score.missed))
         if noticed or missed:
-            yield f"{operator:<24} {len(noticed):>5} of {len(noticed) + len(missed):>5} noticed"
+            shown = f"in {name}" if name in PARTS else name
+            yield f"{shown:<24} {len(noticed):>5} of {len(noticed) + len(missed):>5} noticed"
     for each in sorted(score.missed, key=lambda each: (each.rule, each.mutant.operator)):
         yield f"  {each.rule}: {each.mutant.operator}: {each.mutant.place}"
     if score.untried:
@@ -64,8 +73,9 @@ def lines(score: Score) -> Iterable[str]:
     yield f"mutation score {score.share:.1%}: {len(score.noticed)} of {score.tried} mistakes noticed"
 
 
-def _of(operator: str, found: Iterable[Mistake]) -> list[Mistake]:
-    return [each for each in found if each.mutant.operator == operator]
+def _of(name: str, tried: Iterable[Mistake]) -> list[Mistake]:
+    """Those of a kind or in a part."""
+    return [each for each in tried if name in (each.mutant.operator, each.part)]
 
 
 def _bar(done: int, of: int) -> None:

@@ -1,5 +1,5 @@
-"""The test files of what rules are made of: every observation on one signal, from raw series, and how rules put
-observations together, from records. The tests of a cause (`cases.py`) then show that the two meet."""
+"""The test files of what rules are made of: every recorded signal, and every observation on one, from raw series, and
+how rules put observations together, from records. The tests of a cause (`cases.py`) then show that the two meet."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from inferdoc.generate.composition_tests import composition_test
 from inferdoc.generate.decoys import selectors
 from inferdoc.generate.fact_tests import fact_tests, observed
 from inferdoc.generate.recorded import Recorded
+from inferdoc.generate.signal_tests import signal_tests
 
 COMPOSED = "composed"
 
@@ -46,7 +47,9 @@ def observation_tests(
     causes = {alert_name(recipe.id): list(composition.of_cause(recipe)) for recipe in recipes}
     composed = composition_test(causes, made, composition.calm, rule_files, groups)
     none = {each.record: each.cases.none for each in every if each.cases.none}
-    return ObservationTests({**fact_tests(every, catalogue, rule_files, groups), COMPOSED: composed}, none)
+    signals = signal_tests(exprs, catalogue, rule_files, groups)
+    files = {**signals, **fact_tests(every, catalogue, rule_files, groups), COMPOSED: composed}
+    return ObservationTests(files, none)
 
 
 def _held(rendering: Recorded, names: Collection[str]) -> dict[str, Condition | Fact]:

@@ -25,7 +25,7 @@ from inferdoc.generate.recorded import INTERVAL, Recorded, recorded
 from inferdoc.generate.relabelling import ABOUT, relabelling
 from inferdoc.generate.rule_tests import cause_test
 from inferdoc.generate.slo import slo_records, slo_rules, watched
-from inferdoc.generate.slo_tests import slo_test
+from inferdoc.generate.slo_tests import slo_test, waiting_tests
 from inferdoc.generate.thrift import parted, thrifty
 from inferdoc.generate.timing_tests import timing_test
 
@@ -131,7 +131,8 @@ def build_pack(catalogue: Catalogue, links: GeneratedLinks, assignments: Sequenc
             slo_test(slo, catalogue, own, RULE_FILES, groups), f"promtool test rules on the objective {slo.id}."
         )
         files[TESTS / f"slo-{slo.id}_test.yaml"] = text
-        burns = burn_test(slo, own, catalogue.objectives.min_events, RULE_FILES, groups)
+        waits = waiting_tests(slo, catalogue, own)
+        burns = burn_test(slo, own, catalogue.objectives.min_events, RULE_FILES, groups, waits)
         files[TESTS / f"slo-{slo.id}-limits_test.yaml"] = yaml_text(burns, f"The limits and waits of {slo.id}.")
     for each in monitoring.alerts:
         test = operational_test(each, monitored[each.alert], RULE_FILES, groups)

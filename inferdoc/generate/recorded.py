@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from inferdoc.catalogue.aliases import HISTOGRAM_PARTS
-from inferdoc.catalogue.conditions import Condition, OfSignal, Presence, Scope
+from inferdoc.catalogue.conditions import Condition, OfParts, OfSignal, Presence, Scope
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.observation import Use
 from inferdoc.catalogue.signal import Level, Reading
@@ -60,6 +60,8 @@ JOINED: Mapping[Level, tuple[str, ...]] = {"engine": POOL, "target": ("model_nam
 """Labels that the info series gives it."""
 RECORDED_LABELS = {level: (*labels, *JOINED.get(level, ())) for level, labels in PODS_ALONE.items()}
 
+OF_OBSERVATIONS = ":holds"
+"""How the records of observations end."""
 METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 LEVELS = (
     *(("engine", BY_IN_RULES["engine"]), ("gpu", BY_IN_RULES["gpu"]), ("router", BY_IN_RULES["router"])),
@@ -93,6 +95,18 @@ class Records:
 
 
 @dataclass(frozen=True)
+class _Plain(Rendering):
+    """Says signals by raw series. former: by the name of a series, those it had before."""
+
+    former: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def however_spelled(self, term: str, certain: Sequence[str]) -> str:
+        """Where nothing beside it tells of another spelling, the default stands for what is under none of the names."""
+        told = any(self.former.get(word) for text in certain for word in METRIC.findall(text))
+        return term if told else " or ".join(dict.fromkeys([term, *spelled(term, self.former)]))
+
+
+@dataclass(frozen=True)
 class Recorded(Rendering):
     """Says signals by recorded names, and remembers in `records` what has to be recorded for them.
 
@@ -105,16 +119,20 @@ class Recorded(Rendering):
     observed: Mapping[Condition, str] = field(default_factory=dict)
 
     def once(self, condition: Condition, said: Callable[[Rendering], Said | None]) -> Said | None:
-        """An observation by the name of its record; what has no name of its own, as it is."""
+        """An observation by the name of its record; what has no name of its own, as it is. So is what only denies,
+        which holds for nearly all of a healthy fleet: a series of each."""
         name = self.observed.get(fact(condition))
-        if name is None or isinstance(condition, Presence):
+        if (
+            name is None
+            or isinstance(condition, Presence)
+            or (isinstance(condition, OfParts) and condition.only_denies)
+        ):
             return said(self)
         told = said(replace(self, extra=()))
         if told is None:
             return None
-        known = {text: record for record, text in self.records.held.items()}
-        record = known.get(told.text) or f"{self._held_by(condition, told)}:inferdoc_{name}:holds"
-        self.records.held.setdefault(record, told.text)
+        name = f"{self._held_by(condition, told)}:inferdoc_{name}{OF_OBSERVATIONS}"
+        record = _once(self.records.held, name, told.text)
         return Said(selector(record, self.extra), told.by)
 
     def _held_by(self, condition: Condition, told: Said) -> str:
@@ -128,7 +146,7 @@ class Recorded(Rendering):
         return None if record is None else selector(record, self.extra)
 
     def present(self, name: str) -> str | None:
-        text = self._plain.present(name)
+        text = self._any_reading(name, lambda plain: plain.present(name))
         return None if text is None else self._keep(self.records.now, name, "present", self._joined(name, text))
 
     def over(self, name: str, length: str) -> str | None:
@@ -139,13 +157,12 @@ class Recorded(Rendering):
         past = self._past(name)
         if past is None:
             return None
+        return selector(self._middle(name, past), self.extra)
+
+    def _middle(self, name: str, past: UsualPast) -> str:
         if past.has_peers:
             self.records.usual.setdefault(past.peers_record, past.peers)
-        return self._keep(self.records.usual, name, self._middle, past.middle)
-
-    @property
-    def _middle(self) -> str:
-        return f"median{self.history}"
+        return _once(self.records.usual, self._name(name, f"median{self.history}"), past.middle)
 
     def edge(self, name: str, up: bool) -> str | None:
         """The usual value and how far like members usually swing from theirs: that is a matter of their work, so it is
@@ -154,7 +171,7 @@ class Recorded(Rendering):
         if past is None or usual is None or past.state:
             return None
         kept = f"{past.alike_level}:inferdoc_{name}:{'rise' if up else 'fall'}{self.history}"
-        self.records.usual.setdefault(kept, past.swing(up, self._name(name, self._middle)))
+        kept = _once(self.records.usual, kept, past.swing(up, self._middle(name, past)))
         return f"{usual} {'+' if up else '-'} on ({', '.join(past.alike)}) group_left () {selector(kept, self.extra)}"
 
     def _past(self, name: str) -> UsualPast | None:
@@ -200,7 +217,9 @@ class Recorded(Rendering):
 
     @property
     def _plain(self) -> Rendering:
-        plain = Rendering(self.signals, self.tiers, window=self.window, smooth=True)
+        plain = _Plain(
+            self.signals, self.tiers, window=self.window, smooth=True, called=self.called, former=self.former
+        )
         return replace(plain, engines=SEEN_RECORD, kept=PODS_ALONE)
 
     def _joined(self, name: str, text: str) -> str:
@@ -216,9 +235,7 @@ class Recorded(Rendering):
         text, reading = self._any_reading(name, lambda plain: plain.sound(name)), self._plain.reading(name)
         if text is None or reading is None:
             return None
-        record = self._name(name, self._operation(name, reading))
-        self.records.now.setdefault(record, self._joined(name, text))
-        return record
+        return _once(self.records.now, self._name(name, self._operation(name, reading)), self._joined(name, text))
 
     def _any_reading(self, name: str, said: Callable[[Rendering], str | None]) -> str | None:
         """The signal, or what it rests on, by the first of its readings that is there, under current names, then under
@@ -229,24 +246,11 @@ class Recorded(Rendering):
             alone = {**self.signals, name: msgspec.structs.replace(signal, readings=(reading,))}
             text = said(replace(self._plain, signals=alone))
             if text is not None:
-                texts += [text, *self._spelled(text)]
+                texts += [text, *spelled(text, self.former)]
         return "\nor ".join(dict.fromkeys(texts)) or None
 
-    def _spelled(self, text: str) -> Iterator[str]:
-        """The expression under former names of its metrics, newest first."""
-        former = {word: self.former.get(word, ()) for word in METRIC.findall(text)}
-        for place in range(max(map(len, former.values()), default=0)):
-
-            def older(found: re.Match[str], place: int = place) -> str:
-                names = former[found[0]]
-                return names[min(place, len(names) - 1)] if names else found[0]
-
-            yield METRIC.sub(older, text)
-
     def _keep(self, records: dict[str, str], name: str, operation: str, text: str) -> str:
-        record = self._name(name, operation)
-        records.setdefault(record, text)
-        return selector(record, self.extra)
+        return selector(_once(records, self._name(name, operation), text), self.extra)
 
     def _name(self, name: str, operation: str) -> str:
         return f"{self.level(name)}:inferdoc_{name}:{operation}"
@@ -257,6 +261,28 @@ class Recorded(Rendering):
         if reading.gauge:
             return f"{'max' if reading.over == 'max' else 'avg'}{self.window}"
         return f"{'increase' if reading.increase else 'rate'}{self.window}"
+
+
+def spelled(text: str, former: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    """An expression under former names of its metrics, newest first. A name beside which its former ones stand already
+    has been seen to."""
+    words = set(METRIC.findall(text))
+    older = {word: former.get(word, ()) for word in words if words.isdisjoint(former.get(word, ()))}
+    for place in range(max(map(len, older.values()), default=0)):
+
+        def name(found: re.Match[str], place: int = place) -> str:
+            names = older.get(found[0], ())
+            return names[min(place, len(names) - 1)] if names else found[0]
+
+        yield METRIC.sub(name, text)
+
+
+def _once(records: dict[str, str], name: str, text: str) -> str:
+    """The name under which a text is recorded: what two names say alike is recorded under the first of them."""
+    if name not in records:
+        name = next((other for other, told in records.items() if told == text), name)
+        records.setdefault(name, text)
+    return name
 
 
 def _fills(reading: Reading) -> bool:
@@ -294,6 +320,7 @@ def recorded(catalogue: Catalogue, assignments: Sequence[Assignment] = ()) -> Re
         catalogue.tiers,
         records=Records(pods),
         former=_former_names(catalogue),
+        called=catalogue.aliases.called,
         observed=observations(catalogue),
     )
 

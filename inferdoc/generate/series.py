@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from inferdoc.catalogue.load import Catalogue
 from inferdoc.fleet.members import UNKNOWN_TIER
 from inferdoc.generate.cases import POOL_SIZE, Case
 from inferdoc.generate.pod_info import DEFAULT_ROLE
@@ -32,7 +33,7 @@ class FaultSpan:
 def identity(metric: str, case: Case, pod: str, gpu: int = 0) -> dict[str, str]:
     """The labels of a raw series besides those its matchers ask for; of the scrape's own those that are looked at."""
     where = {"cluster": CLUSTER, "namespace": case.name, "pod": pod}
-    if of_gpus(metric):
+    if of_gpus(metric, case.world.catalogue):
         return {**where, "gpu": str(gpu), "modelName": "H100"}
     if metric.startswith("container_"):
         return where
@@ -57,9 +58,9 @@ def pod_info(case: Case) -> dict[str, str]:
     return {"model_name": MODEL, "role": case.role or DEFAULT_ROLE, "tier": case.tier or UNKNOWN_TIER}
 
 
-def of_gpus(metric: str) -> bool:
-    """Whether an exporter tells of every GPU by itself, by the label `gpu`."""
-    return metric.startswith("DCGM_")
+def of_gpus(metric: str, catalogue: Catalogue) -> bool:
+    """Whether an exporter tells of every GPU by itself, whatever it calls the label."""
+    return metric.startswith("DCGM_") or catalogue.aliases.label(metric, "gpu") != "gpu"
 
 
 def above_pods(metric: str) -> bool:
@@ -79,7 +80,7 @@ def lines(case: Case, pool: bool, span: FaultSpan) -> Iterator[dict[str, str]]:
                 continue
             sick = number < case.affected
             ends = sick and (case.gone or (down and key[0] != "up"))
-            for gpu in range(GPUS if of_gpus(key[0]) else 1):
+            for gpu in range(GPUS if of_gpus(key[0], case.world.catalogue) else 1):
                 shape = _Shape(span, sick and gpu == 0, ends, case.young, case.restarts)
                 yield from _series(case, key, raw, pod, gpu, shape)
 
@@ -113,7 +114,9 @@ class _Shape:
 
 def _series(case: Case, key: Key, raw: Raw, pod: str, gpu: int, shape: _Shape) -> Iterator[dict[str, str]]:
     metric, matched = key
-    labels = {**identity(metric, case, pod, gpu), **dict(matched)}
+    label = case.world.catalogue.aliases.label
+    told = {label(metric, name): value for name, value in identity(metric, case, pod, gpu).items()}
+    labels = {**told, **dict(matched)}
     fault = raw.fault if shape.sick else raw.calm
     past = shape.stretches(raw)
     if raw.kind == "histogram":

@@ -11,10 +11,11 @@ from inferdoc.catalogue.burn import FAST, SLOW
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.slo import Slo, events_of
 from inferdoc.generate.cause_rules import AlertRule
+from inferdoc.generate.recorded import INTERVAL
 from inferdoc.generate.slo import MOST, OUTAGE_EVENTS
 from inferdoc.generate.slo_events import LABELS, in_buckets
 from inferdoc.generate.slo_latency import CHANCE, FELT, FEWEST_BEFORE, FEWEST_ON_A_POD, SLOWER
-from inferdoc.generate.slo_names import NOW
+from inferdoc.generate.slo_names import NOW, alert_name
 from inferdoc.judging.conditions.render import ENGINE_SIGN, number
 from inferdoc.source.plan import matchers
 from inferdoc.times import length_of
@@ -43,7 +44,7 @@ class BurnCourse:
     """Share of bad events before and after GOOD_MINUTES, and which speeds fire at the end. means: as shares of the
     target, before and after; recorded: for how many minutes of those before there are samples; known, of_events: what
     the counters tell when they begin; beside: the means of a pod that serves NINE times as much; on: its tier; busier:
-    how many times the events there are after GOOD_MINUTES."""
+    how many times the events there are after GOOD_MINUTES; good, bad: how long it is calm, and then not."""
 
     name: str
     before: float
@@ -57,6 +58,8 @@ class BurnCourse:
     beside: tuple[float, float] | None = None
     on: str | None = None
     busier: float = 1.0
+    good: int = GOOD_MINUTES
+    bad: int = BAD_MINUTES
 
 
 def courses(slo: Slo) -> Iterator[BurnCourse]:
@@ -187,6 +190,29 @@ def _test(slo: Slo, catalogue: Catalogue, rules: list[AlertRule], beside: list[B
     return {"interval": "1m", "input_series": series, "promql_expr_test": checks}
 
 
+def waiting_tests(slo: Slo, catalogue: Catalogue, rules: Sequence[AlertRule]) -> Iterator[dict[str, Any]]:
+    """How long pages wait, evaluated as often as a server does: a course for each, of minutes."""
+    calm = BurnCourse("", 0.0, 0.0, (), good=8, bad=8)
+    slower = replace(calm, means=(USUAL_SHARE, 3 * USUAL_SHARE), known=USUAL_SHARE, of_events=KNOWN)
+    for course in (
+        replace(slower, name="slower-at-once", fires=("Slower",)),
+        replace(slower, name="pod-slower-at-once", fires=("PodSlower",), beside=(USUAL_SHARE, USUAL_SHARE)),
+        replace(calm, name="out-at-once", fires=("Outage",), after=1.0),
+    ):
+        rule = next((rule for rule in rules if rule.name == alert_name(slo, course.fires[0])), None)
+        if rule is None:
+            continue
+        end, wait = course.good + course.bad, round(length_of(rule.for_) / length_of(INTERVAL))
+        pending = f'count_over_time(ALERTS{{alertname="{rule.name}", alertstate="pending"}}[{end}m])'
+        place = f'{{namespace="{_namespace(slo, course)}"}}'
+        check = {
+            "expr": f"sum by (namespace) ({pending})",
+            "eval_time": f"{end}m",
+            "exp_samples": [{"labels": place, "value": wait}],
+        }
+        yield {"interval": "1m", "input_series": list(_series(slo, catalogue, course)), "promql_expr_test": [check]}
+
+
 def _namespace(slo: Slo, course: BurnCourse) -> str:
     return slo.scope.namespace or course.name
 
@@ -240,7 +266,7 @@ def _elsewhere(slo: Slo, catalogue: Catalogue, key: str) -> Iterator[dict[str, s
 
 
 def _of_pod(slo: Slo, catalogue: Catalogue, course: BurnCourse, labels: dict[str, str]) -> Iterator[dict[str, str]]:
-    yield {"series": f"{ENGINE_SIGN}{{{_inside(labels)}}}", "values": f"4x{AT + 10}"}
+    yield {"series": f"{ENGINE_SIGN}{{{_inside(labels)}}}", "values": f"4x{course.good + course.bad + 10}"}
     base = _inside(labels)
     rates = (course.per_second, course.busier * course.per_second)
     bad = tuple(rate * share for rate, share in zip(rates, (course.before, course.after), strict=True))
@@ -250,14 +276,12 @@ def _of_pod(slo: Slo, catalogue: Catalogue, course: BurnCourse, labels: dict[str
     if name is not None:
         bound = number(slo.target / signal.readings[0].scale)
         target, known = in_buckets(slo, catalogue), course.known * course.of_events
-        every = _counter(rates, course.of_events, course.recorded)
+        every = _counter(course, rates, course.of_events)
         took = _counter(
-            [rate * mean * target for rate, mean in zip(rates, course.means, strict=True)],
-            known * target,
-            course.recorded,
+            course, [rate * mean * target for rate, mean in zip(rates, course.means, strict=True)], known * target
         )
         for part, values in (
-            (f'{name}_bucket{{{base}, le="{bound}"}}', _counter(good, course.of_events, course.recorded)),
+            (f'{name}_bucket{{{base}, le="{bound}"}}', _counter(course, good, course.of_events)),
             (f'{name}_bucket{{{base}, le="+Inf"}}', every),
             (f"{name}_count{{{base}}}", every),
             (f"{name}_sum{{{base}}}", took),
@@ -269,17 +293,18 @@ def _of_pod(slo: Slo, catalogue: Catalogue, course: BurnCourse, labels: dict[str
         inside = both | {label: value for label, _, value in matchers(wrong.match)}
         other = {label: both.get(label, "other") for label in inside}
         rest = good if wrong.rate == total.rate else rates
-        yield {"series": f"{wrong.rate}{{{_inside(labels | inside)}}}", "values": _counter(bad)}
-        yield {"series": f"{total.rate}{{{_inside(labels | other)}}}", "values": _counter(rest)}
+        yield {"series": f"{wrong.rate}{{{_inside(labels | inside)}}}", "values": _counter(course, bad)}
+        yield {"series": f"{total.rate}{{{_inside(labels | other)}}}", "values": _counter(course, rest)}
 
 
 def _inside(labels: dict[str, str]) -> str:
     return ", ".join(f'{label}="{value}"' for label, value in labels.items())
 
 
-def _counter(rates: Sequence[float], start: float = 0.0, minutes: int = GOOD_MINUTES) -> str:
-    """A counter by what it grows a second: so many minutes up to GOOD_MINUTES, then BAD_MINUTES."""
+def _counter(course: BurnCourse, rates: Sequence[float], start: float = 0.0) -> str:
+    """A counter by what it grows a second, while it is calm, as far as that is recorded, and then."""
     step, then = (60 * rate for rate in rates)
-    unseen = f"_x{GOOD_MINUTES - minutes} " if minutes < GOOD_MINUTES else ""
+    minutes = min(course.recorded, course.good)
+    unseen = f"_x{course.good - minutes} " if minutes < course.good else ""
     reached = start + step * minutes + then
-    return f"{unseen}{start:.12g}+{step:.12g}x{minutes} {reached:.12g}+{then:.12g}x{BAD_MINUTES + 10}"
+    return f"{unseen}{start:.12g}+{step:.12g}x{minutes} {reached:.12g}+{then:.12g}x{course.bad + 10}"

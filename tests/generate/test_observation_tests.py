@@ -7,7 +7,7 @@ import re
 import pytest
 import yaml
 
-from inferdoc.catalogue.conditions import OfParts
+from inferdoc.catalogue.conditions import AllOf, OfParts
 from inferdoc.generate import limits
 from inferdoc.generate.cause_rules import alert_name, sayable
 from inferdoc.generate.composition_tests import LABELS
@@ -104,3 +104,20 @@ def test_records_are_given_with_the_labels_that_they_have(given):
     for record, labels in recorded_with.items():
         beyond = labels - set(LABELS[record.split(":")[0]])
         assert not beyond, (record, beyond)
+
+
+def test_what_only_denies_rules_out_where_all_of_it_can_be_told(catalogue, pack, given):
+    rendering, asked = recorded(catalogue), asked_of(given[COMPOSED])
+    rules = {rule.cause: rule for rule in pack.rules if rule.name == alert_name(rule.cause)}
+    looked_at = 0
+    for recipe in (recipe for recipe in catalogue.recipes.values() if recipe.id in rules and not recipe.alert.expr):
+        for condition in recipe.unless:
+            if isinstance(condition, AllOf) and condition.only_denies:
+                looked_at += 1
+                assert sayable(condition, rendering), recipe.id
+                cases, holding = asked[rules[recipe.id].name]
+                names = {case.partition("_")[2] for case in cases}
+                assert any(name.startswith("ruled-out-by-none-") for name in names), recipe.id
+                assert any("not-ruled-out-" in case and "-without-" in case for case in holding), recipe.id
+                assert any("not-ruled-out-" in case and "-but-" in case for case in holding), recipe.id
+    assert looked_at >= 3

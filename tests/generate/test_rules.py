@@ -164,6 +164,15 @@ def test_a_signal_is_read_by_what_the_exporter_has(records):
     assert "inference_objective_request_total" in records["router:inferdoc_router_is_asked:holds"]
 
 
+def test_gpus_are_told_apart_by_what_their_exporter_calls_them(records):
+    amd = [text for name, text in records.items() if "gpu_clock{" in text or "gpu_gfx_activity" in text]
+    assert amd
+    for text in amd:
+        for label, own in (("gpu", "gpu_id"), ("modelName", "card_model")):
+            assert f'"{label}", "$1", "{own}", "(.+)")' in text
+    assert not any('"gpu_id"' in text for text in records.values() if "DCGM_" in text and "gpu_" not in text)
+
+
 def test_quotients_by_zero_are_no_value(records):
     for name, expr in records.items():
         for below in re.findall(r"/ (\S+(?: by \([^)]*\))?)", expr):

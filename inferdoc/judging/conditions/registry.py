@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec import structs
 
 from inferdoc.catalogue.conditions import (
+    AllOf,
     Condition,
     Fact,
     Follow,
@@ -237,6 +238,8 @@ def _said(condition: Condition, rendering: Rendering) -> Said | None:
         return None
     if isinstance(condition, OfParts):
         held = [promql(part, rendering) for part in condition.parts if not isinstance(part, Not)]
+        if isinstance(condition, AllOf) and condition.only_denies:
+            held = _denied(condition, rendering)
         apart = {label for said in held if said is not None for label in said.by}
         barred = [_barred(part.part, rendering, apart) for part in condition.parts if isinstance(part, Not)]
         seen = [_visible(part, rendering) for part in condition.parts if not isinstance(part, Not)]
@@ -260,6 +263,14 @@ def _barred(condition: Condition, rendering: Rendering, apart: Collection[str]) 
     if now is None or usual is None or not set(by) <= set(apart):
         return told
     return told.joined("or", Said(now, by).joined("unless", Said(usual, by)))
+
+
+def _denied(condition: AllOf, rendering: Rendering) -> list[Said | None]:
+    """Series of those of whom all can be told that must not hold. One signal that is not there leaves it open, as for
+    the judge; a rule says nothing of what it cannot say whole."""
+    visible = [_visible(part, rendering) for part in condition.parts]
+    sayable = all(promql(leaf, rendering) is not None for leaf in leaves(condition))
+    return list(dict.fromkeys(visible)) if sayable and None not in visible else []
 
 
 def _said_of_others(condition: Fact, rendering: Rendering) -> Said | None:

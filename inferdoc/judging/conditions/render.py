@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from inferdoc.catalogue.conditions import Condition
@@ -88,7 +88,7 @@ class Rendering:
     stretch `history`, ending `lag` ago); extra: matchers added to every selector (dashboard variables); kept: labels by
     level of the signal, or by: the same for all; smooth: gauges as the mean of the window, not the newest sample;
     engines: series of the targets whose `up` is that of an engine; pods: one series per pod that gives its own role and
-    tier."""
+    tier; called: by series name, what its exporter calls labels, by the usual name."""
 
     signals: Mapping[str, Signal]
     tiers: Tiers
@@ -101,6 +101,7 @@ class Rendering:
     smooth: bool = False
     engines: str = SEEN
     pods: str | None = None
+    called: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def level(self, signal: str) -> Level:
         return self.signals[signal].level
@@ -225,14 +226,18 @@ class Rendering:
         terms = {key: self._term(term, name) for key, term in reading.terms.items()}
         if any(text is None for text in terms.values()):
             return None
-        sure = next((str(terms[key]) for key, term in reading.terms.items() if term.default is None), None)
+        certain = [str(terms[key]) for key, term in reading.terms.items() if term.default is None]
         said = {
             key: str(terms[key])
-            if term.default is None or sure is None
-            else f"({terms[key]} or {number(term.default)} * {sure})"
+            if term.default is None or not certain
+            else f"({self.however_spelled(str(terms[key]), certain)} or {number(term.default)} * {certain[0]})"
             for key, term in reading.terms.items()
         }
         return _bare(_formula(formula.parse(str(reading.formula)), said))
+
+    def however_spelled(self, term: str, certain: Sequence[str]) -> str:
+        """A term that has a default, under all names that its series may have. certain: the terms beside it."""
+        return term
 
     def _term(self, term: Term, name: str) -> str | None:
         single = operand(term, self.level(name))
@@ -248,6 +253,9 @@ class Rendering:
         if part.fn == "last" and self.smooth and self.signals[name].unit != "bool":
             function = "avg_over_time"
         inner = f"{function}({what}[{self.window}])" if function else what
+        own = self.called.get(part.name, {})
+        for label in (label for label in own if label in (by or self.labels(name))):
+            inner = f'label_replace({inner}, "{label}", "$1", "{own[label]}", "(.+)")'
         if self.level(name) == "gpu":
             inner = owner(inner)
         if part.name == "up":
