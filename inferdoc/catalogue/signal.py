@@ -302,10 +302,9 @@ class Tiers(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     def host_rate(self, tier: str) -> float:
         """Bytes/s between a GPU of a tier and the memory of its host, one way."""
-        told = [
-            known.host_gbps for name in (tier, REQUIRED_TIER) if (known := self.tiers.get(name)) and known.host_gbps
-        ]
-        return told[0].value * 1e9
+        known = self.tiers.get(tier)
+        figure = (known.host_gbps if known else None) or self.tiers[REQUIRED_TIER].host_gbps
+        return figure.value * 1e9 if figure else CAUTIOUS_HOST
 
     def own_limits(self, name: str) -> dict[str, float]:
         """The tiers that have a limit of this name of their own, with it."""
