@@ -70,7 +70,7 @@ def _range(each: Predicted, unit: str) -> str:
     if each.high is not None and abs(each.high - each.low) <= EXACT * abs(each.high):
         return ""
     ends = [_parted(figure(end, each.unit)) for end in (each.low, each.high) if end is not None]
-    words = [number if of == unit else number + of for number, of in ends]
+    words = [number if of in (unit, f"{unit}s") else number + of for number, of in ends]
     return f"  {words[0]} to {words[1]}" if len(words) == 2 else f"  {words[0]} or more"
 
 
