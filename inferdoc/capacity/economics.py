@@ -10,7 +10,8 @@ def price_per_million_tokens(price_per_hour: float, tokens_per_second: float) ->
 
 
 def tokens_per_joule(tokens_per_second: float, watts: float) -> float:
-    """Tokens per joule of the GPUs alone; a facility takes its PUE times the energy."""
+    """Tokens per joule of the GPUs alone; a facility takes its PUE times the energy. Tokens and joules of any stretch
+    give the same."""
     return tokens_per_second / watts
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from inferdoc.capacity.economics import kwh_per_million_tokens, tokens_per_joule
 from inferdoc.catalogue.document import nearest
 from inferdoc.config import PricesSection
 from inferdoc.cost.model import Amount, Energy
@@ -37,7 +38,7 @@ def energy_of(joules: float, tokens: float) -> Energy:
     kwh = joules / JOULES_PER_KWH
     if tokens <= 0 or joules <= 0:
         return Energy(kwh, None, None)
-    return Energy(kwh, tokens / joules, kwh / tokens * 1e6)
+    return Energy(kwh, tokens_per_joule(tokens, joules), kwh_per_million_tokens(tokens, joules))
 
 
 def price_notes(prices: PricesSection, used: Mapping[str, float], known: Collection[str]) -> Iterator[str]:
