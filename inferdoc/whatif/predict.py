@@ -160,9 +160,7 @@ def _row(
     error = _error(pool, quantity.held)
     ratio = float(np.median(then)) / float(np.median(now)) if np.median(now) > 0 else math.nan
     wider = GUESSED if guess else 1.0
-    # Plays average out what chance does; a guess is wrong by the same in all of them.
-    chance = STUDENT * math.sqrt((1 if guess else 0) + 1 / len(then))
-    move = move_of(quantity, now, then, chance)
+    move = move_of(quantity, now, then, STUDENT / math.sqrt(len(then)))
     return MovedQuantity(quantity, _band(now, error), _band(then, error, wider), ratio, move)
 
 
