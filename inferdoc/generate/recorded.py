@@ -25,6 +25,7 @@ from inferdoc.judging.conditions.render import (
     SEEN,
     Rendering,
     Said,
+    clause,
     owner,
 )
 from inferdoc.source.reads import Matcher, selector
@@ -157,6 +158,8 @@ class Recorded(Rendering):
         past = self._past(name)
         if past is None:
             return None
+        if past.state:  # a mean is cheap, and a record of it a series of each GPU that has no fault
+            return clause(past.middle)
         return selector(self._middle(name, past), self.extra)
 
     def _middle(self, name: str, past: UsualPast) -> str:

@@ -16,7 +16,7 @@ from inferdoc.generate.cases import Case
 from inferdoc.generate.decoys import OTHER, Selector, left_out, selectors
 from inferdoc.generate.promtool import NAME
 from inferdoc.generate.recorded import INTERVAL, OF_OBSERVATIONS, recorded
-from inferdoc.generate.series import FaultSpan, lines
+from inferdoc.generate.series import MODEL, FaultSpan, lines
 from inferdoc.generate.wanted import MARGIN
 from inferdoc.generate.world import Key, Raw, World
 from inferdoc.judging.conditions.render import ENGINE_SIGN, MIN_OBSERVATIONS
@@ -47,7 +47,14 @@ class SignalCase:
         place = f'{self.record}{{namespace="{self.case.name}"}}'
         if self.value is not None and self.there:
             place = f"abs({place} - {self.value:.12g}) <= {CLOSE * (abs(self.value) or 1.0):.6g}"
-        return f"group by (namespace) ({place})"
+        return f"group by (namespace, model_name) ({place})"
+
+    @property
+    def labels(self) -> str:
+        """Whose it is: of a pod beside the engines no model is known, nor of what is above the pods, but a router."""
+        of_pod = not self.case.stranger and self.record.startswith(("engine:", "target:"))
+        model = f', model_name="{MODEL}"' if of_pod or self.record.startswith("router:") else ""
+        return f'{{namespace="{self.case.name}"{model}}}'
 
 
 def signal_tests(
@@ -78,7 +85,7 @@ def _test(cases: Sequence[SignalCase]) -> dict[str, Any]:
         {
             "expr": each.query,
             "eval_time": f"{MINUTES}m",
-            "exp_samples": [{"labels": f'{{namespace="{each.case.name}"}}', "value": 1}] if each.there else [],
+            "exp_samples": [{"labels": each.labels, "value": 1}] if each.there else [],
         }
         for each in cases
     ]
@@ -89,12 +96,17 @@ def _test(cases: Sequence[SignalCase]) -> dict[str, Any]:
 def _cases(record: str, expr: str, catalogue: Catalogue) -> Iterator[SignalCase]:
     """What is recorded of a signal by each of its readings under each spelling: the value, of enough events, of too
     few; of what is only there, whether it is."""
-    signal, operation = _signal(record, catalogue), record.rpartition(":")[2]
+    level, _, operation = record.split(":")
+    signal = _signal(record, catalogue)
     slug = f"{signal}-{operation}".replace("_", "-")
     for number, (alone, world, own) in enumerate(_worlds(signal, catalogue, selectors([expr])), 1):
         for which, value, there, series in _valued(world, alone, operation, own):
             for place, each in enumerate(_under_former_names(series, catalogue)):
-                yield SignalCase(record, Case(f"{slug}-{number}-{which}-{place}", each, True), value, there)
+                case = SignalCase(record, Case(f"{slug}-{number}-{which}-{place}", each, True), value, there)
+                yield case
+                if level == "target" and {ENGINE_SIGN, "up"}.isdisjoint(metric for metric, _ in each.raw):
+                    beside = replace(case.case, name=f"{case.case.name}-beside-engines", stranger=True)
+                    yield replace(case, case=beside)
 
 
 def _signal(rule: str, catalogue: Catalogue) -> str:

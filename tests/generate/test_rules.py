@@ -165,12 +165,13 @@ def test_a_signal_is_read_by_what_the_exporter_has(records):
 
 
 def test_gpus_are_told_apart_by_what_their_exporter_calls_them(records):
-    amd = [text for name, text in records.items() if "gpu_clock{" in text or "gpu_gfx_activity" in text]
+    gpus = {name: text for name, text in records.items() if name.startswith("gpu:")}
+    amd = [text for text in gpus.values() if "(gpu_" in text]
     assert amd
     for text in amd:
         for label, own in (("gpu", "gpu_id"), ("modelName", "card_model")):
             assert f'"{label}", "$1", "{own}", "(.+)")' in text
-    assert not any('"gpu_id"' in text for text in records.values() if "DCGM_" in text and "gpu_" not in text)
+    assert not any('"gpu_id"' in text for text in gpus.values() if "(gpu_" not in text)
 
 
 def test_quotients_by_zero_are_no_value(records):
