@@ -180,6 +180,9 @@ class Composition:
         plain = [part for part in parts if not isinstance(part, Not)]
         names = [name for name in map(self.name, plain) if name]
         yield "none", set()
+        if isinstance(condition, AllOf) and condition.only_denies:
+            yield from self.denied(condition)
+            return
         if isinstance(condition, AllOf) or _barred(condition):
             yield "all", set(names)
             for number, name in enumerate(names, 1):
@@ -200,6 +203,18 @@ class Composition:
             yield "all-seen", {*names, *seen}
             for number, name in enumerate(names, 1):
                 yield f"only-{number}-of-those-seen", {name, *seen}
+
+    def denied(self, condition: AllOf) -> Iterator[tuple[str, set[str]]]:
+        """All can be told of what must not be there: with nothing of it, with each of it, with one that cannot."""
+        denied = [part.part for part in _denied(condition)]
+        telling = [{self.seen(part), *(self.past_of_its_own(leaf.signal) for leaf in leaves(part))} for part in denied]
+        yield "all-told", set().union(*telling) - {""}
+        for number, part in enumerate(denied, 1):
+            barred = self.name(part)
+            if barred:
+                yield f"barred-{number}", set().union(*telling, {barred}) - {""}
+            others = [each for place, each in enumerate(telling, 1) if place != number]
+            yield f"untold-{number}", set().union(*others) - {""}
 
     def of_others(self, condition: Fact) -> Iterator[Given]:
         """So many pods of a pool show it; it holds for as many as have others that do."""
@@ -236,9 +251,6 @@ class Composition:
             yield cause.given(f"without-{number}", base - set(choices))
         for number, name in enumerate(cause.exclusions, 1):
             yield cause.given(f"ruled-out-{number}", base | {name})
-        for number, condition in enumerate(cause.denials, 1):
-            for name, there in cause.denied(condition):
-                yield cause.given(name.format(number), there)
         if cause.other_role:
             yield Given(f"is-{cause.other_role}", cause.given("", base).pods, 0, cause.other_role)
         if recipe.pool_share:
@@ -298,28 +310,6 @@ class _Cause:
     @cached_property
     def exclusions(self) -> list[str]:
         return list(dict.fromkeys(name for name in map(self.among.name, self.told) if name))
-
-    @cached_property
-    def denials(self) -> list[AllOf]:
-        """What rules the cause out by what is not there."""
-        return [c for c in self.told if isinstance(c, AllOf) and c.only_denies]
-
-    def denied(self, condition: AllOf) -> Iterator[tuple[str, set[str]]]:
-        """The base where all can be told that must not be there: with nothing of it, with each of it, with one that
-        cannot be told."""
-        denied = [part.part for part in _denied(condition)]
-        names = [self.among.name(part) for part in denied]
-        telling = [
-            {self.among.seen(part), *(self.among.past_of_its_own(leaf.signal) for leaf in leaves(part))}
-            for part in denied
-        ]
-        alone = self.base - set(filter(None, names))
-        yield "ruled-out-by-none-{}", alone.union(*telling) - {""}
-        for number, name in enumerate(names, 1):
-            if name:
-                yield f"not-ruled-out-{{}}-but-{number}", alone.union(*telling, {name}) - {""}
-            others = [each for place, each in enumerate(telling, 1) if place != number]
-            yield f"not-ruled-out-{{}}-without-{number}", alone.union(*others) - {""}
 
     @property
     def other_role(self) -> str | None:

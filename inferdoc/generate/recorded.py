@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from inferdoc.catalogue.aliases import HISTOGRAM_PARTS
-from inferdoc.catalogue.conditions import Condition, OfParts, OfSignal, Presence, Scope
+from inferdoc.catalogue.conditions import Condition, OfSignal, Presence, Scope
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.observation import Use
 from inferdoc.catalogue.signal import Level, Reading
@@ -120,14 +120,9 @@ class Recorded(Rendering):
     observed: Mapping[Condition, str] = field(default_factory=dict)
 
     def once(self, condition: Condition, said: Callable[[Rendering], Said | None]) -> Said | None:
-        """An observation by the name of its record; what has no name of its own, as it is. So is what only denies,
-        which holds for nearly all of a healthy fleet: a series of each."""
+        """An observation by the name of its record; what has no name of its own, as it is."""
         name = self.observed.get(fact(condition))
-        if (
-            name is None
-            or isinstance(condition, Presence)
-            or (isinstance(condition, OfParts) and condition.only_denies)
-        ):
+        if name is None or isinstance(condition, Presence):
             return said(self)
         told = said(replace(self, extra=()))
         if told is None:

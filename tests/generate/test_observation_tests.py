@@ -14,6 +14,7 @@ from inferdoc.generate.composition_tests import LABELS
 from inferdoc.generate.observation_tests import COMPOSED
 from inferdoc.generate.pack import TESTS
 from inferdoc.generate.recorded import recorded
+from inferdoc.judging.conditions import promql
 from tests.generate.conftest import GENERATED
 
 NAMESPACE = re.compile(r'namespace="([^"]+)"')
@@ -114,10 +115,10 @@ def test_what_only_denies_rules_out_where_all_of_it_can_be_told(catalogue, pack,
         for condition in recipe.unless:
             if isinstance(condition, AllOf) and condition.only_denies:
                 looked_at += 1
-                assert sayable(condition, rendering), recipe.id
-                cases, holding = asked[rules[recipe.id].name]
-                names = {case.partition("_")[2] for case in cases}
-                assert any(name.startswith("ruled-out-by-none-") for name in names), recipe.id
-                assert any("not-ruled-out-" in case and "-without-" in case for case in holding), recipe.id
-                assert any("not-ruled-out-" in case and "-but-" in case for case in holding), recipe.id
+                record = promql(condition, rendering).text
+                assert f"unless {record}" in rules[recipe.id].expr
+                cases, holding = asked[record]
+                assert {case.partition("_")[2] for case in holding} >= {"all-told"}, record
+                assert any("_barred-" in case for case in cases - holding), record
+                assert any("_untold-" in case for case in cases - holding), record
     assert looked_at >= 3
