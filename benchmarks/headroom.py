@@ -25,7 +25,8 @@ from msgspec.structs import replace
 
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.catalogue.slo import Slo
-from inferdoc.config import Config, SloSection
+from inferdoc.config import Config
+from inferdoc.config_sections import SloSection
 from inferdoc.headroom.model import HeadroomAnswer, PoolHeadroom
 from inferdoc.headroom.request import headroom_as_asked
 from inferdoc.simulate import fleet as simulated

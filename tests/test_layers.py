@@ -36,6 +36,7 @@ LAYERS = (
     ("capacity",),
     ("catalogue",),
     ("config", "environment"),
+    ("config_sections",),
     ("escaping", "replacing"),
     ("times",),
     ("installed",),

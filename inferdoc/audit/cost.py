@@ -8,7 +8,7 @@ from inferdoc.audit.judge import Standstill
 from inferdoc.audit.model import Wasted
 from inferdoc.audit.waste import WASTES, weight
 from inferdoc.audit.watched import Watched
-from inferdoc.config import PricesSection
+from inferdoc.config_sections import PricesSection
 from inferdoc.judging.view import Unit
 
 LEAST_GPUS = 0.005

@@ -16,7 +16,8 @@ from inferdoc.audit.quantities import peak_use
 from inferdoc.audit.registry import REGISTRY
 from inferdoc.audit.watched import Watched
 from inferdoc.catalogue.standing import Standing, State
-from inferdoc.config import AcceptedSection, Config
+from inferdoc.config import Config
+from inferdoc.config_sections import AcceptedSection
 from inferdoc.fleet.members import Pool
 from inferdoc.judging.model import stamp
 from inferdoc.judging.words import figure, how_many, lasting

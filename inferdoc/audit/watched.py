@@ -9,7 +9,7 @@ import numpy as np
 
 from inferdoc.catalogue.signal import Signal, Tiers
 from inferdoc.catalogue.slo import Slo
-from inferdoc.config import PodSection
+from inferdoc.config_sections import PodSection
 from inferdoc.fleet.members import UNKNOWN_TIER, Pool
 from inferdoc.judging.view import Unit, View
 from inferdoc.source.base import InfoSeries

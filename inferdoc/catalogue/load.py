@@ -38,7 +38,7 @@ from inferdoc.catalogue.validate import (
     check_tiers,
     spellings,
 )
-from inferdoc.config import SloSection
+from inferdoc.config_sections import SloSection
 from inferdoc.errors import CatalogueError
 
 Laid = TypeVar("Laid")

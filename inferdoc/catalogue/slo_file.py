@@ -14,7 +14,7 @@ from inferdoc.catalogue.document import decode, locate, nearest
 from inferdoc.catalogue.quantiles import NAME, families, quantile_name, share_of, with_quantiles
 from inferdoc.catalogue.signal import WIDE, Level, Signal, Tiers
 from inferdoc.catalogue.slo import Audience, Kind, Slo, events_of
-from inferdoc.config import SloSection
+from inferdoc.config_sections import SloSection
 from inferdoc.errors import CatalogueError, InferdocError
 from inferdoc.times import length_of
 

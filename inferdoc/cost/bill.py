@@ -9,7 +9,7 @@ import numpy as np
 
 from inferdoc import __version__
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.config import PricesSection
+from inferdoc.config_sections import PricesSection
 from inferdoc.cost.causes import CAUSES
 from inferdoc.cost.cheaper import FORMULA, SOURCE, cheaper_tiers
 from inferdoc.cost.gather import Sum, add_account

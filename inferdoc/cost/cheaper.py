@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from inferdoc.capacity.transfer import LEAST_NVLINK
 from inferdoc.catalogue.signal import Tier
-from inferdoc.config import PricesSection
+from inferdoc.config_sections import PricesSection
 from inferdoc.cost.model import BillRow, CheaperTier
 from inferdoc.fleet.members import Pool
 from inferdoc.sizing.fleet_part import WORTH

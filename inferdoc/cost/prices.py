@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from inferdoc.capacity.economics import kwh_per_million_tokens, tokens_per_joule
 from inferdoc.catalogue.document import nearest
-from inferdoc.config import PricesSection
+from inferdoc.config_sections import PricesSection
 from inferdoc.cost.model import Amount, Energy
 from inferdoc.fleet.members import UNKNOWN_TIER
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inferdoc.config import PodSection, PricesSection
+from inferdoc.config_sections import PodSection, PricesSection
 from inferdoc.cost.ledger import Account
 
 HOUR_MS = 3_600_000

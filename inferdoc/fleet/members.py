@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from inferdoc.catalogue.signal import RoleSigns, Tiers
-from inferdoc.config import PodSection
+from inferdoc.config_sections import PodSection
 from inferdoc.fleet.workloads import workload
 from inferdoc.source.frame import Entity, SignalFrame
 

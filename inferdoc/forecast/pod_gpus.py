@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from inferdoc.config import PodSection
+from inferdoc.config_sections import PodSection
 from inferdoc.forecast.fromsource import Gathered, HistorySource, Key
 
 

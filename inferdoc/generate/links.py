@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from inferdoc.config import LinksSection
+from inferdoc.config_sections import LinksSection
 
 RUNBOOK_BASE = "https://inferdoc.example/runbooks"
 """Stands for your own address, which `runbook_base` in inferdoc.toml names: `.example` names never resolve."""

@@ -18,7 +18,8 @@ import msgspec
 
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.catalogue.validate import spellings
-from inferdoc.config import Config, LabelsSection, PodSection, SloSection, promises_of
+from inferdoc.config import Config, promises_of
+from inferdoc.config_sections import LabelsSection, PodSection, SloSection
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Wanted, assignments_of
 from inferdoc.judging.api import diagnose

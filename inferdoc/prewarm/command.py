@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from inferdoc.config import PricesSection
+from inferdoc.config_sections import PricesSection
 from inferdoc.errors import ExitCode, InferdocError, SourceError
 from inferdoc.escaping import one_line
 from inferdoc.forecast.agenda import agenda_for

@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from inferdoc.catalogue.own_metrics import Families
-from inferdoc.config import TENANT, ServeSection
+from inferdoc.config_sections import TENANT, ServeSection
 from inferdoc.errors import InferdocError
 from inferdoc.escaping import one_line
 from inferdoc.expose.rounds import Rounds

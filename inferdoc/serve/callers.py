@@ -9,7 +9,7 @@ import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferdoc.config import ServeSection
+from inferdoc.config_sections import ServeSection
 from inferdoc.errors import ConfigError
 from inferdoc.serve.outputs.sending import secret
 

@@ -9,7 +9,7 @@ import numpy as np
 from inferdoc.audit.judge import Verdicts, judge
 from inferdoc.audit.watched import Watched
 from inferdoc.catalogue.slo_file import load_objectives
-from inferdoc.config import PodSection, SloSection
+from inferdoc.config_sections import PodSection, SloSection
 from inferdoc.fleet.members import resolve
 from inferdoc.judging.view import make_view
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix

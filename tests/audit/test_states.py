@@ -8,7 +8,7 @@ import pytest
 from inferdoc.audit.quantities import best_draft, compute_bound_batch
 from inferdoc.audit.waste import WASTES
 from inferdoc.capacity.speculation import DRAFT_COST
-from inferdoc.config import SloSection
+from inferdoc.config_sections import SloSection
 from tests.audit.lab import doubts, standing, verdicts, watched
 
 HOURS = 24

@@ -7,7 +7,7 @@ import pytest
 
 from inferdoc.audit.starts import ages_alike, cold_start
 from inferdoc.audit.waste import WASTES
-from inferdoc.config import SloSection
+from inferdoc.config_sections import SloSection
 from tests.audit.lab import START_MS, doubts, standing, verdicts, watched
 from tests.audit.test_states import STEPS, day, pods
 

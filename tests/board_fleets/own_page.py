@@ -13,7 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.catalogue.own_metrics import Families, Row
 from inferdoc.collect.collector import CollectStats
-from inferdoc.config import Config, PricesSection, TierPrice
+from inferdoc.config import Config
+from inferdoc.config_sections import PricesSection, TierPrice
 from inferdoc.cost.request import billed
 from inferdoc.expose.exporter import Exposed
 from inferdoc.expose.rounds import Result

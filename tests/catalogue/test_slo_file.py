@@ -10,7 +10,8 @@ import yaml
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.slo import limits
-from inferdoc.config import SloSection, load_config
+from inferdoc.config import load_config
+from inferdoc.config_sections import SloSection
 from inferdoc.errors import CatalogueError, ConfigError
 from inferdoc.fleet.members import Pool
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.config import Config, SloSection
+from inferdoc.config import Config
+from inferdoc.config_sections import SloSection
 from inferdoc.cost.model import BillRow
 from inferdoc.cost.request import billed
 from inferdoc.slo.show import shown

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.config import Config, PricesSection, TierPrice
+from inferdoc.config import Config
+from inferdoc.config_sections import PricesSection, TierPrice
 from inferdoc.cost.model import Bill, BillRow
 from inferdoc.cost.request import billed
 from inferdoc.source.open import open_source

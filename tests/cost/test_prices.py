@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from inferdoc.config import PodSection, PricesSection, TierPrice
+from inferdoc.config_sections import PodSection, PricesSection, TierPrice
 from inferdoc.cost.ledger import Account
 from inferdoc.cost.model import Amount
 from inferdoc.cost.prices import each, energy_of, per_gpu_hour, per_million, price_notes

@@ -14,7 +14,7 @@ from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.catalogue.recipe import Recipe, Step
 from inferdoc.catalogue.signal import Signal
 from inferdoc.catalogue.slo_file import load_objectives
-from inferdoc.config import SloSection
+from inferdoc.config_sections import SloSection
 from inferdoc.fleet.lineage import trace
 from inferdoc.fleet.members import resolve
 from inferdoc.judging.clock import Clock

@@ -11,7 +11,7 @@ from inferdoc.capacity.memory import safe_concurrency
 from inferdoc.capacity.service_level import safe_queue_depth
 from inferdoc.capacity.speculation import break_even_chance, break_even_tokens, expected_tokens
 from inferdoc.capacity.transfer import transfer_seconds
-from inferdoc.config import SloSection
+from inferdoc.config_sections import SloSection
 from inferdoc.judging.advice import NUMBERS, fill
 from inferdoc.judging.match import Match
 from inferdoc.judging.places import PLACES

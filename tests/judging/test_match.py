@@ -8,7 +8,7 @@ from msgspec import structs
 
 from inferdoc.catalogue.conditions import AnyOf
 from inferdoc.catalogue.recipe import Stage
-from inferdoc.config import SloSection
+from inferdoc.config_sections import SloSection
 from inferdoc.judging.conditions import registry
 from inferdoc.judging.judge import can_judge, judge, ongoing
 from inferdoc.judging.match import judge_recipe

@@ -12,7 +12,8 @@ import pytest
 from benchmarks import perturb
 from inferdoc import diagnose, open_source
 from inferdoc.collect.openmetrics_file import read_openmetrics
-from inferdoc.config import BaselinesSection, Config
+from inferdoc.config import Config
+from inferdoc.config_sections import BaselinesSection
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Member, Pool
 from inferdoc.judging import stored

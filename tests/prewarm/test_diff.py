@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from plans import WORKDAYS, office_plan, plan, pool
 
 from inferdoc.cli.prewarm import command
-from inferdoc.config import PricesSection, TierPrice
+from inferdoc.config_sections import PricesSection, TierPrice
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm.change import former_pool, settled_with, stretches, with_moves
 from inferdoc.prewarm.command import differ, previous_plan

@@ -15,7 +15,7 @@ from typing import Any
 import requests
 
 from inferdoc.catalogue.own_metrics import Families
-from inferdoc.config import OutputSection, ServeSection
+from inferdoc.config_sections import OutputSection, ServeSection
 from inferdoc.incidents.record import Record
 from inferdoc.judging.model import Diagnosis
 from inferdoc.serve.app import Service

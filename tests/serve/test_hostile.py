@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from inferdoc.config import OutputSection, ServeSection
+from inferdoc.config_sections import OutputSection, ServeSection
 from inferdoc.errors import ConfigError
 from inferdoc.serve.callers import callers_of
 from inferdoc.serve.gate import LARGEST_BODY

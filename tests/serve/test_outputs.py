@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from inferdoc.config import OutputSection
+from inferdoc.config_sections import OutputSection
 from inferdoc.errors import ConfigError
 from inferdoc.incidents.looks import story
 from inferdoc.incidents.model import AlertScope, Incident, Look

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from inferdoc.config import OutputSection
+from inferdoc.config_sections import OutputSection
 from inferdoc.incidents.alert_rules import RuleTimes
 from tests.serve.running import GivenLooker, Hook, firing, running, webhook
 

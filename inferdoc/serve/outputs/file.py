@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from inferdoc.config import OutputSection
+from inferdoc.config_sections import OutputSection
 from inferdoc.escaping import code, markdown
 from inferdoc.escaping import link as linked
 from inferdoc.judging.model import Diagnosis

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
-from inferdoc.config import OutputSection
+from inferdoc.config_sections import OutputSection
 from inferdoc.escaping import html
 from inferdoc.serve.note import Note
 from inferdoc.serve.outputs.sending import Outgoing, address, secret

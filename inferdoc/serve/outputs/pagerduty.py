@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from inferdoc.config import OutputSection
+from inferdoc.config_sections import OutputSection
 from inferdoc.serve.note import Note
 from inferdoc.serve.outputs.sending import Outgoing, address, secret
 from inferdoc.times import rfc3339

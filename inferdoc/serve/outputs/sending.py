@@ -11,7 +11,7 @@ import urllib3
 from requests.utils import get_environ_proxies
 
 from inferdoc.collect.deadline import DeadlineAdapter, DeadlineWatch
-from inferdoc.config import OutputSection
+from inferdoc.config_sections import OutputSection
 from inferdoc.errors import ConfigError, InferdocError
 from inferdoc.escaping import is_web, one_line
 from inferdoc.version import __version__

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from inferdoc.config import OutputSection
+from inferdoc.config_sections import OutputSection
 from inferdoc.escaping import markdown
 from inferdoc.serve.note import Note
 from inferdoc.serve.outputs.sending import Outgoing, address

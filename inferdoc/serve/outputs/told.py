@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from inferdoc.config import OutputSection
+from inferdoc.config_sections import OutputSection
 from inferdoc.judging.model import Diagnosis
 from inferdoc.serve.note import Note
 from inferdoc.serve.outputs import file, grafana, pagerduty, slack, teams, webhook

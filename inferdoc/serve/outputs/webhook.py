@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from inferdoc.config import OutputSection
+from inferdoc.config_sections import OutputSection
 from inferdoc.errors import ConfigError
 from inferdoc.escaping import one_line
 from inferdoc.extras import needed
