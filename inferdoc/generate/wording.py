@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from inferdoc.catalogue.conditions import AnyOf, Compared, Condition, Lasting, Level, Not, OfParts, Reaches
+from inferdoc.catalogue.conditions import AnyOf, Compared, Condition, Lasting, Level, Move, Not, OfParts, Reaches
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.judging.conditions import explain
 from inferdoc.judging.words import figure
@@ -28,6 +28,8 @@ def spoken(condition: Condition, catalogue: Catalogue, *, brief: bool = False) -
     unit = catalogue.signals_of_rules[condition.signal].unit
     if unit == "bool" and isinstance(condition, Level):
         return f"{_title(condition.signal, catalogue)}: {'yes' if condition.up else 'no'}"
+    if unit == "bool" and isinstance(condition, Move):
+        return f"{_title(condition.signal, catalogue)}: from {'no to yes' if condition.up else 'yes to no'}"
     text = explain(condition)
     if isinstance(condition, Level | Reaches):
         said = _limit(condition.limit, unit, catalogue, brief)

@@ -51,6 +51,10 @@ def test_an_unknown_template_is_refused():
         ),
         (Level(signal="target_up", limit=0.5, up=False, for_="20s"), "Scrape succeeded: no"),
         (
+            Move(signal="xid_lost_last", ratio=2.0, up=True, by=0.5),
+            "The last error code of the GPU says that it does not answer: from no to yes",
+        ),
+        (
             Move(signal="ttft_mean", ratio=1.5, up=True, by=0.1),
             "Time to first token, mean rises to 1.5 times its baseline and by at least 100 ms",
         ),
