@@ -111,14 +111,19 @@ def dotted(steps: Steps) -> str:
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """` (did you mean "x"?)` for the nearest of the names, or nothing where none is near. Near is what is spelt alike,
-    else what shares the most words with it: "preemption" is near "kv-preemption-thrash"."""
+    """` (did you mean "x"?)` for the nearest of the names, or nothing where none is near. Near is what shares several
+    words with it ("gpu slow" and "slow-gpu"), else what is spelt alike, else what shares one: "preemption" is near
+    "kv-preemption-thrash"."""
     listed = list(names)
-    close = difflib.get_close_matches(name, listed, n=1, cutoff=0.6) or _sharing_words(name, listed)
+    close = (
+        _sharing_words(name, listed, 2)
+        or difflib.get_close_matches(name, listed, n=1, cutoff=0.6)
+        or _sharing_words(name, listed, 1)
+    )
     return f' (did you mean "{close[0]}"?)' if close else ""
 
 
-def _sharing_words(name: str, names: Sequence[str]) -> list[str]:
+def _sharing_words(name: str, names: Sequence[str], least: int) -> list[str]:
     """The one of the names that shares the most words with `name`, among equals the one that is spelt most alike. A
     word may be cut short; a single letter is none."""
     words = [word for word in _BETWEEN_WORDS.split(name.lower()) if len(word) > 1]
@@ -128,7 +133,7 @@ def _sharing_words(name: str, names: Sequence[str]) -> list[str]:
         return sum(any(part.startswith(word) for part in parts) for word in words)
 
     best = max(names, key=lambda o: (shared(o), difflib.SequenceMatcher(None, name, o).ratio()), default=None)
-    return [best] if best is not None and shared(best) else []
+    return [best] if best is not None and shared(best) >= least else []
 
 
 def one_line(text: str) -> str:

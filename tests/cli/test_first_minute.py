@@ -43,6 +43,7 @@ def test_nothing_else_typed_is_a_wish_for_help(group) -> None:
         ("recipes show engine-hang", "engine-hung"),
         ("recipes show preemption", "kv-preemption-thrash"),
         ("recipes show kv-full", "kv-"),
+        ("recipes show slow-gpu-x", "slow-gpu"),
         ("recipes show zzz", "inferdoc recipes list"),
         ("runbook engine-hang", "engine-hung"),
         ("demo --fault slow-gp", "slow-gpu"),
