@@ -132,7 +132,7 @@ def _sharing_words(name: str, names: Sequence[str], least: int) -> list[str]:
         parts = _BETWEEN_WORDS.split(other.lower())
         return sum(any(part.startswith(word) for part in parts) for word in words)
 
-    best = max(names, key=lambda o: (shared(o), difflib.SequenceMatcher(None, name, o).ratio()), default=None)
+    best = max(names, key=lambda o: (shared(o), difflib.SequenceMatcher(None, name, o).ratio(), o), default=None)
     return [best] if best is not None and shared(best) >= least else []
 
 
