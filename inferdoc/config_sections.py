@@ -212,6 +212,10 @@ class AuditSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     accepted: tuple[AcceptedSection, ...] = ()
 
 
+TRACE_ID = "{trace_id}"
+"""Where the id of a trace goes in an address."""
+
+
 class LinksSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """[links]: URL prefixes of runbook pages and dashboards in reports and rules. trace_url: of a trace, with
     {trace_id}."""
@@ -221,8 +225,8 @@ class LinksSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     trace_url: str | None = None
 
     def __post_init__(self) -> None:
-        if self.trace_url is not None and not (is_web(self.trace_url) and "{trace_id}" in self.trace_url):
-            raise ValueError("trace_url: write an http(s) address with {trace_id} where the id of a trace goes")
+        if self.trace_url is not None and not (is_web(self.trace_url) and TRACE_ID in self.trace_url):
+            raise ValueError(f"trace_url: write an http(s) address with {TRACE_ID} where the id of a trace goes")
 
 
 class BaselinesSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

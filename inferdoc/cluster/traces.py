@@ -13,6 +13,8 @@ from urllib.parse import quote
 
 from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.signal import WIDE
+from inferdoc.config_sections import TRACE_ID
 from inferdoc.errors import SourceError
 from inferdoc.judging.model import Diagnosis, Finding, TraceLink, seconds, stamp
 from inferdoc.source.identified import Identified
@@ -24,13 +26,10 @@ if TYPE_CHECKING:
 
 MOST = 3
 """Traces of one finding: the slowest."""
-PLACEHOLDER = "{trace_id}"
 ID_LABELS = ("trace_id", "traceID", "traceId")
 """OpenTelemetry's (opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/), then older clients'."""
 USUAL = ("e2e_mean", "ttft_mean")
 """Asked of what shows in no latency of its own."""
-ELSEWHERE = ("router", "pool")
-"""Signals of these levels are of series that name no pod of an engine."""
 
 
 def link_traces(answer: Diagnosis, source: Identified, catalogue: Catalogue, trace_url: str | None) -> None:
@@ -39,26 +38,26 @@ def link_traces(answer: Diagnosis, source: Identified, catalogue: Catalogue, tra
     if trace_url is None or source.kind != "prometheus":
         return
     server = cast("PrometheusSource", source.raw)
-    end = round(1000 * seconds(answer.window.until))
+    end, aliases = round(1000 * seconds(answer.window.until)), Aliases(catalogue.exporters.values())
     for finding in answer.findings:
         try:
-            finding.traces = _slowest(finding, server, catalogue, end, trace_url)
+            finding.traces = _slowest(finding, server, catalogue, aliases, end, trace_url)
         except SourceError as error:
             answer.source.warnings.append(f"no traces are linked: {error}")
             return
 
 
 def _slowest(
-    finding: Finding, server: PrometheusSource, catalogue: Catalogue, end_ms: int, trace_url: str
+    finding: Finding, server: PrometheusSource, catalogue: Catalogue, aliases: Aliases, end_ms: int, trace_url: str
 ) -> list[TraceLink]:
     """Of the first latency that has any, the slowest of the pods of the finding since it began."""
-    aliases, begin = Aliases(catalogue.exporters.values()), round(1000 * seconds(finding.onset))
+    begin = round(1000 * seconds(finding.onset))
     for signal in _latencies(finding, catalogue):
         names = list(_buckets(catalogue, aliases, signal))
         if not names:
             continue
         asked = selector("", (("__name__", "=~", "|".join(names)),))
-        whose = finding.scope.pods if catalogue.signals[signal].level not in ELSEWHERE else [finding.scope.model or ""]
+        whose = finding.scope.pods if catalogue.signals[signal].level not in WIDE else [finding.scope.model or ""]
         exemplars = [
             (exemplar, pod)
             for exemplar in server.exemplars(asked, begin, end_ms)
@@ -97,5 +96,5 @@ def _trace_id(labels: Mapping[str, str]) -> str:
 
 def _link(exemplar: Exemplar, whose: str, signal: str, trace_url: str) -> TraceLink:
     name = _trace_id(exemplar.labels)
-    url = trace_url.replace(PLACEHOLDER, quote(name, safe=""))
+    url = trace_url.replace(TRACE_ID, quote(name, safe=""))
     return TraceLink(whose, signal, exemplar.value, stamp(exemplar.at), name, url)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import closing
 
 import pytest
 import requests
@@ -22,10 +19,12 @@ from inferdoc.report import render
 from inferdoc.source.open import open_source
 from tests import prometheus_server
 from tests.judging.frames import catalogue
+from tests.page_server import answering
 from tests.source.fake_server import Asked, refusal, serving
 
 URL = "https://tempo.example.org/trace/{trace_id}"
-TTFT, E2E = "vllm:time_to_first_token_seconds_bucket", "vllm:e2e_request_latency_seconds_bucket"
+E2E = "vllm:e2e_request_latency_seconds_bucket"
+OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
 @pytest.fixture
@@ -111,32 +110,13 @@ def test_an_address_needs_a_place_for_the_id(tmp_path):
             load_config(str(file))
 
 
-@contextmanager
-def engine() -> Iterator[str]:
-    """A page with exemplars, as OpenMetrics writes them; its host and port."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = (
-                f"# TYPE {E2E.removesuffix('_bucket')} histogram\n"
-                f'{E2E}{{le="+Inf",model_name="m"}} 5 # {{trace_id="4bf92f3577b34da6"}} 12.5 {time.time():.3f}\n'
-                "# EOF\n"
-            )
-            self.send_response(200)
-            self.send_header("Content-Type", "application/openmetrics-text; version=1.0.0; charset=utf-8")
-            self.end_headers()
-            self.wfile.write(body.encode())
-
-        def log_message(self, *_) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+def exposition(path: str) -> str:
+    """A page with an exemplar, as OpenMetrics writes it."""
+    return (
+        f"# TYPE {E2E.removesuffix('_bucket')} histogram\n"
+        f'{E2E}{{le="+Inf",model_name="m"}} 5 # {{trace_id="4bf92f3577b34da6"}} 12.5 {time.time():.3f}\n'
+        "# EOF\n"
+    )
 
 
 @pytest.mark.live
@@ -145,8 +125,8 @@ def test_from_a_page_to_a_link_by_a_real_prometheus(answer, tmp_path):
         pytest.skip(prometheus_server.MISSING)
     pod = answer.findings[0].scope.pods[0]
     flags = ("--enable-feature=exemplar-storage", "--web.enable-lifecycle")
-    with engine() as address, prometheus_server.running([], tmp_path, *flags) as url:
-        targets = [{"targets": [address], "labels": {"pod": pod}}]
+    with answering(exposition, OPENMETRICS) as page, prometheus_server.running([], tmp_path, *flags) as url:
+        targets = [{"targets": [page.removeprefix("http://")], "labels": {"pod": pod}}]
         scrape = {"scrape_configs": [{"job_name": "vllm", "scrape_interval": "1s", "static_configs": targets}]}
         (tmp_path / "prometheus.yml").write_text(json.dumps(scrape))
         assert requests.post(f"{url}/-/reload", timeout=30).status_code == 200

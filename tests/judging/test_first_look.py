@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from msgspec import structs
@@ -33,6 +29,7 @@ from inferdoc.source.store_source import StoreSource
 from inferdoc.store.store import Store
 from tests.cli.command import alone, call, refused
 from tests.judging.frames import catalogue
+from tests.page_server import answering
 
 __all__ = ["alone"]
 TARGET = make_target("http://vllm:8000")
@@ -179,35 +176,8 @@ def page() -> str:
     return text_page(list(target.items(fleet.now)))
 
 
-@contextmanager
-def answering(pages: dict[str, str]) -> Iterator[str]:
-    """A server on loopback with these pages; its address."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = pages.get(self.path)
-            if body is None:
-                self.send_error(404)
-                return
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.end_headers()
-            self.wfile.write(body.encode())
-
-        def log_message(self, *_) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
 def test_an_engine_is_recognised_by_its_address_however_it_is_written(tmp_path):
-    with answering({"/metrics": page()}) as url:
+    with answering({"/metrics": page()}.get) as url:
         for text in (url, f"{url}/", f"{url}/metrics", f"{url}/v1", url.removeprefix("http://")):
             done = call("diagnose", text, "--for", "0s", "-o", "json")
             document = json.loads(done.out)
@@ -222,7 +192,7 @@ def test_an_engine_is_recognised_by_its_address_however_it_is_written(tmp_path):
 
 
 def test_who_is_there_and_what_it_reads_need_no_store_either(tmp_path, store_of):
-    with answering({"/metrics": page()}) as url:
+    with answering({"/metrics": page()}.get) as url:
         looked = call("doctor", url, "--for", "2s", "--interval", "1s")
         assert looked.code == 0 and f"source      {url}" in looked.out and f"{url}/metrics" in looked.err, looked.err
         assert ONE_SCRAPE not in " ".join(looked.out.split())
@@ -246,14 +216,14 @@ def test_one_saved_page_has_no_rates_and_that_is_said(tmp_path):
 
 def test_a_prometheus_is_recognised_by_its_api():
     answer = json.dumps({"status": "success", "data": {"resultType": "vector", "result": []}})
-    with answering({"/prom/api/v1/query?query=1": answer, "/metrics": page()}) as url:
+    with answering({"/prom/api/v1/query?query=1": answer, "/metrics": page()}.get) as url:
         for text in (f"{url}/prom", f"{url}/prom/api/v1"):
             done = call("diagnose", text, "--since", "5m")
             assert done.code == 4 and f"{url}/prom" in done.err
 
 
 def test_neither_a_path_nor_an_address(tmp_path):
-    with answering({"/metrics": "<html>log in</html>"}) as url:
+    with answering({"/metrics": "<html>log in</html>"}.get) as url:
         refused(call("diagnose", url), 4, "it sent no metrics")
     refused(call("diagnose", "nowhere"), 2, "nowhere", "no such file or folder")
     refused(call("diagnose", tmp_path), 2, "no files in this folder")
