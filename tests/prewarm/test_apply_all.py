@@ -19,17 +19,15 @@ NAMES = ("--name", "llama=llama-hpa", "--name", "mistral=mistral-so", "--target"
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
-    made = FakeCluster()
-    monkeypatch.setattr("inferdoc.prewarm.kubectl.subprocess.run", made.run)
+def fake(fake: FakeCluster) -> FakeCluster:
     for name in ("llama-hpa", "qwen"):
         obj = hpa(2)
         obj["metadata"]["name"] = name
-        made.put(obj)
+        fake.put(obj)
     scaled = scaled_object(2)
     scaled["metadata"]["name"] = "mistral-so"
-    made.put(scaled)
-    return made
+    fake.put(scaled)
+    return fake
 
 
 def fleet() -> PlanRow:

@@ -31,13 +31,6 @@ JOB = "prewarm-llama-expiry"
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
-    made = FakeCluster()
-    monkeypatch.setattr("inferdoc.prewarm.kubectl.subprocess.run", made.run)
-    return made
-
-
-@pytest.fixture
 def path(tmp_path: Path) -> Path:
     place = tmp_path / "plan.json"
     place.write_text(to_json(office_plan()))

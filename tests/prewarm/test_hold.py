@@ -26,13 +26,6 @@ ENDS = MADE + timedelta(days=8)
 HPA, SCALED = "HorizontalPodAutoscaler", "ScaledObject"
 
 
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
-    made = FakeCluster()
-    monkeypatch.setattr("inferdoc.prewarm.kubectl.subprocess.run", made.run)
-    return made
-
-
 def emitted(fake: FakeCluster, target: str, **asked: Any) -> list[dict[str, Any]]:
     """What emit writes, applied."""
     objects = [*yaml.safe_load_all(emit(office_plan(), target, EmitOptions(now=NOW, name="llama", **asked)))]

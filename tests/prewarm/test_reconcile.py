@@ -45,13 +45,6 @@ class Job:
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
-    made = FakeCluster()
-    monkeypatch.setattr("inferdoc.prewarm.kubectl.subprocess.run", made.run)
-    return made
-
-
-@pytest.fixture
 def job(tmp_path: Path) -> Job:
     made = Job(tmp_path)
     made.holds(office_plan())
