@@ -134,12 +134,9 @@ class Chain:
 
 
 @contextmanager
-def running(
-    live: Live, generated: Path, runbooks: Path, folder: Path, also: str | None = None, times: int = FASTER
-) -> Iterator[Chain]:
-    """The chain over a fleet, with the rules and routes of a generated folder; all of it is stopped at the end. also:
-    an address that is sent every page and ticket beside their receivers, as `inferdoc serve` is; times: how much faster
-    than the files say."""
+def running(live: Live, generated: Path, runbooks: Path, folder: Path, times: int = FASTER) -> Iterator[Chain]:
+    """The chain over a fleet, with the rules and routes of a generated folder; all of it is stopped at the end. times:
+    how much faster than the files say."""
     down: set[str] = set()
     _take_away(live, down)
     with ExitStack() as stack:
@@ -149,31 +146,31 @@ def running(
         stack.callback(webhook.stop)
         _moving(live, stack)
         manager = f"127.0.0.1:{prometheus_server.free_port()}"
-        routes = _routes(generated, webhook.address, folder, also, times)
+        routes = routes_to(generated, webhook.address, folder, None, times)
         stack.enter_context(
-            _server(
+            serving(
                 [str(alertmanager()), f"--config.file={routes}", f"--storage.path={folder / 'alertmanager'}",
                  f"--web.listen-address={manager}", "--cluster.listen-address=", "--log.level=error"],
                 manager, folder / "alertmanager.log",
             )
         )  # fmt: skip
-        server = f"127.0.0.1:{prometheus_server.free_port()}"
-        files = _rules(generated, webhook.address, folder, times)
+        prometheus = f"127.0.0.1:{prometheus_server.free_port()}"
+        files = rules_with_links(generated, webhook.address, folder, times)
         config = _scraping(live, manager, files, folder)
         stack.enter_context(
-            _server(
+            serving(
                 ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}",
-                 f"--web.listen-address={server}", "--log.level=error", "--rules.alert.resend-delay=2s",
+                 f"--web.listen-address={prometheus}", "--log.level=error", "--rules.alert.resend-delay=2s",
                  "--web.enable-lifecycle"],
-                server, folder / "prometheus.log",
+                prometheus, folder / "prometheus.log",
             )
         )  # fmt: skip
 
         def discover(without: Collection[str]) -> None:
             _scraping(live, manager, files, folder, without)
-            requests.post(f"http://{server}/-/reload", timeout=10).raise_for_status()
+            requests.post(f"http://{prometheus}/-/reload", timeout=10).raise_for_status()
 
-        yield Chain(live, f"http://{server}", f"http://{manager}", webhook, down, discover)
+        yield Chain(live, f"http://{prometheus}", f"http://{manager}", webhook, down, discover)
 
 
 def moment(text: str) -> float:
@@ -208,15 +205,19 @@ def _moving(live: Live, stack: ExitStack) -> None:
     stack.callback(over.set)
 
 
-def _rules(generated: Path, address: str, folder: Path, times: int) -> list[str]:
-    """The rule files, so many times faster, with links to the webhook's own pages."""
+def rules_with_links(
+    generated: Path, address: str, folder: Path, times: int, *, interval: str = "1s", windows: bool = True
+) -> list[str]:
+    """The rule files, so many times faster, with links to the webhook's own pages. windows: those too; else only what
+    an alert waits for is shorter."""
     files = []
     for name in (RECORDING, RULES):
         document = yaml.load((generated / name).read_text("utf-8"), yaml.CSafeLoader)
         for group in document["groups"]:
-            group["interval"] = "1s"
+            group["interval"] = interval
             for rule in group["rules"]:
-                rule["expr"] = DURATION.sub(lambda found: faster(found.group(), times), rule["expr"])
+                if windows:
+                    rule["expr"] = DURATION.sub(lambda found: faster(found.group(), times), rule["expr"])
                 rule |= {key: faster(rule[key], times) for key in LENGTHS if key in rule}
                 link = rule.get("annotations", {}).get("runbook_url")
                 if link:
@@ -226,8 +227,9 @@ def _rules(generated: Path, address: str, folder: Path, times: int) -> list[str]
     return files
 
 
-def _routes(generated: Path, address: str, folder: Path, also: str | None, times: int) -> Path:
-    """The Alertmanager configuration, so many times faster, with the webhook in the place of every receiver."""
+def routes_to(generated: Path, address: str, folder: Path, also: str | None, times: int) -> Path:
+    """The Alertmanager configuration, so many times faster, with the webhook in the place of every receiver. also: an
+    address that is sent every page and ticket beside them, as `inferdoc serve` is."""
     document = yaml.load((generated / ALERTMANAGER).read_text("utf-8"), yaml.CSafeLoader)
     for route in (document["route"], *document["route"]["routes"]):
         route |= {key: faster(route[key], times) for key in ROUTE_LENGTHS if key in route}
@@ -260,7 +262,8 @@ def _scraping(live: Live, manager: str, files: list[str], folder: Path, without:
 
 
 @contextmanager
-def _server(command: list[str], address: str, log: Path) -> Iterator[None]:
+def serving(command: list[str], address: str, log: Path) -> Iterator[None]:
+    """A Prometheus or an Alertmanager, from when it is ready."""
     with log.open("wb") as said, subprocess.Popen(command, stdout=said, stderr=said) as process:
         try:
             _wait(f"http://{address}/-/ready", process, log)

@@ -32,15 +32,17 @@ PATIENCE = 30.0
 
 
 class Hook:
-    """Takes what is posted. status: what it answers."""
+    """Takes what is posted. status: what it answers; times: when each came, Unix seconds."""
 
     def __init__(self, status: int = 200, location: str | None = None) -> None:
         self.received: list[tuple[str, dict[str, str], Any]] = []
+        self.times: list[float] = []
         hook = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
+                hook.times.append(time.time())
                 hook.received.append((self.path, dict(self.headers), json.loads(body)))
                 self.send_response(status)
                 if location:
