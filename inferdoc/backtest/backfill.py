@@ -2,14 +2,17 @@
 
 Rules rest on what others record. So they are asked level by level of a Prometheus of our own that holds the raw samples
 and the levels below, each at the interval of its group: what `promtool tsdb create-blocks-from rules` does with one.
-A series that ends is seen for five minutes more: no text format carries the mark by which a server knows at once.
+A series that ends is seen for five minutes more: no text format carries the mark by which a server knows at once. Of
+what a pod is there must be one series at a time, or nothing can be joined with it: where it changes, what was told of
+the pod before ends so much earlier.
 """
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +24,7 @@ from inferdoc.backtest.notation import series_text
 from inferdoc.backtest.replay import METRIC, RuleSet
 from inferdoc.backtest.scratch_server import serving
 from inferdoc.errors import InferdocError
+from inferdoc.generate.pod_info import INFO, POD
 from inferdoc.generate.promtool import create_blocks
 from inferdoc.times import length_of
 
@@ -29,6 +33,8 @@ INTERVAL = "1m"
 MOST_POINTS = 10_000
 """Points of a series in one answer; Prometheus refuses more than 11,000 (web/api/v1/api.go)."""
 ANSWER_SECONDS = 300
+LOOKBACK_SECONDS = 300
+"""For so long a server sees the last sample of a series (--query.lookback-delta)."""
 LONGEST_BLOCK = "768h"
 """Of the blocks that only we read."""
 
@@ -138,7 +144,8 @@ def _lines(address: str, rules: Sequence[RecordingRule], span: tuple[float, floa
     begun = False
     for rule in rules:
         names = set[str]()
-        for series in _evaluated(address, rule, span):
+        evaluated = _evaluated(address, rule, span)
+        for series in _one_at_a_time(evaluated) if rule.record == INFO else evaluated:
             if not begun:
                 yield f"# TYPE {rule.record} gauge\n"
                 begun = True
@@ -148,6 +155,32 @@ def _lines(address: str, rules: Sequence[RecordingRule], span: tuple[float, floa
             yield from (f"{name} {value} {at:.3f}\n" for at, value in series.values)
         told.series += len(names)
         told.rules += bool(names)
+
+
+def _one_at_a_time(evaluated: Iterable[_RangeSeries]) -> list[_RangeSeries]:
+    """The series without the samples that would still be seen when another one of the same pod begins."""
+    series = list(evaluated)
+    at: dict[tuple[str, ...], list[tuple[float, int]]] = {}
+    for number, one in enumerate(series):
+        of_pod = at.setdefault(tuple(one.metric.get(name, "") for name in POD), [])
+        of_pod += [(time, number) for time, _ in one.values]
+    hidden = {
+        (number, time)
+        for samples in map(sorted, at.values())
+        for place, (time, number) in enumerate(samples)
+        if _another_begins(samples, place)
+    }
+    return [
+        _RangeSeries(one.metric, [sample for sample in one.values if (number, sample[0]) not in hidden])
+        for number, one in enumerate(series)
+    ]
+
+
+def _another_begins(samples: Sequence[tuple[float, int]], place: int) -> bool:
+    """Whether a sample of another series follows while this one is seen. samples: times and numbers of series."""
+    time, number = samples[place]
+    following = itertools.takewhile(lambda sample: sample[0] - time <= LOOKBACK_SECONDS, samples[place + 1 :])
+    return any(other != number for _, other in following)
 
 
 def _named(rule: RecordingRule, metric: Mapping[str, str]) -> str:

@@ -95,8 +95,8 @@ def _judged(inquiry: Inquiry, wanted: Sequence[str], scan: Scan | None = None) -
     session = inquiry.session(wanted, lead)
     session.scan = scan
     answer, whole = _answer(session)
-    judged = bool(answer.findings) or whole.baseline is not None  # by an earlier day, of which it is the rhythm
-    for again in [] if lead is not None or _explained(answer) else _lower_rungs(session, judged):
+    rhythm = whole.baseline is not None  # it was held against an earlier day already
+    for again in [] if lead is not None or _explained(answer) else _lower_rungs(session, rhythm):
         try:
             later = inquiry.session(wanted, again)
         except TooSlowError as error:
@@ -106,8 +106,8 @@ def _judged(inquiry: Inquiry, wanted: Sequence[str], scan: Scan | None = None) -
         by_rung, of_rung = _answer(later)
         if _tells_more(by_rung, answer, again):
             answer, whole = by_rung, of_rung
-        if answer.findings:
-            break
+            if answer.findings:
+                break
     return narrowed(answer, whole)
 
 
@@ -199,13 +199,13 @@ def _explained(answer: Diagnosis) -> bool:
     return any(finding.id != UNEXPLAINED for finding in answer.findings)
 
 
-def _lower_rungs(session: Session, harmed: bool) -> Iterator[Lead]:
+def _lower_rungs(session: Session, rhythm: bool) -> Iterator[Lead]:
     """What else a window without a known cause can be held against, nearest first; each is looked for when it is asked.
-    Harm that shows without a past is held against a stored baseline alone: that it is harm needs no better times."""
+    rhythm: what it shows is that of an earlier day, so that no better times tell anything."""
     stored = fitting(session)
     if stored is not None:
         yield stored
-    for earlier in (better_times, better_start) if session.context.view.units and not harmed else ():
+    for earlier in (better_times, better_start) if session.context.view.units and not rhythm else ():
         rung = earlier(session)
         if rung is not None:
             yield rung.kind, (rung.grid.start_ms, rung.grid.end_ms)
@@ -215,10 +215,11 @@ def _lower_rungs(session: Session, harmed: bool) -> Iterator[Lead]:
 
 
 def _tells_more(by_rung: Diagnosis, answer: Diagnosis, rung: Lead) -> bool:
-    """Whether to take the answer by a lower rung. That the life of the processes was no better speaks for nothing."""
-    if isinstance(rung, Lifetime):
+    """Whether to take the answer by a lower rung. That the life of the processes was no better speaks for nothing;
+    where harm shows by itself, only a cause tells more."""
+    if isinstance(rung, Lifetime) or answer.findings:
         return _explained(by_rung) or bool(by_rung.findings and not answer.findings)
-    return bool(by_rung.findings or not answer.findings)
+    return True
 
 
 def _answer(session: Session) -> tuple[Judged, Whole]:

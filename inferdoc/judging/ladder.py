@@ -21,6 +21,8 @@ HOUR_MS = 3_600_000
 FELT = ("ttft_mean", "e2e_mean", "itl_mean", "waiting")
 WORSE = 1.5
 """Much worse: the ratio that the recipes ask of a time to first token."""
+FAR_WORSE = 2 * WORSE
+"""Worse even if it is one quantity alone: prompts that are computed anew delay first tokens and little else."""
 LEAST_WORSE = {"ttft_mean": 0.1, "e2e_mean": 0.5, "itl_mean": 0.01, "waiting": 2.0}
 """What a user can notice: seconds, requests."""
 LONGEST_MS = 30 * 60_000
@@ -37,6 +39,9 @@ SAME = 1.2
 """At most so much worse than at the same hour yesterday is the rhythm of the day."""
 
 Family = tuple[str, str, str]
+Place = tuple[Family, str]
+"""A pod, or under an empty name all pods of a model: those of before may have had other names."""
+Levels = dict[Place, dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -48,8 +53,8 @@ class Rung:
 
 
 def better_times(session: Session) -> Rung | None:
-    """The nearest stretch at which users waited much less than in the window, or None. Reads a few signals of each
-    stretch that the source holds."""
+    """The nearest stretch at which users of a pod, or of a model, waited much less than in the window, or None. Reads a
+    few signals of each stretch that the source holds."""
     view = session.context.view
     now = _levels(session.frame, view.frame.begin)
     rungs = [_rung(session, kind, back) for kind, back in RUNGS]
@@ -57,10 +62,11 @@ def better_times(session: Session) -> Rung | None:
     if not now or not held:
         return None
     then = {rung: _levels(session.read(FELT, rung.grid), 0) for rung in held}
-    for rung in held:
-        if rung.kind == "same-hour-yesterday" and not _worse(now, then[rung], SAME):
-            return None
-    return next((rung for rung in held if _worse(now, then[rung], WORSE)), None)
+    yesterday = next((then[rung] for rung in held if rung.kind == "same-hour-yesterday"), None)
+    odd = set(now) if not yesterday else {place for place in now if _worse(now[place], _of(yesterday, place), SAME)}
+    return next(
+        (rung for rung in held if any(_worse(now[place], then[rung].get(place, {}), WORSE) for place in odd)), None
+    )
 
 
 def _rung(session: Session, kind: BaselineKind, back_ms: int) -> Rung:
@@ -70,27 +76,35 @@ def _rung(session: Session, kind: BaselineKind, back_ms: int) -> Rung:
     return Rung(kind, replace(grid, start_ms=end_ms - (count - 1) * grid.step_ms, count=count))
 
 
-def _levels(frame: SignalFrame, begin: int) -> dict[tuple[Family, str], float]:
-    """The median of what users wait for, by model and signal, from a step on."""
-    levels: dict[tuple[Family, str], list[np.ndarray]] = {}
+def _levels(frame: SignalFrame, begin: int) -> Levels:
+    """The median of what users wait for, by pod and by model, from a step on."""
+    parts: dict[tuple[Place, str], list[np.ndarray]] = {}
     for name in FELT:
         for entity, row in zip(frame[name].entities, frame[name].values, strict=True) if name in frame else ():
             family = entity.get("cluster"), entity.get("namespace"), entity.get("model_name")
-            levels.setdefault((family, name), []).append(row[begin:][np.isfinite(row[begin:])])
-    rows = {key: np.concatenate(parts) for key, parts in levels.items()}
-    return {key: float(np.median(row)) for key, row in rows.items() if len(row)}
+            for pod in {"", entity.pod}:
+                parts.setdefault(((family, pod), name), []).append(row[begin:][np.isfinite(row[begin:])])
+    levels: Levels = {}
+    for (place, name), rows in parts.items():
+        row = np.concatenate(rows)
+        if len(row):
+            levels.setdefault(place, {})[name] = float(np.median(row))
+    return levels
 
 
-def _worse(now: Mapping[tuple[Family, str], float], then: Mapping[tuple[Family, str], float], ratio: float) -> bool:
-    """Whether some model is worse by the ratio, and by what a user can notice, in two of the quantities."""
-    families = {family for family, _ in now}
-    moved = {
-        family: sum(
-            now[family, name] >= ratio * then[family, name]
-            and now[family, name] - then[family, name] >= LEAST_WORSE[name]
-            for name in FELT
-            if (family, name) in now and (family, name) in then
-        )
-        for family in families
-    }
-    return any(count >= 2 for count in moved.values())
+def _of(levels: Levels, place: Place) -> Mapping[str, float]:
+    """What a pod showed; of one that was not there yet, what its model did."""
+    return levels.get(place) or levels.get((place[0], ""), {})
+
+
+def _worse(now: Mapping[str, float], then: Mapping[str, float], ratio: float) -> bool:
+    """Whether two of the quantities are worse by the ratio, or one by far, and by what a user can notice."""
+    by = [
+        name
+        for name in FELT
+        if name in now
+        and name in then
+        and now[name] >= ratio * then[name]
+        and now[name] - then[name] >= LEAST_WORSE[name]
+    ]
+    return len(by) >= 2 or any(now[name] >= FAR_WORSE * then[name] for name in by)

@@ -141,6 +141,7 @@ def _begun(recipe: Recipe, context: Context, units: Sequence[Unit], verdicts: di
     for unit, symptoms in held.items():
         leading = [o for c, o in zip(early, symptoms, strict=True) if c.leads]
         onset, last, from_start = _episode(symptoms, context, leading)
+        onset = max(onset, context.clock.lead)  # a chosen baseline is calm as a whole, whatever its last scrape shows
         if last < onset or _brief(symptoms, last, context):
             verdicts[unit] = Verdict(recipe, unit, against="its symptoms do not overlap in time")
         else:
@@ -201,7 +202,8 @@ def _sooner(episodes: Sequence[_Episode], later: Iterable[Condition], context: C
     for episode in episodes:
         outcomes = (evaluate(part, context, episode.unit) for part in alone)
         lasting = (o for o in outcomes if o.holds and o.last is not None and o.last >= episode.onset)
-        onsets.append(min([episode.onset, *(o.first for o in lasting if o.first is not None)]))
+        first = min([episode.onset, *(o.first for o in lasting if o.first is not None)])
+        onsets.append(max(first, context.clock.lead))
     return onsets
 
 

@@ -9,8 +9,10 @@ import pytest
 import requests
 import yaml
 
-from inferdoc.backtest.backfill import RecordingRule, levels
+from inferdoc.backtest.backfill import RecordingRule, backfill, levels
+from inferdoc.backtest.replay import RuleSet
 from inferdoc.errors import InferdocError
+from inferdoc.generate.pod_info import INFO
 from tests import prometheus_server
 from tests.backtest.conftest import INTERVAL, SCRAPES, START
 from tests.cli.command import alone, call, refused
@@ -137,6 +139,34 @@ def test_the_pack_has_usual_values_at_once(simulated, tmp_path):
         )
         for kind in kinds:
             assert asked(address, f'count({{__name__=~"{kind}"}})', at), kind
+
+
+@pytest.mark.live
+@needs_prometheus
+def test_a_pod_whose_tier_is_told_later_is_one_pod_at_any_time(tmp_path):
+    """An info series that gets other labels is no reason to have no past: what rests on it is evaluated."""
+    lines = ["# TYPE running gauge"]
+    lines += [f'running{{pod="a"}} 4 {START + step * INTERVAL}' for step in range(SCRAPES)]
+    lines += ["# TYPE known gauge"]
+    lines += [f'known{{pod="a",tier="h100-80"}} 1 {START + step * INTERVAL}' for step in range(SCRAPES // 2, SCRAPES)]
+    raw = tmp_path / "raw.om"
+    raw.write_text("\n".join([*lines, "# EOF\n"]), "utf-8")
+    unknown = 'label_replace(running * 0 + 1, "tier", "unknown", "", "")'
+    rules = [
+        {"record": INFO, "expr": f"known or on (pod) {unknown}"},
+        {"record": "engine:running:last", "expr": f"running * on (pod) group_left (tier) {INFO}"},
+    ]
+    (tmp_path / "rules.yaml").write_text(
+        yaml.safe_dump({"groups": [{"name": "g", "interval": "30s", "rules": rules}]}), "utf-8"
+    )
+    pack = RuleSet("rules", (tmp_path / "rules.yaml",))
+    told = backfill(pack, raw, (START, END), tmp_path / "data", lambda said: None)
+    assert told.rules == 2
+    with prometheus_server.running([], tmp_path) as address:
+        for at, tier in ((START + 60, "unknown"), (END // 30 * 30, "h100-80")):
+            query = {"query": "engine:running:last", "time": at}
+            answer = requests.get(f"{address}/api/v1/query", params=query, timeout=30).json()
+            assert [one["metric"]["tier"] for one in answer["data"]["result"]] == [tier]
 
 
 @needs_promtool

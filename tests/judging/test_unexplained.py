@@ -147,9 +147,8 @@ def test_signals_that_no_recipe_asks_for_are_read_when_nothing_known_fits(tmp_pa
         import_file(store, str(RECORDING))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("inferdoc.judging.session.read_signals", watched)
-        for known, times in ((less, 1), (catalogue(), 0)):
+        for known, unnamed in ((less, True), (catalogue(), False)):
             asked.clear()
             source = open_source(store=tmp_path / "s.db")
             answer = diagnose(source, since="10m", until="latest", options=Options(catalogue=known))
-            assert len(asked) == times and answer.findings
-            assert all("spec_acceptance_at_pos2" in names for names in asked)
+            assert any("spec_acceptance_at_pos2" in names for names in asked) == unnamed and answer.findings
