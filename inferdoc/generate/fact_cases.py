@@ -137,11 +137,15 @@ class _FactMaker:
 
     def of_strangers(self, world: World) -> Iterator[FactCase]:
         """On a pod beside the engines, of which exporters tell as well: it has no labels but its own."""
-        signals = self.catalogue.signals_of_rules
-        beside = all(signals[name].level == "target" for name in self.condition.signals)
-        if beside and not has_peers(self.condition) and not {ENGINE_SIGN, "up"} & {metric for metric, _ in world.raw}:
-            plain = self.case("beside-engines", world, True)
-            yield replace(plain, case=replace(plain.case, stranger=True))
+        signals, rendering = self.catalogue.signals_of_rules, recorded(self.catalogue)
+        told = all(
+            signals[name].level == "target" and not rendering.of_engines(name) for name in self.condition.signals
+        )
+        if not told or has_peers(self.condition) or any(metric == "up" for metric, _ in world.raw):
+            return
+        found = [self.case("beside-engines", world, True)]
+        found += self.made("misses-beside-engines", Want(self.condition, False))
+        yield from (replace(each, case=replace(each.case, stranger=True)) for each in found)
 
     def large(self, world: World, share: float) -> World | None:
         """The world with a share so large that so few events are no chance; as it is, where that is not asked for."""

@@ -18,6 +18,7 @@ from inferdoc.generate.past import PODS_ALONE, UsualPast
 from inferdoc.generate.pod_info import CARDS, INFO, POD, joined, joined_where_known, pod_records
 from inferdoc.judging.conditions.render import (
     BY_IN_RULES,
+    ENGINES,
     JOIN,
     LIKE,
     MIN_OBSERVATIONS,
@@ -226,7 +227,23 @@ class Recorded(Rendering):
         level = self.level(name)
         if level not in JOINED:
             return text
-        return joined_where_known(text, JOINED[level]) if level == "target" else joined(text)
+        if level != "target":
+            return joined(text)
+        return joined(text, JOINED[level]) if self.of_engines(name) else joined_where_known(text, JOINED[level])
+
+    def of_engines(self, name: str) -> bool:
+        """Whether no other pods than those of engines can show a signal: each of its readings needs series that are
+        their own."""
+        return all(map(self._of_engines, self.signals[name].readings))
+
+    def _of_engines(self, reading: Reading) -> bool:
+        if reading.telemetry:
+            return True
+        needed = [term for term in reading.terms.values() if term.default is None]
+        nested = (term.signal for term in needed if term.signal)
+        series = [part.gauge or part.rate or part.increase or part.change or "" for part in needed]
+        own = (each.startswith(ENGINES) for each in (series if reading.terms else reading.series))
+        return any(own) or any(map(self.of_engines, nested))
 
     def _record(self, name: str) -> str | None:
         """The name under which the signal is recorded; None where PromQL cannot say it."""
@@ -254,7 +271,7 @@ class Recorded(Rendering):
         return f"{self.level(name)}:inferdoc_{name}:{operation}"
 
     def _operation(self, name: str, reading: Reading) -> str:
-        if self.signals[name].unit == "bool":
+        if self.signals[name].unit == "bool" or reading.telemetry:
             return "last"
         if reading.gauge:
             return f"{'max' if reading.over == 'max' else 'avg'}{self.window}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.fleet.members import UNKNOWN_TIER
@@ -119,6 +119,9 @@ def _series(case: Case, key: Key, raw: Raw, pod: str, gpu: int, shape: _Shape) -
     labels = {**told, **dict(matched)}
     fault = raw.fault if shape.sick else raw.calm
     past = shape.stretches(raw)
+    if raw.kind == "devices":
+        labels |= {"instance": f"{case.name}-{pod}"}
+        shape = replace(shape, ends=shape.ends or (shape.sick and raw.fault > 0))
     if raw.kind == "histogram":
         count = case.world.raw.get((metric.removesuffix("_bucket") + "_count", matched))
         rate, then = (count.calm, count.fault if shape.sick else count.calm) if count else (COUNTER_PER_SECOND,) * 2

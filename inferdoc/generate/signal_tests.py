@@ -104,7 +104,8 @@ def _cases(record: str, expr: str, catalogue: Catalogue) -> Iterator[SignalCase]
             for place, each in enumerate(_under_former_names(series, catalogue)):
                 case = SignalCase(record, Case(f"{slug}-{number}-{which}-{place}", each, True), value, there)
                 yield case
-                if level == "target" and {ENGINE_SIGN, "up"}.isdisjoint(metric for metric, _ in each.raw):
+                strangers = level == "target" and not recorded(catalogue).of_engines(signal)
+                if strangers and not any(metric == "up" for metric, _ in each.raw):
                     beside = replace(case.case, name=f"{case.case.name}-beside-engines", stranger=True)
                     yield replace(case, case=beside)
 

@@ -8,7 +8,7 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import WIDE
 from inferdoc.catalogue.slo import OF_PODS, Audience, Slo, events_of, narrower
 from inferdoc.generate.pod_info import INFO, POD, joined, joined_to_engines, joined_where_known
-from inferdoc.judging.conditions.render import clause, number
+from inferdoc.judging.conditions.render import ENGINES, clause, number
 from inferdoc.source.plan import matchers
 from inferdoc.source.reads import Matcher, selector
 
@@ -18,8 +18,6 @@ SHOWN_BY = ("cluster", "namespace", "pod", "model_name")
 ABOVE = ("cluster", "namespace", "model_name")
 LABELS = {"cluster": "cluster", "namespace": "namespace", "model": "model_name", "tier": "tier", "role": "role"}
 """What a scope names, and the label that holds it: of the series, or (OF_PODS) of the info series of their pods."""
-ENGINES = "vllm:"
-"""Series that only engines have."""
 
 
 def events(slo: Slo, catalogue: Catalogue, recorded: str, window: str) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from typing import Literal
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Reading
 from inferdoc.errors import InferdocError
-from inferdoc.judging.conditions.render import ENGINE_SIGN, Rendering
+from inferdoc.judging.conditions.render import ENGINE_SIGN, SHOWN_GPUS, Rendering
 from inferdoc.source import formula
 from inferdoc.source.matching import matches
 from inferdoc.source.plan import Operand, buckets, operand, sum_over_count
@@ -48,9 +48,10 @@ NARROW = 0.9
 @dataclass
 class Raw:
     """One raw series: a gauge's value, a counter's increase per second or, for a histogram, the quantile `q` of its
-    observations; `ramp`: growth per second while faulty; `swing`: where it was for the first part of the calm."""
+    observations; of devices how many are gone; `ramp`: growth per second while faulty; `swing`: where it was for the
+    first part of the calm."""
 
-    kind: Literal["gauge", "counter", "histogram", "info"]
+    kind: Literal["gauge", "counter", "histogram", "info", "devices"]
     calm: float
     fault: float
     ramp: float = 0.0
@@ -104,7 +105,9 @@ class World:
         self._formed.clear()
         reading = self._reading(signal)
         level = self.catalogue.signals_of_rules[signal].level
-        if reading.info:
+        if reading.telemetry:
+            self.raw.setdefault(_key(_operand(_parts(self.catalogue, signal)[""])), Raw("devices", 0.0, 0.0))
+        elif reading.info:
             self.raw.setdefault((reading.info, (("max_lora", "4"),)), Raw("info", 1.0, 1.0))
         elif reading.quantile:
             cells = buckets(reading, level)
@@ -154,8 +157,8 @@ class World:
         raw = self.raw[lever]
         before = raw.at(phase)
         codes = self._reading(signal).codes
-        if codes:
-            setattr(raw, phase, codes[0] if target > 0.5 else 0.0)
+        if codes or raw.kind == "devices":
+            setattr(raw, phase, (codes[0] if codes else 1.0) if target > 0.5 else 0.0)
             return True
 
         def reads(x: float) -> float | None:
@@ -249,6 +252,8 @@ def _parts(catalogue: Catalogue, signal: str) -> Mapping[str, Operand | str]:
     reading, level = _reading(catalogue, signal), catalogue.signals_of_rules[signal].level
     if reading.info:
         return {}
+    if reading.telemetry:
+        return {"": _operand(operand(_reading(catalogue, SHOWN_GPUS), level))}
     if reading.quantile:
         return {"": buckets(reading, level)}
     if reading.mean:

@@ -17,7 +17,8 @@ WORK = ("generation_tokens_rate", "prompt_tokens_rate")
 SAME_WORK = 0.02
 """What is read twice of one process differs by what lies between two scrapes at the ends of a stretch; two pods that
 share a load at random differ by more until they have finished some 5,000 requests each (Poisson)."""
-TARGET_LABELS = ("cluster", "namespace", "pod", "instance", "job")
+POD_LABELS = ("cluster", "namespace", "pod")
+TARGET_LABELS = (*POD_LABELS, "instance", "job")
 
 
 def add_telemetry(
@@ -116,36 +117,56 @@ def _of_former_pods(rows: Mapping[Entity, Mapping[str, np.ndarray]], settle: int
 
 def _lost_gpus(frame: SignalFrame) -> SignalMatrix | None:
     """How many GPUs of a pod their exporter shows no more while it still shows others of the same node. A GPU whose pod
-    is gone stays visible, without its pod, and is not lost."""
+    is gone stays visible, without its pod, and is not lost; nor are those of a pod that ended, or that has as many as
+    before elsewhere: where an exporter shows only GPUs in use, these vanish with their pod. As a rule says it:
+    `judging/conditions/render.py`."""
     if "gpu_util" not in frame:
         return None
-    matrix = frame["gpu_util"]
-    devices: dict[tuple[str, str], tuple[Entity, np.ndarray]] = {}
+    matrix, none = frame["gpu_util"], np.zeros(frame.grid.count, dtype=np.int64)
+    devices: dict[tuple[str, str], np.ndarray] = {}
+    owners: dict[tuple[str, str], tuple[int, Entity]] = {}
     nodes: dict[str, np.ndarray] = {}
+    held: dict[Entity, dict[str, np.ndarray]] = {}
     for entity, row in zip(matrix.entities, matrix.values, strict=True):
         node = entity.get("Hostname") or entity.get("hostname") or entity.get("instance")
-        seen, key = np.isfinite(row), (node, entity.get("UUID") or entity.get("gpu"))
-        shown_as, known = devices.get(key, (entity, np.zeros(len(row), dtype=bool)))
-        devices[key] = (shown_as if _owner(shown_as) else entity, known | seen)
-        nodes[node] = nodes.get(node, np.zeros(len(row), dtype=np.int64)) + seen
+        seen, key, pod = np.isfinite(row), (node, entity.get("UUID") or entity.get("gpu")), _owner(entity)
+        devices[key] = devices.get(key, none > 0) | seen
+        nodes[node] = nodes.get(node, none) + seen
+        if pod is not None and seen.any():
+            last = int(np.flatnonzero(seen)[-1])
+            owners[key] = max(owners.get(key, (-1, pod)), (last, pod), key=lambda each: each[0])
+            own = held.setdefault(pod, {})
+            own[node] = own.get(node, none) + seen
     settle = max(1, frame.grid.rate_ms // frame.grid.step_ms)
     rows: dict[Entity, np.ndarray] = {}
-    for (node, _), (entity, seen) in devices.items():
-        owner = _owner(entity)
-        if owner is None:
-            continue
+    for (node, device), (_, pod) in owners.items():
+        seen = devices[node, device]
         gone = (np.cumsum(seen) > settle) & ~seen & (nodes[node] > 0)
         lost = _long_runs(gone[np.newaxis], settle)[0].astype(np.float64)
         shown = np.where(nodes[node] > 0, lost, np.nan)
-        pod = Entity.of(("cluster", "namespace", "pod"), (entity.get("cluster"), *owner))
         rows[pod] = rows[pod] + shown if pod in rows else shown
+    there = _pods_there(frame)
+    for pod, lost in rows.items():
+        as_many = sum(held[pod].values()) >= max(int(count.max()) for count in held[pod].values())
+        rows[pod] = np.where(there.get(pod, none == 0), np.where(as_many, lost * 0.0, lost), np.nan)
     return SignalMatrix(list(rows), np.vstack([*rows.values()])) if rows else None
 
 
-def _owner(entity: Entity) -> tuple[str, str] | None:
-    """Namespace and pod that use a GPU, None where the exporter names none."""
+def _owner(entity: Entity) -> Entity | None:
+    """The pod that uses a GPU, None where the exporter names none."""
     pod = entity.get("pod")
-    return (entity.get("namespace"), pod) if pod else None
+    return Entity.of(POD_LABELS, (entity.get("cluster"), entity.get("namespace"), pod)) if pod else None
+
+
+def _pods_there(frame: SignalFrame) -> dict[Entity, np.ndarray]:
+    """By pod of an engine when it is scraped, with success or without: bool[T]."""
+    found: dict[Entity, np.ndarray] = {}
+    for matrix in (frame[name] for name in ("target_up", "running") if name in frame):
+        for entity, row in zip(matrix.entities, matrix.values, strict=True):
+            pod = _owner(entity)
+            if pod is not None:
+                found[pod] = found.get(pod, np.zeros(len(row), dtype=bool)) | np.isfinite(row)
+    return found
 
 
 def _long_runs(mask: np.ndarray, longer_than: int) -> np.ndarray:

@@ -72,6 +72,14 @@ def test_every_limit_is_met_and_missed(given, records, catalogue):
     assert looked_at > 300
 
 
+def test_what_pods_beside_the_engines_show_is_met_and_missed(given):
+    """A mistake in what is said of them alone would else pass."""
+    cases, holding = asked_of(given["observed-target-bool"])["target:inferdoc_container_out_of_memory:holds"]
+    beside = {case.partition("_")[2] for case in cases if case.endswith("beside-engines")}
+    assert beside == {"beside-engines", "misses-beside-engines"}
+    assert not any(case.endswith("misses-beside-engines") for case in holding)
+
+
 def test_every_way_of_a_cause_is_a_case(given, catalogue, pack):
     """Every alternative of a symptom and of an impact alone, one of them missing, and every exclusion."""
     asked = asked_of(given[COMPOSED])

@@ -164,6 +164,15 @@ def test_a_signal_is_read_by_what_the_exporter_has(records):
     assert "inference_objective_request_total" in records["router:inferdoc_router_is_asked:holds"]
 
 
+def test_what_only_engines_show_is_said_once(records):
+    """Pods that exporters tell of beside the engines have no info series: what is told of them stands without it."""
+    engines, all_ = (
+        records[f"target:inferdoc_{name}"] for name in ("http_arrival_rate:rate5m", "restarts_total:avg5m")
+    )
+    assert engines.count("rate(http_requests_total") == 1
+    assert all_.count("kube_pod_container_status_restarts_total") == 2
+
+
 def test_gpus_are_told_apart_by_what_their_exporter_calls_them(records):
     gpus = {name: text for name, text in records.items() if name.startswith("gpu:")}
     amd = [text for text in gpus.values() if "(gpu_" in text]

@@ -39,8 +39,10 @@ LIKE: Mapping[Level, tuple[str, ...]] = {
 
 SELECTOR = re.compile(r'[a-zA-Z_:][\w:]*(\{(\w+[=!~]+"[^"]*"(, *)?)*\})?')
 FUNCTIONS = {"last": "", "max": "max_over_time", "mean": "avg_over_time", "rate": "rate", "increase": "increase"}
+ENGINES = "vllm:"
+"""How the series begin that only engines have."""
 SCRAPED = ("cluster", "namespace", "job", "instance")
-ENGINE_SIGN = "vllm:num_requests_running"
+ENGINE_SIGN = f"{ENGINES}num_requests_running"
 SEEN = f"present_over_time({ENGINE_SIGN}[1d])"
 """The targets that are, or within a day were, engines: `up` alone also counts every other exporter."""
 MIN_OBSERVATIONS = 20
@@ -50,6 +52,13 @@ FENCE = 1.5
 
 
 WHOLE = ("cluster", "namespace")
+OF_POD = ("cluster", "namespace", "pod")
+SHOWN_GPUS = "gpu_util"
+"""The signal whose series stand for the GPUs that an exporter shows."""
+MISSED = "1h"
+COUNTED = "5m"
+"""So long a GPU that is gone is missed: who does not mend it in that time has taken it out of service. And how often in
+that time the GPUs of a pod are counted."""
 JOIN: Mapping[Level, tuple[str, ...]] = {
     **BY_IN_RULES,
     "target": ("cluster", "namespace", "pod"),
@@ -210,6 +219,8 @@ class Rendering:
 
     def _reading(self, reading: Reading, name: str) -> str | None:
         by, level = self.labels(name), self.level(name)
+        if reading.telemetry == "lost_gpus":
+            return self._lost_gpus()
         if reading.quantile:
             part = buckets(reading, level)
             return f"histogram_quantile({number(reading.q or 0)}, {self._operand(part, name, (*by, 'le'))}) >= 0"
@@ -220,6 +231,26 @@ class Rendering:
             return self._arithmetic(reading, name)
         single = operand(reading, level)
         return None if single is None else self._operand(single, name)
+
+    def _lost_gpus(self) -> str:
+        """By pod the GPUs that its exporter showed lately and does not show any more, with or without a pod, while it
+        shows others: else the exporter is gone. A pod that ended lost none, nor did one that has as many as before: it
+        was moved, and the exporter shows only GPUs in use. What the judge does is `judging/telemetry.py`."""
+        names = [reading.gauge for reading in self.signals[SHOWN_GPUS].readings if reading.gauge]
+        called = dict.fromkeys(self.called.get(name, {}).get("gpu", "gpu") for name in names)
+        exporter, device = "job, instance", ", ".join(("job, instance, UUID", *called))
+        shown = [selector(name, self.extra) for name in names]
+        now = f"({' or '.join(shown)})"
+        before = f"({' or '.join(f'present_over_time({each}[{MISSED}])' for each in shown)})"
+        gone = f"({before} unless on (cluster, {device}) {now} and on (cluster, {exporter}) {now})"
+        pod = ", ".join(OF_POD)
+        lost, own = (f"group by ({pod}, {device}) ({owner(each)})" for each in (gone, now))
+        held = f"count by ({pod}) ({own})"
+        text = (
+            f"{lost}\nand on ({pod}) (up or {ENGINE_SIGN})\n"
+            f"unless on ({pod}) (\n  {held}\n  >= max_over_time({held}[{MISSED}:{COUNTED}])\n)"
+        )
+        return f"count by ({pod}) {clause(text)}"
 
     def _arithmetic(self, reading: Reading, name: str) -> str | None:
         """The formula over its terms; a term with a default takes it wherever the first term without one exists."""
