@@ -29,18 +29,28 @@ PAST_SECONDS, AFTER_SECONDS = 1800.0, 1800.0
 
 
 def longer(scenario: Scenario) -> Scenario:
-    """The scenario with what it does moved to the end of its past, and time for the slowest ticket after it."""
+    """The scenario with what it does moved to the end of its past, traffic that joins then with it, and time for the
+    slowest ticket after it."""
     onset = scenario.expect.onset
     later = max(0.0, PAST_SECONDS - onset) if onset is not None else 0.0
     faults = tuple(
         structs.replace(fault, at=fault.at + later, until=None if fault.until is None else fault.until + later)
         for fault in scenario.faults
     )
+    traffic = tuple(
+        structs.replace(stream, start=stream.start + later) if stream.start > 0 else stream
+        for stream in scenario.traffic
+    )
     length = PAST_SECONDS + AFTER_SECONDS if onset is None else onset + later + AFTER_SECONDS
     expect = scenario.expect if onset is None else structs.replace(scenario.expect, onset=onset + later)
     exporters = structs.replace(scenario.exporters, kube=True, cadvisor=True)
     return structs.replace(
-        scenario, faults=faults, expect=expect, duration=max(length, scenario.duration), exporters=exporters
+        scenario,
+        traffic=traffic,
+        faults=faults,
+        expect=expect,
+        duration=max(length, scenario.duration),
+        exporters=exporters,
     )
 
 
