@@ -33,6 +33,7 @@ from inferdoc.simulate.scenario import (
     Policy,
     PoolSpec,
     Prefixes,
+    Role,
     RouterSpec,
     Scenario,
     Stream,
@@ -40,13 +41,12 @@ from inferdoc.simulate.scenario import (
 from inferdoc.simulate.workload import scaled
 from inferdoc.source.open import open_source
 from inferdoc.store import Store
-from inferdoc.whatif.calibrate import CalibratedPool, calibrated
-from inferdoc.whatif.changes import changed_pool
-from inferdoc.whatif.live import observed
+from inferdoc.whatif.answer import calibrated_as_observed, changed_as_asked
 from inferdoc.whatif.model import SAME
+from inferdoc.whatif.pairs import observed_as_asked
 from inferdoc.whatif.play import PlayedPool, played
-from inferdoc.whatif.predict import QUANTITIES, Prediction, move_of, plays_now, predicted, value_of
-from inferdoc.whatif.settings_asked import settings_asked
+from inferdoc.whatif.predict import QUANTITIES, Calibrated, Prediction, move_of, plays_now, predicted, value_of
+from inferdoc.whatif.settings_asked import settings_asked, side_of
 
 SECONDS = 1210.0
 """Of the history: 20 minutes, and the scrape that closes the last."""
@@ -60,8 +60,8 @@ JUDGED = ("goodput", "ttft_p99", "ttft_p50", "itl_p50", "itl_p99")
 
 @dataclass(frozen=True)
 class Fleet:
-    """limits: seconds to the first token and per token that count as good; changes: as a user writes them; now: what he
-    tells of the fleet as it is."""
+    """limits: seconds to the first token and per token that count as good; changes: as a user writes them, several with
+    a blank between; now: what he tells of the fleet as it is; decode: beside a pool that does prefill."""
 
     name: str
     pool: PoolSpec
@@ -70,6 +70,12 @@ class Fleet:
     changes: tuple[str, ...]
     policy: Policy = "least-loaded"
     now: tuple[str, ...] = ()
+    decode: PoolSpec | None = None
+
+    @property
+    def pools(self) -> tuple[PoolSpec, ...]:
+        """One, or the prefill and the decode pool."""
+        return (self.pool,) if self.decode is None else (self.pool, self.decode)
 
     def scenario(self, seed: int) -> Scenario:
         """Its 20 minutes before any change."""
@@ -77,7 +83,7 @@ class Fleet:
             id="whatif",
             title=self.name,
             expect=Expect(cause=None),
-            pools=(self.pool,),
+            pools=self.pools,
             traffic=(self.stream,),
             router=RouterSpec(policy=self.policy),
             duration=SECONDS,
@@ -96,6 +102,10 @@ SHARED = Stream(Length(500, 0.6), Length(180, 0.5), prefixes=Prefixes(24, 1200, 
 
 def _pool(pods: int, tier: str = "h100-80", model: str = "llama-3.1-8b", gpus: int = 1, **flags: object) -> PoolSpec:
     return PoolSpec("vllm", pods, tier, model, gpus, flags=EngineFlags(**flags))  # type: ignore[arg-type]
+
+
+def _side(role: Role, pods: int, tier: str = "h100-80", model: str = "llama-3.1-8b", gpus: int = 1) -> PoolSpec:
+    return PoolSpec(role, pods, tier, model, gpus, role)
 
 
 FLEETS = (
@@ -172,16 +182,71 @@ FLEETS = (
         policy="random",
         now=("router=random",),
     ),
+    Fleet(
+        "parted 8B, h100 + a100",
+        _side("prefill", 3, "h100-80"),
+        replace(RAG, rate=26.0),
+        (1.0, 0.06),
+        (
+            "prefill.replicas=4",
+            "prefill.replicas=2 decode.replicas=5",
+            "decode.replicas=3",
+            "traffic=1.3",
+            "decode.tier=h100-80",
+            "prefill.batch-tokens=2048",
+        ),
+        decode=_side("decode", 4, "a100-80"),
+    ),
+    Fleet(
+        "parted 32B, h100 x2",
+        _side("prefill", 2, model="qwen3-32b", gpus=2),
+        replace(CHAT, rate=14.0, pattern="waves", burst=0.4, wave=900.0),
+        (1.0, 0.05),
+        (
+            "prefill.replicas=1 decode.replicas=4",
+            "decode.replicas=2",
+            "decode.max-num-seqs=32",
+            "kv-dtype=fp8",
+            "answers=1.5",
+            "prompts=2",
+        ),
+        decode=_side("decode", 3, model="qwen3-32b", gpus=2),
+    ),
 )
 
 
 def really(fleet: Fleet, change: str, seed: int) -> PlayedPool:
     """The fleet after the change, as it is: its own machines, traffic and prefixes."""
-    key, _, value = change.partition("=")
-    pool, stream, policy, flags = fleet.pool, fleet.stream, fleet.policy, fleet.pool.flags
+    pools, stream, policy = fleet.pools, fleet.stream, fleet.policy
+    for asked in change.split():
+        key, _, value = asked.partition("=")
+        side, own = side_of(key)
+        if own == "router":
+            policy = value  # type: ignore[assignment]
+        elif own == "traffic":
+            stream = replace(stream, rate=stream.rate * float(value))
+        elif own == "prompts":
+            stream = replace(stream, prompt=scaled(stream.prompt, float(value)))
+        elif own == "answers":
+            stream = replace(stream, output=scaled(stream.output, float(value)))
+        else:
+            pools = tuple(_changed(pool, own, value) if side in (None, pool.role) else pool for pool in pools)
+    scenario = fleet.scenario(seed)
+    router = replace(scenario.router, policy=policy)
+    return truly(replace(scenario, pools=pools, traffic=(stream,), router=router))
+
+
+def _changed(pool: PoolSpec, key: str, value: str) -> PoolSpec:
+    """A pool with another setting."""
+    flags = pool.flags
+    if key == "replicas":
+        return replace(pool, pods=int(value))
+    if key == "tier":
+        return replace(pool, tier=value)
     of_flags: dict[str, Callable[[], dict[str, object]]] = {
         "max-num-seqs": lambda: {"max_seqs": int(value)},
         "batch-tokens": lambda: {"budget": int(value)},
+        "chunk-tokens": lambda: {"long_prefill": int(value)},
         "kv-tokens": lambda: {"blocks": int(value) // flags.block_size},
         "kv-dtype": lambda: {"cache_dtype": value},
         "draft-tokens": lambda: {
@@ -191,30 +256,12 @@ def really(fleet: Fleet, change: str, seed: int) -> PlayedPool:
             "draft_cost": flags.draft_cost * int(value) / max(1, flags.draft),
         },
     }
-    if key in of_flags:
-        pool = replace(pool, flags=replace(flags, **of_flags[key]()))
-    elif key == "replicas":
-        pool = replace(pool, pods=int(value))
-    elif key == "tier":
-        pool = replace(pool, tier=value)
-    elif key == "router":
-        policy = value  # type: ignore[assignment]
-    elif key == "traffic":
-        stream = replace(stream, rate=stream.rate * float(value))
-    elif key == "prompts":
-        stream = replace(stream, prompt=scaled(stream.prompt, float(value)))
-    elif key == "answers":
-        stream = replace(stream, output=scaled(stream.output, float(value)))
-    else:
-        raise ValueError(change)
-    scenario = fleet.scenario(seed)
-    router = replace(scenario.router, policy=policy)
-    return truly(replace(scenario, pools=(pool,), traffic=(stream,), router=router))
+    return replace(pool, flags=replace(flags, **of_flags[key]()))
 
 
 def truly(scenario: Scenario) -> PlayedPool:
     """The minutes that a calibration is shown: not the first, in which pages were read for the first time."""
-    return played(replace(scenario, duration=SECONDS - 10.0), begin=60.0)
+    return played(replace(scenario, duration=SECONDS - 10.0), begin=60.0, apart=len(scenario.pools) > 1)
 
 
 def _longer(accept: tuple[float, ...], draft: int) -> tuple[float, ...]:
@@ -222,13 +269,13 @@ def _longer(accept: tuple[float, ...], draft: int) -> tuple[float, ...]:
     return (*accept, *([accept[-1]] * max(0, draft - len(accept))))[:draft]
 
 
-def calibration(fleet: Fleet, folder: Path, seed: int = 0) -> CalibratedPool:
+def calibration(fleet: Fleet, folder: Path, seed: int = 0) -> Calibrated:
     """As `inferdoc whatif` makes it of the fleet's pages."""
     path, catalogue = folder / "fleet.db", load_catalogue()
     with Store.open(path, "w") as store:
         write_store(record(fleet.scenario(HISTORY_SEED + seed)).targets, store)
-    live = observed(open_source(store=path), Config(), catalogue, {"history": "1h"})
-    return calibrated(live, catalogue, settings_asked(fleet.now, "--now", of_now=True), fleet.limits)
+    live = observed_as_asked(open_source(store=path), Config(), catalogue, {"history": "1h"})
+    return calibrated_as_observed(live, catalogue, settings_asked(fleet.now, "--now", of_now=True), fleet.limits)
 
 
 @dataclass(frozen=True)
@@ -268,7 +315,7 @@ def checked(fleet: Fleet, seed: int = 0) -> list[Checked]:
     true_before = [truly(fleet.scenario(each)) for each in true_seeds]
     rows = []
     for change in fleet.changes:
-        asked = changed_pool(pool, settings_asked([change], "--set"), load_catalogue())
+        asked = changed_as_asked(pool, settings_asked(change.split(), "--set"), load_catalogue())
         prediction = predicted(pool, asked, before)
         true_after = [really(fleet, change, each) for each in true_seeds]
         true, moves, inside = {}, {}, {}

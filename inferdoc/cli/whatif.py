@@ -19,7 +19,8 @@ from inferdoc.cli.streams import show
     multiple=True,
     metavar="KEY=VALUE",
     help="What changes, any number of times: replicas, tier, max-num-seqs, batch-tokens, chunk-tokens, kv-tokens, "
-    "kv-dtype, router, draft-tokens, accepted; factors on traffic, prompts and answers.",
+    "kv-dtype, router, draft-tokens, accepted; factors on traffic, prompts and answers. Where prefill and decode are "
+    "apart, of one side: prefill.replicas, decode.tier and so on.",
 )
 @click.option(
     "--now",

@@ -15,12 +15,25 @@ from inferdoc.judging.words import figure, how_many
 from inferdoc.slo.goodput import FIRST_TOKEN, PER_TOKEN
 from inferdoc.times import length_of
 from inferdoc.version import __version__
-from inferdoc.whatif.calibrate import CalibratedPool, calibrated
-from inferdoc.whatif.changes import ChangedPool, changed_pool
-from inferdoc.whatif.live import STEP, ObservedPool, observed
+from inferdoc.whatif.calibrate import calibrated
+from inferdoc.whatif.calibrate_pair import CalibratedPair, calibrated_pair
+from inferdoc.whatif.changes import changed_pool
+from inferdoc.whatif.live import STEP, ObservedPool
 from inferdoc.whatif.model import WHATIF_SCHEMA_ID, Banded, HeldRow, WhatIfAnswer, WhatIfRow
-from inferdoc.whatif.predict import QUANTITIES, SEEDS, MovedQuantity, Prediction, busiest, plays_now, predicted
-from inferdoc.whatif.settings_asked import settings_asked
+from inferdoc.whatif.pair_changes import changed_pair
+from inferdoc.whatif.pairs import ObservedPair, observed_as_asked
+from inferdoc.whatif.predict import (
+    QUANTITIES,
+    SEEDS,
+    Calibrated,
+    Changed,
+    MovedQuantity,
+    Prediction,
+    busiest,
+    plays_now,
+    predicted,
+)
+from inferdoc.whatif.settings_asked import refuse_sides, settings_asked
 
 if TYPE_CHECKING:
     from inferdoc.catalogue.load import Catalogue
@@ -39,37 +52,78 @@ def whatif_as_asked(source: Identified, config: Config, catalogue: Catalogue, as
     if not wanted:
         raise InferdocError("--set: what is to change? for example --set replicas=4")
     given = settings_asked(asked["as_now"], "--now", of_now=True) | {"model": asked.get("model")}
-    live = observed(source, config, catalogue, asked)
-    pool = calibrated(live, catalogue, given, limits_as_asked(live, catalogue, asked))
-    change = changed_pool(pool, wanted, catalogue)
-    prediction = predicted(pool, change, plays_now(pool))
+    live = observed_as_asked(source, config, catalogue, asked)
+    pool = calibrated_as_observed(live, catalogue, given, limits_as_asked(live, catalogue, asked))
+    change = changed_as_asked(pool, wanted, catalogue)
     given_as = dict(part.split("=", 1) for part in asked["settings"])
+    return as_document(live, pool, change, predicted(pool, change, plays_now(pool)), given_as, config)
+
+
+def as_document(
+    live: ObservedPool | ObservedPair,
+    pool: Calibrated,
+    change: Changed,
+    prediction: Prediction,
+    given_as: Mapping[str, str],
+    config: Config,
+) -> WhatIfAnswer:
+    """The document of a prediction. given_as: what changes, as the user wrote it."""
+    sides = sides_of(live)
     rows = [_row(each, pool) for each in prediction.rows] + _paid(pool, change, config)
     return WhatIfAnswer(
         WHATIF_SCHEMA_ID,
         __version__,
         live.name,
-        live.pool.model,
-        live.pool.tier,
-        live.pods,
-        round(live.seconds / 60, 1),
+        sides[0].pool.model,
+        " + ".join(dict.fromkeys(side.pool.tier for side in sides)),
+        sum(side.pods for side in sides),
+        round(sides[0].seconds / 60, 1),
         {key.strip(): value.strip() for key, value in given_as.items()},
-        _summary(prediction, pool),
+        _summary(prediction),
         rows,
         _held(pool),
-        {name: float(value) for name, value in msgspec.to_builtins(pool.setting.parts).items()},
+        _machine(pool),
         list(prediction.guesses),
-        [*pool.setting.assumed.values(), "a mean prompt meets a mean answer: lengths are drawn apart"],
+        [*pool.setting.assumptions, "a mean prompt meets a mean answer: lengths are drawn apart"],
         _notes(pool, config),
     )
 
 
-def limits_as_asked(pool: ObservedPool, catalogue: Catalogue, asked: Mapping[str, Any]) -> tuple[float, float]:
-    """Seconds to the first token and per token that count as good: as given, else the objectives in force."""
-    held = in_force(catalogue.slos, pool.pool)
+def sides_of(live: ObservedPool | ObservedPair) -> tuple[ObservedPool, ...]:
+    """The pools of which it consists, the one that prompts come to first."""
+    return live.sides if isinstance(live, ObservedPair) else (live,)
+
+
+def calibrated_as_observed(
+    live: ObservedPool | ObservedPair, catalogue: Catalogue, given: Mapping[str, Any], limits: tuple[float, float]
+) -> Calibrated:
+    """A pool, or a pair, as plays show it. Raises InferdocError."""
+    if isinstance(live, ObservedPair):
+        return calibrated_pair(live, catalogue, given, limits)
+    refuse_sides(given, "--now", live.name)
+    return calibrated(live, catalogue, given, limits)
+
+
+def changed_as_asked(pool: Calibrated, wanted: Mapping[str, Any], catalogue: Catalogue) -> Changed:
+    """It after a change. Raises InferdocError for what cannot be."""
+    if isinstance(pool, CalibratedPair):
+        return changed_pair(pool, wanted, catalogue)
+    refuse_sides(wanted, "--set", pool.observed.name)
+    return changed_pool(pool, wanted, catalogue)
+
+
+def limits_as_asked(
+    live: ObservedPool | ObservedPair, catalogue: Catalogue, asked: Mapping[str, Any]
+) -> tuple[float, float]:
+    """Seconds to the first token and per token that count as good: as given, else the objectives in force, of the first
+    token those of prefill pods and per token those of decode pods."""
+    sides = sides_of(live)
     found = []
-    for flag, family, default in (("ttft", FIRST_TOKEN, DEFAULT_TTFT), ("tpot", PER_TOKEN, DEFAULT_TPOT)):
-        given = asked.get(flag)
+    for flag, family, default, side in (
+        ("ttft", FIRST_TOKEN, DEFAULT_TTFT, sides[0]),
+        ("tpot", PER_TOKEN, DEFAULT_TPOT, sides[-1]),
+    ):
+        given, held = asked.get(flag), in_force(catalogue.slos, side.pool)
         targets = [slo.target for name, slo in held.items() if name.startswith(f"{family}_p")]
         found.append(length_of(given, f"--{flag}") if given else min(targets, default=default))
         if not 0 < found[-1] <= 3600:
@@ -77,10 +131,19 @@ def limits_as_asked(pool: ObservedPool, catalogue: Catalogue, asked: Mapping[str
     return found[0], found[1]
 
 
-def _row(each: MovedQuantity, pool: CalibratedPool) -> WhatIfRow:
-    quantity, setting = each.quantity, busiest(pool.setting)
+def _machine(pool: Calibrated) -> dict[str, float]:
+    """The fitted parts of a step, of a pair by side."""
+    return {
+        name if side.role == "both" else f"{side.role}.{name}": float(value)
+        for side in pool.setting.sides
+        for name, value in msgspec.to_builtins(side.parts).items()
+    }
+
+
+def _row(each: MovedQuantity, pool: Calibrated) -> WhatIfRow:
+    quantity = each.quantity
     inputs = {
-        "plays": f"{len(SEEDS)} of {how_many(len(setting.traffic.rates), 'minute')}",
+        "plays": f"{len(SEEDS)} of {how_many(len(busiest(pool.setting)), 'minute')}",
         "limits": f"TTFT {figure(pool.limits[0], 's')}, per token {figure(pool.limits[1], 's')}",
     }
     if quantity.name != "goodput":
@@ -99,13 +162,29 @@ def _row(each: MovedQuantity, pool: CalibratedPool) -> WhatIfRow:
     )
 
 
-def _paid(pool: CalibratedPool, change: ChangedPool, config: Config) -> list[WhatIfRow]:
-    """GPUs, and money where both tiers have a price."""
-    gpus = [float(setting.replicas * setting.gpus) for setting in (pool.setting, change.setting)]
-    rows = [_exact("gpus", "GPUs", "GPUs", gpus, "replicas x GPUs of a pod", "settings")]
-    prices = [per_gpu_hour(config.prices, setting.tier) for setting in (pool.setting, change.setting)]
-    if None not in prices:
-        money = [number * (price or 0.0) for number, price in zip(gpus, prices, strict=True)]
+def _paid(pool: Calibrated, change: Changed, config: Config) -> list[WhatIfRow]:
+    """Replicas of a pair, GPUs, and money where all tiers have a price."""
+    both = pool.setting.sides, change.setting.sides
+    rows = [
+        _exact(
+            f"{now.role}_replicas",
+            f"{now.role} pods",
+            "replicas",
+            [float(now.replicas), float(then.replicas)],
+            "as set",
+            "settings",
+        )
+        for now, then in zip(*both, strict=True)
+        if now.role != "both"
+    ]
+    gpus = [float(sum(side.replicas * side.gpus for side in sides)) for sides in both]
+    rows.append(_exact("gpus", "GPUs", "GPUs", gpus, "replicas x GPUs of a pod", "settings"))
+    prices = [[per_gpu_hour(config.prices, side.tier) for side in sides] for sides in both]
+    if not any(None in each for each in prices):
+        money = [
+            sum(side.replicas * side.gpus * (price or 0.0) for side, price in zip(sides, each, strict=True))
+            for sides, each in zip(both, prices, strict=True)
+        ]
         unit = f"{config.prices.currency}/h"
         rows.append(_exact("money", "money", unit, money, "GPUs x price of a GPU-hour x overhead", "[prices]"))
     return rows
@@ -119,12 +198,12 @@ def _exact(name: str, title: str, unit: str, values: list[float], formula: str, 
     )
 
 
-def _held(pool: CalibratedPool) -> list[HeldRow]:
+def _held(pool: Calibrated) -> list[HeldRow]:
     titles = {each.name: each.title for each in QUANTITIES}
     return [
         HeldRow(
             each.name,
-            titles[each.name],
+            each.title or titles[each.name],
             each.unit,
             each.predicted,
             each.measured,
@@ -134,7 +213,7 @@ def _held(pool: CalibratedPool) -> list[HeldRow]:
     ]
 
 
-def _summary(prediction: Prediction, pool: CalibratedPool) -> str:
+def _summary(prediction: Prediction) -> str:
     goodput, first = prediction.row("goodput"), prediction.row("ttft_p99")
     words = [
         f"{title} {each.move}: {' to '.join(figure(band.value, each.quantity.unit) for band in (each.now, each.then))}"
@@ -143,15 +222,16 @@ def _summary(prediction: Prediction, pool: CalibratedPool) -> str:
     return "; ".join(words) + ("" if not prediction.guesses else "; the bands are guesses")
 
 
-def _notes(pool: CalibratedPool, config: Config) -> list[str]:
+def _notes(pool: Calibrated, config: Config) -> list[str]:
     notes = []
     for each in pool.held:
         if math.isfinite(each.off) and abs(math.expm1(each.off)) > LARGE_ERROR:
-            title = next(known.title for known in QUANTITIES if known.name == each.name)
+            title = each.title or next(known.title for known in QUANTITIES if known.name == each.name)
             notes.append(f"{title}: the first half of the history predicts the second {math.expm1(each.off):+.0%} off")
-    played_minutes = len(busiest(pool.setting).traffic.rates) * STEP / 60
+    played_minutes = len(busiest(pool.setting)) * STEP / 60
     if played_minutes < len(pool.setting.traffic.rates) * STEP / 60:
         notes.append(f"the busiest {played_minutes:.0f} minutes are played")
-    if per_gpu_hour(config.prices, pool.setting.tier) is None:
-        notes.append(f"no price: for money set {HOW.format(pool.setting.tier)}")
+    for tier in dict.fromkeys(side.tier for side in pool.setting.sides):
+        if per_gpu_hour(config.prices, tier) is None:
+            notes.append(f"no price: for money set {HOW.format(tier)}")
     return notes

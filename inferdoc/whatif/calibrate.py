@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec.structs import replace as with_fields
 
 from inferdoc.errors import InferdocError
-from inferdoc.simulate.scenario import Policy, Stream
+from inferdoc.simulate.scenario import Policy, Role, Stream
 from inferdoc.sizing.request import model_known, shape_named
 from inferdoc.whatif.live import (
     ACCEPTED,
@@ -50,12 +50,13 @@ POLICY: Policy = "least-loaded"
 
 @dataclass(frozen=True)
 class HeldError:
-    """One quantity of the held half. predicted: median of the plays."""
+    """One quantity of the held half. predicted: median of the plays; title: where it is none of the predicted ones."""
 
     name: str
     unit: str
     predicted: float
     measured: float
+    title: str = ""
 
     @property
     def off(self) -> float:
@@ -83,6 +84,15 @@ class CalibratedPool:
         """Of its KV cache: fp8, or bf16 for 16 bits of any kind."""
         return _kv_dtype(self.observed)
 
+    @property
+    def most_seen(self) -> dict[str, float]:
+        """Role of its pods -> requests that one of them ran at most."""
+        return {role_of(self.observed): max(float(np.nanmax(self.observed.glances["running"])), 1.0)}
+
+    def drawn(self, seed: int) -> PlayedSetting:
+        """What plays it, with step times that the history allows just as well."""
+        return self.setting.with_steps(self.steps.drawn(seed))
+
 
 def calibrated(
     pool: ObservedPool, catalogue: Catalogue, given: Mapping[str, Any], limits: tuple[float, float]
@@ -90,9 +100,49 @@ def calibrated(
     """The pool as plays show it. given: settings by key that the user tells; limits: TTFT and time per token that count
     as good, seconds. Raises InferdocError."""
     if pool.pool.role != "both":
-        raise InferdocError(
-            f"{pool.name}: a {pool.pool.role} pool; only pods that do both phases can be played, prefill and decode"
-        )
+        raise InferdocError(f"{pool.name}: a {pool.pool.role} pool can only be played with its other side")
+    basis = pool_basis(pool, catalogue, given)
+    middle = pool.stretches // 2
+    early, late = pool.part(0, middle), pool.part(middle, pool.stretches)
+    first = basis.fitted(early, given)
+    held = _held(first.setting.with_traffic(at_rates_of(first.setting.traffic, late)), late, limits)
+    whole = basis.fitted(pool, given, start=first.steps)
+    return CalibratedPool(pool, whole.setting, whole.steps, held, basis.shape, limits)
+
+
+@dataclass(frozen=True)
+class FittedPool:
+    """setting: with the likeliest step times; steps: how well they are told."""
+
+    setting: PlayedSetting
+    steps: StepFit
+
+
+@dataclass(frozen=True)
+class PoolBasis:
+    """What is known of a pool before anything is measured. shape: of its model, None where not known."""
+
+    shape: ModelShape | None
+    steps: StepBasis
+
+    def fitted(
+        self,
+        pool: ObservedPool,
+        given: Mapping[str, Any],
+        *,
+        start: StepFit | None = None,
+        traffic: Stream | None = None,
+        link: float | None = None,
+    ) -> FittedPool:
+        """The pool, or a part of its history, as plays show it. start: where the search begins; traffic: where not the
+        pool itself tells it; link: bytes/s at which one of its pods reads KV. Raises InferdocError."""
+        setting = replace(setting_of(pool, self.steps, given, traffic), link=link)
+        fit = fitted(pool, setting, self.steps, start)
+        return FittedPool(setting.with_steps(fit.parts), fit)
+
+
+def pool_basis(pool: ObservedPool, catalogue: Catalogue, given: Mapping[str, Any]) -> PoolBasis:
+    """From model and tier, as far as known. Raises InferdocError for a pool that cannot be played."""
     if pool.engines > 1:
         raise InferdocError(
             f"{pool.name}: {pool.engines} engines a pod (data parallel); only pods of one can be played"
@@ -100,29 +150,28 @@ def calibrated(
     model = given.get("model") or pool.pool.model
     shape = shape_named(model, catalogue) if given.get("model") or model_known(model, catalogue) else None
     tier = catalogue.tiers.tiers.get(pool.pool.tier)
-    gpus = pool.gpus or 1
-    basis = basis_of(pool, shape, tier, gpus, _kv_dtype(pool))
-    middle = pool.stretches // 2
-    early, late = pool.part(0, middle), pool.part(middle, pool.stretches)
-    first = setting_of(early, basis, given)
-    fit = fitted(early, first, basis)
-    held = _held(first.with_steps(fit.parts).with_traffic(_at(first.traffic, late)), late, limits)
-    whole = setting_of(pool, basis, given)
-    fit = fitted(pool, whole, basis, fit)
-    return CalibratedPool(pool, whole.with_steps(fit.parts), fit, held, shape, limits)
+    return PoolBasis(shape, basis_of(pool, shape, tier, pool.gpus or 1, _kv_dtype(pool)))
 
 
-def _at(traffic: Stream, late: ObservedPool) -> Stream:
+def at_rates_of(traffic: Stream, late: ObservedPool) -> Stream:
     """The requests that the first half showed, as often as they came in the second."""
     return with_fields(traffic, rates=tuple(rates_of(late).tolist()))
+
+
+def role_of(pool: ObservedPool) -> Role:
+    """What its pods do, for the simulator."""
+    return {"prefill": "prefill", "decode": "decode"}.get(pool.pool.role, "both")  # type: ignore[return-value]
 
 
 def _kv_dtype(pool: ObservedPool) -> str:
     return "fp8" if pool.settings.get("cache_dtype", "auto").startswith("fp8") else "bf16"
 
 
-def setting_of(pool: ObservedPool, basis: StepBasis, given: Mapping[str, Any]) -> PlayedSetting:
-    """What plays the pool, with step times as published. Raises InferdocError."""
+def setting_of(
+    pool: ObservedPool, basis: StepBasis, given: Mapping[str, Any], traffic: Stream | None = None
+) -> PlayedSetting:
+    """What plays the pool, with step times as published. traffic: where not the pool itself tells it. Raises
+    InferdocError."""
     kv_tokens = given.get("kv-tokens") or pool.middle("kv_capacity_tokens")
     if kv_tokens is None:
         raise InferdocError(f"{pool.name}: the size of its KV cache is not visible: give --now kv-tokens=N")
@@ -148,8 +197,9 @@ def setting_of(pool: ObservedPool, basis: StepBasis, given: Mapping[str, Any]) -
         draft_tokens=draft_tokens,
         accepted=accepted,
         router=router or POLICY,
-        traffic=traffic_of(pool, kv_tokens),
+        traffic=traffic or traffic_of(pool, kv_tokens),
         assumed=assumed,
+        role=role_of(pool),
     )
 
 
@@ -164,7 +214,11 @@ def _accepted(pool: ObservedPool, draft: int) -> tuple[float, ...]:
 
 
 def _most_streams(pool: ObservedPool, assumed: dict[str, str]) -> int:
-    """--max-num-seqs shows where requests wait though the KV cache has room: no more run than it allows."""
+    """--max-num-seqs shows where requests wait though the KV cache has room: no more run than it allows. Of prefill
+    pods it shows nowhere: there the tokens of a step decide how many prompts run at once."""
+    if pool.pool.role == "prefill":
+        assumed["max-num-seqs"] = f"--max-num-seqs {UNBOUND}: nothing shows it (--now prefill.max-num-seqs=N)"
+        return UNBOUND
     running, waiting, usage = (pool.glances[name] for name in ("running", "waiting", "kv_usage"))
     with np.errstate(invalid="ignore"):
         held_back = (waiting > 0) & (usage < FULL)
@@ -179,15 +233,23 @@ def _held(setting: PlayedSetting, late: ObservedPool, limits: tuple[float, float
     """Plays of the held half in the buckets of the engines, against what these counted."""
     plays = [played(setting.scenario(seed)) for seed in HELD_SEEDS]
     counted = {name: TimesCounted(late.spreads[name].bounds, late.spreads[name].counts) for name in TIMED}
-    rows = []
-    for name, (metric, share) in LATENCIES.items():
-        shown = [play.times[metric].coarser(counted[metric].bounds).quantile(share) for play in plays]
-        rows.append(_row(name, "s", shown, counted[metric].quantile(share)))
+    rows = [
+        held_quantile(name, "", [play.times[metric] for play in plays], counted[metric], share)
+        for name, (metric, share) in LATENCIES.items()
+    ]
     served = late.total(FINISHED) / late.seconds
-    rows.append(_row("served", "1/s", [play.rate for play in plays], served))
+    rows.append(held_row("served", "1/s", [play.rate for play in plays], served))
     good = max(0.0, counted[TTFT].within(limits[0]) + counted[TPOT].within(limits[1]) - 1.0) * served
-    rows.append(_row("goodput", "1/s", [_good(play, counted, limits) for play in plays], good))
+    rows.append(held_row("goodput", "1/s", [_good(play, counted, limits) for play in plays], good))
     return tuple(rows)
+
+
+def held_quantile(
+    name: str, title: str, plays: Sequence[TimesCounted], measured: TimesCounted, share: float
+) -> HeldError:
+    """A quantile of plays in the buckets in which it was measured."""
+    shown = [each.coarser(measured.bounds).quantile(share) for each in plays]
+    return HeldError(name, "s", float(np.median(shown)), measured.quantile(share), title)
 
 
 def _good(play: PlayedPool, like: Mapping[str, TimesCounted], limits: tuple[float, float]) -> float:
@@ -198,5 +260,6 @@ def _good(play: PlayedPool, like: Mapping[str, TimesCounted], limits: tuple[floa
     return max(0.0, sum(shares) - 1.0) * play.rate
 
 
-def _row(name: str, unit: str, shown: list[float], measured: float) -> HeldError:
+def held_row(name: str, unit: str, shown: Sequence[float], measured: float) -> HeldError:
+    """A quantity of which plays showed so much."""
     return HeldError(name, unit, float(np.median(shown)), measured)

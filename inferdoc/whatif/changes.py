@@ -17,7 +17,7 @@ from inferdoc.simulate.workload import scaled
 from inferdoc.whatif.calibrate import CalibratedPool
 from inferdoc.whatif.live import HITS
 from inferdoc.whatif.setting import PlayedSetting
-from inferdoc.whatif.steps import kv_token_bytes
+from inferdoc.whatif.steps import StepFit, kv_token_bytes
 
 if TYPE_CHECKING:
     from inferdoc.catalogue.load import Catalogue
@@ -34,17 +34,25 @@ STEP_WITH_DRAFTS = ("weights", "kv_token", "token", "token_distance")
 class ChangedPool:
     """setting: what plays the pool after the change; factors: on the parts of a step; guesses: what of the change
     nothing measured, in words; drafts_before: length of the drafts that are part of the measured steps, where another
-    one is asked for."""
+    one is asked for; steps: as fitted to the pool as it is."""
 
     setting: PlayedSetting
     factors: Mapping[str, float]
     guesses: tuple[str, ...]
     drafts_before: int | None = None
+    steps: StepFit | None = None
+
+    def drawn(self, seed: int, draw: float) -> PlayedSetting:
+        """What plays it, with step times that the history allows just as well. draw: 0 to 1, of what is guessed."""
+        assert self.steps is not None
+        return self.setting.with_steps(self.changed(self.steps.drawn(seed), draw))
 
     def changed(self, parts: StepParts, draw: float = 0.5) -> StepParts:
         """Step times after the change, of those before it. draw: 0 to 1, which of the costs that a drafted token may
         have is taken; their middle by default."""
         found = {name: getattr(parts, name) * factor for name, factor in self.factors.items()}
+        if "kv_bytes" in found:
+            found["kv_bytes"] = round(found["kv_bytes"])
         if self.drafts_before is None:
             return with_fields(parts, **found)
         cost = _draft_cost(draw)
@@ -95,7 +103,7 @@ def changed_pool(pool: CalibratedPool, wanted: Mapping[str, Any], catalogue: Cat
     then = then.with_traffic(traffic)
     _of_hits(pool, then, guesses)
     drafts_before = now.draft_tokens if then.draft_tokens != now.draft_tokens else None
-    found = ChangedPool(then, factors, tuple(guesses), drafts_before)
+    found = ChangedPool(then, factors, tuple(guesses), drafts_before, pool.steps)
     return replace(found, setting=then.with_steps(found.changed(now.parts)))
 
 
@@ -105,7 +113,7 @@ def _of_kv_dtype(
     narrower = BYTES[dtype] / BYTES[pool.kv_dtype]
     if narrower != 1.0:
         guesses.append(f"KV in {dtype} was not measured: it is taken to be read {1 / narrower:g} times as fast")
-        factors["kv_token"] = narrower
+        factors["kv_token"] = factors["kv_bytes"] = narrower
     return replace(then, kv_tokens=int(then.kv_tokens / narrower))
 
 

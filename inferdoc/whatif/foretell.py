@@ -12,12 +12,10 @@ from inferdoc.fleet.members import Pool
 from inferdoc.forecast.fromsource import pool_name
 from inferdoc.judging.model import Diagnosis, Finding, ForetoldMove, NextStep, Scope, StepForetold
 from inferdoc.times import moment_of
-from inferdoc.whatif.answer import limits_as_asked
-from inferdoc.whatif.calibrate import CalibratedPool, calibrated
-from inferdoc.whatif.changes import changed_pool
-from inferdoc.whatif.live import observed
+from inferdoc.whatif.answer import calibrated_as_observed, changed_as_asked, limits_as_asked
+from inferdoc.whatif.pairs import APART, observed_as_asked
 from inferdoc.whatif.play import PlayedPool
-from inferdoc.whatif.predict import plays_now, predicted
+from inferdoc.whatif.predict import Calibrated, plays_now, predicted
 from inferdoc.whatif.settings_asked import settings_asked
 
 if TYPE_CHECKING:
@@ -36,9 +34,10 @@ NAMED = {
 
 @dataclass(frozen=True)
 class PoolPlayed:
-    """A pool of the diagnosis, and its plays as it is."""
+    """A pool of the diagnosis, of one side with the other, and its plays as it is. role: of the pool."""
 
-    pool: CalibratedPool
+    pool: Calibrated
+    role: str
     before: list[PlayedPool]
 
 
@@ -75,20 +74,22 @@ def _played(
     name = _name(finding.scope)
     try:
         until = moment_of(answer.window.until, "until")
-        live = observed(source, config, catalogue, {"history": HISTORY, "pool": name}, until=until)
-        pool = calibrated(live, catalogue, {}, limits_as_asked(live, catalogue, {}))
+        live = observed_as_asked(source, config, catalogue, {"history": HISTORY, "pool": name}, until=until)
+        pool = calibrated_as_observed(live, catalogue, {}, limits_as_asked(live, catalogue, {}))
     except InferdocError as error:
         answer.source.warnings.append(f"--predict: {error}")
         return None
-    return PoolPlayed(pool, plays_now(pool))
+    return PoolPlayed(pool, finding.scope.role, plays_now(pool))
 
 
 def _foretold(
     played_pool: PoolPlayed, named: dict[str, str], catalogue: Catalogue, answer: Diagnosis
 ) -> StepForetold | None:
     try:
-        wanted = settings_asked([f"{key}={value}" for key, value in named.items()], "--predict")
-        prediction = predicted(played_pool.pool, changed_pool(played_pool.pool, wanted, catalogue), played_pool.before)
+        side = f"{played_pool.role}." if played_pool.role in APART else ""
+        wanted = settings_asked([f"{side}{key}={value}" for key, value in named.items()], "--predict")
+        change = changed_as_asked(played_pool.pool, wanted, catalogue)
+        prediction = predicted(played_pool.pool, change, played_pool.before)
     except InferdocError as error:
         answer.source.warnings.append(f"--predict: {error}")
         return None

@@ -116,6 +116,11 @@ class ObservedPool:
         """Length of all stretches."""
         return float(self.stretches * STEP)
 
+    @property
+    def end(self) -> int:
+        """Unix seconds just after the last stretch."""
+        return self.begin + self.stretches * STEP
+
     def total(self, name: str) -> float:
         """Increase of a counter over pods and stretches."""
         return float(self.counters[name].sum())
@@ -154,46 +159,79 @@ class ObservedPool:
         )
 
 
+@dataclass(frozen=True)
+class WatchedFleet:
+    """Every engine of a source over the last --history. made, fine: gauges every STEP and every SCRAPE seconds;
+    stretches: of both."""
+
+    source: Identified
+    config: Config
+    catalogue: Catalogue
+    made: Gathered
+    fine: Gathered
+    stretches: Stretches
+
+    def pool(self, pool: Pool, keys: Sequence[Key]) -> ObservedPool:
+        """What a pool counted while it was at work. Raises InferdocError where it is too little."""
+        count = self.stretches.count
+        read = counted(self.source, self.catalogue, self.stretches, COUNTERS)
+        blank = np.zeros((len(keys), count))
+        rows = {name: read.of(name, keys) for name in COUNTERS}
+        spreads = {name: bucket_increases(self.source, self.catalogue, self.stretches, name, keys) for name in SPREADS}
+        lacking = [name for name in (*MEANS, STEPS) if rows[f"{name}_count"] is None] + [
+            name for name in SPREADS if spreads[name] is None
+        ]
+        if lacking:
+            raise InferdocError(
+                f"{pool_name(pool)}: {lacking[0]} is not visible, and a calibration needs it: see doctor"
+            )
+        whole = ObservedPool(
+            pool_name(pool),
+            pool,
+            keys,
+            self.stretches.start,
+            {name: blank if each is None else each for name, each in rows.items()},
+            {name: np.vstack([_last(self.made, name, key, count) for key in keys]) for name in (RUNNING, *GAUGES)},
+            {
+                name: np.vstack([_last(self.fine, name, key, count * STEP // SCRAPE) for key in keys])
+                for name in (RUNNING, *GLANCES)
+            },
+            {name: Spread(*each) for name, each in spreads.items() if each is not None},
+            gpus_of_pod(self.source, self.config.pods, self.made, keys),
+            max(len(read.engines.get(key, ())) for key in keys),
+            settings_of(self.source, self.catalogue, self.made, keys),
+        )
+        return _at_work(whole)
+
+    def counter(self, name: str, pool: ObservedPool) -> float | None:
+        """Increase of a further counter over the pods and the minutes of a pool; None where no pod has it."""
+        stretches = Stretches(pool.begin, STEP, pool.stretches)
+        rows = counted(self.source, self.catalogue, stretches, (name,)).of(name, pool.keys)
+        return None if rows is None else float(rows.sum())
+
+
 def observed(
     source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any], until: int | None = None
 ) -> ObservedPool:
     """The pool that --pool names, or the only one, over the last --history. until: Unix seconds, None for the newest
     sample. Raises InferdocError where there is none, or too little of it."""
+    fleet = watched_fleet(source, config, catalogue, asked, until)
+    return fleet.pool(*pool_chosen(fleet.made, asked.get("pool")))
+
+
+def watched_fleet(
+    source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any], until: int | None = None
+) -> WatchedFleet:
+    """The engines of a source over the last --history. until: Unix seconds, None for the newest sample. Raises
+    InferdocError where there is none."""
     seconds = seconds_of(asked["history"], "--history")
     if not LEAST * STEP <= seconds <= MOST_SECONDS:
         raise InferdocError(f"--history {asked['history']}: expected {LEAST * STEP // 60}m to {MOST_SECONDS // 3600}h")
     assigned = assignments_of(config.pods)
     made = gather(source, GAUGES, catalogue.tiers, assigned, days=1, until=until, step=STEP, window=STEP)
-    pool, keys = pool_chosen(made, asked.get("pool"))
     fine = gather(source, GLANCES, catalogue.tiers, assigned, days=1, until=made.end, step=SCRAPE, window=STEP)
     first = max(made.begun, made.end - int(seconds) // STEP * STEP)
-    stretches = Stretches(first, STEP, (made.end - first) // STEP)
-    read = counted(source, catalogue, stretches, COUNTERS)
-    blank = np.zeros((len(keys), stretches.count))
-    rows = {name: read.of(name, keys) for name in COUNTERS}
-    spreads = {name: bucket_increases(source, catalogue, stretches, name, keys) for name in SPREADS}
-    lacking = [name for name in (*MEANS, STEPS) if rows[f"{name}_count"] is None] + [
-        name for name in SPREADS if spreads[name] is None
-    ]
-    if lacking:
-        raise InferdocError(f"{pool_name(pool)}: {lacking[0]} is not visible, and a calibration needs it: see doctor")
-    whole = ObservedPool(
-        pool_name(pool),
-        pool,
-        keys,
-        first,
-        {name: blank if each is None else each for name, each in rows.items()},
-        {name: np.vstack([_last(made, name, key, stretches.count) for key in keys]) for name in (RUNNING, *GAUGES)},
-        {
-            name: np.vstack([_last(fine, name, key, stretches.count * STEP // SCRAPE) for key in keys])
-            for name in (RUNNING, *GLANCES)
-        },
-        {name: Spread(*each) for name, each in spreads.items() if each is not None},
-        gpus_of_pod(source, config.pods, made, keys),
-        max(len(read.engines.get(key, ())) for key in keys),
-        settings_of(source, catalogue, made, keys),
-    )
-    return _at_work(whole)
+    return WatchedFleet(source, config, catalogue, made, fine, Stretches(first, STEP, (made.end - first) // STEP))
 
 
 def _last(made: Gathered, signal: str, key: Key, count: int) -> np.ndarray:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,6 +18,9 @@ FINE = tuple(float(bound) for bound in np.geomspace(1e-3, 1e3, 700))
 TIMED = {TTFT: "ttft", ITL: "itl", TPOT: "tpot"}
 """Histograms that are counted in finer buckets than those of vLLM."""
 SUMMED = ("ttft", "itl", "prefill")
+ROLES = ("prefill", "decode")
+CLIENTS = "clients"
+"""Where first tokens are counted of which two pools have a part."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,9 @@ class TimesCounted:
 @dataclass(frozen=True)
 class PlayedPool:
     """times: by histogram; minutes: of SUMMED (`ttft_sum`, `ttft_count`), "running" and "steps" float64[stretches];
-    looked, hits: prompt tokens; preemptions, served: how many; seconds: of the play; most_running: streams of one pod
-    at most, at the ends of minutes."""
+    looked, hits: prompt tokens; preemptions, served: how many; seconds: of the play; most_running: role of pods ->
+    streams of one of them at most, at the ends of minutes; waits: of a pair, role -> seconds to the first token as the
+    engines of that side count them."""
 
     times: dict[str, TimesCounted]
     minutes: dict[str, np.ndarray]
@@ -67,7 +71,8 @@ class PlayedPool:
     served: float
     generated: float
     seconds: float
-    most_running: int
+    most_running: Mapping[str, int]
+    waits: Mapping[str, TimesCounted] = field(default_factory=dict)
 
     @property
     def rate(self) -> float:
@@ -80,50 +85,69 @@ class PlayedPool:
         return max(0.0, self.times[TTFT].within(ttft) + self.times[TPOT].within(tpot) - 1.0) * self.rate
 
 
-def played(scenario: Scenario, begin: float = 0.0) -> PlayedPool:
-    """One play from its warm-up to its end; what comes before `begin` (seconds) is not counted."""
+def played(scenario: Scenario, begin: float = 0.0, apart: bool = False) -> PlayedPool:
+    """One play from its warm-up to its end; what comes before `begin` (seconds) is not counted. What counts is what the
+    pods show that write answers. apart: first tokens are timed by clients, of whose wait two pools have a part."""
     fleet = SimulatedFleet(scenario)
-    for pod in _ranks(fleet):
+    for pod in _ranks(fleet.pods):
         for name in TIMED.values():
             setattr(pod.engine.stats, name, Histogram(FINE))
+    clients = fleet.router.stats.of(scenario.traffic[0].tenant, scenario.traffic[0].priority)
+    clients.ttft = Histogram(FINE)
+    writing = [pod for pod in fleet.pods if pod.spec.role != "prefill"]
+    by_role = {role: [pod for pod in fleet.pods if pod.spec.role == role] for role in ROLES} if apart else {}
+    counted = _ranks(writing)
     fleet.run(begin)
-    start = _counted(fleet)
-    snapshots, running = [_summed(fleet)], []
-    most = 0
+    start, waits_before = _counted(counted), _waits(by_role, clients.ttft)
+    snapshots, running = [_summed(counted)], []
+    most: dict[str, int] = {}
     moments = np.arange(begin + STEP, scenario.duration + 1e-6, STEP)
     for moment in moments:
         fleet.run(float(moment))
-        snapshots.append(_summed(fleet))
-        streams = [len(pod.engine.running) for pod in _ranks(fleet)]
-        running.append(float(np.mean(streams)))
-        most = max(most, *streams)
-    end = _counted(fleet)
+        snapshots.append(_summed(counted))
+        running.append(float(np.mean([len(pod.engine.running) for pod in counted])))
+        for pod in _ranks(fleet.pods):
+            role = pod.spec.role
+            most[role] = max(most.get(role, 0), len(pod.engine.running))
+    end, waits = _counted(counted), _waits(by_role, clients.ttft)
     minutes = {name: np.diff([snapshot[name] for snapshot in snapshots]) for name in snapshots[0]}
     minutes["running"] = np.array(running)
-    times = {name: TimesCounted(np.array(FINE), _cells(fleet, short) - start[short]) for name, short in TIMED.items()}
+    fine = np.array(FINE)
+    times = {name: TimesCounted(fine, end[short] - start[short]) for name, short in TIMED.items()}
+    apart_waits = {role: TimesCounted(fine, cells - waits_before[role]) for role, cells in waits.items()}
+    if apart:
+        times[TTFT] = apart_waits.pop(CLIENTS)
     change = {name: float(end[name] - start[name]) for name in ("looked", "hits", "preemptions", "served", "generated")}
-    return PlayedPool(times, minutes, **change, seconds=float(moments[-1]) - begin, most_running=most)
+    return PlayedPool(
+        times, minutes, **change, seconds=float(moments[-1]) - begin, most_running=most, waits=apart_waits
+    )
 
 
-def _ranks(fleet: SimulatedFleet) -> Sequence[Pod]:
-    return [rank for pod in fleet.pods for rank in pod.ranks]
+def _ranks(pods: Sequence[Pod]) -> Sequence[Pod]:
+    return [rank for pod in pods for rank in pod.ranks]
 
 
-def _cells(fleet: SimulatedFleet, short: str) -> np.ndarray:
-    whole: np.ndarray = np.sum([getattr(pod.engine.stats, short).counts for pod in _ranks(fleet)], axis=0, dtype=float)
+def _cells(ranks: Sequence[Pod], short: str) -> np.ndarray:
+    whole: np.ndarray = np.sum([getattr(pod.engine.stats, short).counts for pod in ranks], axis=0, dtype=float)
     return whole
 
 
-def _summed(fleet: SimulatedFleet) -> dict[str, float]:
-    stats = [pod.engine.stats for pod in _ranks(fleet)]
+def _waits(by_role: Mapping[str, Sequence[Pod]], clients: Histogram) -> dict[str, np.ndarray]:
+    """Where and in how many cells first tokens were counted up to now; empty where one pool serves all."""
+    found = {role: _cells(_ranks(pods), "ttft") for role, pods in by_role.items()}
+    return found | {CLIENTS: np.array(clients.counts, dtype=float)} if found else {}
+
+
+def _summed(ranks: Sequence[Pod]) -> dict[str, float]:
+    stats = [pod.engine.stats for pod in ranks]
     found = {f"{name}_sum": sum(getattr(each, name).sum for each in stats) for name in SUMMED}
     found |= {f"{name}_count": float(sum(getattr(each, name).count for each in stats)) for name in SUMMED}
     found["steps"] = float(sum(each.iteration.count for each in stats))
     return found
 
 
-def _counted(fleet: SimulatedFleet) -> dict[str, np.ndarray]:
-    stats = [pod.engine.stats for pod in _ranks(fleet)]
+def _counted(ranks: Sequence[Pod]) -> dict[str, np.ndarray]:
+    stats = [pod.engine.stats for pod in ranks]
     totals = {
         "looked": sum(each.prefix_queries for each in stats),
         "hits": sum(each.prefix_hits for each in stats),
@@ -132,5 +156,5 @@ def _counted(fleet: SimulatedFleet) -> dict[str, np.ndarray]:
         "generated": sum(each.generation for each in stats),
     }
     return {name: np.array(float(each)) for name, each in totals.items()} | {
-        short: _cells(fleet, short) for short in TIMED.values()
+        short: _cells(ranks, short) for short in TIMED.values()
     }

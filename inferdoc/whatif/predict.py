@@ -10,12 +10,17 @@ import numpy as np
 from msgspec.structs import replace as with_fields
 
 from inferdoc.whatif.calibrate import CalibratedPool
+from inferdoc.whatif.calibrate_pair import CalibratedPair
 from inferdoc.whatif.changes import ChangedPool
 from inferdoc.whatif.live import ITL, TTFT
 from inferdoc.whatif.model import SAME, Banded, Move
+from inferdoc.whatif.pair_changes import ChangedPair
+from inferdoc.whatif.pair_setting import PairSetting
 from inferdoc.whatif.play import PlayedPool, played
 from inferdoc.whatif.setting import PlayedSetting
 
+Calibrated = CalibratedPool | CalibratedPair
+Changed = ChangedPool | ChangedPair
 SEEDS = range(1, 8)
 DRAWS = tuple((place * 3 % len(SEEDS) + 0.5) / len(SEEDS) for place in range(len(SEEDS)))
 """Of what is guessed: evenly over its range, in no order with the other draws."""
@@ -85,23 +90,24 @@ class Prediction:
         return next(each for each in self.rows if each.quantity.name == name)
 
 
-def plays_now(pool: CalibratedPool) -> list[PlayedPool]:
+def plays_now(pool: Calibrated) -> list[PlayedPool]:
     """The pool as it is, one play for each draw."""
-    busy = busiest(pool.setting)
-    return [played(busy.with_steps(pool.steps.drawn(seed)).scenario(seed)) for seed in SEEDS]
+    rates = busiest(pool.setting)
+    return [_played(pool.drawn(seed), rates, seed) for seed in SEEDS]
 
 
-def predicted(pool: CalibratedPool, change: ChangedPool, before: Sequence[PlayedPool]) -> Prediction:
+def predicted(pool: Calibrated, change: Changed, before: Sequence[PlayedPool]) -> Prediction:
     """What the change brings. before: the plays of the pool as it is."""
-    rates = busiest(pool.setting).traffic.rates
-    then = change.setting.with_traffic(with_fields(change.setting.traffic, rates=rates))
-    after = [
-        played(then.with_steps(change.changed(pool.steps.drawn(seed), draw)).scenario(seed))
-        for seed, draw in zip(SEEDS, DRAWS, strict=True)
-    ]
-    guesses = [*change.guesses, *_outside(pool, change.setting, before, after)]
+    rates = busiest(pool.setting)
+    after = [_played(change.drawn(seed, draw), rates, seed) for seed, draw in zip(SEEDS, DRAWS, strict=True)]
+    guesses = [*change.guesses, *_outside(pool, before, after)]
     rows = [_row(each, pool, before, after, bool(guesses)) for each in QUANTITIES]
     return Prediction(tuple(_possible(rows)), tuple(guesses))
+
+
+def _played(setting: PlayedSetting | PairSetting, rates: tuple[float, ...], seed: int) -> PlayedPool:
+    at_rates = setting.with_traffic(with_fields(setting.traffic, rates=rates))
+    return played(at_rates.scenario(seed), apart=setting.apart)
 
 
 def _possible(rows: Sequence[MovedQuantity]) -> list[MovedQuantity]:
@@ -119,14 +125,14 @@ def _at_most(band: Banded, most: float) -> Banded:
     return Banded(min(band.value, most), min(band.low, most), min(band.high, most))
 
 
-def busiest(setting: PlayedSetting) -> PlayedSetting:
-    """The same over the busiest stretches in a row that hold no more requests than a play takes."""
+def busiest(setting: PlayedSetting | PairSetting) -> tuple[float, ...]:
+    """Rates of the busiest stretches in a row that hold no more requests than a play takes, requests/s."""
     rates = np.array(setting.traffic.rates)
     count = len(rates)
     while count > LEAST_STRETCHES and _most(rates, count)[1] * setting.traffic.burst_every > MOST_PLAYED:
         count -= 1
     first, _ = _most(rates, count)
-    return setting.with_traffic(with_fields(setting.traffic, rates=tuple(rates[first : first + count].tolist())))
+    return tuple(rates[first : first + count].tolist())
 
 
 def _most(rates: np.ndarray, count: int) -> tuple[int, float]:
@@ -150,7 +156,7 @@ def value_of(quantity: PlayedQuantity, play: PlayedPool, limits: tuple[float, fl
 
 def _row(
     quantity: PlayedQuantity,
-    pool: CalibratedPool,
+    pool: Calibrated,
     before: Sequence[PlayedPool],
     after: Sequence[PlayedPool],
     guess: bool,
@@ -179,7 +185,7 @@ def move_of(quantity: PlayedQuantity, now: np.ndarray, then: np.ndarray, chance:
     return "better" if (middle > 0) == quantity.up else "worse"
 
 
-def _error(pool: CalibratedPool, name: str) -> float:
+def _error(pool: Calibrated, name: str) -> float:
     """Of the held half: that of the quantity, and as much again those of all latencies, since one alone may be right by
     chance."""
     offs = {each.name: each.off for each in pool.held if math.isfinite(each.off)}
@@ -201,13 +207,12 @@ def _band(values: np.ndarray, error: float, wider: float = 1.0) -> Banded:
     return Banded(middle, middle / far, middle * far)
 
 
-def _outside(
-    pool: CalibratedPool, then: PlayedSetting, before: Sequence[PlayedPool], after: Sequence[PlayedPool]
-) -> list[str]:
+def _outside(pool: Calibrated, before: Sequence[PlayedPool], after: Sequence[PlayedPool]) -> list[str]:
     """What a play reaches that the history did not."""
-    seen = max(float(np.nanmax(pool.observed.glances["running"])), 1.0)
-    most = float(np.median([play.most_running for play in after]))
     found = []
-    if most > FAR * max(seen, float(np.median([play.most_running for play in before]))):
-        found.append(f"a pod would run up to {most:.0f} requests, never above {seen:.0f} while it was watched")
+    for role, seen in pool.most_seen.items():
+        now, then = (float(np.median([play.most_running[role] for play in plays])) for plays in (before, after))
+        if then > FAR * max(seen, now):
+            pod = "pod" if role == "both" else f"{role} pod"
+            found.append(f"a {pod} would run up to {then:.0f} requests, never above {seen:.0f} while it was watched")
     return found

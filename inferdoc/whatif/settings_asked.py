@@ -53,6 +53,10 @@ def _shares(text: str) -> tuple[float, ...] | None:
     return shares if len(shares) <= LONGEST_DRAFT and falling and all(0 <= each <= 1 for each in shares) else None
 
 
+SIDES = ("prefill", "decode")
+BOTH_SIDES = ("kv-dtype", "router", "traffic", "prompts", "answers")
+"""Keys of both sides at once, where prefill and decode are apart: what is read there must be as it is written here."""
+DECODE_ONLY = ("draft-tokens", "accepted")
 TRAFFIC = f"a factor of {1 / MOST_FACTOR:g} to {MOST_FACTOR:g}"
 POLICIES: tuple[str, ...] = get_args(Policy)
 KEYS: dict[str, SettingKey] = {
@@ -72,6 +76,33 @@ KEYS: dict[str, SettingKey] = {
 }
 
 
+def side_of(key: str) -> tuple[str | None, str]:
+    """prefill.replicas -> (prefill, replicas); the side is None where the key names none."""
+    side, dot, own = key.partition(".")
+    return (side, own) if dot and side in SIDES else (None, key)
+
+
+def refuse_sides(settings: Mapping[str, Any], flag: str, pool: str) -> None:
+    """Raises InferdocError where settings name a side of a pool that has none."""
+    for key in settings:
+        side, own = side_of(key)
+        if side is not None:
+            raise InferdocError(
+                f"{flag} {key}: the pods of {pool} do both phases, so it has no {side} side: {flag} {own}=...; whether "
+                "parting them would pay says `inferdoc headroom`"
+            )
+
+
+def of_side(settings: Mapping[str, Any], side: str) -> dict[str, Any]:
+    """Settings of one side, by key without it: its own and those of both."""
+    found = {}
+    for key, value in settings.items():
+        named, own = side_of(key)
+        if named == side or (named is None and not (own in DECODE_ONLY and side != "decode")):
+            found[own] = value
+    return found
+
+
 def settings_asked(texts: Iterable[str], flag: str, of_now: bool = False) -> dict[str, Any]:
     """Key -> value of `KEY=VALUE` texts. flag: the option they came with; of_now: only keys of the pool as it is.
     Raises InferdocError."""
@@ -81,15 +112,16 @@ def settings_asked(texts: Iterable[str], flag: str, of_now: bool = False) -> dic
         key, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not value:
             raise InferdocError(f"{flag} {text}: expected KEY=VALUE, KEY one of {', '.join(known)}")
-        if key not in known:
-            raise InferdocError(f'{flag} {text}: no setting "{key}"{nearest(key, known)}; known: {", ".join(known)}')
+        side, own = side_of(key)
+        if own not in known or (side is not None and own in BOTH_SIDES):
+            raise InferdocError(f'{flag} {text}: no setting "{key}"{nearest(own, known)}; known: {", ".join(known)}')
         if key in found:
             raise InferdocError(f"{flag} {key}: given twice")
         try:
-            read = known[key].read(value)
+            read = known[own].read(value)
         except ValueError:
             read = None
         if read is None:
-            raise InferdocError(f"{flag} {text}: expected {known[key].expected}")
+            raise InferdocError(f"{flag} {text}: expected {known[own].expected}")
         found[key] = read
     return found

@@ -60,7 +60,7 @@ class StepBasis:
 def basis_of(pool: ObservedPool, shape: ModelShape | None, tier: Tier | None, gpus: int, kv_dtype: str) -> StepBasis:
     """From the shape of the model and the figures of its tier; where one is not known, from the quickest steps."""
     if shape is None or tier is None:
-        weights = 0.8 * float(np.nanmin(_means(pool, ITL)))
+        weights = _shortest_step(pool)
         token = pool.mean(PREFILL) / max(1.0, pool.mean("vllm:request_prefill_kv_computed_tokens"))
         return StepBasis(StepParts(weights, weights * KV_OF_WEIGHTS, token, fixed=FIXED), UNKNOWN)
     width = WEIGHT_DTYPES.get(shape.dtype or "bf16", 2.0)
@@ -81,6 +81,12 @@ def basis_of(pool: ObservedPool, shape: ModelShape | None, tier: Tier | None, gp
         kv_bytes=int(kv_bytes),
     )
     return StepBasis(parts, KNOWN)
+
+
+def _shortest_step(pool: ObservedPool) -> float:
+    """Seconds of the quickest steps without a prompt; of prefill pods, which have none, half of the quickest prompt."""
+    gaps, prompts = _means(pool, ITL), _means(pool, PREFILL)
+    return 0.8 * float(np.nanmin(gaps)) if np.isfinite(gaps).any() else 0.5 * float(np.nanmin(prompts))
 
 
 def kv_token_bytes(shape: ModelShape, kv_dtype: str, gpus: int) -> float:

@@ -43,6 +43,11 @@ def traffic_of(pool: ObservedPool, kv_tokens: float) -> Stream:
     )
 
 
+def answers_of(pool: ObservedPool) -> Length:
+    """Lengths of what a pool writes."""
+    return _drawn(_lengths(pool, OUTPUT))
+
+
 def rates_of(pool: ObservedPool) -> np.ndarray:
     """float64[stretches]: requests/s, without what chance alone adds: of counts that vary D times as much as those of
     independent requests, sqrt(1 - 1/D) of their distance from the smooth course is real."""

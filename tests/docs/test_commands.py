@@ -52,7 +52,7 @@ NOT_RUN = {
     r"prewarm apply": "asks a cluster: tests/prewarm/test_apply.py",
     r"size --like": "measures pods that do both phases, and these do one: tests/sizing/test_like.py",
     r"kv (POOL|--store)": "names a pool of the reader's, or reads a fleet of one: tests/kv/test_command.py",
-    r"whatif --(store|prometheus)": "plays pods that do both phases: tests/whatif/test_command.py",
+    r"whatif --(store|prometheus)": "plays for minutes: tests/whatif/test_command.py, test_pair.py",
     r"verify (slow-gpu|--list)": "needs a step and a ledger: tests/verify/test_command.py",
 }
 """Commands of pages that are parsed only, and why."""

@@ -1,0 +1,165 @@
+"""From what prefill and decode pods counted to what plays them together.
+
+Each side is fitted by itself, since each counts its own steps: prefill pods as engines that write one token, decode
+pods behind an engine that takes no time. Together they are played for the held half and for every prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace as with_fields
+
+from inferdoc.capacity.transfer import transfer_seconds
+from inferdoc.simulate.link import Link
+from inferdoc.sizing.fleet_part import LINK_EFFICIENCY, LINK_GIGABITS
+from inferdoc.whatif.calibrate import (
+    HELD_SEEDS,
+    CalibratedPool,
+    FittedPool,
+    HeldError,
+    PoolBasis,
+    at_rates_of,
+    held_quantile,
+    held_row,
+    pool_basis,
+)
+from inferdoc.whatif.live import FINISHED, ITL, PROMPT, TPOT, TTFT, ObservedPool
+from inferdoc.whatif.pair_setting import PairSetting
+from inferdoc.whatif.pairs import APART, ObservedPair
+from inferdoc.whatif.play import PlayedPool, TimesCounted, played
+from inferdoc.whatif.settings_asked import of_side
+from inferdoc.whatif.traffic import answers_of, rates_of, traffic_of
+
+if TYPE_CHECKING:
+    from inferdoc.catalogue.load import Catalogue
+
+QUANTILES = {"p50": 0.5, "p99": 0.99}
+
+
+@dataclass(frozen=True)
+class CalibratedPair:
+    """prefill, decode: each fitted by itself; setting: both together, as they are now; held: errors on the second half
+    of what the first one plays; limits: TTFT and time per token that count as good, seconds."""
+
+    prefill: CalibratedPool
+    decode: CalibratedPool
+    setting: PairSetting
+    held: tuple[HeldError, ...]
+    limits: tuple[float, float]
+
+    @property
+    def sides(self) -> dict[str, CalibratedPool]:
+        """Role -> the pool."""
+        return dict(zip(APART, (self.prefill, self.decode), strict=True))
+
+    @property
+    def most_seen(self) -> dict[str, float]:
+        """Role of its pods -> requests that one of them ran at most."""
+        return self.prefill.most_seen | self.decode.most_seen
+
+    def drawn(self, seed: int) -> PairSetting:
+        """What plays it, with step times that the history allows just as well."""
+        return self.setting.with_steps(*(each.steps.drawn(seed) for each in (self.prefill, self.decode)))
+
+
+def calibrated_pair(
+    pair: ObservedPair, catalogue: Catalogue, given: Mapping[str, Any], limits: tuple[float, float]
+) -> CalibratedPair:
+    """The pair as plays show it. given: settings by key that the user tells; limits: TTFT and time per token that count
+    as good, seconds. Raises InferdocError."""
+    told = {role: of_side(given, role) for role in APART}
+    bases = {side.pool.role: pool_basis(side, catalogue, told[side.pool.role]) for side in pair.sides}
+    middle = pair.prefill.stretches // 2
+    late = pair.part(middle, pair.prefill.stretches)
+    early = _fitted(pair.part(0, middle), bases, told)
+    setting = _together(early)
+    held = _held(setting.with_traffic(at_rates_of(setting.traffic, late.prefill)), late, limits)
+    whole = _fitted(pair, bases, told, early)
+    prefill, decode = (
+        CalibratedPool(side, whole[role].setting, whole[role].steps, (), bases[role].shape, limits)
+        for role, side in zip(APART, pair.sides, strict=True)
+    )
+    return CalibratedPair(prefill, decode, _together(whole), held, limits)
+
+
+def _together(sides: Mapping[str, FittedPool]) -> PairSetting:
+    prefill, decode = (sides[role].setting for role in APART)
+    return PairSetting(prefill, decode, prefill.traffic)
+
+
+def _fitted(
+    pair: ObservedPair,
+    bases: Mapping[str, PoolBasis],
+    told: Mapping[str, Mapping[str, Any]],
+    start: Mapping[str, FittedPool] | None = None,
+) -> dict[str, FittedPool]:
+    """Both sides. Prompts and what they share are those that prefill pods saw, answers those that decode pods wrote."""
+    kv_tokens = told["prefill"].get("kv-tokens") or pair.prefill.middle("kv_capacity_tokens") or 0.0
+    traffic = with_fields(traffic_of(pair.prefill, kv_tokens), output=answers_of(pair.decode))
+    of_decode = with_fields(traffic, rates=tuple(rates_of(pair.decode).tolist()))
+    link = _link(pair, bases["decode"])
+    return {
+        role: bases[role].fitted(
+            side,
+            told[role],
+            start=None if start is None else start[role].steps,
+            traffic=of_decode if role == "decode" else traffic,
+            link=link if role == "decode" else None,
+        )
+        for role, side in zip(APART, pair.sides, strict=True)
+    }
+
+
+def _link(pair: ObservedPair, basis: PoolBasis) -> float:
+    """Bytes/s at which one decode pod reads KV, as measured, else of a usual network card."""
+    of_token = basis.steps.parts.kv_bytes
+    if pair.read is None:
+        return of_token / transfer_seconds(of_token, LINK_GIGABITS, LINK_EFFICIENCY)
+    tokens = pair.prefill.mean(PROMPT)
+    moving = max(pair.read * tokens - Link.setup, 0.1 * pair.read * tokens)
+    return of_token * tokens / moving
+
+
+def _held(setting: PairSetting, late: ObservedPair, limits: tuple[float, float]) -> tuple[HeldError, ...]:
+    """Plays of the held half in the buckets of the engines, against what these counted. What clients wait for in all no
+    engine counts: of first tokens each side is held by itself."""
+    plays = [played(setting.scenario(seed), apart=True) for seed in HELD_SEEDS]
+    rows = [
+        held_quantile(
+            f"ttft_{role}_{name}",
+            f"first token, {role} pods, {name}",
+            [play.waits[role] for play in plays],
+            _counted(side, TTFT),
+            share,
+        )
+        for role, side in zip(APART, late.sides, strict=True)
+        for name, share in QUANTILES.items()
+    ]
+    gaps = _counted(late.decode, ITL)
+    rows += [
+        held_quantile(f"itl_{name}", "", [play.times[ITL] for play in plays], gaps, share)
+        for name, share in QUANTILES.items()
+    ]
+    served = late.decode.total(FINISHED) / late.decode.seconds
+    rows.append(held_row("served", "1/s", [play.rate for play in plays], served))
+    sides = {TTFT: _counted(late.prefill, TTFT), TPOT: _counted(late.decode, TPOT)}
+    measured = _good(sides, limits) * served
+    good = [_good(_like(play, sides), limits) * play.rate for play in plays]
+    return (*rows, held_row("goodput", "1/s", good, measured))
+
+
+def _counted(pool: ObservedPool, name: str) -> TimesCounted:
+    return TimesCounted(pool.spreads[name].bounds, pool.spreads[name].counts)
+
+
+def _like(play: PlayedPool, sides: Mapping[str, TimesCounted]) -> dict[str, TimesCounted]:
+    """What a play counted, in the buckets of the engines."""
+    shown = {TTFT: play.waits["prefill"], TPOT: play.times[TPOT]}
+    return {name: shown[name].coarser(each.bounds) for name, each in sides.items()}
+
+
+def _good(counted: Mapping[str, TimesCounted], limits: tuple[float, float]) -> float:
+    """The share that at least is good, by first tokens of prefill pods and by what decode pods write."""
+    return max(0.0, sum(counted[name].within(limit) for name, limit in zip((TTFT, TPOT), limits, strict=True)) - 1.0)
