@@ -13,7 +13,7 @@ from inferdoc.store.layouts import LayoutTable
 from inferdoc.store.rows import fetch
 from inferdoc.store.seal import Owner, PageRow, reseal_complete, unseal_pages
 
-EARLIEST_MS = -(2**63)
+EARLIEST_MS, LATEST_MS = -(2**63), 2**63 - 1
 _CHAIN = (
     "SELECT ts_ms, back_ms, body FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ? AND layout = ? ORDER BY ts_ms"
 )

@@ -24,7 +24,7 @@ from inferdoc.store.pages import StoredPage, intact_values, page_values, pages_b
 from inferdoc.store.rows import WRONG_TYPE, fetch
 from inferdoc.store.schema import FORMAT_WITH_SEALED_TYPES, check_format
 from inferdoc.store.seal import Owner
-from inferdoc.store.stretches import Stretch
+from inferdoc.store.stretches import Stretch, plain_spans
 
 _ROWS_HELD_BYTES = 256 << 20
 """More pages than this are read a second time when they are decoded; those of 512 pods and two hours are 180 MB, a
@@ -82,13 +82,13 @@ class Reader(Extent):
         """Series names that stand on a page in [start_ms, end_ms]."""
         return set(self.sample_counts(start_ms, end_ms))
 
-    def scrape_count(self, start_ms: int, end_ms: int) -> int:
+    def scrape_count(self, start_ms: int, end_ms: int, targets: TargetFilter = None) -> int:
         """About how many scrapes there are in [start_ms, end_ms]: those in chunks are taken for one every 15 s."""
         pages = "SELECT count(*) FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ?"
         stretches = "SELECT count(*) FROM stretch WHERE target = ? AND start_ms BETWEEN ? AND ?"
         total = 0
         with self._reading():
-            for target, _ in self._targets(None):
+            for target, _ in self._targets(targets):
                 total += fetch(self.connection, pages, (target.id, start_ms, end_ms), int)[0][0]
                 if self._has_chunks:
                     total += 240 * int(fetch(self.connection, stretches, (target.id, start_ms, end_ms), int)[0][0])
@@ -181,6 +181,9 @@ class Reader(Extent):
             "SELECT layout, min(ts_ms), max(ts_ms) FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ? GROUP BY layout"
         )
         spans = fetch(self.connection, query, (target.id, start_ms, end_ms), int, int, int)
+        plain = plain_spans(self.connection, target, start_ms, end_ms) if self._has_chunks else []
+        if plain is not None:
+            return spans + plain
         for stretch in self._stretches(target, labels, start_ms, end_ms):
             inside = stretch.rows(start_ms, end_ms)
             times_ms, places = stretch.times_ms[inside], stretch.layout_of[inside]

@@ -126,6 +126,23 @@ def overlapping(
     return found
 
 
+def plain_spans(
+    connection: sqlite3.Connection, owner: Owner, start_ms: int, end_ms: int
+) -> list[tuple[int, int, int]] | None:
+    """Layout, first and last time of the stretches of a target in [start_ms, end_ms], where each has one layout and
+    lies wholly inside; None where one does not, and has to be unpacked to tell."""
+    query = "SELECT start_ms, end_ms, layouts FROM stretch WHERE target = ? AND start_ms BETWEEN ? AND ?"
+    rows = fetch_typed(connection, query, (owner.id, max(start_ms - HOUR_MS, EARLIEST_MS), end_ms), int, int, bytes)[0]
+    found = []
+    for first, last, layouts in rows:
+        if len(layouts) != _LAYOUT_ID.itemsize or not start_ms <= first <= last <= end_ms:
+            if first <= last < start_ms:
+                continue
+            return None
+        found.append((layout_ids(layouts)[0], first, last))
+    return found
+
+
 def stretches_inside(
     connection: sqlite3.Connection, owner: Owner, start_ms: int, end_ms: int
 ) -> Iterator[tuple[Stretch, int]]:
