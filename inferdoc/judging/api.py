@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Collection, Iterator, Sequence
 
@@ -27,11 +26,12 @@ from inferdoc.judging.match import Evidence
 from inferdoc.judging.model import Change, Diagnosis, SourceInfo, Timing, Window, stamp
 from inferdoc.judging.narrow import Judged, Whole, narrowed
 from inferdoc.judging.not_yet import rising
+from inferdoc.judging.part_scans import PartScans, Seen
 from inferdoc.judging.places import Places, read_places
 from inferdoc.judging.reading import read_window
 from inferdoc.judging.released import blame_rollouts
 from inferdoc.judging.rhythm import take_out_rhythm
-from inferdoc.judging.scan import Family, Looked, Scan, together
+from inferdoc.judging.scan import Family, Looked, Scan
 from inferdoc.judging.session import Options, Session
 from inferdoc.judging.sessions import Inquiry, Lead, needed_signals, read_session
 from inferdoc.judging.settings import CACHE_SETTINGS, newest_settings
@@ -40,8 +40,8 @@ from inferdoc.judging.triage import (
     hurt_families,
     is_scanned_whole,
     looked,
-    parts_of,
     scan_signals,
+    targets_at_once,
     worth_a_scan,
 )
 from inferdoc.judging.unjudged import not_judged, nothing_to_judge
@@ -139,29 +139,30 @@ def _scanned_whole(inquiry: Inquiry, source: Identified, wanted: Sequence[str]) 
 
 
 def _scanned_in_parts(inquiry: Inquiry, source: Identified, wanted: Sequence[str]) -> Judged:
-    """The answer where some families are looked at after others, so that memory does not grow with the fleet."""
-    parts, hurt, hurt_below = list[Looked](), set[Family](), set[Family]()
-    for _ in parts_of(source):
-        overview, own, below = _scanned(inquiry)
-        parts.append(overview)
-        hurt |= own
-        hurt_below |= below
-        gc.collect()  # the search for cycles is put off until the answer stands: nobody else lets go of a part
-    overview = together(parts)
+    """The answer where some families are looked at beside others, so that memory does not grow with the fleet."""
+    with PartScans.of(inquiry, scanned_part, targets_at_once()) as scans:
+        scans.run()
+        overview, hurt, below = scans.together()
     answer = _of_part(inquiry, source, overview, hurt, wanted) if hurt else None
-    if answer is None or (hurt_below and not _explained(answer)):
-        answer = _of_part(inquiry, source, overview, hurt | hurt_below, wanted)
+    if answer is None or not _explained(answer):
+        if below is None:
+            source.leave_out_pods((), (), 0, 0)
+            with PartScans.of(inquiry, scanned_part, targets_at_once(), scans) as scans:
+                scans.run(always=True)
+                _, _, below = scans.together()
+        if answer is None or below:
+            answer = _of_part(inquiry, source, overview, hurt | (below or set()), wanted)
     return answer
 
 
-def _scanned(inquiry: Inquiry) -> tuple[Looked, set[Family], set[Family]]:
+def scanned_part(inquiry: Inquiry, climbs: bool) -> Seen:
     """What is seen of the families that are read now, which of them are hurt, and where none is, which are by a lower
-    rung: to climb there later would be to read this part again."""
+    rung."""
     signals = scan_signals(inquiry.catalogue)
     session = inquiry.session(signals, None)
     hurt = hurt_families(session.context, inquiry.catalogue.recipes)
-    below = set[Family]() if hurt else _hurt_by_lower_rungs(inquiry, session, signals)
-    return _looked(session), hurt, below
+    below = set[Family]() if hurt else _hurt_by_lower_rungs(inquiry, session, signals) if climbs else None
+    return Seen(_looked(session), frozenset(hurt), None if below is None else frozenset(below))
 
 
 def _looked(session: Session) -> Looked:

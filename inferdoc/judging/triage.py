@@ -10,7 +10,7 @@ read. Beside them one busy family is, so that a fleet in which nobody is hurt is
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -76,9 +76,9 @@ def is_scanned_whole(source: Identified) -> bool:
     return source.kind != "store" or count is None or count <= SCANNED_AT_ONCE
 
 
-def parts_of(source: Identified) -> Iterator[None]:
-    """Has families read that fit into one look, one part of the fleet after the other."""
-    return source.apart(SCANNED_AT_ONCE)
+def targets_at_once() -> int:
+    """About how many targets of a larger store are scanned in one look."""
+    return SCANNED_AT_ONCE
 
 
 def _families(source: Identified, inquiry: Inquiry, wanted: Sequence[str]) -> int | None:

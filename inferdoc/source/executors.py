@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from inferdoc.errors import ConfigError, SourceError
 from inferdoc.source.part_process import PartProcess
-from inferdoc.source.part_reader import PartOfStore, PartWorker
+from inferdoc.source.part_reader import Asked, PartOfStore, PartWorker
 from inferdoc.source.store_source import Part
 
 ENGINES = ("local", "ray", "dask")
@@ -53,9 +53,14 @@ class LocalProcesses:
         first = HERE_READS / (HERE_READS + self._count - 1)
         return Part(0.0, first), parts_of(first, self._count - 1)
 
-    def begin(self, asked: PartOfStore) -> PartWorker:
+    def begin(self, asked: Asked) -> PartWorker:
         """A process for one part."""
         return PartProcess(asked)
+
+    @property
+    def others(self) -> int:
+        """How many there are beside this one."""
+        return self._count - 1
 
     def close(self) -> None:
         """Each process is ended by its worker."""

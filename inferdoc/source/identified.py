@@ -8,9 +8,11 @@ first name that their labels give them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import copy
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +27,7 @@ from inferdoc.source.page_histograms import Called
 from inferdoc.source.processes import Copies, Crowd, Processes, tell_processes
 from inferdoc.source.readable import Readable
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
+from inferdoc.store.extent import StoredTarget
 
 LONGEST_MS = 3_600_000
 """Of a longer stretch the end is looked at: what was there before follows the same rules."""
@@ -58,6 +61,13 @@ class Findings:
     hosts: GpuHosts = field(default_factory=GpuHosts)
 
 
+@dataclass(frozen=True)
+class PartOfFleet:
+    """Pods of whole families."""
+
+    keys: frozenset[Key]
+
+
 class Identified(Readable):
     """Hands on what another source holds, under the usual names; implements `Source`. chosen: the user's own label by
     field (`[labels]`)."""
@@ -79,7 +89,9 @@ class Identified(Readable):
         self.findings = Findings()
         self._families: dict[tuple[str, str, str], set[Key]] = {}
         self._hosts: dict[str, set[Key]] = {}
-        self._targets: list[dict[str, str]] = []
+        self._targets: list[StoredTarget] = []
+        self._placed: list[tuple[StoredTarget, Key, str]] | None = None
+        self._everyone: set[Key] = set()
         self._is_apart = False
         self.stored: frozenset[str] = frozenset()
         """Labels that series of engines have as they are stored, by what was last looked at."""
@@ -126,10 +138,9 @@ class Identified(Readable):
     def _targets_in(self, start_ms: int, end_ms: int) -> list[dict[str, str]]:
         return [dict(one.labels) for one in self.raw.scrapes(start_ms, end_ms)]
 
-    def apart(self, most: int) -> Iterator[None]:
-        """Have whole families read, one part of the fleet after the other: so many that they have about `most` targets
-        together. What is of no family, such as a router, is read with each. Raises SourceError."""
-        self._is_apart = True
+    def parts(self, most: int) -> list[PartOfFleet]:
+        """Whole families, so many together that they have about `most` targets. What is of no family, such as a router,
+        is in each part of its namespace, and in all where no family is in its namespace."""
         everyone = set[Key]().union(*self._families.values())
         parts = list[set[Key]]()
         for family in sorted(self._families):
@@ -137,10 +148,33 @@ class Identified(Readable):
             if not parts or (len(parts[-1]) + len(keys)) * (len(everyone) + len(self._hosts)) > most * len(everyone):
                 parts.append(set())
             parts[-1] |= keys
-        for own in parts:
-            hosts = {host for host, keys in self._hosts.items() if not keys & own}
-            self.leave_out_pods(everyone - own, hosts, 0, 0)
-            yield
+        return [PartOfFleet(frozenset(own)) for own in parts]
+
+    def read_part(self, part: PartOfFleet) -> None:
+        """From now on read what these families have, and what is of no family."""
+        if self._placed is None:
+            self._placed = [(each, key_of(self.who(each)), host_of(each.get("instance", ""))) for each in self._targets]
+            self._everyone = set[Key]().union(*self._families.values())
+        own, everyone = part.keys, self._everyone
+        hosts = {host for host, keys in self._hosts.items() if not keys & own}
+        elsewhere = {key[:2] for key in everyone} - {key[:2] for key in own}
+        left, kept = list[StoredTarget](), list[StoredTarget]()
+        for each, key, host in self._placed:
+            is_left = key not in own if key in everyone else key[:2] in elsewhere
+            (left if is_left or host in hosts else kept).append(each)
+        self._is_apart = True
+        assert isinstance(self.raw, Readable)
+        self.raw.leave_out(left, kept, {name for group in self._labels.engines for name in group})
+
+    def taught(self, source: Source) -> Identified:
+        """What this one has found out, around another source of the same series."""
+        other = copy.copy(self)
+        other.raw, other.warnings, other.cost = source, source.warnings, source.cost
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What was found out, without the source: for another process, which has its own (`taught`)."""
+        return self.__dict__ | {"raw": None, "_known": {False: {}, True: {}}, "_plans": {}}
 
     def latest_ms(self) -> int | None:
         """Time of the newest sample, or None when the source holds none."""
@@ -200,7 +234,7 @@ class Identified(Readable):
             joins = Joins(processes, places, [one.labels for one in engines])
             joins.look_at_gpus([one.labels for one in gpus])
         self._adopt(processes, joins, present)
-        self._targets = [dict(one.labels) for one in targets]
+        self._targets, self._placed = [StoredTarget(one.labels) for one in targets], None
         self._families, self._hosts = {}, {}
         for one in engines:
             who = joins.who(one.labels, gpu=False)

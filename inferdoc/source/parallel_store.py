@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +25,7 @@ from inferdoc.source.base import InfoSeries, Scrapes, SourceKind
 from inferdoc.source.executors import Executor, LocalProcesses, usable_cores
 from inferdoc.source.histograms import Quantiles
 from inferdoc.source.page_histograms import Called
-from inferdoc.source.part_reader import PartAnswer, PartEndedError, PartOfStore, PartWorker
+from inferdoc.source.part_reader import Asked, PartAnswer, PartEndedError, PartOfStore, PartWorker
 from inferdoc.source.readable import Readable
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
 from inferdoc.source.scrape_times import gather
@@ -159,6 +160,25 @@ class ParallelStore(Readable):
         named = {read: _named([part[read] for part in parts], asked[read][1]) for read in told}
         return {read: found for read, found in named.items() if found is not None}
 
+    @contextmanager
+    def undivided(self) -> Iterator[Sequence[Callable[[Asked], PartWorker]]]:
+        """Meanwhile this process reads whatever is asked of it alone, so that others can do whole pieces of the work.
+        Yields what begins a process for each core that is free then."""
+        executor, may_share = self._executor, self._may_share or bool(self._hands)
+        self._own.learn(self._all("known_as", (), lambda parts: {name: key for part in parts for name, key in part.items()}))
+        self._end_workers()
+        self._may_share = False
+        try:
+            yield [executor.begin] * executor.others if isinstance(executor, LocalProcesses) else []
+        finally:
+            self._may_share = may_share
+
+    def as_part(self) -> PartOfStore:
+        """All of the store, as another process is told to read it."""
+        path = str(Path(self.location).absolute())
+        known_as = self._own.known_as()
+        return PartOfStore(path, self.location, Part(0.0, 1.0), self._timeout, self._own.hidden, known_as=known_as)
+
     def _share(self, start_ms: int, end_ms: int) -> None:
         """Have the parts of the workers read by them, from now on, where it is worth it."""
         if not self._may_share or self._hands:
@@ -185,8 +205,7 @@ class ParallelStore(Readable):
 
     def _begin(self, part: Part) -> _Hand:
         """A worker that knows what was said so far. Raises PartEndedError."""
-        path = str(Path(self.location).absolute())
-        asked = PartOfStore(path, self.location, part, self._timeout, self._own.hidden)
+        asked = replace(self.as_part(), part=part)
         hand = _Hand(part, self._executor.begin(asked), unheard=len(self._state))
         for method, args in self._state.items():
             hand.worker.ask(method, *args)

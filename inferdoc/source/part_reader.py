@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from inferdoc.errors import InferdocError, SourceError
 from inferdoc.source.store_source import Part, StoreSource
+from inferdoc.source.tables import Labels
 from inferdoc.store.indexes import Hidden
 from inferdoc.version import __version__
 
@@ -23,6 +24,20 @@ class PartAnswer:
     warnings: tuple[str, ...]
     is_partial: bool
     samples: int
+
+
+class Answering(Protocol):
+    """What a process does for another one: each call has an answer."""
+
+    def call(self, method: str, args: tuple[Any, ...]) -> PartAnswer:
+        """Answer a call."""
+
+
+class Asked(Protocol):
+    """What a process is told first: it is handed over as it is."""
+
+    def worker(self) -> Answering:
+        """Begin, in that process."""
 
 
 class PartEndedError(Exception):
@@ -46,7 +61,8 @@ class PartWorker(Protocol):
 @dataclass(frozen=True)
 class PartOfStore:
     """What a worker is to read. path: as it can be opened there; location: as it is called in warnings; timeout:
-    seconds that one call may read; hidden: scrapes that no index leads to; version: of inferdoc here."""
+    seconds that one call may read; hidden: scrapes that no index leads to; version: of inferdoc here; known_as: as
+    `StoreSource.known_as` told."""
 
     path: str
     location: str
@@ -54,6 +70,11 @@ class PartOfStore:
     timeout: float
     hidden: Sequence[Hidden]
     version: str = __version__
+    known_as: Mapping[Labels, Labels] = field(default_factory=dict)
+
+    def worker(self) -> PartReader:
+        """What reads it, in the process that is asked to."""
+        return PartReader(self)
 
 
 class PartReader:
@@ -65,6 +86,7 @@ class PartReader:
             raise SourceError(f"inferdoc is {__version__} there and {asked.version} here; install the same on both")
         self._source = StoreSource(asked.path, timeout=asked.timeout, part=asked.part, hidden=asked.hidden)
         self._source.location = asked.location
+        self._source.learn(asked.known_as)
 
     def call(self, method: str, args: tuple[Any, ...]) -> PartAnswer:
         """Call a method of the source."""

@@ -25,6 +25,7 @@ from inferdoc.source.window import Windows
 from inferdoc.store.block import Block
 from inferdoc.store.budget import ReadBudget, ReadTime
 from inferdoc.store.damage import DamageLog
+from inferdoc.store.extent import StoredTarget
 from inferdoc.store.indexes import Hidden
 from inferdoc.store.store import Store
 
@@ -63,6 +64,16 @@ class Part:
         """Whether a target belongs to it."""
         who = target.get("pod") or target.get("instance", "").rpartition(":")[0]
         return self.begin <= zlib.crc32(who.encode()) / 2**32 < self.end
+
+
+class _Chosen:
+    """Which targets are read. It does not change: the store keeps what passed it."""
+
+    def __init__(self, part: Part | None, without: frozenset[Labels]) -> None:
+        self._part, self._without = part, without
+
+    def __call__(self, target: dict[str, str]) -> bool:
+        return _as_key(target) not in self._without and (self._part is None or self._part.has(target))
 
 
 @dataclass
@@ -136,6 +147,7 @@ class StoreSource(Readable):
         self._since_ms: int | None = None
         self._held: Held | None = None
         self._without: frozenset[Labels] = frozenset()
+        self._wanted = _Chosen(None, self._without)
         self._shared: dict[Labels, Labels] = {}
         self._latest: tuple[int, int | None] | None = None
         self._spans: NameSpans | None = None
@@ -174,26 +186,33 @@ class StoreSource(Readable):
     ) -> bool:
         """From now on read nothing of these targets, which are named by the labels of their `up`: of what was imported
         that may have more labels than all series of the target share."""
-        for table in self._held.tables if self._held is not None else ():
-            shared = frozenset(table.target.items())
-            self._shared |= {frozenset(labels.items()): shared for _, labels in _up_series(table)}
+        self.known_as()
         left, kept_too = ({self._shared.get(t, t) for t in map(_as_key, each)} for each in (targets, kept))
         without = frozenset(left - kept_too)
         if not without >= self._without:
             self._held = None
-        self._without = without
+        if without != self._without:
+            self._without, self._wanted = without, _Chosen(self.part, without)
         if self._held is not None:
             self._held.tables = [table for table in self._held.tables if self._wanted(table.target)]
         return True
 
-    def _wanted(self, target: Mapping[str, str]) -> bool:
-        """Whether a target is to be read."""
-        is_mine = self.part is None or self.part.has(target)
-        return is_mine and frozenset(target.items()) not in self._without
+    def known_as(self) -> dict[Labels, Labels]:
+        """Targets as the labels of their `up` name them, and as the store does: those held so far that differ."""
+        for table in self._held.tables if self._held is not None else ():
+            shared = _as_key(table.target)
+            told = (frozenset(labels.items()) for _, labels in _up_series(table))
+            self._shared |= {labels: shared for labels in told if labels != shared}
+        return self._shared
+
+    def learn(self, known_as: Mapping[Labels, Labels]) -> None:
+        """Take over what another source of this store answered to `known_as`."""
+        self._shared |= known_as
 
     def read_only(self, part: Part | None) -> None:
         """From now on read the targets of a part, or all."""
         self.part, self._held = part, None
+        self._wanted = _Chosen(part, self._without)
         self._store.budget = ReadBudget() if part is None else ReadBudget().of_half()
         self._store.left_out.clear()
         self.warnings[:] = [line for line in self.warnings if line.partition(" ")[0] not in self.left_out]
@@ -316,7 +335,7 @@ class StoreSource(Readable):
     def _pieces(self, start_ms: int, end_ms: int, names: set[str]) -> int:
         """In how many pieces this must be read to fit into memory."""
         is_short = end_ms - start_ms <= SHORT_MS
-        if is_short and self._store.scrape_count(start_ms, end_ms) <= FEW_SCRAPES:
+        if is_short and self._store.scrape_count(start_ms, end_ms, self._wanted) <= FEW_SCRAPES:
             return 1
         most = MOST_VALUES_SHORT if is_short else MOST_VALUES
         counts = self._counts(start_ms, end_ms)
@@ -405,7 +424,7 @@ class StoreSource(Readable):
 
 
 def _as_key(labels: Mapping[str, str]) -> Labels:
-    return frozenset(labels.items())
+    return labels.key if isinstance(labels, StoredTarget) else frozenset(labels.items())
 
 
 def _drained(blocks: list[Block]) -> Iterator[Block]:

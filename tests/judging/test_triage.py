@@ -10,7 +10,7 @@ import pytest
 from inferdoc import diagnose, open_source
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.fleet.members import Wanted
-from inferdoc.judging import triage
+from inferdoc.judging import api, part_scans, triage
 from inferdoc.judging.api import Options
 from inferdoc.judging.clock import Clock, Rule
 from inferdoc.source import parallel_store, store_source
@@ -21,7 +21,7 @@ from tests.live.test_both_sources import evidence, findings
 from tests.merged_fleets import merged_store
 
 __all__ = ["alone"]
-APART = Identified.apart
+PARTS, SCAN_PART, BEGUN = Identified.parts, part_scans.scan_part, part_scans._begun
 FLEETS, HELD_OUT = ROOT / "fixtures" / "fleets", ROOT / "fixtures" / "heldout"
 CALM = {RECORDINGS: RECORDINGS / "control-steady.om.gz", FLEETS: FLEETS / "control-scale-out.om.gz"}
 EVERY = [path for folder in (FLEETS, RECORDINGS, HELD_OUT) for path in sorted(folder.glob("*.om.gz"))]
@@ -79,17 +79,47 @@ def test_a_fleet_that_does_not_fit_is_scanned_part_by_part_with_the_same_finding
     monkeypatch.setattr(triage, "SCANNED_AT_ONCE", 1)
     monkeypatch.setattr(parallel_store, "LEAST_SCRAPES", 1)
     seen = []
-    monkeypatch.setattr(Identified, "apart", lambda self, most: _counted(seen, APART(self, most)))
+    monkeypatch.setattr(part_scans, "scan_part", lambda *asked: seen.append(asked) or SCAN_PART(*asked))
     deep, scanned = both(store, processes)
     same(deep, scanned)
-    assert len(seen) == 3 and scanned.coverage.scanned == whole.coverage.scanned
-    assert not scanned.source.warnings
+    assert len(seen) == 3 if processes == 1 else 0 < len(seen) < 3
+    assert scanned.coverage.scanned == whole.coverage.scanned and not scanned.source.warnings
 
 
-def _counted(seen, parts):
-    for part in parts:
-        seen.append(part)
-        yield part
+@pytest.mark.parametrize("hurt", ["drafts-rejected", "control-bursts"])
+def test_a_process_that_ends_leaves_its_part_to_the_others(hurt, tmp_path, monkeypatch):
+    names = ("control-steady", "control-scale-out", hurt)
+    store = merged_store([FLEETS / f"{name}.om.gz" for name in names], tmp_path)
+    monkeypatch.setattr(triage, "SCANNED_AT_ONCE", 1)
+    killed = []
+
+    def begun(begin, asked):
+        (worker,) = BEGUN(begin, asked)
+        worker._process.kill()
+        killed.append(worker)
+        return [worker]
+
+    monkeypatch.setattr(part_scans, "_begun", begun)
+    same(*both(store, 2))
+    assert killed
+
+
+def test_lower_rungs_that_were_not_asked_are_asked_where_nothing_explains_what_hurts(tmp_path, monkeypatch):
+    """As long as nobody is hurt they are asked along with the scan; of what was scanned later they are asked if the
+    harm that was found has no cause."""
+    names = ("control-steady", "control-scale-out", "drafts-rejected")
+    store = merged_store([FLEETS / f"{name}.om.gz" for name in names], tmp_path)
+    monkeypatch.setattr(triage, "SCANNED_AT_ONCE", 1)
+    asked = []
+    monkeypatch.setattr(
+        part_scans, "scan_part", lambda *one: asked.append((one[2], one[3])) or SCAN_PART(*one)
+    )
+    explained = api._explained
+    monkeypatch.setattr(api, "_explained", lambda answer: len(asked) > 3 and explained(answer))
+    monkeypatch.setattr(Identified, "parts", lambda self, most: PARTS(self, most)[::-1])  # the one that is hurt first
+    diagnose(open_source(store=store, parallel=1), since="2h")
+    assert [climbs for _, climbs in asked] == [True, False, False, True, True]
+    assert [part for part, _ in asked[3:]] == [part for part, _ in asked[1:3]]
 
 
 def test_whoever_is_named_is_read_in_full(tmp_path):
