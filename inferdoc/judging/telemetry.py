@@ -69,49 +69,45 @@ def _steady(signal: Signal) -> bool:
 def _lost(frame: SignalFrame, signals: Mapping[str, Signal]) -> SignalMatrix | None:
     """How many steady signals of an engine are gone while its target still answers and others are still there; and
     those that a pod never showed for long, which pods of its workload did before it was born."""
-    rows: dict[Entity, dict[str, np.ndarray]] = {}
-    for name, signal in signals.items():
-        if name in frame and _steady(signal):
-            for entity, row in zip(frame[name].entities, frame[name].values, strict=True):
-                rows.setdefault(entity, {})[name] = np.isfinite(row)
-    if not rows:
+    names = [name for name, signal in signals.items() if name in frame and _steady(signal)]
+    place: dict[Entity, int] = {}
+    for name in names:
+        for entity in frame[name].entities:
+            place.setdefault(entity, len(place))
+    if not place:
         return None
-    settle = max(1, frame.grid.rate_ms // frame.grid.step_ms)
-    former = _of_former_pods(rows, settle)
-    entities, values = [], []
-    for entity, masks in rows.items():
-        theirs = former.get(entity, set())
-        names = [*masks, *sorted(theirs - masks.keys())]
-        seen = np.vstack([masks.get(name, np.zeros(frame.grid.count, dtype=bool)) for name in names])
-        # A pod that shows an engine for so long would show what the pods before it did.
-        settled = np.cumsum(seen.any(axis=0)) > settle
-        inherited = np.array([name in theirs for name in names])[:, np.newaxis]
-        known = (np.cumsum(seen, axis=1) > settle) | (inherited & settled)
-        there = seen.any(axis=0)  # of a pod that is gone some signals are looked back to for longer than others
-        lost = _long_runs(known & ~seen & there, 2 * settle).sum(axis=0).astype(np.float64)
-        lost[~there] = np.nan
-        entities.append(entity)
-        values.append(lost)
-    return SignalMatrix(entities, np.vstack(values))
+    entities, settle = list(place), max(1, frame.grid.rate_ms // frame.grid.step_ms)
+    every = np.zeros((len(names), len(entities), frame.grid.count), dtype=bool)
+    for number, name in enumerate(names):
+        every[number, [place[entity] for entity in frame[name].entities]] = np.isfinite(frame[name].values)
+    there = every.any(axis=0)  # of a pod that is gone some signals are looked back to for longer than others
+    inherited = _of_former_pods(entities, there.argmax(axis=1), every.any(axis=2), settle)
+    # A pod that shows an engine for so long would show what the pods before it did.
+    settled = np.cumsum(there, axis=1, dtype=np.int32) > settle
+    lost = np.zeros(there.shape)
+    for seen, theirs in zip(every, inherited, strict=True):
+        known = np.cumsum(seen, axis=1, dtype=np.int32) > settle
+        gone = (known | (theirs[:, np.newaxis] & settled)) & ~seen & there
+        some = gone.any(axis=1)
+        if some.any():
+            lost[some] += _long_runs(gone[some], 2 * settle)
+    return SignalMatrix(entities, np.where(there, lost, np.nan))
 
 
-def _of_former_pods(rows: Mapping[Entity, Mapping[str, np.ndarray]], settle: int) -> dict[Entity, set[str]]:
-    """By engine of a pod that was born while the data go on: what all engines of its workload showed that were born
-    before it; where pods have no names, all engines of its model."""
-    groups: dict[tuple[str, str, str, str], list[tuple[int, Entity]]] = {}
-    for entity, masks in rows.items():
+def _of_former_pods(entities: Sequence[Entity], born: np.ndarray, shown: np.ndarray, settle: int) -> np.ndarray:
+    """bool[signals, engines]: what the engines of a pod that was born while the data go on would show: what all engines
+    of its workload showed that were born before it; where pods have no names, all engines of its model. born:
+    int64[engines], the first step of each; shown: bool[signals, engines], what each has ever shown."""
+    groups: dict[tuple[str, str, str, str], list[int]] = {}
+    for row, entity in enumerate(entities):
         cluster, namespace, pod = entity.member
-        born = int(np.argmax(np.vstack(list(masks.values())).any(axis=0)))
         # An address names no workload: what replaces it is another engine of its model.
         kind = workload(pod)[0] if entity.get("pod") else f"model {entity.get('model_name')}"
-        groups.setdefault((cluster, namespace, kind, entity.engine), []).append((born, entity))
-    former: dict[Entity, set[str]] = {}
-    for group in groups.values():
-        for born, entity in group:
-            older = [rows[other] for began, other in group if began + settle < born]
-            shown = [{name for name, seen in masks.items() if seen.any()} for masks in older]
-            if shown:
-                former[entity] = set.intersection(*shown)
+        groups.setdefault((cluster, namespace, kind, entity.engine), []).append(row)
+    former = np.zeros(shown.shape, dtype=bool)
+    for group in map(np.array, groups.values()):
+        for row in group[born[group] > born[group].min() + settle]:
+            former[:, row] = shown[:, group[born[group] + settle < born[row]]].all(axis=1)
     return former
 
 

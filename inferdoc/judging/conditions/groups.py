@@ -19,7 +19,7 @@ def combine(kind: str, outcomes: Sequence[Outcome]) -> Outcome:
     if kind == "any":
         holding = [one for one in outcomes if one.holds]
         if holding:
-            return reduce(_longer, holding).but(parts=tuple(outcomes))
+            return _whole(holding).but(parts=tuple(outcomes))
         unknown = [o for o in outcomes if o.holds is None]
         pick = next((o for o in outcomes if o.holds is False), outcomes[0])
         return pick.but(
@@ -44,19 +44,20 @@ def combine(kind: str, outcomes: Sequence[Outcome]) -> Outcome:
     return outcomes[0].but(text=text, first=first, last=last, parts=tuple(outcomes))
 
 
-def _longer(one: Outcome, other: Outcome) -> Outcome:
-    """Of two observations of one thing the first, unless it saw only a part of what the other did: a gauge is beyond
-    its limit for a few scrapes of the minutes in which a rate is."""
-    part, whole = _stretch(one), _stretch(other)
-    if part is None or whole is None:
-        return one
-    inside = whole[0] <= part[0] and part[1] <= whole[1]
-    return other if inside and 2 * (part[1] - part[0] + 1) < whole[1] - whole[0] + 1 else one
-
-
-def _stretch(one: Outcome) -> tuple[int, int] | None:
-    """First and last step of an observation whose beginning was seen."""
-    return None if one.first is None or one.last is None or one.from_start else (one.first, one.last)
+def _whole(holding: Sequence[Outcome]) -> Outcome:
+    """Of several observations of one thing the first, unless it saw only a part of what a later one did: a gauge is
+    beyond its limit for a few scrapes of the minutes in which a rate is. Of what has no beginning nothing is a part. It
+    is asked of all pods of a pool for each of them."""
+    best = holding[0]
+    if best.first is None or best.last is None or best.from_start:
+        return best
+    first, last = best.first, best.last
+    for other in holding:
+        if other.first is None or other.first > first or other.last is None or other.last < last or other.from_start:
+            continue
+        if 2 * (last - first + 1) < other.last - other.first + 1:
+            best, first, last = other, other.first, other.last
+    return best
 
 
 def k_of(wanted: int, outcomes: Sequence[Outcome]) -> Outcome:
