@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
-import socket
-import ssl
 import threading
 import time
 import zlib
@@ -15,12 +12,13 @@ from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
 import requests
-from urllib3.exceptions import HTTPError, ReadTimeoutError
+from urllib3.exceptions import HTTPError
 from urllib3.util.retry import Retry
 
 from inferdoc.collect.deadline import Deadline, DeadlineAdapter, DeadlineWatch
 from inferdoc.collect.discovery import Target
 from inferdoc.collect.exposition import parse
+from inferdoc.collect.faults import describe
 from inferdoc.collect.page_limit import Room, fitted
 from inferdoc.collect.samples import Page, ParseError
 
@@ -356,48 +354,6 @@ def _too_large(limit: int) -> str:
 
 def _size_text(size: int) -> str:
     return f"{size / (1 << 20):g} MiB" if size >= 1 << 20 else f"{size} bytes"
-
-
-def describe(fault: BaseException) -> str:
-    """A network fault in plain words, without the URL (which may carry secrets)."""
-    chain = list(_chain(fault))
-    for cause in chain:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"TLS certificate is not trusted ({cause.verify_message}): give the CA that signed it"
-        if isinstance(cause, socket.gaierror):
-            return "host name not found"
-        if isinstance(cause, ConnectionRefusedError):
-            return "connection refused"
-    for cause in chain:
-        if isinstance(cause, ssl.SSLError):
-            return f"TLS fails ({(cause.reason or 'no reason given').replace('_', ' ').lower()})"
-        if isinstance(cause, requests.ConnectTimeout):
-            return "no connection: timed out"
-        if isinstance(cause, (requests.ReadTimeout, ReadTimeoutError, TimeoutError)):
-            return "no answer: timed out"
-        if isinstance(cause, (requests.exceptions.InvalidURL, requests.exceptions.InvalidHeader)):
-            return "invalid URL" if isinstance(cause, requests.exceptions.InvalidURL) else "invalid request header"
-    for cause in chain:
-        if isinstance(cause, ConnectionError):
-            return "connection closed by the target"
-        if isinstance(cause, http.client.IncompleteRead):
-            return "body is cut: connection closed by the target"
-        if isinstance(cause, http.client.HTTPException):
-            return "does not speak HTTP"
-        if isinstance(cause, OSError) and not isinstance(cause, requests.RequestException) and cause.strerror:
-            return f"connection failed: {cause.strerror}"
-    return f"connection failed ({type(chain[-1]).__name__})"
-
-
-def _chain(fault: BaseException) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    waiting: list[object] = [fault]
-    while waiting:
-        cause = waiting.pop(0)
-        if isinstance(cause, BaseException) and id(cause) not in seen:
-            seen.add(id(cause))
-            yield cause
-            waiting += [getattr(cause, "reason", None), cause.__cause__, cause.__context__, *cause.args]
 
 
 def _user_agent() -> str:

@@ -17,7 +17,7 @@ from inferdoc.capacity.service_level import HEADROOM, queued_tokens, safe_queue_
 from inferdoc.capacity.speculation import DRAFT_COST, DRAFT_HEAD_COSTS, break_even_chance, break_even_tokens
 from inferdoc.capacity.transfer import transfer_seconds
 from inferdoc.judging.context import Context
-from inferdoc.judging.match import Match
+from inferdoc.judging.verdict import Match
 from inferdoc.judging.view import Unit, View
 from inferdoc.judging.words import figure, how_many
 

@@ -22,7 +22,6 @@ from inferdoc.judging.first_minutes import better_start
 from inferdoc.judging.judge import Judgement, can_judge, judge, short_of_steps
 from inferdoc.judging.ladder import better_times
 from inferdoc.judging.lifetime import Lifetime
-from inferdoc.judging.match import Evidence
 from inferdoc.judging.model import Change, Diagnosis, SourceInfo, Timing, Window, stamp
 from inferdoc.judging.narrow import Judged, Whole, narrowed
 from inferdoc.judging.not_yet import rising
@@ -45,6 +44,7 @@ from inferdoc.judging.triage import (
     worth_a_scan,
 )
 from inferdoc.judging.unjudged import not_judged, nothing_to_judge
+from inferdoc.judging.verdict import Evidence
 from inferdoc.judging.young import since_start
 from inferdoc.source.base import Source
 from inferdoc.source.identified import Identified

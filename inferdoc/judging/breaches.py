@@ -13,8 +13,9 @@ from dataclasses import replace
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.judging.conditions import evaluate, prepare
 from inferdoc.judging.context import Ask, Context, Outcome
-from inferdoc.judging.match import Evidence, Match, objective
+from inferdoc.judging.match import objective
 from inferdoc.judging.patience import levels_of, lost
+from inferdoc.judging.verdict import Evidence, Match
 from inferdoc.judging.view import Unit
 
 UNEXPLAINED = "unexplained-anomaly"

@@ -23,7 +23,6 @@ from inferdoc.judging.engine_flags import elsewhere
 from inferdoc.judging.events import ORDER, Event
 from inferdoc.judging.fold import WIDE_SCOPES, Cause, score
 from inferdoc.judging.judge import Judgement, ongoing
-from inferdoc.judging.match import Evidence, Match
 from inferdoc.judging.model import (
     Change,
     DecidedBy,
@@ -39,6 +38,7 @@ from inferdoc.judging.model import (
 )
 from inferdoc.judging.places import Places, filled, runs_on_kubernetes
 from inferdoc.judging.settings import Settings, settings_of, with_previous
+from inferdoc.judging.verdict import Evidence, Match
 from inferdoc.judging.view import Unit
 from inferdoc.source.reads import Matcher
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from inferdoc.catalogue.recipe import Kind, Recipe, Severity
 from inferdoc.fleet.members import Pool
-from inferdoc.judging.match import Match
+from inferdoc.judging.verdict import Match
 
 KIND_ORDER = {"hardware": 0, "process": 1, "local": 2, "load": 3, "unexplained": 4, "telemetry": 5}
 CERTAINTY = {"proven": 1.0, "likely": 0.8, "possible": 0.5}

@@ -15,8 +15,9 @@ from inferdoc.fleet.members import Pool
 from inferdoc.judging.breaches import breaches
 from inferdoc.judging.context import Context
 from inferdoc.judging.fold import Cause, fold, group
-from inferdoc.judging.match import Match, Verdict, judge_recipe
+from inferdoc.judging.match import judge_recipe
 from inferdoc.judging.scan import Family
+from inferdoc.judging.verdict import Match, Verdict
 from inferdoc.judging.view import Unit
 
 PROGRESS = ("generation_tokens_rate", "prompt_tokens_rate", "step_rate", "request_rate")

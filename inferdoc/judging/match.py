@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from inferdoc.catalogue.conditions import AnyOf, Condition, Level, Move, leaves
 from inferdoc.catalogue.recipe import CERTAINTIES, Certainty, Recipe
 from inferdoc.judging.conditions import evaluate, prepare
 from inferdoc.judging.context import Ask, Context, Outcome
 from inferdoc.judging.impact import FELT, immaterial
+from inferdoc.judging.verdict import Evidence, Match, Reached, Verdict
 from inferdoc.judging.view import Unit
 
-EvidenceRole = Literal["symptom", "harm", "support"]
 BLUR = 2
 """Rate windows by which the beginnings of two signals can be mistaken against each other."""
 UNITS_AT_ONCE = 512
@@ -22,60 +21,6 @@ UNFOLDS = ("local", "load")
 """Kinds of causes whose first minute looks like another's: what is full, late or longer shows one after the other."""
 SLO_SHARE = 0.3
 """An SLO is broken when this share of the windows of the episode is beyond it."""
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """An outcome, and what it counts as."""
-
-    role: EvidenceRole
-    outcome: Outcome
-
-
-@dataclass(frozen=True)
-class Reached:
-    """A stage of a cause: its number from 1, its name, and the step it began at (None: not known)."""
-
-    number: int
-    name: str
-    first: int | None
-
-
-@dataclass
-class Match:
-    """A recipe that holds on a unit. onset, last: grid steps; stands: the step from which on all of its symptoms hold;
-    from_start: it held from the first step of the window; above: all of its harm shows above the pods, at their
-    router."""
-
-    recipe: Recipe
-    unit: Unit
-    onset: int
-    last: int
-    from_start: bool
-    evidence: list[Evidence]
-    certainty: Certainty
-    doubts: list[str] = field(default_factory=list)
-    stages: list[Reached] = field(default_factory=list)
-    critical: bool = False
-    above: bool = False
-    stands: int = 0
-
-    @property
-    def imminent(self) -> bool:
-        """No harm is there yet: all of it is extrapolated."""
-        return all(e.outcome.ahead for e in self.evidence if e.role == "harm")
-
-
-@dataclass
-class Verdict:
-    """match, or the observation that speaks against the recipe; missing: signals without which it cannot be judged."""
-
-    recipe: Recipe
-    unit: Unit
-    match: Match | None = None
-    against: str = ""
-    missing: tuple[str, ...] = ()
-    applies: bool = True
 
 
 @dataclass

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from inferdoc.fleet.workloads import ORDINAL, REPLICA_SET, REPLICA_SET_POD, workload
 from inferdoc.judging.advice import needed_replicas, pool_size
 from inferdoc.judging.context import Context
-from inferdoc.judging.match import Match
 from inferdoc.judging.settings import PREVIOUS, UNKNOWN
+from inferdoc.judging.verdict import Match
 from inferdoc.source.base import InfoSeries, Scrapes, Source
 from inferdoc.source.frame import Entity
 from inferdoc.source.reads import Grid

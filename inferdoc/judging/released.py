@@ -23,8 +23,9 @@ from inferdoc.fleet.lineage import REPLACED_SECONDS, Key
 from inferdoc.judging.conditions import evaluate
 from inferdoc.judging.context import Context, Outcome
 from inferdoc.judging.fold import Cause
-from inferdoc.judging.match import BLUR, Evidence, Match
+from inferdoc.judging.match import BLUR
 from inferdoc.judging.restarts import came_back, later_starts
+from inferdoc.judging.verdict import Evidence, Match
 from inferdoc.judging.view import Unit
 
 REGRESSION, STARTED, UP = "config-regression", "process_start_time", "target_up"

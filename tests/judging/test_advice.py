@@ -13,9 +13,9 @@ from inferdoc.capacity.speculation import break_even_chance, break_even_tokens, 
 from inferdoc.capacity.transfer import transfer_seconds
 from inferdoc.config_sections import SloSection
 from inferdoc.judging.advice import NUMBERS, fill
-from inferdoc.judging.match import Match
 from inferdoc.judging.places import PLACES
 from inferdoc.judging.settings import PREVIOUS
+from inferdoc.judging.verdict import Match
 from tests.judging.frames import N, catalogue, recipe, scene, step, unit_of
 
 ONSET = 70

@@ -7,7 +7,7 @@ import pytest
 from inferdoc.fleet.members import Member, Pool
 from inferdoc.judging.context import Outcome
 from inferdoc.judging.fold import Cause, fold, group, reach, score
-from inferdoc.judging.match import Evidence, Match
+from inferdoc.judging.verdict import Evidence, Match
 from inferdoc.judging.view import Unit
 from tests.judging.frames import catalogue, recipe
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.judging.match import Match
 from inferdoc.judging.places import PLACES, Places, filled, in_general, read_places
+from inferdoc.judging.verdict import Match
 from inferdoc.source.base import InfoSeries, Scrapes
 from inferdoc.source.reads import Grid
 from tests.judging.frames import N, recipe, scene, unit_of

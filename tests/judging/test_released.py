@@ -9,8 +9,8 @@ from inferdoc.fleet.lineage import divide, trace
 from inferdoc.fleet.members import resolve
 from inferdoc.judging.context import Context, Outcome
 from inferdoc.judging.fold import Cause
-from inferdoc.judging.match import Evidence, Match
 from inferdoc.judging.released import blame_rollouts
+from inferdoc.judging.verdict import Evidence, Match
 from inferdoc.judging.view import make_view
 from inferdoc.source.frame import SignalFrame
 from tests.judging.frames import CLOCK, N, catalogue, frame_of
