@@ -24,7 +24,7 @@ from inferdoc.generate.pack_lint import refuse_problems
 from inferdoc.generate.recorded import INTERVAL, Recorded, recorded
 from inferdoc.generate.relabelling import ABOUT, relabelling
 from inferdoc.generate.rule_tests import cause_test
-from inferdoc.generate.slo import slo_records, slo_rules, watched
+from inferdoc.generate.slo import slo_records, slo_rules, slow_records, watched
 from inferdoc.generate.slo_tests import slo_test, waiting_tests
 from inferdoc.generate.thrift import parted, thrifty
 from inferdoc.generate.timing_tests import timing_test
@@ -38,11 +38,12 @@ PAGE_INTERVAL, POD_INTERVAL, CAUSE_INTERVAL, USUAL_INTERVAL = INTERVAL, "1m", "2
 wait ten minutes in their route; usual values move over hours. A series lasts for five minutes, so no interval may be
 longer."""
 
-PODS, SIGNALS, USUAL, SLO, SYMPTOMS, CAUSES, OBJECTIVES, MONITORING = GROUPS = (
+PODS, SIGNALS, USUAL, SLO, SLO_USUAL, SYMPTOMS, CAUSES, OBJECTIVES, MONITORING = GROUPS = (
     "inferdoc-pods",
     "inferdoc-signals",
     "inferdoc-usual",
     "inferdoc-slo",
+    "inferdoc-slo-usual",
     "inferdoc-symptoms",
     "inferdoc-causes",
     "inferdoc-objectives",
@@ -86,7 +87,8 @@ def build_pack(catalogue: Catalogue, links: GeneratedLinks, assignments: Sequenc
     rules = [*causes.values(), *objectives, *about_monitoring]
     refuse_problems(rule.document() for rule in rules)
     objective_records = [slo_records(slo, catalogue) for slo in slos]
-    read = [*(rule.expr for rule in rules), *(text for found in objective_records for text in found.values())]
+    slow = [slow_records(slo, catalogue) for slo in slos]
+    read = [*(rule.expr for rule in rules), *(text for found in (*objective_records, *slow) for text in found.values())]
     records = thrifty(rendering.records, read)
     symptoms = [rule for rule in (*causes.values(), *about_monitoring) if rule.kind == "symptom"]
     pages, tickets = parted(records, [rule.expr for rule in symptoms])
@@ -95,6 +97,7 @@ def build_pack(catalogue: Catalogue, links: GeneratedLinks, assignments: Sequenc
         _group(SIGNALS, CAUSE_INTERVAL, _recorded(tickets.now)),
         _group(USUAL, USUAL_INTERVAL, _recorded(records.usual)),
         _group(SLO, PAGE_INTERVAL, [record for found in objective_records for record in _recorded(found)]),
+        _group(SLO_USUAL, CAUSE_INTERVAL, [record for found in slow for record in _recorded(found)]),
     ]
     # what alerts join stands in their group: they see it of the same instant
     alerting = [

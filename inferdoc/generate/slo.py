@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from inferdoc.catalogue.burn import FAST, SLOW, Burn, windows
 from inferdoc.catalogue.load import Catalogue
@@ -13,7 +13,7 @@ from inferdoc.generate.commands import diagnose_command
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.recorded import INTERVAL
 from inferdoc.generate.slo_events import BY, events, in_buckets
-from inferdoc.generate.slo_latency import latency_records, slower_rules
+from inferdoc.generate.slo_latency import latency_records, slower_rules, usual_records
 from inferdoc.generate.slo_names import NOW, PAGE, about, alert_name, record_name
 from inferdoc.judging.conditions.render import number
 from inferdoc.times import length_of
@@ -21,6 +21,8 @@ from inferdoc.times import length_of
 SPEEDS = (("Fast", FAST, "2m", "critical"), ("Slow", SLOW, "15m", "warning"))
 MOST, OUTAGE_EVENTS = 0.5, 20
 """An outage: most events of the newest window miss the objective, of at least so many."""
+QUICK = "1h"
+"""The longest window whose share a few bad minutes move."""
 JUDGED = "6h"
 """Over how long there must be enough events."""
 NEAREST = 4
@@ -68,18 +70,30 @@ def _refuse_unbound(slo: Slo, catalogue: Catalogue) -> None:
 
 
 def slo_records(slo: Slo, catalogue: Catalogue) -> dict[str, str]:
-    """Recording rules: bad and all events per second, and the share of bad ones over every window."""
+    """Recording rules that pages need at once: bad and all events per second, and the share of bad ones over windows of
+    up to an hour."""
     records = latency_records(slo, catalogue)
     for window in ("5m", NOW):
         names = [record_name(slo, what, f"rate{window}") for what in ("all", "bad")]
         for name, text in zip(names, events(slo, catalogue, names[0], window), strict=True):
             records.setdefault(name, text)
-    for window in windows():
-        records[record_name(slo, "bad", f"ratio{window}")] = (
+    return records | _shares(slo, (window for window in windows() if length_of(window) <= length_of(QUICK)))
+
+
+def slow_records(slo: Slo, catalogue: Catalogue) -> dict[str, str]:
+    """Recording rules of what moves over hours: the share of bad events over longer windows, and what is usual."""
+    longer = (window for window in windows() if length_of(window) > length_of(QUICK))
+    return usual_records(slo, catalogue) | _shares(slo, longer)
+
+
+def _shares(slo: Slo, over: Iterable[str]) -> dict[str, str]:
+    return {
+        record_name(slo, "bad", f"ratio{window}"): (
             f"sum_over_time({record_name(slo, 'bad', 'rate5m')}[{window}])\n"
             f"/ (sum_over_time({record_name(slo, 'all', 'rate5m')}[{window}]) > 0)"
         )
-    return records
+        for window in over
+    }
 
 
 def slo_rules(slo: Slo, catalogue: Catalogue, links: GeneratedLinks) -> list[AlertRule]:

@@ -38,8 +38,8 @@ FEWEST_ON_A_POD = 50
 
 
 def latency_records(slo: Slo, catalogue: Catalogue) -> dict[str, str]:
-    """Recording rules, none for an objective about no latency: events per second, their mean and that of the
-    others by pod, where engines count them; by model, where there are enough for a mean; and what is usual for that."""
+    """Recording rules, none for an objective about no latency: events per second and their mean by pod, where engines
+    count them; by model, where there are enough for a mean."""
     if slo.histogram(catalogue.signals_of_rules) is None:
         return {}
     took, every = of_latency(slo, catalogue, f"rate({{}}[{NOW}])")
@@ -47,15 +47,21 @@ def latency_records(slo: Slo, catalogue: Catalogue) -> dict[str, str]:
     if _by_pod(slo, catalogue):
         pod_all, pod_mean = _of_pod(slo, "all"), _of_pod(slo, "mean")
         records = {pod_all: every, pod_mean: f"{clause(took)}\n/ ({pod_all} > 0)"}
-        records[_of_pod(slo, "others")] = _others(pod_mean, pod_all)
         took, every = f"{pod_mean} * {pod_all}", pod_all
     all_, mean = record_name(slo, "all", f"rate{NOW}"), record_name(slo, "mean", f"rate{NOW}")
     records |= {
         all_: f"sum by ({', '.join(BY)}) {clause(every)}",
         mean: f"sum by ({', '.join(BY)}) {clause(took)}\n/ ({all_} > 0)\nand {_events(all_)} >= {least}",
-        record_name(slo, "mean", f"median{PAST}"): _usual(slo, catalogue, mean, all_),
     }
     return records
+
+
+def usual_records(slo: Slo, catalogue: Catalogue) -> dict[str, str]:
+    """What is usual for the mean of a latency: it moves over half an hour, and need not be judged as often as pages."""
+    if slo.histogram(catalogue.signals_of_rules) is None:
+        return {}
+    all_, mean = record_name(slo, "all", f"rate{NOW}"), record_name(slo, "mean", f"rate{NOW}")
+    return {record_name(slo, "mean", f"median{PAST}"): _usual(slo, catalogue, mean, all_)}
 
 
 def _usual(slo: Slo, catalogue: Catalogue, mean: str, all_: str) -> str:
@@ -98,7 +104,7 @@ def slower_rules(slo: Slo, catalogue: Catalogue, links: GeneratedLinks) -> Itera
     mean, all_ = _of_pod(slo, "mean"), _of_pod(slo, "all")
     life = _life(*of_engines(slo, catalogue, BEFORE))
     beyond = (
-        f"{mean} > {_factor(all_)} * {_of_pod(slo, 'others')}\n"
+        f"{mean} > {_factor(all_)} * {clause(_others(mean, all_))}\n"
         f"and {mean} / on ({', '.join(SHOWN_BY)}) group_left () {clause(life)} > {_factor(all_)}\n"
         f"and {mean} > {felt}\n"
         f"and {_events(all_)} >= {FEWEST_ON_A_POD}\n"

@@ -30,6 +30,8 @@ NEAR = 0.04
 SOON = GOOD_MINUTES + 8
 """When latency that grew at GOOD_MINUTES has been so for long enough, and is not yet usual."""
 NINE, KNOWN, JUST_INSTALLED = 9, 1e6, 6
+SWUNG_BEFORE, SWUNG_MINUTES = 26, 6
+"""More than a tenth of the half hour that tells what is usual, and over before it matters."""
 USUAL_SHARE = 0.2
 """Of the target: a usual mean that matters when it grows by half."""
 
@@ -44,7 +46,8 @@ class BurnCourse:
     """Share of bad events before and after GOOD_MINUTES, and which speeds fire at the end. means: as shares of the
     target, before and after; recorded: for how many minutes of those before there are samples; known, of_events: what
     the counters tell when they begin; beside: the means of a pod that serves NINE times as much; on: its tier; busier:
-    how many times the events there are after GOOD_MINUTES; good, bad: how long it is calm, and then not."""
+    how many times the events there are after GOOD_MINUTES; good, bad: how long it is calm, and then not; swung: for how
+    many minutes the mean was before as it is then, SWUNG_BEFORE minutes earlier."""
 
     name: str
     before: float
@@ -60,6 +63,7 @@ class BurnCourse:
     busier: float = 1.0
     good: int = GOOD_MINUTES
     bad: int = BAD_MINUTES
+    swung: int = 0
 
 
 def courses(slo: Slo) -> Iterator[BurnCourse]:
@@ -96,6 +100,7 @@ def slower_courses() -> Iterator[BurnCourse]:
     chance = 1 + CHANCE / sqrt(length_of(NOW) * SOME_PER_SECOND)
     yield BurnCourse("slower-than-chance", 0.0, 0.0, ("Slower",), SOME_PER_SECOND, (usual, chance * above * usual))
     yield BurnCourse("by-chance", 0.0, 0.0, (), SOME_PER_SECOND, (usual, chance * below * usual))
+    yield BurnCourse("swings", 0.0, 0.0, (), means=(usual, SLOWER * above * usual), swung=SWUNG_MINUTES)
     yield BurnCourse("slower-of-few", 0.0, 0.0, ("TrafficTooLow",), FEW_PER_SECOND, (usual, 4 * usual))
     yield from _young_courses()
     yield from _pod_courses()
@@ -184,7 +189,8 @@ def _test(slo: Slo, catalogue: Catalogue, rules: list[AlertRule], beside: list[B
         if speed in SUDDEN:
             checks += [_check(slo, rule, GOOD_MINUTES - 2, []), _check(slo, rule, AT, [])]
         if speed in (*SUDDEN, "Outage"):
-            checks.append(_waits(rule, firing))
+            before = [_namespace(slo, course) for course in beside if course.swung and speed == "Slower"]
+            checks.append(_waits(rule, [*firing, *before]))
     series = [line for course in beside for line in _series(slo, catalogue, course)]
     series += [line for key in PLACES if key in slo.scope.fields for line in _elsewhere(slo, catalogue, key)]
     return {"interval": "1m", "input_series": series, "promql_expr_test": checks}
@@ -277,9 +283,8 @@ def _of_pod(slo: Slo, catalogue: Catalogue, course: BurnCourse, labels: dict[str
         bound = number(slo.target / signal.readings[0].scale)
         target, known = in_buckets(slo, catalogue), course.known * course.of_events
         every = _counter(course, rates, course.of_events)
-        took = _counter(
-            course, [rate * mean * target for rate, mean in zip(rates, course.means, strict=True)], known * target
-        )
+        steps = [rate * mean * target for rate, mean in zip(rates, course.means, strict=True)]
+        took = _swinging(course, steps) if course.swung else _counter(course, steps, known * target)
         for part, values in (
             (f'{name}_bucket{{{base}, le="{bound}"}}', _counter(course, good, course.of_events)),
             (f'{name}_bucket{{{base}, le="+Inf"}}', every),
@@ -295,6 +300,18 @@ def _of_pod(slo: Slo, catalogue: Catalogue, course: BurnCourse, labels: dict[str
         rest = good if wrong.rate == total.rate else rates
         yield {"series": f"{wrong.rate}{{{_inside(labels | inside)}}}", "values": _counter(course, bad)}
         yield {"series": f"{total.rate}{{{_inside(labels | other)}}}", "values": _counter(course, rest)}
+
+
+def _swinging(course: BurnCourse, rates: Sequence[float]) -> str:
+    """A counter that grew for some minutes of the calm as it does after it."""
+    minutes = (course.good - SWUNG_BEFORE, course.swung, SWUNG_BEFORE - course.swung, course.bad + 10)
+    parts, reached = [], 0.0
+    for place, length in enumerate(minutes):
+        step = 60 * rates[place % 2]
+        first = step * (place > 0)  # the first sample stands at minute 0
+        parts.append(f"{reached + first:.12g}+{step:.12g}x{length - (place > 0)}")
+        reached += step * length
+    return " ".join(parts)
 
 
 def _inside(labels: dict[str, str]) -> str:

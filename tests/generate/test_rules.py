@@ -129,17 +129,20 @@ def test_a_usual_value_needs_a_history(records):
 def test_a_new_pod_is_held_against_its_own_short_past_then_its_pool_then_its_peers(records):
     """Pod names change with every rollout: what was usual must survive them."""
     expr = records["engine:inferdoc_itl_mean:median6h"]
-    own, short, pool, peers, stand_in = expr.split("\nor ")
+    own, short, shared = expr.split("\nor ")
     assert "[6h] offset 1h" in own and "[30m] offset 10m" in short
+    pool, peers, stand_in = shared.split("\n  or ")
     assert "quantile by (cluster, namespace, model_name, role, tier)" in pool
-    assert peers.endswith("model:inferdoc_itl_mean:middle")
-    assert stand_in.startswith("0 * engine:inferdoc_itl_mean:rate5m + ")
+    assert peers == "model:inferdoc_itl_mean:middle < Inf"
+    assert stand_in.startswith(
+        "0 * group by (cluster, namespace, model_name, role, tier) (engine:inferdoc_itl_mean:rate5m)"
+    )
 
 
 def test_a_short_past_that_began_with_the_fault_does_not_count(records):
     """Beyond the figure that stands for a healthy service, or beyond what its peers show."""
     short = records["engine:inferdoc_itl_mean:median6h"].split("\nor ")[1]
-    assert " <= 0.1\nunless " in short and "group_left () 1.25 * model:inferdoc_itl_mean:middle" in short
+    assert " <= 0.1\n<= on " in short and "group_left () (1.25 * model:inferdoc_itl_mean:middle)" in short
 
 
 def test_rates_of_a_young_pod_wait_until_their_window_is_full(records):
@@ -150,7 +153,9 @@ def test_rates_of_a_young_pod_wait_until_their_window_is_full(records):
 
 def test_ill_peers_show_nothing_usual(records):
     peers = records["model:inferdoc_itl_mean:middle"]
-    assert " <= 0.1\nand count by " in peers and peers.endswith(">= 3")
+    told, none = peers.split("\nor ")
+    assert " <= 0.1\nand count by " in told and told.endswith(">= 3")
+    assert none.endswith(" + Inf"), "no short past lies beyond what nobody shows"
 
 
 def test_a_signal_of_the_workload_has_no_figure_in_place_of_its_past(records):
