@@ -3,6 +3,7 @@
     python benchmarks/headroom.py                  both tables, as Markdown on standard output
     python benchmarks/headroom.py growth loss      one of them
     python benchmarks/headroom.py --only NAME ...  some fleets
+    python benchmarks/headroom.py --seed N         other draws of the same fleets
 
 growth: fleets whose load swings over the day and grows day by day. They began with one replica less, so that their knee
 was seen; at the midnight before their objective breaks the clock is asked, and then they are played on. True is the
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from dataclasses import dataclass
+from dataclasses import replace as with_seed
 from datetime import datetime
 from pathlib import Path
 
@@ -316,6 +318,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*", choices=[[], *TABLES], metavar="|".join(TABLES))
     parser.add_argument("--only", action="append", metavar="NAME")
+    parser.add_argument("--seed", type=int, default=0, help="added to the seed of every fleet")
     asked = parser.parse_args()
     for name in asked.tables or TABLES:
         cases, line, tick, heads = TABLES[name]
@@ -324,7 +327,8 @@ def main() -> None:
         for case in cases:
             if not asked.only or case.name in asked.only:
                 with tempfile.TemporaryDirectory() as folder:
-                    print(line(case, Path(folder)), flush=True)
+                    drawn = with_seed(case, seed=case.seed + asked.seed)
+                    print(line(drawn, Path(folder)), flush=True)
 
 
 if __name__ == "__main__":

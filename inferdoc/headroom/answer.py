@@ -10,6 +10,7 @@ from inferdoc.forecast.engine import Request, forecast
 from inferdoc.forecast.result import Forecast
 from inferdoc.forecast.series import LoadSeries
 from inferdoc.headroom.clock import clock_words, headroom_clock
+from inferdoc.headroom.growth import with_growth
 from inferdoc.headroom.loss import losses
 from inferdoc.headroom.model import (
     HEADROOM_SCHEMA_ID,
@@ -20,7 +21,7 @@ from inferdoc.headroom.model import (
     PhasesApart,
     PoolHeadroom,
 )
-from inferdoc.headroom.reading import LIMIT_SEEN, FleetReading, PoolReading
+from inferdoc.headroom.reading import LIMIT_SEEN, NOW_BINS, FleetReading, PoolReading
 from inferdoc.headroom.room import room_part
 from inferdoc.headroom.where import Whereabouts
 from inferdoc.judging.words import figure, how_many
@@ -85,8 +86,9 @@ def _pool(
 ) -> PoolHeadroom:
     doubts = [f"requests within the SLO: {why}" for why in refused]
     lost = losses(reading, places, doubts)
-    ahead = forecast(reading.load.series, request)
-    clock = headroom_clock(reading, ahead)
+    series = reading.load.series.coarser(NOW_BINS * reading.load.series.step, from_end=True)
+    ahead, growth = with_growth(series, forecast(series, request))
+    clock = headroom_clock(reading, ahead, growth)
     room = room_part(reading, good)
     middle, _ = reading.knee
     limit = reading.limit if reading.knee[0] is not None else "the highest load that was served well"
@@ -105,7 +107,7 @@ def _pool(
         knee=None if middle is None else middle * reading.replicas,
         cannot_tell=doubts,
         notes=_notes(reading, ahead),
-        drawn=_drawn(reading.load.series, ahead, fleet.begin),
+        drawn=_drawn(series, ahead, fleet.begin),
     )
 
 

@@ -1,11 +1,14 @@
 """The headroom clock: when the forecast load of a pool passes what it carries, and by when replicas must be asked for.
 
-The 95 % path over the usable rate is the moment to be ready for; the middle path over the middle of the knee is the one
-to expect. Replicas are asked for their cold start earlier, as a prewarm plan does it.
+The 95 % path over the usable rate is the moment to be ready for; the middle path, with the growth of the load carried
+on, over the middle of the knee is the one to expect. Both are of quarters of an hour: what five minutes bring is chance
+where requests are few and long, and it breaks no objective. Replicas are asked for their cold start earlier, as a
+prewarm plan does it.
 """
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 
 import numpy as np
@@ -14,6 +17,7 @@ from inferdoc.capacity.service_level import replicas_needed
 from inferdoc.forecast.calendar import zone_of
 from inferdoc.forecast.result import Forecast
 from inferdoc.forecast.series import DAY
+from inferdoc.headroom.growth import Growth
 from inferdoc.headroom.model import ForecastMoment, HeadroomClock
 from inferdoc.headroom.reading import PoolReading
 from inferdoc.judging.words import figure, how_many
@@ -23,10 +27,11 @@ from inferdoc.sizing.number import number
 from inferdoc.times import rfc3339
 
 WEEK = 7 * DAY
+GROWTH = "growth"
 
 
-def headroom_clock(reading: PoolReading, ahead: Forecast) -> HeadroomClock:
-    """The clock of a pool from the forecast of its load."""
+def headroom_clock(reading: PoolReading, ahead: Forecast, growth: Growth | None = None) -> HeadroomClock:
+    """The clock of a pool from the forecast of its load. growth: that the forecast carries on, None without any."""
     if ahead.abstained:
         return HeadroomClock("abstains", None, None, None, f"the forecast abstains: {ahead.reason}", [])
     usable = reading.carries
@@ -47,7 +52,7 @@ def headroom_clock(reading: PoolReading, ahead: Forecast) -> HeadroomClock:
         local_moment(earliest, zone, begin),
         local_moment(earliest - lead, zone, begin) if earliest - lead > begin else None,
         "its load is beyond the usable rate already" if over else "",
-        [*_numbers(reading, ahead, earliest, expected), *_asked(reading, ahead, more, lead)],
+        [*_numbers(reading, ahead, earliest, expected), *_grows(growth), *_asked(reading, ahead, more, lead)],
     )
 
 
@@ -86,7 +91,7 @@ def _numbers(reading: PoolReading, ahead: Forecast, earliest: float, expected: f
         number(
             ("hours", "hours until it crosses", "h"),
             {"low": until, "middle": hours, "high": hours},
-            formula="first moment at which the forecast (q95 over the usable rate, q50 over the knee) passes it",
+            formula="first moment at which the forecast passes it: q95 over the usable rate, q50 over the knee",
             inputs={
                 "usable rate": (reading.carries, unit),
                 "highest q95": (float(ahead.p95.max()), unit),
@@ -94,6 +99,20 @@ def _numbers(reading: PoolReading, ahead: Forecast, earliest: float, expected: f
             },
             source=f"forecast from {ahead.history_days:.1f} days, {ahead.folds} of them back-tested; "
             f"{reading.served.basis}",
+        )
+    ]
+
+
+def _grows(growth: Growth | None) -> list[Predicted]:
+    if growth is None:
+        return []
+    return [
+        number(
+            (GROWTH, "growth carried on, from day to day", "ratio"),
+            growth.a_day,
+            formula="median step from a day to the next of its kind x share by which days foretold with it err less",
+            inputs={"median step": (math.expm1(growth.each), "ratio"), "share": (growth.share, "ratio")},
+            source=f"{how_many(growth.days, 'step')} from day to day, each foretold from those before it",
         )
     ]
 
@@ -130,5 +149,7 @@ def clock_words(clock: HeadroomClock, limit: str) -> str:
     if clock.status == "beyond it now":
         return f"{clock.reason}; {asked}"
     when = f"the load may pass {limit} from {clock.earliest.local}"
-    later = "" if clock.expected is None else f", and is expected to at {clock.expected.local}"
+    grows = next((each.value for each in clock.numbers if each.name == GROWTH), None)
+    by_growth = "" if grows is None else f", at {figure(grows, 'ratio')} of growth a day,"
+    later = "" if clock.expected is None else f", and is expected to{by_growth} at {clock.expected.local}"
     return f"{when}{later}; {asked}"
