@@ -187,6 +187,11 @@ class PricesSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         if not self.currency.strip():
             raise ValueError('currency is empty; give its sign or code, such as "EUR"')
 
+    def per_gpu_hour(self, tier: str) -> float | None:
+        """Money per GPU-hour of a tier with the overhead on top, on demand; None without a price."""
+        price = self.tiers.get(tier)
+        return None if price is None else price.on_demand * self.overhead
+
 
 class AcceptedSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """[[audit.accepted]]: a standing state that is meant to be so. until: a day (2027-03-31) after which it counts

@@ -51,11 +51,11 @@ def payoff(
     apart_use: float = APART_USE,
     prices: tuple[float, float, float] = (1.0, 1.0, 1.0),
 ) -> Payoff:
-    """What two pools save against one at a rate (requests/s), each pool rounded up to replicas of so many GPUs.
+    """What two pools save against one at a rate (requests/s), each pool in replicas of so many GPUs, one at least.
     prices: of a GPU-hour in the one pool, the prefill pool, the decode pool."""
 
     def whole(need: float) -> int:
-        return math.ceil(round(need / gpus, 9)) * gpus
+        return max(1, math.ceil(round(need / gpus, 9))) * gpus
 
     together = whole(rate * (seconds.prefill + seconds.decode) / together_use)
     prefill, decode = whole(rate * seconds.prefill / apart_use), whole(rate * seconds.decode / apart_use)

@@ -20,7 +20,7 @@ def joint_share(shares: Sequence[float]) -> tuple[float, float]:
 
 
 def replicas_needed(peak: float, usable: float, safety: float) -> int:
-    """Replicas for a peak: ceil(peak x safety / usable), both in the same unit per second."""
+    """Replicas for a peak: ceil(peak x safety / usable), both in the same unit per second; 0 where there is no load."""
     return math.ceil(round(peak * safety / usable, 9))
 
 

@@ -24,6 +24,12 @@ from inferdoc.cli.streams import show
     help="What a row is.",
 )
 @click.option(
+    "--cascade",
+    type=float,
+    metavar="SHARE",
+    help="With --by model: what requests would cost if the cheapest model answered this share of them.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Choice(["text", "json", "csv", "html", "prometheus"]),

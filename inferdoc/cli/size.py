@@ -68,7 +68,7 @@ def command(**asked: Any) -> int:
             like = live_as_asked(source, config, catalogue, asked)
     elif asked["store"] or asked["prometheus"]:
         raise click.UsageError("--store and --prometheus belong to --like POOL")
-    answer = sized_as_asked(asked, catalogue, like)
+    answer = sized_as_asked(asked, catalogue, like, config.prices)
     colour = options.coloured() and asked["output"] == "text"
     show(render_size(answer, asked["output"], verbose=asked["verbose"], colour=colour), coloured=colour)
     return 0

@@ -15,7 +15,7 @@ from inferdoc.cost.cheaper import FORMULA, SOURCE, cheaper_tiers
 from inferdoc.cost.gather import Sum, add_account
 from inferdoc.cost.ledger import Account
 from inferdoc.cost.model import SCHEMA_ID, Bill, BillRow, By, Ground, Priced
-from inferdoc.cost.prices import per_gpu_hour, price_notes
+from inferdoc.cost.prices import price_notes
 from inferdoc.cost.reading import Piece
 from inferdoc.cost.tenants import by_tenant
 from inferdoc.errors import SourceError
@@ -101,7 +101,7 @@ def _priced(found: Sequence[Piece], prices: PricesSection, used: Mapping[str, fl
     for tier, hours in sorted(used.items()):
         money = rows[tier].row(tier).whole.money
         paid = None if money is None or not hours else money / hours
-        told.append(Priced(tier, per_gpu_hour(prices, tier) if tier in plain else paid, hours))
+        told.append(Priced(tier, prices.per_gpu_hour(tier) if tier in plain else paid, hours))
     return told
 
 

@@ -97,6 +97,19 @@ class CheaperTier(msgspec.Struct, frozen=True):
     money: float
 
 
+class CascadeTold(msgspec.Struct, frozen=True):
+    """Two models and what a request costs in money: on either; routed: where a share of them goes to the small one and
+    the others to the large one; handed_on: where the small one sees all and hands the others on."""
+
+    small: str
+    large: str
+    share: float
+    on_small: float
+    on_large: float
+    routed: float
+    handed_on: float
+
+
 class Ground(msgspec.Struct, frozen=True):
     """What stands behind a figure."""
 
@@ -108,8 +121,7 @@ class Ground(msgspec.Struct, frozen=True):
 class Bill(msgspec.Struct, frozen=True, rename={"schema_": "schema", "from_": "from"}):
     """Everything. pue, kwh: of energy, as configured; by: what a row is; rows: dearest first, hours and days in order;
     days: the same by day and pool, where the stretch has several; cheaper: pools for which another tier is better;
-    notes: what a reader must know, a line each; grounds:
-    formulas and series."""
+    notes: what a reader must know, a line each; grounds: formulas and series; cascade: of two models, where asked."""
 
     schema_: str
     inferdoc_version: str
@@ -128,6 +140,7 @@ class Bill(msgspec.Struct, frozen=True, rename={"schema_": "schema", "from_": "f
     cheaper: list[CheaperTier]
     notes: list[str]
     grounds: list[Ground]
+    cascade: CascadeTold | None = None
 
     def to_json(self) -> str:
         """The document as indented JSON."""

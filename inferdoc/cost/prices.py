@@ -15,12 +15,6 @@ EXAMPLE_TIER = "h100-80"
 HOW = "[prices.tiers.{}] on_demand = ... in inferdoc.toml"
 
 
-def per_gpu_hour(prices: PricesSection, tier: str) -> float | None:
-    """Money per GPU-hour of a tier with the overhead on top; None without a price."""
-    price = prices.tiers.get(tier)
-    return None if price is None else price.on_demand * prices.overhead
-
-
 def per_million(amount: Amount, tokens: float) -> Amount | None:
     """What a million tokens cost; None without any."""
     return each(amount, tokens / 1e6)

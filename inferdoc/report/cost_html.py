@@ -9,6 +9,7 @@ from inferdoc.escaping import html as escape
 from inferdoc.report.cost_words import (
     FIGURES,
     amount_words,
+    cascade_words,
     cheaper_words,
     counted_words,
     energy_words,
@@ -136,6 +137,7 @@ def _figures(bill: Bill) -> str:
         table(("what", "costs"), rows, numbers=1)
         + f"<p class='soft'>{counted_words(row)}</p><p class='soft'>{energy_words(row.energy, bill) or ''}</p>"
         + "".join(f"<p class='soft'>{escape(cheaper_words(one, currency))}</p>" for one in bill.cheaper)
+        + ("" if bill.cascade is None else f"<p class='soft'>{escape(cascade_words(bill.cascade, currency))}</p>")
     )
 
 

@@ -11,6 +11,7 @@ from inferdoc.judging.words import lasting
 from inferdoc.report.cost_words import (
     FIGURES,
     amount_words,
+    cascade_words,
     cheaper_words,
     counted_words,
     energy_words,
@@ -85,6 +86,8 @@ def _figures(bill: Bill) -> Iterator[str]:
         yield from wrap(energy, "  ")
     for one in bill.cheaper:
         yield from wrap(cheaper_words(one, currency), "  ")
+    if bill.cascade is not None:
+        yield from wrap(cascade_words(bill.cascade, currency), "  ")
 
 
 def _table(rows: Sequence[BillRow], currency: str | None) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inferdoc.cost.model import Amount, Bill, BillRow, CheaperTier, Energy, Figures
+from inferdoc.cost.model import Amount, Bill, BillRow, CascadeTold, CheaperTier, Energy, Figures
 
 FIGURES = (
     ("input", "a million input tokens"),
@@ -80,6 +80,18 @@ def cheaper_words(one: CheaperTier, currency: str | None) -> str:
     less"."""
     money = f"up to {money_words(one.money, currency or '')} ({100 * one.share:.0f} %) less"
     return f"{one.pool}: on {one.cheaper} instead of {one.tier} its useful work would cost {money}"
+
+
+def cascade_words(one: CascadeTold, currency: str | None) -> str:
+    """A router or a cascade of two models."""
+    money = [
+        money_words(1000 * each, currency or "") for each in (one.on_small, one.on_large, one.routed, one.handed_on)
+    ]
+    small, large, routed, handed_on = money
+    return (
+        f"a thousand requests: {small} on {one.small}, {large} on {one.large}; {routed} if a router sent "
+        f"{100 * one.share:g} % of them to the first; {handed_on} if the first saw all and handed the others on"
+    )
 
 
 def counted_words(row: BillRow) -> str:

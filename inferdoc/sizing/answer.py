@@ -12,10 +12,18 @@ from inferdoc.sizing.build import End, arithmetic_of, phase_shares
 from inferdoc.sizing.calibrate import BackTest
 from inferdoc.sizing.choice import Considered, best, considered
 from inferdoc.sizing.drafting_part import drafting_part
-from inferdoc.sizing.fleet_part import APART, disaggregation_part, fleet_part, queue_part, worth_parting
+from inferdoc.sizing.fleet_part import (
+    APART,
+    disaggregation_part,
+    fleet_part,
+    queue_part,
+    replicas_of,
+    worth_parting,
+)
 from inferdoc.sizing.load_part import cache_part, latency_part, rate_part, speed_part
 from inferdoc.sizing.memory_part import kv_part, memory_part
 from inferdoc.sizing.model import SIZE_SCHEMA_ID, LayoutLooked, SizeAnswer, SizedPart
+from inferdoc.sizing.money_part import GpuPrice, money_part
 from inferdoc.sizing.wanted import SizingWanted
 
 MOST_OVER_PCIE = 2
@@ -25,9 +33,9 @@ NODE = 8
 MIDDLE: End = "middle"
 
 
-def answered(wanted: SizingWanted, test: BackTest | None = None) -> SizeAnswer:
-    """The sizing. test: of the shares of a live pool on its own history. Raises InferdocError where no layout fits or
-    keeps the objectives."""
+def answered(wanted: SizingWanted, test: BackTest | None = None, price: GpuPrice | None = None) -> SizeAnswer:
+    """The sizing. test: of the shares of a live pool on its own history; price: None where the tier has none. Raises
+    InferdocError where no layout fits or keeps the objectives."""
     rows = considered(wanted)
     taken = best(wanted, rows)
     layout = taken.sized.layout
@@ -38,6 +46,7 @@ def answered(wanted: SizingWanted, test: BackTest | None = None) -> SizeAnswer:
         rate_part(wanted, taken),
         *([latency_part(wanted, taken)] if wanted.traffic.rate is not None else []),
         *([fleet_part(wanted, taken)] if wanted.traffic.rate is not None else []),
+        *([] if price is None else [_money(wanted, taken, price)]),
         queue_part(wanted, taken),
         disaggregation_part(wanted, taken),
         cache_part(wanted, taken),
@@ -62,6 +71,12 @@ def answered(wanted: SizingWanted, test: BackTest | None = None) -> SizeAnswer:
         [*wanted.assumed, *_shares_assumed(wanted, taken)],
         [*_notes(wanted, taken), *_parting(wanted, taken, parts)],
     )
+
+
+def _money(wanted: SizingWanted, taken: Considered, price: GpuPrice) -> SizedPart:
+    if wanted.traffic.rate is None:
+        return money_part(wanted, taken, price, None)
+    return money_part(wanted, taken, price, lambda replica: replicas_of(wanted, replica, wanted.safety))
 
 
 def _summary(wanted: SizingWanted, taken: Considered) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 from inferdoc.capacity.service_level import replicas_needed
 from inferdoc.errors import InferdocError
@@ -57,12 +58,14 @@ def _one(wanted: SizingWanted, each: Sized) -> Considered:
     replica = each.replicas["middle"]
     streams, bound = replica.within(wanted.ttft, wanted.itl)
     if not streams:
-        missed = f"{figure(replica.itl(1), 's')} between tokens, {figure(replica.ttft_p95(1), 's')} to the first"
+        first = replica.ttft_p95(1)
+        waits = f"{figure(first, 's')} to the first" if isfinite(first) else "and no end of waiting for the first"
+        missed = f"{figure(replica.itl(1), 's')} between tokens, {waits}"
         return Considered(each, 0, bound, None, None, f"misses the objectives with one request at a time: {missed}")
     usable = replica.rate(streams)
     rate = wanted.traffic.rate
     return Considered(
-        each, streams, bound, usable, None if rate is None else replicas_needed(rate, usable, wanted.safety), ""
+        each, streams, bound, usable, None if rate is None else max(1, replicas_needed(rate, usable, wanted.safety)), ""
     )
 
 

@@ -30,21 +30,24 @@ def _usable(wanted: SizingWanted, replica: Replica) -> float | None:
     return replica.rate(streams) if streams else None
 
 
+def replicas_of(wanted: SizingWanted, replica: Replica, safety: float) -> float | None:
+    """Replicas like this one for the rate that is asked for; None where one keeps no objective."""
+    usable = _usable(wanted, replica)
+    assert wanted.traffic.rate is not None
+    return None if usable is None else float(max(1, replicas_needed(wanted.traffic.rate, usable, safety)))
+
+
 def fleet_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
     """Replicas for the rate, and for the loss of one."""
     rate, gpus = wanted.traffic.rate, taken.sized.layout.gpus
     assert rate is not None
-
-    def replicas(replica: Replica, safety: float) -> float | None:
-        usable = _usable(wanted, replica)
-        return None if usable is None else float(replicas_needed(rate, usable, safety))
 
     def with_one_lost(replica: Replica) -> float | None:
         usable = _usable(wanted, replica)
         return None if usable is None else float(replicas_that_may_fail(rate, usable))
 
     def all_gpus(replica: Replica) -> float | None:
-        many = replicas(replica, wanted.safety)
+        many = replicas_of(wanted, replica, wanted.safety)
         return None if many is None else many * gpus
 
     asked = {"rate": (rate, "1/s"), "safety": (wanted.safety, "")}
@@ -53,7 +56,7 @@ def fleet_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
         [
             number(
                 ("replicas", "replicas", "replicas"),
-                at_ends(taken, lambda replica: replicas(replica, wanted.safety)),
+                at_ends(taken, lambda replica: replicas_of(wanted, replica, wanted.safety)),
                 formula="ceil(rate x safety / requests/s of a replica)",
                 inputs=asked,
                 source="field guide, section 9.1: 1.2 for a load that is known, 1.5 for a new one",

@@ -17,12 +17,14 @@ from inferdoc.capacity.speculation import DRAFT_COST
 from inferdoc.catalogue.document import nearest
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Tier
+from inferdoc.config_sections import PricesSection
 from inferdoc.errors import InferdocError
 from inferdoc.judging.words import figure
 from inferdoc.sizing.answer import answered
 from inferdoc.sizing.calibrate import calibrated
 from inferdoc.sizing.live import LivePool
 from inferdoc.sizing.model import SizeAnswer
+from inferdoc.sizing.money_part import GpuPrice
 from inferdoc.sizing.wanted import TAIL, Drafting, EngineLimits, Parallelism, SizingWanted, TokenLength, TrafficAsked
 from inferdoc.times import length_of
 
@@ -39,16 +41,28 @@ WITHOUT_BF16 = ("t4",)
 """vLLM refuses BF16 below compute capability 8.0."""
 
 
-def sized_as_asked(asked: Mapping[str, Any], catalogue: Catalogue, like: LivePool | None = None) -> SizeAnswer:
-    """The sizing that the values of the command's options ask for. like: a live pool, for what they leave open. Raises
-    InferdocError."""
+def sized_as_asked(
+    asked: Mapping[str, Any],
+    catalogue: Catalogue,
+    like: LivePool | None = None,
+    prices: PricesSection | None = None,
+) -> SizeAnswer:
+    """The sizing that the values of the command's options ask for. like: a live pool, for what they leave open; prices:
+    for money. Raises InferdocError."""
     if like is None:
-        return answered(_wanted(asked, catalogue))
+        wanted = _wanted(asked, catalogue)
+        return answered(wanted, price=_price(wanted, prices))
     if asked.get("tp") is None:
         raise InferdocError(f"--like {like.name}: give --tp, the layout of its pods; no metric shows it")
     wanted = _wanted(_as_live(asked, like, catalogue), catalogue)
     layout = Parallelism(asked["tp"], asked.get("pp") or 1, asked.get("dp") or 1)
-    return answered(*calibrated(wanted, like, layout))
+    return answered(*calibrated(wanted, like, layout), _price(wanted, prices))
+
+
+def _price(wanted: SizingWanted, prices: PricesSection | None) -> GpuPrice | None:
+    """Of a GPU-hour of the tier; None without one."""
+    found = None if prices is None else prices.per_gpu_hour(wanted.tier_name)
+    return None if prices is None or found is None else GpuPrice(found, prices.currency)
 
 
 def _as_live(asked: Mapping[str, Any], pool: LivePool, catalogue: Catalogue) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from inferdoc.catalogue.slo import in_force
-from inferdoc.cost.prices import HOW, per_gpu_hour
+from inferdoc.cost.prices import HOW
 from inferdoc.errors import InferdocError
 from inferdoc.judging.words import figure, how_many
 from inferdoc.slo.goodput import FIRST_TOKEN, PER_TOKEN
@@ -179,7 +179,7 @@ def _paid(pool: Calibrated, change: Changed, config: Config) -> list[WhatIfRow]:
     ]
     gpus = [float(sum(side.replicas * side.gpus for side in sides)) for sides in both]
     rows.append(_exact("gpus", "GPUs", "GPUs", gpus, "replicas x GPUs of a pod", "settings"))
-    prices = [[per_gpu_hour(config.prices, side.tier) for side in sides] for sides in both]
+    prices = [[config.prices.per_gpu_hour(side.tier) for side in sides] for sides in both]
     if not any(None in each for each in prices):
         money = [
             sum(side.replicas * side.gpus * (price or 0.0) for side, price in zip(sides, each, strict=True))
@@ -232,6 +232,6 @@ def _notes(pool: Calibrated, config: Config) -> list[str]:
     if played_minutes < len(pool.setting.traffic.rates) * STEP / 60:
         notes.append(f"the busiest {played_minutes:.0f} minutes are played")
     for tier in dict.fromkeys(side.tier for side in pool.setting.sides):
-        if per_gpu_hour(config.prices, tier) is None:
+        if config.prices.per_gpu_hour(tier) is None:
             notes.append(f"no price: for money set {HOW.format(tier)}")
     return notes

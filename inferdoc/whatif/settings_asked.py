@@ -29,10 +29,12 @@ class SettingKey:
     set: bool = True
 
 
-def _whole(least: int, most: int) -> Callable[[str], Any]:
+def _whole(least: int, most: int, none: bool = False) -> Callable[[str], Any]:
+    """none: 0 counts as well."""
+
     def read(text: str) -> int | None:
         value = int(text)
-        return value if least <= value <= most else None
+        return value if least <= value <= most or (none and value == 0) else None
 
     return read
 
@@ -64,7 +66,9 @@ KEYS: dict[str, SettingKey] = {
     "tier": SettingKey("a hardware tier: h100-80", str.lower),
     "max-num-seqs": SettingKey("requests, 1 to 65536", _whole(1, 65536), now=True),
     "batch-tokens": SettingKey("tokens of a step, 64 to 1048576", _whole(64, 2**20), now=True),
-    "chunk-tokens": SettingKey("tokens of one prompt in a step, 16 to 1048576", _whole(16, 2**20), now=True),
+    "chunk-tokens": SettingKey(
+        "tokens of one prompt in a step, 16 to 1048576, or 0 for no limit", _whole(16, 2**20, none=True), now=True
+    ),
     "kv-tokens": SettingKey("tokens of one pod's KV cache, 1000 to 1000000000", _whole(1000, 10**9), now=True),
     "kv-dtype": SettingKey("bf16 or fp8", _one_of(("bf16", "fp8"))),
     "router": SettingKey(f"one of {', '.join(POLICIES)}", _one_of(POLICIES), now=True),

@@ -11,7 +11,7 @@ import pytest
 from inferdoc.config_sections import PodSection, PricesSection, TierPrice
 from inferdoc.cost.ledger import Account
 from inferdoc.cost.model import Amount
-from inferdoc.cost.prices import each, energy_of, per_gpu_hour, per_million, price_notes
+from inferdoc.cost.prices import each, energy_of, per_million, price_notes
 from inferdoc.cost.rates import slot_rates
 
 SECONDS = 3600.0
@@ -43,7 +43,7 @@ def test_requests_and_good_requests():
 
 def test_overhead_is_on_top_and_no_price_is_no_money():
     prices = PricesSection(overhead=1.5, tiers={"l4": TierPrice(2.0)})
-    assert per_gpu_hour(prices, "l4") == 3.0 and per_gpu_hour(prices, "h100-80") is None
+    assert prices.per_gpu_hour("l4") == 3.0 and prices.per_gpu_hour("h100-80") is None
     assert each(Amount(1.0, None), 2) == Amount(0.5, None)
 
 

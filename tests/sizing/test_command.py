@@ -222,3 +222,29 @@ def test_weights_of_an_unknown_dtype_are_asked_for(tmp_path):
 def test_sparse_attention_has_no_bf16_cache():
     arguments = ("size", "--model", "deepseek-v3.2", "--tier", "h200-141", *CHAT, "--kv-dtype", "bf16")
     assert "--kv-dtype bf16: sparse MLA has fp8 and nvfp4" in refusal(*arguments)
+
+
+def test_what_tokens_cost_is_told_where_the_tier_has_a_price(tmp_path):
+    (tmp_path / "inferdoc.toml").write_text(
+        "[prices]\noverhead = 1.5\n[prices.tiers.h100-80]\non_demand = 2.0\n", "utf-8"
+    )
+    done = call("--config", tmp_path / "inferdoc.toml", *LLAMA, "--tp", "4", "--rate", "12", "-o", "json")
+    assert done.code == 0, done.err
+    document = json.loads(done.out)
+    found = numbers(document)
+    assert found["hour"]["value"] == pytest.approx(document["gpus"] * 3.0)
+    assert found["million"]["value"] == pytest.approx(document["gpus"] * 3.0 / (3600 * 12 * 300) * 1e6)
+    assert found["million_busy"]["value"] == pytest.approx(4 * 3.0 / (3600 * found["tokens"]["value"]) * 1e6)
+    assert found["million_busy"]["value"] < found["million"]["value"], "safety and whole replicas leave room"
+    assert "million" not in numbers(answer("--tp", "4", "--rate", "12")), "nothing is assumed of a price"
+
+
+def test_the_least_rate_takes_a_replica():
+    document = answer("--rate", "1e-12")
+    assert document["replicas"] == 1
+    assert numbers(document)["replicas"]["low"] == 1
+
+
+def test_a_wait_without_end_is_said_in_words():
+    line = refusal(*LLAMA, "--max-num-batched-tokens", "1")
+    assert "no end of waiting" in line and "inf" not in line.replace("inferdoc", "")
