@@ -44,6 +44,7 @@ NOTHING = -20.0
 """The log of a mean of which a play counted nothing."""
 SEED, OTHER_SEEDS = 1, (2, 3)
 ROUNDS, WIDTH, LONGEST_STEP = 3, 0.1, 0.7
+FEW_PODS = 4
 MOST_REQUESTS = 3000
 """Of a play for the fit; of larger pools some of the pods are played."""
 
@@ -123,7 +124,7 @@ class StepFit:
 
 def fitted(pool: ObservedPool, setting: PlayedSetting, basis: StepBasis, start: StepFit | None = None) -> StepFit:
     """The parts of a step at which plays of the setting count what the pool counted. start: where the search begins."""
-    pods = max(1, min(setting.replicas, int(setting.replicas * MOST_REQUESTS / max(float(pool.arrivals.sum()), 1.0))))
+    pods = _pods_played(setting, float(pool.arrivals.sum()))
     every = _every(pool, pods / setting.replicas)
     of_play = _groups(pool, every)
     wanted = np.log(_of_pool(pool, _groups(pool)))
@@ -139,6 +140,15 @@ def fitted(pool: ObservedPool, setting: PlayedSetting, basis: StepBasis, start: 
     prior = _logs(basis.parts)
     begin = prior if start is None else start.logs
     return StepFit(basis.parts, *_nearest(shown, wanted[known], prior, basis.spread, begin))
+
+
+def _pods_played(setting: PlayedSetting, requests: float) -> int:
+    """Of a large pool some of the pods are played, with their share of the requests. Fewer that share a queue wait
+    longer, and of prefill pods, which do nothing but queue and compute, the fit would take that for quicker steps: of
+    these at least a few are played. Their plays are short, since each request is one token."""
+    share = int(setting.replicas * MOST_REQUESTS / max(requests, 1.0))
+    least = min(FEW_PODS, setting.replicas) if setting.role == "prefill" else 1
+    return max(least, min(setting.replicas, share))
 
 
 def _every(pool: ObservedPool, share: float) -> int:
