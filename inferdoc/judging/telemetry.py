@@ -9,6 +9,7 @@ import numpy as np
 from inferdoc.catalogue.signal import Signal
 from inferdoc.fleet.workloads import workload
 from inferdoc.judging import restarts
+from inferdoc.judging.order import percentiles
 from inferdoc.judging.yields import tokens_per_gpu_hour, utilisation
 from inferdoc.source.base import Scrapes
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
@@ -255,7 +256,7 @@ def _missing(frame: SignalFrame, scrapes: Sequence[Scrapes]) -> SignalMatrix | N
 def _missing_of(times: np.ndarray, steps: np.ndarray, least_ms: float) -> np.ndarray:
     """float64[steps] of one target that was scraped at times (float64[n], milliseconds, ascending)."""
     gaps = np.maximum(np.diff(times), 1.0)
-    interval = float(np.quantile(gaps, 0.25))  # its own: an exporter may be scraped less often than engines are
+    (interval,) = percentiles(np.sort(gaps), [0.25])  # its own: an exporter may be scraped less often than engines are
     # A scrape is due at each interval of a gap: the last is there, the others are missing; one may be half one late.
     lost = np.where(gaps > 1.5 * interval, gaps / interval - 1.0, 0.0)
     missed, seen = np.concatenate(([0.0], np.cumsum(lost))), np.arange(len(times), dtype=np.float64)

@@ -22,7 +22,7 @@ from inferdoc.errors import SourceError
 from inferdoc.fleet.members import COMPUTED, ENGINE_SIGNS, PROMPTS, Wanted
 from inferdoc.judging.breaches import breaches
 from inferdoc.judging.clock import Clock, Rule
-from inferdoc.judging.conditions import evaluate, prepare
+from inferdoc.judging.conditions import evaluate, holding_until, prepare
 from inferdoc.judging.conditions.relative import rule_of
 from inferdoc.judging.context import Ask, Context, Outcome
 from inferdoc.judging.impact import FELT
@@ -120,12 +120,22 @@ def hurt_families(context: Context, recipes: Mapping[str, Recipe]) -> set[Family
     """The families in which some pod shows some impact in the window."""
     asked = impacts(recipes.values())
     units = context.view.units
-    at_once = [condition for condition in asked if not condition.needs_split]
-    prepare(at_once, context, [Ask(unit) for unit in units])
-    hurt = {
+    hurt, in_words = set[Family](), list[Condition]()
+    for condition in asked:
+        if condition.needs_split:
+            continue
+        told = holding_until(condition, context)
+        if told is None:
+            in_words.append(condition)
+        else:
+            having, lasts = told
+            hurt |= {having[row].member.pool.family for row in np.flatnonzero(lasts >= context.view.begin).tolist()}
+    calm = [unit for unit in units if unit.member.pool.family not in hurt]
+    prepare(in_words, context, [Ask(unit) for unit in calm])
+    hurt |= {
         unit.member.pool.family
-        for unit in units
-        if any(_in_window(evaluate(condition, context, unit), context) for condition in at_once)
+        for unit in calm
+        if any(_in_window(evaluate(condition, context, unit), context) for condition in in_words)
     }
     hurt |= {match.unit.member.pool.family for match in breaches(context, recipes)}
     for condition in asked:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 import zlib
 from collections.abc import Mapping, Sequence
 
@@ -107,6 +108,7 @@ def unpack_layout(blob: bytes) -> list[Key | slice]:
     """Series and stretches of the base layout, in order."""
     try:
         items = json.loads(zlib.decompress(blob).decode("utf-8", "surrogatepass"))
-        return [slice(*item) if isinstance(item[0], int) else tuple(item) for item in items]
+        # The layouts of thousands of targets name the same labels: each text is kept once.
+        return [slice(*item) if isinstance(item[0], int) else tuple(map(sys.intern, item)) for item in items]
     except (zlib.error, ValueError, TypeError, LookupError) as error:
         raise DamagedError(f"a layout does not decode ({error})") from error

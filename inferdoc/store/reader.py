@@ -135,6 +135,8 @@ class Reader(Extent):
         in `left_out`.
         """
         with self._reading():
+            if self.layouts.is_large():
+                self.layouts.reset()  # of targets that were read before; nobody has their numbers
             chosen = self._targets(targets)
             held = self._held(chosen, start_ms, end_ms)
             wanted = self._fitting([each.used for each in held], SeriesFilter(names, self.layouts))

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from inferdoc.judging.conditions.registry import evaluate, explain, prepare, promql
+from inferdoc.judging.conditions.registry import evaluate, explain, holding_until, prepare, promql
 
-__all__ = ["evaluate", "explain", "prepare", "promql"]
+__all__ = ["evaluate", "explain", "holding_until", "prepare", "promql"]

@@ -30,6 +30,24 @@ def evaluate_rows(condition: Level, context: Context, asks: Sequence[Ask]) -> li
     return [absent(signal, ask.unit) if one is None else next(outcomes) for ask, one in zip(asks, series, strict=True)]
 
 
+def lasts(condition: Level, context: Context) -> tuple[list[Unit], np.ndarray]:
+    """The units of the view that have the signal, and for each the last step at which the condition holds, NONE where
+    it does not: int64[units]. What `evaluate_rows` says of them without a split, in figures alone."""
+    units, values = context.view.stack(condition.signal)
+    if not units:
+        return units, np.empty(0, np.int64)
+    limits = np.array([context.number(condition.limit, unit)[0] for unit in units])
+    finite = np.isfinite(values)
+    mask = _outside(values, limits[:, np.newaxis], condition.up) & finite
+    starts, ends = held(mask, finite, rule_asked(condition, 2.0), context.clock)
+    return units, np.where(starts == NONE, NONE, ends)
+
+
+def _outside(values: np.ndarray, limits: np.ndarray, up: bool) -> np.ndarray:
+    with np.errstate(invalid="ignore"):
+        return np.asarray(values > limits if up else values < limits)
+
+
 def _beyond(condition: Level, context: Context, asked: Sequence[tuple[Ask, np.ndarray]]) -> list[Outcome]:
     up = condition.up
     asks, values = [ask for ask, _ in asked], rows_of([row for _, row in asked])
@@ -38,12 +56,11 @@ def _beyond(condition: Level, context: Context, asked: Sequence[tuple[Ask, np.nd
     splits = np.array([ask.split or 0 for ask in asks])[:, np.newaxis]
     known = np.isfinite(values)
     finite = known & (np.arange(values.shape[1]) >= splits)
-    with np.errstate(invalid="ignore"):
-        mask = finite & ((values > limit) if up else (values < limit))
-    starts, lasts = held(mask, finite, rule_asked(condition, 2.0), context.clock)
+    mask = finite & _outside(values, limit, up)
+    starts, ends = held(mask, finite, rule_asked(condition, 2.0), context.clock)
     columns, begins = np.arange(values.shape[1]), starts[:, np.newaxis]
     holds = starts != NONE
-    inside = mask & (columns >= begins) & (columns <= lasts[:, np.newaxis])
+    inside = mask & (columns >= begins) & (columns <= ends[:, np.newaxis])
     before = known & (columns < begins)
     observed = _medians(values, inside, holds)
     calm = _medians(values, before, holds & (before.sum(axis=1) >= LEAST_FINITE))
@@ -58,7 +75,7 @@ def _beyond(condition: Level, context: Context, asked: Sequence[tuple[Ask, np.nd
         start = int(starts[row])
         usual = None if np.isnan(calm[row]) else float(calm[row])
         one = _lies(condition, context, ask.unit, usual, float(observed[row]), threshold, name)
-        outcomes.append(one.but(first=start, last=int(lasts[row]), from_start=start < context.clock.calm_steps))
+        outcomes.append(one.but(first=start, last=int(ends[row]), from_start=start < context.clock.calm_steps))
     return outcomes
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from inferdoc.catalogue.conditions import Reaches
 from inferdoc.judging.conditions.render import Rendering, number
-from inferdoc.judging.conditions.slope import TREND, trend
+from inferdoc.judging.conditions.slope import TREND, ends, steepness
 from inferdoc.judging.context import Context, Outcome, absent
 from inferdoc.judging.view import Unit
 from inferdoc.judging.words import figure
@@ -22,16 +22,17 @@ def evaluate(condition: Reaches, context: Context, unit: Unit) -> Outcome:
     limit, name = context.number(condition.limit, unit)
     within = length_of(condition.within)
     start = context.split or 0
-    found = trend(series.values[start:], context.view.step_seconds)
+    found = ends(series.values[start:])
     measure, title = context.signals[signal].unit, context.signals[signal].title
     if found is None:
         return Outcome(None, f"{title}: too short to extrapolate", signal, unit.name, measure)
-    slope, early, late = found
-    now = float(series.values[np.isfinite(series.values)][-1])
-    away = (limit - now) / slope if slope else np.inf
-    beyond = (now >= limit) if slope >= 0 else (now <= limit)
-    moving = abs(late - early) > context.signals[signal].floor
-    holds = moving and not beyond and 0 <= away <= within
+    early, late = found
+    now, away, holds = float(series.values[np.isfinite(series.values)][-1]), np.inf, False
+    if abs(late - early) > context.signals[signal].floor:  # a line is fitted to what moves alone
+        slope = steepness(series.values[start:], context.view.step_seconds)
+        away = (limit - now) / slope if slope else np.inf
+        beyond = (now >= limit) if slope >= 0 else (now <= limit)
+        holds = not beyond and 0 <= away <= within
     text = f"{title} at {figure(now, measure)} " + (
         f"meets {figure(limit, measure)}{f' ({name})' if name else ''} in {figure(float(away), 's')}"
         if holds

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
 from msgspec import structs
 
 from inferdoc.catalogue.conditions import (
@@ -127,6 +128,15 @@ def prepare(conditions: Iterable[Condition], context: Context, asks: Iterable[As
         for begin in range(0, len(rest), AT_ONCE_ROWS):
             keys, some = zip(*rest[begin : begin + AT_ONCE_ROWS], strict=True)
             context.tell(leaf, zip(keys, judge(leaf, context, some), strict=True))
+
+
+def holding_until(condition: Condition, context: Context) -> tuple[list[Unit], np.ndarray] | None:
+    """The units of the view that have the signal of a condition, and the last step at which it holds on each, -1 where
+    it does not: int64[units]. In figures alone, which takes a part of the time of outcomes in words; None for what is
+    no level or move of a unit itself."""
+    if not isinstance(condition, Level | Move) or condition.scope != "own" or _is_per_gpu(condition, context):
+        return None
+    return levels.lasts(condition, context) if isinstance(condition, Level) else relative.lasts(condition, context)
 
 
 def _looked_at(condition: Fact, context: Context, asks: Sequence[Ask]) -> Iterable[Ask]:

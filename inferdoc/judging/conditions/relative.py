@@ -15,6 +15,7 @@ from inferdoc.judging.context import Ask, Context, Outcome, absent, rule_asked
 from inferdoc.judging.deviation import Deviation, against_rows
 from inferdoc.judging.order import middles
 from inferdoc.judging.shift import STANDARD_ERRORS, Shift, shifts
+from inferdoc.judging.stretches import NONE
 from inferdoc.judging.view import Trace, Unit
 from inferdoc.judging.words import figure
 
@@ -28,6 +29,18 @@ def rule_of(condition: Move, context: Context) -> Rule:
 def evaluate(condition: Move, context: Context, unit: Unit) -> Outcome:
     """Whether the signal left its calm, upwards or downwards, by the factor."""
     return evaluate_rows(condition, context, [Ask(unit, context.split, context.last)])[0]
+
+
+def lasts(condition: Move, context: Context) -> tuple[list[Unit], np.ndarray]:
+    """The units of the view that have the signal, and for each the last step of its move, NONE where it has none:
+    int64[units]. What `evaluate_rows` says of them without a split, in figures alone; of means nothing can be said."""
+    signal, units = condition.signal, context.view.stack(condition.signal)[0]
+    found = context.deviations(signal, units, rule_of(condition, context)) if not condition.average else ()
+    ends = np.full(len(units), NONE)
+    for row, (unit, one) in enumerate(zip(units, found, strict=False)):
+        if one is not None and not _within_one_bucket(one, context.view.get(unit, signal)):
+            ends[row] = one.last
+    return units, ends
 
 
 def evaluate_rows(condition: Move, context: Context, asks: Sequence[Ask]) -> list[Outcome]:

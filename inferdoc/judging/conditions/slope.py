@@ -7,28 +7,33 @@ import numpy as np
 from inferdoc.catalogue.conditions import Slope
 from inferdoc.judging.conditions.render import Rendering, number
 from inferdoc.judging.context import Context, Outcome, absent
+from inferdoc.judging.order import median
 from inferdoc.judging.view import Unit
 from inferdoc.judging.words import figure
 
 EARLY_TO_LATE = 1.3
 """The last third of the episode must lie this far beyond its first third: a queue that jumped and stays is no trend."""
 
+LEAST_POINTS = 6
+
 TREND = "15m"
 """Over how long rules fit the line."""
 
 
-def trend(values: np.ndarray, step_seconds: float) -> tuple[float, float, float] | None:
-    """Of values float64[T]: (least-squares slope per second, median of the first third, median of the last third).
-
-    None for too few points.
-    """
-    finite = np.isfinite(values)
-    if finite.sum() < 6:
+def ends(values: np.ndarray) -> tuple[float, float] | None:
+    """Of values float64[T]: median of the first third, median of the last third. None for too few points."""
+    seen = values[np.isfinite(values)]
+    if len(seen) < LEAST_POINTS:
         return None
-    times = np.arange(len(values))[finite] * step_seconds
-    seen = values[finite]
     third = max(2, len(seen) // 3)
-    return float(np.polyfit(times, seen, 1)[0]), float(np.median(seen[:third])), float(np.median(seen[-third:]))
+    return median(seen[:third]), median(seen[-third:])
+
+
+def steepness(values: np.ndarray, step_seconds: float) -> float:
+    """The least-squares slope per second of values float64[T], of which two at least are finite."""
+    finite = np.isfinite(values)
+    times = np.arange(len(values))[finite] * step_seconds
+    return float(np.polyfit(times, values[finite], 1)[0])
 
 
 def evaluate(condition: Slope, context: Context, unit: Unit) -> Outcome:
@@ -39,11 +44,12 @@ def evaluate(condition: Slope, context: Context, unit: Unit) -> Outcome:
         return absent(signal, unit)
     start = context.split or 0
     stop = context.view.steps if context.last is None else context.last + 1
-    found = trend(series.values[start:stop], context.view.step_seconds)
+    found = ends(series.values[start:stop])
     measure, title = context.signals[signal].unit, context.signals[signal].title
     if found is None:
         return Outcome(None, f"{title}: too short for a trend", signal, unit.name, measure)
-    slope, early, late = found
+    early, late = found
+    slope = steepness(series.values[start:stop], context.view.step_seconds)
     grows = late > EARLY_TO_LATE * early if wanted >= 0 else late < early / EARLY_TO_LATE
     holds = grows and (slope >= wanted if wanted >= 0 else slope <= wanted)
     course = f"{figure(early, measure)} early, {figure(late, measure)} late in the episode"
