@@ -142,7 +142,7 @@ def _own_scrapes(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -
     return view_panel(
         spec,
         "Scrapes of inferdoc collect",
-        "By result: failed, and left out because the one before still ran.",
+        "By result: failed, and left out because the one before still ran or the collector did not keep up.",
         (Query("sum by (result) (rate(inferdoc_scrapes_total[$__rate_interval]))", "{{result}}"),),
         unit="cps",
         bounds=AxisBounds(0),
