@@ -1,10 +1,11 @@
 """What a diagnosis costs from 64 to 10,000 pods: a scan, and all of it with sick pools, from an embedded store.
 
-python benchmarks/thousands.py [--pools 2x32 16x32 64x32 200x50] [--folder DIR]
+python benchmarks/thousands.py [--pools 2x32 16x32 64x32 200x50] [--minutes 120] [--interval 30] [--folder DIR]
 
-Two pools are simulated, one well and one with sick pods (`fleets.py`), scraped every 30 s for two hours: engines, GPUs,
-containers and a router. They are compacted, as a collector does with every hour, and multiplied row by row under other
-names, namespaces, nodes and addresses: no copy is simulated again, and what is read is as much as of a fleet that was.
+Two pools are simulated, one well and one with sick pods (`fleets.py`), scraped every 30 s for two hours, or as was
+asked: engines, GPUs, containers and a router. They are compacted, as a collector does with every hour, and multiplied
+row by row under other names, namespaces, nodes and addresses: no copy is simulated again, and what is read is as much
+as of a fleet that was.
 One pool in twenty is sick, at least one. Each fleet is diagnosed in a process of its own; the peaks are of that and of
 the second process that reads. A fleet of fewer than 256 targets is not scanned first.
 """
@@ -182,7 +183,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pools", nargs="+", default=["2x32", "16x32", "64x32", "200x50"], metavar="POOLSxPODS")
     parser.add_argument("--folder", type=Path, help="keep the stores there, and use those that are there")
-    parser.add_argument("--minutes", type=int, default=120)
+    parser.add_argument("--minutes", type=int, default=120, help="of data in the store")
+    parser.add_argument("--interval", type=int, default=30, choices=[15, 30], help="seconds between scrapes")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = asked.folder or Path(temporary)
@@ -195,7 +197,7 @@ def main() -> None:
         for text in asked.pools:
             pools, pods = (int(part) for part in text.split("x"))
             sick = max(1, pools // SICK_SHARE)
-            told = in_a_process(fleet(folder, pools, pods, sick, asked.minutes))
+            told = in_a_process(fleet(folder, pools, pods, sick, asked.minutes, asked.interval // 15))
             points.append((pools * pods, told["cpu"]))
             print(_line(pools, sick, told), flush=True)
             for line in told["warnings"]:
@@ -220,8 +222,8 @@ def _slope(points: list[tuple[int, float]]) -> str:
     return ", ".join(f"{a:,} to {b:,}: {math.log(y / x) / math.log(b / a):.2f}" for (a, x), (b, y) in steps)
 
 
-def fleet(folder: Path, pools: int, pods: int, sick: int, minutes: int) -> Path:
-    """The store of a fleet, made where it is not there."""
+def fleet(folder: Path, pools: int, pods: int, sick: int, minutes: int, keep: int) -> Path:
+    """The store of a fleet, made where it is not there. keep: of so many scrapes, 15 s apart, one."""
     place = folder / f"fleet-{pools}x{pods}-{sick}.db"
     if place.exists():
         return place
@@ -231,7 +233,7 @@ def fleet(folder: Path, pools: int, pods: int, sick: int, minutes: int) -> Path:
         stores[kind] = folder / f"pool-{kind}-{pods}.db"
         if not stores[kind].exists():
             print(f"simulating a pool of {pods}, {kind}", file=sys.stderr, flush=True)
-            one_pool(stores[kind], template(kind, minutes), pods, keep=2)
+            one_pool(stores[kind], template(kind, minutes), pods, keep)
     print(f"making {pools} pools of {pods}, {sick} sick", file=sys.stderr, flush=True)
     multiplied(place, ((pool, stores["some" if pool < sick else "healthy"]) for pool in range(pools)))
     return place

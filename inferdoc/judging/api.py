@@ -25,7 +25,7 @@ from inferdoc.judging.lifetime import Lifetime
 from inferdoc.judging.model import Change, Diagnosis, SourceInfo, Timing, Window, stamp
 from inferdoc.judging.narrow import Judged, Whole, narrowed
 from inferdoc.judging.not_yet import rising
-from inferdoc.judging.part_scans import PartScans, Seen
+from inferdoc.judging.part_scans import PartScans, PartSeen
 from inferdoc.judging.places import Places, read_places
 from inferdoc.judging.reading import read_window
 from inferdoc.judging.released import blame_rollouts
@@ -155,14 +155,14 @@ def _scanned_in_parts(inquiry: Inquiry, source: Identified, wanted: Sequence[str
     return answer
 
 
-def scanned_part(inquiry: Inquiry, climbs: bool) -> Seen:
+def scanned_part(inquiry: Inquiry, climbs: bool) -> PartSeen:
     """What is seen of the families that are read now, which of them are hurt, and where none is, which are by a lower
     rung."""
     signals = scan_signals(inquiry.catalogue)
     session = inquiry.session(signals, None)
     hurt = hurt_families(session.context, inquiry.catalogue.recipes)
     below = set[Family]() if hurt else _hurt_by_lower_rungs(inquiry, session, signals) if climbs else None
-    return Seen(_looked(session), frozenset(hurt), None if below is None else frozenset(below))
+    return PartSeen(_looked(session), frozenset(hurt), None if below is None else frozenset(below))
 
 
 def _looked(session: Session) -> Looked:

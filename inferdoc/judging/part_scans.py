@@ -21,15 +21,16 @@ from inferdoc.judging.cycles import no_cycle_search
 from inferdoc.judging.scan import Family, Looked, together
 from inferdoc.judging.session import Options
 from inferdoc.judging.sessions import Inquiry
-from inferdoc.source.identified import Identified, PartOfFleet
+from inferdoc.source.fleet_places import PartOfFleet
+from inferdoc.source.identified import Identified
 from inferdoc.source.parallel_store import ParallelStore
-from inferdoc.source.part_reader import Asked, PartAnswer, PartEndedError, PartOfStore, PartWorker
+from inferdoc.source.part_reader import HandedOver, PartAnswer, PartEndedError, PartOfStore, PartWorker
 from inferdoc.source.store_source import StoreSource
 from inferdoc.times import Moment
 
 
 @dataclass(frozen=True)
-class Seen:
+class PartSeen:
     """What was seen of a part. hurt: the families that are; below: those that are by a lower rung, None where nobody
     asked."""
 
@@ -38,7 +39,7 @@ class Seen:
     below: frozenset[Family] | None
 
 
-Scan = Callable[[Inquiry, bool], Seen]
+Scan = Callable[[Inquiry, bool], PartSeen]
 """Scans what is read now; whether lower rungs are climbed to where nobody is hurt."""
 
 
@@ -63,7 +64,7 @@ class PartScanner:
     def __init__(self, asked: Scanner) -> None:
         self._source = StoreSource(asked.store.path, timeout=asked.store.timeout, hidden=asked.store.hidden)
         self._source.location = asked.store.location
-        self._source.learn(asked.store.known_as)
+        self._source.learn(asked.store.known_as, asked.store.spans)
         source = asked.identified.taught(self._source)
         catalogue = asked.options.catalogue or load_catalogue(source.catalogue)
         self._inquiry, self._scan = Inquiry(source, catalogue, asked.options, asked.window), asked.scan
@@ -80,7 +81,7 @@ class PartScanner:
         return PartAnswer(value, error, tuple(source.warnings), source.is_partial, source.cost.samples)
 
 
-def scan_part(inquiry: Inquiry, scan: Scan, part: PartOfFleet, climbs: bool) -> Seen:
+def scan_part(inquiry: Inquiry, scan: Scan, part: PartOfFleet, climbs: bool) -> PartSeen:
     """Read and judge one part."""
     source = inquiry.source
     assert isinstance(source, Identified)
@@ -97,7 +98,7 @@ class _Round:
 
     waiting: deque[int]
     always: bool
-    seen: dict[int, Seen] = field(default_factory=dict)
+    seen: dict[int, PartSeen] = field(default_factory=dict)
     error: Exception | None = None
     is_hurt: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -109,7 +110,7 @@ class _Round:
                 return None
             return self.waiting.popleft(), self.always or not self.is_hurt
 
-    def put(self, number: int, seen: Seen) -> None:
+    def put(self, number: int, seen: PartSeen) -> None:
         """What was seen of a part."""
         with self.lock:
             self.seen[number] = seen
@@ -135,7 +136,7 @@ class PartScans:
         scan: Scan,
         parts: Sequence[PartOfFleet],
         crew: Sequence[PartWorker],
-        seen: Mapping[int, Seen],
+        seen: Mapping[int, PartSeen],
     ) -> None:
         self._inquiry, self._scan, self._parts, self._crew = inquiry, scan, parts, list(crew)
         self._samples: dict[int, int] = {}
@@ -211,7 +212,7 @@ class PartScans:
                 self._samples[id(worker)] = answer.samples
 
 
-def _begun(begin: Callable[[Asked], PartWorker], asked: Scanner) -> list[PartWorker]:
+def _begun(begin: Callable[[HandedOver], PartWorker], asked: Scanner) -> list[PartWorker]:
     try:
         return [begin(asked)]
     except PartEndedError:

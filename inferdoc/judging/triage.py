@@ -33,7 +33,8 @@ from inferdoc.judging.sessions import Inquiry
 from inferdoc.judging.shift import LEAST_BLOCKS, STANDARD_ERRORS
 from inferdoc.judging.view import Unit
 from inferdoc.source.base import Scrapes
-from inferdoc.source.identified import Identified, host_of
+from inferdoc.source.fleet_places import host_of
+from inferdoc.source.identified import Identified
 from inferdoc.source.identity import Key
 from inferdoc.times import resolve_window
 

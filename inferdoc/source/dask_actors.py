@@ -13,8 +13,8 @@ from typing import Any
 from inferdoc.errors import SourceError
 from inferdoc.extras import needed
 from inferdoc.source.executors import parts_of, usable_cores
+from inferdoc.source.part import Part
 from inferdoc.source.part_reader import PartAnswer, PartEndedError, PartOfStore, PartReader, PartWorker
-from inferdoc.source.store_source import Part
 
 START_SECONDS = 60.0
 """A cluster whose workers take no actor within this time is taken for lost."""

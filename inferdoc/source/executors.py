@@ -14,9 +14,9 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from inferdoc.errors import ConfigError, SourceError
+from inferdoc.source.part import Part
 from inferdoc.source.part_process import PartProcess
-from inferdoc.source.part_reader import Asked, PartOfStore, PartWorker
-from inferdoc.source.store_source import Part
+from inferdoc.source.part_reader import HandedOver, PartOfStore, PartWorker
 
 ENGINES = ("local", "ray", "dask")
 HERE_READS = 1.22
@@ -53,7 +53,7 @@ class LocalProcesses:
         first = HERE_READS / (HERE_READS + self._count - 1)
         return Part(0.0, first), parts_of(first, self._count - 1)
 
-    def begin(self, asked: Asked) -> PartWorker:
+    def begin(self, asked: HandedOver) -> PartWorker:
         """A process for one part."""
         return PartProcess(asked)
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from inferdoc.catalogue.identity import IdentityLabels
 from inferdoc.source.base import InfoSeries, Scrapes, Source, SourceKind
+from inferdoc.source.fleet_places import FleetPlaces, PartOfFleet, host_of
 from inferdoc.source.grid import DEFAULT_INTERVAL_MS, LOOK_MS, scrape_interval_ms
 from inferdoc.source.histograms import QuantileAsked, Quantiles
 from inferdoc.source.identity import CLUSTER, FIELDS, NAMESPACE, Key, Naming, Who, key_of
@@ -27,7 +28,6 @@ from inferdoc.source.page_histograms import Called
 from inferdoc.source.processes import Copies, Crowd, Processes, tell_processes
 from inferdoc.source.readable import Readable
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
-from inferdoc.store.extent import StoredTarget
 
 LONGEST_MS = 3_600_000
 """Of a longer stretch the end is looked at: what was there before follows the same rules."""
@@ -61,13 +61,6 @@ class Findings:
     hosts: GpuHosts = field(default_factory=GpuHosts)
 
 
-@dataclass(frozen=True)
-class PartOfFleet:
-    """Pods of whole families."""
-
-    keys: frozenset[Key]
-
-
 class Identified(Readable):
     """Hands on what another source holds, under the usual names; implements `Source`. chosen: the user's own label by
     field (`[labels]`)."""
@@ -87,11 +80,7 @@ class Identified(Readable):
         self._present: set[str] | None = None
         self._about: dict[tuple[str, str], dict[str, str]] = {}
         self.findings = Findings()
-        self._families: dict[tuple[str, str, str], set[Key]] = {}
-        self._hosts: dict[str, set[Key]] = {}
-        self._targets: list[StoredTarget] = []
-        self._placed: list[tuple[StoredTarget, Key, str]] | None = None
-        self._everyone: set[Key] = set()
+        self._fleet = FleetPlaces()
         self._is_apart = False
         self.stored: frozenset[str] = frozenset()
         """Labels that series of engines have as they are stored, by what was last looked at."""
@@ -127,44 +116,30 @@ class Identified(Readable):
         `identify` saw: to ask for all of them again would be to read all parts. Raises SourceError."""
         if not isinstance(self.raw, Readable):
             return False
-        targets = [] if not keys else self._targets if self._is_apart else self._targets_in(start_ms, end_ms)
-        left, kept = list[dict[str, str]](), list[dict[str, str]]()
-        for each in targets:
-            is_left = key_of(self.who(each)) in keys or host_of(each.get("instance", "")) in hosts
-            (left if is_left else kept).append(each)
-        engines = {name for group in self._labels.engines for name in group}
-        return self.raw.leave_out(left, kept, engines)
+        fleet = self._fleet
+        if keys and not self._is_apart:
+            fleet = FleetPlaces.of({}, {}, [one.labels for one in self.raw.scrapes(start_ms, end_ms)], self._key)
+        left, kept = list[Mapping[str, str]](), list[Mapping[str, str]]()
+        for each, key, host in fleet.targets if keys else ():
+            (left if key in keys or host in hosts else kept).append(each)
+        return self.raw.leave_out(left, kept, self._engine_names)
 
-    def _targets_in(self, start_ms: int, end_ms: int) -> list[dict[str, str]]:
-        return [dict(one.labels) for one in self.raw.scrapes(start_ms, end_ms)]
+    @property
+    def _engine_names(self) -> set[str]:
+        return {name for group in self._labels.engines for name in group}
+
+    def _key(self, target: Mapping[str, str]) -> Key:
+        return key_of(self.who(target))
 
     def parts(self, most: int) -> list[PartOfFleet]:
-        """Whole families, so many together that they have about `most` targets. What is of no family, such as a router,
-        is in each part of its namespace, and in all where no family is in its namespace."""
-        everyone = set[Key]().union(*self._families.values())
-        parts = list[set[Key]]()
-        for family in sorted(self._families):
-            keys = self._families[family]
-            if not parts or (len(parts[-1]) + len(keys)) * (len(everyone) + len(self._hosts)) > most * len(everyone):
-                parts.append(set())
-            parts[-1] |= keys
-        return [PartOfFleet(frozenset(own)) for own in parts]
+        """Whole families, so many together that they have about `most` targets, by what `identify` saw."""
+        return self._fleet.parts(most)
 
     def read_part(self, part: PartOfFleet) -> None:
-        """From now on read what these families have, and what is of no family."""
-        if self._placed is None:
-            self._placed = [(each, key_of(self.who(each)), host_of(each.get("instance", ""))) for each in self._targets]
-            self._everyone = set[Key]().union(*self._families.values())
-        own, everyone = part.keys, self._everyone
-        hosts = {host for host, keys in self._hosts.items() if not keys & own}
-        elsewhere = {key[:2] for key in everyone} - {key[:2] for key in own}
-        left, kept = list[StoredTarget](), list[StoredTarget]()
-        for each, key, host in self._placed:
-            is_left = key not in own if key in everyone else key[:2] in elsewhere
-            (left if is_left or host in hosts else kept).append(each)
+        """From now on read the targets of a part."""
         self._is_apart = True
         assert isinstance(self.raw, Readable)
-        self.raw.leave_out(left, kept, {name for group in self._labels.engines for name in group})
+        self.raw.leave_out(*self._fleet.divided(part), self._engine_names)
 
     def taught(self, source: Source) -> Identified:
         """What this one has found out, around another source of the same series."""
@@ -234,17 +209,17 @@ class Identified(Readable):
             joins = Joins(processes, places, [one.labels for one in engines])
             joins.look_at_gpus([one.labels for one in gpus])
         self._adopt(processes, joins, present)
-        self._targets, self._placed = [StoredTarget(one.labels) for one in targets], None
-        self._families, self._hosts = {}, {}
+        families, hosts = dict[tuple[str, str, str], set[Key]](), dict[str, set[Key]]()
         for one in engines:
             who = joins.who(one.labels, gpu=False)
-            self._families.setdefault(_family(who, one.labels), set()).add(key_of(who))
+            families.setdefault(_family(who, one.labels), set()).add(key_of(who))
         for one in gpus:
             if joins.is_engine(who := joins.who(one.labels, gpu=True)):
-                self._hosts.setdefault(host_of(one.labels.get("instance", "")), set()).add(key_of(who))
+                hosts.setdefault(host_of(one.labels.get("instance", "")), set()).add(key_of(who))
+        self._fleet = FleetPlaces.of(families, hosts, [one.labels for one in targets], self._key)
         self.findings = Findings(
             len(joins.keys),
-            len(self._families),
+            len(families),
             bool(engines) and not joins.have_pods,
             sum(1 for one in engines if not one.labels.get("model_name")),
             len(gpus),
@@ -419,11 +394,6 @@ def _grid(start_ms: int, end_ms: int, looks: int) -> Grid:
     step = max(DEFAULT_INTERVAL_MS, (end_ms - start_ms) // looks)
     count = (end_ms - start_ms) // step + 1
     return Grid(end_ms - step * (count - 1), step, count, 0, 0, 2 * step)
-
-
-def host_of(instance: str) -> str:
-    """The host of an address."""
-    return instance.rpartition(":")[0] or instance
 
 
 def _family(who: Who, labels: Mapping[str, str]) -> tuple[str, str, str]:

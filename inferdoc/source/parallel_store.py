@@ -11,7 +11,7 @@ workers cannot do, one process does alone.
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -25,11 +25,12 @@ from inferdoc.source.base import InfoSeries, Scrapes, SourceKind
 from inferdoc.source.executors import Executor, LocalProcesses, usable_cores
 from inferdoc.source.histograms import Quantiles
 from inferdoc.source.page_histograms import Called
-from inferdoc.source.part_reader import Asked, PartAnswer, PartEndedError, PartOfStore, PartWorker
+from inferdoc.source.part import Part
+from inferdoc.source.part_reader import HandedOver, PartAnswer, PartEndedError, PartOfStore, PartWorker
 from inferdoc.source.readable import Readable
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
 from inferdoc.source.scrape_times import gather
-from inferdoc.source.store_source import Part, StoreSource
+from inferdoc.source.store_source import StoreSource
 
 LEAST_SCRAPES = 200_000
 """From so many on, half of the work takes longer than a process takes to begin."""
@@ -161,23 +162,28 @@ class ParallelStore(Readable):
         return {read: found for read, found in named.items() if found is not None}
 
     @contextmanager
-    def undivided(self) -> Iterator[Sequence[Callable[[Asked], PartWorker]]]:
-        """Meanwhile this process reads whatever is asked of it alone, so that others can do whole pieces of the work.
-        Yields what begins a process for each core that is free then."""
-        executor, may_share = self._executor, self._may_share or bool(self._hands)
-        self._own.learn(self._all("known_as", (), lambda parts: {name: key for part in parts for name, key in part.items()}))
+    def undivided(self) -> Iterator[Sequence[Callable[[HandedOver], PartWorker]]]:
+        """Meanwhile this process reads alone what is asked of it, so that others can do whole pieces of the work.
+        Yields what begins a process for each core that is free then; none of a cluster, whose workers go on reading."""
+        executor = self._executor
+        if not isinstance(executor, LocalProcesses):
+            yield []
+            return
+        may_share = self._may_share or bool(self._hands)
+        self._own.learn(self._all("known_as", (), lambda parts: dict(ChainMap(*parts))))
         self._end_workers()
         self._may_share = False
         try:
-            yield [executor.begin] * executor.others if isinstance(executor, LocalProcesses) else []
+            yield [executor.begin] * executor.others
         finally:
             self._may_share = may_share
 
     def as_part(self) -> PartOfStore:
         """All of the store, as another process is told to read it."""
         path = str(Path(self.location).absolute())
-        known_as = self._own.known_as()
-        return PartOfStore(path, self.location, Part(0.0, 1.0), self._timeout, self._own.hidden, known_as=known_as)
+        whole, own = Part(0.0, 1.0), self._own
+        told = {"known_as": own.known_as(), "spans": own.spans}
+        return PartOfStore(path, self.location, whole, self._timeout, own.hidden, **told)
 
     def _share(self, start_ms: int, end_ms: int) -> None:
         """Have the parts of the workers read by them, from now on, where it is worth it."""

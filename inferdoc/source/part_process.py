@@ -2,7 +2,8 @@
 
 The process is this module, run by the same interpreter: it imports no script of the user again, as a spawned worker
 would, and takes over no lock, as a forked one would. It reads a pickled call from its standard input, has the worker of
-what it was told first (a `PartReader` of a `PartOfStore`) make it, and writes the answer to its standard output, until its input ends. Both ends are ours.
+what it was told first (a `PartReader` of a `PartOfStore`) make it, and writes the answer to its standard output, until
+its input ends. Both ends are ours.
 Arrays follow their pickle as they lie in memory (PEP 574), so that hundreds of megabytes are copied once.
 """
 
@@ -17,7 +18,7 @@ import sys
 import weakref
 from typing import Any
 
-from inferdoc.source.part_reader import Asked, PartAnswer, PartEndedError
+from inferdoc.source.part_reader import HandedOver, PartAnswer, PartEndedError
 
 PIPE_BYTES = 1 << 20
 """What an ordinary process of Linux may ask for (/proc/sys/fs/pipe-max-size); elsewhere it is not asked for."""
@@ -26,7 +27,7 @@ PIPE_BYTES = 1 << 20
 class PartProcess:
     """One part of a store in another process. Calls are made in order: `ask`, then `answer`."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: HandedOver) -> None:
         command = [sys.executable, "-m", "inferdoc.source.part_process"]
         try:
             self._process = subprocess.Popen(
@@ -105,7 +106,7 @@ def _exactly(pipe: Any, size: int) -> bytearray:
 def main() -> None:
     """Serve a part of a store until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who asks ends this process
-    asked: Asked = _read(sys.stdin.buffer)
+    asked: HandedOver = _read(sys.stdin.buffer)
     reader = asked.worker()
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from inferdoc.errors import InferdocError, SourceError
-from inferdoc.source.store_source import Part, StoreSource
+from inferdoc.source.part import Part
+from inferdoc.source.store_source import NameSpans, StoreSource
 from inferdoc.source.tables import Labels
 from inferdoc.store.indexes import Hidden
 from inferdoc.version import __version__
@@ -26,17 +27,17 @@ class PartAnswer:
     samples: int
 
 
-class Answering(Protocol):
+class Responder(Protocol):
     """What a process does for another one: each call has an answer."""
 
     def call(self, method: str, args: tuple[Any, ...]) -> PartAnswer:
         """Answer a call."""
 
 
-class Asked(Protocol):
+class HandedOver(Protocol):
     """What a process is told first: it is handed over as it is."""
 
-    def worker(self) -> Answering:
+    def worker(self) -> Responder:
         """Begin, in that process."""
 
 
@@ -61,8 +62,8 @@ class PartWorker(Protocol):
 @dataclass(frozen=True)
 class PartOfStore:
     """What a worker is to read. path: as it can be opened there; location: as it is called in warnings; timeout:
-    seconds that one call may read; hidden: scrapes that no index leads to; version: of inferdoc here; known_as: as
-    `StoreSource.known_as` told."""
+    seconds that one call may read; hidden: scrapes that no index leads to; version: of inferdoc here; known_as,
+    spans: those of a `StoreSource` here."""
 
     path: str
     location: str
@@ -71,6 +72,7 @@ class PartOfStore:
     hidden: Sequence[Hidden]
     version: str = __version__
     known_as: Mapping[Labels, Labels] = field(default_factory=dict)
+    spans: NameSpans | None = None
 
     def worker(self) -> PartReader:
         """What reads it, in the process that is asked to."""
@@ -86,7 +88,7 @@ class PartReader:
             raise SourceError(f"inferdoc is {__version__} there and {asked.version} here; install the same on both")
         self._source = StoreSource(asked.path, timeout=asked.timeout, part=asked.part, hidden=asked.hidden)
         self._source.location = asked.location
-        self._source.learn(asked.known_as)
+        self._source.learn(asked.known_as, asked.spans)
 
     def call(self, method: str, args: tuple[Any, ...]) -> PartAnswer:
         """Call a method of the source."""

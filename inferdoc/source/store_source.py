@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from inferdoc.source.base import Cost, InfoSeries, Scrapes, SourceKind
 from inferdoc.source.evaluate import evaluate_tables, info_series
 from inferdoc.source.histograms import Quantiles
 from inferdoc.source.page_histograms import Called, page_quantiles
+from inferdoc.source.part import Chosen, Part, as_key
 from inferdoc.source.pieces import cut, put_together
 from inferdoc.source.readable import Readable
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
@@ -25,7 +25,6 @@ from inferdoc.source.window import Windows
 from inferdoc.store.block import Block
 from inferdoc.store.budget import ReadBudget, ReadTime
 from inferdoc.store.damage import DamageLog
-from inferdoc.store.extent import StoredTarget
 from inferdoc.store.indexes import Hidden
 from inferdoc.store.store import Store
 
@@ -50,30 +49,6 @@ STRETCHES_COUNTED = 16
 """Stretches of which it is remembered which names have samples there."""
 DAMAGES_NAMED = 5
 """Parts of a store whose damage is told one by one."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """Which targets of a store are read: those whose hash lies in [begin, end) of 0 to 1. What is scraped of one pod is
-    in one part."""
-
-    begin: float
-    end: float
-
-    def has(self, target: Mapping[str, str]) -> bool:
-        """Whether a target belongs to it."""
-        who = target.get("pod") or target.get("instance", "").rpartition(":")[0]
-        return self.begin <= zlib.crc32(who.encode()) / 2**32 < self.end
-
-
-class _Chosen:
-    """Which targets are read. It does not change: the store keeps what passed it."""
-
-    def __init__(self, part: Part | None, without: frozenset[Labels]) -> None:
-        self._part, self._without = part, without
-
-    def __call__(self, target: dict[str, str]) -> bool:
-        return _as_key(target) not in self._without and (self._part is None or self._part.has(target))
 
 
 @dataclass
@@ -140,6 +115,7 @@ class StoreSource(Readable):
         self._store.time = self._time = ReadTime(self._store.path, timeout, clock)
         self.location = str(self._store.path)
         self.warnings = self._store.warnings
+        self._store.is_narrow = True
         self._store.damages = self._damages = DamageLog()
         self.cost = Cost()
         self._asked: set[str] = {"up"}
@@ -147,7 +123,7 @@ class StoreSource(Readable):
         self._since_ms: int | None = None
         self._held: Held | None = None
         self._without: frozenset[Labels] = frozenset()
-        self._wanted = _Chosen(None, self._without)
+        self._wanted = Chosen(None, self._without)
         self._shared: dict[Labels, Labels] = {}
         self._latest: tuple[int, int | None] | None = None
         self._spans: NameSpans | None = None
@@ -187,12 +163,12 @@ class StoreSource(Readable):
         """From now on read nothing of these targets, which are named by the labels of their `up`: of what was imported
         that may have more labels than all series of the target share."""
         self.known_as()
-        left, kept_too = ({self._shared.get(t, t) for t in map(_as_key, each)} for each in (targets, kept))
+        left, kept_too = ({self._shared.get(t, t) for t in map(as_key, each)} for each in (targets, kept))
         without = frozenset(left - kept_too)
         if not without >= self._without:
             self._held = None
         if without != self._without:
-            self._without, self._wanted = without, _Chosen(self.part, without)
+            self._without, self._wanted = without, Chosen(self.part, without)
         if self._held is not None:
             self._held.tables = [table for table in self._held.tables if self._wanted(table.target)]
         return True
@@ -200,19 +176,25 @@ class StoreSource(Readable):
     def known_as(self) -> dict[Labels, Labels]:
         """Targets as the labels of their `up` name them, and as the store does: those held so far that differ."""
         for table in self._held.tables if self._held is not None else ():
-            shared = _as_key(table.target)
+            shared = as_key(table.target)
             told = (frozenset(labels.items()) for _, labels in _up_series(table))
             self._shared |= {labels: shared for labels in told if labels != shared}
         return self._shared
 
-    def learn(self, known_as: Mapping[Labels, Labels]) -> None:
-        """Take over what another source of this store answered to `known_as`."""
+    def learn(self, known_as: Mapping[Labels, Labels], spans: NameSpans | None = None) -> None:
+        """Take over what another source of this store answered to `known_as`, and its `spans`."""
         self._shared |= known_as
+        self._spans = self._spans if spans is None else replace(spans, version=self._version())
+
+    @property
+    def spans(self) -> NameSpans | None:
+        """Which names there are, as far as that was asked."""
+        return self._spans
 
     def read_only(self, part: Part | None) -> None:
         """From now on read the targets of a part, or all."""
         self.part, self._held = part, None
-        self._wanted = _Chosen(part, self._without)
+        self._wanted = Chosen(part, self._without)
         self._store.budget = ReadBudget() if part is None else ReadBudget().of_half()
         self._store.left_out.clear()
         self.warnings[:] = [line for line in self.warnings if line.partition(" ")[0] not in self.left_out]
@@ -338,10 +320,11 @@ class StoreSource(Readable):
         if is_short and self._store.scrape_count(start_ms, end_ms, self._wanted) <= FEW_SCRAPES:
             return 1
         most = MOST_VALUES_SHORT if is_short else MOST_VALUES
-        counts = self._counts(start_ms, end_ms)
-        if self._without:
-            counts = self._store.sample_counts(start_ms, end_ms, self._wanted)
         wanted = names | self._asked | (self._held.asked if self._held else set())
+        if self._without:
+            counts = self._store.sample_counts(start_ms, end_ms, self._wanted, wanted)
+        else:
+            counts = self._counts(start_ms, end_ms)
         total = sum(count for name, count in counts.items() if name in wanted)
         return -(-max(total, 1) // most)
 
@@ -382,7 +365,7 @@ class StoreSource(Readable):
 
     def _fits(self, start_ms: int, end_ms: int, names: Collection[str]) -> bool:
         """Whether the matrices of these series stay well inside what a read may hold, which leaves none of them out."""
-        counts = self._store.sample_counts(start_ms, end_ms, self._wanted)
+        counts = self._store.sample_counts(start_ms, end_ms, self._wanted, names)
         return sum(counts[name] for name in names if name in counts) <= MOST_SHARE * self._store.budget.values
 
     def _version(self) -> int:
@@ -421,10 +404,6 @@ class StoreSource(Readable):
             yield
         finally:
             self.cost.seconds += time.perf_counter() - began
-
-
-def _as_key(labels: Mapping[str, str]) -> Labels:
-    return labels.key if isinstance(labels, StoredTarget) else frozenset(labels.items())
 
 
 def _drained(blocks: list[Block]) -> Iterator[Block]:

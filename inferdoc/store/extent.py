@@ -98,9 +98,9 @@ class Extent:
         with self._reading():
             everyone = self._targets(None)
             by_target = dict(self.connection.execute(_NEWEST_WITH_CHUNKS if self._has_chunks else _NEWEST).fetchall())
-            stored = [(by_target.get(owner.id), owner) for owner, _ in everyone]
+            stored = [(each, owner) for owner, _ in everyone if (each := by_target.get(owner.id)) is not None]
             # What is of another type than it should be is looked at first.
-            ranked = [(each if isinstance(each, int) else LATEST_MS, owner) for each, owner in stored if each is not None]
+            ranked = [(each if isinstance(each, int) else LATEST_MS, owner) for each, owner in stored]
             newest: int | None = None
             for at_most, owner in sorted(ranked, reverse=True):
                 if newest is not None and newest >= at_most:

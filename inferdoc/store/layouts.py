@@ -28,6 +28,7 @@ _SHRUNK_TO = 0.8
 _HASH_BITS = 48
 _HASH_MASK = (1 << _HASH_BITS) - 1
 _MOST_NAMES = (1 << 62 - _HASH_BITS) - 1
+NOT_ASKED = "(names that were not asked for)"
 OTHER_NAMES = "(other names)"
 """Stands for the names beyond so many that are left out."""
 _BASE_KEYS_KEPT = 1_000_000
@@ -37,13 +38,15 @@ class LayoutTable:
     """Reads layouts and numbers every distinct series, so that layouts compare as integer arrays.
 
     keys: the series by number; grows as layouts are read. Where one metric has more label sets than fit (`shrink`),
-    its series are not kept: their numbers are negative, a hash with the place of the name in `left_out`.
+    its series are not kept: their numbers are negative, a hash with the place of the name in `left_out`. Nor are those
+    of names that nobody asks for (`keep_only`).
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._layouts: OrderedDict[int, Numbers] = OrderedDict()
         self._held = 0
+        self._only: frozenset[str] | None = None
         self.reset()
 
     def reset(self) -> None:
@@ -55,7 +58,23 @@ class LayoutTable:
         self._by_name: Counter[str] = Counter()
         self._places: dict[str, int] = {}
         self.keys: list[Key] = []
-        self.left_out: list[str] = []
+        self.left_out: list[str] = [] if self._only is None else [NOT_ASKED]
+
+    def keep_only(self, names: frozenset[str] | None) -> None:
+        """From now on keep the series of these names, of all where None; others may be kept too. Of thousands of GPUs
+        each has layouts of its own, with 162 series for eight of them, of which a read asks for a few. Not to be called
+        while numbers are in use."""
+        if names is None:
+            if self._only is None:
+                return
+            self._only = None
+        elif self._only is None:
+            self._only = names
+        elif names <= self._only:
+            return
+        else:
+            self._only |= names
+        self.reset()
 
     def forget(self) -> None:
         """Read layouts anew, since those read may have been rolled back. Numbers stay."""
@@ -150,6 +169,8 @@ class LayoutTable:
 
     def _number(self, key: Key) -> int:
         place = self._places.get(key[0])
+        if place is None and self._only is not None and key[0] not in self._only:
+            place = 0  # of `NOT_ASKED`
         if place is not None:
             return -1 - (place << _HASH_BITS | hash(key) & _HASH_MASK)
         number = self._numbers.setdefault(key, len(self.keys))

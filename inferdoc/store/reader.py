@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,10 @@ from inferdoc.store.stretches import Stretch, plain_spans
 _ROWS_HELD_BYTES = 256 << 20
 """More pages than this are read a second time when they are decoded; those of 512 pods and two hours are 180 MB, a
 quarter of what comes out of them."""
+
+
+_MANY_LAYOUTS = 1000
+"""With fewer all series are numbered: what was worked out for one read serves the next, whatever it asks for."""
 
 
 @dataclass
@@ -57,8 +62,9 @@ class Reader(Extent):
     """Reads through a connection that may also be the writer's. Every method sees one consistent state.
 
     budget: how much is read at once; time: how long an operation may take, None without an end; left_out: metrics that
-    did not fit into the budget, and why; layouts: for the other modules of this package. `damages` says what becomes of
-    scrapes that are damaged.
+    did not fit into the budget, and why; layouts: for the other modules of this package; is_narrow: whether of many
+    layouts only those series are numbered that are asked for, which nobody else may need then. `damages` says what
+    becomes of scrapes that are damaged.
     """
 
     def __init__(
@@ -71,6 +77,7 @@ class Reader(Extent):
         self.left_out: dict[str, TooLarge] = {}
         self._unreadable: dict[int, DamagedError | None] = {}
         self.hidden = hidden
+        self.is_narrow = False
 
     def types(self) -> dict[str, str]:
         """Declared type of each metric family, by the name on its TYPE line."""
@@ -94,11 +101,15 @@ class Reader(Extent):
                     total += 240 * int(fetch(self.connection, stretches, (target.id, start_ms, end_ms), int)[0][0])
         return total
 
-    def sample_counts(self, start_ms: int, end_ms: int, targets: TargetFilter = None) -> dict[str, int]:
-        """Number of samples in [start_ms, end_ms] by series name."""
+    def sample_counts(
+        self, start_ms: int, end_ms: int, targets: TargetFilter = None, names: Collection[str] | None = None
+    ) -> dict[str, int]:
+        """Number of samples in [start_ms, end_ms] by series name. names: those that are asked for; of others nothing,
+        or the same, is told."""
         pages: Counter[int] = Counter()
         counts: Counter[str] = Counter()
         with self._reading():
+            self._narrow(names)
             for target, labels in self._targets(targets):
                 pages.update(self._layouts_used(target, labels, start_ms, end_ms))
             for layout, number in pages.items():
@@ -106,14 +117,31 @@ class Reader(Extent):
                     continue
                 series = self.layouts.series(layout)
                 counts.update(self.layouts.count_names(series, np.full(len(series), number, np.int64)))
-                self.layouts.shrink(self.budget.label_sets)
+                self._make_room()
         return dict(counts)
+
+    def _narrow(self, names: NameFilter) -> None:
+        """Number the series of these names alone, where there are thousands of layouts."""
+        few = names is None or callable(names) or not self.is_narrow
+        if not few and fetch(self.connection, "SELECT count(*) FROM layout", (), int)[0][0] > _MANY_LAYOUTS:
+            self.layouts.keep_only(frozenset(cast("Collection[str]", names)))
+        else:
+            self.layouts.keep_only(None)
+        if self.layouts.is_large():
+            self.layouts.reset()  # of targets that were read before; nobody has their numbers
+
+    def _make_room(self) -> None:
+        """Between two layouts that are looked at for themselves."""
+        if self.is_narrow and self.layouts.is_large():
+            self.layouts.reset()
+        self.layouts.shrink(self.budget.label_sets)
 
     def name_spans(self, start_ms: int, end_ms: int) -> dict[str, tuple[int, int]]:
         """When each series name was scraped first and last in [start_ms, end_ms]."""
         by_layout: dict[int, tuple[int, int]] = {}
         spans: dict[str, tuple[int, int]] = {}
         with self._reading():
+            self._narrow(None)
             for target, labels in self._targets(None):
                 for layout, first, last in self._layout_spans(target, labels, start_ms, end_ms):
                     by_layout[layout] = _around(by_layout.get(layout), first, last)
@@ -123,7 +151,7 @@ class Reader(Extent):
                 series = self.layouts.series(layout)
                 for name in self.layouts.count_names(series, np.ones(len(series), np.int64)):
                     spans[name] = _around(spans.get(name), first, last)
-                self.layouts.shrink(self.budget.label_sets)
+                self._make_room()
         return spans
 
     def blocks(self, start_ms: int, end_ms: int, names: NameFilter = None, targets: TargetFilter = None) -> list[Block]:
@@ -135,8 +163,7 @@ class Reader(Extent):
         in `left_out`.
         """
         with self._reading():
-            if self.layouts.is_large():
-                self.layouts.reset()  # of targets that were read before; nobody has their numbers
+            self._narrow(names)
             chosen = self._targets(targets)
             held = self._held(chosen, start_ms, end_ms)
             wanted = self._fitting([each.used for each in held], SeriesFilter(names, self.layouts))

@@ -111,9 +111,7 @@ def test_lower_rungs_that_were_not_asked_are_asked_where_nothing_explains_what_h
     store = merged_store([FLEETS / f"{name}.om.gz" for name in names], tmp_path)
     monkeypatch.setattr(triage, "SCANNED_AT_ONCE", 1)
     asked = []
-    monkeypatch.setattr(
-        part_scans, "scan_part", lambda *one: asked.append((one[2], one[3])) or SCAN_PART(*one)
-    )
+    monkeypatch.setattr(part_scans, "scan_part", lambda *one: asked.append((one[2], one[3])) or SCAN_PART(*one))
     explained = api._explained
     monkeypatch.setattr(api, "_explained", lambda answer: len(asked) > 3 and explained(answer))
     monkeypatch.setattr(Identified, "parts", lambda self, most: PARTS(self, most)[::-1])  # the one that is hurt first

@@ -19,9 +19,9 @@ from inferdoc.cli.main import cli
 from inferdoc.errors import ConfigError, InferdocError, SourceError
 from inferdoc.extras import DISTRIBUTION
 from inferdoc.source.executors import ENGINES, LocalProcesses
+from inferdoc.source.part import Part
 from inferdoc.source.part_process import PartProcess
 from inferdoc.source.part_reader import PartEndedError, PartOfStore, PartReader
-from inferdoc.source.store_source import Part
 from tests.conftest import RECORDINGS
 from tests.merged_fleets import merged_store
 
