@@ -38,8 +38,9 @@ FEWEST_ON_A_POD = 50
 
 
 def latency_records(slo: Slo, catalogue: Catalogue) -> dict[str, str]:
-    """Recording rules, none for an objective about no latency: events per second and their mean by pod, where engines
-    count them; by model, where there are enough for a mean."""
+    """Recording rules, none for an objective about no latency: by pod, where engines count them, events per second,
+    their mean, and how many times that of its others it is, where that is much; by model, where there are enough for a
+    mean."""
     if slo.histogram(catalogue.signals_of_rules) is None:
         return {}
     took, every = of_latency(slo, catalogue, f"rate({{}}[{NOW}])")
@@ -47,6 +48,8 @@ def latency_records(slo: Slo, catalogue: Catalogue) -> dict[str, str]:
     if _by_pod(slo, catalogue):
         pod_all, pod_mean = _of_pod(slo, "all"), _of_pod(slo, "mean")
         records = {pod_all: every, pod_mean: f"{clause(took)}\n/ ({pod_all} > 0)"}
+        others = f"{pod_mean}\n/ ({clause(_others(pod_mean, pod_all))} > 0)"
+        records[_of_pod(slo, "over_others")] = f"{others} > {number(SLOWER)}"
         took, every = f"{pod_mean} * {pod_all}", pod_all
     all_, mean = record_name(slo, "all", f"rate{NOW}"), record_name(slo, "mean", f"rate{NOW}")
     records |= {
@@ -104,7 +107,7 @@ def slower_rules(slo: Slo, catalogue: Catalogue, links: GeneratedLinks) -> Itera
     mean, all_ = _of_pod(slo, "mean"), _of_pod(slo, "all")
     life = _life(*of_engines(slo, catalogue, BEFORE))
     beyond = (
-        f"{mean} > {_factor(all_)} * {clause(_others(mean, all_))}\n"
+        f"{mean}\nand {_of_pod(slo, 'over_others')} > {_factor(all_)}\n"
         f"and {mean} / on ({', '.join(SHOWN_BY)}) group_left () {clause(life)} > {_factor(all_)}\n"
         f"and {mean} > {felt}\n"
         f"and {_events(all_)} >= {FEWEST_ON_A_POD}\n"
