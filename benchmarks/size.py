@@ -6,8 +6,9 @@
 The rate that a simulated replica carries is looked for by bisection: at each rate ten minutes or a thousand requests
 are simulated, and the p95 of the time to first token and the mean time between tokens of the requests that ended are
 held against the objectives. The sizing gets the lengths of the traffic and the flags of the engine. One prediction is
-made with the shipped shares (collectors/efficiency.yaml); one with --like, from two hours in which the same pool has
-waves of traffic of at most 54 % of what the simulator holds it able to do.
+made with the shipped shares (collectors/efficiency.yaml); one with the shares that the simulator has, which shows what
+the formulas themselves are off; one with --like, from two hours in which the same pool has waves of traffic of at most
+54 % of what the simulator holds it able to do.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import yaml
 
-from inferdoc.catalogue.load import load_catalogue
+from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.forecast.fromsource import gather, pool_name
 from inferdoc.simulate.fleet import SimulatedFleet
+from inferdoc.simulate.hardware import BANDWIDTH_SHARE, FLOP_SHARE
 from inferdoc.simulate.output import write_store
 from inferdoc.simulate.pod import engine_config
 from inferdoc.simulate.recording import record
@@ -31,6 +34,7 @@ from inferdoc.simulate.scenario import Expect, Length, PoolSpec, Scenario, Strea
 from inferdoc.sizing.live import STEP, LivePool, live_pool
 from inferdoc.sizing.model import Predicted
 from inferdoc.sizing.request import sized_as_asked
+from inferdoc.sizing.shares import EXPECTED
 from inferdoc.source.open import open_source
 from inferdoc.store import Store
 
@@ -42,7 +46,8 @@ TTFT, ITL = 2.0, 0.05
 Z95 = 1.645
 COLUMNS = (
     "pool", "KV tokens predicted", "simulated", "off", "requests/s simulated", "predicted, shipped shares", "off",
-    "in range", "predicted, `--like`", "off", "in range", "back-test: ITL off", "TTFT off",
+    "in range", "with the simulator's shares", "off", "in range", "predicted, `--like`", "off", "in range",
+    "back-test: ITL off", "TTFT off",
 )  # fmt: skip
 LOADS = {
     "chat": (Length(600, 0.6), Length(250, 0.5)),
@@ -174,8 +179,24 @@ def lived(case: Case, folder: Path) -> LivePool:
     return live_pool(source, load_catalogue().tiers, pool_name(pool), days=1)
 
 
-def predicted(case: Case, like: LivePool | None = None) -> dict[str, Predicted]:
-    answer = sized_as_asked(asked_of(case), load_catalogue(), like)
+def with_shares_of_simulator(case: Case, folder: Path) -> Catalogue:
+    """The shipped catalogue and, as a user would put them there, the shares that the simulator has the tier reach: nine
+    tenths of a row are expected, so rows are that much higher."""
+    known = load_catalogue().efficiency.tiers.get(case.tier)
+    prefill, decode = (
+        [{"arithmetic": "bf16", "gpus": case.gpus, "share": share / EXPECTED, "load": "simulator"}]
+        for share in (FLOP_SHARE, BANDWIDTH_SHARE)
+    )
+    talking = {} if known is None else {"all_reduce": known.all_reduce}
+    tiers = {case.tier: {"source": "simulator", "prefill": prefill, "decode": decode, **talking}}
+    own = folder / f"{case.name}-catalogue"
+    (own / "collectors").mkdir(parents=True)
+    (own / "collectors" / "efficiency.yaml").write_text(yaml.safe_dump({"tiers": tiers}), "utf-8")
+    return load_catalogue([own])
+
+
+def predicted(case: Case, like: LivePool | None = None, catalogue: Catalogue | None = None) -> dict[str, Predicted]:
+    answer = sized_as_asked(asked_of(case), catalogue or load_catalogue(), like)
     return {each.name: each for part in answer.parts for each in part.numbers}
 
 
@@ -193,11 +214,12 @@ def main() -> None:
 def row(case: Case, folder: Path) -> str:
     """One line of the table."""
     shipped, live = predicted(case), predicted(case, lived(case, folder))
+    own = predicted(case, catalogue=with_shares_of_simulator(case, folder))
     config = engine_config(pool_of(case))
     held, tokens = config.blocks * config.block_size, shipped["kv_tokens"].value or 0.0
     carried = true_rate(case, shipped["rate"].value or 1.0)
     cells = [case.name, f"{tokens:,.0f}", f"{held:,}", f"{tokens / held - 1:+.1%}", f"{carried:.3g}"]
-    for rate in (shipped["rate"], live["rate"]):
+    for rate in (shipped["rate"], own["rate"], live["rate"]):
         assert rate.value is not None and rate.high is not None
         inside = "yes" if rate.low <= carried <= rate.high else "no"
         spread = f"{rate.value:.3g} ({rate.low:.3g} to {rate.high:.3g})"

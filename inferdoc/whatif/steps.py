@@ -124,7 +124,7 @@ class StepFit:
 
 def fitted(pool: ObservedPool, setting: PlayedSetting, basis: StepBasis, start: StepFit | None = None) -> StepFit:
     """The parts of a step at which plays of the setting count what the pool counted. start: where the search begins."""
-    pods = _pods_played(setting, float(pool.arrivals.sum()))
+    pods = pods_played(setting, float(pool.arrivals.sum()))
     every = _every(pool, pods / setting.replicas)
     of_play = _groups(pool, every)
     wanted = np.log(_of_pool(pool, _groups(pool)))
@@ -142,7 +142,7 @@ def fitted(pool: ObservedPool, setting: PlayedSetting, basis: StepBasis, start: 
     return StepFit(basis.parts, *_nearest(shown, wanted[known], prior, basis.spread, begin))
 
 
-def _pods_played(setting: PlayedSetting, requests: float) -> int:
+def pods_played(setting: PlayedSetting, requests: float) -> int:
     """Of a large pool some of the pods are played, with their share of the requests. Fewer that share a queue wait
     longer, and of prefill pods, which do nothing but queue and compute, the fit would take that for quicker steps: of
     these at least a few are played. Their plays are short, since each request is one token."""

@@ -14,6 +14,7 @@ from inferdoc.simulate.pod import step_time
 from inferdoc.whatif.calibrate import calibrated
 from inferdoc.whatif.changes import changed_pool
 from inferdoc.whatif.predict import plays_now, predicted
+from inferdoc.whatif.steps import pods_played
 from tests.whatif.lab import LIMITS, SEATS, SPEC
 
 
@@ -106,3 +107,19 @@ def test_a_pool_that_cannot_be_played_is_one_line(pool, unlike, words):
         calibrated(replace(pool, **unlike(pool)), load_catalogue(), {}, LIMITS)
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("role", "replicas", "requests", "played"),
+    [
+        ("both", 2, 12_000, 1),
+        ("both", 8, 12_000, 2),
+        ("prefill", 2, 12_000, 2),
+        ("prefill", 8, 12_000, 4),
+        ("prefill", 1, 12_000, 1),
+        ("decode", 3, 1_000, 3),
+    ],
+)
+def test_prefill_pods_that_share_a_queue_are_fitted_together(calibrated_pool, role, replicas, requests, played):
+    setting = replace(calibrated_pool.setting, role=role, replicas=replicas)
+    assert pods_played(setting, requests) == played

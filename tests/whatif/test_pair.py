@@ -22,7 +22,7 @@ from inferdoc.whatif.answer import as_document, calibrated_as_observed, changed_
 from inferdoc.whatif.pairs import observed_as_asked
 from inferdoc.whatif.play import played
 from inferdoc.whatif.predict import plays_now, predicted
-from inferdoc.whatif.settings_asked import of_side, settings_asked
+from inferdoc.whatif.settings_asked import BOTH_SIDES, of_side, settings_asked
 
 CATALOGUE = load_catalogue()
 LIMITS = (1.5, 0.06)
@@ -188,3 +188,37 @@ def test_settings_of_a_side_are_its_own_and_those_of_both():
 def test_a_key_that_no_side_has_is_one_line(text):
     with pytest.raises(InferdocError, match="no setting"):
         settings_asked([text], "--set")
+
+
+CHANGES = {
+    "replicas": 4,
+    "tier": "h100-80",
+    "max-num-seqs": 64,
+    "batch-tokens": 4096,
+    "chunk-tokens": 512,
+    "kv-dtype": "fp8",
+    "kv-tokens": 9000,
+    "router": "round-robin",
+    "traffic": 1.5,
+    "prompts": 2.0,
+    "answers": 0.5,
+}
+
+
+@pytest.mark.parametrize("key", CHANGES)
+def test_whatever_may_change_does_so_on_one_pool_and_on_either_side(calibrated, calibrated_pool, key):
+    one = changed_as_asked(calibrated_pool, {key: CHANGES[key]}, CATALOGUE)
+    assert one.setting != calibrated_pool.setting
+    for side in (None,) if key in BOTH_SIDES else ("prefill", "decode"):
+        asked = key if side is None else f"{side}.{key}"
+        parted = changed_as_asked(calibrated, {asked: CHANGES[key]}, CATALOGUE).setting
+        assert parted != calibrated.setting, asked
+        other = {"prefill": "decode", "decode": "prefill"}.get(side)
+        assert other is None or getattr(parted, other) == getattr(calibrated.setting, other)
+
+
+def test_drafts_are_played_on_one_pool_and_on_decode(calibrated, calibrated_pool):
+    drafts = {"draft-tokens": 3, "accepted": (0.8, 0.6, 0.4)}
+    assert changed_as_asked(calibrated_pool, drafts, CATALOGUE).setting.draft_tokens == 3
+    parted = changed_as_asked(calibrated, drafts, CATALOGUE).setting
+    assert (parted.prefill.draft_tokens, parted.decode.draft_tokens) == (0, 3)
