@@ -82,7 +82,7 @@ def _lost(frame: SignalFrame, signals: Mapping[str, Signal]) -> SignalMatrix | N
     for number, name in enumerate(names):
         every[number, [place[entity] for entity in frame[name].entities]] = np.isfinite(frame[name].values)
     there = every.any(axis=0)  # of a pod that is gone some signals are looked back to for longer than others
-    inherited = _of_former_pods(entities, there.argmax(axis=1), every.any(axis=2), settle)
+    inherited = _of_former_pods(entities, there.argmax(axis=1), np.asarray(every.any(axis=2)), settle)
     # A pod that shows an engine for so long would show what the pods before it did.
     settled = np.cumsum(there, axis=1, dtype=np.int32) > settle
     lost = np.zeros(there.shape)

@@ -182,8 +182,8 @@ class ParallelStore(Readable):
         """All of the store, as another process is told to read it."""
         path = str(Path(self.location).absolute())
         whole, own = Part(0.0, 1.0), self._own
-        told = {"known_as": own.known_as(), "spans": own.spans}
-        return PartOfStore(path, self.location, whole, self._timeout, own.hidden, **told)
+        asked = PartOfStore(path, self.location, whole, self._timeout, own.hidden)
+        return replace(asked, known_as=own.known_as(), spans=own.spans)
 
     def _share(self, start_ms: int, end_ms: int) -> None:
         """Have the parts of the workers read by them, from now on, where it is worth it."""

@@ -16,7 +16,7 @@ from inferdoc.store.block import Block
 from inferdoc.store.budget import ReadBudget, ReadTime, TooLarge, Usage, too_large
 from inferdoc.store.chunk_reader import ChunkReader
 from inferdoc.store.codec import DamagedError
-from inferdoc.store.extent import Extent, TargetFilter
+from inferdoc.store.extent import Extent, StoredTarget, TargetFilter
 from inferdoc.store.families import read_types
 from inferdoc.store.indexes import Hidden
 from inferdoc.store.layouts import LayoutTable
@@ -180,7 +180,7 @@ class Reader(Extent):
         self.left_out.update(gone)
         return wanted.without(gone.keys()) if gone else wanted
 
-    def _held(self, targets: list[tuple[Owner, dict[str, str]]], start_ms: int, end_ms: int) -> list[_Held]:
+    def _held(self, targets: list[tuple[Owner, StoredTarget]], start_ms: int, end_ms: int) -> list[_Held]:
         """What each target has in the window; its pages as long as they are not too much for memory."""
         held = []
         size = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from inferdoc.judging.conditions import evaluate, holding_until
 from inferdoc.judging.conditions.registry import AT_ONCE
 from inferdoc.judging.context import Ask
 from tests.judging.frames import CALM, N, scene, when
@@ -46,3 +47,18 @@ def test_many_units_at_once(condition, seed):
         (own,) = AT_ONCE[type(condition)](condition, alone, [Ask(unit, ask.split, ask.last)])
         assert outcome == own
     assert len({outcome.holds for outcome in together}) >= 2
+
+
+@pytest.mark.parametrize("condition", [when("load", above=14), when("load", rises=1.5)], ids=["above", "rises"])
+def test_figures_alone_say_until_when_a_condition_holds_as_outcomes_do(condition):
+    context = scene(fleet(2))
+    units, lasts = holding_until(condition, context)
+    assert units == [unit for unit in context.view.units if context.view.get(unit, "load") is not None]
+    outcomes = [evaluate(condition, context, unit) for unit in units]
+    assert lasts.tolist() == [one.last if one.holds else -1 for one in outcomes]
+    assert len(set(lasts.tolist())) > 1
+
+
+@pytest.mark.parametrize("name", ["stalls", "differs"])
+def test_of_other_kinds_figures_alone_are_not_told(name):
+    assert holding_until(ASKED[name], scene(fleet(0))) is None

@@ -15,6 +15,7 @@ from inferdoc.judging.api import Options
 from inferdoc.judging.clock import Clock, Rule
 from inferdoc.source import parallel_store, store_source
 from inferdoc.source.identified import Identified
+from inferdoc.source.part_process import PartProcess
 from tests.cli.command import alone, call
 from tests.conftest import RECORDINGS, ROOT
 from tests.live.test_both_sources import evidence, findings
@@ -95,6 +96,7 @@ def test_a_process_that_ends_leaves_its_part_to_the_others(hurt, tmp_path, monke
 
     def begun(begin, asked):
         (worker,) = BEGUN(begin, asked)
+        assert isinstance(worker, PartProcess)
         worker._process.kill()
         killed.append(worker)
         return [worker]
