@@ -78,8 +78,8 @@ def is_scanned_whole(source: Identified) -> bool:
 
 
 def targets_at_once() -> int:
-    """About how many targets of a larger store are scanned in one look."""
-    return SCANNED_AT_ONCE
+    """About how many targets of a larger store are scanned in one look: two processes hold those of one each."""
+    return SCANNED_AT_ONCE // 2
 
 
 def _families(source: Identified, inquiry: Inquiry, wanted: Sequence[str]) -> int | None:
