@@ -12,7 +12,9 @@ from inferdoc.simulate.output import write_store
 from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import FaultSpec, Length, Stream
 from inferdoc.store import Store
+from inferdoc.whatif import foretell
 from inferdoc.whatif.foretell import named_settings
+from inferdoc.whatif.predict import Prediction
 from tests.cli.command import call
 from tests.whatif.lab import scenario
 
@@ -50,3 +52,15 @@ def test_more_replicas_for_more_demand_are_foretold_to_help(tmp_path):
     assert int(foretold[0]["changes"]["replicas"]) > 2
     assert moves["goodput"]["then"] > moves["goodput"]["now"]
     assert moves["ttft_p99"]["then"] < moves["ttft_p99"]["now"]
+
+
+@pytest.mark.parametrize(
+    ("role", "key"), [("both", "replicas"), ("prefill", "prefill.replicas"), ("decode", "decode.replicas")]
+)
+def test_a_step_on_one_side_changes_that_side(monkeypatch, role, key):
+    wanted = {}
+    monkeypatch.setattr(foretell, "changed_as_asked", lambda pool, asked, catalogue: wanted.update(asked))
+    monkeypatch.setattr(foretell, "predicted", lambda pool, change, before: Prediction((), ()))
+    told = foretell._foretold(foretell.PoolPlayed(None, role, []), {"replicas": "4"}, None, None)
+    assert wanted == {key: 4}
+    assert told.changes == {"replicas": "4"}
