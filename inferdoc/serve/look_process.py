@@ -71,10 +71,11 @@ def look(asked: LookAsked) -> LookTold:
 
 
 def _diagnosed(source: Identified, config: Config, catalogue: Catalogue, asked: LookAsked) -> Diagnosis:
-    """About the pod, else about the pool, else about all: an alert on a victim is about its culprit too."""
+    """About the pod, else about the pool, else about its cluster: an alert on a victim is about its culprit too, which
+    no other cluster has."""
     place, answer = asked.place, None
-    pool, everything = _pool(place), dict[str, str | None]()
-    ladder = [{**pool, "pod": place.pod}, pool, everything] if place.pod else [pool, everything]
+    pool, cluster = _pool(place), {"cluster": place.cluster or None}
+    ladder = [{**pool, "pod": place.pod}, pool, cluster] if place.pod else [pool, cluster]
     for focus in ladder:
         options = options_of(source, config, catalogue, focus)
         options.lenient = True

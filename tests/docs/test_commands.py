@@ -48,7 +48,6 @@ NOT_RUN = {
     r"diagnose .*--kubernetes": "asks a cluster: tests/cluster/test_cluster.py",
     r"simulate .*--live": "serves until it is interrupted: tests/simulate/test_live.py",
     r"prewarm plan($| --prometheus)": "measures capacity over weeks: tests/prewarm/test_pools.py",
-    r"cost .*--cascade": "compares two models that have a price: tests/cost/test_cascade.py",
     r"alerts backtest": "evaluates hundreds of rules for minutes: tests/backtest/test_command.py",
     r"prewarm apply": "asks a cluster: tests/prewarm/test_apply.py",
     r"size --like": "measures pods that do both phases, and these do one: tests/sizing/test_like.py",

@@ -177,7 +177,7 @@ def test_reduced_files_hold_the_alert_and_what_it_rests_on():
         *(GPU_TIER, TIER_SEEN, ROLE_SEEN, INFO),  # recorded levels carry the role and tier of the pod
         "InferdocEngineDown",
     }
-    assert [len(document["groups"]) for document in small.values()] == [4, 4]
+    assert [len(document["groups"]) for document in small.values()] == [5, 4]
 
 
 def copied(tmp_path: Path) -> Path:

@@ -134,9 +134,11 @@ class Chain:
 
 
 @contextmanager
-def running(live: Live, generated: Path, runbooks: Path, folder: Path, times: int = FASTER) -> Iterator[Chain]:
-    """The chain over a fleet, with the rules and routes of a generated folder; all of it is stopped at the end. times:
-    how much faster than the files say."""
+def running(
+    live: Live, generated: Path, runbooks: Path, folder: Path, also: str | None = None, times: int = FASTER
+) -> Iterator[Chain]:
+    """The chain over a fleet, with the rules and routes of a generated folder; all of it is stopped at the end. also:
+    an address that is sent every page and ticket beside their receivers; times: how much faster than the files say."""
     down: set[str] = set()
     _take_away(live, down)
     with ExitStack() as stack:
@@ -146,7 +148,7 @@ def running(live: Live, generated: Path, runbooks: Path, folder: Path, times: in
         stack.callback(webhook.stop)
         _moving(live, stack)
         manager = f"127.0.0.1:{prometheus_server.free_port()}"
-        routes = routes_to(generated, webhook.address, folder, None, times)
+        routes = routes_to(generated, webhook.address, folder, also, times)
         stack.enter_context(
             serving(
                 [str(alertmanager()), f"--config.file={routes}", f"--storage.path={folder / 'alertmanager'}",

@@ -95,7 +95,7 @@ def test_a_server_loads_and_evaluates_the_files(tmp_path):
         finally:
             process.terminate()
             process.wait(20)
-    assert len(groups) == 8
+    assert len(groups) == 9
     for group in groups:
         for rule in group["rules"]:
             assert rule["health"] == "ok", f"{rule['name']}: {rule.get('lastError')}"
