@@ -7,6 +7,7 @@ have the past that `inferdoc alerts backfill` gives them.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -71,6 +72,11 @@ class Served:
             return None
         whole: dict[str, Any] = requests.get(f"{self.service}/api/v1/incidents/{name}", timeout=10).json()
         return whole
+
+    def told(self, incident: str) -> list[str]:
+        """The messages about an incident, by its id, as they were posted: the first may say that it is too soon."""
+        texts = (json.dumps(body, ensure_ascii=False) for body in self.slack.bodies)
+        return [text for text in texts if incident in text]
 
 
 def recorded(scenario: str, onset: float, folder: Path) -> Cluster:
