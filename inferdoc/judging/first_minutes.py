@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from inferdoc.judging.ladder import FELT, LEAST_WORSE, WORSE, Rung
+from inferdoc.judging.ladder import FELT, WORSE, Rung, worse
 from inferdoc.judging.session import Session
 from inferdoc.judging.view import Unit
 
@@ -55,10 +55,8 @@ def _levels(session: Session, unit: Unit, head: int) -> Levels:
 
 
 def _worse(levels: Levels) -> bool:
-    """Whether one of the quantities is worse by the ratio, and by what a user can notice."""
-    return any(
-        now >= WORSE * then and now - then >= LEAST_WORSE[name] for name, (then, now) in levels.items() if name in FELT
-    )
+    then, now = ({name: level[place] for name, level in levels.items()} for place in (0, 1))
+    return bool(worse(now, then, WORSE))
 
 
 def _grown(levels: list[Levels]) -> bool:

@@ -98,13 +98,12 @@ def _of(levels: Levels, place: Place) -> Mapping[str, float]:
 
 
 def _worse(now: Mapping[str, float], then: Mapping[str, float], ratio: float) -> bool:
-    """Whether two of the quantities are worse by the ratio, or one by far, and by what a user can notice."""
-    by = [
-        name
-        for name in FELT
-        if name in now
-        and name in then
-        and now[name] >= ratio * then[name]
-        and now[name] - then[name] >= LEAST_WORSE[name]
-    ]
+    """Whether two of the quantities are worse, or one by far."""
+    by = worse(now, then, ratio)
     return len(by) >= 2 or any(now[name] >= FAR_WORSE * then[name] for name in by)
+
+
+def worse(now: Mapping[str, float], then: Mapping[str, float], ratio: float) -> list[str]:
+    """What users wait for that is worse by the ratio, and by what a user can notice."""
+    both = [name for name in FELT if name in now and name in then]
+    return [n for n in both if now[n] >= ratio * then[n] and now[n] - then[n] >= LEAST_WORSE[n]]
