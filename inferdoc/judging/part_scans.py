@@ -178,18 +178,22 @@ class PartScans:
         threads = [threading.Thread(target=self._with, args=(now, one), daemon=True) for one in self._crew]
         for thread in threads:
             thread.start()
-        try:
-            while (taken := now.take()) is not None:
-                now.put(taken[0], scan_part(self._inquiry, self._scan, self._parts[taken[0]], taken[1]))
-        except InferdocError as error:
-            now.fail(error)
+        self._here(now)
         for thread in threads:
             thread.join()
-        while now.error is None and (taken := now.take()) is not None:  # of a process that has ended
-            now.put(taken[0], scan_part(self._inquiry, self._scan, self._parts[taken[0]], taken[1]))
+        self._here(now)  # what a process that has ended gave back
         if now.error is not None:
             raise now.error
         self.seen |= now.seen
+
+    def _here(self, now: _Round) -> None:
+        """Scan parts in this process until there is none left."""
+        try:
+            while (taken := now.take()) is not None:
+                number, climbs = taken
+                now.put(number, scan_part(self._inquiry, self._scan, self._parts[number], climbs))
+        except InferdocError as error:
+            now.fail(error)
 
     def _with(self, now: _Round, worker: PartWorker) -> None:
         """Have a further process scan parts until there is none left."""
