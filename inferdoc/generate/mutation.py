@@ -14,11 +14,11 @@ from typing import Any, Literal, get_args
 
 import yaml
 
+from inferdoc.catalogue.record_names import OF_OBSERVATIONS
 from inferdoc.errors import InferdocError
 from inferdoc.generate import promtool
 from inferdoc.generate.mutants import OF_RAW_SERIES, OPERATORS, Mutant, mutants, mutated
 from inferdoc.generate.pack import RECORDING, RULES, TESTS
-from inferdoc.generate.recorded import OF_OBSERVATIONS
 from inferdoc.times import length_of
 
 AT_ONCE = 2

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from inferdoc.catalogue.aliases import HISTOGRAM_PARTS
-from inferdoc.catalogue.conditions import Condition, OfSignal, Presence, Scope
+from inferdoc.catalogue.conditions import Condition, OfSignal, Presence
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.catalogue.observation import Use
+from inferdoc.catalogue.record_names import OF_OBSERVATIONS, PREFIX, fact, observations
 from inferdoc.catalogue.signal import Level, Reading
 from inferdoc.fleet.members import Assignment
 from inferdoc.generate.past import PODS_ALONE, UsualPast
@@ -62,22 +62,12 @@ JOINED: Mapping[Level, tuple[str, ...]] = {"engine": POOL, "target": ("model_nam
 """Labels that the info series gives it."""
 RECORDED_LABELS = {level: (*labels, *JOINED.get(level, ())) for level, labels in PODS_ALONE.items()}
 
-OF_OBSERVATIONS = ":holds"
-"""How the records of observations end."""
 METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 LEVELS = (
     *(("engine", BY_IN_RULES["engine"]), ("gpu", BY_IN_RULES["gpu"]), ("router", BY_IN_RULES["router"])),
     *(("pod", JOIN["target"]), ("model", ("cluster", "namespace", "model_name"))),
 )
 """What is about so much, the closest first, by the labels that it keeps."""
-AMONG: Mapping[Scope, str] = {
-    "own": "",
-    "pool": "_in_pool",
-    "peers": "_on_a_peer",
-    "most": "_on_most_peers",
-    "prefill": "_on_prefill",
-    "decode": "_on_decode",
-}
 
 
 @dataclass
@@ -128,7 +118,7 @@ class Recorded(Rendering):
         told = said(replace(self, extra=()))
         if told is None:
             return None
-        name = f"{self._held_by(condition, told)}:inferdoc_{name}{OF_OBSERVATIONS}"
+        name = f"{self._held_by(condition, told)}{PREFIX}{name}{OF_OBSERVATIONS}"
         record = _once(self.records.held, name, told.text)
         return Said(selector(record, self.extra), told.by)
 
@@ -268,7 +258,7 @@ class Recorded(Rendering):
         return selector(_once(records, self._name(name, operation), text), self.extra)
 
     def _name(self, name: str, operation: str) -> str:
-        return f"{self.level(name)}:inferdoc_{name}:{operation}"
+        return f"{self.level(name)}{PREFIX}{name}:{operation}"
 
     def _operation(self, name: str, reading: Reading) -> str:
         if self.signals[name].unit == "bool" or reading.telemetry:
@@ -304,21 +294,6 @@ def _fills(reading: Reading) -> bool:
     """Whether a reading grows until its window is full: events per second and sums of them, no mean, no share."""
     terms = () if "/" in (reading.formula or "") else reading.terms.values()
     return any(part.rate or part.increase for part in (reading, *terms))
-
-
-def fact(condition: Condition) -> Condition:
-    """A condition without what belongs to its use."""
-    return msgspec.structs.replace(condition, because=None, when="any", leads=False)
-
-
-def observations(catalogue: Catalogue) -> dict[Condition, str]:
-    """The observations of the dictionary by their condition, also those asked of other units."""
-    found: dict[Condition, str] = {}
-    for name in catalogue.dictionary.observations:
-        for scope, words in AMONG.items():
-            asked = catalogue.dictionary.condition(name if scope == "own" else Use(observation=name, among=scope))
-            found.setdefault(fact(asked), f"{name}{words}")
-    return found
 
 
 def recorded(catalogue: Catalogue, assignments: Sequence[Assignment] = ()) -> Recorded:

@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 
 from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.record_names import OF_OBSERVATIONS
 from inferdoc.generate.cases import Case
 from inferdoc.generate.decoys import OTHER, Selector, left_out, selectors
 from inferdoc.generate.promtool import NAME
-from inferdoc.generate.recorded import INTERVAL, OF_OBSERVATIONS, recorded
+from inferdoc.generate.recorded import INTERVAL, recorded
 from inferdoc.generate.series import MODEL, FaultSpan, lines
 from inferdoc.generate.wanted import MARGIN
 from inferdoc.generate.world import Key, Raw, World

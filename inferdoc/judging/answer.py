@@ -134,7 +134,7 @@ def coverage_of(view: View, scrapes: Sequence[Scrapes], wanted: Sequence[str], s
     if scan is None:
         return Coverage(pods, len(inside), present, missing, missed)
     read = len(scan.members) - len(scan.quiet)
-    scanned = Scanned(scan.pools(), scan.pools(read=True), read)
+    scanned = Scanned(scan.pools(), scan.pools(read=True), read, "records" if scan.by_records else "samples")
     return Coverage(len(scan.members), len(scan.targets), present, missing, missed, scanned)
 
 

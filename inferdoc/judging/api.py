@@ -28,6 +28,7 @@ from inferdoc.judging.not_yet import rising
 from inferdoc.judging.part_scans import PartScans, PartSeen
 from inferdoc.judging.places import Places, read_places
 from inferdoc.judging.reading import read_window
+from inferdoc.judging.recorded_scan import RecordedScan, by_records, read_only
 from inferdoc.judging.released import blame_rollouts
 from inferdoc.judging.rhythm import take_out_rhythm
 from inferdoc.judging.scan import Family, Looked, Scan
@@ -36,12 +37,13 @@ from inferdoc.judging.sessions import Inquiry, Lead, needed_signals, read_sessio
 from inferdoc.judging.settings import CACHE_SETTINGS, newest_settings
 from inferdoc.judging.stored_lead import fitting
 from inferdoc.judging.triage import (
+    has_families,
     hurt_families,
     is_scanned_whole,
     looked,
+    may_leave_out,
     scan_signals,
     targets_at_once,
-    worth_a_scan,
 )
 from inferdoc.judging.unjudged import not_judged, nothing_to_judge
 from inferdoc.judging.verdict import Evidence
@@ -80,8 +82,7 @@ def diagnose(
     began = time.perf_counter()
     inquiry = Inquiry(source, catalogue, options, window)
     wanted = needed_signals(catalogue)
-    judged = _in_two_stages if worth_a_scan(inquiry, wanted) else _judged
-    answer = judged(inquiry, wanted)
+    answer = _judged_by_size(inquiry, wanted)
     answer.source.warnings = list(source.warnings)
     judge_seconds = round(time.perf_counter() - began - inquiry.seconds, 4)
     answer.timing = timing_of(source.cost, round(inquiry.seconds, 4), judge_seconds)
@@ -109,6 +110,26 @@ def _judged(inquiry: Inquiry, wanted: Sequence[str], scan: Scan | None = None) -
             if answer.findings:
                 break
     return narrowed(answer, whole)
+
+
+def _judged_by_size(inquiry: Inquiry, wanted: Sequence[str]) -> Judged:
+    """The answer of a deep read, or of a scan and a deep read of what it chose, where there is much to read."""
+    if not may_leave_out(inquiry):
+        return _judged(inquiry, wanted)
+    recorded = by_records(inquiry)
+    if recorded is not None and len(recorded.looked.sizes) > 1:
+        return _of_records(inquiry, recorded, wanted)
+    return (_in_two_stages if has_families(inquiry, wanted) else _judged)(inquiry, wanted)
+
+
+def _of_records(inquiry: Inquiry, recorded: RecordedScan, wanted: Sequence[str]) -> Judged:
+    """The answer where rules recorded who is hurt."""
+    source = inquiry.source
+    assert isinstance(source, Identified)
+    try:
+        return _judged(inquiry, wanted, read_only(inquiry, recorded))
+    finally:
+        source.read_all_pods()
 
 
 def _in_two_stages(inquiry: Inquiry, wanted: Sequence[str]) -> Judged:

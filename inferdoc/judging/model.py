@@ -265,11 +265,13 @@ class Gap(msgspec.Struct, rename={"from_": "from"}):
 
 class Scanned(msgspec.Struct):
     """Of a large fleet all pods are scanned for impacts, and pools that show any are read in full. pools: all of them;
-    pools_read, pods_read: those read in full."""
+    pools_read, pods_read: those read in full; by: what all pods were scanned by, their samples or the records of our
+    rules."""
 
     pools: int
     pools_read: int
     pods_read: int
+    by: Literal["samples", "records"] = "samples"
 
 
 class Coverage(msgspec.Struct):
@@ -288,7 +290,8 @@ class Coverage(msgspec.Struct):
         read = self.scanned
         if read is None:
             return ""
-        return f"scanned for impacts; read in full: {read.pools_read} of {read.pools} pools, {read.pods_read} pods"
+        by = " by what our rules recorded" if read.by == "records" else ""
+        return f"scanned for impacts{by}; read in full: {read.pools_read} of {read.pools} pools, {read.pods_read} pods"
 
 
 class Timing(msgspec.Struct):

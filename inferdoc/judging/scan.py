@@ -15,11 +15,13 @@ Family = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Scan:
-    """members: all pods; targets: labels of each target; read: the families that are read in full."""
+    """members: all pods; targets: labels of each target; read: the families that are read in full; by_records: all pods
+    were scanned by what recording rules left of them."""
 
     members: tuple[Member, ...]
     targets: frozenset[Labels]
     read: frozenset[Family]
+    by_records: bool = False
 
     @property
     def quiet(self) -> list[Member]:

@@ -59,15 +59,21 @@ SLACK = 0.9
 """A mean is compared at a few places only; it is taken for moved from this share of what a recipe asks for on."""
 
 
-def worth_a_scan(inquiry: Inquiry, wanted: Sequence[str]) -> bool:
-    """Whether there is so much to read that a scan before it pays, and nothing was named that it could leave out.
-    wanted: the signals of a deep read."""
+def may_leave_out(inquiry: Inquiry) -> bool:
+    """Whether there is so much to read that a scan before it may pay, and nothing was named that it could leave out."""
     source, options = inquiry.source, inquiry.options
     named = options.baseline is not None or options.match or options.wanted != Wanted()
     if options.deep or named or not isinstance(source, Identified):
         return False
     count = source.target_count()
-    return count is not None and count >= LEAST_TARGETS and _families(source, inquiry, wanted) != 1
+    return count is not None and count >= LEAST_TARGETS
+
+
+def has_families(inquiry: Inquiry, wanted: Sequence[str]) -> bool:
+    """Whether it has more than one family, so that some can be left out. wanted: the signals of a deep read."""
+    source = inquiry.source
+    assert isinstance(source, Identified)
+    return _families(source, inquiry, wanted) != 1
 
 
 def is_scanned_whole(source: Identified) -> bool:

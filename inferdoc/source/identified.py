@@ -23,11 +23,13 @@ from inferdoc.source.grid import DEFAULT_INTERVAL_MS, LOOK_MS, scrape_interval_m
 from inferdoc.source.histograms import QuantileAsked, Quantiles
 from inferdoc.source.identity import CLUSTER, FIELDS, NAMESPACE, Key, Naming, Who, key_of
 from inferdoc.source.joins import GpuHosts, Joins, PodPlaces
+from inferdoc.source.kept_series import KeepsSeries, matchers_of
 from inferdoc.source.one_target import one_target
 from inferdoc.source.page_histograms import Called
 from inferdoc.source.processes import Copies, Crowd, Processes, tell_processes
 from inferdoc.source.readable import Readable
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
+from inferdoc.source.rule_records import RuleRecords
 
 LONGEST_MS = 3_600_000
 """Of a longer stretch the end is looked at: what was there before follows the same rules."""
@@ -123,6 +125,22 @@ class Identified(Readable):
         for each, key, host in fleet.targets if keys else ():
             (left if key in keys or host in hosts else kept).append(each)
         return self.raw.leave_out(left, kept, self._engine_names)
+
+    def read_pods(self, keys: Collection[Key], names: Collection[str], span: tuple[int, int]) -> None:
+        """From now on read of a server what is about these pods, and what is about none, such as routers. names: of
+        series that will be read; span: where they are looked for, milliseconds. Raises SourceError."""
+        if isinstance(self.raw, KeepsSeries):
+            clusters, pods = {cluster for cluster, _, _ in keys}, {pod for _, _, pod in keys}
+            self.raw.keep_only(matchers_of(self.raw, self._labels, names, pods, clusters, span))
+
+    def rule_records(self) -> RuleRecords | None:
+        """What our recording rules left; None of a source where none do."""
+        return self.raw.rule_records() if isinstance(self.raw, Readable) else None
+
+    def read_all_pods(self) -> None:
+        """Read all of a server again."""
+        if isinstance(self.raw, KeepsSeries):
+            self.raw.keep_only({})
 
     @property
     def _engine_names(self) -> set[str]:

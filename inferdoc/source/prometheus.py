@@ -14,7 +14,6 @@ What differs between them, and is not relied on or is switched off here:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial, reduce
 from typing import TypeVar
@@ -27,16 +26,18 @@ from inferdoc.source.base import Cost, InfoSeries, Scrapes, SourceKind
 from inferdoc.source.evaluate import folded_rows
 from inferdoc.source.export_lines import RawSeries
 from inferdoc.source.histograms import Quantiles
+from inferdoc.source.kept_series import matchers_of_targets, word_of
 from inferdoc.source.page_histograms import Called
 from inferdoc.source.pieces import cut, put_together
 from inferdoc.source.prometheus_access import Access
 from inferdoc.source.prometheus_answers import AnswerSeries, Exemplar
 from inferdoc.source.prometheus_errors import PrometheusError, TooMuchError
 from inferdoc.source.prometheus_http import Client, ReadDeadline
-from inferdoc.source.prometheus_queries import TARGET, Queries, literal, seconds
+from inferdoc.source.prometheus_queries import Queries, seconds
 from inferdoc.source.raw_reads import Export, RawReads
 from inferdoc.source.readable import Readable
-from inferdoc.source.reads import Grid, Matcher, Read, ReadResult, duration, promql, selector
+from inferdoc.source.reads import Grid, Matcher, Read, ReadResult, duration, literal, promql, selector
+from inferdoc.source.rule_records import RuleRecords
 from inferdoc.source.scrape_times import divide, gather
 from inferdoc.source.victoria_metrics import Exports
 
@@ -45,9 +46,6 @@ MOST_POINTS = 10_000
 RAW_PIECE_MS = 3_600_000
 MANY_TARGETS = 300
 """A server with more targets than this scrapes many that have nothing to do with inference."""
-LONGEST_EXPRESSION = 30_000
-"""Characters of a matcher that names targets: with more of them all are asked for."""
-WORD = re.compile("[:_]")
 LATEST_RANGES = ("1h", "1d", "30d", "180d")
 
 T = TypeVar("T")
@@ -80,7 +78,8 @@ class PrometheusSource(Readable):
         self._queries = Queries(self._client, self.cost, timeout=timeout, parallel=parallel)
         self._exports = Exports(self._client, self._queries.together)
         self._raw_reads = RawReads(self._queries.count_split)
-        self._kept: tuple[tuple[str, ...], Matcher] | None = None
+        self._kept: Mapping[str, tuple[Matcher, ...]] = {}
+        """By the word with which the names of metrics begin, matchers of those series that are read."""
 
     def __repr__(self) -> str:
         return f"PrometheusSource({self.location!r})"
@@ -110,21 +109,23 @@ class PrometheusSource(Readable):
         """From now on ask for the metrics of engines (known by the word before the first `:` or `_` of one) of the
         kept targets only. Others stay as they are: their series need not be called as their targets are."""
         self._raw_reads.forget()
-        left = {target.get("instance", "") for target in targets}
-        names = sorted({target.get("instance", "") for target in kept} - left | {""})
-        expression = "|".join(map(literal, names))
-        self._kept = (
-            None
-            if not targets or len(expression) > LONGEST_EXPRESSION
-            else (tuple({WORD.split(name)[0] for name in engines}), (TARGET, "=~", expression))
-        )
-        return not targets or self._kept is not None
+        matchers = matchers_of_targets(kept) if targets else ()
+        self._kept = {word_of(name): matchers for name in engines} if matchers else {}
+        return bool(matchers) or not targets
+
+    def keep_only(self, matchers: Mapping[str, tuple[Matcher, ...]]) -> None:
+        """From now on read only such series of the metrics whose names begin with a word, or all again where there are
+        no matchers."""
+        self._raw_reads.forget()
+        self._kept = dict(matchers)
+
+    def rule_records(self) -> RuleRecords:
+        """What recording rules left on the server."""
+        return RuleRecords(self)
 
     def _of_kept(self, name: str) -> tuple[Matcher, ...]:
-        """The matcher of the targets that are read of a metric."""
-        if self._kept is None or WORD.split(name)[0] not in self._kept[0]:
-            return ()
-        return (self._kept[1],)
+        """The matchers of the series that are read of a metric."""
+        return self._kept.get(word_of(name), ())
 
     def latest_ms(self) -> int | None:
         """Time of the newest sample of the fleet, milliseconds since the epoch; None without any."""
@@ -207,7 +208,7 @@ class PrometheusSource(Readable):
         """Every scrape of every target: `inferdoc.source.base.Source` says how long stretches are told."""
         older, whole_from = divide(start_ms, end_ms)
         with self._queries.operation() as deadline:
-            up = selector("up", self._inference_jobs(start_ms, end_ms, deadline))
+            up = selector("up", self._inference_jobs(start_ms, end_ms, deadline) + self._of_kept("up"))
             jobs: list[Callable[[], list[AnswerSeries]]] = [
                 partial(self._queries.raw, up, begin, min(begin + RAW_PIECE_MS - 1, end_ms), deadline)
                 for begin in range(whole_from, end_ms + 1, RAW_PIECE_MS)
@@ -304,6 +305,28 @@ class PrometheusSource(Readable):
                 if not self._exports.refused(error):
                     raise
                 return None
+
+    def now(self, query: str, at_ms: int) -> list[AnswerSeries]:
+        """The series of an instant query, without the names of their metrics. Raises PrometheusError."""
+        with self._queries.operation() as deadline:
+            return self._queries.series("query", {"query": query, "time": seconds(at_ms)}, deadline)
+
+    def over(self, query: str, grid: Grid) -> list[AnswerSeries]:
+        """The series of a range query at the steps of a grid. Raises PrometheusError."""
+        with self._queries.operation() as deadline:
+            return self._queries.over(query, grid, deadline)
+
+    def raw_samples(self, what: str, start_ms: int, end_ms: int) -> list[AnswerSeries]:
+        """The samples in [start, end], milliseconds since 1970, of what a selector matches. Raises PrometheusError."""
+        with self._queries.operation() as deadline:
+            return self._queries.raw(what, start_ms, end_ms, deadline)
+
+    def label_values(self, label: str, what: str, start_ms: int, end_ms: int) -> set[str]:
+        """The values that a label has on what a selector matches. Raises PrometheusError."""
+        span = {"match[]": what, "start": seconds(start_ms), "end": seconds(end_ms)}
+        with self._queries.operation() as deadline:
+            data = self._client.ask(f"label/{label}/values", span, deadline, form=False)
+            return set(self._queries.decoded(answers.strings, data))
 
     def exemplars(self, what: str, start_ms: int, end_ms: int) -> list[Exemplar]:
         """The exemplars of the series that a selector matches, in [start, end], milliseconds since 1970. Raises

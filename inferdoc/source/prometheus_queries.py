@@ -25,13 +25,11 @@ from inferdoc.source.prometheus_errors import (
     TooMuchError,
 )
 from inferdoc.source.prometheus_http import Client, Params, ReadDeadline
-from inferdoc.source.reads import Grid, Matcher, duration
+from inferdoc.source.reads import TARGET, Grid, Matcher, duration, literal
 
 FEWEST_POINTS = 8
 """A query that the server finds too large is halved down to this many steps."""
 SHORTEST_RAW_MS = 60_000
-TARGET = "instance"
-"""Series are parted by this label where they are too many: every target has its own."""
 EVERYTHING = {"nocache": "1", "max_source_resolution": "0s", "dedup": "true"}
 """VictoriaMetrics: no rounding of times. Thanos: no downsampled blocks, and one series of those that replicas hold."""
 
@@ -191,8 +189,3 @@ def seconds(milliseconds: int) -> str:
 
 def _hopeless(error: TooMuchError, what: str) -> PrometheusError:
     return PrometheusError(f"{error}; even {what} are too much for it", error.status)
-
-
-def literal(text: str) -> str:
-    """A text as a regular expression that PromQL (RE2) reads as just that text."""
-    return "".join(c if c.isalnum() or c in "_-/: " or ord(c) > 127 else "\\" + c for c in text)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from inferdoc.source.histograms import QuantileAsked, Quantiles
     from inferdoc.source.page_histograms import Called
     from inferdoc.source.reads import Grid, Matcher, Read
+    from inferdoc.source.rule_records import RuleRecords
 
 
 class Readable:
@@ -43,6 +44,10 @@ class Readable:
         """From now on read nothing of targets with these labels, or of all again; whether the source can. kept: the
         labels of the others; engines: names of metrics of engines, by which others of theirs are known."""
         return False
+
+    def rule_records(self) -> RuleRecords | None:
+        """What recording rules left here; None of a source where none do."""
+        return None
 
     def page_quantiles(
         self, asked: Mapping[Read, tuple[Sequence[float], Called]], grid: Grid, match: tuple[Matcher, ...] = ()

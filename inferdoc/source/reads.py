@@ -15,6 +15,8 @@ import numpy as np
 Function = Literal["rate", "increase", "last", "max", "mean", "change"]
 Aggregation = Literal["sum", "max", "min"]
 Matcher = tuple[str, Literal["=", "!=", "=~", "!~"], str]
+TARGET = "instance"
+"""Series are parted by this label where they are too many: every target has its own."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,11 @@ def selector(name: str, match: tuple[Matcher, ...]) -> str:
 def quote(value: str) -> str:
     """A label value as a PromQL string."""
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def literal(text: str) -> str:
+    """A text as a regular expression that PromQL (RE2) reads as just that text."""
+    return "".join(c if c.isalnum() or c in "_-/: " or ord(c) > 127 else "\\" + c for c in text)
 
 
 def promql(read: Read, grid: Grid, extra: tuple[Matcher, ...] = ()) -> str:

@@ -1,0 +1,46 @@
+"""How recording rules name what they record of observations, so that whoever writes rules and whoever reads what they
+recorded agree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from inferdoc.catalogue.conditions import Condition, Scope
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.observation import Use
+
+OF_OBSERVATIONS = ":holds"
+"""How the records of observations end."""
+PREFIX = ":inferdoc_"
+"""Between the level of a record and its name."""
+AMONG: Mapping[Scope, str] = {
+    "own": "",
+    "pool": "_in_pool",
+    "peers": "_on_a_peer",
+    "most": "_on_most_peers",
+    "prefill": "_on_prefill",
+    "decode": "_on_decode",
+}
+
+
+def fact(condition: Condition) -> Condition:
+    """A condition without what belongs to its use."""
+    return msgspec.structs.replace(condition, because=None, when="any", leads=False)
+
+
+def observations(catalogue: Catalogue) -> dict[Condition, str]:
+    """The observations of the dictionary by their condition, also those asked of other units."""
+    found: dict[Condition, str] = {}
+    for name in catalogue.dictionary.observations:
+        for scope, words in AMONG.items():
+            asked = catalogue.dictionary.condition(name if scope == "own" else Use(observation=name, among=scope))
+            found.setdefault(fact(asked), f"{name}{words}")
+    return found
+
+
+def records_of(names: Collection[str]) -> str:
+    """A regular expression for the names of the records of these observations, of whatever level."""
+    return f"[a-z]+{PREFIX}({'|'.join(sorted(map(re.escape, names)))}){OF_OBSERVATIONS}"

@@ -1,0 +1,97 @@
+"""A large server with our rules: what they recorded tells which pools are read, and the findings are those of a deep
+read."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from msgspec import structs
+
+from inferdoc import diagnose, open_source
+from inferdoc.judging import triage
+from inferdoc.judging.api import Options
+from inferdoc.simulate.output import write_file
+from inferdoc.simulate.recording import record
+from inferdoc.simulate.scenario_files import load_scenario
+from inferdoc.source.prometheus import PrometheusSource
+from tests import prometheus_server
+from tests.live.recorded_clusters import CALM_SECONDS, LASTS_SECONDS, Cluster, recorded, with_past
+from tests.live.test_both_sources import evidence, findings
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(not prometheus_server.available(), reason=prometheus_server.MISSING),
+]
+
+CALM = ("control-bursts", "control-unique", "control-pd")
+SINCE, LATE_SECONDS = "15m", 1400.0
+"""The window begins when the rules have had half an hour of past, and lies after the onset."""
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory):
+    """Two clusters with a fault and three without, with what our rules recorded of them; and when to look."""
+    folder = tmp_path_factory.mktemp("fleet")
+    onset = time.time() - LASTS_SECONDS
+    clusters = [recorded(name, onset, folder) for name in ("engine-hung", "cpu-starvation")]
+    for name in CALM:
+        well = structs.replace(
+            load_scenario(name), start=round(onset - CALM_SECONDS, 3), duration=CALM_SECONDS + LASTS_SECONDS
+        )
+        targets = record(well).targets
+        for target in targets:
+            target.labels["cluster"] = name
+        write_file(targets, folder / f"{name}.om")
+        clusters.append(Cluster(name, onset, (), folder / f"{name}.om"))
+    with_past(clusters, folder)
+    with prometheus_server.running([], folder) as address:
+        yield address, onset + LATE_SECONDS
+
+
+@pytest.fixture(autouse=True)
+def every_server_is_large(monkeypatch):
+    monkeypatch.setattr(PrometheusSource, "target_count", lambda self: triage.LEAST_TARGETS)
+
+
+def answer(address, until, since=SINCE, **options):
+    source = open_source(prometheus=address)
+    try:
+        return diagnose(source, since=since, until=until, options=Options(**options))
+    finally:
+        source.close()
+
+
+def test_the_findings_are_those_of_a_deep_read(fleet):
+    deep, scanned = (answer(*fleet, deep=deep) for deep in (True, False))
+    assert findings(scanned) == findings(deep) and evidence(scanned) == evidence(deep)
+    assert {finding.id for finding in scanned.findings} == {"engine-hung", "cpu-starvation"}
+    assert (scanned.verdict, scanned.coverage.pods) == (deep.verdict, deep.coverage.pods)
+    assert scanned.source.warnings == deep.source.warnings == []
+
+
+def test_calm_pools_are_not_read(fleet):
+    scanned = answer(*fleet)
+    read = scanned.coverage.scanned
+    assert (read.by, read.pools, read.pools_read) == ("records", 6, 3)
+    assert "by what our rules recorded; read in full: 3 of 6 pools" in scanned.coverage.depth
+    assert scanned.timing.samples < answer(*fleet, deep=True).timing.samples
+
+
+def test_before_the_rules_had_a_past_samples_are_scanned(fleet):
+    address, until = fleet
+    scanned = answer(address, until, since="40m")
+    assert scanned.coverage.scanned.by == "samples"
+    assert {finding.id for finding in scanned.findings} == {"engine-hung", "cpu-starvation"}
+
+
+def test_what_was_read_of_a_part_is_read_of_all_again(fleet):
+    address, until = fleet
+    source = open_source(prometheus=address)
+    try:
+        first, second = (diagnose(source, since=SINCE, until=until) for _ in range(2))
+        whole = diagnose(source, since=SINCE, until=until, options=Options(deep=True))
+    finally:
+        source.close()
+    assert findings(first) == findings(second) == findings(whole)
+    assert whole.coverage.pods == first.coverage.pods and whole.coverage.scanned is None
