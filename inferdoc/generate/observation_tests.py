@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from inferdoc.catalogue.conditions import Condition, Fact, OfParts
+from inferdoc.catalogue.conditions import Condition, Fact, OfParts, OfSignal
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.generate.cause_rules import alert_name
@@ -15,10 +15,11 @@ from inferdoc.generate.composition import Composition
 from inferdoc.generate.composition_tests import composition_test
 from inferdoc.generate.decoys import selectors
 from inferdoc.generate.fact_tests import fact_tests, observed
+from inferdoc.generate.lost_gpu_tests import SIGNAL, lost_gpu_test
 from inferdoc.generate.recorded import Recorded
 from inferdoc.generate.signal_tests import signal_tests
 
-COMPOSED = "composed"
+COMPOSED, LOST_GPUS = "composed", "observed-lost-gpus"
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,9 @@ def observation_tests(
     none = {each.record: each.cases.none for each in every if each.cases.none}
     signals = signal_tests(exprs, catalogue, rule_files, groups)
     files = {**signals, **fact_tests(every, catalogue, rule_files, groups), COMPOSED: composed}
+    lost = [name for name, c in facts.items() if isinstance(c, OfSignal) and c.signal == SIGNAL]
+    if lost:
+        files[LOST_GPUS] = lost_gpu_test(lost, rule_files, groups)
     return ObservationTests(files, none)
 
 

@@ -107,7 +107,7 @@ def slower_rules(slo: Slo, catalogue: Catalogue, links: GeneratedLinks) -> Itera
     mean, all_ = _of_pod(slo, "mean"), _of_pod(slo, "all")
     life = _life(*of_engines(slo, catalogue, BEFORE))
     beyond = (
-        f"{mean}\nand {_of_pod(slo, 'over_others')} > {_factor(all_)}\n"
+        f"{mean}\nand {_of_pod(slo, 'over_others')} > {_chance(all_)}\n"  # the record asks for SLOWER
         f"and {mean} / on ({', '.join(SHOWN_BY)}) group_left () {clause(life)} > {_factor(all_)}\n"
         f"and {mean} > {felt}\n"
         f"and {_events(all_)} >= {FEWEST_ON_A_POD}\n"
@@ -173,7 +173,12 @@ def _events(all_: str) -> str:
 
 def _factor(all_: str) -> str:
     """How much more than usual counts, of so many events per second."""
-    return f"clamp_min(1 + {number(CHANCE)} / sqrt({_events(all_)}), {number(SLOWER)})"
+    return f"clamp_min({_chance(all_)}, {number(SLOWER)})"
+
+
+def _chance(all_: str) -> str:
+    """How many times the usual chance makes of so many events per second."""
+    return f"1 + {number(CHANCE)} / sqrt({_events(all_)})"
 
 
 def _swing(mean: str) -> str:

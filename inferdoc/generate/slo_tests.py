@@ -29,6 +29,8 @@ SOME_PER_SECOND, FEW_PER_SECOND = 1.0, 0.001
 NEAR = 0.04
 SOON = GOOD_MINUTES + 8
 """When latency that grew at GOOD_MINUTES has been so for long enough, and is not yet usual."""
+WELL_MINUTES = 10
+"""Longer than a page stays, after the windows that show what was."""
 NINE, KNOWN, JUST_INSTALLED = 9, 1e6, 6
 SWUNG_BEFORE, SWUNG_MINUTES = 26, 6
 """More than a tenth of the half hour that tells what is usual, and over before it matters."""
@@ -46,8 +48,8 @@ class BurnCourse:
     """Share of bad events before and after GOOD_MINUTES, and which speeds fire at the end. means: as shares of the
     target, before and after; recorded: for how many minutes of those before there are samples; known, of_events: what
     the counters tell when they begin; beside: the means of a pod that serves NINE times as much; on: its tier; busier:
-    how many times the events there are after GOOD_MINUTES; good, bad: how long it is calm, and then not; swung: for how
-    many minutes the mean was before as it is then, SWUNG_BEFORE minutes earlier."""
+    how many times the events there are after GOOD_MINUTES; good, bad, well: how long it is calm, then not, and then
+    calm again; swung: for how many minutes the mean was before as it is then, SWUNG_BEFORE minutes earlier."""
 
     name: str
     before: float
@@ -63,6 +65,7 @@ class BurnCourse:
     busier: float = 1.0
     good: int = GOOD_MINUTES
     bad: int = BAD_MINUTES
+    well: int = 0
     swung: int = 0
 
 
@@ -197,8 +200,9 @@ def _test(slo: Slo, catalogue: Catalogue, rules: list[AlertRule], beside: list[B
 
 
 def waiting_tests(slo: Slo, catalogue: Catalogue, rules: Sequence[AlertRule]) -> Iterator[dict[str, Any]]:
-    """How long pages wait, evaluated as often as a server does: a course for each, of minutes."""
-    calm = BurnCourse("", 0.0, 0.0, (), good=8, bad=8)
+    """How long pages wait, and stay when it is over, evaluated as often as a server does: a course for each, of
+    minutes."""
+    calm = BurnCourse("", 0.0, 0.0, (), good=8, bad=8, well=WELL_MINUTES)
     slower = replace(calm, means=(USUAL_SHARE, 3 * USUAL_SHARE), known=USUAL_SHARE, of_events=KNOWN)
     for course in (
         replace(slower, name="slower-at-once", fires=("Slower",)),
@@ -208,15 +212,17 @@ def waiting_tests(slo: Slo, catalogue: Catalogue, rules: Sequence[AlertRule]) ->
         rule = next((rule for rule in rules if rule.name == alert_name(slo, course.fires[0])), None)
         if rule is None:
             continue
-        end, wait = course.good + course.bad, round(length_of(rule.for_) / length_of(INTERVAL))
-        pending = f'count_over_time(ALERTS{{alertname="{rule.name}", alertstate="pending"}}[{end}m])'
-        place = f'{{namespace="{_namespace(slo, course)}"}}'
-        check = {
-            "expr": f"sum by (namespace) ({pending})",
-            "eval_time": f"{end}m",
-            "exp_samples": [{"labels": place, "value": wait}],
-        }
-        yield {"interval": "1m", "input_series": list(_series(slo, catalogue, course)), "promql_expr_test": [check]}
+        end, place = course.good + course.bad + course.well, f'{{namespace="{_namespace(slo, course)}"}}'
+        both = (rule.for_, rule.keep_firing_for or "0s")
+        waits, stays = (round(length_of(text) / length_of(INTERVAL)) for text in both)
+        state = f'sum by (namespace) (count_over_time(ALERTS{{alertname="{rule.name}", alertstate="%s"}}[{end}m]))'
+        holds = f"sum_over_time((count by (namespace) (\n{rule.expr}\n))[{end}m:{INTERVAL}])"
+        asked = ((state % "pending", waits), (f"{state % 'firing'} - {holds}", stays - waits))
+        checks = [
+            {"expr": expr, "eval_time": f"{end}m", "exp_samples": [{"labels": place, "value": value}]}
+            for expr, value in asked
+        ]
+        yield {"interval": "1m", "input_series": list(_series(slo, catalogue, course)), "promql_expr_test": checks}
 
 
 def _namespace(slo: Slo, course: BurnCourse) -> str:
@@ -272,7 +278,8 @@ def _elsewhere(slo: Slo, catalogue: Catalogue, key: str) -> Iterator[dict[str, s
 
 
 def _of_pod(slo: Slo, catalogue: Catalogue, course: BurnCourse, labels: dict[str, str]) -> Iterator[dict[str, str]]:
-    yield {"series": f"{ENGINE_SIGN}{{{_inside(labels)}}}", "values": f"4x{course.good + course.bad + 10}"}
+    minutes = course.good + course.bad + course.well + 10
+    yield {"series": f"{ENGINE_SIGN}{{{_inside(labels)}}}", "values": f"4x{minutes}"}
     base = _inside(labels)
     rates = (course.per_second, course.busier * course.per_second)
     bad = tuple(rate * share for rate, share in zip(rates, (course.before, course.after), strict=True))
@@ -324,4 +331,6 @@ def _counter(course: BurnCourse, rates: Sequence[float], start: float = 0.0) -> 
     minutes = min(course.recorded, course.good)
     unseen = f"_x{course.good - minutes} " if minutes < course.good else ""
     reached = start + step * minutes + then
-    return f"{unseen}{start:.12g}+{step:.12g}x{minutes} {reached:.12g}+{then:.12g}x{course.bad + 10}"
+    fault = course.bad - 1 if course.well else course.bad + 10
+    after = f" {reached + then * fault + step:.12g}+{step:.12g}x{course.well + 10}" if course.well else ""
+    return f"{unseen}{start:.12g}+{step:.12g}x{minutes} {reached:.12g}+{then:.12g}x{fault}{after}"
