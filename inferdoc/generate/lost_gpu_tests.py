@@ -24,7 +24,7 @@ def gpu(number: str, pod: str | None = "p0", node: str = "a", **other: str) -> L
 
 
 @dataclass(frozen=True)
-class Course:
+class LostCourse:
     """gpus: what exporters show, and when; pods: when engines are scraped; lost: GPUs by pod at the end; name: of the
     series of a GPU; sign: how a pod tells that it is scraped, by both of its series or by one of them."""
 
@@ -36,43 +36,44 @@ class Course:
 
 
 COURSES = {
-    "one-of-two": Course({gpu("0"): GONE, gpu("1"): ALL}, lost={"p0": 1}),
-    "one-of-two-without-up": Course(
+    "one-of-two": LostCourse({gpu("0"): GONE, gpu("1"): ALL}, lost={"p0": 1}),
+    "one-of-two-without-up": LostCourse(
         {gpu("0"): GONE, gpu("1"): ALL}, lost={"p0": 1}, sign=("vllm:num_requests_running",)
     ),
-    "two-of-three": Course({gpu("0"): GONE, gpu("1"): GONE, gpu("2"): ALL}, lost={"p0": 2}),
-    "the-only-one-beside-those-of-others": Course({gpu("0"): GONE, gpu("1", "other"): ALL}, lost={"p0": 1}),
-    "the-only-one-beside-idle-ones": Course({gpu("0"): GONE, gpu("1", None): ALL}, lost={"p0": 1}),
-    "of-an-exporter-of-amd": Course({gpu("0"): GONE, gpu("1"): ALL}, lost={"p0": 1}, name="gpu_gfx_activity"),
-    "after-another-pod-had-it": Course(
+    "two-of-three": LostCourse({gpu("0"): GONE, gpu("1"): GONE, gpu("2"): ALL}, lost={"p0": 2}),
+    "the-only-one-beside-those-of-others": LostCourse({gpu("0"): GONE, gpu("1", "other"): ALL}, lost={"p0": 1}),
+    "the-only-one-beside-idle-ones": LostCourse({gpu("0"): GONE, gpu("1", None): ALL}, lost={"p0": 1}),
+    "of-an-exporter-of-amd": LostCourse({gpu("0"): GONE, gpu("1"): ALL}, lost={"p0": 1}, name="gpu_gfx_activity"),
+    "after-another-pod-had-it": LostCourse(
         {gpu("0", "old"): (0, 8), gpu("0"): (8, FAULT), gpu("1"): ALL},
         pods={"old": (0, 8), "p0": (8, MINUTES)},
         lost={"p0": 1},
     ),
-    "none": Course({gpu("0"): ALL, gpu("1"): ALL}),
-    "the-exporter": Course({gpu("0"): GONE, gpu("1"): GONE, gpu("0", "other", "b"): ALL}),
-    "the-exporter-at-another-address": Course(
+    "none": LostCourse({gpu("0"): ALL, gpu("1"): ALL}),
+    "the-exporter": LostCourse({gpu("0"): GONE, gpu("1"): GONE, gpu("0", "other", "b"): ALL}),
+    "the-exporter-at-another-address": LostCourse(
         {
             **{gpu(number): GONE for number in "01"},
             **{gpu(number, instance="c:9400"): CAME for number in "01"},
         }
     ),
-    "the-pod": Course({gpu("0"): GONE, gpu("1", "other"): ALL}, pods={"p0": GONE}),
-    "the-pod-which-leaves-it-idle": Course({gpu("0"): GONE, gpu("0", None): CAME, gpu("1"): ALL}),
-    "the-pod-for-another": Course({gpu("0"): GONE, gpu("0", "other"): CAME, gpu("1"): ALL}),
-    "the-pod-to-another-node": Course({gpu("0"): GONE, gpu("1", "other"): ALL, gpu("0", "p0", "b"): CAME}),
-    "the-pod-to-another-gpu": Course({gpu("0"): GONE, gpu("2"): CAME, gpu("1", "other"): ALL}),
+    "the-pod": LostCourse({gpu("0"): GONE, gpu("1", "other"): ALL}, pods={"p0": GONE}),
+    "the-pod-which-leaves-it-idle": LostCourse({gpu("0"): GONE, gpu("0", None): CAME, gpu("1"): ALL}),
+    "the-pod-for-another": LostCourse({gpu("0"): GONE, gpu("0", "other"): CAME, gpu("1"): ALL}),
+    "the-pod-to-another-node": LostCourse({gpu("0"): GONE, gpu("1", "other"): ALL, gpu("0", "p0", "b"): CAME}),
+    "the-pod-to-another-gpu": LostCourse({gpu("0"): GONE, gpu("2"): CAME, gpu("1", "other"): ALL}),
 }
 
 
 def lost_gpu_test(records: Iterable[str], rule_files: list[str], groups: list[str]) -> dict[str, Any]:
-    """The test file: every course in a cluster of its own. records: those whose value is the number of lost GPUs."""
+    """The test file: every course in a cluster and a namespace of its own. records: those whose value is the number of
+    lost GPUs."""
     asked = [
         {
-            "expr": f"sum by (cluster, pod) ({record})",
+            "expr": f'sum by (namespace, pod) ({record}{{namespace=~"{"|".join(COURSES)}"}})',
             "eval_time": f"{AT}m",
             "exp_samples": [
-                {"labels": f'{{cluster="{name}", pod="{pod}"}}', "value": lost}
+                {"labels": f'{{namespace="{name}", pod="{pod}"}}', "value": lost}
                 for name, course in COURSES.items()
                 for pod, lost in course.lost.items()
             ],
@@ -88,14 +89,14 @@ def lost_gpu_test(records: Iterable[str], rule_files: list[str], groups: list[st
     }
 
 
-def _series(name: str, course: Course) -> Iterator[dict[str, str]]:
+def _series(name: str, course: LostCourse) -> Iterator[dict[str, str]]:
     for labels, span in course.gpus.items():
-        told = dict(labels)
+        told = {key: name if key == "namespace" else value for key, value in labels}
         if course.name.startswith("gpu_"):
             told["gpu_id"] = told.pop("gpu")
         yield _line(course.name, {"cluster": name, **told}, span)
     for pod, span in course.pods.items():
-        scraped = {"cluster": name, "namespace": "n", "pod": pod, "job": "vllm", "instance": f"{pod}:8000"}
+        scraped = {"cluster": name, "namespace": name, "pod": pod, "job": "vllm", "instance": f"{pod}:8000"}
         for sign in course.sign:
             yield _line(sign, scraped if sign == "up" else {**scraped, "model_name": "m"}, span)
 

@@ -19,7 +19,7 @@ from inferdoc.generate.lost_gpu_tests import SIGNAL, lost_gpu_test
 from inferdoc.generate.recorded import Recorded
 from inferdoc.generate.signal_tests import signal_tests
 
-COMPOSED, LOST_GPUS = "composed", "observed-lost-gpus"
+COMPOSED, LOST_GPUS = "composed", "lost-gpus"
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from inferdoc.source.reads import Grid
 from tests.generate.conftest import needs_promtool
 
-FILE = TESTS / "observed-lost-gpus_test.yaml"
+FILE = TESTS / "lost-gpus_test.yaml"
 
 
 @needs_promtool
