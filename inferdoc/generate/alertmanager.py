@@ -16,6 +16,8 @@ from inferdoc.generate.cause_rules import AlertRule, alert_name
 from inferdoc.times import length_of
 
 Receiver = dict[str, Any]
+TOGETHER = (("namespace", "model_name"), ("namespace", "pod"), ("namespace",))
+"""What the alert of a cause and those of its effects have in common, by what the former tells."""
 
 
 class Route(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -77,19 +79,21 @@ def load_routing(overlays: tuple[Path, ...] = ()) -> Routing:
 
 
 def effect_inhibitions(rules: Iterable[AlertRule], recipes: Mapping[str, Recipe]) -> list[Inhibition]:
-    """One inhibition per cause that explains others: its effects are no tickets of their own in the same model.
+    """One inhibition per cause that explains others: its effects are no tickets of their own in the same model; of one
+    that tells no model, of the same pod, or else of the same namespace.
 
     A load that grew explains the limits it reaches (`limit`); of whatever else it sets off it is the driver, not the
     story, and is held back in turn. Where two may bring about each other, the one that explains more holds back the
     other: two that held each other back would both be silent.
     """
-    names = {rule.cause: rule.name for rule in rules if rule.name == alert_name(rule.cause) and rule.cause in recipes}
+    own = {each.cause: each for each in rules if each.name == alert_name(each.cause) and each.cause in recipes}
+    names = {cause: each.name for cause, each in own.items()}
     held: dict[str, set[str]] = {}
     for cause in names:
         for effect in recipes[cause].effects:
             if effect not in names:
                 continue
-            if _standing(recipes[cause]) > _standing(recipes[effect]):
+            if _holds_back(recipes[cause], recipes[effect]):
                 held.setdefault(cause, set()).add(names[effect])
             elif recipes[cause].kind == "load" and recipes[effect].kind != "load":
                 held.setdefault(effect, set()).add(names[cause])
@@ -98,11 +102,18 @@ def effect_inhibitions(rules: Iterable[AlertRule], recipes: Mapping[str, Recipe]
             f"{recipes[cause].title}: these are its effects, or drove it",
             (f'alertname="{names[cause]}"',),
             (f'alertname=~"{"|".join(sorted(held[cause]))}"', 'kind="cause"'),
-            ("namespace", "model_name"),
+            next(labels for labels in TOGETHER if set(labels) <= set(own[cause].by)),
         )
         for cause in names
         if cause in held
     ]
+
+
+def _holds_back(cause: Recipe, effect: Recipe) -> bool:
+    """Whether a cause is the story where both are seen."""
+    if cause.id in effect.effects:
+        return _standing(cause) > _standing(effect)
+    return _standing(cause)[0] >= _standing(effect)[0]
 
 
 def _standing(recipe: Recipe) -> tuple[int, int, str]:

@@ -53,6 +53,16 @@ def test_a_cause_holds_back_its_effects_and_never_two_each_other(pack, catalogue
     assert not holds, "a ring"
 
 
+def test_the_cause_of_a_slow_gpu_holds_it_back_on_its_pod(pack, catalogue):
+    """A clock that is throttled explains the slow GPU, however many more effects a slow GPU has. Alerts about GPUs tell
+    no model."""
+    every = {each.source[0]: each for each in effect_inhibitions(pack.rules, catalogue.recipes)}
+    throttled = every['alertname="InferdocGpuClockThrottle"']
+    assert "InferdocSlowGpu" in throttled.target[0] and throttled.equal == ("namespace", "pod")
+    assert "InferdocGpuClockThrottle" not in every['alertname="InferdocSlowGpu"'].target[0]
+    assert every['alertname="InferdocSlowGpu"'].equal == ("namespace", "model_name")
+
+
 @needs_amtool
 @pytest.mark.parametrize(
     ("labels", "receiver"),
