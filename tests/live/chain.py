@@ -29,7 +29,7 @@ from tests import prometheus_server
 FASTER = 15
 """A window of five minutes lasts 20 s, a scrape every 15 s comes every second."""
 PATIENCE_SECONDS = 120
-DURATION = re.compile(r"(?<![\w.])\d+(?:ms|[smhdw])(?:\d+(?:ms|[smhd]))*(?![\w:])")
+DURATION = re.compile(r"(?<![\w.])\d+(?:ms|[smhdw])(?:\d+(?:ms|[smhd]))*(?!\w|:[a-zA-Z_])")
 LENGTHS = ("interval", "for", "keep_firing_for")
 ROUTE_LENGTHS = ("group_wait", "group_interval", "repeat_interval")
 Alert = dict[str, Any]

@@ -34,9 +34,9 @@ ENGINE, GPU = 'model_name="{}",engine="0"', '{{namespace="n",pod="{}",gpu="{}",m
 Page = Callable[[float], str | None]
 
 
-def engine(model: str, rate: float, errors: float = 0.0, without: str = "") -> Page:
-    """The page of an engine: requests per second, the share that ends in an error, and the family that it drops at the
-    fault."""
+def engine(model: str, rate: float, errors: float = 0.0, without: str = "", slow: str = "") -> Page:
+    """The page of an engine: requests per second, the share that ends in an error, the family that it drops at the
+    fault, and the one that shows every request beyond its objective."""
 
     def page(at: float) -> str:
         own, served = ENGINE.format(model), rate * at
@@ -49,7 +49,9 @@ def engine(model: str, rate: float, errors: float = 0.0, without: str = "") -> P
         ]
         for name in HISTOGRAMS:
             if name != without or at < FAULT_SECONDS:
-                lines += [f'vllm:{name}_bucket{{{own},le="{le}"}} {served}' for le in ("0.2", "2.5", "+Inf")]
+                within = 0.0 if name == slow else served
+                lines += [f'vllm:{name}_bucket{{{own},le="{le}"}} {within}' for le in ("0.2", "2.5")]
+                lines += [f'vllm:{name}_bucket{{{own},le="+Inf"}} {served}']
                 lines += [f"vllm:{name}_count{{{own}}} {served}", f"vllm:{name}_sum{{{own}}} {0.1 * served}"]
         return "\n".join(lines)
 
@@ -97,12 +99,15 @@ PAGES: dict[tuple[str, str], Page] = {
     ("vllm", "p2"): on_and_off(engine("flaps", 20.0)),
     ("vllm", "p3"): engine("renamed", 20.0, without=HISTOGRAMS[2]),
     ("vllm", "p4"): engine("left", 0.0),
+    ("vllm", "p5"): engine("slow", 20.0, slow=HISTOGRAMS[1]),
+    ("nameless", "host-0"): engine("shared", 20.0),
+    ("nameless", "host-1"): engine("shared", 20.0),
     ("dcgm", "node"): gpus,
     ("kube", "state"): lambda at: 'kube_pod_status_phase{namespace="n",pod="p9",phase="Pending"} 1',
     ("inferdoc", "service"): itself,
     ("inferdoc", "gone"): lambda at: "inferdoc_build_info 1" if at < FAULT_SECONDS else None,
 }
-"""By job and pod, which is the instance as well."""
+"""By job and pod, which is the instance as well; what is `nameless` has no label for its pod."""
 FIRES = {
     *("InferdocItselfDown", "InferdocItselfFails", "InferdocPrewarmPlanExpired", "InferdocPrewarmFloorAtMaximum"),
     *("InferdocPrewarmFloorNotApplied", "InferdocPrewarmOverBudget", "InferdocForecastMissedBand"),
@@ -110,10 +115,11 @@ FIRES = {
     *("InferdocKvOffloadFailures", "InferdocEngineFlaps", "InferdocScrapeGaps", "InferdocMetricAbsent"),
     *("InferdocSloErrorsOutage", "InferdocSloErrorsBurnFast", "InferdocSloErrorsBurnSlow", "InferdocTrafficGone"),
     *(f"InferdocSlo{name}TrafficTooLow" for name in ("Ttft", "Tpot", "Errors")),
+    *("InferdocSloTpotOutage", "InferdocPodLabelShared"),
 }
 SIMULATED = {
-    *("InferdocQueueEatsFirstTokens", "InferdocPodLabelShared", "InferdocWatchdog"),
-    *(f"InferdocSlo{name}{what}" for name in ("Ttft", "Tpot") for what in ("Outage", "Slower", "PodSlower")),
+    *("InferdocQueueEatsFirstTokens", "InferdocWatchdog", "InferdocSloTtftOutage"),
+    *(f"InferdocSlo{name}{what}" for name in ("Ttft", "Tpot") for what in ("Slower", "PodSlower")),
     *(f"InferdocSlo{name}Burn{speed}" for name in ("Ttft", "Tpot") for speed in ("Fast", "Slow")),
 }
 """Alerts about no cause that fire in scenarios of fixtures/incidents (`benchmarks/rule_scenarios.py`)."""
@@ -124,6 +130,8 @@ ABOUT = {
     "InferdocMetricAbsent": {"pod": "p3"},
     "InferdocTrafficGone": {"model_name": "left"},
     "InferdocSloErrorsOutage": {"model_name": "served"},
+    "InferdocSloTpotOutage": {"model_name": "slow"},
+    "InferdocPodLabelShared": {"job": "nameless"},
     "InferdocPodsPending": {"pod": "p9"},
     "InferdocGpuHot": {"gpu": "2"},
     "InferdocGpuMemoryErrors": {"gpu": "1"},
