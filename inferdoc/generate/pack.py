@@ -21,6 +21,7 @@ from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.observation_tests import observation_tests
 from inferdoc.generate.operational import load_operational, operational_rules, operational_test
 from inferdoc.generate.pack_lint import refuse_problems
+from inferdoc.generate.pod_info import ENGINE_PODS, ENGINE_PODS_EXPR
 from inferdoc.generate.recorded import INTERVAL, Recorded, recorded
 from inferdoc.generate.relabelling import ABOUT, relabelling
 from inferdoc.generate.rule_tests import cause_test
@@ -33,7 +34,7 @@ RECORDING = Path("inferdoc-recording.yaml")
 RULES = Path("inferdoc-rules.yaml")
 RELABELLING = Path("relabelling.yaml")
 TESTS = Path("tests")
-PAGE_INTERVAL, POD_INTERVAL, CAUSE_INTERVAL, USUAL_INTERVAL = INTERVAL, "1m", "2m", "4m"
+PAGE_INTERVAL, POD_INTERVAL, CAUSE_INTERVAL, USUAL_INTERVAL = INTERVAL, "1m", "2m", "4m30s"
 """Pages are judged twice a minute, and need to know new pods soon. Causes are tickets about means of five minutes and
 wait ten minutes in their route; usual values move over hours. A series lasts for five minutes, so no interval may be
 longer."""
@@ -87,6 +88,8 @@ def build_pack(catalogue: Catalogue, links: GeneratedLinks, assignments: Sequenc
     rules = [*causes.values(), *objectives, *about_monitoring]
     refuse_problems(rule.document() for rule in rules)
     objective_records = [slo_records(slo, catalogue) for slo in slos]
+    if any(ENGINE_PODS in text for found in objective_records for text in found.values()):
+        objective_records.insert(0, {ENGINE_PODS: ENGINE_PODS_EXPR})
     slow = [slow_records(slo, catalogue) for slo in slos]
     read = [*(rule.expr for rule in rules), *(text for found in (*objective_records, *slow) for text in found.values())]
     records = thrifty(rendering.records, read)

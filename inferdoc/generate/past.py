@@ -32,9 +32,12 @@ for, which unequal batches do not explain."""
 FULL = "25m"
 """Rates of a series younger than their window read too low. So long ago a record has to be there: then its first five
 minutes are a third of its short past at most."""
-YOUNG = ("30m", "10m", 5)
+YOUNG = ("30m", "10m", 5, "18m")
 """Until then a pod is held against its last half hour without the newest ten minutes, in which an alert comes up: how
-long, how long ago, and how many values at least."""
+long, how long ago, and how many values at least. Of a pod that is there now, that it was there so long ago tells as
+much for less than counting: recorded every two minutes, five values take eight."""
+APART = "5m"
+"""Records are means of five minutes: taken more often, most of one was in the value before, and is sorted once more."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +76,8 @@ class UsualPast:
         """The middle of the first past that there is: of the pod over hours; of the pod since it is there; of its pool,
         whatever its pods were called; else of its peers now; else the figure."""
         long, enough = self._long
-        rungs = [f"{self._middle(long)}\nand {enough}", self._trusted]
-        shared = list(self._shared(self._trusted))
+        rungs = [f"{self._middle(long)}\nand {enough}", self._trusted()]
+        shared = list(self._shared(self._trusted(gone=True)))
         if len(shared) == 1 and self.stand_in is not None:
             rungs.append(f"0 * {self.record} + {number(self.stand_in)}")
         elif (
@@ -118,7 +121,9 @@ class UsualPast:
         of them has a past yet. usual: the record of the middle, which is that of the surest past that there is."""
         by, rungs = ", ".join(self.alike), []
         near, far = (0.75, 0.25) if up else (0.25, 0.75)
-        for past, enough in (self._long, self._short):
+        # a short past that counts is what is usual, else what is usual is something else
+        short = self._short_range, f"{_quantile(0.5, self._short_range)} == {usual}"
+        for past, enough in (self._long, short):
             fence = f"{number(1 + FENCE)} * {_quantile(near, past)}\n- {number(FENCE)} * {_quantile(far, past)}"
             away = f"{fence}\n- {usual}" if up else f"{usual}\n- {clause(fence)}"
             rungs.append(f"quantile by ({by}) (0.5, {clause(f'{away}{chr(10)}and {enough}')})")
@@ -127,36 +132,31 @@ class UsualPast:
     @property
     def _long(self) -> tuple[str, str]:
         """The surest range of the record, with what makes it count."""
-        return f"{self.record}[{self.history}] offset {self.lag}", f"{self.record} offset {RECORDED}"
-
-    @property
-    def _short(self) -> tuple[str, str]:
-        """The range of a young record, with what makes it count."""
-        return self._short_range, clause(self._trusted)
+        return f"{self.record}[{self.history}:{APART}] offset {self.lag}", f"{self.record} offset {RECORDED}"
 
     @property
     def _short_range(self) -> str:
-        length, lag, _ = YOUNG
+        length, lag, *_ = YOUNG
         return f"{self.record}[{length}] offset {lag}"
 
     def _middle(self, past: str) -> str:
         """What is on or off was for longer what it was in the middle: nothing to sort."""
         return f"round(avg_over_time({past}))" if self.state else _quantile(0.5, past)
 
-    @property
-    def _trusted(self) -> str:
-        """The middle of a short past, where it counts. One beyond the figure, or beyond what peers show, is the fault
-        itself, which began with the record: it is nobody's usual."""
-        past, fewest = self._short_range, YOUNG[2]
-        told = self._middle(past)
+    def _trusted(self, *, gone: bool = False) -> str:
+        """The middle of a short past, where it counts. gone: also of pods that are not there any more. One beyond the
+        figure, or beyond what peers show, is the fault itself, which began with the record: it is nobody's usual."""
+        told = self._middle(self._short_range)
         if self.stand_in is not None:
             told += f" <= {number(self.stand_in)}"
         if self.has_peers:
             side, factor = ("<=", BEYOND_PEERS) if self.harm == "up" else (">=", 1 / BEYOND_PEERS)
             by = ", ".join(PEERS_BY[self.level])
             told += f"\n{side} on ({by}) group_left () ({number(factor)} * {self.peers_record})"
-        lines = [told, f"and count_over_time({past}) >= {fewest}"]
-        return "\n".join([*lines, *([f"and {self.record} offset {FULL}"] if self.fills else [])])
+        enough = [f"count_over_time({self._short_range}) >= {YOUNG[2]}"] if gone else []
+        if self.fills or not gone:
+            enough.append(f"{self.record} offset {FULL if self.fills else YOUNG[3]}")
+        return "\n".join([told, *(f"and {each}" for each in enough)])
 
 
 def _quantile(q: float, past: str) -> str:

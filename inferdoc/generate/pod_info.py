@@ -20,6 +20,9 @@ GPU_TIER = "pod:inferdoc_gpu_tier:present"
 TIER_SEEN, ROLE_SEEN = "pod:inferdoc_tier:seen", "pod:inferdoc_role:seen"
 POD = ("cluster", "namespace", "pod")
 POOL_PARTS = ("model_name", "role", "tier")
+ENGINE_PODS = "pod:inferdoc_engine:info"
+ENGINE_PODS_EXPR = f"{INFO}\nor on ({', '.join(POD)}) group by ({', '.join(POD)}) ({ENGINE_SIGN})"
+"""Engines as they are now: pages cannot wait until the info series of a new pod is there."""
 MEMORY = "6h"
 """For so long what was told last holds: as long as the history that usual values rest on."""
 BEHAVIOUR = "30m"
@@ -46,9 +49,8 @@ def joined_where_known(text: str, labels: Sequence[str] = ("role", "tier")) -> s
 
 
 def joined_to_engines(text: str, labels: Sequence[str] = ("role", "tier")) -> str:
-    """The same of engine pods, said once: those that have no info series yet stay, without the labels."""
-    pods = f"{INFO}\nor on ({', '.join(POD)}) group by ({', '.join(POD)}) ({ENGINE_SIGN})"
-    return f"{clause(text)}\n* on ({', '.join(POD)}) group_left ({', '.join(labels)}) {clause(pods)}"
+    """The same of engine pods, by ENGINE_PODS: those that have no info series yet stay, without the labels."""
+    return f"{clause(text)}\n* on ({', '.join(POD)}) group_left ({', '.join(labels)}) {ENGINE_PODS}"
 
 
 def chosen(match: Sequence[Matcher], engines: str) -> str:

@@ -123,14 +123,14 @@ def test_a_usual_value_needs_a_history(records):
     assert usual
     for name, expr in usual.items():
         own = expr.split("\nor ")[0]
-        assert re.search(r"\[6h\] offset 1h\)+\nand [a-z]+:inferdoc_\w+:\w+ offset 2h$", own), name
+        assert re.search(r"\[6h:5m\] offset 1h\)+\nand [a-z]+:inferdoc_\w+:\w+ offset 2h$", own), name
 
 
 def test_a_new_pod_is_held_against_its_own_short_past_then_its_pool_then_its_peers(records):
     """Pod names change with every rollout: what was usual must survive them."""
     expr = records["engine:inferdoc_itl_mean:median6h"]
     own, short, shared = expr.split("\nor ")
-    assert "[6h] offset 1h" in own and "[30m] offset 10m" in short
+    assert "[6h:5m] offset 1h" in own and "[30m] offset 10m" in short
     pool, peers, stand_in = shared.split("\n  or ")
     assert "quantile by (cluster, namespace, model_name, role, tier)" in pool
     assert peers == "model:inferdoc_itl_mean:middle < Inf"
