@@ -234,7 +234,7 @@ class StoreSource(Readable):
             known = self._spans
             if known is None or not known.holds(start_ms, end_ms, self._version()):
                 since_ms = self._from(start_ms, end_ms) - AHEAD_MS
-                spans = self._store.name_spans(since_ms, end_ms + EDGE_MS)
+                spans = self._store.name_spans(since_ms, end_ms + EDGE_MS, self._asked)
                 known = self._spans = NameSpans(since_ms, end_ms + EDGE_MS, spans, self._version(), time.monotonic())
             found = known.between(start_ms, end_ms)
             return set(self._counts(start_ms, end_ms)) if found is None else found

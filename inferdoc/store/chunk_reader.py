@@ -84,11 +84,12 @@ class ChunkReader:
             if len(self._plans) >= _PLANS_KEPT:
                 self._plans.clear()
             series = stretch.series(self._layouts)
-            columns = self._wanted.columns(series)
+            wanted = np.zeros(len(series), bool)
+            wanted[self._wanted.columns(series)] = True
             plan = self._plans[key] = []
-            for number in np.unique(stretch.chunk_of[columns]).tolist():
+            for number in np.unique(stretch.chunk_of[wanted]).tolist():
                 members = np.flatnonzero(stretch.chunk_of == number)
-                places = np.flatnonzero(np.isin(members, columns))
+                places = np.flatnonzero(wanted[members])
                 plan.append(_Take(number, len(members), places, series[members[places]]))
         return plan
 

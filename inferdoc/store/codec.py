@@ -14,7 +14,7 @@ import itertools
 import json
 import sys
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,11 +104,17 @@ def pack_layout(keys: Sequence[Key], base: Mapping[Key, int] | None) -> tuple[by
     return zlib.compress(text.encode("utf-8", "surrogatepass"), _LAYOUT_LEVEL), spelled
 
 
-def unpack_layout(blob: bytes) -> list[Key | slice]:
-    """Series and stretches of the base layout, in order."""
+def unpack_layout(blob: bytes, names: Collection[str] | None = None) -> list[Key | slice]:
+    """Series and stretches of the base layout, in order. names: those of which somebody keeps the series, None for
+    all."""
     try:
         items = json.loads(zlib.decompress(blob).decode("utf-8", "surrogatepass"))
         # The layouts of thousands of targets name the same labels: each text is kept once.
-        return [slice(*item) if isinstance(item[0], int) else tuple(map(sys.intern, item)) for item in items]
+        return [
+            slice(*item)
+            if isinstance(item[0], int)
+            else tuple(map(sys.intern, item) if names is None or item[0] in names else item)
+            for item in items
+        ]
     except (zlib.error, ValueError, TypeError, LookupError) as error:
         raise DamagedError(f"a layout does not decode ({error})") from error

@@ -28,7 +28,6 @@ _SHRUNK_TO = 0.8
 _HASH_BITS = 48
 _HASH_MASK = (1 << _HASH_BITS) - 1
 _MOST_NAMES = (1 << 62 - _HASH_BITS) - 1
-NOT_ASKED = "(names that were not asked for)"
 OTHER_NAMES = "(other names)"
 """Stands for the names beyond so many that are left out."""
 _BASE_KEYS_KEPT = 1_000_000
@@ -39,7 +38,7 @@ class LayoutTable:
 
     keys: the series by number; grows as layouts are read. Where one metric has more label sets than fit (`shrink`),
     its series are not kept: their numbers are negative, a hash with the place of the name in `left_out`. Nor are those
-    of names that nobody asks for (`keep_only`).
+    of names that nobody asks for (`keep_only`), as far as places reach.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -58,7 +57,7 @@ class LayoutTable:
         self._by_name: Counter[str] = Counter()
         self._places: dict[str, int] = {}
         self.keys: list[Key] = []
-        self.left_out: list[str] = [] if self._only is None else [NOT_ASKED]
+        self.left_out: list[str] = []
 
     def keep_only(self, names: frozenset[str] | None) -> None:
         """From now on keep the series of these names, of all where None; others may be kept too. Of thousands of GPUs
@@ -158,7 +157,7 @@ class LayoutTable:
         base = np.empty(0, np.int64) if base_layout is None else self.series(base_layout)
         parts: list[Numbers] = []
         spelled: list[int] = []
-        for item in unpack_layout(unseal(_context(layout, base_layout), blob, f"layout {layout}")):
+        for item in unpack_layout(unseal(_context(layout, base_layout), blob, f"layout {layout}"), self._only):
             if isinstance(item, tuple):
                 spelled.append(self._number(item))
                 continue
@@ -169,8 +168,9 @@ class LayoutTable:
 
     def _number(self, key: Key) -> int:
         place = self._places.get(key[0])
-        if place is None and self._only is not None and key[0] not in self._only:
-            place = 0  # of `NOT_ASKED`
+        if place is None and self._only is not None and key[0] not in self._only and len(self.left_out) < _MOST_NAMES:
+            place = self._places[key[0]] = len(self.left_out)
+            self.left_out.append(key[0])
         if place is not None:
             return -1 - (place << _HASH_BITS | hash(key) & _HASH_MASK)
         number = self._numbers.setdefault(key, len(self.keys))

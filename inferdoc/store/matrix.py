@@ -13,6 +13,7 @@ from inferdoc.store.codec import Bits
 from inferdoc.store.layouts import LayoutTable, Numbers
 
 NameFilter = Callable[[str], bool] | Collection[str] | None
+_LAYOUTS_KEPT = 256
 
 
 class SeriesFilter:
@@ -23,6 +24,7 @@ class SeriesFilter:
         self._layouts = layouts
         self._by_name: dict[str, bool] = {}
         self._by_number = np.empty(0, bool)
+        self._chosen: dict[int, tuple[Numbers, NDArray[np.intp]]] = {}
 
     def wants(self, name: str) -> bool:
         """Whether series of this name are wanted."""
@@ -33,7 +35,17 @@ class SeriesFilter:
         return SeriesFilter(lambda name: name not in names and self.wants(name), self._layouts)
 
     def columns(self, series: Numbers) -> NDArray[np.intp]:
-        """Places of the wanted ones among these series."""
+        """Places of the wanted ones among these series. Those of a layout are worked out once for all who ask."""
+        known = self._chosen.get(id(series))
+        if known is not None and known[0] is series:
+            return known[1]
+        if len(self._chosen) >= _LAYOUTS_KEPT:
+            self._chosen.clear()
+        chosen = self._columns(series)
+        self._chosen[id(series)] = series, chosen
+        return chosen
+
+    def _columns(self, series: Numbers) -> NDArray[np.intp]:
         kept = series >= 0
         if self._test is not None:
             self._extend(self._test)
@@ -52,15 +64,42 @@ class SeriesFilter:
 
 
 @dataclass(frozen=True)
+class ColumnLookup:
+    """Finds the column of a series: a target has some hundred of the hundreds of thousands of series of a fleet.
+    series: their numbers, ascending; column: of each; in_order: whether column and place are the same."""
+
+    series: Numbers
+    column: NDArray[np.intp]
+    in_order: bool
+
+    @classmethod
+    def of(cls, columns: Numbers) -> ColumnLookup:
+        """columns: number of the series of each column, each once."""
+        if (columns[1:] > columns[:-1]).all():
+            return cls(columns, np.arange(len(columns)), True)
+        order = np.argsort(columns)
+        return cls(columns[order], order, False)
+
+    def columns(self, series: Numbers) -> NDArray[np.intp]:
+        """The columns of series, -1 for those that have none."""
+        places = np.searchsorted(self.series, series)
+        places[places == len(self.series)] = 0
+        found = places if self.in_order else self.column[places]
+        missing = self.series[places] != series
+        if missing.any():
+            found = np.where(missing, -1, found)
+        return found
+
+
+@dataclass(frozen=True)
 class Matrix:
     """times_ms: int64[rows], ascending; series: int64[columns], numbers; values: uint64[columns, rows], STALE where
-    nothing was put, unless there is but one layout, which fills all of it."""
+    nothing was put, unless there is but one layout, which fills all of it; lookup: the columns by series."""
 
     times_ms: NDArray[np.int64]
     series: Numbers
     values: Bits
-    column_of: NDArray[np.intp]
-    """Column of each series by its number, -1 where it has none."""
+    lookup: ColumnLookup
 
     @classmethod
     def of(cls, times_ms: list[NDArray[np.int64]], layouts: list[Numbers], wanted: SeriesFilter) -> Matrix | None:
@@ -74,16 +113,11 @@ class Matrix:
             times = np.unique(times)
         shape = (len(columns), len(times))
         values = np.empty(shape, np.uint64) if len(layouts) == 1 else np.full(shape, STALE_BITS, np.uint64)
-        column_of = np.full(max(int(series.max(initial=-1)) for series in layouts) + 1, -1, np.intp)
-        column_of[columns] = np.arange(len(columns))
-        return cls(times, columns, values, column_of)
+        return cls(times, columns, values, ColumnLookup.of(columns))
 
     def columns(self, series: Numbers) -> NDArray[np.intp]:
         """The columns of series, -1 for those that have none."""
-        inside = series < len(self.column_of)
-        if inside.all():
-            return self.column_of[series]
-        return np.where(inside, self.column_of[np.where(inside, series, 0)], -1)
+        return self.lookup.columns(series)
 
     def rows(self, times_ms: NDArray[np.int64]) -> slice | NDArray[np.intp]:
         """Where these times are: a slice where they follow each other."""
@@ -95,7 +129,7 @@ class Matrix:
 
     def put(self, times_ms: NDArray[np.int64], series: Numbers, values: Bits) -> None:
         """values: uint64[series, times_ms], of series that all have a column."""
-        self.fill(self.rows(times_ms), self.column_of[series], values)
+        self.fill(self.rows(times_ms), self.columns(series), values)
 
     def fill(self, rows: slice | NDArray[np.intp], columns: NDArray[np.intp], values: Bits | np.uint64) -> None:
         """values: uint64[columns, rows], or one for all."""

@@ -136,12 +136,15 @@ class Reader(Extent):
             self.layouts.reset()
         self.layouts.shrink(self.budget.label_sets)
 
-    def name_spans(self, start_ms: int, end_ms: int) -> dict[str, tuple[int, int]]:
-        """When each series name was scraped first and last in [start_ms, end_ms]."""
+    def name_spans(
+        self, start_ms: int, end_ms: int, next_names: Collection[str] | None = None
+    ) -> dict[str, tuple[int, int]]:
+        """When each series name was scraped first and last in [start_ms, end_ms]. next_names: those of which the series
+        will be asked for next; None where that may be all."""
         by_layout: dict[int, tuple[int, int]] = {}
         spans: dict[str, tuple[int, int]] = {}
         with self._reading():
-            self._narrow(None)
+            self._narrow(next_names)
             for target, labels in self._targets(None):
                 for layout, first, last in self._layout_spans(target, labels, start_ms, end_ms):
                     by_layout[layout] = _around(by_layout.get(layout), first, last)
