@@ -11,10 +11,14 @@ from typing import NamedTuple
 import numpy as np
 
 from inferdoc.source import window
+from inferdoc.source.alike import SeriesAsked, SeriesTold, apply_all
 from inferdoc.source.base import InfoSeries
 from inferdoc.source.reads import Aggregation, Function, Grid, Matcher, Read, ReadResult
 from inferdoc.source.tables import Key, Table
 from inferdoc.source.window import Windows
+
+AT_ONCE = 128
+"""Targets of which a function is told before it is added up."""
 
 
 @dataclass(frozen=True)
@@ -111,9 +115,10 @@ def evaluate_tables(
                 members.append(Selection.of(read))
             users[leaf] += 1
     sums: dict[Leaf, Sums] = {}
+    windows = _TableWindows(tables, grid)
     results: dict[Read, ReadResult] = {}
     for leaf, members in by_leaf.items():
-        sums[leaf] = _evaluate_leaf(leaf, {own: len(keys[own]) for own in members}, tables, shares, grid)
+        sums[leaf] = _evaluate_leaf(leaf, {own: len(keys[own]) for own in members}, tables, shares, windows)
         for read in reads:
             needed = _leaves(read, grid)
             if leaf in needed and read not in results and all(each in sums for each in needed):
@@ -170,57 +175,75 @@ def _evaluate_leaf(
     heights: Mapping[Selection, int],
     tables: Sequence[Table],
     shares: Sequence[dict[Selection, Share]],
-    grid: Grid,
+    windows: _TableWindows,
 ) -> Sums:
     """The function on every table, for all selections of the leaf at once. heights: rows of each."""
-    places, height = {}, 0
-    for selection, rows in heights.items():
-        places[selection] = slice(height, height + rows)
-        height += rows
+    grid, places, height = windows.grid, dict[Selection, slice](), 0
+    for selection, many in heights.items():
+        places[selection] = slice(height, height + many)
+        height += many
     sums = Sums(np.empty((height, grid.count)), np.empty((height, grid.count), dtype=bool), places)
     begun = np.zeros(height, dtype=bool)
-    ends = grid.times_ms - leaf.offset_ms
     plans: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}
-    for table, known in zip(tables, shares, strict=True):
-        mine = [(places[own].start, known[own]) for own in heights if own in known]
-        if mine:
+    members = [
+        (number, mine)
+        for number, known in enumerate(shares)
+        if (mine := [(places[own].start, known[own]) for own in heights if own in known])
+    ]
+    for begin in range(0, len(members), AT_ONCE):
+        asked, where = list[SeriesAsked](), list[tuple[np.ndarray, np.ndarray]]()
+        for number, mine in members[begin : begin + AT_ONCE]:
             columns = np.concatenate([share.columns for _, share in mine])
-            rows_of = np.concatenate([share.row_of_column + start for start, share in mine])
             plan = plans.get(columns.tobytes())
             if plan is None:
                 plan = plans[columns.tobytes()] = np.unique(columns, return_inverse=True)
-            _add(sums, begun, leaf, table, plan, rows_of, ends)
+            asked.append(SeriesAsked(tables[number].samples, plan[0], windows.of(number, leaf)))
+            where.append((plan[1], np.concatenate([share.row_of_column + start for start, share in mine])))
+        for told, (place, rows) in zip(apply_all(leaf.fn, asked), where, strict=True):
+            _add(sums, begun, leaf.agg, told, place, rows)
     return sums
 
 
+@dataclass
+class _TableWindows:
+    """The windows over the scrapes of each table, which many leaves have in common."""
+
+    tables: Sequence[Table]
+    grid: Grid
+    _known: dict[tuple[int, int, int], Windows] = field(default_factory=dict)
+
+    def of(self, number: int, leaf: Leaf) -> Windows:
+        """Those of a leaf over a table."""
+        key = number, leaf.window_ms, leaf.offset_ms
+        found = self._known.get(key)
+        if found is None:
+            times_ms = self.tables[number].samples.times_ms
+            found = self._known[key] = Windows.over(times_ms, self.grid.times_ms - leaf.offset_ms, leaf.window_ms)
+        return found
+
+
 def _add(
-    sums: Sums,
-    begun: np.ndarray,
-    leaf: Leaf,
-    table: Table,
-    plan: tuple[np.ndarray, np.ndarray],
-    rows: np.ndarray,
-    ends: np.ndarray,
+    sums: Sums, begun: np.ndarray, agg: Aggregation, told: SeriesTold, place: np.ndarray, rows: np.ndarray
 ) -> None:
-    """Evaluate some columns of a table and fold them into their rows. begun: bool[rows], which have a value or more
-    already; plan: the distinct columns, and the place among them of each that counts towards one of `rows`."""
-    distinct, place = plan
-    samples = table.samples.take(distinct)
-    values, found = window.apply(leaf.fn, samples, Windows.over(samples.times_ms, ends, leaf.window_ms))
-    order = np.argsort(rows, kind="stable")
-    rows, place = rows[order], place[order]
-    starts = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]]))
-    values, found = values.T[place], found.T[place]
-    if len(starts) < len(rows):
-        values, found = _fold(leaf.agg, values, found, starts)
-        rows = rows[starts]
+    """Fold what some columns of a table tell into their rows. begun: bool[rows], which have a value or more already;
+    place: of each that counts towards one of `rows`, among the columns told."""
+    if (rows[1:] > rows[:-1]).all():
+        values, found = told.values[place], told.found[place]
+    else:
+        order = np.argsort(rows, kind="stable")
+        rows, place = rows[order], place[order]
+        starts = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]]))
+        values, found = told.values[place], told.found[place]
+        if len(starts) < len(rows):
+            values, found = _fold(agg, values, found, starts)
+            rows = rows[starts]
     again = begun[rows]
     if again.any():
         both = np.repeat(rows[again], 2)
         pairs = np.empty((len(both), values.shape[1])), np.empty((len(both), values.shape[1]), dtype=bool)
         for pair, old, new in zip(pairs, (sums.values, sums.found), (values, found), strict=True):
             pair[0::2], pair[1::2] = old[rows[again]], new[again]
-        values[again], found[again] = _fold(leaf.agg, *pairs, np.arange(0, len(both), 2))
+        values[again], found[again] = _fold(agg, *pairs, np.arange(0, len(both), 2))
     begun[rows] = True
     sums.values[rows] = values if found.all() else np.where(found, values, np.nan)
     sums.found[rows] = found

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inferdoc.source import window
-from inferdoc.source.histograms import AT_ONCE, Quantiles, settling, told
+from inferdoc.source.alike import SeriesAsked, SeriesTold, apply_all
+from inferdoc.source.histograms import AT_ONCE, Quantiles, settling
+from inferdoc.source.histograms import told as quantiles_told
 from inferdoc.source.reads import Grid, Matcher, Read
 from inferdoc.source.tables import Key, Table, TableLayout
 from inferdoc.source.window import Windows
@@ -119,7 +120,7 @@ class _Answer:
     def put(self, bounds: Bounds, rows: Sequence[int], cumulative: np.ndarray) -> None:
         """Rates of buckets, float64[bounds, rows, T], of histograms with the same bounds."""
         settle = settling(self.grid, self.read.width)
-        answers, resolved = told(self.shares, np.array(bounds), cumulative, settle)
+        answers, resolved = quantiles_told(self.shares, np.array(bounds), cumulative, settle)
         for q, values in zip(self.shares, answers, strict=True):
             self.values[q][rows] = values
         for row in rows:
@@ -142,12 +143,19 @@ def _tell(answers: Iterable[_Answer], tables: Sequence[Table], some: Sequence[in
     """Put what some of the tables hold into the answers, whose reads all have one width."""
     alike: dict[tuple[int, Bounds], list[tuple[int, np.ndarray]]] = {}
     by_number = dict(enumerate(answers))
+    wanted = list[list[tuple[int, int, Cells]]]()
+    asked = list[SeriesAsked]()
     for number in some:
         own = [(place, row, cells) for place, each in by_number.items() for row, cells in each.of_table.get(number, ())]
-        if not own:
-            continue
-        reader = by_number[own[0][0]].read
-        rates, there = _rates(tables[number], np.concatenate([columns for _, _, (_, columns) in own]), reader, grid)
+        if own:
+            samples, read = tables[number].samples, by_number[own[0][0]].read
+            windows = Windows.over(samples.times_ms, grid.times_ms, grid.window_ms(read))
+            asked.append(SeriesAsked(samples, np.concatenate([columns for _, _, (_, columns) in own]), windows))
+            wanted.append(own)
+    if not asked:
+        return
+    for own, told in zip(wanted, apply_all(by_number[wanted[0][0][0]].read.fn, asked), strict=True):
+        rates, there = _rates(told)
         first = 0
         for place, row, (bounds, columns) in own:
             cut = slice(first, first + len(columns))
@@ -164,12 +172,7 @@ def _tell(answers: Iterable[_Answer], tables: Sequence[Table], some: Sequence[in
         by_number[place].put(bounds, [row for row, _ in members], cumulative)
 
 
-def _rates(table: Table, columns: np.ndarray, read: Read, grid: Grid) -> tuple[np.ndarray, np.ndarray]:
+def _rates(told: SeriesTold) -> tuple[np.ndarray, np.ndarray]:
     """float64[columns, T], NaN where nothing; bool[columns], where there is anything."""
-    samples = table.samples.take(columns)
-    windows = Windows.over(samples.times_ms, grid.times_ms, grid.window_ms(read))
-    values, found = window.apply(read.fn, samples, windows)
-    rates = values.T
-    if not found.all():
-        rates = np.where(found.T, rates, np.nan)
-    return rates, np.asarray(found.any(axis=0))
+    rates = told.values if told.found.all() else np.where(told.found, told.values, np.nan)
+    return rates, np.asarray(told.found.any(axis=1))

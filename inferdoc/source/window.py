@@ -122,12 +122,22 @@ def last_over_time(samples: Samples, windows: Windows) -> tuple[np.ndarray, np.n
 
 
 def _reduce(samples: Samples, windows: Windows, fold: np.ufunc, blank: float) -> np.ndarray:
-    """fold over the samples of each window; gaps count as `blank`. A row of blanks is added: hi may be the end."""
-    padded = np.concatenate([samples.values, np.full((1, samples.values.shape[1]), blank)])
+    """fold over the samples of each window; gaps count as `blank`."""
+    padded = add_blank(samples.values.T, blank)
     if not samples.whole.all():
-        padded[:-1][samples.gaps] = blank
+        padded[:, :-1][samples.gaps.T] = blank
+    return over_windows(padded, windows, fold).T
+
+
+def add_blank(values: np.ndarray, blank: float) -> np.ndarray:
+    """values, float64[..., scrapes], and a blank after them: the end of a window may be theirs."""
+    return np.concatenate([values, np.full((*values.shape[:-1], 1), blank)], axis=-1)
+
+
+def over_windows(padded: np.ndarray, windows: Windows, fold: np.ufunc) -> np.ndarray:
+    """fold over the samples of each window: float64[..., steps]. padded: float64[..., scrapes + 1] (`add_blank`)."""
     edges = np.stack([windows.lo, windows.hi], axis=1).ravel()
-    result: np.ndarray = fold.reduceat(padded, edges, axis=0)[::2]
+    result: np.ndarray = fold.reduceat(padded, edges, axis=-1)[..., ::2]
     return result
 
 
@@ -193,12 +203,27 @@ def _extrapolated(samples: Samples, windows: Windows, per_second: bool) -> tuple
     increase = pick(samples.values, span.last) - oldest
     _add_resets(increase, samples, windows)
 
-    first_ms, last_ms = samples.times_ms[span.first], samples.times_ms[span.last]
-    ends = windows.ends_ms[:, None]
+    reach = (samples.times_ms[span.first].T, samples.times_ms[span.last].T, span.count.T)
+    values = extrapolated(oldest.T, increase.T, reach, windows, per_second)
+    return values.T, np.broadcast_to(enough, increase.shape)
+
+
+def extrapolated(
+    oldest: np.ndarray,
+    increase: np.ndarray,
+    reach: tuple[np.ndarray, np.ndarray, np.ndarray],
+    windows: Windows,
+    per_second: bool,
+) -> np.ndarray:
+    """The increase of counters stretched to their windows. oldest: the first sample of each window; increase: up to
+    the last one, resets made good; reach: times of the first and of the last one in ms, and how many there are. All
+    [..., series, steps], or with one series for all of a target where none has gaps."""
+    first_ms, last_ms, count = reach
+    ends = windows.ends_ms
     to_start = (first_ms - (ends - windows.length_ms)) / 1000.0
     to_end = (ends - last_ms) / 1000.0
-    sampled = np.where(enough, (last_ms - first_ms) / 1000.0, 1.0)
-    spacing = sampled / np.maximum(span.count - 1, 1)
+    sampled = np.where(count > 1, (last_ms - first_ms) / 1000.0, 1.0)
+    spacing = sampled / np.maximum(count - 1, 1)
     near = spacing * THRESHOLD
 
     def scaled(increase: np.ndarray, *lengths: np.ndarray) -> np.ndarray:
@@ -210,16 +235,15 @@ def _extrapolated(samples: Samples, windows: Windows, per_second: bool) -> tuple
 
     # Series without gaps share what they are stretched by, but for the few windows in which a new one would reach zero.
     values = scaled(increase, to_start, to_end, sampled, spacing, near)
-    series, steps = np.divmod(np.flatnonzero(_may_reach_zero(oldest, increase, sampled, to_start).T), len(values))
-    if len(series):
-        own = steps, (series if span.count.shape[1] > 1 else np.zeros_like(series))
-        rose = increase[steps, series]
-        to_zero = sampled[own] * (oldest[steps, series] / rose)
-        clipped = to_zero < to_start[own]
-        own, rose, to_zero = tuple(each[clipped] for each in own), rose[clipped], to_zero[clipped]
-        lengths = (each[own] for each in (to_end, sampled, spacing, near))
-        values[steps[clipped], series[clipped]] = scaled(rose, to_zero, *lengths)
-    return values, np.broadcast_to(enough, increase.shape)
+    young = np.nonzero(_may_reach_zero(oldest, increase, sampled, to_start))
+    if len(young[0]):
+        lengths = [np.broadcast_to(each, values.shape)[young] for each in (to_start, to_end, sampled, spacing, near)]
+        rose = increase[young]
+        to_zero = lengths[2] * (oldest[young] / rose)
+        clipped = to_zero < lengths[0]
+        own = (each[clipped] for each in (to_zero, *lengths[1:]))
+        values[tuple(each[clipped] for each in young)] = scaled(rose[clipped], *own)
+    return values
 
 
 def rate(samples: Samples, windows: Windows) -> tuple[np.ndarray, np.ndarray]:
