@@ -169,8 +169,8 @@ def _pods_there(frame: SignalFrame) -> dict[Entity, np.ndarray]:
 def _long_runs(mask: np.ndarray, longer_than: int) -> np.ndarray:
     """The steps of a bool[rows, T] that lie in a run of more than so many, from its first step on."""
     kept = np.zeros_like(mask)
-    for row, marks in enumerate(mask):
-        edges = np.flatnonzero(np.diff(np.concatenate(([False], marks, [False])).astype(np.int8)))
+    for row in np.flatnonzero(mask.any(axis=1)).tolist():
+        edges = np.flatnonzero(np.diff(np.concatenate(([False], mask[row], [False])).astype(np.int8)))
         for begin, end in zip(edges[::2], edges[1::2], strict=True):
             kept[row, begin:end] = end - begin > longer_than
     return kept

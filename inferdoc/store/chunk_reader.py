@@ -23,12 +23,13 @@ _PLANS_KEPT = 256
 @dataclass(frozen=True)
 class _Take:
     """What is wanted of one chunk. number: of the chunk; width: its series; places: of the wanted ones among them;
-    series: their numbers."""
+    series: their numbers; ranks: of them among all wanted series of the stretch."""
 
     number: int
     width: int
     places: NDArray[np.intp]
     series: Numbers
+    ranks: NDArray[np.intp]
 
 
 class ChunkReader:
@@ -54,10 +55,11 @@ class ChunkReader:
                 continue
             rows = matrix.rows(stretch.times_ms[inside])
             length = len(stretch.times_ms)
+            is_plain = matrix.has_one and len(stretch.layouts) == 1
             for take in plan:
-                columns = matrix.columns(take.series)
+                columns = take.ranks if is_plain else matrix.columns(take.series)
                 places = take.places
-                if (columns < 0).any():  # a series of the stretch that none of its rows in the window has
+                if not is_plain and (columns < 0).any():  # of a series that no row in the window has
                     places, columns = places[columns >= 0], columns[columns >= 0]
                 body = bodies[stretch.id * CHUNKS_PER_STRETCH + take.number]
                 values = unpack_chunk(body, take.width, length, places)
@@ -86,11 +88,12 @@ class ChunkReader:
             series = stretch.series(self._layouts)
             wanted = np.zeros(len(series), bool)
             wanted[self._wanted.columns(series)] = True
+            rank = np.cumsum(wanted) - 1
             plan = self._plans[key] = []
             for number in np.unique(stretch.chunk_of[wanted]).tolist():
                 members = np.flatnonzero(stretch.chunk_of == number)
                 places = np.flatnonzero(wanted[members])
-                plan.append(_Take(number, len(members), places, series[members[places]]))
+                plan.append(_Take(number, len(members), places, series[members[places]], rank[members[places]]))
         return plan
 
     def _mark_absent(self, stretch: Stretch, inside: slice, plan: list[_Take], matrix: Matrix) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,12 +95,12 @@ class ColumnLookup:
 @dataclass(frozen=True)
 class Matrix:
     """times_ms: int64[rows], ascending; series: int64[columns], numbers; values: uint64[columns, rows], STALE where
-    nothing was put, unless there is but one layout, which fills all of it; lookup: the columns by series."""
+    nothing was put, unless there is but one layout, which fills all of it; has_one: whether there is but one."""
 
     times_ms: NDArray[np.int64]
     series: Numbers
     values: Bits
-    lookup: ColumnLookup
+    has_one: bool = False
 
     @classmethod
     def of(cls, times_ms: list[NDArray[np.int64]], layouts: list[Numbers], wanted: SeriesFilter) -> Matrix | None:
@@ -113,11 +114,15 @@ class Matrix:
             times = np.unique(times)
         shape = (len(columns), len(times))
         values = np.empty(shape, np.uint64) if len(layouts) == 1 else np.full(shape, STALE_BITS, np.uint64)
-        return cls(times, columns, values, ColumnLookup.of(columns))
+        return cls(times, columns, values, len(layouts) == 1)
 
     def columns(self, series: Numbers) -> NDArray[np.intp]:
         """The columns of series, -1 for those that have none."""
-        return self.lookup.columns(series)
+        return self._lookup.columns(series)
+
+    @cached_property
+    def _lookup(self) -> ColumnLookup:
+        return ColumnLookup.of(self.series)
 
     def rows(self, times_ms: NDArray[np.int64]) -> slice | NDArray[np.intp]:
         """Where these times are: a slice where they follow each other."""
