@@ -24,7 +24,7 @@ from inferdoc.backtest.notation import series_text
 from inferdoc.backtest.replay import METRIC, RuleSet
 from inferdoc.backtest.scratch_server import serving
 from inferdoc.errors import InferdocError
-from inferdoc.generate.pod_info import INFO, POD
+from inferdoc.generate.pod_info import ONE_OF_A_POD, POD
 from inferdoc.generate.promtool import create_blocks
 from inferdoc.times import length_of
 
@@ -145,7 +145,7 @@ def _lines(address: str, rules: Sequence[RecordingRule], span: tuple[float, floa
     for rule in rules:
         names = set[str]()
         evaluated = _evaluated(address, rule, span)
-        for series in _one_at_a_time(evaluated) if rule.record == INFO else evaluated:
+        for series in _one_at_a_time(evaluated) if rule.record in ONE_OF_A_POD else evaluated:
             if not begun:
                 yield f"# TYPE {rule.record} gauge\n"
                 begun = True

@@ -22,6 +22,8 @@ POD = ("cluster", "namespace", "pod")
 POOL_PARTS = ("model_name", "role", "tier")
 ENGINE_PODS = "pod:inferdoc_engine:info"
 ENGINE_PODS_EXPR = f"{INFO}\nor on ({', '.join(POD)}) group by ({', '.join(POD)}) ({ENGINE_SIGN})"
+ONE_OF_A_POD = (INFO, ENGINE_PODS)
+"""Records of which each pod has one series at a time: others are joined with them."""
 """Engines as they are now: pages cannot wait until the info series of a new pod is there."""
 MEMORY = "6h"
 """For so long what was told last holds: as long as the history that usual values rest on."""

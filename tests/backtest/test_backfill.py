@@ -12,7 +12,7 @@ import yaml
 from inferdoc.backtest.backfill import RecordingRule, backfill, levels
 from inferdoc.backtest.replay import RuleSet
 from inferdoc.errors import InferdocError
-from inferdoc.generate.pod_info import INFO
+from inferdoc.generate.pod_info import ONE_OF_A_POD
 from tests import prometheus_server
 from tests.backtest.conftest import INTERVAL, SCRAPES, START
 from tests.cli.command import alone, call, refused
@@ -143,7 +143,8 @@ def test_the_pack_has_usual_values_at_once(simulated, tmp_path):
 
 @pytest.mark.live
 @needs_prometheus
-def test_a_pod_whose_tier_is_told_later_is_one_pod_at_any_time(tmp_path):
+@pytest.mark.parametrize("info", ONE_OF_A_POD)
+def test_a_pod_whose_tier_is_told_later_is_one_pod_at_any_time(info, tmp_path):
     """An info series that gets other labels is no reason to have no past: what rests on it is evaluated."""
     lines = ["# TYPE running gauge"]
     lines += [f'running{{pod="a"}} 4 {START + step * INTERVAL}' for step in range(SCRAPES)]
@@ -153,8 +154,8 @@ def test_a_pod_whose_tier_is_told_later_is_one_pod_at_any_time(tmp_path):
     raw.write_text("\n".join([*lines, "# EOF\n"]), "utf-8")
     unknown = 'label_replace(running * 0 + 1, "tier", "unknown", "", "")'
     rules = [
-        {"record": INFO, "expr": f"known or on (pod) {unknown}"},
-        {"record": "engine:running:last", "expr": f"running * on (pod) group_left (tier) {INFO}"},
+        {"record": info, "expr": f"known or on (pod) {unknown}"},
+        {"record": "engine:running:last", "expr": f"running * on (pod) group_left (tier) {info}"},
     ]
     (tmp_path / "rules.yaml").write_text(
         yaml.safe_dump({"groups": [{"name": "g", "interval": "30s", "rules": rules}]}), "utf-8"
