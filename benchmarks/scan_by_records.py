@@ -21,18 +21,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from unittest.mock import patch
 
-from msgspec import structs
 from rich.progress import track
 
 from inferdoc import diagnose, open_source
 from inferdoc.judging import api, triage
 from inferdoc.judging.api import Options
-from inferdoc.simulate.output import write_file
-from inferdoc.simulate.recording import record
-from inferdoc.simulate.scenario_files import load_scenario
 from inferdoc.source.prometheus import PrometheusSource
 from tests import prometheus_server
-from tests.live.recorded_clusters import CALM_SECONDS, LASTS_SECONDS, Cluster, recorded, with_past
+from tests.live.recorded_clusters import LASTS_SECONDS, recorded, well, with_past
 
 FAULTS, CALM = ("engine-down", "cpu-starvation", "demand-beyond-capacity"), "control-pd"
 LATE_SECONDS, SINCE = 1400.0, "15m"
@@ -43,16 +39,6 @@ NAME = re.compile(r'__name__="([^"]*)"(, )?')
 
 Families = Mapping[str, list[str]]
 """Lines of OpenMetrics by the name of their family; the first is its type."""
-
-
-def well(onset: float, folder: Path) -> Cluster:
-    """A cluster without a fault."""
-    start, length = round(onset - CALM_SECONDS, 3), CALM_SECONDS + LASTS_SECONDS
-    targets = record(structs.replace(load_scenario(CALM), start=start, duration=length)).targets
-    for target in targets:
-        target.labels["cluster"] = CALM
-    write_file(targets, folder / f"{CALM}.om")
-    return Cluster(CALM, onset, (), folder / f"{CALM}.om")
 
 
 def raw_families(text: Path) -> Families:
@@ -97,7 +83,7 @@ def multiplied(families: Families, names: list[str]) -> Iterator[str]:
 def fill(folder: Path, calm: int) -> float:
     """Write the database of a folder, and tell the onset of its faults."""
     onset = time.time() - LASTS_SECONDS
-    clusters = [recorded(name, onset, folder) for name in FAULTS] + [well(onset, folder)]
+    clusters = [recorded(name, onset, folder) for name in FAULTS] + [well(CALM, onset, folder)]
     with_past(clusters, folder)
     families = {**raw_families(clusters[-1].text), **recorded_families(folder / "data", CALM)}
     names = [f"calm-{number:03}" for number in range(1, calm)]

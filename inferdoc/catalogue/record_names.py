@@ -1,5 +1,5 @@
-"""How recording rules name what they record of observations, so that whoever writes rules and whoever reads what they
-recorded agree."""
+"""How recording rules name what they record, where whoever writes rules and whoever reads what they recorded have to
+agree."""
 
 from __future__ import annotations
 
@@ -12,6 +12,13 @@ from inferdoc.catalogue.conditions import Condition, Scope
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.observation import Use
 
+INFO = "pod:inferdoc_info:last"
+"""One series for each engine pod, with its model, role and tier."""
+SEEN_RECORD = "instance:inferdoc_engine:seen1d"
+"""The targets that are, or within a day were, engines."""
+ROUTERS_RECORD = "instance:inferdoc_router:seen1d"
+EXPORTERS_RECORD = "instance:inferdoc_exporter:present"
+"""The targets that tell of the GPUs and containers of engine pods."""
 OF_OBSERVATIONS = ":holds"
 """How the records of observations end."""
 PREFIX = ":inferdoc_"

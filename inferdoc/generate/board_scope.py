@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from inferdoc.catalogue.record_names import INFO
 from inferdoc.catalogue.signal import Level
 from inferdoc.generate.board_spec import Feature
-from inferdoc.generate.pod_info import INFO, POD, chosen
+from inferdoc.generate.pod_info import POD, chosen
 from inferdoc.judging.conditions.render import ENGINE_SIGN, POOL, clause
 from inferdoc.source.reads import Matcher, selector
 

@@ -12,15 +12,13 @@ import msgspec
 from inferdoc.catalogue.content import content_file
 from inferdoc.catalogue.document import decode
 from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.record_names import EXPORTERS_RECORD, INFO, ROUTERS_RECORD, SEEN_RECORD
 from inferdoc.errors import CatalogueError
 from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.links import GeneratedLinks
-from inferdoc.generate.pod_info import INFO, POD
+from inferdoc.generate.pod_info import POD
 from inferdoc.generate.recorded import (
-    EXPORTERS_RECORD,
     ROUTER_PAGES,
-    ROUTERS_RECORD,
-    SEEN_RECORD,
     SERVED_RECORD,
     Records,
     told_by_exporters,

@@ -10,21 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from inferdoc.catalogue.record_names import INFO
 from inferdoc.catalogue.signal import Tiers
 from inferdoc.fleet.members import COMPUTES_NOTHING, NO_TOKEN, ONE_TOKEN, UNKNOWN_TIER, Assignment, Role
 from inferdoc.judging.conditions.render import ENGINE_SIGN, MIN_OBSERVATIONS, clause, number, owner
 from inferdoc.source.reads import Matcher, selector
 
-INFO = "pod:inferdoc_info:last"
 GPU_TIER = "pod:inferdoc_gpu_tier:present"
 TIER_SEEN, ROLE_SEEN = "pod:inferdoc_tier:seen", "pod:inferdoc_role:seen"
 POD = ("cluster", "namespace", "pod")
 POOL_PARTS = ("model_name", "role", "tier")
 ENGINE_PODS = "pod:inferdoc_engine:info"
 ENGINE_PODS_EXPR = f"{INFO}\nor on ({', '.join(POD)}) group by ({', '.join(POD)}) ({ENGINE_SIGN})"
+"""Engines as they are now: pages cannot wait until the info series of a new pod is there."""
 ONE_OF_A_POD = (INFO, ENGINE_PODS)
 """Records of which each pod has one series at a time: others are joined with them."""
-"""Engines as they are now: pages cannot wait until the info series of a new pod is there."""
 MEMORY = "6h"
 """For so long what was told last holds: as long as the history that usual values rest on."""
 BEHAVIOUR = "30m"

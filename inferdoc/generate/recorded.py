@@ -11,11 +11,20 @@ import msgspec
 from inferdoc.catalogue.aliases import HISTOGRAM_PARTS
 from inferdoc.catalogue.conditions import Condition, OfSignal, Presence
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.catalogue.record_names import OF_OBSERVATIONS, PREFIX, fact, observations
+from inferdoc.catalogue.record_names import (
+    EXPORTERS_RECORD,
+    INFO,
+    OF_OBSERVATIONS,
+    PREFIX,
+    ROUTERS_RECORD,
+    SEEN_RECORD,
+    fact,
+    observations,
+)
 from inferdoc.catalogue.signal import Level, Reading
 from inferdoc.fleet.members import Assignment
 from inferdoc.generate.past import PODS_ALONE, UsualPast
-from inferdoc.generate.pod_info import CARDS, INFO, POD, joined, joined_where_known, pod_records
+from inferdoc.generate.pod_info import CARDS, POD, joined, joined_where_known, pod_records
 from inferdoc.judging.conditions.render import (
     BY_IN_RULES,
     ENGINES,
@@ -37,16 +46,13 @@ FEWEST_EVENTS = 3
 INTERVAL = "30s"
 """How often what may page is judged."""
 
-SEEN_RECORD = "instance:inferdoc_engine:seen1d"
 SEEN_EXPR = f"group by (cluster, namespace, job, instance, pod, model_name) ({SEEN})"
 
 ROUTER_PAGES = '{__name__=~"llm_d_epp_request_total|inference_objective_request_total|inference_model_request_total"}'
-ROUTERS_RECORD = "instance:inferdoc_router:seen1d"
 ROUTERS_EXPR = f"group by (cluster, namespace, job, instance, pod) (present_over_time({ROUTER_PAGES}[1d]))"
 
 WORKLOADS = f'{{__name__=~"{CARDS}|kube_pod_container_status_restarts_total|container_cpu_cfs_periods_total"}}'
 """Series by which exporters beside the engines tell of pods: one of each kind is enough."""
-EXPORTERS_RECORD = "instance:inferdoc_exporter:present"
 SERVED_RECORD = "model:inferdoc_served:rate2m"
 SERVED_EXPR = "sum by (cluster, namespace, model_name) (rate(vllm:request_success_total[2m]))"
 

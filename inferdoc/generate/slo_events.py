@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.record_names import INFO
 from inferdoc.catalogue.signal import WIDE
 from inferdoc.catalogue.slo import OF_PODS, Audience, Slo, events_of, narrower
-from inferdoc.generate.pod_info import INFO, POD, joined, joined_to_engines, joined_where_known
+from inferdoc.generate.pod_info import POD, joined, joined_to_engines, joined_where_known
 from inferdoc.judging.conditions.render import ENGINES, clause, number
 from inferdoc.source.plan import matchers
 from inferdoc.source.reads import Matcher, selector

@@ -323,10 +323,8 @@ class PrometheusSource(Readable):
 
     def label_values(self, label: str, what: str, start_ms: int, end_ms: int) -> set[str]:
         """The values that a label has on what a selector matches. Raises PrometheusError."""
-        span = {"match[]": what, "start": seconds(start_ms), "end": seconds(end_ms)}
         with self._queries.operation() as deadline:
-            data = self._client.ask(f"label/{label}/values", span, deadline, form=False)
-            return set(self._queries.decoded(answers.strings, data))
+            return self._queries.label_values(label, what, (start_ms, end_ms), deadline)
 
     def exemplars(self, what: str, start_ms: int, end_ms: int) -> list[Exemplar]:
         """The exemplars of the series that a selector matches, in [start, end], milliseconds since 1970. Raises

@@ -93,10 +93,17 @@ class Queries:
         try:
             return [ask(())]
         except TooManySeriesError as error:
-            span = {"match[]": what, "start": seconds(grid.start_ms - grid.gauge_ms), "end": seconds(grid.end_ms)}
-            data = self.client.ask(f"label/{TARGET}/values", span, deadline, form=False)
-            targets = ["", *sorted(self.decoded(answers.strings, data))]
+            span = grid.start_ms - grid.gauge_ms, grid.end_ms
+            targets = ["", *sorted(self.label_values(TARGET, what, span, deadline))]
             return self._halves(ask, targets, error)
+
+    def label_values(self, label: str, what: str, span: tuple[int, int], deadline: ReadDeadline) -> set[str]:
+        """The values that a label has on what a selector matches, from and until in milliseconds."""
+        begin, end = map(seconds, span)
+        data = self.client.ask(
+            f"label/{label}/values", {"match[]": what, "start": begin, "end": end}, deadline, form=False
+        )
+        return set(self.decoded(answers.strings, data))
 
     def _halves(
         self, ask: Callable[[tuple[Matcher, ...]], T], targets: list[str], error: TooManySeriesError

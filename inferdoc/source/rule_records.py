@@ -12,13 +12,12 @@ from typing import Protocol
 
 import numpy as np
 
+from inferdoc.catalogue.record_names import EXPORTERS_RECORD, INFO, ROUTERS_RECORD, SEEN_RECORD
 from inferdoc.source.prometheus_answers import AnswerSeries
 from inferdoc.source.reads import Grid, Matcher, duration, selector
 
-INFO = "pod:inferdoc_info:last"
-"""One series for each engine pod, with its model, role and tier (alerts/generated/inferdoc-recording.yaml)."""
 SCRAPED = "target:inferdoc_target_up:last"
-TARGETS = "instance:inferdoc_(engine:seen1d|router:seen1d|exporter:present)"
+TARGETS = "|".join((SEEN_RECORD, ROUTERS_RECORD, EXPORTERS_RECORD))
 """The targets that show engines, routers, or the GPUs and containers of pods."""
 FAMILY = ("cluster", "namespace", "model_name")
 WATCH_MS = 300_000

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from inferdoc.catalogue.record_names import INFO
 from inferdoc.fleet.members import Assignment
 from inferdoc.generate import promtool
 from inferdoc.generate.pack import RECORDING
-from inferdoc.generate.pod_info import INFO
 from inferdoc.generate.recorded import recorded
 from tests.generate.conftest import GENERATED, needs_promtool
 

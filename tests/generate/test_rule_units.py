@@ -11,11 +11,12 @@ import yaml
 
 from inferdoc.catalogue.conditions import Move
 from inferdoc.catalogue.load import load_catalogue
+from inferdoc.catalogue.record_names import INFO
 from inferdoc.errors import InferdocError
 from inferdoc.generate import promtool
 from inferdoc.generate.cause_rules import alert_name
 from inferdoc.generate.pack import RECORDING, RULES
-from inferdoc.generate.pod_info import GPU_TIER, INFO, ROLE_SEEN, TIER_SEEN
+from inferdoc.generate.pod_info import GPU_TIER, ROLE_SEEN, TIER_SEEN
 from tests.generate.conftest import GENERATED, needs_promtool
 
 pytestmark = pytest.mark.live

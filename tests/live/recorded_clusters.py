@@ -82,13 +82,22 @@ class Served:
 def recorded(scenario: str, onset: float, folder: Path) -> Cluster:
     """A scenario with its fault at that time, as OpenMetrics text."""
     moved = with_fault_at(load_scenario(scenario), CALM_SECONDS)
-    moved = structs.replace(moved, start=round(onset - CALM_SECONDS, 3), duration=CALM_SECONDS + LASTS_SECONDS)
-    targets = record(moved).targets
+    return _written(moved, scenario, onset, moved.expect.pods, folder)
+
+
+def well(scenario: str, onset: float, folder: Path) -> Cluster:
+    """A scenario without a fault over the same time, as OpenMetrics text."""
+    return _written(load_scenario(scenario), scenario, onset, (), folder)
+
+
+def _written(scenario: Scenario, name: str, onset: float, pods: tuple[str, ...], folder: Path) -> Cluster:
+    start, length = round(onset - CALM_SECONDS, 3), CALM_SECONDS + LASTS_SECONDS
+    targets = record(structs.replace(scenario, start=start, duration=length)).targets
     for target in targets:
-        target.labels["cluster"] = scenario
-    text = folder / f"{scenario}.om"
+        target.labels["cluster"] = name
+    text = folder / f"{name}.om"
     write_file(targets, text)
-    return Cluster(scenario, onset, moved.expect.pods, text)
+    return Cluster(name, onset, pods, text)
 
 
 def with_fault_at(scenario: Scenario, onset: float) -> Scenario:

@@ -11,9 +11,8 @@ import pytest
 import requests
 import yaml
 
+from inferdoc.catalogue.record_names import INFO, SEEN_RECORD
 from inferdoc.generate.pack import RECORDING, RULES
-from inferdoc.generate.pod_info import INFO
-from inferdoc.generate.recorded import SEEN_RECORD
 from inferdoc.judging.conditions.render import SEEN
 from inferdoc.source.open import open_source
 from tests import prometheus_server

@@ -6,17 +6,13 @@ from __future__ import annotations
 import time
 
 import pytest
-from msgspec import structs
 
 from inferdoc import diagnose, open_source
 from inferdoc.judging import triage
 from inferdoc.judging.api import Options
-from inferdoc.simulate.output import write_file
-from inferdoc.simulate.recording import record
-from inferdoc.simulate.scenario_files import load_scenario
 from inferdoc.source.prometheus import PrometheusSource
 from tests import prometheus_server
-from tests.live.recorded_clusters import CALM_SECONDS, LASTS_SECONDS, Cluster, recorded, with_past
+from tests.live.recorded_clusters import LASTS_SECONDS, recorded, well, with_past
 from tests.live.test_both_sources import evidence, findings
 
 pytestmark = [
@@ -35,15 +31,7 @@ def fleet(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fleet")
     onset = time.time() - LASTS_SECONDS
     clusters = [recorded(name, onset, folder) for name in ("engine-hung", "cpu-starvation")]
-    for name in CALM:
-        well = structs.replace(
-            load_scenario(name), start=round(onset - CALM_SECONDS, 3), duration=CALM_SECONDS + LASTS_SECONDS
-        )
-        targets = record(well).targets
-        for target in targets:
-            target.labels["cluster"] = name
-        write_file(targets, folder / f"{name}.om")
-        clusters.append(Cluster(name, onset, (), folder / f"{name}.om"))
+    clusters += [well(name, onset, folder) for name in CALM]
     with_past(clusters, folder)
     with prometheus_server.running([], folder) as address:
         yield address, onset + LATE_SECONDS
