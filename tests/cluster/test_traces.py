@@ -68,6 +68,12 @@ def test_the_slowest_of_the_pods_of_a_finding(answer):
     assert float(asked[0].params["start"]) <= float(asked[0].params["end"]) and len(asked) == 1
 
 
+def test_a_request_that_many_scrapes_tell_is_one_link(answer):
+    pod = answer.findings[0].scope.pods[0]
+    linked(answer, lambda one: told((E2E, pod, "a", 9.0), (E2E, pod, "a", 9.0), (E2E, pod, "b", 7.0)))
+    assert [trace.trace_id for trace in answer.findings[0].traces] == ["a", "b"]
+
+
 def test_what_hurts_is_asked_first_and_what_has_none_gives_way(answer):
     pod = answer.findings[0].scope.pods[0]
     empty = {"status": "success", "data": []}
