@@ -143,18 +143,27 @@ def _lines(address: str, rules: Sequence[RecordingRule], span: tuple[float, floa
     """The samples of one record, in OpenMetrics; of several rules that record it, those of each."""
     begun = False
     for rule in rules:
-        names = set[str]()
         evaluated = _evaluated(address, rule, span)
-        for series in _one_at_a_time(evaluated) if rule.record in ONE_OF_A_POD else evaluated:
-            if not begun:
-                yield f"# TYPE {rule.record} gauge\n"
-                begun = True
-            name = _named(rule, series.metric)
-            names.add(name)
-            told.samples += len(series.values)
-            yield from (f"{name} {value} {at:.3f}\n" for at, value in series.values)
-        told.series += len(names)
-        told.rules += bool(names)
+        recorded = _by_name(rule, _one_at_a_time(evaluated) if rule.record in ONE_OF_A_POD else evaluated)
+        if recorded and not begun:
+            yield f"# TYPE {rule.record} gauge\n"
+            begun = True
+        for name, values in recorded.items():
+            told.samples += len(values)
+            yield from (f"{name} {value} {at:.3f}\n" for at, value in sorted(values.items()))
+        told.series += len(recorded)
+        told.rules += bool(recorded)
+
+
+def _by_name(rule: RecordingRule, evaluated: Iterable[_RangeSeries]) -> dict[str, dict[float, str]]:
+    """The samples of each recorded series by time. Over a range, an expression with `or` gives one series for each of
+    its sides that kept the name of a metric; as records these are one."""
+    recorded: dict[str, dict[float, str]] = {}
+    for series in evaluated:
+        values = recorded.setdefault(_named(rule, series.metric), {})
+        for at, value in series.values:
+            values.setdefault(at, value)
+    return recorded
 
 
 def _one_at_a_time(evaluated: Iterable[_RangeSeries]) -> list[_RangeSeries]:

@@ -33,7 +33,7 @@ class QueueFullError(InferdocError):
 class Merging:
     """Seconds. grace: an alert that fires again so soon after its incident ended reopens it; together: alerts of one
     pool that begin within so much of each other are one incident; repeat: a repeated alert is looked at again only so
-    long after the last look. queue: looks that may wait."""
+    long after the last look that a message asked for. queue: looks that may wait."""
 
     grace: float = 900.0
     together: float = 1800.0
@@ -125,7 +125,9 @@ def _why(
     }
     if any((alert.fingerprint, alert.starts) not in known for alert in firing):
         return "joined"
-    last = connection.execute("SELECT max(coalesce(ended, asked)) FROM look WHERE incident = ?", (name,)).fetchone()[0]
+    # A look that was taken again by itself tells nobody that it goes on, so it does not stand for the repeat.
+    asked = "SELECT max(coalesce(ended, asked)) FROM look WHERE incident = ? AND why != 'again'"
+    last = connection.execute(asked, (name,)).fetchone()[0]
     return "repeat" if last is None or now - last >= rules.repeat else None
 
 

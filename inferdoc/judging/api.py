@@ -13,6 +13,7 @@ from inferdoc.judging.absolute import FirstLook, absolute, doubted
 from inferdoc.judging.answer import baseline_of, coverage_of, scraped_in_window, summarise, timing_of, verdict_of
 from inferdoc.judging.breaches import UNEXPLAINED
 from inferdoc.judging.changes import find_events, of_window
+from inferdoc.judging.chosen import read_chosen
 from inferdoc.judging.cohorts import traits_of
 from inferdoc.judging.context import Context
 from inferdoc.judging.cycles import no_cycle_search
@@ -150,12 +151,12 @@ def _scanned_whole(inquiry: Inquiry, source: Identified, wanted: Sequence[str]) 
     session = inquiry.session(signals, None)
     overview = _looked(session)
     hurt = hurt_families(session.context, inquiry.catalogue.recipes)
-    answer = _of_part(inquiry, source, overview, hurt, wanted) if hurt else None
+    answer = _of_part(inquiry, overview, hurt, wanted) if hurt else None
     if answer is None or not _explained(answer):
         source.leave_out_pods((), (), 0, 0)
         further = hurt | _hurt_by_lower_rungs(inquiry, session, signals)
         if answer is None or further != hurt:
-            answer = _of_part(inquiry, source, overview, further, wanted)
+            answer = _of_part(inquiry, overview, further, wanted)
     return answer
 
 
@@ -164,7 +165,7 @@ def _scanned_in_parts(inquiry: Inquiry, source: Identified, wanted: Sequence[str
     with PartScans.of(inquiry, scanned_part, targets_at_once()) as scans:
         scans.run()
         overview, hurt, below = scans.together()
-    answer = _of_part(inquiry, source, overview, hurt, wanted) if hurt else None
+    answer = _of_part(inquiry, overview, hurt, wanted) if hurt else None
     if answer is None or not _explained(answer):
         if below is None:
             source.leave_out_pods((), (), 0, 0)
@@ -172,7 +173,7 @@ def _scanned_in_parts(inquiry: Inquiry, source: Identified, wanted: Sequence[str
                 scans.run(always=True)
                 _, _, below = scans.together()
         if answer is None or below:
-            answer = _of_part(inquiry, source, overview, hurt | (below or set()), wanted)
+            answer = _of_part(inquiry, overview, hurt | (below or set()), wanted)
     return answer
 
 
@@ -190,14 +191,10 @@ def _looked(session: Session) -> Looked:
     return looked(session.context, scraped_in_window(session.context.view, session.scrapes))
 
 
-def _of_part(
-    inquiry: Inquiry, source: Identified, overview: Looked, hurt: Collection[Family], wanted: Sequence[str]
-) -> Judged:
+def _of_part(inquiry: Inquiry, overview: Looked, hurt: Collection[Family], wanted: Sequence[str]) -> Judged:
     """The answer with only these families, and one beside them, read in full."""
     scan = overview.scan(hurt)
-    quiet = {member.key for member in scan.quiet}
-    source.leave_out_pods((), (), 0, 0)
-    source.leave_out_pods(quiet, overview.quiet_hosts(scan), overview.start_ms, overview.end_ms)
+    read_chosen(inquiry, scan, (overview.start_ms, overview.end_ms), overview.quiet_hosts(scan))
     return _judged(inquiry, wanted, scan)
 
 

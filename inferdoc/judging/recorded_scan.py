@@ -13,15 +13,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import get_args
 
-from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.identity import load_identity
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.record_names import AMONG, fact, observations, records_of
 from inferdoc.errors import SourceError
 from inferdoc.fleet.members import UNKNOWN_TIER, Member, Pool, Role
-from inferdoc.judging.reading import LEAST_HISTORY_MS, names_of
+from inferdoc.judging.chosen import read_chosen
+from inferdoc.judging.reading import LEAST_HISTORY_MS
 from inferdoc.judging.scan import Family, Looked, Scan
-from inferdoc.judging.sessions import Inquiry, needed_signals
+from inferdoc.judging.sessions import Inquiry
 from inferdoc.judging.triage import impacts
 from inferdoc.source.identified import Identified
 from inferdoc.source.rule_records import RuleRecords
@@ -61,17 +61,10 @@ def by_records(inquiry: Inquiry) -> RecordedScan | None:
 
 def read_only(inquiry: Inquiry, recorded: RecordedScan) -> Scan:
     """From now on read what is about the families that a scan chose, and their exporters. Raises SourceError."""
-    source, scan = inquiry.source, recorded.scan
-    assert isinstance(source, Identified)
     began = time.perf_counter()
-    quiet = {member.key for member in scan.quiet}
-    pods = {member.key for member in scan.members if member.key not in quiet}
-    catalogue = inquiry.catalogue
-    aliases = Aliases(catalogue.exporters.values())
-    needed = names_of(needed_signals(catalogue), catalogue, aliases) & source.names(*recorded.span)
-    source.read_pods(pods, needed, recorded.span)
+    read_chosen(inquiry, recorded.scan, recorded.span)
     inquiry.seconds += time.perf_counter() - began
-    return scan
+    return recorded.scan
 
 
 def _told(records: RuleRecords, catalogue: Catalogue, begin_ms: int, end_ms: int) -> RecordedScan | None:
@@ -87,7 +80,7 @@ def _told(records: RuleRecords, catalogue: Catalogue, begin_ms: int, end_ms: int
         return None
     hurt = set(unwatched)
     for labels in (
-        *records.held(records_of(_impact_names(catalogue)), begin_ms, end_ms),
+        *records.held(records_of(impact_names(catalogue)), begin_ms, end_ms),
         *records.alarmed(begin_ms, end_ms),
     ):
         hurt |= families.about(labels)
@@ -98,7 +91,7 @@ def _told(records: RuleRecords, catalogue: Catalogue, begin_ms: int, end_ms: int
     return RecordedScan(looked, frozenset(hurt), (since_ms, end_ms))
 
 
-def _impact_names(catalogue: Catalogue) -> list[str]:
+def impact_names(catalogue: Catalogue) -> list[str]:
     """The names of the observations that any recipe calls an impact, of whomever they are observed."""
     names = observations(catalogue)
     of_impacts = {names[fact(each)] for each in impacts(catalogue.recipes.values()) if fact(each) in names}

@@ -23,7 +23,7 @@ from inferdoc.source.grid import DEFAULT_INTERVAL_MS, LOOK_MS, scrape_interval_m
 from inferdoc.source.histograms import QuantileAsked, Quantiles
 from inferdoc.source.identity import CLUSTER, FIELDS, NAMESPACE, Key, Naming, Who, key_of
 from inferdoc.source.joins import GpuHosts, Joins, PodPlaces
-from inferdoc.source.kept_series import KeepsSeries, matchers_of
+from inferdoc.source.kept_series import KeepsSeries, matchers_of, word_of
 from inferdoc.source.one_target import one_target
 from inferdoc.source.page_histograms import Called
 from inferdoc.source.processes import Copies, Crowd, Processes, tell_processes
@@ -126,12 +126,17 @@ class Identified(Readable):
             (left if key in keys or host in hosts else kept).append(each)
         return self.raw.leave_out(left, kept, self._engine_names)
 
-    def read_pods(self, keys: Collection[Key], names: Collection[str], span: tuple[int, int]) -> None:
-        """From now on read of a server what is about these pods, and what is about none, such as routers. names: of
-        series that will be read; span: where they are looked for, milliseconds. Raises SourceError."""
-        if isinstance(self.raw, KeepsSeries):
-            clusters, pods = {cluster for cluster, _, _ in keys}, {pod for _, _, pod in keys}
-            self.raw.keep_only(matchers_of(self.raw, self._labels, names, pods, clusters, span))
+    def read_pods(self, keys: Collection[Key], names: Collection[str], span: tuple[int, int]) -> bool:
+        """From now on read of a server what is about these pods, and what is about none, such as routers; whether it
+        has a label that names them. names: of series that will be read; span: where they are looked for, milliseconds.
+        Raises SourceError."""
+        if not isinstance(self.raw, KeepsSeries):
+            return False
+        clusters, pods = {cluster for cluster, _, _ in keys}, {pod for _, _, pod in keys}
+        there = self.raw.names(*span).intersection(names)
+        matchers = matchers_of(self.raw, self._labels, there, pods, clusters, span)
+        self.raw.keep_only(matchers)
+        return any(word_of(name) in matchers for name in self._engine_names)
 
     def rule_records(self) -> RuleRecords | None:
         """What our recording rules left; None of a source where none do."""

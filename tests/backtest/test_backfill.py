@@ -143,6 +143,29 @@ def test_the_pack_has_usual_values_at_once(simulated, tmp_path):
 
 @pytest.mark.live
 @needs_prometheus
+def test_what_one_metric_tells_and_then_another_is_one_series(tmp_path):
+    """Of `rise > 1 or count > 1` each side keeps the name of its metric, and the answer has the later ones first."""
+    lines = ["# TYPE rise gauge"]
+    lines += [f'rise{{pod="a"}} {2 if step < 15 else 0} {START + step * INTERVAL}' for step in range(SCRAPES)]
+    lines += ["# TYPE many gauge"]
+    lines += [f'many{{pod="a"}} {3 if step > 20 else 0} {START + step * INTERVAL}' for step in range(SCRAPES)]
+    raw = tmp_path / "raw.om"
+    raw.write_text("\n".join([*lines, "# EOF\n"]), "utf-8")
+    rules = [{"record": "pod:much:holds", "expr": "rise > 1 or many > 1"}]
+    (tmp_path / "rules.yaml").write_text(
+        yaml.safe_dump({"groups": [{"name": "g", "interval": "30s", "rules": rules}]}), "utf-8"
+    )
+    told = backfill(
+        RuleSet("rules", (tmp_path / "rules.yaml",)), raw, (START, END), tmp_path / "data", lambda said: None
+    )
+    assert (told.rules, told.series) == (1, 1)
+    with prometheus_server.running([], tmp_path) as address:
+        assert asked(address, "pod:much:holds", START + 60) == {"a": 2}
+        assert asked(address, "pod:much:holds", END // 30 * 30) == {"a": 3}
+
+
+@pytest.mark.live
+@needs_prometheus
 @pytest.mark.parametrize("info", ONE_OF_A_POD)
 def test_a_pod_whose_tier_is_told_later_is_one_pod_at_any_time(info, tmp_path):
     """An info series that gets other labels is no reason to have no past: what rests on it is evaluated."""

@@ -44,6 +44,16 @@ def test_the_same_message_again_is_nothing_new_until_it_is_a_repeat(record):
     assert len(ids(record)) == 1 and [look.why for look in record.looks(ids(record)[0])] == ["alert", "repeat"]
 
 
+def test_a_look_that_was_taken_again_by_itself_is_no_repeat(record):
+    entered(record, alert())
+    begun = looks.begin(record, NOW)
+    looks.fail(record, begun[0], "nothing to read", NOW, ())
+    four_hours_later = NOW + 4 * 3600
+    assert taken(record, four_hours_later) == "again"
+    assert entered(record, alert(), now=four_hours_later + 1) == "accepted"
+    assert [look.why for look in record.looks(ids(record)[0])] == ["alert", "again", "repeat"]
+
+
 def test_messages_while_a_look_waits_are_one_look(record):
     entered(record, alert())
     assert entered(record, alert("ItlHigh", starts=NOW + 5), now=NOW + 5) == "merged"

@@ -73,6 +73,13 @@ def test_before_the_rules_had_a_past_samples_are_scanned(fleet):
     assert {finding.id for finding in scanned.findings} == {"engine-hung", "cpu-starvation"}
 
 
+def test_after_a_scan_of_samples_calm_pods_are_not_read_though_their_addresses_are_those_of_others(fleet):
+    address, until = fleet
+    deep, scanned = (answer(address, until, since="40m", deep=deep) for deep in (True, False))
+    assert scanned.coverage.scanned.pods_read < scanned.coverage.pods / 2 + 1
+    assert scanned.timing.samples < 1.2 * deep.timing.samples, "the scan, and half of the pods read in full"
+
+
 def test_what_was_read_of_a_part_is_read_of_all_again(fleet):
     address, until = fleet
     source = open_source(prometheus=address)
