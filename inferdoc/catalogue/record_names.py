@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 
 import msgspec
 
 from inferdoc.catalogue.conditions import Condition, Scope
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.catalogue.observation import Use
+from inferdoc.catalogue.observation import Dictionary, Use
 
 INFO = "pod:inferdoc_info:last"
 """One series for each engine pod, with its model, role and tier."""
@@ -38,12 +39,17 @@ def fact(condition: Condition) -> Condition:
     return msgspec.structs.replace(condition, because=None, when="any", leads=False)
 
 
-def observations(catalogue: Catalogue) -> dict[Condition, str]:
+def observations(catalogue: Catalogue) -> Mapping[Condition, str]:
     """The observations of the dictionary by their condition, also those asked of other units."""
+    return _by_condition(catalogue.dictionary)
+
+
+@lru_cache(maxsize=4)
+def _by_condition(dictionary: Dictionary) -> Mapping[Condition, str]:
     found: dict[Condition, str] = {}
-    for name in catalogue.dictionary.observations:
+    for name in dictionary.observations:
         for scope, words in AMONG.items():
-            asked = catalogue.dictionary.condition(name if scope == "own" else Use(observation=name, among=scope))
+            asked = dictionary.condition(name if scope == "own" else Use(observation=name, among=scope))
             found.setdefault(fact(asked), f"{name}{words}")
     return found
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import msgspec
 
 from inferdoc.catalogue.aliases import HISTOGRAM_PARTS
 from inferdoc.catalogue.conditions import Condition, OfSignal, Presence
 from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.observation import Dictionary
 from inferdoc.catalogue.record_names import (
     EXPORTERS_RECORD,
     INFO,
@@ -109,12 +111,14 @@ class Recorded(Rendering):
     """Says signals by recorded names, and remembers in `records` what has to be recorded for them.
 
     extra: matchers on the recorded series, such as the role a cause is about. former: by the name of a series, those it
-    had before. observed: names of observations by their condition.
+    had before. observed: names of observations by their condition. texts: by window and signal, the name and text of
+    its record, None where PromQL cannot say it: as far as they were asked for, by whatever rendering of the catalogue.
     """
 
     records: Records = field(default_factory=Records)
     former: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     observed: Mapping[Condition, str] = field(default_factory=dict)
+    texts: dict[tuple[str, str], tuple[str, str] | None] = field(default_factory=dict)
 
     def once(self, condition: Condition, said: Callable[[Rendering], Said | None]) -> Said | None:
         """An observation by the name of its record; what has no name of its own, as it is."""
@@ -243,10 +247,17 @@ class Recorded(Rendering):
 
     def _record(self, name: str) -> str | None:
         """The name under which the signal is recorded; None where PromQL cannot say it."""
+        key = self.window, name
+        if key not in self.texts:
+            self.texts[key] = self._text(name)
+        told = self.texts[key]
+        return None if told is None else _once(self.records.now, *told)
+
+    def _text(self, name: str) -> tuple[str, str] | None:
         text, reading = self._any_reading(name, lambda plain: plain.sound(name)), self._plain.reading(name)
         if text is None or reading is None:
             return None
-        return _once(self.records.now, self._name(name, self._operation(name, reading)), self._joined(name, text))
+        return self._name(name, self._operation(name, reading)), self._joined(name, text)
 
     def _any_reading(self, name: str, said: Callable[[Rendering], str | None]) -> str | None:
         """The signal, or what it rests on, by the first of its readings that is there, under current names, then under
@@ -318,7 +329,15 @@ def recorded(catalogue: Catalogue, assignments: Sequence[Assignment] = ()) -> Re
         former=_former_names(catalogue),
         called=catalogue.aliases.called,
         observed=observations(catalogue),
+        texts=_texts(catalogue.dictionary),
     )
+
+
+@lru_cache(maxsize=4)
+def _texts(dictionary: Dictionary) -> dict[tuple[str, str], tuple[str, str] | None]:
+    """What the renderings of one catalogue share: each test of each limit has a rendering of its own. dictionary: that
+    of the catalogue, which is itself equal to another one whose files were read at another time."""
+    return {}
 
 
 def _former_names(catalogue: Catalogue) -> dict[str, tuple[str, ...]]:
