@@ -1,44 +1,55 @@
-"""What the records of our rules save: one Prometheus with many well clusters and three with a fault.
+"""What the records of our rules save: one Prometheus with many well clusters and some with a fault.
 
 python benchmarks/scan_by_records.py --calm 120 --folder DIR
+python benchmarks/scan_by_records.py --calm 1 --bare 189 --sick 10 --pods 50 --ways records --folder DIR
 
-One well cluster (prefill and decode, four pods) is simulated, with what our rules would have recorded of it, and
-multiplied under other names of clusters; three clusters have a fault. All of it is back-filled into a real Prometheus,
-and a quarter of an hour is diagnosed three times: scanned by records, scanned by samples, and read in full. The CPU
-time is that of the diagnosis, not of the server. Needs `prometheus` and `promtool` on the PATH; a gigabyte of text for
-each ten clusters is written and deleted again.
+One well cluster and some with a fault are simulated, with what our rules would have recorded of them, and multiplied
+under other names of clusters. All of it is back-filled into a real Prometheus, or a real VictoriaMetrics, and a quarter
+of an hour is diagnosed: scanned by records, scanned by samples, and read in full. Of a bare cluster only that is there
+which a scan by records asks for: its records, `up`, and the gauges that every engine has. A server with the samples of
+ten thousand pods needs more memory than one machine has; a scan by records asks for no sample of a pool that is well.
+The CPU time is that of the diagnosis, not of the server. Needs `prometheus` and `promtool` on the PATH; a gigabyte of
+text for each ten clusters of four pods is written and deleted again.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
-import resource
-import subprocess
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from unittest.mock import patch
 
 from rich.progress import track
 
 from inferdoc import diagnose, open_source
+from inferdoc.catalogue.identity import load_identity
+from inferdoc.catalogue.load import load_catalogue
+from inferdoc.catalogue.record_names import INFO, records_of
 from inferdoc.judging import api, triage
 from inferdoc.judging.api import Options
+from inferdoc.judging.recorded_scan import RecordedScan, impact_names
+from inferdoc.judging.recorded_scan import by_records as scanned_by_records
+from inferdoc.judging.sessions import Inquiry
 from inferdoc.source.prometheus import PrometheusSource
-from tests import prometheus_server
-from tests.live.recorded_clusters import LASTS_SECONDS, recorded, well, with_past
+from inferdoc.source.rule_records import SCRAPED, TARGETS
+from tests import prometheus_server, victoria_metrics_server
+from tests.live.recorded_clusters import LASTS_SECONDS, Cluster, recorded, well, with_past
+from tests.live.records import Families, multiplied, recorded_families, recorded_text
 
 FAULTS, CALM = ("engine-down", "cpu-starvation", "demand-beyond-capacity"), "control-pd"
+LARGE_CALM = "control-steady"
+"""A well cluster of one pool, which can be of any size."""
 LATE_SECONDS, SINCE = 1400.0, "15m"
-AT_ONCE = 10
-"""Clusters in one text: more do not fit the memory of promtool."""
-SAMPLE = re.compile(r"\{(?P<labels>.*)\} (?P<value>\S+) (?P<at>\d+)$")
-NAME = re.compile(r'__name__="([^"]*)"(, )?')
-
-Families = Mapping[str, list[str]]
-"""Lines of OpenMetrics by the name of their family; the first is its type."""
+AT_ONCE, BARE_AT_ONCE = 10, 1000
+"""Clusters of four pods in one text: more do not fit the memory of promtool."""
+WAYS = ("records", "samples", "full")
 
 
 def raw_families(text: Path) -> Families:
@@ -52,63 +63,108 @@ def raw_families(text: Path) -> Families:
     return families
 
 
-def recorded_families(database: Path, cluster: str) -> Families:
-    """What rules recorded of a cluster."""
-    (database / "wal").mkdir(exist_ok=True)  # a server would have made it, and promtool reads none without it
-    match = f'{{__name__=~".+:inferdoc_.+|ALERTS", cluster="{cluster}"}}'
-    command = ["promtool", "tsdb", "dump", f"--match={match}", str(database)]
-    dumped = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    families = defaultdict[str, list[str]](list)
-    for line in dumped.splitlines():
-        parts, name = SAMPLE.match(line), NAME.search(line)
-        if parts is None or name is None:
-            continue
-        labels = NAME.sub("", parts["labels"]).replace('", ', '",')
-        rows = families[name[1]]
-        rows += [] if rows else [f"# TYPE {name[1]} unknown"]
-        rows.append(f"{name[1]}{{{labels}}} {parts['value']} {int(parts['at']) / 1000}")
-    return families
+def asked_families(raw: Families, database: Path, cluster: str) -> Families:
+    """What a scan by records asks for of a cluster that is well."""
+    catalogue = load_catalogue()
+    records = "|".join((INFO, SCRAPED, TARGETS, records_of(impact_names(catalogue))))
+    gauges = ("up", *load_identity().engines[-1])
+    return {**{name: raw[name] for name in gauges if name in raw}, **recorded_families(database, cluster, records)}
 
 
-def multiplied(families: Families, names: list[str]) -> Iterator[str]:
-    """The series under the names of other clusters, as one text."""
-    for kind, *rows in families.values():
-        yield kind + "\n"
-        body = "".join(f"{row}\n" for row in rows)
-        for name in names:
-            yield body.replace(f'cluster="{CALM}"', f'cluster="{name}"')
-    yield "# EOF\n"
+@dataclass(frozen=True)
+class Fleet:
+    """calm, bare, sick: clusters of each kind; pods: of the first pool of each, None as declared."""
+
+    calm: int
+    bare: int
+    sick: int
+    pods: int | None
+
+    def templates(self, onset: float, folder: Path) -> list[Cluster]:
+        """The clusters that are simulated, the well one last, with what rules recorded of them in a database."""
+        calm = CALM if self.pods is None else LARGE_CALM
+        sick = [recorded(name, onset, folder, self.pods) for name in FAULTS[: self.sick]]
+        clusters = [*sick, well(calm, onset, folder, self.pods)]
+        with_past(clusters, folder)
+        return clusters
+
+    def texts(self, clusters: Sequence[Cluster], folder: Path) -> Iterator[Path]:
+        """Their copies, some at once; each text is deleted when the next one is asked for."""
+        *sick, calm = clusters
+        database = folder / "data"
+        each = [self.sick // len(sick) + (n < self.sick % len(sick)) for n in range(len(sick))] if sick else []
+        copies: list[tuple[Cluster, Families, int, int]] = [
+            (cluster, {**raw_families(cluster.text), **recorded_families(database, cluster.name)}, number - 1, AT_ONCE)
+            for cluster, number in zip(clusters, [*each, self.calm], strict=True)
+        ]
+        copies.append((calm, asked_families(raw_families(calm.text), database, calm.name), self.bare, BARE_AT_ONCE))
+        for cluster, families, number, most in copies:
+            at_once = most if self.pods is None else max(1, most * 4 // self.pods)
+            kind = "bare" if most == BARE_AT_ONCE else cluster.name
+            names = [f"{kind}-{n:04}" for n in range(number)]
+            for begin in track(range(0, number, at_once), f"multiplying {kind}", transient=True):
+                text = folder / "copies.om"
+                with text.open("w", encoding="utf-8") as file:
+                    file.writelines(multiplied(families, cluster.name, names[begin : begin + at_once]))
+                yield text
+                text.unlink()
 
 
-def fill(folder: Path, calm: int) -> float:
-    """Write the database of a folder, and tell the onset of its faults."""
-    onset = time.time() - LASTS_SECONDS
-    clusters = [recorded(name, onset, folder) for name in FAULTS] + [well(CALM, onset, folder)]
-    with_past(clusters, folder)
-    families = {**raw_families(clusters[-1].text), **recorded_families(folder / "data", CALM)}
-    names = [f"calm-{number:03}" for number in range(1, calm)]
-    for begin in track(range(0, len(names), AT_ONCE), "multiplying", transient=True):
-        text = folder / "calm.om"
-        with text.open("w", encoding="utf-8") as file:
-            file.writelines(multiplied(families, names[begin : begin + AT_ONCE]))
+@contextmanager
+def prometheus(fleet: Fleet, folder: Path, onset: float) -> Iterator[str]:
+    """Address of a Prometheus that holds the fleet."""
+    for text in fleet.texts(fleet.templates(onset, folder), folder):
         prometheus_server.backfill([text], folder)
-        text.unlink()
-    return onset
+    with prometheus_server.running([], folder) as address:
+        yield address
+
+
+@contextmanager
+def victoria_metrics(fleet: Fleet, folder: Path, onset: float) -> Iterator[str]:
+    """Address of a VictoriaMetrics that holds the fleet."""
+    clusters = fleet.templates(onset, folder)
+    with victoria_metrics_server.running(folder / "victoria-metrics", "-memory.allowedBytes=4GB") as address:
+        for cluster in clusters:
+            victoria_metrics_server.load(address, cluster.text)
+            victoria_metrics_server.load(address, recorded_text(folder / "data", cluster.name, folder))
+        for text in fleet.texts(clusters, folder):
+            victoria_metrics_server.load(address, text)
+        yield address
+
+
+SERVERS: Mapping[str, Callable[[Fleet, Path, float], AbstractContextManager[str]]] = {
+    "prometheus": prometheus,
+    "victoria-metrics": victoria_metrics,
+}
 
 
 def measure(address: str, until: float, way: str) -> str:
     """One diagnosis as a row of a table."""
     source = open_source(prometheus=address, timeout=600)
+    scanned = list[float]()
     spent, began = time.process_time(), time.perf_counter()
-    with patch.object(api, "by_records", api.by_records if way == "records" else lambda inquiry: None):
-        answer = diagnose(source, since=SINCE, until=until, options=Options(deep=way == "in full"))
+
+    def by_records(inquiry: Inquiry) -> RecordedScan | None:
+        if way != "records":
+            return None
+        told = scanned_by_records(inquiry)
+        scanned.append(time.perf_counter() - began)
+        return told
+
+    with (
+        patch.object(api, "by_records", by_records),
+        patch.object(PrometheusSource, "target_count", lambda self: triage.LEAST_TARGETS),
+    ):
+        answer = diagnose(source, since=SINCE, until=until, options=Options(deep=way == "full"))
     took = time.perf_counter() - began, time.process_time() - spent
     source.close()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-    causes = ", ".join(finding.id for finding in answer.findings)
+    # Not ru_maxrss, which begins with what the process had that began this one.
+    peak = int(re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text("utf-8"))[0]) >> 10
+    causes = ", ".join(f"{name} {count}" for name, count in Counter(each.id for each in answer.findings).items())
     read = answer.coverage.scanned.pods_read if answer.coverage.scanned else answer.coverage.pods
+    scan = f"{scanned[0]:.1f}" if scanned else "-"
     return (
-        f"| {way} | {answer.coverage.pods} | {read} | {took[0]:.1f} | {took[1]:.1f} | {peak} "
+        f"| {way} | {answer.coverage.pods:,} | {read} | {scan} | {took[0]:.1f} | {took[1]:.1f} | {peak} "
         f"| {answer.timing.queries} | {answer.timing.samples / 1e6:.1f} M | {causes} |"
     )
 
@@ -116,17 +172,24 @@ def measure(address: str, until: float, way: str) -> str:
 def main() -> None:
     """Print a row for each way."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--calm", type=int, default=60, help="well clusters, of four pods each")
+    parser.add_argument("--calm", type=int, default=60, help="well clusters")
+    parser.add_argument("--bare", type=int, default=0, help="well clusters of which only records are there")
+    parser.add_argument("--sick", type=int, default=len(FAULTS), help="clusters with a fault")
+    parser.add_argument("--pods", type=int, help="of each cluster; four or so as declared")
+    parser.add_argument("--server", choices=SERVERS, default="prometheus")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
     parser.add_argument("--folder", type=Path, required=True, help="an empty folder for the database")
     given = parser.parse_args()
-    onset = fill(given.folder, given.calm)
-    print("| scanned by | pods | read in full | s | CPU, s | peak so far, MB | queries | samples | causes |")
+    onset = time.time() - LASTS_SECONDS
+    given.folder.mkdir(parents=True, exist_ok=True)
+    fleet = Fleet(given.calm, given.bare, given.sick, given.pods)
+    print("| scanned by | pods | read in full | scan, s | s | CPU, s | peak, MB | queries | samples | causes |")
     with (
-        prometheus_server.running([], given.folder) as address,
-        patch.object(PrometheusSource, "target_count", lambda self: triage.LEAST_TARGETS),
+        SERVERS[given.server](fleet, given.folder, onset) as address,
+        ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as processes,
     ):
-        for way in ("records", "samples", "in full"):
-            print(measure(address, onset + LATE_SECONDS, way), flush=True)
+        for way in given.ways:
+            print(processes.submit(measure, address, onset + LATE_SECONDS, way).result(), flush=True)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import gzip
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -47,6 +47,30 @@ def running(folder: Path, *options: str) -> Iterator[str]:
         finally:
             stop(process)
     raise RuntimeError(f"victoria-metrics did not start: {(folder / 'log').read_text(encoding='utf-8')[-2000:]}")
+
+
+@contextmanager
+def ruling(address: str, rules: Sequence[Path], folder: Path) -> Iterator[str]:
+    """A vmalert that evaluates these files against a server and writes its records there; yields its own address."""
+    own = f"127.0.0.1:{free_port()}"
+    command = [
+        "vmalert",
+        *(f"-rule={file}" for file in rules),
+        f"-datasource.url={address}",
+        f"-remoteWrite.url={address}",
+        "-remoteWrite.flushInterval=1s",
+        "-notifier.url=http://127.0.0.1:9",
+        f"-httpListenAddr={own}",
+        "-loggerLevel=ERROR",
+    ]
+    with (folder / "vmalert.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=die_with_parent)
+    try:
+        if not _ready(process, own):
+            raise RuntimeError(f"vmalert did not start: {(folder / 'vmalert.log').read_text('utf-8')[-2000:]}")
+        yield f"http://{own}"
+    finally:
+        stop(process)
 
 
 def load(address: str, recording: Path) -> None:

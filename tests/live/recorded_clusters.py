@@ -25,7 +25,7 @@ from inferdoc.generate.pack import RECORDING, RULES
 from inferdoc.simulate.output import write_file
 from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import Scenario
-from inferdoc.simulate.scenario_files import load_scenario
+from inferdoc.simulate.scenario_files import adapted, load_scenario
 from tests import prometheus_server
 from tests.conftest import ROOT
 from tests.live import chain
@@ -79,15 +79,15 @@ class Served:
         return [text for text in texts if incident in text]
 
 
-def recorded(scenario: str, onset: float, folder: Path) -> Cluster:
-    """A scenario with its fault at that time, as OpenMetrics text."""
-    moved = with_fault_at(load_scenario(scenario), CALM_SECONDS)
+def recorded(scenario: str, onset: float, folder: Path, pods: int | None = None) -> Cluster:
+    """A scenario with its fault at that time, as OpenMetrics text. pods: of its first pool, None as declared."""
+    moved = with_fault_at(adapted(load_scenario(scenario), pods), CALM_SECONDS)
     return _written(moved, scenario, onset, moved.expect.pods, folder)
 
 
-def well(scenario: str, onset: float, folder: Path) -> Cluster:
+def well(scenario: str, onset: float, folder: Path, pods: int | None = None) -> Cluster:
     """A scenario without a fault over the same time, as OpenMetrics text."""
-    return _written(load_scenario(scenario), scenario, onset, (), folder)
+    return _written(adapted(load_scenario(scenario), pods), scenario, onset, (), folder)
 
 
 def _written(scenario: Scenario, name: str, onset: float, pods: tuple[str, ...], folder: Path) -> Cluster:
