@@ -44,7 +44,7 @@ from tests.live.recorded_clusters import LASTS_SECONDS, Cluster, recorded, well,
 from tests.live.records import Families, multiplied, recorded_families, recorded_text
 
 FAULTS, CALM = ("engine-down", "cpu-starvation", "demand-beyond-capacity"), "control-pd"
-LARGE_CALM = "control-steady"
+LARGE_CALM = "control-unique"
 """A well cluster of one pool, which can be of any size."""
 LATE_SECONDS, SINCE = 1400.0, "15m"
 AT_ONCE, BARE_AT_ONCE = 10, 1000
