@@ -25,7 +25,6 @@ from inferdoc.judging.sessions import Inquiry
 from inferdoc.judging.triage import impacts
 from inferdoc.source.identified import Identified
 from inferdoc.source.rule_records import RuleRecords
-from inferdoc.times import resolve_window
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ def by_records(inquiry: Inquiry) -> RecordedScan | None:
     if records is None:
         return None
     began = time.perf_counter()
-    begin_ms, end_ms = resolve_window(*inquiry.window, source.latest_ms())
+    begin_ms, end_ms = inquiry.span
     try:
         return _told(records, inquiry.catalogue, begin_ms, end_ms)
     except SourceError:  # a reading of samples says what is wrong, or asks for less

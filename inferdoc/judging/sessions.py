@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.engines import engines_there, of_engines
@@ -31,7 +32,7 @@ from inferdoc.source.assemble import read_signals
 from inferdoc.source.base import InfoSeries, Scrapes, Source
 from inferdoc.source.frame import SignalFrame
 from inferdoc.source.reads import Grid, Matcher
-from inferdoc.times import Moment
+from inferdoc.times import Moment, resolve_window
 
 CONTEXT_SIGNALS = (
     *PROGRESS,
@@ -79,6 +80,11 @@ class Inquiry:
     options: Options
     window: tuple[Moment | None, Moment | None, Moment]
     seconds: float = 0.0
+
+    @cached_property
+    def span(self) -> tuple[int, int]:
+        """From and until, milliseconds since 1970. Raises InferdocError."""
+        return resolve_window(*self.window, self.source.latest_ms())
 
     @property
     def chosen(self) -> Lead | None:

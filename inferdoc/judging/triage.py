@@ -36,7 +36,6 @@ from inferdoc.source.base import Scrapes
 from inferdoc.source.fleet_places import host_of
 from inferdoc.source.identified import Identified
 from inferdoc.source.identity import Key
-from inferdoc.times import resolve_window
 
 LEAST_TARGETS = 256
 """With fewer targets in a source all of them are read at once: that takes seconds, a scan half of them."""
@@ -93,7 +92,7 @@ def _families(source: Identified, inquiry: Inquiry, wanted: Sequence[str]) -> in
     is read for it, and what a deep read needs as well as far as memory holds it."""
     began = time.perf_counter()
     catalogue, aliases = inquiry.catalogue, Aliases(inquiry.catalogue.exporters.values())
-    from_ms, until_ms = resolve_window(*inquiry.window, source.latest_ms())
+    from_ms, until_ms = inquiry.span
     since_ms = from_ms - history_ms(until_ms - from_ms)
     along, scanned = (names_of(each, catalogue, aliases) for each in (wanted, scan_signals(catalogue)))
     if is_scanned_whole(source):

@@ -140,7 +140,8 @@ def test_newest_sample_of_an_older_recording():
     found, asked = latest(
         {
             "max(max_over_time(timestamp(up)[1d:4m]))": "1700000000.5",
-            "max(max_over_time(timestamp(up)[5m:1s]))": "1700000030.5",
+            "max(max_over_time(timestamp(up)[300s:15s]))": "1700000025.5",
+            "max(max_over_time(timestamp(up)[15s:1s]))": "1700000030.5",
         }
     )
     assert found == 1_700_000_030_500
