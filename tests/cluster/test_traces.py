@@ -135,8 +135,8 @@ def test_from_a_page_to_a_link_by_a_real_prometheus(answer, tmp_path):
         targets = [{"targets": [page.removeprefix("http://")], "labels": {"pod": pod}}]
         scrape = {"scrape_configs": [{"job_name": "vllm", "scrape_interval": "1s", "static_configs": targets}]}
         (tmp_path / "prometheus.yml").write_text(json.dumps(scrape))
-        assert requests.post(f"{url}/-/reload", timeout=30).status_code == 200
-        finding, end = answer.findings[0], time.monotonic() + 60
+        assert requests.post(f"{url}/-/reload", timeout=120).status_code == 200
+        finding, end = answer.findings[0], time.monotonic() + 180
         while not finding.traces and time.monotonic() < end:
             time.sleep(1)
             now = time.time()

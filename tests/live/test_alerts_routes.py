@@ -47,7 +47,7 @@ def alertmanager(tmp_path_factory) -> Iterator[str]:
 
 
 def wait_for(url: str) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while time.monotonic() < end:
         try:
             if requests.get(url, timeout=2).status_code == 200:

@@ -60,7 +60,7 @@ def readable(rules: Path) -> Path:
 
 
 def told(ruler: str, what: str) -> dict[str, Any]:
-    return dict(requests.get(f"{ruler}/api/v1/{what}", timeout=30).json()["data"])
+    return dict(requests.get(f"{ruler}/api/v1/{what}", timeout=120).json()["data"])
 
 
 def firing(ruler: str) -> dict[str, set[str]]:

@@ -28,7 +28,7 @@ from inferdoc.serve.overview import Overview
 from inferdoc.serve.server import bound, server, shown_address
 from tests.judging.frames import catalogue
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 
 class Hook:
