@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -66,6 +67,7 @@ def first_look(clone: Path) -> int:
         stderr=subprocess.DEVNULL,
     )
     try:
+        await_engine()
         time.sleep(SICK_AFTER)
         began = time.monotonic()
         done = run(f"{ACTIVATE} && {DIAGNOSE.replace('vllm:8000', f'127.0.0.1:{PORT}')}", clone)
@@ -77,6 +79,17 @@ def first_look(clone: Path) -> int:
         print(f"exit {done.returncode}, the fault is not named:\n{done.stdout}{done.stderr}", file=sys.stderr)
         return 1
     return 0
+
+
+def await_engine() -> None:
+    """Until it shows its first page: how long a process takes to begin is no part of its fault."""
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/metrics", timeout=5):
+                return
+        except OSError:
+            time.sleep(0.5)
 
 
 def run(command: str, clone: Path) -> subprocess.CompletedProcess[str]:
