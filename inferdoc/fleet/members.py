@@ -28,6 +28,9 @@ AS_MANY = (0.5, 1.25)
 between the two holds some back, and a few short prompts need no prefill pod (own choice)."""
 ONE_TOKEN = 1.01
 """A pod whose requests end after one token on average does prefill only: the decode side continues them."""
+TELLING = 20
+"""Requests that a pod has to finish before their length tells its role: the first few of a young engine may all be
+short. Rules ask for as many."""
 NO_TOKEN = 0.5
 """Requests that end before they have a token failed: they say nothing about what the pod is for."""
 
@@ -330,13 +333,16 @@ def _role_word(text: str, signs: RoleSigns) -> Role | None:
 
 
 def _output_lengths(frame: SignalFrame) -> dict[tuple[str, str, str], np.ndarray]:
-    """The mean length of answers of each pod, in tokens: float64[times], of its first engine that has any."""
+    """The mean length of answers of each pod that finished some, in tokens: float64[times], of its first engine that
+    has any."""
     found: dict[tuple[str, str, str], np.ndarray] = {}
+    seconds = frame.grid.step_ms / 1000
+    few = {key for key, rates in _finished(frame).items() if float(rates.sum()) * seconds < TELLING}
     if "output_len_mean" in frame:
         matrix = frame["output_len_mean"]
         seen = np.isfinite(matrix.values).any(axis=1).tolist()
         for entity, row, any_value in zip(matrix.entities, matrix.values, seen, strict=True):
-            if any_value:
+            if any_value and entity.member not in few:
                 found.setdefault(entity.member, row)
     return found
 

@@ -118,6 +118,12 @@ def test_behaviour_tells_a_prefill_pod():
     assert only(frame(running=[(engine(), 1.0)], output_len_mean=[(engine(), 80.0)])).role == "both"
 
 
+@pytest.mark.parametrize(("finished", "role"), [(0.5, "prefill"), (1e-4, "both")])
+def test_a_few_short_answers_tell_no_prefill_pod(finished, role):
+    made = frame(running=[(engine(), 1.0)], output_len_mean=[(engine(), 1.0)], request_rate=[(engine(), finished)])
+    assert only(made).role == role
+
+
 def test_a_quiet_pod_is_not_taken_for_a_prefill_pod():
     assert only(frame(running=[(engine(), 1.0)], output_len_mean=[(engine(), np.nan)])).role == "both"
 
