@@ -63,12 +63,12 @@ def raw_families(text: Path) -> Families:
     return families
 
 
-def asked_families(raw: Families, database: Path, cluster: str) -> Families:
+def asked_families(families: Families) -> Families:
     """What a scan by records asks for of a cluster that is well."""
-    catalogue = load_catalogue()
-    records = "|".join((INFO, SCRAPED, TARGETS, records_of(impact_names(catalogue))))
-    gauges = ("up", *load_identity().engines[-1])
-    return {**{name: raw[name] for name in gauges if name in raw}, **recorded_families(database, cluster, records)}
+    gauges = "|".join(map(re.escape, load_identity().engines[-1]))
+    records = records_of(impact_names(load_catalogue()))
+    asked = re.compile("|".join(("up", gauges, "ALERTS", INFO, SCRAPED, TARGETS, records)))
+    return {name: rows for name, rows in families.items() if asked.fullmatch(name)}
 
 
 @dataclass(frozen=True)
@@ -93,14 +93,14 @@ class Fleet:
         *sick, calm = clusters
         database = folder / "data"
         each = [self.sick // len(sick) + (n < self.sick % len(sick)) for n in range(len(sick))] if sick else []
-        copies: list[tuple[Cluster, Families, int, int]] = [
-            (cluster, {**raw_families(cluster.text), **recorded_families(database, cluster.name)}, number - 1, AT_ONCE)
-            for cluster, number in zip(clusters, [*each, self.calm], strict=True)
+        whole = [{**raw_families(one.text), **recorded_families(database, one.name)} for one in clusters]
+        copies = [
+            (cluster, families, cluster.name, number - 1, AT_ONCE)
+            for cluster, families, number in zip(clusters, whole, [*each, self.calm], strict=True)
         ]
-        copies.append((calm, asked_families(raw_families(calm.text), database, calm.name), self.bare, BARE_AT_ONCE))
-        for cluster, families, number, most in copies:
+        copies.append((calm, asked_families(whole[-1]), "bare", self.bare, BARE_AT_ONCE))
+        for cluster, families, kind, number, most in copies:
             at_once = most if self.pods is None else max(1, most * 4 // self.pods)
-            kind = "bare" if most == BARE_AT_ONCE else cluster.name
             names = [f"{kind}-{n:04}" for n in range(number)]
             for begin in track(range(0, number, at_once), f"multiplying {kind}", transient=True):
                 text = folder / "copies.om"

@@ -73,22 +73,29 @@ def running(
             "--log.level=warn",
             *options,
         ]
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=die_with_parent)
-        try:
-            if _ready(process, address, auth):
+        with begun(command, f"http://{address}/-/ready", folder / "log", auth) as is_ready:
+            if is_ready:
                 yield f"http://{address}"
                 return
-        finally:
-            stop(process)
     raise RuntimeError(f"prometheus did not start: {(folder / 'log').read_text(encoding='utf-8')[-2000:]}")
 
 
-def _ready(process: subprocess.Popen[bytes], address: str, auth: tuple[str, str] | None) -> bool:
+@contextmanager
+def begun(command: Sequence[str], url: str, log: Path, auth: tuple[str, str] | None = None) -> Iterator[bool]:
+    """A server of its own; yields whether it answers at an address. It is stopped whatever happens."""
+    with log.open("wb") as stream:
+        process = subprocess.Popen(command, stdout=stream, stderr=stream, preexec_fn=die_with_parent)
+    try:
+        yield _ready(process, url, auth)
+    finally:
+        stop(process)
+
+
+def _ready(process: subprocess.Popen[bytes], url: str, auth: tuple[str, str] | None) -> bool:
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end and process.poll() is None:
         try:
-            if requests.get(f"http://{address}/-/ready", timeout=2, auth=auth).status_code == 200:
+            if requests.get(url, timeout=2, auth=auth).status_code == 200:
                 return True
         except requests.exceptions.RequestException:
             pass

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import gzip
 import shutil
-import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import requests
 
-from tests.prometheus_server import START_SECONDS, die_with_parent, free_port, stop
+from tests.prometheus_server import begun, free_port
 
 MISSING = "Debian's victoria-metrics is not on the PATH: apt-get install victoria-metrics"
 
@@ -38,14 +36,10 @@ def running(folder: Path, *options: str) -> Iterator[str]:
             "-maxLabelsPerTimeseries=60",
             *options,
         ]
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=die_with_parent)
-        try:
-            if _ready(process, address):
+        with begun(command, f"http://{address}/health", folder / "log") as is_ready:
+            if is_ready:
                 yield f"http://{address}"
                 return
-        finally:
-            stop(process)
     raise RuntimeError(f"victoria-metrics did not start: {(folder / 'log').read_text(encoding='utf-8')[-2000:]}")
 
 
@@ -63,14 +57,11 @@ def ruling(address: str, rules: Sequence[Path], folder: Path) -> Iterator[str]:
         f"-httpListenAddr={own}",
         "-loggerLevel=ERROR",
     ]
-    with (folder / "vmalert.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=die_with_parent)
-    try:
-        if not _ready(process, own):
-            raise RuntimeError(f"vmalert did not start: {(folder / 'vmalert.log').read_text('utf-8')[-2000:]}")
+    log = folder / "vmalert.log"
+    with begun(command, f"http://{own}/health", log) as is_ready:
+        if not is_ready:
+            raise RuntimeError(f"vmalert did not start: {log.read_text('utf-8')[-2000:]}")
         yield f"http://{own}"
-    finally:
-        stop(process)
 
 
 def load(address: str, recording: Path) -> None:
@@ -86,15 +77,3 @@ def forget(address: str) -> None:
     """Delete all that the server holds."""
     everything = {"match[]": '{__name__!=""}'}
     requests.post(f"{address}/api/v1/admin/tsdb/delete_series", data=everything, timeout=30).raise_for_status()
-
-
-def _ready(process: subprocess.Popen[bytes], address: str) -> bool:
-    end = time.monotonic() + START_SECONDS
-    while time.monotonic() < end and process.poll() is None:
-        try:
-            if requests.get(f"http://{address}/health", timeout=2).status_code == 200:
-                return True
-        except requests.exceptions.RequestException:
-            pass
-        time.sleep(0.05)
-    return False

@@ -197,7 +197,8 @@ def resolve(frame: SignalFrame, tiers: Tiers, assignments: Sequence[Assignment] 
             if entity.get("model_name"):
                 models.setdefault(entity.member, entity.get("model_name"))
     fleet = Fleet()
-    cards, outputs = _gpu_models(frame, tiers), _output_lengths(frame)
+    cards, finished = _gpu_models(frame, tiers), _finished(frame)
+    outputs = _output_lengths(frame, finished)
     computed = _computed_shares(frame)
     for key, seen in sorted(entities.items()):
         role, why_role = _role(key, seen, tiers.roles, outputs, assignments)
@@ -206,7 +207,7 @@ def resolve(frame: SignalFrame, tiers: Tiers, assignments: Sequence[Assignment] 
         first = seen[0]
         member = Member(key, first.get("instance"), first.get("node"), pool, (("role", why_role), ("tier", why_tier)))
         fleet.members.append(member)
-    fleet.members = _with_decode(fleet.members, computed, _finished(frame))
+    fleet.members = _with_decode(fleet.members, computed, finished)
     fleet.members = _like_their_workload(fleet.members)
     fleet.members = _called(fleet.members)
     return fleet
@@ -332,12 +333,12 @@ def _role_word(text: str, signs: RoleSigns) -> Role | None:
     return told[0] if len(told) == 1 else None
 
 
-def _output_lengths(frame: SignalFrame) -> dict[tuple[str, str, str], np.ndarray]:
+def _output_lengths(frame: SignalFrame, finished: Mapping[Key, np.ndarray]) -> dict[tuple[str, str, str], np.ndarray]:
     """The mean length of answers of each pod that finished some, in tokens: float64[times], of its first engine that
     has any."""
     found: dict[tuple[str, str, str], np.ndarray] = {}
     seconds = frame.grid.step_ms / 1000
-    few = {key for key, rates in _finished(frame).items() if float(rates.sum()) * seconds < TELLING}
+    few = {key for key, rates in finished.items() if float(rates.sum()) * seconds < TELLING}
     if "output_len_mean" in frame:
         matrix = frame["output_len_mean"]
         seen = np.isfinite(matrix.values).any(axis=1).tolist()

@@ -17,10 +17,10 @@ Families = Mapping[str, list[str]]
 """Lines of OpenMetrics by the name of their family; the first is its type."""
 
 
-def recorded_families(database: Path, cluster: str, names: str = f".+{PREFIX}.+") -> Families:
-    """What rules recorded of a cluster. names: a regular expression for names of records."""
+def recorded_families(database: Path, cluster: str) -> Families:
+    """What rules recorded of a cluster."""
     (database / "wal").mkdir(exist_ok=True)  # a server would have made it, and promtool reads none without it
-    match = f'{{__name__=~"{names}|ALERTS", cluster="{cluster}"}}'
+    match = f'{{__name__=~".+{PREFIX}.+|ALERTS", cluster="{cluster}"}}'
     command = ["promtool", "tsdb", "dump", f"--match={match}", str(database)]
     dumped = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     families = defaultdict[str, list[str]](list)

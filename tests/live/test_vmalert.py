@@ -50,7 +50,7 @@ def ruler(tmp_path_factory):
 
 
 def readable(rules: Path) -> Path:
-    """The rules without what Debian's vmalert of 2022 does not know: keep_firing_for came with 1.91."""
+    """The rules without what Debian's vmalert of 2022 does not know: keep_firing_for came with 1.92."""
     document = yaml.load(rules.read_text("utf-8"), yaml.CSafeLoader)
     for group in document["groups"]:
         for rule in group["rules"]:
