@@ -6,12 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from inferdoc.generate.cases import Case
-from inferdoc.generate.promql_words import Word, closing, words
+from inferdoc.generate.promql_words import Selector
 from inferdoc.generate.world import Key, Raw, World
 from inferdoc.source.matching import matches
-from inferdoc.source.reads import Matcher
 
-Selector = tuple[Matcher, ...]
 OTHER = "decoy"
 FAR = 1000.0
 """How much larger than its neighbour a decoy is: whatever it is added to, no limit holds as before."""
@@ -41,25 +39,3 @@ def left_out(label: str, taken: Iterable[Selector]) -> Iterator[str]:
         for name, op, value in selector:
             if name == label and op in ("!=", "!~"):
                 yield from value.split("|")
-
-
-def selectors(exprs: Iterable[str]) -> dict[str, list[Selector]]:
-    """By metric the selectors that name it."""
-    found: dict[str, list[Selector]] = {}
-    for expr in exprs:
-        told = words(expr)
-        for number, word in enumerate(told):
-            if word.kind == "name" and not word.in_selector:
-                opens = number + 1 < len(told) and told[number + 1].text == "{"
-                inside = told[number + 2 : closing(told, number + 1)] if opens else []
-                found.setdefault(word.text, []).append(tuple(_matchers(inside)))
-    return found
-
-
-def _matchers(inside: Sequence[Word]) -> Iterator[Matcher]:
-    for name, op, value in zip(inside[0::4], inside[1::4], inside[2::4], strict=False):
-        yield name.text, op.text, _unquoted(value.text)  # type: ignore[misc]
-
-
-def _unquoted(text: str) -> str:
-    return text[1:-1].replace('\\"', '"').replace("\\\\", "\\")

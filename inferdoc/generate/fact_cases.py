@@ -13,7 +13,8 @@ from inferdoc.catalogue.conditions import Fact, Level, Move, Odd, Reaches, Slope
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.generate import limits
 from inferdoc.generate.cases import Case
-from inferdoc.generate.decoys import Selector, with_decoys
+from inferdoc.generate.decoys import with_decoys
+from inferdoc.generate.promql_words import Selector
 from inferdoc.generate.recorded import FEWEST_EVENTS, recorded
 from inferdoc.generate.wanted import MARGIN, Want, build
 from inferdoc.generate.world import World

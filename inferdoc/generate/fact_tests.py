@@ -9,9 +9,9 @@ from typing import Any
 
 from inferdoc.catalogue.conditions import Fact, Move
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.generate.decoys import Selector
 from inferdoc.generate.fact_cases import FactCase, FactCases, fact_cases, has_peers, is_slow
 from inferdoc.generate.past import PODS_ALONE
+from inferdoc.generate.promql_words import Selector
 from inferdoc.generate.recorded import JOINED, RECORDED_LABELS
 from inferdoc.generate.rule_tests import CALM_MINUTES, EVALUATED_MINUTES, SLOW_MINUTES, SPARE_MINUTES, WINDOW_MINUTES
 from inferdoc.generate.series import FaultSpan, identity, lines, pod_info

@@ -13,9 +13,9 @@ from inferdoc.catalogue.recipe import Recipe
 from inferdoc.generate.cause_rules import alert_name
 from inferdoc.generate.composition import Composition
 from inferdoc.generate.composition_tests import composition_test
-from inferdoc.generate.decoys import selectors
 from inferdoc.generate.fact_tests import fact_tests, observed
 from inferdoc.generate.lost_gpu_tests import SIGNAL, lost_gpu_test
+from inferdoc.generate.promql_words import selectors
 from inferdoc.generate.recorded import Recorded
 from inferdoc.generate.signal_tests import signal_tests
 

@@ -124,7 +124,7 @@ def build_pack(catalogue: Catalogue, links: GeneratedLinks, assignments: Sequenc
         found = cases(recipe, catalogue)
         test = cause_test(recipe, rule, catalogue, found, RULE_FILES, groups)
         files[TESTS / f"{name}_test.yaml"] = yaml_text(test, f"promtool test rules on {rule.name}.")
-        timing = timing_test(recipe, rule, catalogue, found, RULE_FILES, groups)
+        timing = timing_test(recipe, rule, found, RULE_FILES, groups)
         files[TESTS / f"{name}-timing_test.yaml"] = yaml_text(timing, f"When {rule.name} waits, fires and clears.")
     exprs = {promtool.name_of(rule): str(rule["expr"]) for group in (*recording, *alerting) for rule in group["rules"]}
     told = [catalogue.recipes[name] for name in causes if _by_hand(name, catalogue) is None]

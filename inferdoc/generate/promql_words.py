@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
+from inferdoc.source.reads import Matcher
+
+Selector = tuple[Matcher, ...]
 Kind = Literal["string", "duration", "number", "name", "sign"]
 COMPARATORS = ("==", "!=", ">=", "<=", ">", "<")
 SETS = ("and", "or", "unless")
@@ -64,6 +68,40 @@ def closing(found: Sequence[Word], start: int) -> int:
     """The index of the word that closes the bracket at an index."""
     depth = found[start].inside
     return next(n for n in range(start + 1, len(found)) if found[n].inside == depth and found[n].text in CLOSE)
+
+
+def selectors(exprs: Iterable[str]) -> dict[str, list[Selector]]:
+    """By metric the selectors that name it; under "" those without a name."""
+    found: dict[str, list[Selector]] = {}
+    for expr in exprs:
+        for metric, selector in selected(expr):
+            found.setdefault(metric, []).append(selector)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def selected(expr: str) -> tuple[tuple[str, Selector], ...]:
+    """The selectors of an expression in order, each with its metric name ("" for none). Functions count as metrics."""
+    found, told = [], words(expr)
+    for number, word in enumerate(told):
+        if word.in_selector:
+            continue
+        if word.kind == "name":
+            opens = number + 1 < len(told) and told[number + 1].text == "{"
+            inside = told[number + 2 : closing(told, number + 1)] if opens else []
+            found.append((word.text, tuple(_matchers(inside))))
+        elif word.text == "{" and (number == 0 or told[number - 1].kind != "name"):
+            found.append(("", tuple(_matchers(told[number + 1 : closing(told, number)]))))
+    return tuple(found)
+
+
+def _matchers(inside: Sequence[Word]) -> Iterator[Matcher]:
+    for name, op, value in zip(inside[0::4], inside[1::4], inside[2::4], strict=False):
+        yield name.text, op.text, _unquoted(value.text)  # type: ignore[misc]
+
+
+def _unquoted(text: str) -> str:
+    return text[1:-1].replace('\\"', '"').replace("\\\\", "\\")
 
 
 def clauses(found: Sequence[Word], sign: str) -> Iterator[tuple[int, int]]:

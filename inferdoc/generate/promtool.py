@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -15,10 +16,14 @@ from typing import Any
 import yaml
 
 from inferdoc.errors import InferdocError
+from inferdoc.generate.promql_words import selected
+from inferdoc.source.matching import matches
 
 MISSING = "promtool is not on the PATH; it comes with Prometheus (Debian and Ubuntu: apt-get install prometheus)"
 LIMIT_SECONDS = 600
 AT_ONCE = 2
+MEMORY_FOR_TIME = {"GOGC": "800"}
+"""promtool needs some 60 MB, and spends a quarter of its time on freeing it."""
 NAME = re.compile(r"[a-z]+:inferdoc_\w+:\w+")
 PROGRESS = re.compile(r"(Checking |Unit Testing:|SUCCESS|FAILED:?$|name: )")
 ALERTS = re.compile(r"alertname: (\S+), time: (\S+?), *\n\s*exp:\[(.*?)\], *\n\s*got:\[(.*?)\]\n", re.DOTALL)
@@ -26,6 +31,9 @@ VALUES = re.compile(r'expr: "(.*)", time: (\S+?), *\n\s*exp: (.*)\n\s*got: (.*)\
 LABELS = re.compile(r"Labels:\{(.*?)\}\n")
 SERIES = re.compile(r"\{(.*?)\}")
 ALERT = re.compile(r'alertname="([^"]+)"')
+LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+WITHOUT_INPUT = {"absent", "absent_over_time", "vector", "ALERTS", "ALERTS_FOR_STATE"}
+"""Functions that have a value where nothing is selected, and series that promtool makes itself."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +82,14 @@ def create_blocks(text: Path, data: Path, longest: str = "2h") -> None:
         raise InferdocError(f"{text}: promtool writes no blocks of it: {' '.join((done.stdout + done.stderr).split())}")
 
 
-def reduced(documents: Mapping[str, dict[str, Any]], subjects: set[str]) -> dict[str, dict[str, Any]]:
-    """Rule files with these alerts and records and the recording rules they rest on; every group stays, if empty."""
+def reduced(
+    documents: Mapping[str, dict[str, Any]], subjects: set[str], series: Iterable[str] | None = None
+) -> dict[str, dict[str, Any]]:
+    """Rule files with these alerts and records and the recording rules they rest on; every group stays, if empty.
+
+    series: the input series of a test (`name{label="value"}`); recording rules that select none of them, nor what
+    others record of them, are left out too.
+    """
     rules = [rule for document in documents.values() for group in document["groups"] for rule in group["rules"]]
     recorded = {rule["record"]: rule for rule in rules if "record" in rule}
     open_, needed = [rule["expr"] for rule in rules if name_of(rule) in subjects], set[str]()
@@ -84,6 +98,8 @@ def reduced(documents: Mapping[str, dict[str, Any]], subjects: set[str]) -> dict
             if name in recorded and name not in needed:
                 needed.add(name)
                 open_.append(recorded[name]["expr"])
+    if series is not None:
+        needed = _with_input({name: recorded[name]["expr"] for name in needed}, series)
     kept = subjects | needed
     return {
         path: {
@@ -93,6 +109,32 @@ def reduced(documents: Mapping[str, dict[str, Any]], subjects: set[str]) -> dict
         }
         for path, found in documents.items()
     }
+
+
+def _with_input(exprs: Mapping[str, str], series: Iterable[str]) -> set[str]:
+    """The records, of these expressions, that can have a value in a test with these input series."""
+    inputs: dict[str, list[dict[str, str]]] = {}
+    for text in series:
+        name, _, labels = text.partition("{")
+        inputs.setdefault(name, []).append(dict(LABEL.findall(labels)))
+    found, left = set[str](), dict(exprs)
+    while filled := {name for name, expr in left.items() if _has_input(expr, inputs, found)}:
+        found |= filled
+        left = {name: expr for name, expr in left.items() if name not in filled}
+    return found
+
+
+def _has_input(expr: str, inputs: Mapping[str, list[dict[str, str]]], records: set[str]) -> bool:
+    """Whether an expression selects an input series or a record, or needs neither."""
+    for name, selector in selected(expr):
+        if name in WITHOUT_INPUT or name in records:
+            return True
+        if any(matches(labels, selector) for labels in inputs.get(name, ())):
+            return True
+        names = [match for match in selector if match[0] == "__name__"]
+        if not name and any(matches({"__name__": each}, tuple(names)) for each in (*inputs, *records)):
+            return True
+    return False
 
 
 def _test(path: Path) -> list[str]:
@@ -108,12 +150,17 @@ def _test(path: Path) -> list[str]:
         return [f"{path}: no rule is called {unknown}" if subjects else f"{path}: tests no rule"]
     with tempfile.TemporaryDirectory(prefix="inferdoc-") as name:
         folder, files = Path(name), []
-        for number, found in enumerate(reduced(documents, subjects).values()):
+        series = {line["series"] for each in document["tests"] for line in each["input_series"]}
+        for number, found in enumerate(reduced(documents, subjects, series).values()):
             files.append(f"rules-{number}.yaml")
-            (folder / files[-1]).write_text(yaml.safe_dump(found, sort_keys=False), "utf-8")
-        (folder / path.name).write_text(yaml.safe_dump({**document, "rule_files": files}, sort_keys=False), "utf-8")
+            _write(folder / files[-1], found)
+        _write(folder / path.name, {**document, "rule_files": files})
         done = _run("test", "rules", str(folder / path.name))
     return [] if done.returncode == 0 else [f"{path}: {line}" for line in _complaints(done)]
+
+
+def _write(path: Path, document: Mapping[str, Any]) -> None:
+    path.write_text(yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=False, width=10**6), "utf-8")
 
 
 def subjects_of(document: Mapping[str, Any]) -> set[str]:
@@ -147,8 +194,9 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
     program = shutil.which("promtool")
     if program is None:
         raise InferdocError(MISSING)
+    command, env = [program, *arguments], {**MEMORY_FOR_TIME, **os.environ}
     try:
-        return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False)
+        return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False, env=env)
     except subprocess.TimeoutExpired:
         raise InferdocError(f"promtool {arguments[0]} did not end within {LIMIT_SECONDS} s") from None
 

@@ -6,19 +6,24 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Any
 
-from inferdoc.catalogue.conditions import Compared, Fact, Presence, Slope
+from inferdoc.catalogue.conditions import Compared, Fact, Move, Presence, Slope
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.generate.cases import POOL_SIZE, Case, facts_of, has_pool
 from inferdoc.generate.cause_rules import COMPONENT, AlertRule, expression, first_leaf
-from inferdoc.generate.decoys import selectors, with_decoys
+from inferdoc.generate.decoys import with_decoys
+from inferdoc.generate.promql_words import selectors
 from inferdoc.generate.recorded import RECORDED_LABELS, recorded
 from inferdoc.generate.series import FaultSpan, identity, lines, pod_info
 from inferdoc.generate.templating import expand
 from inferdoc.times import length_of
 
-CALM_MINUTES = 190
-"""Past the lag of the usual values by more than they need: an hour, and two hours of values at one in two minutes."""
+CALM_MINUTES = 150
+"""The long history counts after two hours; an alert that fired on the figure until then has cleared by now."""
+SHORT_CALM_MINUTES = 60
+"""Enough where only the last half hour counts."""
+SHORT_HISTORY_LASTS_MINUTES = 17
+"""The last half hour ends ten minutes ago: after 17 minutes a quarter of it is the fault, and moves the upper fence."""
 EVALUATED_MINUTES = 2
 WINDOW_MINUTES = 6
 SLOW_MINUTES = 16
@@ -36,28 +41,46 @@ def cause_test(
 ) -> dict[str, Any]:
     """The test file of one cause's rule: every case in a namespace of its own, all in one run."""
     read = selectors(_rests_on(recipe, rule, catalogue))
-    found = [with_decoys(case, read) for case in cases]
     waits = EVALUATED_MINUTES * ceil(length_of(rule.for_) / 60 / EVALUATED_MINUTES)
     faulty = settling_minutes(recipe) + waits
-    span = FaultSpan(CALM_MINUTES, faulty + 2)
-    series = [line for case in found for line in lines(case, has_pool(recipe), span)]
-    minutes = CALM_MINUTES + faulty
-    at = f"{minutes}m"
-    test: dict[str, Any] = {"interval": "1m", "input_series": series}
-    quiet = [{"eval_time": f"{CALM_MINUTES + waits}m", "alertname": rule.name, "exp_alerts": []}]
-    firing = [case for case in found if case.fires]
-    if _steady(recipe, firing):
-        alerts = [_alert(case, recipe, rule, catalogue, minutes) for case in firing]
-        test["alert_rule_test"] = [*quiet, {"eval_time": at, "alertname": rule.name, "exp_alerts": alerts}]
-    else:
-        test["alert_rule_test"] = quiet
-        test["promql_expr_test"] = [_identities(firing, recipe, rule, catalogue, at)]
+    by_calm: dict[int, list[Case]] = {}
+    for case in cases:
+        by_calm.setdefault(calm_minutes(case, recipe, faulty), []).append(with_decoys(case, read))
+    tests = []
+    for calm, found in sorted(by_calm.items()):
+        span = FaultSpan(calm, faulty + 2)
+        series = [line for case in found for line in lines(case, has_pool(recipe), span)]
+        test: dict[str, Any] = {"interval": "1m", "input_series": series}
+        quiet = [{"eval_time": f"{calm + waits}m", "alertname": rule.name, "exp_alerts": []}]
+        minutes, firing = calm + faulty, [case for case in found if case.fires]
+        if _steady(recipe, firing):
+            alerts = [_alert(case, recipe, rule, catalogue, minutes) for case in firing]
+            test["alert_rule_test"] = [
+                *quiet, {"eval_time": f"{minutes}m", "alertname": rule.name, "exp_alerts": alerts}
+            ]  # fmt: skip
+        else:
+            test["alert_rule_test"] = quiet
+            test["promql_expr_test"] = [_identities(firing, recipe, rule, catalogue, f"{minutes}m")]
+        tests.append(test)
     return {
         "rule_files": rule_files,
         "evaluation_interval": f"{EVALUATED_MINUTES}m",
         "group_eval_order": groups,
-        "tests": [test],
+        "tests": tests,
     }
+
+
+def calm_minutes(case: Case, recipe: Recipe, lasts: int) -> int:
+    """Minutes of history that a case needs before a fault of `lasts` minutes.
+
+    A short history does not count if it is worse than the figure for a healthy service, nor if the fault lasts for so
+    long that it becomes the history.
+    """
+    stand_ins = case.world.catalogue.tiers.stand_ins
+    moves = [leaf for leaf in facts_of(recipe) if isinstance(leaf, Move)]
+    here = {m.signal for m in moves if m.signal in stand_ins and next(case.world.levers(m.signal)) in case.world.raw}
+    beyond = any(case.world.value(name, "calm") > stand_ins[name].value for name in here)
+    return CALM_MINUTES if beyond or (moves and lasts > SHORT_HISTORY_LASTS_MINUTES) else SHORT_CALM_MINUTES
 
 
 def settling_minutes(recipe: Recipe) -> int:

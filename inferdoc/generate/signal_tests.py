@@ -14,7 +14,8 @@ import msgspec
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.record_names import OF_OBSERVATIONS
 from inferdoc.generate.cases import Case
-from inferdoc.generate.decoys import OTHER, Selector, left_out, selectors
+from inferdoc.generate.decoys import OTHER, left_out
+from inferdoc.generate.promql_words import Selector, selectors
 from inferdoc.generate.promtool import NAME
 from inferdoc.generate.recorded import INTERVAL, recorded
 from inferdoc.generate.series import MODEL, FaultSpan, lines

@@ -8,27 +8,20 @@ from dataclasses import replace
 from math import ceil
 from typing import Any
 
-from inferdoc.catalogue.conditions import Fact, Move
-from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Recipe
-from inferdoc.generate.cases import Case, facts_of, has_pool
+from inferdoc.generate.cases import Case, has_pool
 from inferdoc.generate.cause_rules import AlertRule
-from inferdoc.generate.rule_tests import CALM_MINUTES, SPARE_MINUTES, settling_minutes
+from inferdoc.generate.rule_tests import SPARE_MINUTES, calm_minutes, settling_minutes
 from inferdoc.generate.series import FaultSpan, lines
 from inferdoc.times import length_of
 
 EVERY_SECONDS = {"symptom": 30, "cause": 120, "monitoring": 120}
 """How often rules of a kind are judged, at least."""
-SHORT_CALM_MINUTES = 60
-"""Enough where nothing but the last half hour is asked for."""
-YOUNG_LASTS_MINUTES = 20
-"""Half an hour less the newest ten minutes becomes that of the fault 25 minutes after it began."""
 
 
 def timing_test(
     recipe: Recipe,
     rule: AlertRule,
-    catalogue: Catalogue,
     cases: Sequence[Case],
     rule_files: list[str],
     groups: list[str],
@@ -39,7 +32,7 @@ def timing_test(
     settles = settling_minutes(recipe)
     waits, stays = (_minutes(text) for text in (rule.for_, rule.keep_firing_for or "0s"))
     lasts = settles + waits
-    span = FaultSpan(_calm(sick, facts_of(recipe), catalogue, lasts), lasts, settles + stays)
+    span = FaultSpan(calm_minutes(sick, recipe, lasts), lasts, settles + stays)
     series = list(lines(sick, has_pool(recipe), span))
     end = span.calm + span.faulty + span.after - 1
     watched = f"[{end - span.calm + SPARE_MINUTES}m"
@@ -64,16 +57,6 @@ def timing_test(
 def _asked(query: str, minute: int, value: int | None) -> dict[str, Any]:
     samples = [] if value is None else [{"labels": '{namespace="fires"}', "value": value}]
     return {"expr": query, "eval_time": f"{minute}m", "exp_samples": samples}
-
-
-def _calm(case: Case, conditions: Sequence[Fact], catalogue: Catalogue, lasts: int) -> int:
-    """A past of less than an hour does not count where it is beyond the figure that stands for a healthy service, and
-    becomes that of the fault where this lasts for longer than half of what the past rests on."""
-    stand_ins = catalogue.tiers.stand_ins
-    moves = [leaf for leaf in conditions if isinstance(leaf, Move)]
-    here = {m.signal for m in moves if m.signal in stand_ins and next(case.world.levers(m.signal)) in case.world.raw}
-    beyond = any(case.world.value(name, "calm") > stand_ins[name].value for name in here)
-    return CALM_MINUTES if beyond or (moves and lasts > YOUNG_LASTS_MINUTES) else SHORT_CALM_MINUTES
 
 
 def _minutes(text: str) -> int:

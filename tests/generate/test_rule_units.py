@@ -181,6 +181,30 @@ def test_reduced_files_hold_the_alert_and_what_it_rests_on():
     assert [len(document["groups"]) for document in small.values()] == [5, 4]
 
 
+def test_records_without_input_are_left_out_and_those_that_need_none_stay():
+    exprs = {
+        "a": 'group by (x) (m{l=~"u|v"})',
+        "b": 'm{l!=""} or a:inferdoc_c:last',
+        "on a": "2 * pod:inferdoc_a:last offset 1h",
+        "by name": '{__name__=~"n|other"}',
+        "absent": "absent(nothing)",
+        "itself": 'ALERTS{alertname="X"}',
+    }
+    names = {"a": "pod:inferdoc_a:last", **{n: f"pod:inferdoc_{n.replace(' ', '_')}:last" for n in exprs if n != "a"}}
+    group = {"name": "g", "rules": [{"record": names[n], "expr": expr} for n, expr in exprs.items()]}
+    alert = {"alert": "All", "expr": " or ".join(names.values())}
+    document = {"rules.yaml": {"groups": [{"name": "g", "rules": [*group["rules"], alert]}]}}
+
+    def kept(*series: str) -> set[str]:
+        found = promtool.reduced(document, {"All"}, series)["rules.yaml"]["groups"][0]["rules"]
+        return {name for name in exprs if names[name] in map(promtool.name_of, found)}
+
+    assert kept() == {"absent", "itself"}
+    assert kept('m{l="u"}') == {"a", "b", "on a", "absent", "itself"}
+    assert kept('m{l="uv"}', "n") == {"b", "by name", "absent", "itself"}
+    assert kept("m", 'other{l="u"}') == {"by name", "absent", "itself"}
+
+
 def copied(tmp_path: Path) -> Path:
     """A copy of the generated folder."""
     return Path(shutil.copytree(GENERATED, tmp_path / "generated"))
