@@ -5,14 +5,25 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint types format generate packages bench real-vllm docs clean
+.PHONY: demo test test-all test-slow lint types format generate packages bench real-vllm docs clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/inferdoc demo
 	@echo && echo "(. $(BIN)/activate puts inferdoc on your PATH)"
 
+# Tests start many processes: without bytecode each would compile what it imports.
+unexport PYTHONDONTWRITEBYTECODE
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile
+
 test: $(VENV)/.installed-test
-	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+	@$(PYTEST)
+
+# What `make test` leaves out, since it takes long; PART=1/3 runs a third of it.
+test-all: test
+	@$(MAKE) --no-print-directory test-slow
+
+test-slow: $(VENV)/.installed-test
+	@$(PYTEST) -m slow --part $(or $(PART),1/1)
 
 lint: $(VENV)/.installed-dev
 	@$(BIN)/ruff check .

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
-import tempfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests import prometheus_server
+from tests import lanes, prometheus_server
+from tests.built import built
 from tests.simulated import SimulatedStores
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler.protocol import Scheduling
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORDINGS = ROOT / "fixtures" / "recordings"
 MOST_SERVERS = 4
-
-if "INFERDOC_TESTS_CACHE" not in os.environ:
-    # Not the cache of whoever runs the tests; the workers of pytest-xdist share that of the process that starts them.
-    os.environ["INFERDOC_TESTS_CACHE"] = os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="inferdoc-cache-")
-    atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
 ServerOf = Callable[[str], str]
 StoreOf = Callable[[str], Path]
@@ -38,29 +37,30 @@ def recording_path(name: str) -> Path:
     return RECORDINGS / f"{name}.om.gz"
 
 
-@pytest.fixture(scope="session")
-def store_of(tmp_path_factory: pytest.TempPathFactory) -> StoreOf:
-    """Recording id -> path of an embedded store that holds it, imported once."""
+def store_of_file(recording: Path) -> Path:
+    """The path of an embedded store with the samples of a recording, imported once per session."""
     from inferdoc.store.importer import import_file
     from inferdoc.store.store import Store
 
-    paths: dict[str, Path] = {}
+    name = f"{recording.name.removesuffix('.om.gz')}.db"
 
-    def of(name: str) -> Path:
-        if name not in paths:
-            path = tmp_path_factory.mktemp("store") / f"{name}.db"
-            with Store.open(path, "w") as store:
-                import_file(store, recording_path(name))
-            paths[name] = path
-        return paths[name]
+    def make(folder: Path) -> None:
+        with Store.open(folder / name, "w") as store:
+            import_file(store, recording)
 
-    return of
+    return built(f"store of {recording}", make) / name
 
 
 @pytest.fixture(scope="session")
-def simulated(tmp_path_factory: pytest.TempPathFactory) -> SimulatedStores:
+def store_of() -> StoreOf:
+    """Recording id -> path of an embedded store with its samples."""
+    return lambda name: store_of_file(recording_path(name))
+
+
+@pytest.fixture(scope="session")
+def simulated() -> SimulatedStores:
     """Stores of simulated incidents."""
-    return SimulatedStores(tmp_path_factory.mktemp("simulated"))
+    return SimulatedStores()
 
 
 @pytest.fixture(scope="session")
@@ -101,3 +101,37 @@ def pytest_runtest_makereport(item, call):
     wanting = report.skipped and any(word in str(report.longrepr).lower() for word in REQUIRED)
     if wanting and os.environ.get("INFERDOC_TEST_REQUIRE_LIVE"):
         report.outcome = "failed"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--part", default="1/1", help="run one of N parts of the tests, 2/3 for example", metavar="K/N")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the tests of the part that --part names; parts are cut by the names of tests."""
+    part, parts = map(int, config.getoption("--part").split("/"))
+    left_out = [item for item in items if zlib.crc32(item.nodeid.encode()) % parts != part - 1]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the tests that take too long and give no reason."""
+    reports = [each for name in ("passed", "failed") for each in terminalreporter.stats.get(name, [])]
+    for each in sorted(reports, key=lambda report: -report.duration):
+        if each.duration > lanes.LONG_SECONDS and "takes_long" not in each.keywords:
+            line = f"over {lanes.LONG_SECONDS} s without @pytest.mark.takes_long(reason): {each.nodeid}"
+            terminalreporter.write_line(f"{line} ({each.when}, {each.duration:.0f} s)")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """A worker per core, and those of the tests that wait."""
+    return lanes.cores() + lanes.WAITING_WORKERS
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
+    """Files go to workers by what they need: a core, or time."""
+    return lanes.Lanes(config, log, lanes.cores())

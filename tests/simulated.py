@@ -1,4 +1,4 @@
-"""Stores of simulated incidents, with kube-state-metrics beside the engines, made once for a run."""
+"""Stores of simulated incidents, with kube-state-metrics beside the engines, simulated once per session."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scenario_files import load_scenario
 from inferdoc.store import Store
+from tests.built import built
 
 
 @dataclass
@@ -25,17 +26,14 @@ class Simulated:
 class SimulatedStores:
     """Incident id -> its store."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.made = folder, dict[str, Simulated]()
-
     def of(self, name: str) -> Simulated:
-        """The incident of this id, simulated on first use."""
-        if name not in self.made:
-            scenario = load_scenario(name)
-            exporters = structs.replace(scenario.exporters, kube=True, kube_lineage=True)
-            scenario = structs.replace(scenario, exporters=exporters)
-            path = self.folder / f"{name}.db"
-            with Store.open(path, "w") as store:
+        """The incident of this id, simulated once per session."""
+        scenario = load_scenario(name)
+        exporters = structs.replace(scenario.exporters, kube=True, kube_lineage=True)
+        scenario = structs.replace(scenario, exporters=exporters)
+
+        def make(folder: Path) -> None:
+            with Store.open(folder / f"{name}.db", "w") as store:
                 write_store(record(scenario).targets, store)
-            self.made[name] = Simulated(scenario, path)
-        return self.made[name]
+
+        return Simulated(scenario, built(f"simulated {name}", make) / f"{name}.db")

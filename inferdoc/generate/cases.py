@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 
 import msgspec
@@ -58,9 +59,10 @@ class Case:
     shown: Fact | None = None
 
 
-def cases(recipe: Recipe, catalogue: Catalogue) -> list[Case]:
+@lru_cache(maxsize=256)
+def cases(recipe: Recipe, catalogue: Catalogue) -> tuple[Case, ...]:
     """Every case of a cause's rule. Raises InferdocError where none can be made that fires, or none that is quiet."""
-    found = list(_Maker(recipe, catalogue).cases())
+    found = tuple(_Maker(recipe, catalogue).cases())
     if not any(case.fires for case in found) or all(case.fires for case in found):
         raise InferdocError(
             f"{recipe.id}: no test follows from its conditions; write alerts/tests/{recipe.id}_test.yaml"

@@ -63,7 +63,7 @@ def cluster(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory):
-    return SimulatedStores(tmp_path_factory.mktemp("simulated"))
+    return SimulatedStores()
 
 
 def diagnosed(stores, *more, incident="engine-oom"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import yaml
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pack import RECORDING, RULES, Pack, build_pack
+from tests.built import built
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = ROOT / "alerts" / "generated"
@@ -24,7 +26,14 @@ def catalogue() -> Catalogue:
 
 @pytest.fixture(scope="session")
 def pack(catalogue: Catalogue) -> Pack:
-    return build_pack(catalogue, GeneratedLinks())
+    """Built once, for all workers."""
+
+    def make(folder: Path) -> None:
+        (folder / "pack").write_bytes(pickle.dumps(build_pack(catalogue, GeneratedLinks())))
+
+    found = pickle.loads((built("alert pack", make) / "pack").read_bytes())
+    assert isinstance(found, Pack)
+    return found
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +50,7 @@ def records(pack: Pack) -> dict[str, str]:
 
 
 def _rules(pack: Pack, file: Path) -> list[dict[str, Any]]:
-    return [rule for group in yaml.safe_load(pack.files[file])["groups"] for rule in group["rules"]]
+    return [rule for group in yaml.load(pack.files[file], yaml.CSafeLoader)["groups"] for rule in group["rules"]]
 
 
 needs_promtool = pytest.mark.skipif(

@@ -237,7 +237,7 @@ def test_the_overlay_adds_a_board(tmp_path):
         "rows": [{"title": "a", "panels": [{"signal": "running"}]}],
     }
     (tmp_path / "dashboards").mkdir()
-    (tmp_path / "dashboards" / "mine.yaml").write_text(yaml.safe_dump(mine), "utf-8")
+    (tmp_path / "dashboards" / "mine.yaml").write_text(yaml.dump(mine, Dumper=yaml.CSafeDumper), "utf-8")
     changed = build_boards(load_catalogue([tmp_path]), GeneratedLinks(), tmp_path / "out")
     assert "mine.json: missing" in [line.rsplit("/", 1)[1] for line in changed]
     assert problems(json.loads((tmp_path / "out" / "mine.json").read_text("utf-8"))) == []
@@ -254,7 +254,7 @@ def test_a_signal_that_cannot_be_shown_is_named_with_its_place(tmp_path, signal,
         "rows": [{"title": "a", "panels": [{"signal": signal}]}],
     }
     (tmp_path / "dashboards").mkdir()
-    (tmp_path / "dashboards" / "mine.yaml").write_text(yaml.safe_dump(mine), "utf-8")
+    (tmp_path / "dashboards" / "mine.yaml").write_text(yaml.dump(mine, Dumper=yaml.CSafeDumper), "utf-8")
     catalogue = load_catalogue([tmp_path])
     spec, path = load_boards(catalogue.overlays)["mine"]
     with pytest.raises(CatalogueError, match=rf"mine\.yaml:\d+: rows\[0\]\.panels\[0\]\.signal: {said}"):

@@ -92,11 +92,11 @@ def test_mistakes_are_told_from_a_rule_that_is_right():
 def test_a_test_that_asks_nothing_notices_nothing(tmp_path: Path, capsys):
     folder = Path(shutil.copytree(GENERATED, tmp_path / "generated"))
     path = folder / "tests" / "InferdocRouterDown_test.yaml"
-    document = yaml.safe_load(path.read_text("utf-8"))
+    document = yaml.load(path.read_text("utf-8"), yaml.CSafeLoader)
     for test in document["tests"]:
         test["alert_rule_test"] = [{"eval_time": "1m", "alertname": "InferdocRouterDown", "exp_alerts": []}]
         test.pop("promql_expr_test", None)
-    path.write_text(yaml.safe_dump(document), "utf-8")
+    path.write_text(yaml.dump(document, Dumper=yaml.CSafeDumper), "utf-8")
     kind = ("--operator", "for removed")
     assert main(["--out", str(folder), "--alert", "InferdocRouterDown", *kind]) == 1
     said = capsys.readouterr().out.splitlines()

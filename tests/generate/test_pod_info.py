@@ -153,17 +153,19 @@ def complaints(folder: Path, cases: dict[str, tuple[list[dict[str, str]], list[s
     ]
     path = folder / "info_test.yaml"
     document = {"rule_files": [RECORDING.name], "evaluation_interval": "1m", "tests": tests}
-    path.write_text(yaml.safe_dump(document, width=1000), "utf-8")
+    path.write_text(yaml.dump(document, width=1000, Dumper=yaml.CSafeDumper), "utf-8")
     done = promtool._run("test", "rules", str(path))
     return [] if done.returncode == 0 else (done.stdout + done.stderr).splitlines()
 
 
 def pods_alone(text: str) -> str:
     """The recording rules that the info series needs, without the signals."""
-    document = yaml.safe_load(text)
+    document = yaml.load(text, yaml.CSafeLoader)
     group = document["groups"][0]
     names = [rule["record"] for rule in group["rules"]]
-    return yaml.safe_dump({"groups": [{**group, "rules": group["rules"][: names.index(INFO) + 1]}]}, width=10_000)
+    return yaml.dump(
+        {"groups": [{**group, "rules": group["rules"][: names.index(INFO) + 1]}]}, width=10_000, Dumper=yaml.CSafeDumper
+    )
 
 
 def test_every_engine_pod_has_one_info_series(tmp_path: Path) -> None:
@@ -174,7 +176,7 @@ def test_every_engine_pod_has_one_info_series(tmp_path: Path) -> None:
 def test_what_the_configuration_says_of_pods_counts_as_in_a_diagnosis(catalogue, tmp_path: Path) -> None:
     said = (Assignment("gold-.*", tier="b200-180"), Assignment("gold-.*|x-prefill-.*", role="decode"))
     rules = [{"record": name, "expr": text} for name, text in recorded(catalogue, said).records.pods.items()]
-    recording = yaml.safe_dump({"groups": [{"name": "pods", "rules": rules}]}, width=10_000)
+    recording = yaml.dump({"groups": [{"name": "pods", "rules": rules}]}, width=10_000, Dumper=yaml.CSafeDumper)
     given = [engine("gold-0"), gpu(H100, "gold-0"), engine("x-prefill-0", role="prefill"), engine("y-0")]
     wanted = [
         info("gold-0", "decode", "b200-180"),

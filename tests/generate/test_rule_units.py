@@ -39,7 +39,7 @@ def test_the_tests_pass(path: Path):
 def test_every_rule_has_a_test_with_a_case_that_fires_and_one_that_does_not(pack):
     fires, quiet = set(), set()
     for path in TESTS:
-        for test in yaml.safe_load(path.read_text("utf-8"))["tests"]:
+        for test in yaml.load(path.read_text("utf-8"), yaml.CSafeLoader)["tests"]:
             for check in test.get("alert_rule_test", ()):
                 (fires if check["exp_alerts"] else quiet).add(check["alertname"])
             for check in test.get("promql_expr_test", ()):
@@ -65,7 +65,7 @@ def test_every_cause_has_a_test_of_when_it_waits_and_clears(pack):
     by_hand = {path.name.removesuffix("_test.yaml") for path in (GENERATED.parent / "tests").glob("*_test.yaml")}
     assert {path.name.removesuffix("-timing_test.yaml") for path in TIMED} == waits.keys() - by_hand
     for path in TIMED:
-        pending, stays, left = yaml.safe_load(path.read_text("utf-8"))["tests"][0]["promql_expr_test"]
+        pending, stays, left = yaml.load(path.read_text("utf-8"), yaml.CSafeLoader)["tests"][0]["promql_expr_test"]
         assert 'alertstate="pending"' in pending["expr"] and 'alertstate="firing"' in stays["expr"]
         assert bool(pending["exp_samples"]) == (waits[path.name.removesuffix("-timing_test.yaml")].for_ != "0s")
         assert stays["exp_samples"] and not left["exp_samples"], path.name
@@ -97,13 +97,13 @@ def test_a_changed_threshold_fails_the_test(cause: str, tmp_path: Path):
     """The first limit of the rule or its observations, doubled: what should fire no longer does."""
     folder = copied(tmp_path)
     rule_file = folder / RULES
-    document = yaml.safe_load(rule_file.read_text("utf-8"))
+    document = yaml.load(rule_file.read_text("utf-8"), yaml.CSafeLoader)
     rules = {r.get("alert") or r["record"]: r for g in document["groups"] for r in g["rules"]}
     alert = rules[alert_name(cause)]
     joined = [rules[name] for name in promtool.NAME.findall(alert["expr"]) if name in rules]
     rule = next(rule for rule in (alert, *joined) if "== 0" in rule["expr"] or limit_of(rule["expr"]))
     rule["expr"] = changed(rule["expr"])
-    rule_file.write_text(yaml.safe_dump(document), "utf-8")
+    rule_file.write_text(yaml.dump(document, Dumper=yaml.CSafeDumper), "utf-8")
     answer = promtool.test([folder / "tests" / f"{cause}_test.yaml"])
     assert answer.problems and f"{alert_name(cause)} at " in answer.problems[0]
 
@@ -166,7 +166,9 @@ def test_without_promtool_there_is_one_clear_line(tmp_path: Path, monkeypatch):
 
 
 def test_reduced_files_hold_the_alert_and_what_it_rests_on():
-    documents = {str(name): yaml.safe_load((GENERATED / name).read_text("utf-8")) for name in (RECORDING, RULES)}
+    documents = {
+        str(name): yaml.load((GENERATED / name).read_text("utf-8"), yaml.CSafeLoader) for name in (RECORDING, RULES)
+    }
     small = promtool.reduced(documents, {"InferdocEngineDown"})
     kept = [promtool.name_of(rule) for document in small.values() for g in document["groups"] for rule in g["rules"]]
     assert set(kept) == {

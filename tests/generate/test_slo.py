@@ -23,7 +23,9 @@ PLAIN = {"id": "ttft", "title": "First tokens", "signal": "ttft", "percentile": 
 def catalogue_of(tmp_path: Path, *entries: dict[str, Any], **top: Any) -> Catalogue:
     """The catalogue with a user's alerts/slo.yaml."""
     (tmp_path / "alerts").mkdir(exist_ok=True)
-    (tmp_path / "alerts" / "slo.yaml").write_text(yaml.safe_dump({"slos": list(entries), **top}), "utf-8")
+    (tmp_path / "alerts" / "slo.yaml").write_text(
+        yaml.dump({"slos": list(entries), **top}, Dumper=yaml.CSafeDumper), "utf-8"
+    )
     return Catalogue((tmp_path,))
 
 

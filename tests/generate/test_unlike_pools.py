@@ -48,10 +48,12 @@ def series(cards: bool, sick: bool) -> list[tuple[str, dict[str, str], float, bo
 
 def results(expr: str, folder: Path, *, cards: bool = True, sick: bool = False) -> list[dict[str, str]]:
     """The label sets that an expression has at the end, over the generated recording rules."""
-    files = [yaml.safe_load((GENERATED / name).read_text("utf-8")) for name in (RECORDING, RULES)]
+    files = [yaml.load((GENERATED / name).read_text("utf-8"), yaml.CSafeLoader) for name in (RECORDING, RULES)]
     every = [rule for file in files for group in file["groups"] for rule in group["rules"]]
     rules = [rule for rule in every if WANTED.match(rule.get("record", ""))]
-    (folder / "rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": "x", "rules": rules}]}), "utf-8")
+    (folder / "rules.yaml").write_text(
+        yaml.dump({"groups": [{"name": "x", "rules": rules}]}, Dumper=yaml.CSafeDumper), "utf-8"
+    )
     given = [
         {"series": f"{name}{{{inside(labels)}}}", "values": f"0+{value}x{END}" if grows else f"{value}x{END}"}
         for name, labels, value, grows in series(cards, sick)
@@ -59,7 +61,7 @@ def results(expr: str, folder: Path, *, cards: bool = True, sick: bool = False) 
     check = {"expr": expr, "eval_time": f"{END - 1}m", "exp_samples": []}
     test = {"interval": "1m", "input_series": given, "promql_expr_test": [check]}
     document = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [test]}
-    (folder / "test.yaml").write_text(yaml.safe_dump(document, width=10_000), "utf-8")
+    (folder / "test.yaml").write_text(yaml.dump(document, width=10_000, Dumper=yaml.CSafeDumper), "utf-8")
     done = promtool._run("test", "rules", str(folder / "test.yaml"))
     got = (done.stdout + done.stderr).partition("got:")[2]
     assert done.returncode == 0 or got, done.stderr

@@ -20,6 +20,7 @@ from tests.cli.command import alone, call
 from tests.conftest import RECORDINGS, ROOT
 from tests.live.test_both_sources import evidence, findings
 from tests.merged_fleets import merged_store
+from tests.sampling import sampled
 
 __all__ = ["alone"]
 PARTS, SCAN_PART, BEGUN = Identified.parts, part_scans.scan_part, part_scans._begun
@@ -49,7 +50,9 @@ def every_fleet_is_large(monkeypatch):
     monkeypatch.setattr(triage, "LEAST_TARGETS", 1)
 
 
-@pytest.mark.parametrize("recording", EVERY, ids=lambda path: f"{path.parent.name}-{path.name.split('.')[0]}")
+@pytest.mark.parametrize(
+    "recording", sampled(EVERY, 3), ids=lambda path: f"{path.parent.name}-{path.name.split('.')[0]}"
+)
 def test_the_findings_are_those_of_a_deep_read(recording: Path, tmp_path):
     """Beside a calm pool, which is the one that is read if this one is taken for calm too."""
     calm = CALM.get(recording.parent, CALM[RECORDINGS])

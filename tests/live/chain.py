@@ -224,7 +224,7 @@ def rules_with_links(
                 link = rule.get("annotations", {}).get("runbook_url")
                 if link:
                     rule["annotations"]["runbook_url"] = f"{address}/runbooks/{link.rstrip('/').rpartition('/')[2]}"
-        (folder / name).write_text(yaml.safe_dump(document), "utf-8")
+        (folder / name).write_text(yaml.dump(document, Dumper=yaml.CSafeDumper), "utf-8")
         files.append(str(folder / name))
     return files
 
@@ -243,7 +243,7 @@ def routes_to(generated: Path, address: str, folder: Path, also: str | None, tim
         route = {"receiver": "also", "matchers": ['severity=~"critical|warning"'], "group_wait": "1s", "continue": True}
         document["route"]["routes"].insert(0, route)
     path = folder / ALERTMANAGER
-    path.write_text(yaml.safe_dump(document), "utf-8")
+    path.write_text(yaml.dump(document, Dumper=yaml.CSafeDumper), "utf-8")
     return path
 
 
@@ -259,7 +259,7 @@ def _scraping(live: Live, manager: str, files: list[str], folder: Path, without:
         "scrape_configs": jobs,
     }
     path = folder / "prometheus.yml"
-    path.write_text(yaml.safe_dump(config), "utf-8")
+    path.write_text(yaml.dump(config, Dumper=yaml.CSafeDumper), "utf-8")
     return path
 
 

@@ -137,7 +137,9 @@ def served(folder: Path) -> Iterator[Served]:
         config = folder / "prometheus.yml"
         alerting = {"alertmanagers": [{"static_configs": [{"targets": [manager]}]}]}
         storage = {"tsdb": {"out_of_order_time_window": OUT_OF_ORDER}}
-        config.write_text(yaml.safe_dump({"rule_files": files, "alerting": alerting, "storage": storage}), "utf-8")
+        config.write_text(
+            yaml.dump({"rule_files": files, "alerting": alerting, "storage": storage}, Dumper=yaml.CSafeDumper), "utf-8"
+        )
         stack.enter_context(
             chain.serving(
                 [str(chain.alertmanager()), f"--config.file={routes}", f"--storage.path={folder / 'alertmanager'}",

@@ -28,13 +28,13 @@ STEP_SECONDS = 60
 
 def scenario(name: str, folder: Path) -> Path:
     """A scenario whose events come later, in a longer course."""
-    document = yaml.safe_load((ROOT / "fixtures" / "incidents" / f"{name}.yaml").read_text("utf-8"))
+    document = yaml.load((ROOT / "fixtures" / "incidents" / f"{name}.yaml").read_text("utf-8"), yaml.CSafeLoader)
     for fault in document.get("faults", ()):
         fault["at"] = f"{minutes(fault['at']) * 60 + LATER_SECONDS:.0f}s"
     document["expect"]["onset"] = f"{FAULT_MINUTE}m"
     document["duration"] = f"{FAULT_MINUTE + 15}m"
     path = folder / "scenario.yaml"
-    path.write_text(yaml.safe_dump(document), "utf-8")
+    path.write_text(yaml.dump(document, Dumper=yaml.CSafeDumper), "utf-8")
     return path
 
 
@@ -108,7 +108,7 @@ RECORD = re.compile(r"[a-z]+:inferdoc_\w+:\w+")
 
 
 def groups(name: Path) -> list[dict]:
-    return yaml.safe_load((GENERATED / name).read_text("utf-8"))["groups"]
+    return yaml.load((GENERATED / name).read_text("utf-8"), yaml.CSafeLoader)["groups"]
 
 
 def staged(rules: list[dict]) -> list[tuple[int, dict[str, str]]]:
@@ -128,7 +128,7 @@ def staged(rules: list[dict]) -> list[tuple[int, dict[str, str]]]:
 def record(rules: list[dict[str, str]], address: str, begin: int, folder: Path) -> None:
     """Evaluate recording rules over the whole course, into blocks that the next server reads."""
     path = folder / "stage.yaml"
-    path.write_text(yaml.safe_dump({"groups": [{"name": "stage", "rules": rules}]}), "utf-8")
+    path.write_text(yaml.dump({"groups": [{"name": "stage", "rules": rules}]}, Dumper=yaml.CSafeDumper), "utf-8")
     command = [
         "promtool",
         "tsdb",
@@ -137,7 +137,7 @@ def record(rules: list[dict[str, str]], address: str, begin: int, folder: Path) 
         f"--url={address}",
         f"--start={begin}",
         f"--end={begin + END_SECONDS}",
-        "--eval-interval=30s",
+        f"--eval-interval={STEP_SECONDS}s",
         f"--output-dir={folder / 'server' / 'data'}",
         str(path),
     ]

@@ -197,7 +197,7 @@ def config(server: str, folder, address: str) -> str:
         "scrape_configs": jobs,
     }
     path = folder / "prometheus.yml"
-    path.write_text(yaml.safe_dump(document), "utf-8")
+    path.write_text(yaml.dump(document, Dumper=yaml.CSafeDumper), "utf-8")
     return str(path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -30,12 +31,12 @@ def layouts(tmp_path_factory):
         pytest.skip(prometheus_server.MISSING)
     folder = tmp_path_factory.mktemp("layouts")
     ends, files = {}, []
+    now = round(time.time()) * 1000  # a server takes long to find the newest sample if that is old
     for number, (name, shape) in enumerate(SHAPES.items()):
-        moved = [
-            Scraped(target.labels, [(stamp + number * APART_MS, page) for stamp, page in target.pages])
-            for target in shape.stored()
-        ]
-        ends[name] = max(stamp for target in moved for stamp, _ in target.pages)
+        stored = shape.stored()
+        ends[name] = now - (len(SHAPES) - 1 - number) * APART_MS
+        shift = ends[name] - max(stamp for target in stored for stamp, _ in target.pages)
+        moved = [Scraped(one.labels, [(stamp + shift, page) for stamp, page in one.pages]) for one in stored]
         files.append(folder / f"{name}.om")
         write_file(moved, files[-1])
     with prometheus_server.running(files, folder / "server") as address:

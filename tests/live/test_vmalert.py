@@ -55,7 +55,7 @@ def readable(rules: Path) -> Path:
     for group in document["groups"]:
         for rule in group["rules"]:
             rule.pop("keep_firing_for", None)
-    rules.write_text(yaml.safe_dump(document), "utf-8")
+    rules.write_text(yaml.dump(document, Dumper=yaml.CSafeDumper), "utf-8")
     return rules
 
 
