@@ -59,6 +59,7 @@ SPREAD = (
     "tests/contract/test_steps_to_paste.py",
     "tests/docs/test_commands.py",
     "tests/benchmarks/test_smoke.py",
+    "tests/golden/test_golden.py",
 )
 """Files whose tests share little: each test is a unit of its own."""
 

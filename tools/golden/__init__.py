@@ -1,0 +1,1 @@
+"""Golden answers: the output of inferdoc for every fixture, stored under fixtures/golden."""
