@@ -18,20 +18,19 @@ from inferdoc.generate.cause_rules import alert_name
 from inferdoc.generate.pack import RECORDING, RULES
 from inferdoc.generate.pod_info import GPU_TIER, ROLE_SEEN, TIER_SEEN
 from tests.generate.conftest import GENERATED, needs_promtool
+from tests.sampling import sampled
 
 pytestmark = pytest.mark.live
 RECIPES, STAND_INS = load_catalogue().recipes, load_catalogue().tiers.stand_ins.keys()
 EVERY = sorted((GENERATED / "tests").glob("*_test.yaml"))
 TESTS = [path for path in EVERY if "-timing_" not in path.name]
 TIMED = [path for path in EVERY if "-timing_" in path.name]
-SAMPLE = sorted(TIMED, key=lambda path: path.stat().st_size)[:3]
-"""Of when alerts wait and clear the quickest few: all of one making. `inferdoc alerts test` runs all, in minutes."""
 LIMIT = re.compile(r"(?<=[<>] )(\d+(?:\.\d+)?)(?= \*|\)|$)", re.MULTILINE)
 MUTATED = ("kv-preemption-thrash", "ep-hot-expert", "kv-transfer-backlog", "spec-acceptance-decay", "engine-hung")
 
 
 @needs_promtool
-@pytest.mark.parametrize("path", [*TESTS, *SAMPLE], ids=lambda path: path.name.removesuffix("_test.yaml"))
+@pytest.mark.parametrize("path", [*TESTS, *sampled(TIMED, 20)], ids=lambda path: path.name.removesuffix("_test.yaml"))
 def test_the_tests_pass(path: Path):
     assert promtool.test([path]).problems == []
 
