@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -97,9 +98,16 @@ def runs_later(node: ast.AST) -> bool:
     return in_function(node)
 
 
-TREES = {module: ast.parse(path.read_text("utf-8")) for module, path in MODULES.items()}
-TOP = {module: set(imports(tree, module, runs_later)) for module, tree in TREES.items()}
-"""What is imported along with each module."""
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Module -> its syntax tree."""
+    return {module: ast.parse(path.read_text("utf-8")) for module, path in MODULES.items()}
+
+
+@cache
+def top() -> dict[str, set[str]]:
+    """Module -> what is imported along with it."""
+    return {module: set(imports(tree, module, runs_later)) for module, tree in trees().items()}
 
 
 def own(names: Iterable[str]) -> set[str]:
@@ -135,7 +143,7 @@ def test_every_part_has_its_layer():
 @pytest.mark.parametrize("part", sorted(DEPTH))
 def test_dependencies_point_down(part):
     wrong = []
-    for module, tree in TREES.items():
+    for module, tree in trees().items():
         if part_of(module) != part:
             continue
         for name in own(set(imports(tree, module))):
@@ -149,7 +157,7 @@ def test_dependencies_point_down(part):
 
 def test_no_modules_import_each_other_in_a_circle():
     """What only type checkers see counts: modules that need each other's types are one idea, or lack a third."""
-    graph = {module: own(imports(tree, module, in_function)) - {module} for module, tree in TREES.items()}
+    graph = {module: own(imports(tree, module, in_function)) - {module} for module, tree in trees().items()}
     assert circles(graph) == []
 
 
@@ -172,9 +180,9 @@ def test_commands_load_nothing_heavy_before_they_run():
         if module in seen:
             continue
         seen.add(module)
-        heavy = {name for name in TOP[module] if name.split(".")[0] in HEAVY}
+        heavy = {name for name in top()[module] if name.split(".")[0] in HEAVY}
         assert not heavy, f"{module} imports {heavy} when it is imported"
-        queue += own(TOP[module])
+        queue += own(top()[module])
 
 
 def loaded_by(*arguments: str) -> tuple[int, set[str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from statsmodels.regression.linear_model import burg as reference
 
 from inferdoc.forecast.residual import burg, corrections
 
@@ -17,6 +16,8 @@ def ar_line(count: int, seed: int = 3) -> np.ndarray:
 
 
 def test_burg_agrees_with_statsmodels() -> None:
+    from statsmodels.regression.linear_model import burg as reference
+
     line = ar_line(2000)
     for order in (1, 2, 12):
         expected, _ = reference(line, order=order, demean=False)

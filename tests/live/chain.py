@@ -20,6 +20,7 @@ from typing import Any
 import requests
 import yaml
 
+from inferdoc.generate import promtool
 from inferdoc.generate.alerts import ALERTMANAGER
 from inferdoc.generate.pack import RECORDING, RULES
 from inferdoc.simulate.live import Live
@@ -135,10 +136,17 @@ class Chain:
 
 @contextmanager
 def running(
-    live: Live, generated: Path, runbooks: Path, folder: Path, also: str | None = None, times: int = FASTER
+    live: Live,
+    generated: Path,
+    runbooks: Path,
+    folder: Path,
+    also: str | None = None,
+    times: int = FASTER,
+    alerts: set[str] | None = None,
 ) -> Iterator[Chain]:
     """The chain over a fleet, with the rules and routes of a generated folder; all of it is stopped at the end. also:
-    an address that is sent every page and ticket beside their receivers; times: how much faster than the files say."""
+    an address that is sent every page and ticket beside their receivers; times: how much faster than the files say;
+    alerts: these alone, with what they rest on."""
     down: set[str] = set()
     _take_away(live, down)
     with ExitStack() as stack:
@@ -157,7 +165,7 @@ def running(
             )
         )  # fmt: skip
         prometheus = f"127.0.0.1:{prometheus_server.free_port()}"
-        files = rules_with_links(generated, webhook.address, folder, times)
+        files = rules_with_links(generated, webhook.address, folder, times, alerts=alerts)
         config = _scraping(live, manager, files, folder)
         stack.enter_context(
             serving(
@@ -208,13 +216,21 @@ def _moving(live: Live, stack: ExitStack) -> None:
 
 
 def rules_with_links(
-    generated: Path, address: str, folder: Path, times: int, *, interval: str = "1s", windows: bool = True
+    generated: Path,
+    address: str,
+    folder: Path,
+    times: int,
+    *,
+    interval: str = "1s",
+    windows: bool = True,
+    alerts: set[str] | None = None,
 ) -> list[str]:
     """The rule files, so many times faster, with links to the webhook's own pages. windows: those too; else only what
-    an alert waits for is shorter."""
-    files = []
-    for name in (RECORDING, RULES):
-        document = yaml.load((generated / name).read_text("utf-8"), yaml.CSafeLoader)
+    an alert waits for is shorter; alerts: these alone, with what they rest on."""
+    files, documents = [], {str(name): promtool.load(generated / name) for name in (RECORDING, RULES)}
+    if alerts is not None:
+        documents = promtool.reduced(documents, alerts)
+    for name, document in documents.items():
         for group in document["groups"]:
             group["interval"] = interval
             for rule in group["rules"]:

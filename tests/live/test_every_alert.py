@@ -193,7 +193,7 @@ def config(server: str, folder, address: str) -> str:
     ]
     document = {
         "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
-        "rule_files": chain.rules_with_links(ROOT / "alerts" / "generated", address, folder, TIMES),
+        "rule_files": chain.rules_with_links(ROOT / "alerts" / "generated", address, folder, TIMES, alerts=FIRES),
         "scrape_configs": jobs,
     }
     path = folder / "prometheus.yml"

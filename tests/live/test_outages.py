@@ -53,7 +53,7 @@ def running(tmp_path_factory) -> Iterator[chain.Chain]:
     live.targets.append(second)
     live.servers.append(live._server(second, 0))
     generated = ROOT / "alerts" / "generated"
-    with chain.running(live, generated, ROOT / "runbooks", folder, times=TIMES) as found:
+    with chain.running(live, generated, ROOT / "runbooks", folder, times=TIMES, alerts=OURS) as found:
         begun = time.monotonic()
         found.up(instances(found), 1)
         found.until("an hour of record", lambda: time.monotonic() - begun > 1.2 * HOUR_SECONDS)
