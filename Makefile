@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-all test-slow lint types format generate packages bench real-vllm docs clean
+.PHONY: demo test test-all test-slow lint types format generate golden golden-diff packages bench real-vllm docs clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/inferdoc demo
@@ -42,6 +42,14 @@ format: $(VENV)/.installed-dev
 generate: $(VENV)/.installed-test
 	@$(BIN)/python -m inferdoc.generate
 
+# The answers to every fixture, into fixtures/golden. `golden-diff` prints what differs and exits 1 if anything does.
+# ONLY='fleets/*' takes these cases; AGAINST=main compares the stored answers with those of a git revision.
+golden: $(VENV)/.installed-test
+	@$(BIN)/python -m tools.golden write $(if $(ONLY),--only '$(ONLY)')
+
+golden-diff: $(VENV)/.installed-test
+	@$(BIN)/python -m tools.golden diff $(if $(ONLY),--only '$(ONLY)') $(if $(AGAINST),--against '$(AGAINST)')
+
 # The kustomize base and what else of packaging/ is generated, by the helm of build/bin.
 packages: $(VENV)/.installed-test build/bin/helm
 	@PATH="$(CURDIR)/build/bin:$$PATH" $(BIN)/python packaging/build.py
@@ -49,10 +57,11 @@ packages: $(VENV)/.installed-test build/bin/helm
 build/bin/helm: $(BIN)/python packaging/tools.py
 	@$(BIN)/python packaging/tools.py build/bin
 
+# Speed in at most ten minutes on two cores; without these options the scripts measure the sizes of docs/benchmarks.md.
 bench: $(VENV)/.installed-test
 	@$(BIN)/python benchmarks/parse.py
-	@$(BIN)/python benchmarks/store.py
-	@$(BIN)/python benchmarks/diagnose.py
+	@$(BIN)/python benchmarks/store.py --hours 4
+	@$(BIN)/python benchmarks/diagnose.py --pods 8 64 --health some --turns 2
 
 # A real vLLM (CPU build) under load and under faults on this machine, then fleets of it on simulated accelerators, diagnosed
 # live, into docs/real-vllm.md. Not in CI: it installs some 4 GB and takes half an hour.
@@ -83,8 +92,10 @@ build/real-vllm/.installed: $(BIN)/python benchmarks/real_vllm/requirements.txt 
 	@$(BIN)/python benchmarks/real_vllm/install.py build/real-vllm/.venv
 	@touch $@
 
+# The last line compiles the tests, by two processes, which else every worker would do for itself.
 $(VENV)/.installed-test: $(VENV)/.installed
 	@$(PIP) install --editable '.[test]'
+	@find tests -name 'test_*.py' | sort | xargs -n 120 -P 2 $(BIN)/python -m pytest --collect-only -qq >/dev/null || true
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed-test

@@ -1,7 +1,7 @@
 """What `inferdoc audit` says of fleets in which a state always stood, of well-run ones, and of real recordings.
 
     python benchmarks/audit.py                     all of them, into docs/audit.md
-    python benchmarks/audit.py --only NAME ...     some simulated fleets, printed only
+    python benchmarks/audit.py --only NAME ...     some simulated fleets, printed only, without recordings
     python benchmarks/audit.py --fleet DIR         also the recordings (*.om.gz) of a folder, by its labels.json
 
 Exit code 1 where a state is missed, or a well-run fleet is not silent. Progress goes to standard error.
@@ -11,22 +11,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import sys
-import tempfile
-import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.measured import measured_line
+from benchmarks.process_cost import Spent
+from benchmarks.stores import temporary_store
+from benchmarks.workers import results
 from inferdoc.audit.api import audit
 from inferdoc.audit.describe import cost_words
-from inferdoc.simulate.output import write_store
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scenario_files import read_scenario, scenarios
 from inferdoc.simulate.scrape import simulate
 from inferdoc.source.open import open_source
-from inferdoc.store import Store
-from inferdoc.store.importer import import_file
 
 ROOT = Path(__file__).resolve().parent.parent
 STATES = ROOT / "fixtures" / "audit"
@@ -45,8 +44,15 @@ flags, probes, grace period and autoscaler are judged too, held against the star
 source shows. These states have tests of their own (`tests/audit/test_manifest.py`); states that need a day of load,
 a promise or a restart stand in `tests/audit/test_states_of_load.py`.
 
-`python benchmarks/audit.py` writes this page.
+{measured}
 """
+SHORT = (
+    "They are shorter than a day; states of a whole day that would fit so far stand in the last column as what "
+    "`inferdoc audit` says it cannot tell yet."
+)
+RECORDED = """\
+Of real vLLM engines (fixtures/recordings, fixtures/heldout) of a few minutes each, most with a fault that
+begins in the middle, and of what else was named on the command line. Those of which nothing is said:"""
 
 
 @dataclass(frozen=True)
@@ -85,26 +91,20 @@ def scenario_of(name: str) -> Scenario:
 def simulated(name: str) -> Row:
     """Simulate one fleet and audit all of it."""
     scenario = scenario_of(name)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "fleet.db"
-        with Store.open(path, "w") as store:
-            write_store(simulate(scenario), store)
+    with temporary_store(simulate(scenario)) as path:
         return looked_at(name, scenario.title, scenario.expect.cause, path)
 
 
 def recorded(path: Path) -> Row:
     """Import one recording and audit all of it."""
-    with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / "fleet.db"
-        with Store.open(target, "w") as store:
-            import_file(store, path)
-        return looked_at(path.name.removesuffix(".om.gz"), "", None, target)
+    with temporary_store(path) as store:
+        return looked_at(path.name.removesuffix(".om.gz"), "", None, store)
 
 
 def looked_at(name: str, title: str, expected: str | None, path: Path) -> Row:
     """Audit a store from its first sample to its last, at most seven days."""
-    began = time.process_time()
-    answer = audit(open_source(store=str(path)), since="7d", until="latest")
+    with Spent() as spent, closing(open_source(store=str(path))) as source:
+        answer = audit(source, since="7d", until="latest")
     return Row(
         name,
         title,
@@ -112,7 +112,7 @@ def looked_at(name: str, title: str, expected: str | None, path: Path) -> Row:
         tuple((state.id, cost_words(state)) for state in answer.states),
         tuple(dict.fromkeys(doubt.id for doubt in answer.cannot_tell if doubt.reason == "window")),
         f"{answer.window.from_[11:19]} to {answer.window.until[11:19]}",
-        time.process_time() - began,
+        spent.cpu,
     )
 
 
@@ -127,38 +127,29 @@ def page(rows: list[Row], real: list[tuple[str, Row]]) -> str:
     wrong, well = [r for r in rows if r.expected], [r for r in rows if not r.expected]
     named = sum(row.right for row in wrong)
     silent = sum(row.right for row in well)
-    lines = [ABOUT, "## Fleets in which a state always stood", ""]
-    lines += [
-        f"{named} of {len(wrong)} named; {sum(not row.extra for row in wrong)} of them without a second state.",
-        "",
-    ]
+    alone = f"{sum(not row.extra for row in wrong)} of them without a second state."
+    lines = [ABOUT.format(measured=measured_line()), "## Fleets in which a state always stood", ""]
+    lines += [f"{named} of {len(wrong)} named; {alone}", ""]
     lines += ["| fleet | named | costs | beside it | CPU of the audit, s |", "| --- | --- | --- | --- | --- |"]
     for row in wrong:
         costs = dict(row.states).get(str(row.expected), "")
         beside = ", ".join(f"`{name}`" for name in row.extra)
         mark = "yes" if row.right else "MISSED"
         lines.append(f"| `{row.name}`: {row.title} | {mark} | {costs} | {beside} | {row.seconds:.2f} |")
-    lines += [
-        "",
-        "## Well-run fleets",
-        "",
-        f"{silent} of {len(well)} silent. They are shorter than a day; states of a",
-        "",
-    ]
-    lines[-2] += (
-        " whole day that would fit so far stand in the last column as what `inferdoc audit` says it cannot tell yet."
-    )
+    lines += ["", "## Well-run fleets", "", f"{silent} of {len(well)} silent. {SHORT}", ""]
     lines += ["| fleet | says | cannot tell yet |", "| --- | --- | --- |"]
     for row in well:
         said = ", ".join(f"`{name}`" for name, _ in row.states) or "nothing"
         early = ", ".join(f"`{name}`" for name in row.doubts)
         lines.append(f"| `{row.name}`: {row.title} | {said} | {early} |")
-    lines += ["", "## Recordings", ""]
     lines += [
-        "Of real vLLM engines (fixtures/recordings, fixtures/heldout) of a few minutes each, most with a fault that"
+        "",
+        "## Recordings",
+        "",
+        RECORDED,
+        ", ".join(f"`{row.name}`" for _, row in real if not row.states) + ".",
+        "",
     ]
-    lines += ["begins in the middle, and of what else was named on the command line. Those of which nothing is said:"]
-    lines += [", ".join(f"`{row.name}`" for _, row in real if not row.states) + ".", ""]
     lines += ["| recording | from | says |", "| --- | --- | --- |"]
     for origin, row in real:
         if row.states:
@@ -176,18 +167,20 @@ def main() -> int:
     args = parser.parse_args()
     rows: list[Row] = []
     real: list[tuple[str, Row]] = []
-    with multiprocessing.get_context("spawn").Pool(args.jobs) as pool:
-        for row in pool.imap(simulated, args.only or names()):
-            rows.append(row)
-            said = json.dumps(row.states)
-            print(f"{'right' if row.right else 'WRONG'} {row.name} {said} {row.doubts}", file=sys.stderr, flush=True)
-        places = [] if args.only else [*RECORDINGS, *([args.fleet] if args.fleet else [])]
-        files = [path for place in places for path in sorted(place.glob("*.om.gz"))]
-        for path, row in zip(files, pool.imap(recorded, files), strict=True):
-            real.append((path.parent.name, row))
-            print(f"{row.name} {json.dumps(row.states)}", file=sys.stderr, flush=True)
-    if not args.only:
-        args.out.write_text(page(rows, real), "utf-8")
+    for row in results(simulated, args.only or names(), args.jobs):
+        rows.append(row)
+        said = json.dumps(row.states)
+        print(f"{'right' if row.right else 'WRONG'} {row.name} {said} {row.doubts}", file=sys.stderr, flush=True)
+    places = [] if args.only else [*RECORDINGS, *([args.fleet] if args.fleet else [])]
+    files = [path for place in places for path in sorted(place.glob("*.om.gz"))]
+    for path, row in zip(files, results(recorded, files, args.jobs), strict=True):
+        real.append((path.parent.name, row))
+        print(f"{row.name} {json.dumps(row.states)}", file=sys.stderr, flush=True)
+    text = page(rows, real)
+    if args.only:
+        print(text)
+    else:
+        args.out.write_text(text, "utf-8")
     return 0 if all(row.right for row in rows) else 1
 
 

@@ -1,40 +1,36 @@
 """What inputs without bounds cost: label sets that come and go, pages of millions of series, an import of a hundred
 million samples.
 
-    python benchmarks/bounds.py [--only ROW]... [--samples 100000000]
+    python benchmarks/bounds.py [--only ROW]... [--samples 100000000] [--pods 240] [--label-sets 20000]
+                                [--page-series 1000000]
 
-Every command runs as its users run it, in a process of its own, whose peak memory the kernel tells. Prints a Markdown
-table; seconds are of this machine and of whatever else it does. The import takes a quarter of an hour and 40 MB of
-disk for the file.
+Every command runs as its users run it, in a new process; the peak includes the processes that it starts
+(`process_cost.py`). Prints a Markdown table; seconds are of this machine and of whatever else it does. The import takes
+a quarter of an hour and 40 MB of disk for the file.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
-import os
 import re
-import subprocess
 import sys
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from fnmatch import fnmatch
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
+from measured import measured_line
+from process_cost import INFERDOC, CommandCost, run_command
 
 from inferdoc.collect.samples import Layout, Page, Series
 from inferdoc.store import Store
+from tests.page_server import answering
 
 START_MS = 1_700_000_400_000 // 3_600_000 * 3_600_000
 INTERVAL_MS = 15_000
 SCRAPES = 240
-PODS = 240
-LABEL_SETS = 20_000
 IMPORTED_SERIES = 1_000
 GAUGES = ("vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc")
 READ = "vllm:request_success_total"
@@ -43,38 +39,20 @@ TYPES = {**dict.fromkeys(GAUGES, "gauge"), "up": "gauge", READ: "counter"}
 TELLING = re.compile("left out|stored|imported|samples")
 
 
-@dataclass(frozen=True)
-class Spent:
-    """What a command took. peak_mb: of its process; answer: its line about how much there was."""
-
-    peak_mb: int
-    seconds: float
-    code: int
-    answer: str
-
-
-def run(*words: str) -> Spent:
+def run(*words: str) -> CommandCost:
     """Run `inferdoc` with these words."""
-    command = [sys.executable, "-c", "from inferdoc.cli.main import main; main()", *words]
-    began = time.monotonic()
-    with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        output.seek(0)
-        lines = [line for line in output.read().decode().splitlines() if TELLING.search(line)]
-    return Spent(usage.ru_maxrss // 1024, time.monotonic() - began, process.returncode, lines[0] if lines else "")
+    return run_command([*INFERDOC, *words])
 
 
-def churning(folder: Path, own: bool) -> Path:
+def churning(folder: Path, pods: int, label_sets: int, own: bool) -> Path:
     """A store of one hour in which each pod has label sets that live for one scrape. own: each pod has others."""
     path = folder / f"churn-{own}.db"
-    fresh = LABEL_SETS // SCRAPES
+    fresh = label_sets // SCRAPES
     with Store.open(path, "w") as store:
         for scrape in range(SCRAPES):
             with store.writer.round() as writer:
                 layout = None
-                for pod in range(PODS):
+                for pod in range(pods):
                     if layout is None or own:
                         whose = f"p{pod}-" if own else ""
                         ids = (f"{whose}{scrape * fresh + each}" for each in range(fresh))
@@ -87,52 +65,38 @@ def churning(folder: Path, own: bool) -> Path:
     return path
 
 
-def diagnosed(own: bool) -> Callable[[Path], Spent]:
+def diagnosed(pods: int, label_sets: int, own: bool) -> Callable[[Path], CommandCost]:
     """A diagnosis of such a store."""
-    return lambda folder: run("diagnose", "--store", str(churning(folder, own)), "--since", "1h", "--until", "latest")
 
-
-def page(series: int) -> Iterator[bytes]:
-    """A page with so many series of one metric beside two others."""
-    yield b"# TYPE up_time gauge\nup_time 1\n# TYPE requests counter\n"
-    for begin in range(0, series, 10_000):
-        ids = range(begin, min(series, begin + 10_000))
-        yield "".join(f'requests_total{{id="{each}",engine="0"}} {each}\n' for each in ids).encode()
-    yield b"# TYPE queue gauge\nqueue 3\n"
-
-
-def scraped(series: int, *words: str) -> Callable[[Path], Spent]:
-    """One scrape of such a page."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.end_headers()
-            for part in page(series):
-                self.wfile.write(part)
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    def measure(folder: Path) -> Spent:
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            target = f"http://127.0.0.1:{server.server_port}/metrics,pod=a"
-            options = ("--once", "--timeout", "300s", "--store", str(folder / "page.db"))
-            return run("collect", "--target", target, *options, *words)
-        finally:
-            server.shutdown()
-            server.server_close()
+    def measure(folder: Path) -> CommandCost:
+        store = churning(folder, pods, label_sets, own)
+        return run("diagnose", "--store", str(store), "--since", "1h", "--until", "latest")
 
     return measure
 
 
-def imported(samples: int) -> Callable[[Path], Spent]:
+def page(series: int) -> str:
+    """A page with so many series of one metric beside two others."""
+    rows = "".join(f'requests_total{{id="{each}",engine="0"}} {each}\n' for each in range(series))
+    return f"# TYPE up_time gauge\nup_time 1\n# TYPE requests counter\n{rows}# TYPE queue gauge\nqueue 3\n"
+
+
+def scraped(series: int, *words: str) -> Callable[[Path], CommandCost]:
+    """One scrape of such a page."""
+
+    def measure(folder: Path) -> CommandCost:
+        text = page(series)
+        with answering(lambda path: text) as address:
+            options = ("--once", "--timeout", "300s", "--store", str(folder / "page.db"))
+            return run("collect", "--target", f"{address}/metrics,pod=a", *options, *words)
+
+    return measure
+
+
+def imported(samples: int) -> Callable[[Path], CommandCost]:
     """An import of so many samples of a thousand series."""
 
-    def measure(folder: Path) -> Spent:
+    def measure(folder: Path) -> CommandCost:
         path = folder / "many.om.gz"
         each = samples // IMPORTED_SERIES
         with gzip.open(path, "wb", compresslevel=1) as file:
@@ -152,13 +116,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", help="a row, or a pattern: page*")
     parser.add_argument("--samples", type=int, default=100_000_000, help="of the import")
+    parser.add_argument("--pods", type=int, default=240, help="of the stores")
+    parser.add_argument("--label-sets", type=int, default=20_000, help="of the stores, at least one for each scrape")
+    parser.add_argument(
+        "--page-series", type=int, default=1_000_000, help="of a page; the last page has 2.5 times as many"
+    )
     asked = parser.parse_args()
-    rows: dict[str, Callable[[Path], Spent]] = {
-        f"store: {PODS} pods, {LABEL_SETS:,} label sets that come and go within an hour": diagnosed(own=False),
-        f"store: the same, each pod with label sets of its own ({PODS * LABEL_SETS:,})": diagnosed(own=True),
-        "page of 1,000,000 series in one metric beside two others": scraped(1_000_000),
-        "page of 1,000,000 series, `--max-series 2000000`": scraped(1_000_000, "--max-series", "2000000"),
-        "page of 2,500,000 series": scraped(2_500_000),
+    pods, sets, series = asked.pods, asked.label_sets, asked.page_series
+    limit = 2 * series
+    rows: dict[str, Callable[[Path], CommandCost]] = {
+        f"store: {pods} pods, {sets:,} label sets that come and go within an hour": diagnosed(pods, sets, own=False),
+        f"store: the same, each pod with label sets of its own ({pods * sets:,})": diagnosed(pods, sets, own=True),
+        f"page of {series:,} series in one metric beside two others": scraped(series),
+        f"page of {series:,} series, `--max-series {limit}`": scraped(series, "--max-series", str(limit)),
+        f"page of {series * 5 // 2:,} series": scraped(series * 5 // 2),
         f"import of {asked.samples:,} samples, {IMPORTED_SERIES:,} series": imported(asked.samples),
     }
     print("| input | peak memory | time | exit | answer |\n| --- | ---: | ---: | ---: | --- |")
@@ -168,7 +139,9 @@ def main() -> None:
         print(f"measuring: {name}", file=sys.stderr)
         with tempfile.TemporaryDirectory() as folder:
             spent = measure(Path(folder))
-        print(f"| {name} | {spent.peak_mb:,} MB | {spent.seconds:.0f} s | {spent.code} | {spent.answer} |", flush=True)
+        answer = next((line for line in spent.output.splitlines() if TELLING.search(line)), "")
+        print(f"| {name} | {spent.peak_mb:,.0f} MB | {spent.seconds:.0f} s | {spent.code} | {answer} |", flush=True)
+    print(f"\n{measured_line()}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How forecasts stand loads that change for good: level shifts, tenants that leave or arrive, launches.
 
-    .venv/bin/python benchmarks/breaks.py [--day 16] [--seed 0] [--arima-seconds 0]
+    .venv/bin/python benchmarks/breaks.py [--day 16] [--seed 0] [--arima-seconds 0] [--every 8] [--only SERIES]...
 
 Made series of 29 days: an office, a consumer service with a week, and fleets of two tenants, under correlated noise.
 At one day each changes in one way. Origins every eight hours from a day before to ten days after, a day ahead.
@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from fnmatch import fnmatch
 
 import numpy as np
-from forecast import AHEAD, Method, naive, ours
+from forecast import AHEAD, Method, correlated_noise, naive, ours
+from measured import measured_line
 
 from inferdoc.forecast.series import LoadSeries
 
 BEGIN = 1_772_409_600
 DAYS = 29
-EVERY = AHEAD // 3
 NAIVES = ("yesterday", "last-week", "time-of-week", "last-value", "flat")
 PHASES = {"before": (-1, 0), "days 0-2": (0, 3), "days 3-9": (3, 10)}
 """Origins in days after the change."""
@@ -68,10 +69,7 @@ def made_series(at: int, seed: int) -> dict[str, LoadSeries]:
     found = {}
     for number, (name, base) in enumerate(loads.items()):
         rng = np.random.default_rng(seed + number)
-        noise = np.zeros(len(bins))
-        for i, shock in enumerate(rng.normal(0, 0.05, len(bins) - 1), start=1):
-            noise[i] = 0.95 * noise[i - 1] + shock
-        load = rng.poisson(base * np.exp(noise))
+        load = rng.poisson(base * np.exp(correlated_noise(rng, 0.05, len(bins))))
         found[name] = LoadSeries(BEGIN, 300, load.astype(float), name=name)
     return found
 
@@ -96,15 +94,19 @@ def main() -> None:
     parser.add_argument("--day", type=int, default=16, help="of the change, at most 18")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--arima-seconds", type=float, default=0.0)
+    parser.add_argument("--every", type=int, default=8, help="hours from one origin to the next")
+    parser.add_argument("--only", action="append", metavar="SERIES", help="a series, or a pattern: office*")
     asked = parser.parse_args()
     methods = {"combination": ours("combination", arima_seconds=asked.arima_seconds)}
     methods |= {name: naive(name) for name in NAIVES}
-    origins = np.arange((asked.day - 1) * AHEAD, (asked.day + 10) * AHEAD, EVERY)
+    origins = np.arange((asked.day - 1) * AHEAD, (asked.day + 10) * AHEAD, asked.every * AHEAD // 24)
     since = origins / AHEAD - asked.day
     print("| series | " + " | ".join(f"{phase}: ours, best naive, ratio" for phase in (*PHASES, "all")) + " |")
     print("|---" * (len(PHASES) + 2) + "|")
     worst = dict.fromkeys((*PHASES, "all"), 0.0)
     for name, series in made_series(asked.day, asked.seed).items():
+        if asked.only and not any(fnmatch(name, pattern) for pattern in asked.only):
+            continue
         past = series.values[: asked.day * AHEAD]
         scale = float(np.abs(past[7 * AHEAD :] - past[: -7 * AHEAD]).mean())
         found = {label: errors(series, method, origins) / scale for label, method in methods.items()}
@@ -119,6 +121,7 @@ def main() -> None:
             cells.append(f"{mine:.2f}, {theirs:.2f} ({best}), {mine / theirs:.2f}")
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
     print("| **worst ratio** | " + " | ".join(f"**{ratio:.2f}**" for ratio in worst.values()) + " |")
+    print(f"\n{measured_line()}")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
     python benchmarks/scoreboard.py --seed N --json outcomes.json
     python benchmarks/calibration.py outcomes.json     writes what `probability` says, and docs/calibration.md
+    python benchmarks/calibration.py outcomes.json --out FOLDER     writes both there
 
 A finding is right where it is the first and names a cause that the label accepts, in time, late, or when the fault is
 long there. Only simulated incidents that hurt users count: the recordings were looked at while rules were made.
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from measured import measured_line
 
 ROOT = Path(__file__).resolve().parent.parent
 CERTAINTIES = ("proven", "likely", "possible")
@@ -48,22 +50,27 @@ def main() -> None:
     """Count, write, and print."""
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("outcomes", type=Path)
-    outcomes = json.loads(ask.parse_args().outcomes.read_text("utf-8"))
+    ask.add_argument("--out", type=Path, default=ROOT, help="folder with the folders diagnostics and docs")
+    given = ask.parse_args()
+    outcomes = json.loads(given.outcomes.read_text("utf-8"))
     bins = counted(outcomes)
     seeds = sorted({outcome["seed"] for outcome in outcomes if outcome["source"] == "simulator"})
     on = f"randomised fleets of the own simulator, seeds {seeds[0]} to {seeds[-1]}"
     document = yaml.safe_dump({"counted_on": on, "bins": bins}, sort_keys=False)
-    (ROOT / "diagnostics/calibration.yaml").write_text(HEAD + document, "utf-8")
+    for folder in ("diagnostics", "docs"):
+        (given.out / folder).mkdir(parents=True, exist_ok=True)
+    (given.out / "diagnostics/calibration.yaml").write_text(HEAD + document, "utf-8")
     rows = "\n".join(f"| {b['certainty']} | {b['right']} of {b['of']} | {b['right'] / b['of']:.2f} |" for b in bins)
     page = (
         f"# Calibration\n\nHow often the first finding named an accepted cause, by its certainty, on {on},\n"
         "looked at in time, 60 to 180 s late, and when the fault was long there. `probability` in the JSON is this\n"
         "share.\n\n"
         f"| certainty | right | share |\n| --- | --- | --- |\n{rows}\n\n"
-        "`python benchmarks/scoreboard.py --seed N --json FILE`, then `python benchmarks/calibration.py FILE`.\n"
+        f"{measured_line()}\n"
+        "The outcomes come from `python benchmarks/scoreboard.py --seed N --json FILE`.\n"
         "[scoreboard.md](scoreboard.md) has the same by source, and a reliability table.\n"
     )
-    (ROOT / "docs/calibration.md").write_text(page, "utf-8")
+    (given.out / "docs/calibration.md").write_text(page, "utf-8")
     print(page)
 
 

@@ -1,6 +1,6 @@
 """How often the rollout gate passes, fails or waits, for candidates whose truth is known.
 
-    python benchmarks/canary.py [--seeds N]
+    python benchmarks/canary.py [--seeds N] [--only CANDIDATE]...
 
 Half an hour of three stable pods and a candidate, four requests a second each, latencies drawn afresh for each seed,
 busier minutes shared by all. The table goes into docs/canary.md.
@@ -9,19 +9,17 @@ busier minutes shared by all. The table goes into docs/canary.md.
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from measured import measured_line
 
-from inferdoc.canary.request import canary_as_asked  # noqa: E402
-from inferdoc.catalogue.load import load_catalogue  # noqa: E402
-from inferdoc.config import Config  # noqa: E402
-from inferdoc.source.open import open_source  # noqa: E402
-from tests.canary.made import fleet, store  # noqa: E402
+from inferdoc.canary.request import canary_as_asked
+from inferdoc.catalogue.load import load_catalogue
+from inferdoc.config import Config
+from inferdoc.source.open import open_source
+from tests.canary.made import fleet, store
 
 SECONDS = 1800
 FIRST_SEED = 100
@@ -55,11 +53,13 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=12)
-    seeds = parser.parse_args().seeds
+    parser.add_argument("--only", action="append", choices=CANDIDATES, metavar="CANDIDATE")
+    given = parser.parse_args()
     print("| candidate | pass | fail | not known yet |\n| --- | --- | --- | --- |")
-    for name, candidate in CANDIDATES.items():
-        seen = decisions(candidate, seeds)
+    for name in given.only or CANDIDATES:
+        seen = decisions(CANDIDATES[name], given.seeds)
         print(f"| {name} | {seen['pass']} | {seen['fail']} | {seen['unknown']} |", flush=True)
+    print(f"\n{measured_line()}")
 
 
 if __name__ == "__main__":

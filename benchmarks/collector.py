@@ -1,6 +1,6 @@
 """How much one collector takes: scrapes, series and samples a second, its CPU time, and what it says past its limit.
 
-python benchmarks/collector.py [--rates 50 100 200 400 800] [--seconds 20] [--page fixtures/pages/vllm-plain.txt]
+    python benchmarks/collector.py [--rates 50 100 200 400 800] [--seconds 20] [--page fixtures/pages/vllm-plain.txt]
 
 Every target is a page of a real vLLM on loopback, whose numbers move from scrape to scrape, served by processes of
 their own. The interval is one second, so that a rate is that of fifteen times as many targets every 15 s; a collector
@@ -11,16 +11,18 @@ scrape says what a core takes, whatever else this machine does at the time.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
-import resource
 import subprocess
 import sys
 import tempfile
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
+
+from measured import measured_line
+from process_cost import ProcessCost, in_new_process
 
 ROOT = Path(__file__).resolve().parent.parent
 PORTS = 2
@@ -53,7 +55,7 @@ def serve(page: str) -> None:
     server.serve_forever()
 
 
-def collected(ports: list[int], rate: int, seconds: float) -> dict[str, object]:
+def collected(ports: list[int], rate: int, seconds: float) -> dict[str, Any]:
     """One run in this process."""
     from inferdoc.collect.collector import CollectStats, collect
     from inferdoc.collect.discovery import Discovery, make_target
@@ -66,31 +68,23 @@ def collected(ports: list[int], rate: int, seconds: float) -> dict[str, object]:
     stats, said = CollectStats(), list[str]()
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "fleet.db", "w") as store:
         collect(Discovery(targets), store.writer, interval=1.0, duration=3.0, stats=CollectStats())  # layouts are new
-        began, cpu = time.perf_counter(), time.process_time()
-        collect(Discovery(targets), store.writer, interval=1.0, duration=seconds, stats=stats, report=said.append)
-        wall, cpu = time.perf_counter() - began, time.process_time() - cpu
-        size = Path(store.path).stat().st_size
+        with ProcessCost() as cost:
+            collect(Discovery(targets), store.writer, interval=1.0, duration=seconds, stats=stats, report=said.append)
     return {
-        "rate": rate,
-        "scrapes": stats.scrapes / wall,
-        "samples": stats.samples / wall,
-        "failed": stats.failed,
+        "scrapes": stats.scrapes / cost.wall,
+        "samples": stats.samples / cost.wall,
         "left_out": stats.left_out / max(1, stats.left_out + stats.scrapes),
-        "cpu_ms": 1e3 * cpu / max(1, stats.scrapes),
-        "cores": cpu / wall,
-        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        "bytes": size,
+        "cpu_ms": 1e3 * cost.cpu / max(1, stats.scrapes),
+        "cores": cost.cpu / cost.wall,
+        "peak": cost.memory.mb,
         "said": said[-1:],
     }
 
 
 def main() -> None:
-    """Print the table; or serve pages, or collect once."""
+    """Print the table; or serve pages."""
     if sys.argv[1:2] == ["--serve"]:
         serve(sys.argv[2])
-    if sys.argv[1:2] == ["--collect"]:
-        print(json.dumps(collected(json.loads(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))))
-        return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rates", type=int, nargs="+", default=[50, 100, 200, 400, 800], help="scrapes a second")
     parser.add_argument("--seconds", type=float, default=20.0)
@@ -108,11 +102,7 @@ def main() -> None:
         )
         print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
         for rate in asked.rates:
-            run = [sys.executable, __file__, "--collect", json.dumps(ports), str(rate), str(asked.seconds)]
-            done = subprocess.run(run, capture_output=True, text=True)
-            if done.returncode:
-                raise SystemExit(done.stderr.strip()[-1000:])
-            told = json.loads(done.stdout)
+            told = in_new_process(collected, ports, rate, asked.seconds)
             print(
                 f"| {rate} | {rate * INTERVAL:,.0f} | {told['scrapes']:.0f} | {told['samples']:,.0f}"
                 f" | {told['left_out']:.0%} | {told['cpu_ms']:.1f} | {told['cores']:.2f} | {told['peak']:.0f} |",
@@ -124,7 +114,7 @@ def main() -> None:
         for server in servers:
             server.kill()
             server.wait()
-    print(f"\n{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end.")
+    print(f"\n{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end.\n{measured_line()}")
 
 
 if __name__ == "__main__":

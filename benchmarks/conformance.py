@@ -15,6 +15,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from measured import measured_line
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as client_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as client_text
 
@@ -66,7 +67,7 @@ def main() -> None:
                 wrong.append(f"{name}: {'should parse: ' + why if why else 'should be refused'}")
             theirs += (refusal(lambda body=body, read=client: list(read(body.decode()))) is None) == wanted
         print(f"| {title} | {len(cases)} | {ours} | {theirs} |")
-    print("\n".join(["", *wrong]) if wrong else "")
+    print("\n".join(["", *wrong, "", measured_line()]))
 
 
 if __name__ == "__main__":

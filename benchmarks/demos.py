@@ -9,11 +9,13 @@ Exit code 1 where an answer is WRONG. Progress goes to standard error.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from measured import measured_line
+from process_cost import Spent
+from workers import results
 
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.errors import InferdocError
@@ -47,11 +49,12 @@ class Row:
 
 def run(name: str) -> Row:
     """Strike one fleet and diagnose it."""
-    began = time.process_time()
+    spent = Spent()
     try:
-        played = play(find(name, load_catalogue()), load_catalogue())
+        with spent:
+            played = play(find(name, load_catalogue()), load_catalogue())
     except InferdocError as error:
-        return Row(name, "WRONG", (), "", "", "", str(error), time.process_time() - began)
+        return Row(name, "WRONG", (), "", "", "", str(error), spent.cpu)
     findings, hidden = played.answer.findings, played.scenario.expect.not_visible
     accepted = {"finding": "accepted", "change": "accepted, as the change"}.get(played.beside or "")
     mark = "not visible" if hidden else "right" if played.right else accepted or "WRONG"
@@ -66,7 +69,7 @@ def run(name: str) -> Row:
         scope if played.right and hit else "",
         fleet(played.scenario),
         " ".join((hidden or "").split()),
-        time.process_time() - began,
+        spent.cpu,
     )
 
 
@@ -75,7 +78,13 @@ def page(rows: list[Row]) -> str:
     count = {
         mark: sum(row.mark.startswith(mark) for row in rows) for mark in ("right", "accepted", "not visible", "WRONG")
     }
-    lines = [ABOUT, f"{len(rows)} faults: " + ", ".join(f"{n} {mark}" for mark, n in count.items()) + ".", ""]
+    lines = [
+        ABOUT,
+        measured_line(),
+        "",
+        f"{len(rows)} faults: " + ", ".join(f"{n} {mark}" for mark, n in count.items()) + ".",
+        "",
+    ]
     lines += ["| fault | | first finding | pods named | fleet | CPU, s |", "| --- | --- | --- | --- | --- | --- |"]
     for row in rows:
         said = f"`{row.found[0]}`, {row.certainty}" if row.found else "nothing"
@@ -96,13 +105,10 @@ def main() -> int:
     args = parser.parse_args()
     names = args.only or [*(s.id for s in faults(load_catalogue())), FIRST]
     rows: list[Row] = []
-    with multiprocessing.get_context("spawn").Pool(args.jobs) as pool:
-        for row in pool.imap(run, names):
-            rows.append(row)
-            line = (
-                f"[{len(rows)}/{len(names)}] {row.name:<28} {row.mark:<12} {row.seconds:5.1f} s  {', '.join(row.found)}"
-            )
-            print(line, file=sys.stderr, flush=True)
+    for row in results(run, names, args.jobs):
+        rows.append(row)
+        count, found = f"[{len(rows)}/{len(names)}]", ", ".join(row.found)
+        print(f"{count} {row.name:<28} {row.mark:<12} {row.seconds:5.1f} s  {found}", file=sys.stderr, flush=True)
     text = page(rows)
     print(text)
     if not args.only:

@@ -1,32 +1,39 @@
-"""Seconds and peak memory of a diagnosis for 8, 64 and 512 pods, from both sources, beside the time of the bare reads.
+"""Measure seconds and peak memory of a diagnosis of 8, 64 and 512 pods from both sources, beside the bare reads.
 
 usage: python benchmarks/diagnose.py [--pods 8 64 512] [--health some all healthy] [--turns 3] [--minutes 120]
-       [--without-prometheus]
+       [--without-prometheus] [--cold]
 
 The fleets are simulated (`fleets.py`), two hours each, scraped every 15 s: engines, GPUs, containers and a router, of
 which `some` pods are sick, `all` or none. The last hour is diagnosed, and the one before it is read as its history.
-Each measurement runs in a process of its own, so that the peak memory is that of one diagnosis. With Debian's
-`prometheus` on the PATH the same fleet is back-filled into a real server, as far as a diagnosis asks for its series;
-the bare reads there are the range queries of the diagnosis, sent again by as many threads and not even decoded.
+Each measurement runs in a new process. CPU and memory include the processes that it starts to read a large store; the
+peak is the largest sum of their peaks (`process_cost.py`). With Debian's `prometheus` on the PATH the same fleet is
+back-filled into a real server, as far as a diagnosis asks for its series; the bare reads there are the range queries
+of the diagnosis, sent again by as many threads and not even decoded.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import os
-import resource
-import shutil
-import socket
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+from fleets import Health, fleet_store
+from measured import measured_line
+from process_cost import ProcessCost, in_new_process
+
+from inferdoc import diagnose, open_source
+from inferdoc.catalogue.load import load_catalogue
+from inferdoc.judging.api import needed_signals, read_window
+from inferdoc.source.prometheus import PrometheusSource
+from inferdoc.source.prometheus_http import ReadDeadline
+from inferdoc.store import Store, export
+from tests import prometheus_server
 
 PARALLEL = 6
 TIMEOUT_SECONDS = 600.0
@@ -34,11 +41,6 @@ TIMEOUT_SECONDS = 600.0
 
 def measure(kind: str, place: str) -> dict[str, float]:
     """One diagnosis in this process: seconds of wall, CPU, judging and bare reads, queries, samples, peak megabytes."""
-    from inferdoc import diagnose, open_source
-    from inferdoc.catalogue.load import load_catalogue
-    from inferdoc.judging.api import needed_signals, read_window
-    from inferdoc.source.prometheus import PrometheusSource
-
     load_catalogue().recipes  # noqa: B018  (loaded before the clock starts)
     source = open_source(**{kind: place}, timeout=TIMEOUT_SECONDS, parallel=PARALLEL)
     server = source.raw
@@ -52,27 +54,28 @@ def measure(kind: str, place: str) -> dict[str, float]:
             return ask(path, params, deadline, form=form)
 
         client.ask = noted  # type: ignore[method-assign]
-    began, began_cpu = time.perf_counter(), time.process_time()
-    answer = diagnose(source, since="1h", until="latest")
-    wall, cpu = time.perf_counter() - began, time.process_time() - began_cpu
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    with ProcessCost() as cost:
+        answer = diagnose(source, since="1h", until="latest")
+        if not isinstance(server, PrometheusSource):
+            source.close()  # ends the processes that read parts of the store, and so counts their CPU
     began = time.perf_counter()
     if isinstance(server, PrometheusSource):
-        server._client.request_seconds = TIMEOUT_SECONDS
-        with server._operation() as deadline, ThreadPoolExecutor(PARALLEL) as pool:
+        client.request_seconds, deadline = TIMEOUT_SECONDS, ReadDeadline(TIMEOUT_SECONDS)
+        with ThreadPoolExecutor(PARALLEL) as pool:
             list(pool.map(lambda params: ask("query_range", params, deadline), asked))
     else:
         source = open_source(**{kind: place})
         read_window(source, needed_signals(load_catalogue()), load_catalogue(), "1h", None, "latest", history=True)
     bare = time.perf_counter() - began
+    source.close()
     return {
-        "wall": wall,
-        "cpu": cpu,
+        "wall": cost.wall,
+        "cpu": cost.cpu,
         "bare": bare,
         "judge": answer.timing.judge_seconds,
         "queries": answer.timing.queries,
         "samples": answer.timing.samples,
-        "peak": peak,
+        "peak": cost.memory.mb,
         "pods": answer.coverage.pods,
         "findings": len(answer.findings),
     }
@@ -80,10 +83,6 @@ def measure(kind: str, place: str) -> dict[str, float]:
 
 def asked_for(store: Path) -> set[str]:
     """The series names that a diagnosis asks a source for."""
-    from inferdoc import open_source
-    from inferdoc.catalogue.load import load_catalogue
-    from inferdoc.judging.api import needed_signals, read_window
-
     source = open_source(store=store)
     names = {"up"}
     evaluate, info = source.evaluate, source.info
@@ -101,59 +100,9 @@ def asked_for(store: Path) -> set[str]:
     return names
 
 
-def in_a_process(kind: str, place: str) -> dict[str, float]:
-    """What `measure` answers, in a process of its own."""
-    command = [sys.executable, __file__, "--measure", kind, place]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"{kind}: {done.stderr.strip()[-500:]}")
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
-
-
-class Server:
-    """A real Prometheus over back-filled blocks."""
-
-    def __init__(self, text: Path, folder: Path) -> None:
-        fill = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(text), str(folder / "data")]
-        done = subprocess.run(fill, capture_output=True, text=True)
-        if done.returncode:
-            raise SystemExit(f"promtool: {done.stderr.strip()[-200:]}")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        (folder / "prometheus.yml").write_text("global: {}\n")
-        self.url = f"http://127.0.0.1:{port}"
-        self.process = subprocess.Popen(
-            [
-                "prometheus",
-                f"--config.file={folder}/prometheus.yml",
-                f"--storage.tsdb.path={folder}/data",
-                "--storage.tsdb.retention.time=100y",
-                f"--web.listen-address=127.0.0.1:{port}",
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        for _ in range(150):
-            try:
-                urllib.request.urlopen(self.url + "/-/ready", timeout=1)
-                return
-            except OSError:
-                time.sleep(0.2)
-        raise SystemExit("prometheus did not get ready")
-
-    def stop(self) -> None:
-        """End the server."""
-        self.process.terminate()
-        self.process.wait(30)
-
-
 def measured(source: str, what: str, place: str, turns: int) -> str:
     """A row of the table: the best of several diagnoses, and the median ratio of their time to that of bare reads."""
-    if source == "prometheus":
-        in_a_process(source, place)  # a server that runs has its blocks in memory: the first turn does not count
-    found = [in_a_process(source, place) for _ in range(turns)]
+    found = [in_new_process(measure, source, place) for _ in range(turns)]
     best = min(found, key=lambda t: t["wall"])
     ratio = sorted(t["wall"] / t["bare"] for t in found)[len(found) // 2]
     return (
@@ -163,18 +112,16 @@ def measured(source: str, what: str, place: str, turns: int) -> str:
 
 
 def main() -> None:
-    """Print the table, or measure once for `in_a_process`."""
-    if sys.argv[1:2] == ["--measure"]:
-        print(json.dumps(measure(sys.argv[2], sys.argv[3])))
-        return
+    """Print the table."""
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("--pods", type=int, nargs="+", default=[8, 64, 512])
     ask.add_argument("--health", nargs="+", choices=["healthy", "some", "all"], default=["some", "all"])
     ask.add_argument("--turns", type=int, default=3)
     ask.add_argument("--minutes", type=int, default=120, help="length of the recordings, history included")
     ask.add_argument("--without-prometheus", action="store_true")
+    ask.add_argument("--cold", action="store_true", help="measure a server whose blocks are not in memory yet")
     asked = ask.parse_args()
-    served = not asked.without_prometheus and shutil.which("prometheus") and shutil.which("promtool")
+    served = not asked.without_prometheus and prometheus_server.available()
     if not served:
         print("no prometheus: the store alone is measured", file=sys.stderr)
     print(
@@ -183,40 +130,28 @@ def main() -> None:
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for pods, health in itertools.product(asked.pods, asked.health):
         with tempfile.TemporaryDirectory() as temporary:
-            one_fleet(Path(temporary), pods, health, asked.minutes, asked.turns, bool(served))
-    load, recipes = os.getloadavg()[0], recipe_count()
+            one_fleet(Path(temporary), pods, health, served, asked)
+    load, recipes = os.getloadavg()[0], len(load_catalogue().recipes)
     print(f"\n{os.cpu_count()} cores, load {load:.1f} at the end, {recipes} recipes, best of {asked.turns}.")
+    print(measured_line())
 
 
-def recipe_count() -> int:
-    """How many causes were judged."""
-    from inferdoc.catalogue.load import load_catalogue
-
-    return len(load_catalogue().recipes)
-
-
-def one_fleet(folder: Path, pods: int, health: str, minutes: int, turns: int, served: bool) -> None:
+def one_fleet(folder: Path, pods: int, health: Health, served: bool, asked: argparse.Namespace) -> None:
     """Make a fleet, measure it from the store and, if there is one, from a server."""
-    from fleets import fleet_store
-
-    from inferdoc.store import Store, export
-
     what = f"{pods}, {health if health == 'healthy' else health + ' sick'}"
     print(f"making {what}", file=sys.stderr)
     place = folder / "fleet.db"
-    fleet_store(place, pods, health, minutes)  # type: ignore[arg-type]
-    print(measured("store", what, str(place), turns), flush=True)
+    fleet_store(place, pods, health, asked.minutes)
+    print(measured("store", what, str(place), asked.turns), flush=True)
     if not served:
         return
     text = folder / "fleet.om"
     with Store.open(place) as store, text.open("wb") as stream:
         export(store, store.first_ms() or 0, store.latest_ms() or 0, stream, asked_for(place))
-    server = Server(text, folder)
-    text.unlink()
-    try:
-        print(measured("prometheus", what, server.url, turns), flush=True)
-    finally:
-        server.stop()
+    with prometheus_server.running([text], folder) as address:
+        if not asked.cold:
+            in_new_process(measure, "prometheus", address)
+        print(measured("prometheus", what, address, asked.turns), flush=True)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from looks import catalogue
+from measured import measured_line
 from msgspec import structs
 from scoreboard_harm import HARM, LEAST_LOSS, LOSS, REFUSES, growth, refused_share
 
@@ -144,6 +145,7 @@ def main() -> None:
     for kind, both in counted.items():
         for count, when in zip(both, ("first", "after 60 s"), strict=True):
             print(f"| {kind} | {when} | " + " | ".join(str(count[word]) for word in WORDS) + " |")
+    print(f"\n{measured_line()}")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -34,8 +35,9 @@ WHOLE = ("counter", "histogram", "summary")
 SCALED_GAUGES = ("vllm:num_requests_running", "vllm:num_requests_waiting")
 
 
+@lru_cache(maxsize=2)
 def template(health: Health, minutes: int, seed: int = 7) -> list[Scraped]:
-    """Sixteen simulated pods with their exporters."""
+    """Sixteen simulated pods with their exporters. Do not change what it returns."""
     name = "kv-preemption-thrash" if health == "all" else "slow-gpu"
     scenario = adapted(load_scenario(name), TEMPLATE_PODS, seed, f"{minutes}m")
     faults = tuple(msgspec.structs.replace(fault, at=FAULT_AT * 60 * minutes) for fault in scenario.faults)
@@ -44,17 +46,15 @@ def template(health: Health, minutes: int, seed: int = 7) -> list[Scraped]:
     return simulate(msgspec.structs.replace(scenario, faults=() if health == "healthy" else faults))
 
 
-def grown(targets: list[Scraped], pods: int, interval_ms: int = 15_000, first: int = 0) -> Iterator[Scraped]:
-    """The targets of a fleet of so many pods; targets that belong to no pod (the router) once. first: the number of
-    pods before them, whose names they do not take."""
-    begin = first // TEMPLATE_PODS
-    for copy in range(begin, begin + -(-pods // TEMPLATE_PODS)):
+def grown(targets: list[Scraped], pods: int, interval_ms: int = 15_000) -> Iterator[Scraped]:
+    """The targets of a fleet of so many pods; targets that belong to no pod (the router) once."""
+    for copy in range(-(-pods // TEMPLATE_PODS)):
         layouts: dict[bytes, tuple[Layout, np.ndarray]] = {}
         for target in targets:
             if NUMBERED.match(target.labels.get("pod") or target.labels["instance"]):
-                if _number(target) + copy * TEMPLATE_PODS < first + pods:
+                if _number(target) + copy * TEMPLATE_PODS < pods:
                     yield _copied(target, copy, layouts, interval_ms)
-            elif copy == begin:
+            elif copy == 0:
                 yield target
 
 
@@ -96,11 +96,15 @@ def _relabelled(labels: Labels, copy: int) -> Labels:
     return tuple((name, _renamed(value, copy)) for name, value in labels)
 
 
+def numbered_on(value: str, by: int) -> str:
+    """The name of a pod or node with a number that is larger by that; any other text as it is."""
+    return NUMBERED.sub(lambda found: f"{found[1]}-{int(found[2]) + by}{found[3]}", value)
+
+
 def _renamed(value: str, copy: int) -> str:
     """The name of the same pod or node in another copy of the template."""
-    numbered = NUMBERED.match(value)
-    if numbered:
-        return f"{numbered.group(1)}-{int(numbered.group(2)) + copy * TEMPLATE_PODS}{numbered.group(3)}"
+    if NUMBERED.match(value):
+        return numbered_on(value, copy * TEMPLATE_PODS)
     address = ADDRESS.match(value)
     return f"10.0.{copy}.{address.group(1)}{address.group(2)}" if address else value
 
@@ -112,20 +116,4 @@ def fleet_store(path: Path, pods: int, health: Health, minutes: int = 60) -> int
     with Store.open(path, "w") as store:
         for target in grown(targets, pods):
             count += write_store([target], store)
-    return count
-
-
-def pools_store(path: Path, pools: int, pods: int, sick: int, minutes: int = 60) -> int:
-    """Write a fleet of so many pools of so many pods (whole templates) into a new store, each pool in a namespace of
-    its own; so many of them have sick pods. Returns the number of samples."""
-    count = 0
-    templates: dict[bool, list[Scraped]] = {}
-    with Store.open(path, "w") as store:
-        for pool in range(pools):
-            is_sick = pool < sick
-            if is_sick not in templates:
-                templates[is_sick] = template("some" if is_sick else "healthy", minutes)
-            for target in grown(templates[is_sick], pods, first=pool * pods):
-                labels = {**target.labels, "namespace": f"pool-{pool:03d}"}
-                count += write_store([Scraped(labels, target.pages)], store)
     return count

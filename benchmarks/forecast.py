@@ -1,6 +1,7 @@
 """How good the forecasts and the prewarm floors are, beside their free rivals and the load predictors of the field.
 
-    .venv/bin/python benchmarks/forecast.py FOLDER [--part accuracy --part prewarm ...] [--origins 12] [--slow]
+    .venv/bin/python benchmarks/forecast.py FOLDER [--part accuracy --part prewarm ...] [--origins 12] [--days 4]
+                                            [--cold 3 5 10] [--pools 25 50 100] [--without-arima] [--slow]
 
 FOLDER holds `*.csv.gz` series of 5-minute bins (`timestamp,value`) and, where known, `tz.json` (series -> IANA zone).
 Prints Markdown tables: accuracy of a day ahead against the naive forecasts (the naive floor stands in every table), one
@@ -13,17 +14,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from unittest.mock import patch
 from zoneinfo import ZoneInfo
 
 import numpy as np
+from measured import measured_line
+from process_cost import ProcessCost
 
+from inferdoc.forecast import engine
 from inferdoc.forecast.calendar import fold, local_seconds, zone_of
 from inferdoc.forecast.csvfile import from_csv
 from inferdoc.forecast.engine import Request, forecast
@@ -149,9 +153,10 @@ def prophet(past: LoadSeries, zone: str, ahead: int) -> tuple[np.ndarray, np.nda
     return p50, np.maximum(p50, p95)
 
 
-def accuracy(folder: Path, count: int, slow: bool) -> None:
+def accuracy(given: argparse.Namespace) -> None:
     """Tables 1 and 2: a day ahead."""
-    loads, zones = read(folder)
+    loads, zones = read(given.folder)
+    count = given.origins
     methods: dict[str, tuple[Method, int]] = {
         "combination": (ours("combination"), count),
         "combination without ARIMA": (ours("combination", arima_seconds=0.0), count),
@@ -162,7 +167,7 @@ def accuracy(folder: Path, count: int, slow: bool) -> None:
         "flat level, 7 days": (naive("flat"), count),
         "last value": (naive("last-value"), count),
     }
-    if slow:
+    if given.slow:
         methods["sarima (2 origins)"] = (ours("sarima"), 2)
         methods["dhr (2 origins)"] = (ours("dhr"), 2)
         try:
@@ -185,14 +190,8 @@ def accuracy(folder: Path, count: int, slow: bool) -> None:
         detail: dict[str, dict[str, Score]] = {}
         for label, (method, number) in methods.items():
             detail[label] = {n: score(loads[n], zones[n], method, number) for n in names}
-            rows = [s.row() for s in detail[label].values()]
-            mase, wape, pin, _, each = (float(np.mean(c)) for c in zip(*rows, strict=True))
-            pooled = sum(s.under for s in detail[label].values()) / sum(s.count for s in detail[label].values())
-            low, high = min(r[3] for r in rows), max(r[3] for r in rows)
-            print(
-                f"| {label} | {mase:.3f} | {wape:.3f} | {pin:.4f} "
-                f"| {pooled:.3f} | {low:.3f} | {high:.3f} | {each:.3f} |"
-            )
+            each = np.mean([s.row()[4] for s in detail[label].values()])
+            print(f"| {label} | {overall(list(detail[label].values()))} | {each:.3f} |")
         print("\n| series | last week | yesterday | time of week | combination | / last week | WAPE | cover95 |")
         print("|---|---|---|---|---|---|---|---|")
         for n in names:
@@ -202,6 +201,14 @@ def accuracy(folder: Path, count: int, slow: bool) -> None:
                 f"| {n} | {week:.2f} | {day:.2f} | {tow:.2f} | {mase:.2f} "
                 f"| {mase / week:.2f} | {wape:.3f} | {cover:.3f} |"
             )
+
+
+def overall(scores: Sequence[Score]) -> str:
+    """Cells of several series: means of MASE, WAPE and pin95, then cover95 pooled, at least and at most."""
+    mase, wape, pin, _, _ = (float(np.mean(column)) for column in zip(*(s.row() for s in scores), strict=True))
+    covers = [s.row()[3] for s in scores]
+    pooled = sum(s.under for s in scores) / sum(s.count for s in scores)
+    return f"{mase:.3f} | {wape:.3f} | {pin:.4f} | {pooled:.3f} | {min(covers):.3f} | {max(covers):.3f}"
 
 
 def made_series() -> dict[str, LoadSeries]:
@@ -221,17 +228,23 @@ def made_series() -> dict[str, LoadSeries]:
         for seed in (1, 2):
             rng = np.random.default_rng(seed)
             level = np.exp(np.cumsum(rng.normal(0, 0.15, 39)))[day]
-            noise = np.zeros(len(bins))
-            for i, shock in enumerate(rng.normal(0, 0.08, len(bins) - 1), start=1):
-                noise[i] = 0.95 * noise[i - 1] + shock
+            noise = correlated_noise(rng, 0.08, len(bins))
             load = rng.poisson(base * np.sqrt(level / level.mean()) * np.exp(noise))
             found[f"{shape} {seed}"] = LoadSeries(1_772_409_600, 300, load.astype(float), name=shape)
     return found
 
 
-def made(_folder: Path, count: int, _slow: bool) -> None:
+def correlated_noise(rng: np.random.Generator, spread: float, count: int) -> np.ndarray:
+    """float64[count]: noise of which 95 % stays from one value to the next. spread: of what is added to each."""
+    noise = np.zeros(count)
+    for i, shock in enumerate(rng.normal(0, spread, count - 1), start=1):
+        noise[i] = 0.95 * noise[i - 1] + shock
+    return noise
+
+
+def made(given: argparse.Namespace) -> None:
     """Table: a day ahead on made series."""
-    loads = made_series()
+    loads, count = made_series(), given.origins
     print(f"\n### A day ahead, made series: {len(loads)}, {count} origins each\n")
     print("| method | MASE | WAPE | pin95 | cover95, pooled | least | most |\n|---|---|---|---|---|---|---|")
     methods = {
@@ -242,11 +255,7 @@ def made(_folder: Path, count: int, _slow: bool) -> None:
     }
     for label, method in methods.items():
         scores = [score(series, "UTC", method, count) for series in loads.values()]
-        mase, wape, pin, _, _ = (float(np.mean(c)) for c in zip(*(s.row() for s in scores), strict=True))
-        covers = [s.row()[3] for s in scores]
-        pooled = sum(s.under for s in scores) / sum(s.count for s in scores)
-        shown = f"{mase:.3f} | {wape:.3f} | {pin:.4f} | {pooled:.3f} | {min(covers):.3f} | {max(covers):.3f}"
-        print(f"| {label} | {shown} |")
+        print(f"| {label} | {overall(scores)} |")
 
 
 def kalman(values: np.ndarray, last: int, ahead: int) -> np.ndarray:
@@ -292,9 +301,10 @@ def auto_arima(values: np.ndarray, last: int, ahead: int) -> np.ndarray:
     return np.maximum(made, 0.0)
 
 
-def field(folder: Path, _count: int, slow: bool) -> None:
+def field(given: argparse.Namespace) -> None:
     """Table 3: one and three intervals ahead, as the planners of the field look."""
-    loads, zones = read(folder)
+    loads, zones = read(given.folder)
+    slow, days = given.slow, 1 if given.slow else given.days
     names = [n for n in loads if "tokens" not in n]
     every = 12
     steps = (1, 3)
@@ -307,7 +317,7 @@ def field(folder: Path, _count: int, slow: bool) -> None:
         values = series.values
         filled = values[np.maximum.accumulate(np.where(np.isfinite(values), np.arange(len(values)), 0))]
         filled = np.nan_to_num(filled)
-        last = 4 * AHEAD if not slow else AHEAD
+        last = round(days * AHEAD)
         first = len(values) - last
         for s in steps:
             ends = np.arange(first, len(values) - s + 1)
@@ -327,17 +337,16 @@ def field(folder: Path, _count: int, slow: bool) -> None:
             guesses["ours"] = mine
             for label, guess in guesses.items():
                 found[label][s].append(float(np.abs(target - guess)[picked].sum() / target[picked].sum()))
-    print(
-        f"\n### One and three intervals ahead: WAPE, last {1 if slow else 4} day(s), each hour, {len(names)} series\n"
-    )
+    print(f"\n### One and three intervals ahead: WAPE, last {days:g} day(s), each hour, {len(names)} series\n")
     print("| predictor | 5 min | 15 min |\n|---|---|---|")
     for label in labels:
         print(f"| {label} | {np.mean(found[label][1]):.3f} | {np.mean(found[label][3]):.3f} |")
 
 
-def abstain(folder: Path, count: int, _slow: bool) -> None:
+def abstain(given: argparse.Namespace) -> None:
     """Table 4: where it abstains."""
-    loads, zones = read(folder)
+    loads, zones = read(given.folder)
+    count = given.origins
     print(f"\n### Abstention: at the end of each series, and at {2 * count} origins in its last third\n")
     print("| series | skill at the end | abstains | skill over the origins | abstains at |\n|---|---|---|---|---|")
     for n, series in loads.items():
@@ -349,24 +358,25 @@ def abstain(folder: Path, count: int, _slow: bool) -> None:
         print(f"| {n} | {shown} | {silent} of {len(rest)} |")
 
 
-def day_errors(series: LoadSeries, zone: str, first: int, days: int) -> float:
+def day_errors(series: LoadSeries, zone: str, first: int, days: int, keep_outages: bool = False) -> float:
     """WAPE of day-ahead forecasts made at each of `days` local midnights from Unix seconds `first` on."""
+    request = Request(DAY, zone, never_abstain=True, keep_outages=keep_outages)
     error = load = 0.0
     for day in range(days):
         at = (first + day * DAY - series.start) // series.step
         actual = series.values[at : at + AHEAD]
-        p50 = forecast(known(series, at), Request(DAY, zone, never_abstain=True)).p50[: len(actual)]
+        p50 = forecast(known(series, at), request).p50[: len(actual)]
         good = np.isfinite(actual)
         error += float(np.abs(actual - p50)[good].sum())
         load += float(actual[good].sum())
     return error / load
 
 
-def robust(folder: Path, _count: int, _slow: bool) -> None:
+def robust(given: argparse.Namespace) -> None:
     """Tables 5 and 6: clock changes, and outages stored as zeros."""
     from datetime import UTC, datetime
 
-    loads, zones = read(folder)
+    loads, zones = read(given.folder)
     print("\n### The week after a clock change: WAPE of a day ahead\n")
     print("| series | change | week before | week after, local phase | ratio | week after, phase in UTC |")
     print("|---|---|---|---|---|---|")
@@ -392,36 +402,23 @@ def robust(folder: Path, _count: int, _slow: bool) -> None:
         zeros.values[a:b] = 0.0
         first = longest[1] + DAY
         plain, filled = day_errors(series, zones[n], first, 10), day_errors(zeros, zones[n], first, 10)
-        kept = kept_errors(zeros, zones[n], first, 10)
+        kept = day_errors(zeros, zones[n], first, 10, keep_outages=True)
         print(f"| {n} | {hours:.0f} h | {plain:.3f} | {filled:.3f} | {filled / plain:.2f} | {kept:.3f} |")
 
 
-def kept_errors(series: LoadSeries, zone: str, first: int, days: int) -> float:
-    error = load = 0.0
-    for day in range(days):
-        at = (first + day * DAY - series.start) // series.step
-        actual = series.values[at : at + AHEAD]
-        request = Request(DAY, zone, never_abstain=True, keep_outages=True)
-        p50 = forecast(known(series, at), request).p50[: len(actual)]
-        good = np.isfinite(actual)
-        error += float(np.abs(actual - p50)[good].sum())
-        load += float(actual[good].sum())
-    return error / load
-
-
-def prewarm(folder: Path, _count: int, _slow: bool) -> None:
+def prewarm(given: argparse.Namespace) -> None:
     """Tables: what prewarming is worth."""
-    loads, zones = read(folder)
+    loads, zones = read(given.folder)
     requests = [n for n in loads if "tokens" not in n]
     tokens = [n for n in loads if "tokens" in n]
     at_five: dict[str, Report] = {}
-    for cold in (3, 5, 10):
-        reports = {n: backtest(loads[n], Trial(cold * 60, zone=zones[n])) for n in requests}
+    for cold in given.cold:
+        reports = {n: backtest(loads[n], Trial(cold * 60, zone=zones[n], days=given.days)) for n in requests}
         at_five = reports if cold == 5 else at_five
-        replays(f"cold start {cold} min", reports)
+        replays(f"cold start {cold} min", given.days, reports)
     if tokens:
-        reports = {n: backtest(loads[n], Trial(300, zone=zones[n])) for n in tokens}
-        replays("cold start 5 min, tokens (no choice looked at these)", reports)
+        reports = {n: backtest(loads[n], Trial(300, zone=zones[n], days=given.days)) for n in tokens}
+        replays("cold start 5 min, tokens (no choice looked at these)", given.days, reports)
     print("\n### Per series at 5 min: overload % / hours to oracle\n")
     policies = ("reactive", "naive floor", "economy", "balanced", "safe", "balanced, scheduled")
     print("| series | " + " | ".join(policies) + " | abstains |\n|---" + "|---" * (len(policies) + 1) + "|")
@@ -430,10 +427,10 @@ def prewarm(folder: Path, _count: int, _slow: bool) -> None:
         print(f"| {n} | " + " | ".join(cells) + f" | {report.abstained:.0%} |")
 
 
-def replays(title: str, reports: dict[str, Report]) -> None:
+def replays(title: str, days: float, reports: dict[str, Report]) -> None:
     """One table: means over the series on which the forecast does not abstain."""
     rhythmic = {n: r for n, r in reports.items() if r.abstained < 0.5}
-    print(f"\n### Prewarm, {title}: last 4 days, mean of {len(rhythmic)} series with rhythm\n")
+    print(f"\n### Prewarm, {title}: last {days:g} days, mean of {len(rhythmic)} series with rhythm\n")
     print("| policy | overload | cut | hours / oracle | series worse than reactive |\n|---|---|---|---|---|")
     for policy in next(iter(rhythmic.values())).outcomes:
         cuts = [c for r in rhythmic.values() if (c := r.cut(policy)) is not None]
@@ -443,21 +440,23 @@ def replays(title: str, reports: dict[str, Report]) -> None:
         print(f"| {policy} | {over:.3f} % | {np.mean(cuts):.1%} | {hours:.2f} | {worse} |")
 
 
-def speed(_folder: Path, _count: int, _slow: bool) -> None:
+def speed(given: argparse.Namespace) -> None:
     """Table 9: seconds and memory."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    with ProcessCost() as imports:
+        pass
     print("\n### Speed: synthetic pools of 4 weeks at 5 minutes, one process, one core\n")
     print("| pools | CPU seconds | per pool | wall seconds | peak MB | of it imports |\n|---|---|---|---|---|---|")
     rng = np.random.default_rng(1)
     hours = np.arange(28 * AHEAD) % AHEAD / 12
-    for count in (25, 50, 100):
-        began, worked = time.perf_counter(), time.process_time()
-        for _ in range(count):
-            values = rng.poisson(200 + 180 * np.sin((hours - 9) / 24 * 2 * np.pi)).astype(float)
-            forecast(LoadSeries(1_772_409_600, 300, values), Request(DAY, "Europe/Berlin"))
-        took, worked = time.perf_counter() - began, time.process_time() - worked
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"| {count} | {worked:.1f} | {worked / count:.3f} | {took:.1f} | {peak:.0f} | {before:.0f} |")
+    for count in given.pools:
+        with ProcessCost() as cost:
+            for _ in range(count):
+                values = rng.poisson(200 + 180 * np.sin((hours - 9) / 24 * 2 * np.pi)).astype(float)
+                forecast(LoadSeries(1_772_409_600, 300, values), Request(DAY, "Europe/Berlin"))
+        print(
+            f"| {count} | {cost.cpu:.1f} | {cost.cpu / count:.3f} | {cost.wall:.1f} | {cost.memory.mb:.0f} "
+            f"| {imports.memory.mb:.0f} |"
+        )
 
 
 def main() -> None:
@@ -465,14 +464,20 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--part", action="append", choices=PARTS, help="only these parts (default: all)")
     parser.add_argument("--origins", type=int, default=12)
+    parser.add_argument("--days", type=float, default=4, help="days at the end that field and prewarm replay")
+    parser.add_argument("--cold", type=int, nargs="+", default=[3, 5, 10], help="minutes of cold start")
+    parser.add_argument("--pools", type=int, nargs="+", default=[25, 50, 100], help="of the part speed")
+    parser.add_argument("--without-arima", action="store_true", help="as without statsmodels")
     parser.add_argument(
         "--slow", action="store_true", help="also named models, cold-started ARIMA, Prophet if installed"
     )
     asked = parser.parse_args()
-    for part in asked.part or PARTS:
-        began = time.perf_counter()
-        globals()[part](asked.folder, asked.origins, asked.slow)
-        print(f"{part}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
+    with patch.object(engine, "installed", (lambda: False) if asked.without_arima else engine.installed):
+        for part in asked.part or PARTS:
+            began = time.perf_counter()
+            globals()[part](asked)
+            print(f"{part}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
+    print(f"\n{measured_line()}")
 
 
 if __name__ == "__main__":

@@ -21,9 +21,12 @@ from dataclasses import dataclass
 from dataclasses import replace as with_seed
 from datetime import datetime
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
+from measured import measured_line
 from msgspec.structs import replace
+from stores import fill_store, without_fault
 
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.catalogue.slo import Slo
@@ -33,16 +36,14 @@ from inferdoc.headroom.model import HeadroomAnswer, PoolHeadroom
 from inferdoc.headroom.request import headroom_as_asked
 from inferdoc.simulate import fleet as simulated
 from inferdoc.simulate.capacity import sustainable
-from inferdoc.simulate.output import write_store
 from inferdoc.simulate.recording import record
-from inferdoc.simulate.scenario import Expect, Exporters, FaultSpec, Length, PoolSpec, Scenario, Stream
+from inferdoc.simulate.scenario import Exporters, FaultSpec, Length, PoolSpec, Scenario, Stream
 from inferdoc.slo.history import History, read_history
 from inferdoc.source.open import open_source
-from inferdoc.store import Store
 
 HOUR, DAY, SLOT = 3600.0, 86_400.0, 900
-MONDAY = 1_771_804_800
-BARE = Exporters(router=False, cadvisor=False)
+SETTINGS = {"start": 1_771_804_800, "exporters": Exporters(router=False, cadvisor=False)}
+"""Of every scenario. It starts on a Monday."""
 TTFT, ITL = 2.5, 0.1
 """Seconds: bounds of vLLM's buckets."""
 PROMISED = (
@@ -87,10 +88,7 @@ def _missed(history: History, slo: Slo, role: str) -> np.ndarray:
 
 def played(folder: Path, name: str, scenario: Scenario) -> Played:
     """The fleet, simulated."""
-    path = folder / f"{name}.db"
-    with Store.open(path, "w") as store:
-        write_store(record(scenario).targets, store)
-    return Played(scenario, path)
+    return Played(scenario, fill_store(folder / f"{name}.db", record(scenario).targets))
 
 
 def of_role(answer: HeadroomAnswer, role: str) -> PoolHeadroom | None:
@@ -123,9 +121,8 @@ class Growing:
         grow = FaultSpec(kind="grow", at=self.grown * DAY, after=180.0, pods=(f"{self.pool.name}-0",))
         days = [FaultSpec(kind="traffic", at=day * DAY, rate=self.growth) for day in range(1, DAYS)]
         traffic = _stream(LONG, rate, pattern="waves", burst=self.swing, wave=DAY, phase=-0.25 * DAY)
-        return _scenario(
-            replace(self.pool, pods=self.replicas - 1), traffic, (grow, *days), DAYS * DAY, 120.0, self.seed
-        )
+        settings = SETTINGS | {"faults": (grow, *days), "duration": DAYS * DAY, "scrape": 120.0, "seed": self.seed}
+        return without_fault(self.name, (replace(self.pool, pods=self.replicas - 1),), (traffic,), **settings)
 
 
 DAYS = 8
@@ -210,7 +207,8 @@ class Losing:
         if self.rehearsed:
             faults.append(FaultSpec(kind="unlabel", at=1.08 * HOUR, until=1.42 * HOUR, pods=(self.killed,)))
         traffic = _stream(self.lengths, rate, pattern="waves", burst=SWING, wave=HOUR)
-        return _scenario(self.pools, traffic, tuple(faults), KILLED + 1200.0, 15.0, self.seed)
+        settings = SETTINGS | {"faults": tuple(faults), "duration": KILLED + 1200.0, "scrape": 15.0, "seed": self.seed}
+        return without_fault(self.name, self.pools, (traffic,), **settings)
 
 
 SWING = 0.6
@@ -269,29 +267,6 @@ def _stream(lengths: tuple[Length, Length], rate: float, **more: object) -> Stre
     return Stream(prompt=lengths[0], output=lengths[1], rate=rate, **more)  # type: ignore[arg-type]
 
 
-def _scenario(
-    pools: PoolSpec | tuple[PoolSpec, ...],
-    traffic: Stream,
-    faults: tuple[FaultSpec, ...],
-    duration: float,
-    scrape: float,
-    seed: int,
-) -> Scenario:
-    return Scenario(
-        id="headroom",
-        title="headroom",
-        expect=Expect(cause=None),
-        pools=(pools,) if isinstance(pools, PoolSpec) else pools,
-        traffic=(traffic,),
-        faults=faults,
-        duration=duration,
-        scrape=scrape,
-        seed=seed,
-        start=MONDAY,
-        exporters=BARE,
-    )
-
-
 def _row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
@@ -319,16 +294,17 @@ def main() -> None:
     parser.add_argument("tables", nargs="*", choices=[[], *TABLES], metavar="|".join(TABLES))
     parser.add_argument("--only", action="append", metavar="NAME")
     parser.add_argument("--seed", type=int, default=0, help="added to the seed of every fleet")
+    parser.add_argument("--tick", type=float, help="seconds of a step of the simulation (default: growth 1, loss 0.25)")
     asked = parser.parse_args()
     for name in asked.tables or TABLES:
         cases, line, tick, heads = TABLES[name]
-        simulated.TICK = tick
         print(_row(*heads), _row(*("---" for _ in heads)), sep="\n")
         for case in cases:
             if not asked.only or case.name in asked.only:
-                with tempfile.TemporaryDirectory() as folder:
+                with tempfile.TemporaryDirectory() as folder, patch.object(simulated, "TICK", asked.tick or tick):
                     drawn = with_seed(case, seed=case.seed + asked.seed)
                     print(line(drawn, Path(folder)), flush=True)
+    print(f"\n{measured_line()}")
 
 
 if __name__ == "__main__":

@@ -11,32 +11,28 @@ from __future__ import annotations
 
 import argparse
 import json
-import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 from looks import catalogue
+from measured import measured_line
+from stores import temporary_store
 
 from inferdoc.config import Config
 from inferdoc.report.health import HURTING, table
 from inferdoc.simulate.generator import draw
 from inferdoc.simulate.incidents import CONTROLS
-from inferdoc.simulate.output import write_store
 from inferdoc.simulate.recording import record
 from inferdoc.source.store_source import StoreSource
-from inferdoc.store import Store
-from inferdoc.store.importer import import_file
 
 EVERY_SECONDS, PAST_SECONDS = 180.0, 120.0
 
 
 def hurting(path: Path, at: float) -> list[str]:
     """The rows that are beyond a limit at a moment, with one sight of each."""
-    source = StoreSource(path)
-    try:
+    with closing(StoreSource(path)) as source:
         lines = table(source, Config(), catalogue(), str(at))
-    finally:
-        source.close()
     worst = [line for line in lines if line.state in HURTING]
     return [f"{line.row.title}: {line.sights[0].text if line.sights else line.signal}" for line in worst]
 
@@ -70,18 +66,13 @@ def main() -> None:
     print("| recordings | controls quiet | looks at them | faults told |\n| --- | --- | --- | --- |")
     for name, quiet, looks, told, faults in rows:
         print(f"| {name} | {quiet} of {looks} | {looks} | {told} of {faults} |")
+    print(f"\n{measured_line()}")
 
 
 def _counted(name: str, recordings, seed: int = 0) -> tuple[str, int, int, int, int]:
     quiet = looks = told = faults = 0
     for label, file in recordings:
-        with tempfile.TemporaryDirectory(prefix="inferdoc-health-") as folder:
-            path = Path(folder) / "x.db"
-            with Store.open(path, "w") as store:
-                if file is None:
-                    write_store(record(draw(label["file"], seed, CONTROLS, True)).targets, store)
-                else:
-                    import_file(store, file)
+        with temporary_store(file or record(draw(label["file"], seed, CONTROLS, True)).targets) as path:
             if label["control"]:
                 answers = {at: hurting(path, at) for at in moments(path)}
                 looks, quiet = looks + len(answers), quiet + sum(not rows for rows in answers.values())

@@ -1,6 +1,6 @@
 """How forecasts stand holidays that are told to them.
 
-    .venv/bin/python benchmarks/holidays.py [--seed 0]                          made loads, whose truth is known
+    .venv/bin/python benchmarks/holidays.py [--seed 0] [--only KIND]...         made loads, whose truth is known
     .venv/bin/python benchmarks/holidays.py --series FILE --tz ZONE --dates FILE  a load of your own, and its holidays
 
 A day ahead from each holiday's local midnight, and from the one after it, without a list, with it and 28 days of
@@ -13,14 +13,15 @@ with five holidays on different working days that all behave in one way."""
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import numpy as np
 from breaks import consumer, office
-from forecast import AHEAD, TRAIN_DAYS
+from forecast import AHEAD, TRAIN_DAYS, correlated_noise
+from measured import measured_line
 
 from inferdoc.forecast.csvfile import from_csv
 from inferdoc.forecast.engine import Request, forecast
@@ -46,9 +47,7 @@ def made_series(kind: str, seed: int) -> dict[str, LoadSeries]:
         rng = np.random.default_rng(seed * 10 + number)
         sunday = shape(hour, day * 0 + 6) * (0.5 if kind == "half of a Sunday" else 1.0)
         base = np.where(free, ALIKE[kind] * sunday + (1 - ALIKE[kind]) * shape(hour, day), shape(hour, day))
-        noise = np.zeros(len(bins))
-        for i, shock in enumerate(rng.normal(0, 0.05, len(bins) - 1), start=1):
-            noise[i] = 0.95 * noise[i - 1] + shock
+        noise = correlated_noise(rng, 0.05, len(bins))
         level = np.exp(np.cumsum(rng.normal(0, 0.03, WEEKS * 7)))[day]
         load = rng.poisson(base * level * np.exp(noise)).astype(float)
         start = int(datetime(MONDAY.year, MONDAY.month, MONDAY.day, tzinfo=UTC).timestamp())
@@ -77,10 +76,10 @@ def line(name: str, parts: Sequence[np.ndarray]) -> str:
     return f"| {name} | {bias:+.1%} | {after:+.1%} | {wape:.3f} | {cover:.2f} |"
 
 
-def made(seed: int) -> None:
+def made(seed: int, kinds: Iterable[str]) -> None:
     print("| made holidays | " + " | ".join(MEASURES) + " |\n|---|---|---|---|---|")
     holidays = [MONDAY + timedelta(day) for day in FREE]
-    for kind in ALIKE:
+    for kind in kinds:
         loads = made_series(kind, seed)
         for way, (listed, days) in WAYS.items():
             told = holidays if listed else []
@@ -107,6 +106,7 @@ def real(path: str, zone: str, dates: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", action="append", choices=ALIKE, metavar="KIND", help="how the made holidays behave")
     parser.add_argument("--series")
     parser.add_argument("--tz", default="UTC")
     parser.add_argument("--dates", help="holidays of the series, one YYYY-MM-DD a line")
@@ -114,7 +114,8 @@ def main() -> None:
     if asked.series and asked.dates:
         real(asked.series, asked.tz, asked.dates)
     else:
-        made(asked.seed)
+        made(asked.seed, asked.only or ALIKE)
+    print(f"\n{measured_line()}")
 
 
 if __name__ == "__main__":

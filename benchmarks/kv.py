@@ -2,10 +2,11 @@
 
     python benchmarks/kv.py            all pools, as a Markdown table on standard output
     python benchmarks/kv.py NAME ...   some of them
+    python benchmarks/kv.py --minutes 10   shorter simulations than an hour
 
 Each pool is simulated for an hour at its size, half, twice and ten times of it, with the same seed: arrivals, lengths
 and prefixes are the same. What is true of a size is the share of the prompt tokens that hit there, in the hour after a
-warm-up of ten minutes.
+warm-up of ten minutes, or of a sixth of the time.
 """
 
 from __future__ import annotations
@@ -15,29 +16,19 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from measured import measured_line
 from msgspec.structs import replace
+from stores import fill_store, without_fault
 
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.config import Config
 from inferdoc.kv.live import CachedPool, pool_as_asked
 from inferdoc.kv.sizes import HitsAt, by_gaps
-from inferdoc.simulate.output import write_store
 from inferdoc.simulate.recording import record
-from inferdoc.simulate.scenario import (
-    EngineFlags,
-    Expect,
-    Length,
-    Policy,
-    PoolSpec,
-    Prefixes,
-    RouterSpec,
-    Scenario,
-    Stream,
-)
+from inferdoc.simulate.scenario import EngineFlags, Length, Policy, PoolSpec, Prefixes, RouterSpec, Stream
 from inferdoc.source.open import open_source
-from inferdoc.store import Store
 
-HOUR, WARM = 3600.0, 600.0
+MINUTES, WARM_SHARE = 60.0, 1 / 6
 SIZES = (0.5, 2.0, 10.0)
 CHATS = Stream(prompt=Length(500, 0.6), output=Length(150, 0.4), rate=3.0, turns=5.0, think=40.0)
 SLOW_CHATS = Stream(prompt=Length(500, 0.6), output=Length(150, 0.4), rate=2.0, turns=8.0, think=120.0)
@@ -78,37 +69,33 @@ CASES = (
 )
 
 
-def simulated(case: Case, memory: float, folder: Path) -> CachedPool:
+def simulated(case: Case, memory: float, minutes: float, folder: Path) -> CachedPool:
     """The pool with so many times its KV cache, as `inferdoc kv` reads it."""
     flags = EngineFlags(blocks=round(case.blocks * memory), kv_metrics=True)
-    scenario = Scenario(
-        id="kv",
-        title=case.name,
-        expect=Expect(cause=None),
-        pools=(PoolSpec(name="vllm", pods=case.pods, flags=flags),),
-        traffic=case.traffic,
+    scenario = without_fault(
+        case.name,
+        (PoolSpec(name="vllm", pods=case.pods, flags=flags),),
+        case.traffic,
         router=RouterSpec(policy=case.policy),
-        duration=HOUR,
-        warmup=WARM,
+        duration=60 * minutes,
+        warmup=60 * minutes * WARM_SHARE,
         scrape=30.0,
     )
-    path = folder / f"{case.name}-{memory:g}.db"
-    with Store.open(path, "w") as store:
-        write_store(record(scenario).targets, store)
+    path = fill_store(folder / f"{case.name}-{memory:g}.db", record(scenario).targets)
     return pool_as_asked(open_source(store=path), Config(), load_catalogue(), {"history": "1d"})
 
 
 def hits(pool: CachedPool) -> float:
-    """Share of the prompt tokens that hit, over the whole hour."""
+    """Share of the prompt tokens that hit, over the whole time."""
     return float(pool.hits.sum() / pool.looked.sum())
 
 
-def row(case: Case) -> tuple[str, list[tuple[HitsAt, float]]]:
+def row(case: Case, minutes: float) -> tuple[str, list[tuple[HitsAt, float]]]:
     """A line of the table, and predictions with what is true."""
     with tempfile.TemporaryDirectory() as folder:
-        pool = simulated(case, 1.0, Path(folder))
+        pool = simulated(case, 1.0, minutes, Path(folder))
         predicted = by_gaps(pool, SIZES)
-        true = [hits(simulated(case, size, Path(folder))) for size in SIZES]
+        true = [hits(simulated(case, size, minutes, Path(folder))) for size in SIZES]
     cells = [case.name, f"{hits(pool):.1%}"]
     for each, share in zip(predicted, true, strict=True):
         inside = "" if within(each, share) else " no"
@@ -124,13 +111,14 @@ def within(predicted: HitsAt, true: float) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="of pools; all by default")
-    names = parser.parse_args().names
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="of each simulation")
+    given = parser.parse_args()
     heads = ["pool", "hits", *(word for size in SIZES for word in (f"{size:g}x predicted", "true"))]
     print(f"| {' | '.join(heads)} |\n| --- |{' ---: |' * (len(heads) - 1)}")
     told: list[list[tuple[HitsAt, float]]] = []
     for case in CASES:
-        if not names or case.name in names:
-            line, pairs = row(case)
+        if not given.names or case.name in given.names:
+            line, pairs = row(case, given.minutes)
             told.append(pairs)
             print(line, flush=True)
     for at, size in enumerate(SIZES):
@@ -139,6 +127,7 @@ def main() -> None:
         print(
             f"{size:g}x: off by {off[len(off) // 2]:.1%} (median), {off[-1]:.1%} (most); {inside} of {len(off)} inside"
         )
+    print(f"\n{measured_line()}")
 
 
 if __name__ == "__main__":

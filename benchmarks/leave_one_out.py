@@ -11,17 +11,18 @@ signals that it calls unusual should be those of the recipe that was taken out.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 import sys
-import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from absent import mechanism_signals
+from measured import measured_line
 from scoreboard_harm import HARM, growth
+from stores import temporary_store
 from user_harm import lost_work
+from workers import results
 
 from inferdoc import diagnose, open_source
 from inferdoc.catalogue.load import Catalogue, load_catalogue
@@ -29,9 +30,7 @@ from inferdoc.judging.api import Options
 from inferdoc.judging.fold import reach
 from inferdoc.simulate.generator import draw
 from inferdoc.simulate.incidents import CAUSES
-from inferdoc.simulate.output import write_store
 from inferdoc.simulate.scrape import simulate
-from inferdoc.store import Store
 
 PUBLISHED_SEEDS = 9000
 TUNING_SEEDS = 100
@@ -103,10 +102,7 @@ def run(task: tuple[str, int]) -> Answer:
     near = reach(cause, whole.recipes) | load_changes
     onset_ms = 1000 * (scenario.start + (scenario.expect.onset or 0.0))
     answer = Answer(cause, seed, scenario.expect.accepts, False, own=mechanism_signals(recipe), near=near)
-    with tempfile.TemporaryDirectory(prefix="inferdoc-without-") as folder:
-        path = Path(folder) / "fleet.db"
-        with Store.open(path, "w") as store:
-            write_store(targets, store)
+    with temporary_store(targets) as path:
         # A fault of the measurement changes pages, not the service, whatever its pages seem to say.
         hurts = growth(targets, scenario.expect.pods, onset_ms) >= HARM or lost_work(path, scenario)
         answer.harmful = hurts and not all(fault.kind in SIGHT for fault in scenario.faults)
@@ -124,19 +120,12 @@ def run(task: tuple[str, int]) -> Answer:
 
 
 COLUMNS = ("nobody hurt", "spoke", "unexplained", "accepted", "near", "another", "silent")
-TITLES = (
-    "nobody hurt, silent",
-    "nobody hurt, spoke",
-    "unexplained",
-    "accepted",
-    "its effect or load change",
-    "another cause",
-)
+TITLES = "nobody hurt, silent | nobody hurt, spoke | unexplained | accepted | its effect or load change | another cause"
 
 
 def table(answers: list[Answer]) -> list[str]:
     """One row per cause, and one for all."""
-    rows = [f"| cause taken out | hurt | {' | '.join(TITLES)} | silent | own in three |"]
+    rows = [f"| cause taken out | hurt | {TITLES} | silent | own in three |"]
     rows.append(f"| --- | {'---: | ' * (len(COLUMNS) + 1)}---: |")
     causes = sorted({a.cause for a in answers})
     for cause in [*causes, None]:
@@ -199,17 +188,16 @@ def main() -> None:
     ]
     tasks = [(cause, first + n) for n in range(args.each) for cause in causes]
     began, answers = time.perf_counter(), []
-    with multiprocessing.get_context("spawn").Pool(args.jobs) as pool:
-        for answer in pool.imap_unordered(run, tasks):
-            answers.append(answer)
-            print(answer, file=sys.stderr, flush=True)
+    for answer in results(run, tasks, args.jobs):
+        answers.append(answer)
+        print(answer, file=sys.stderr, flush=True)
     minutes = (time.perf_counter() - began) / 60
     lines = table(answers)
     print("\n".join(lines))
     if not args.tuning:
         how = f"{len(tasks)} incidents, seeds {first} to {first + args.each - 1} (tuning uses seeds below 5000), "
         how += f"{minutes:.0f} minutes with {args.jobs} processes, load {os.getloadavg()[0]:.0f}."
-        args.out.write_text("\n".join([ABOUT, how, "", *lines, ""]), "utf-8")
+        args.out.write_text("\n".join([ABOUT, how, measured_line(), "", *lines, ""]), "utf-8")
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import process_time
 
+from measured import measured_line
 from prometheus_client.parser import text_string_to_metric_families
 
 from inferdoc.collect import LayoutCache, parse
@@ -136,6 +137,7 @@ def main() -> None:
         samples, results = measure(file.read_text(), max(5, chosen.rounds))
         print(table_row(file.stem, samples, results), flush=True)
     print("\nAll samples identical to prometheus-client's, on every text of every round.")
+    print(measured_line())
 
 
 if __name__ == "__main__":

@@ -182,6 +182,10 @@ def _whole(r: Recording) -> Look:
     return Look()
 
 
+def _before(r: Recording) -> Look:
+    return Look(until=r.pivot - 5.0)
+
+
 def _late(seconds: float) -> Callable[[Recording], Look | None]:
     def look(r: Recording) -> Look | None:
         begin = float(int(r.pivot + seconds))
@@ -208,92 +212,57 @@ def _shifted(share_before: float, share_after: float) -> Callable[[Recording], L
     return look
 
 
+def _whole_row(name: str, title: str, apply: Callable[[Recording], Recording]) -> Row:
+    """A row that changes the recording and asks about the whole window."""
+    return Row(name, title, Change(name, apply), _whole, judge_whole)
+
+
+def _noisy_row(
+    name: str, title: str, change: Callable[[SampleColumns, np.random.Generator], SampleColumns], intervals: float = 1
+) -> Row:
+    """A row whose change is drawn. intervals: the slack of the onset."""
+    return _whole_row(name, title, lambda r: _with_slack(r, change(r.samples, r.chance(name)), intervals))
+
+
 AS_IT_IS = Change("as it is", _kept)
 ROLLOUT = Change("rollout", _rolled_out)
+LATE = (30, 60, 120, 180)
+"""Seconds after the onset."""
 
 ROWS = (
     Row("whole", "whole window", AS_IT_IS, _whole, judge_whole),
     *(
         Row(f"late-{s}", f"late look: the window begins {s} s after the onset", AS_IT_IS, _late(s), judge_late)
-        for s in (30, 60, 120, 180)
+        for s in LATE
     ),
     *(
-        Row(
-            f"no-history-{s}",
-            f"no history: the source begins {s} s after the onset",
-            Change(f"begun {s}", _begun(s)),
-            _late(s),
-            judge_late,
-        )
-        for s in (30, 60, 120, 180)
+        Row(f"no-history-{s}", f"no history: the source begins {s} s after the onset", begun, _late(s), judge_late)
+        for s, begun in ((s, Change(f"begun {s}", _begun(s))) for s in LATE)
     ),
     Row("rollout", "rollout at the onset: new names, counters from 0", ROLLOUT, _whole, judge_whole),
     *(
         Row(f"rollout-late-{s}", f"rollout at the onset, window begins {s} s after it", ROLLOUT, _late(s), judge_late)
         for s in (60, 180)
     ),
-    Row(
-        "moved",
-        "restart at the onset: same names, other addresses, counters from 0",
-        Change("moved", _moved),
-        _whole,
-        judge_whole,
-    ),
-    Row(
-        "relabelled",
-        "labels `cluster` and `role` are there from the onset on",
-        Change("relabelled", _relabelled),
-        _whole,
-        judge_whole,
-    ),
-    Row("renamed", "other pod names throughout", Change("renamed", _renamed), _whole, judge_whole),
-    Row("opaque", "pod names that tell no workload", Change("opaque", _opaque), _whole, judge_whole),
-    Row("addresses", "no pod label: addresses alone", Change("addresses", _by_address), _whole, judge_whole),
-    Row(
-        "lost",
-        "5 % of the scrapes lost",
-        Change("lost", lambda r: _with_slack(r, perturb.lost(r.samples, 0.05, r.chance("lost")), 1)),
-        _whole,
-        judge_whole,
-    ),
-    Row(
-        "failed",
-        "5 % of the scrapes failed (`up` 0)",
-        Change("failed", lambda r: _with_slack(r, perturb.failed(r.samples, 0.05, r.chance("failed")), 1)),
-        _whole,
-        judge_whole,
-    ),
-    Row(
-        "gaps",
-        "three gaps of three scrapes, all targets",
-        Change("gaps", lambda r: _with_slack(r, perturb.gaps(r.samples, 3, 3, r.chance("gaps")), 3)),
-        _whole,
-        judge_whole,
-    ),
-    Row(
-        "jitter",
-        "scrapes up to 1 s early or late",
-        Change("jitter", lambda r: _with_slack(r, perturb.jittered(r.samples, 1000, r.chance("jitter")), 1)),
-        _whole,
-        judge_whole,
-    ),
-    Row("every-2", "every second scrape", Change("every 2", _thinned(2)), _whole, judge_whole),
-    Row("every-3", "every third scrape", Change("every 3", _thinned(3)), _whole, judge_whole),
-    Row("every-15s", "a scrape each 15 s", Change("every 15 s", _spaced(15)), _whole, judge_whole),
-    Row("time-half", "all twice as fast", Change("time 0.5", _stretched(0.5)), _whole, judge_whole),
-    Row("time-double", "all half as fast", Change("time 2", _stretched(2)), _whole, judge_whole),
-    Row("older", "names of older releases", Change("older", _older), _whole, judge_whole),
+    _whole_row("moved", "restart at the onset: same names, other addresses, counters from 0", _moved),
+    _whole_row("relabelled", "labels `cluster` and `role` are there from the onset on", _relabelled),
+    _whole_row("renamed", "other pod names throughout", _renamed),
+    _whole_row("opaque", "pod names that tell no workload", _opaque),
+    _whole_row("addresses", "no pod label: addresses alone", _by_address),
+    _noisy_row("lost", "5 % of the scrapes lost", lambda s, chance: perturb.lost(s, 0.05, chance)),
+    _noisy_row("failed", "5 % of the scrapes failed (`up` 0)", lambda s, chance: perturb.failed(s, 0.05, chance)),
+    _noisy_row("gaps", "three gaps of three scrapes, all targets", lambda s, chance: perturb.gaps(s, 3, 3, chance), 3),
+    _noisy_row("jitter", "scrapes up to 1 s early or late", lambda s, chance: perturb.jittered(s, 1000, chance)),
+    _whole_row("every-2", "every second scrape", _thinned(2)),
+    _whole_row("every-3", "every third scrape", _thinned(3)),
+    _whole_row("every-15s", "a scrape each 15 s", _spaced(15)),
+    _whole_row("time-half", "all twice as fast", _stretched(0.5)),
+    _whole_row("time-double", "all half as fast", _stretched(2)),
+    _whole_row("older", "names of older releases", _older),
     Row("begins-later", "window begins minutes later", AS_IT_IS, _shifted(1, 0), judge_whole),
     Row("ends-earlier", "window ends minutes earlier", AS_IT_IS, _shifted(0, 1), judge_whole),
     Row("shifted", "both: window shorter on both sides", AS_IT_IS, _shifted(1, 1), judge_whole),
     *(Row(f"cut-{s}", f"seen for {s} s only (silence is right)", AS_IT_IS, _cut(s), judge_cut) for s in (30, 60)),
-    Row(
-        "before",
-        "ended before the onset (must be silent)",
-        AS_IT_IS,
-        lambda r: Look(until=r.pivot - 5.0),
-        judge_silent,
-        hurt=False,
-    ),
+    Row("before", "ended before the onset (must be silent)", AS_IT_IS, _before, judge_silent, hurt=False),
 )
 """In the order of the table."""

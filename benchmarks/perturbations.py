@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 import sys
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
@@ -27,14 +25,15 @@ from itertools import groupby
 from pathlib import Path
 
 from labels import Label, blamed, read_labels
+from measured import measured_line
 from perturbation_rows import ROWS, Look, Recording, Row, read_recording
 from rich.console import Console
 from rich.progress import track
+from stores import temporary_store
+from workers import results
 
 from inferdoc import diagnose, open_source
 from inferdoc.judging.model import Diagnosis
-from inferdoc.store import Store
-from inferdoc.store.importer import import_columns
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = [ROOT / "fixtures" / "recordings", ROOT / "fixtures" / "heldout"]
@@ -72,10 +71,7 @@ def run(task: Task) -> list[Outcome]:
         if not looks:
             continue
         changed = looks[0][1]
-        with tempfile.TemporaryDirectory() as temporary:
-            path = Path(temporary) / "fleet.db"
-            with Store.open(path, "w") as store:
-                import_columns(store, changed.samples, label.file)
+        with temporary_store(changed.samples) as path:
             for row, _, look in looks:
                 began = time.perf_counter()
                 try:
@@ -165,11 +161,9 @@ def misses(outcomes: Sequence[Outcome]) -> list[str]:
 HEAD = """\
 # Perturbations
 
-How verdicts bear what happens to the telemetry, and when somebody looks. Made by
+How verdicts bear what happens to the telemetry, and when somebody looks. {measured}
 
-    {command}
-
-as measured. Every row does the same to every labelled recording and judges the answer. *Right* counts faults: in rows
+Every row does the same to every labelled recording and judges the answer. *Right* counts faults: in rows
 with the whole window the first finding must be an accepted cause, on the right pods, with the onset in tolerance; late
 and without history the cause is enough. *HEALTHY* counts faults that are called healthy while users are hurt (not where
 silence is accepted); *controls with a finding* counts recordings without a fault, for which the middle stands for the
@@ -178,9 +172,9 @@ onset. A row leaves out recordings in which it leaves less than 20 s of the faul
 """
 
 
-def page(by_folder: dict[str, list[Outcome]], command: str) -> str:
+def page(by_folder: dict[str, list[Outcome]]) -> str:
     """The page of the documentation."""
-    parts = [HEAD.format(command=command)]
+    parts = [HEAD.format(measured=measured_line())]
     for folder, outcomes in by_folder.items():
         parts += [f"\n## {folder}\n", *table(outcomes), "\n### Not right\n", *misses(outcomes)]
     return "\n".join(parts) + "\n"
@@ -189,9 +183,8 @@ def page(by_folder: dict[str, list[Outcome]], command: str) -> str:
 def work(tasks: Sequence[Task], jobs: int) -> Iterator[list[Outcome]]:
     """The outcomes of each recording, in the order of the tasks; how far it is shows on a terminal."""
     console = Console(stderr=True)
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        answers = pool.imap(run, tasks)
-        yield from track(answers, "recordings", len(tasks), console=console, disable=not console.is_terminal)
+    answers = results(run, tasks, jobs)
+    yield from track(answers, "recordings", len(tasks), console=console, disable=not console.is_terminal)
 
 
 def chosen(only: Collection[str]) -> tuple[str, ...]:
@@ -228,17 +221,8 @@ def main() -> int:
     for folder, outcomes in by_folder.items():
         print("\n".join(["", f"### {folder}", "", *table(outcomes), "", *misses(outcomes)]))
     if asked.write:
-        words = (
-            "python benchmarks/perturbations.py",
-            *map(_shown, asked.folders),
-            *(f"--only {o}" for o in asked.only),
-        )
-        PAGE.write_text(page(by_folder, " ".join(words)), "utf-8")
+        PAGE.write_text(page(by_folder), "utf-8")
     return 0
-
-
-def _shown(folder: Path) -> str:
-    return str(folder.resolve().relative_to(ROOT)) if folder.resolve().is_relative_to(ROOT) else folder.name
 
 
 if __name__ == "__main__":

@@ -10,22 +10,20 @@ from __future__ import annotations
 import re
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import requests
+from measured import measured_line
+from process_cost import Spent
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from inferdoc.catalogue.load import load_catalogue  # noqa: E402
-from inferdoc.catalogue.slo import Slo  # noqa: E402
-from inferdoc.forecast.command import Origin  # noqa: E402
-from inferdoc.forecast.engine import Request  # noqa: E402
-from inferdoc.prewarm.fleet_wish import FleetWish  # noqa: E402
-from inferdoc.prewarm.pools import plan_pools  # noqa: E402
-from inferdoc.source.open import open_source  # noqa: E402
-from tests import pd_weeks, prometheus_server  # noqa: E402
+from inferdoc.catalogue.load import load_catalogue
+from inferdoc.catalogue.slo import Slo
+from inferdoc.forecast.command import Origin
+from inferdoc.forecast.engine import Request
+from inferdoc.prewarm.fleet_wish import FleetWish
+from inferdoc.prewarm.pools import plan_pools
+from inferdoc.source.open import open_source
+from tests import pd_weeks, prometheus_server
 
 MONDAY = 1_771_804_800
 HISTOGRAMS = load_catalogue(()).exporters["vllm"].metrics
@@ -61,13 +59,14 @@ def main(pools: int = 10, replicas: int = 2, weeks: int = 4, scrape: int = 120) 
         with prometheus_server.running([text], Path(folder) / "prometheus") as url:
             source = open_source(prometheus=url, timeout=600)
             origin = Origin(until=made.end, open=lambda: (source, load_catalogue(()).tiers, (), slos))
-            before, began = server_cpu(url), time.process_time()
-            planned = plan_pools(origin, FleetWish(Request(7 * 86_400, begin=made.end, arima_seconds=0)), made.end)
-            took, own = server_cpu(url) - before, time.process_time() - began
+            before = server_cpu(url)
+            with Spent() as own:
+                planned = plan_pools(origin, FleetWish(Request(7 * 86_400, begin=made.end, arima_seconds=0)), made.end)
+            took = server_cpu(url) - before
             print("| pools | replicas at noon | weeks | scrape | planned | queries | server CPU, s | own CPU, s |")
             print("|---|---|---|---|---|---|---|---|")
             cells = (pools, replicas, weeks, f"{scrape} s", len(planned.rows), source.cost.queries)
-            print(f"| {' | '.join(map(str, cells))} | {took:.2f} | {own:.1f} |")
+            print(f"| {' | '.join(map(str, cells))} | {took:.2f} | {own.cpu:.1f} |\n\n{measured_line()}")
 
 
 if __name__ == "__main__":

@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import sys
-import tempfile
 import time
 import zlib
 from collections import Counter
@@ -29,16 +27,17 @@ import numpy as np
 import perturb
 import rescraped
 from looks import ask
+from measured import measured_line
 from rich.console import Console
 from rich.progress import track
+from stores import temporary_store
+from workers import results_within
 
 from inferdoc.collect.openmetrics_file import SampleColumns
 from inferdoc.simulate.incidents import CONTROLS
 from inferdoc.simulate.randomisation import RANDOMISATION, Choice, Range
 from inferdoc.simulate.randomise import randomised
 from inferdoc.simulate.recording import record
-from inferdoc.store import Store
-from inferdoc.store.importer import import_columns
 
 INTERVAL_MS = 15_000
 AS_OFTEN = 2
@@ -173,10 +172,7 @@ def run(task: Task) -> list[Outcome]:
     accepted = randomised(kind, seed, CONTROLS, True, RANGES).expect.accepts
     outcomes = []
     for name in names:
-        with tempfile.TemporaryDirectory(prefix="inferdoc-quiet-") as folder:
-            path = Path(folder) / "fleet.db"
-            with Store.open(path, "w") as store:
-                import_columns(store, BY_NAME[name].change(fleet), name)
+        with temporary_store(BY_NAME[name].change(fleet)) as path:
             for window in windows_of(fleet, count):
                 outcomes.append(_outcome(path, name, kind, seed, window, accepted))
     return outcomes
@@ -235,19 +231,16 @@ def main() -> int:
     if not rows or not kinds:
         raise SystemExit(f"nothing is called so; rows: {', '.join(BY_NAME)}; kinds: {', '.join(CONTROLS)}")
     tasks = [(kinds[n % len(kinds)], asked.seed + n, rows, asked.windows) for n in range(asked.fleets)]
-    outcomes, fleets, began = [], 0, time.perf_counter()
-    console = Console(stderr=True)
-    with multiprocessing.get_context("spawn").Pool(asked.jobs) as pool:
-        answers = pool.imap_unordered(run, tasks)
-        for _ in track(range(len(tasks)), "fleets", console=console, disable=not console.is_terminal):
-            try:
-                outcomes += answers.next(max(0.0, 60 * asked.minutes - time.perf_counter() + began))
-            except multiprocessing.TimeoutError:
-                break
-            fleets += 1
-            if asked.json:  # again after each fleet: a run that is interrupted keeps what it has
-                asked.json.write_text(json.dumps([asdict(each) for each in outcomes], indent=1), "utf-8")
-    print(f"{fleets} fleets x {asked.windows} windows, seeds from {asked.seed}\n", *table(outcomes), "", sep="\n")
+    outcomes: list[Outcome] = []
+    fleets, console = 0, Console(stderr=True)
+    answers = results_within(run, tasks, asked.jobs, asked.minutes)
+    for answer in track(answers, "fleets", len(tasks), console=console, disable=not console.is_terminal):
+        outcomes += answer
+        fleets += 1
+        if asked.json:  # again after each fleet: a run that is interrupted keeps what it has
+            asked.json.write_text(json.dumps([asdict(each) for each in outcomes], indent=1), "utf-8")
+    print(f"{fleets} fleets x {asked.windows} windows, seeds from {asked.seed}\n", *table(outcomes), sep="\n")
+    print(f"\n{measured_line()}\n")
     for each in outcomes:
         for detail in each.details:
             print(f"- {each.row}, {each.kind} {each.seed}, {each.from_:.0f} to {each.until:.0f}: {detail}")

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 from pathlib import Path
 
 from labels import Label, judge_whole, read_labels, unix
+from measured import measured_line
+from stores import temporary_store
 
 from inferdoc import diagnose, open_source
 from inferdoc.judging.model import Diagnosis
-from inferdoc.store import Store, import_file
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = [ROOT / "fixtures" / "recordings", ROOT / "fixtures" / "heldout"]
@@ -48,10 +48,7 @@ def main() -> int:
         right = 0
         for number, label in enumerate(labels, start=1):
             print(f"\r{number}/{len(labels)} {label.file:<50}", end="", file=sys.stderr, flush=True)
-            with tempfile.TemporaryDirectory() as temporary:
-                path = Path(temporary) / "fleet.db"
-                with Store.open(path, "w") as store:
-                    import_file(store, str(folder / label.file))
+            with temporary_store(folder / label.file) as path:
                 answer = diagnose(open_source(store=path), since=label.since, until="latest")
             wrong = judge_whole(label, answer)
             right += not wrong
@@ -59,6 +56,7 @@ def main() -> int:
             print(row(label, answer, wrong))
         print(file=sys.stderr)
         print(f"\n{right} right of {len(labels)}.")
+    print(f"\n{measured_line()}")
     return 1 if bad else 0
 
 

@@ -14,23 +14,27 @@ gets SIGKILL at a random moment. What was readable before the kill must be there
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 
+from benchmarks.measured import measured_line
+from benchmarks.process_cost import INFERDOC
 from inferdoc.collect.samples import Layout, Page, Series
 from inferdoc.store import Block, Store, StoreError, absent, compact
 from inferdoc.store.damage import Damage, DamageLog
+from tests.page_server import answering
 
 HOUR_MS = 3_600_000
 START_MS = 1_700_000_400_000 // HOUR_MS * HOUR_MS
@@ -57,7 +61,7 @@ def main() -> None:
         print()
         seen, lost = kills(Path(folder), asked.kills, asked.seed)
         print("| kills | scrapes seen before a kill | lost after it |\n|---|---|---|")
-        print(f"| {asked.kills} | {seen} | {lost} |")
+        print(f"| {asked.kills} | {seen} | {lost} |\n\n{measured_line()}")
 
 
 Content = tuple[Samples, dict[str, str], int | None, int | None, list[Damage]]
@@ -168,52 +172,23 @@ def samples_of(blocks: list[Block]) -> Samples:
     return held
 
 
-class _PageServer(BaseHTTPRequestHandler):
-    """A page whose numbers grow with every request."""
-
-    requests = 0
-
-    def do_GET(self) -> None:
-        type(self).requests += 1
-        number = type(self).requests
-        body = "".join(f'm{each}{{engine="0"}} {number * each}\n' for each in range(200)).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "text/plain; version=0.0.4")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-class _Server(ThreadingHTTPServer):
-    def handle_error(self, *_: object) -> None:
-        """A collector that was killed hangs up."""
-
-
 def kills(folder: Path, count: int, seed: int, pods: int = 5) -> tuple[int, int]:
     """Kill `inferdoc collect --interval 0.2s` so often. Returns the scrapes that were read before some kill, and how
     many of them were gone or other after it."""
     path = folder / "killed.db"
     chance = random.Random(seed)
-    server = _Server(("127.0.0.1", 0), _PageServer)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    address = f"http://127.0.0.1:{server.server_port}"
-    command = [
-        sys.executable,
-        "-c",
-        "from inferdoc.cli.main import main; main()",
-        "collect",
-        "--interval",
-        "0.2s",
-        "--store",
-        str(path),
-    ]
-    command += [part for pod in range(pods) for part in ("--target", f"{address}/metrics,pod=p{pod}")]
+    numbers = itertools.count(1)
+
+    def page(_: str) -> str:
+        number = next(numbers)
+        return "".join(f'm{each}{{engine="0"}} {number * each}\n' for each in range(200))
+
     seen: dict[tuple[str, int], bytes] = {}
     lost = 0
-    try:
+    # A collector that was killed hangs up, which is no error of the server.
+    with answering(page) as address, patch.object(ThreadingHTTPServer, "handle_error", lambda *_: None):
+        command = [*INFERDOC, "collect", "--interval", "0.2s", "--store", str(path)]
+        command += [part for pod in range(pods) for part in ("--target", f"{address}/metrics,pod=p{pod}")]
         for _ in range(count):
             before = len(seen)
             with subprocess.Popen(command, stderr=subprocess.DEVNULL) as collector:
@@ -226,9 +201,6 @@ def kills(folder: Path, count: int, seed: int, pods: int = 5) -> tuple[int, int]
                 collector.send_signal(signal.SIGKILL)
             after = stored(path)
             lost += sum(after.get(scrape) != values for scrape, values in seen.items())
-    finally:
-        server.shutdown()
-        server.server_close()
     return len(seen), lost
 
 

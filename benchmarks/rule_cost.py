@@ -1,12 +1,14 @@
 """What the rules cost a Prometheus: series they add, and CPU of their evaluation, for a fleet of so many pods.
 
     python benchmarks/rule_cost.py --pods 64 --minutes 9 --past 7 --dearest 20
+    python benchmarks/rule_cost.py --pods 2 --minutes 0.1 --hasten 30    shorter intervals, for a trial
 
 A simulated fleet is served on loopback and scraped by two servers of one kind, one with the rules and one without; the
 CPU of the rules is the difference of the two, over as many whole rounds of the group that is judged least often as the
 minutes take: of a part of a round it would count all or nothing. Rules that read hours of their own record
 have little to read in the first minutes: `--past 7` back-fills that many hours of what they read, near its last value,
-and starts the server anew before it measures. Needs `prometheus` and `promtool` on the PATH.
+and starts the server anew before it measures. Needs `prometheus` and `promtool` on the PATH. A Prometheus is one
+process, whose own page shows all of its CPU.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ import json
 import math
 import random
 import re
-import socket
 import subprocess
 import tempfile
 import time
@@ -27,18 +28,21 @@ from typing import Any
 
 import requests
 import yaml
+from measured import measured_line
 
 from inferdoc.catalogue.content import content_root
 from inferdoc.generate.pack import CAUSE_INTERVAL, RECORDING, RULES, USUAL_INTERVAL
 from inferdoc.simulate.live import Live
 from inferdoc.simulate.scenario_files import adapted, load_scenario
 from inferdoc.times import length_of
+from tests import prometheus_server
 
-SCRAPE_SECONDS, PAUSE_SECONDS = 15, 0.5
+SCRAPE_SECONDS, PAUSE_SECONDS = 15.0, 0.5
 RECORDED_SECONDS = int(length_of(CAUSE_INTERVAL))
-SETTLING_SECONDS = 2.5 * RECORDED_SECONDS
+SETTLING_ROUNDS = 2.5
 """Until every signal has been recorded: its group is judged once an interval, and rates need two scrapes before."""
 RECORDED = '{__name__=~".+:inferdoc_.+"}'
+INTERVAL = re.compile(r"^(  interval: )(\S+)$", re.MULTILINE)
 
 
 def main() -> None:
@@ -50,6 +54,7 @@ def main() -> None:
     parser.add_argument("--past", type=float, default=0.0, help="hours of the recorded series, back-filled")
     parser.add_argument("--dearest", type=int, default=0, help="rules to show, those that take longest first")
     parser.add_argument("--most", type=int, default=0, help="records to show, those of most series first")
+    parser.add_argument("--hasten", type=float, default=1.0, help="divide all intervals by this")
     given = parser.parse_args()
     scenario = adapted(load_scenario(given.scenario), given.pods, None, None, None)
     live = Live(scenario, 0, 1.0)
@@ -57,18 +62,20 @@ def main() -> None:
     generated = content_root() / "alerts" / "generated"
     with ExitStack() as open_, tempfile.TemporaryDirectory(prefix="inferdoc-") as folder:
         open_.callback(live.stop)
-        rules = [generated / RECORDING, generated / RULES]
+        rules = [hastened(generated / name, Path(folder), given.hasten) for name in (RECORDING, RULES)]
+        settling, scrape = SETTLING_ROUNDS * RECORDED_SECONDS / given.hasten, SCRAPE_SECONDS / given.hasten
         if given.past:
-            with server(Path(folder) / "b", live, rules) as young:
-                move(live, SETTLING_SECONDS)
+            with server(Path(folder) / "b", live, rules, scrape) as young:
+                move(live, settling)
                 past = values(young, read_over_hours(rules))
             back_fill(Path(folder) / "b" / "data", past, given.past)
         bare, ruled = (
-            open_.enter_context(server(Path(folder) / name, live, files)) for name, files in (("a", []), ("b", rules))
+            open_.enter_context(server(Path(folder) / name, live, files, scrape))
+            for name, files in (("a", []), ("b", rules))
         )
-        move(live, SETTLING_SECONDS)
+        move(live, settling)
         before, began = [cpu_seconds(address) for address in (bare, ruled)], time.monotonic()
-        round_ = length_of(USUAL_INTERVAL)
+        round_ = length_of(USUAL_INTERVAL) / given.hasten
         move(live, math.ceil(given.minutes * 60 / round_) * round_)
         minutes = (time.monotonic() - began) / 60
         spent = [now - then for now, then in zip(map(cpu_seconds, (bare, ruled)), before, strict=True)]
@@ -91,38 +98,41 @@ def main() -> None:
         if given.most:
             for name, count in counted(ruled, f"topk({given.most}, count by (__name__) ({RECORDED}))"):
                 print(f"    {count:6.0f} series  {name}")
+    print(f"\n{measured_line()}")
+
+
+def hastened(rules: Path, folder: Path, factor: float) -> Path:
+    """A copy of a rule file whose groups are evaluated that many times as often."""
+    text = INTERVAL.sub(lambda found: found[1] + duration(length_of(found[2]) / factor), rules.read_text("utf-8"))
+    copy = folder / rules.name
+    copy.write_text(text, "utf-8")
+    return copy
+
+
+def duration(seconds: float) -> str:
+    """As Prometheus writes it."""
+    return f"{round(1000 * seconds)}ms"
 
 
 @contextmanager
-def server(folder: Path, live: Live, rules: list[Path]) -> Iterator[str]:
-    """A Prometheus that scrapes the fleet and evaluates these rule files; yields its address."""
+def server(folder: Path, live: Live, rules: list[Path], scrape: float) -> Iterator[str]:
+    """A Prometheus that scrapes the fleet and evaluates these rule files; yields its address. scrape: interval, s."""
     folder.mkdir(exist_ok=True)
     config = {
-        "global": {"scrape_interval": f"{SCRAPE_SECONDS}s", "evaluation_interval": "30s"},
+        "global": {"scrape_interval": duration(scrape), "scrape_timeout": duration(min(scrape, 10.0))},
         "rule_files": [str(path) for path in rules],
         "scrape_configs": live.scrape_jobs(),
     }
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config), "utf-8")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{prometheus_server.free_port()}"
     command = [
         "prometheus", f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'data'}",
         f"--web.listen-address={address}", "--log.level=error",
     ]  # fmt: skip
-    process = subprocess.Popen(command)
-    try:
-        for _ in range(60):
-            try:
-                if requests.get(f"http://{address}/-/ready", timeout=2).ok:
-                    break
-            except requests.RequestException:
-                pass
-            time.sleep(PAUSE_SECONDS)
+    with prometheus_server.begun(command, f"http://{address}/-/ready", folder / "log") as is_ready:
+        if not is_ready:
+            raise SystemExit(f"prometheus did not start: {(folder / 'log').read_text('utf-8')[-2000:]}")
         yield f"http://{address}"
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def read_over_hours(rules: list[Path]) -> list[str]:
@@ -135,10 +145,9 @@ def values(address: str, names: list[str]) -> dict[str, list[tuple[str, float]]]
     """Labels and value of every series of these names now."""
     told = {}
     for name in names:
-        answer = requests.get(f"{address}/api/v1/query", params={"query": name}, timeout=60).json()["data"]["result"]
         told[name] = [
             (",".join(f"{key}={json.dumps(text)}" for key, text in one["metric"].items() if key != "__name__"), value)
-            for one in answer
+            for one in queried(address, name)
             if math.isfinite(value := float(one["value"][1]))
         ]
     return told
@@ -180,16 +189,22 @@ def cpu_seconds(address: str) -> float:
     return next(float(line.split()[1]) for line in lines if line.startswith("process_cpu_seconds_total "))
 
 
+def queried(address: str, query: str) -> list[dict[str, Any]]:
+    """The series that a query gives."""
+    answer = requests.get(f"{address}/api/v1/query", params={"query": query}, timeout=60).json()
+    found: list[dict[str, Any]] = answer["data"]["result"]
+    return found
+
+
 def asked(address: str, query: str) -> float:
     """The one number that a query gives."""
-    answer = requests.get(f"{address}/api/v1/query", params={"query": query}, timeout=60).json()
-    return float(answer["data"]["result"][0]["value"][1])
+    return float(queried(address, query)[0]["value"][1])
 
 
 def counted(address: str, query: str) -> list[tuple[str, float]]:
     """The numbers that a query gives by the name of a metric, the largest first."""
-    answer = requests.get(f"{address}/api/v1/query", params={"query": query}, timeout=60).json()["data"]["result"]
-    return sorted(((one["metric"]["__name__"], float(one["value"][1])) for one in answer), key=lambda each: -each[1])
+    counts = [(one["metric"]["__name__"], float(one["value"][1])) for one in queried(address, query)]
+    return sorted(counts, key=lambda each: -each[1])
 
 
 def groups(address: str) -> list[dict[str, Any]]:

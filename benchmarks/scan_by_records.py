@@ -19,15 +19,16 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from unittest.mock import patch
 
+from rich.console import Console
 from rich.progress import track
 
+from benchmarks.measured import measured_line
+from benchmarks.process_cost import ProcessCost, in_new_process
 from inferdoc import diagnose, open_source
 from inferdoc.catalogue.identity import load_identity
 from inferdoc.catalogue.load import load_catalogue
@@ -102,7 +103,8 @@ class Fleet:
         for cluster, families, kind, number, most in copies:
             at_once = most if self.pods is None else max(1, most * 4 // self.pods)
             names = [f"{kind}-{n:04}" for n in range(number)]
-            for begin in track(range(0, number, at_once), f"multiplying {kind}", transient=True):
+            begins, console = range(0, number, at_once), Console(stderr=True)
+            for begin in track(begins, f"multiplying {kind}", console=console, disable=not console.is_terminal):
                 text = folder / "copies.om"
                 with text.open("w", encoding="utf-8") as file:
                     file.writelines(multiplied(families, cluster.name, names[begin : begin + at_once]))
@@ -142,7 +144,7 @@ def measure(address: str, until: float, way: str) -> str:
     """One diagnosis as a row of a table."""
     source = open_source(prometheus=address, timeout=600)
     scanned = list[float]()
-    spent, began = time.process_time(), time.perf_counter()
+    began = time.perf_counter()
 
     def by_records(inquiry: Inquiry) -> RecordedScan | None:
         if way != "records":
@@ -154,18 +156,16 @@ def measure(address: str, until: float, way: str) -> str:
     with (
         patch.object(api, "by_records", by_records),
         patch.object(PrometheusSource, "target_count", lambda self: triage.LEAST_TARGETS),
+        ProcessCost() as cost,
     ):
         answer = diagnose(source, since=SINCE, until=until, options=Options(deep=way == "full"))
-    took = time.perf_counter() - began, time.process_time() - spent
     source.close()
-    # Not ru_maxrss, which begins with what the process had that began this one.
-    peak = int(re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text("utf-8"))[0]) >> 10
     causes = ", ".join(f"{name} {count}" for name, count in Counter(each.id for each in answer.findings).items())
     read = answer.coverage.scanned.pods_read if answer.coverage.scanned else answer.coverage.pods
     scan = f"{scanned[0]:.1f}" if scanned else "-"
     return (
-        f"| {way} | {answer.coverage.pods:,} | {read} | {scan} | {took[0]:.1f} | {took[1]:.1f} | {peak} "
-        f"| {answer.timing.queries} | {answer.timing.samples / 1e6:.1f} M | {causes} |"
+        f"| {way} | {answer.coverage.pods:,} | {read} | {scan} | {cost.wall:.1f} | {cost.cpu:.1f} "
+        f"| {cost.memory.mb:.0f} | {answer.timing.queries} | {answer.timing.samples / 1e6:.1f} M | {causes} |"
     )
 
 
@@ -184,12 +184,11 @@ def main() -> None:
     given.folder.mkdir(parents=True, exist_ok=True)
     fleet = Fleet(given.calm, given.bare, given.sick, given.pods)
     print("| scanned by | pods | read in full | scan, s | s | CPU, s | peak, MB | queries | samples | causes |")
-    with (
-        SERVERS[given.server](fleet, given.folder, onset) as address,
-        ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as processes,
-    ):
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
+    with SERVERS[given.server](fleet, given.folder, onset) as address:
         for way in given.ways:
-            print(processes.submit(measure, address, onset + LATE_SECONDS, way).result(), flush=True)
+            print(in_new_process(measure, address, onset + LATE_SECONDS, way), flush=True)
+    print(f"\n{measured_line()}")
 
 
 if __name__ == "__main__":

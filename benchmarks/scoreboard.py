@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 import sys
 import time
@@ -27,6 +26,7 @@ from typing import Any
 
 import numpy as np
 from looks import OVERLAY, catalogue
+from measured import measured_line
 from scoreboard_draw import run
 from scoreboard_harm import HARM
 from scoreboard_sources import judge, outcomes_of
@@ -50,6 +50,7 @@ from scoreboard_trust import (
     sources_table,
     traits_table,
 )
+from workers import results_within
 
 from inferdoc.simulate.incidents import CAUSES, CONTROLS, PAIRS
 from inferdoc.simulate.randomisation import RANDOMISATION
@@ -205,19 +206,12 @@ def main() -> None:
     tasks = [tasks[i] for i in np.random.default_rng(first).permutation(len(tasks))]
     began = time.perf_counter()
     outcomes: list[Outcome] = []
-    with multiprocessing.get_context("spawn").Pool(args.jobs) as pool:
-        answers = pool.imap_unordered(work, tasks)
-        while len(outcomes) < len(tasks) and (left := 60.0 * args.minutes - time.perf_counter() + began) > 0:
-            try:
-                outcome = answers.next(left)
-            except multiprocessing.TimeoutError:
-                break
-            outcomes.append(outcome)
-            passed = time.perf_counter() - began
-            print(f"[{len(outcomes)}/{len(tasks)} {passed:.0f} s] {progress(outcome)}", file=sys.stderr, flush=True)
+    for outcome in results_within(work, tasks, args.jobs, args.minutes):
+        outcomes.append(outcome)
+        passed = time.perf_counter() - began
+        print(f"[{len(outcomes)}/{len(tasks)} {passed:.0f} s] {progress(outcome)}", file=sys.stderr, flush=True)
     minutes = (time.perf_counter() - began) / 60
-    cost = f"Made by `python benchmarks/scoreboard.py` in {minutes:.0f} minutes with {args.jobs} processes, load "
-    cost += f"{os.getloadavg()[0]:.0f}."
+    cost = f"{measured_line()} {minutes:.0f} minutes with {args.jobs} processes, load {os.getloadavg()[0]:.0f}."
     if len(outcomes) < len(tasks):
         cost += f" {len(outcomes)} of {len(tasks)} runs, in an order drawn by the seed: the time was up (`--minutes`)."
     outcomes.sort(key=lambda o: (o.source != "simulator", o.source, o.seed, o.kind))

@@ -4,7 +4,6 @@ is true."""
 from __future__ import annotations
 
 import datetime
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,16 +23,15 @@ from scoreboard_harm import (
     refused_share,
 )
 from scoreboard_tables import Outcome
+from stores import temporary_store
 
 from inferdoc.judging.model import Diagnosis, Finding
 from inferdoc.simulate.generator import Drawing, draw
 from inferdoc.simulate.incidents import CAUSES, CONTROLS, PAIRS
-from inferdoc.simulate.output import write_store
 from inferdoc.simulate.randomise import randomised
 from inferdoc.simulate.recording import Recording, record
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scrape import Scraped
-from inferdoc.store import Store
 
 STEPS = (1, 2, 3, 4, 5, 6, 8, 10, 12)
 """Minutes after the onset at which the walk asks again."""
@@ -53,10 +51,7 @@ def run(task: Task) -> Outcome:
     make = draw if plain else randomised
     scenario = make(kind, seed, drawings, group == "control")
     recording = record(scenario)
-    with tempfile.TemporaryDirectory(prefix="inferdoc-scoreboard-") as folder:
-        path = Path(folder) / "fleet.db"
-        with Store.open(path, "w") as store:
-            write_store(recording.targets, store)
+    with temporary_store(recording.targets) as path:
         return _Truth(scenario, recording, group, kind, path).outcome(walk)
 
 

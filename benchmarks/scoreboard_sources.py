@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from looks import Look, ask, look_of
 from scoreboard_tables import Outcome
+from stores import temporary_store
 
 from inferdoc import open_source
-from inferdoc.store import Store, import_file
 from inferdoc.times import length_of
 
 LATE = (180.0, 60.0)
@@ -31,10 +30,7 @@ def judge(task: tuple[Path, dict[str, Any]]) -> Outcome:
     folder, label = task
     control, edge = bool(label.get("control")), tuple(label.get("edge_accepts") or ())
     expected = tuple(dict.fromkeys((*label.get("expected", ()), *edge)))
-    with tempfile.TemporaryDirectory(prefix="inferdoc-scoreboard-") as temporary:
-        path = Path(temporary) / "fleet.db"
-        with Store.open(path, "w") as store:
-            import_file(store, str(folder / label["file"]))
+    with temporary_store(folder / label["file"]) as path:
         end = _latest(path)
         begin = end - length_of(label.get("since", "10m"), "since")
         healthy = label.get("healthy_pods") or ()

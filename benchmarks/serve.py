@@ -1,6 +1,6 @@
 """A page with its diagnosis: recorded fleet -> Prometheus with our rules -> Alertmanager -> `inferdoc serve` -> Slack.
 
-    python benchmarks/serve.py [--together] [--no-repeat] [--write docs/serve.md] [SCENARIO...]
+    python benchmarks/serve.py [--together] [--no-repeat] [--later SECONDS] [--write docs/serve.md] [SCENARIO...]
 
 Everything is the real program but the fleet and Slack. Each fleet is simulated ahead, with 25 minutes of calm, and lies
 in the Prometheus before its samples are due; rules have the past that `alerts backfill` gives them. Windows are as long
@@ -23,6 +23,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from measured import measured_line
+
 from inferdoc.judging.model import seconds
 from tests.live.recorded_clusters import SCENARIOS, Cluster, Served, recorded, served, with_past
 from tests.serve.repeats import told_after
@@ -31,7 +33,7 @@ LEAD = 60.0
 """How old the faults are before the first fleet is recorded."""
 PATIENCE = 300.0
 LATER = 190.0
-"""After the first message: the service has looked again by then."""
+"""Seconds after the first message: the service has looked again by then."""
 BEGIN, END = "<!-- benchmarks/serve.py begin -->", "<!-- benchmarks/serve.py end -->"
 
 
@@ -62,12 +64,13 @@ def main() -> None:
     parser.add_argument("--together", action="store_true")
     parser.add_argument("--write", type=Path)
     parser.add_argument("--no-repeat", action="store_true")
+    parser.add_argument("--later", type=float, default=LATER, help="seconds until the second look is read")
     asked = parser.parse_args()
     groups = [asked.scenarios] if asked.together else [[name] for name in asked.scenarios]
-    rows = [row for names in groups for row in measured(names)]
+    rows = [row for names in groups for row in measured(names, asked.later)]
     if not asked.no_repeat:
         rows = [repeated(row) for row in rows]
-    text = table(rows)
+    text = f"{table(rows)}\n\n{measured_line()}"
     print(text)
     if asked.write:
         page = asked.write.read_text("utf-8")
@@ -75,7 +78,7 @@ def main() -> None:
         asked.write.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", "utf-8")
 
 
-def measured(scenarios: Sequence[str]) -> list[Row]:
+def measured(scenarios: Sequence[str], later: float) -> list[Row]:
     """The rows of fleets that are watched by one service."""
     with tempfile.TemporaryDirectory(prefix="inferdoc-") as name:
         folder, onset = Path(name), time.time() - LEAD
@@ -83,7 +86,7 @@ def measured(scenarios: Sequence[str]) -> list[Row]:
         with_past(clusters, folder)
         with served(folder) as running:
             begun = {cluster.name: _named(running, cluster) for cluster in clusters}
-            time.sleep(LATER)
+            time.sleep(later)
             rows = [_row(running, cluster, begun[cluster.name]) for cluster in clusters]
     for row in rows:
         print(row, file=sys.stderr, flush=True)

@@ -2,6 +2,7 @@
 
     python benchmarks/size.py            twelve pools, as a Markdown table on standard output
     python benchmarks/size.py NAME ...   some of them
+    python benchmarks/size.py --hours 0.5 --rounds 2   a shorter past for --like, a coarser search
 
 The rate that a simulated replica carries is looked for by bisection: at each rate ten minutes or a thousand requests
 are simulated, and the p95 of the time to first token and the mean time between tokens of the requests that ended are
@@ -21,27 +22,28 @@ from pathlib import Path
 
 import numpy as np
 import yaml
+from measured import measured_line
+from stores import fill_store, without_fault
 
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.forecast.fromsource import gather, pool_name
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.hardware import BANDWIDTH_SHARE, FLOP_SHARE
-from inferdoc.simulate.output import write_store
 from inferdoc.simulate.pod import engine_config
 from inferdoc.simulate.recording import record
 from inferdoc.simulate.request import EngineRequest
-from inferdoc.simulate.scenario import Expect, Length, PoolSpec, Scenario, Stream
+from inferdoc.simulate.scenario import Length, PoolSpec, Scenario, Stream
 from inferdoc.sizing.live import STEP, LivePool, live_pool
 from inferdoc.sizing.model import Predicted
 from inferdoc.sizing.request import sized_as_asked
 from inferdoc.sizing.shares import EXPECTED
 from inferdoc.source.open import open_source
-from inferdoc.store import Store
 
 WARM, SECONDS = 120.0, 600.0
 REQUESTS = 1000
 """At least so many for a p95."""
 ROUNDS = 6
+HOURS = 2.0
 TTFT, ITL = 2.0, 0.05
 Z95 = 1.645
 COLUMNS = (
@@ -107,15 +109,8 @@ def kept(case: Case, rate: float) -> bool:
     """Whether a simulated replica keeps both objectives at a rate."""
     prompt, output = LOADS[case.load]
     seconds = max(SECONDS, REQUESTS / rate)
-    scenario = Scenario(
-        id=case.name,
-        title=case.name,
-        expect=Expect(cause=None),
-        pools=(pool_of(case),),
-        traffic=(Stream(prompt=prompt, output=output, rate=rate),),
-        warmup=WARM,
-        duration=seconds,
-    )
+    stream = Stream(prompt=prompt, output=output, rate=rate)
+    scenario = without_fault(case.name, (pool_of(case),), (stream,), warmup=WARM, duration=seconds)
     fleet = _Watched(scenario)
     fleet.run(seconds)
     asked = rate * seconds
@@ -124,14 +119,14 @@ def kept(case: Case, rate: float) -> bool:
     return float(np.quantile(fleet.ttft, 0.95)) <= TTFT and float(np.mean(fleet.gaps)) <= case.itl
 
 
-def true_rate(case: Case, near: float) -> float:
-    """Requests/s that the replica carries, to some 3 %."""
+def true_rate(case: Case, near: float, rounds: int) -> float:
+    """Requests/s that the replica carries, to some 3 % after ROUNDS rounds."""
     low, high = near / 2, near * 2
     while kept(case, high):
         low, high = high, high * 2
     while not kept(case, low):
         low, high = low / 2, low
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         middle = math.sqrt(low * high)
         low, high = (middle, high) if kept(case, middle) else (low, middle)
     return math.sqrt(low * high)
@@ -158,22 +153,12 @@ def asked_of(case: Case) -> dict[str, object]:
     }
 
 
-def lived(case: Case, folder: Path) -> LivePool:
-    """The pool after two hours of waves."""
+def lived(case: Case, folder: Path, hours: float) -> LivePool:
+    """The pool after hours of waves."""
     prompt, output = LOADS[case.load]
     waves = Stream(prompt=prompt, output=output, load=0.3, pattern="waves", burst=0.8, wave=3600)
-    scenario = Scenario(
-        id=case.name,
-        title=case.name,
-        expect=Expect(cause=None),
-        pools=(pool_of(case),),
-        traffic=(waves,),
-        duration=7200.0,
-    )
-    path = folder / f"{case.name}.db"
-    with Store.open(path, "w") as store:
-        write_store(record(scenario).targets, store)
-    source = open_source(store=str(path))
+    scenario = without_fault(case.name, (pool_of(case),), (waves,), duration=3600.0 * hours)
+    source = open_source(store=str(fill_store(folder / f"{case.name}.db", record(scenario).targets)))
     made = gather(source, (), load_catalogue().tiers, days=1, step=STEP, window=STEP)
     (pool,) = made.pools()
     return live_pool(source, load_catalogue().tiers, pool_name(pool), days=1)
@@ -201,23 +186,26 @@ def predicted(case: Case, like: LivePool | None = None, catalogue: Catalogue | N
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("names", nargs="*")
-    names = parser.parse_args().names
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="of pools; all by default")
+    parser.add_argument("--hours", type=float, default=HOURS, help="of the waves before --like")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of the search for the rate that is carried")
+    given = parser.parse_args()
     print(f"| {' | '.join(COLUMNS)} |\n| --- {'| ---: ' * (len(COLUMNS) - 1)}|")
     with tempfile.TemporaryDirectory() as folder:
         for case in CASES:
-            if not names or case.name in names:
-                print(row(case, Path(folder)), flush=True)
+            if not given.names or case.name in given.names:
+                print(row(case, Path(folder), given.hours, given.rounds), flush=True)
+    print(f"\n{measured_line()}")
 
 
-def row(case: Case, folder: Path) -> str:
+def row(case: Case, folder: Path, hours: float, rounds: int) -> str:
     """One line of the table."""
-    shipped, live = predicted(case), predicted(case, lived(case, folder))
+    shipped, live = predicted(case), predicted(case, lived(case, folder, hours))
     own = predicted(case, catalogue=with_shares_of_simulator(case, folder))
     config = engine_config(pool_of(case))
     held, tokens = config.blocks * config.block_size, shipped["kv_tokens"].value or 0.0
-    carried = true_rate(case, shipped["rate"].value or 1.0)
+    carried = true_rate(case, shipped["rate"].value or 1.0, rounds)
     cells = [case.name, f"{tokens:,.0f}", f"{held:,}", f"{tokens / held - 1:+.1%}", f"{carried:.3g}"]
     for rate in (shipped["rate"], own["rate"], live["rate"]):
         assert rate.value is not None and rate.high is not None

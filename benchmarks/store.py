@@ -21,10 +21,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from measured import measured_line
+from process_cost import Spent
 
 from inferdoc.collect.samples import Layout, Page, Series
 from inferdoc.store import Block, Store, absent, compact, export, import_file
@@ -60,26 +62,6 @@ class Row:
         cells += [f"{self.samples / seconds / 1e6:.2f} M" if seconds else "-" for seconds in speeds]
         cells.append(", then ".join(f"{samples:,} in {seconds:.3f} s" for samples, seconds in self.reads))
         return f"| {' | '.join(cells)} |"
-
-
-@dataclass
-class Spent:
-    """Seconds by the clock and of this process."""
-
-    wall: float = 0.0
-    cpu: float = 0.0
-    _began: tuple[float, float] = field(default=(0.0, 0.0))
-
-    def __enter__(self) -> Spent:
-        self._began = (time.perf_counter(), time.process_time())
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.wall += time.perf_counter() - self._began[0]
-        self.cpu += time.process_time() - self._began[1]
-
-    def __str__(self) -> str:
-        return f"{self.wall:.2f} s ({self.cpu:.2f} s CPU)"
 
 
 def main() -> None:
@@ -124,6 +106,7 @@ def main() -> None:
     print(
         f"{platform.platform()}, {os.cpu_count()} cores (load {load:.0f}), Python {platform.python_version()}, one run."
     )
+    print(measured_line())
 
 
 def print_table(titles: list[str], lines: list[str]) -> None:
@@ -243,13 +226,15 @@ def endless_pages(file: Path, work: Path, rounds: int, pods: int) -> Iterator[li
         pages = []
         for pod in range(pods):
             lap, step = divmod(number + pod * 7, steps)
-            pages.append(Page(layout, block.values[step] + lap * growth))
+            with np.errstate(invalid="ignore"):  # what is absent has a NaN of its own
+                pages.append(Page(layout, block.values[step] + lap * growth))
         yield pages
 
 
 def gained(block: Block) -> np.ndarray:
     """What each series gains over the block: float64[series]."""
-    gain: np.ndarray = np.nan_to_num(block.values[-1] - block.values[0])
+    with np.errstate(invalid="ignore"):  # what is absent has a NaN of its own
+        gain: np.ndarray = np.nan_to_num(block.values[-1] - block.values[0])
     return gain
 
 

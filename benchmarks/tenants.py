@@ -14,16 +14,22 @@ from pathlib import Path
 
 import numpy as np
 from forecast import Score, ours, read, score
+from measured import measured_line
 
 from inferdoc.forecast.series import LoadSeries
 
 KINDS = ("", "_input_tokens", "_output_tokens")
 
 
+def members(loads: dict[str, LoadSeries], kind: str) -> dict[str, LoadSeries]:
+    """The series of tenants. kind: how their names end."""
+    ends = tuple(other for other in KINDS if other)
+    return {n: s for n, s in loads.items() if "tenant" in n and (n.endswith(kind) if kind else not n.endswith(ends))}
+
+
 def pools(loads: dict[str, LoadSeries], kind: str) -> dict[str, LoadSeries]:
     """Sums of tenants. kind: how the names of the series end."""
-    ends = tuple(other for other in KINDS if other)
-    found = {n: s for n, s in loads.items() if "tenant" in n and (n.endswith(kind) if kind else not n.endswith(ends))}
+    found = members(loads, kind)
     first = next(iter(found.values()))
     alike = {
         n: s for n, s in found.items() if (s.start, s.step, len(s.values)) == (first.start, 300, len(first.values))
@@ -47,6 +53,8 @@ def main() -> None:
     zone = next(zone for name, zone in zones.items() if "tenant" in name)
     method = ours("combination", arima_seconds=0.0)
     for kind in KINDS:
+        if not members(loads, kind):
+            continue
         print(
             f"\n**Pools of tenants, {kind.strip('_').replace('_', ' ') or 'requests'}: whole, then told by tenant**\n"
         )
@@ -62,6 +70,7 @@ def main() -> None:
             f"| **mean** | {' | '.join(shown)} | {mean[2]:.4f}, {mean[6]:.4f} | {mean[3]:.3f}, {mean[7]:.3f} |",
             flush=True,
         )
+    print(f"\n{measured_line()}")
 
 
 def cells(pair: list[Score]) -> list[str]:

@@ -1,13 +1,14 @@
 """What a diagnosis costs from 64 to 10,000 pods: a scan, and all of it with sick pools, from an embedded store.
 
-python benchmarks/thousands.py [--pools 2x32 16x32 64x32 200x50] [--minutes 120] [--interval 30] [--folder DIR]
+    python benchmarks/thousands.py [--pools 2x32 16x32 64x32 200x50] [--minutes 120] [--interval 30] [--folder DIR]
+                                   [--deep] [--alone]
 
 Two pools are simulated, one well and one with sick pods (`fleets.py`), scraped every 30 s for two hours, or as was
 asked: engines, GPUs, containers and a router. They are compacted, as a collector does with every hour, and multiplied
 row by row under other names, namespaces, nodes and addresses: no copy is simulated again, and what is read is as much
 as of a fleet that was.
-One pool in twenty is sick, at least one. Each fleet is diagnosed in a process of its own; the peaks are of that and of
-the second process that reads. A fleet of fewer than 256 targets is not scanned first.
+One pool in twenty is sick, at least one. Each fleet is diagnosed in a new process; CPU is that of this process and of
+those that it starts; the peaks are its own and that of the others. A fleet of under 256 targets is not scanned.
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ import json
 import math
 import os
 import re
-import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,13 +27,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+from fleets import Health, grown, numbered_on, template
+from measured import measured_line
+from process_cost import ProcessCost, in_new_process
 
-from fleets import Health, grown, template
-
+from inferdoc import diagnose, open_source
+from inferdoc.catalogue.load import load_catalogue
+from inferdoc.judging import api
+from inferdoc.judging.api import Options
 from inferdoc.simulate.output import write_store
 from inferdoc.simulate.scrape import Scraped
+from inferdoc.source.open import DEFAULT_PARALLEL
 from inferdoc.store import Store, compact
 from inferdoc.store.layouts import LayoutWriter
 from inferdoc.store.schema import transaction
@@ -50,7 +55,6 @@ from inferdoc.store.stretches import (
 
 SICK_SHARE = 20
 """One pool in so many is sick."""
-NUMBERED = re.compile(r"^(vllm|node|GPU-node)-(\d+)(.*)$")
 ADDRESS = re.compile(r"^10\.0\.(\d+\.\d+:\d+)$")
 NAMESPACE = "sim"
 APART = 1000
@@ -70,11 +74,7 @@ def renamed(value: str, pool: int) -> str:
     """The same name, in another pool."""
     if value == NAMESPACE:
         return f"pool-{pool:03d}"
-    numbered = NUMBERED.match(value)
-    if numbered:
-        return f"{numbered.group(1)}-{int(numbered.group(2)) + pool * APART}{numbered.group(3)}"
-    address = ADDRESS.match(value)
-    return f"10.{pool + 1}.{address.group(1)}" if address else value
+    return numbered_on(ADDRESS.sub(rf"10.{pool + 1}.\1", value), pool * APART)
 
 
 def rows_of(store: Store) -> list[tuple[dict[str, str], Stretch, list[bytes]]]:
@@ -126,33 +126,28 @@ def _key(key: tuple[str, ...], pool: int) -> tuple[str, ...]:
     return (name, *(part if place % 2 == 0 else renamed(part, pool) for place, part in enumerate(labels)))
 
 
-def measure(place: str) -> dict[str, object]:
-    """One diagnosis in this process, and when its scan was over."""
-    from inferdoc import diagnose, open_source
-    from inferdoc.catalogue.load import load_catalogue
-    from inferdoc.judging import api
-
+def measure(place: Path, deep: bool, alone: bool) -> dict[str, Any]:
+    """One diagnosis in this process, and when its scan was over. alone: no other process reads."""
     assert load_catalogue().recipes
-    source = open_source(store=place)
+    source = open_source(store=place, parallel=1 if alone else DEFAULT_PARALLEL)
     scans = list[tuple[float, float]]()
-    began, spent = time.perf_counter(), time.process_time()
-    in_full = api._of_part
+    began, in_full = time.perf_counter(), api._of_part
 
     def noted(*given: Any) -> Any:
-        scans.append((time.perf_counter() - began, _peak(resource.RUSAGE_SELF)))
+        cost.memory.read()
+        scans.append((time.perf_counter() - began, cost.memory.root_mb))
         return in_full(*given)
 
-    api._of_part = noted
-    answer = diagnose(source, since="1h")
-    wall, cpu = time.perf_counter() - began, time.process_time() - spent
-    source.close()
-    others = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with ProcessCost() as cost, patch.object(api, "_of_part", noted):
+        answer = diagnose(source, since="1h", options=Options(deep=deep))
+        wall = time.perf_counter() - began
+        source.close()
     return {
         "scan": scans[0] if scans else None,
         "wall": wall,
-        "cpu": cpu + others.ru_utime + others.ru_stime,
-        "peak": _peak(resource.RUSAGE_SELF),
-        "peak_other": _peak(resource.RUSAGE_CHILDREN),
+        "cpu": cost.cpu,
+        "peak": cost.memory.root_mb,
+        "peak_other": cost.memory.others_mb,
         "samples": answer.timing.samples,
         "pods": answer.coverage.pods,
         "targets": answer.coverage.targets,
@@ -161,30 +156,15 @@ def measure(place: str) -> dict[str, object]:
     }
 
 
-def _peak(who: int) -> float:
-    """Megabytes."""
-    return resource.getrusage(who).ru_maxrss / 1024
-
-
-def in_a_process(place: Path) -> dict[str, Any]:
-    """What `measure` answers, in a process of its own."""
-    done = subprocess.run([sys.executable, __file__, "--measure", str(place)], capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(done.stderr.strip()[-2000:])
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
 def main() -> None:
-    """Print the table, or measure once."""
-    if sys.argv[1:2] == ["--measure"]:
-        print(json.dumps(measure(sys.argv[2])))
-        return
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pools", nargs="+", default=["2x32", "16x32", "64x32", "200x50"], metavar="POOLSxPODS")
     parser.add_argument("--folder", type=Path, help="keep the stores there, and use those that are there")
     parser.add_argument("--minutes", type=int, default=120, help="of data in the store")
     parser.add_argument("--interval", type=int, default=30, choices=[15, 30], help="seconds between scrapes")
+    parser.add_argument("--deep", action="store_true", help="read everything in full, without a scan")
+    parser.add_argument("--alone", action="store_true", help="read in one process")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = asked.folder or Path(temporary)
@@ -197,13 +177,14 @@ def main() -> None:
         for text in asked.pools:
             pools, pods = (int(part) for part in text.split("x"))
             sick = max(1, pools // SICK_SHARE)
-            told = in_a_process(fleet(folder, pools, pods, sick, asked.minutes, asked.interval // 15))
+            store = fleet(folder, pools, pods, sick, asked.minutes, asked.interval // 15)
+            told = in_new_process(measure, store, asked.deep, asked.alone)
             points.append((pools * pods, told["cpu"]))
             print(_line(pools, sick, told), flush=True)
             for line in told["warnings"]:
                 print(f"  ({line})", flush=True)
         print(f"\nslope of CPU seconds: {_slope(points)}")
-    print(f"\n{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end.")
+    print(f"\n{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end.\n{measured_line()}")
 
 
 def _line(pools: int, sick: int, told: Mapping[str, Any]) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from forecast import read
+from measured import measured_line
 
 from inferdoc.forecast.engine import Request
 from inferdoc.forecast.outage import without_outages
@@ -109,6 +110,7 @@ def main() -> None:
             found = {name: follow(loads[name], zones[name], asked.days, cold, asked.known) for name in part}
             if found:
                 table(f"Tuned by back-test, {group}, cold start {cold} min, last {asked.days} days", found)
+    print(f"\n{measured_line()}")
 
 
 if __name__ == "__main__":

@@ -11,20 +11,21 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
+from unittest.mock import patch
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from measured import measured_line
+from process_cost import Spent
 
-from inferdoc.catalogue.load import load_catalogue  # noqa: E402
-from inferdoc.config import Config, PricesSection, TierPrice  # noqa: E402
-from inferdoc.cost.model import Bill, BillRow  # noqa: E402
-from inferdoc.cost.request import billed  # noqa: E402
-from inferdoc.simulate import fleet as simulated  # noqa: E402
-from inferdoc.source.open import open_source  # noqa: E402
-from tests.cost.planted import SMALL, Fleet, planted, scenario  # noqa: E402
+from inferdoc.catalogue.load import load_catalogue
+from inferdoc.config import Config
+from inferdoc.config_sections import PricesSection, TierPrice
+from inferdoc.cost.model import Bill, BillRow
+from inferdoc.cost.request import billed
+from inferdoc.simulate import fleet as simulated
+from inferdoc.source.open import open_source
+from tests.cost.planted import SMALL, Fleet, planted, scenario
 
 PRICES = {"h100-80": 3.0, "a100-80": 1.5, "l40s": 1.0}
 GOAL = 0.15
@@ -110,14 +111,14 @@ def main() -> int:
     if asked.store is not None and asked.store.exists():
         parser.error(f"--store {asked.store} is there already; what it holds would be on the bill")
     texts = {cause: text for cause, text in week(asked.days).items() if not asked.only or cause in asked.only}
-    simulated.TICK = TICK
     print(f"{asked.days:g} days of {len(texts)} pools", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
-        begun = time.process_time()
-        fleet = planted(asked.store or Path(folder) / "week.db", texts)
-        print(f"simulated in {time.process_time() - begun:.0f} s of CPU", file=sys.stderr)
-        bill = told(fleet)
-        print(f"told after {time.process_time() - begun:.0f} s of CPU", file=sys.stderr)
+        with Spent() as simulation, patch.object(simulated, "TICK", TICK):
+            fleet = planted(asked.store or Path(folder) / "week.db", texts)
+        print(f"simulated in {simulation.cpu:.0f} s of CPU", file=sys.stderr)
+        with Spent() as billing:
+            bill = told(fleet)
+        print(f"billed in {billing.cpu:.0f} s of CPU", file=sys.stderr)
     print("| waste | pool costs, USD | told, USD | true, USD | told / true | other waste told, idle apart, USD |")
     print("| --- | ---: | ---: | ---: | ---: | --- |")
     right = True
@@ -126,6 +127,7 @@ def main() -> int:
         text, good = line(fleet, cause, row)
         right = right and good
         print(text)
+    print(f"\n{measured_line()}")
     return 0 if right else 1
 
 

@@ -2,6 +2,8 @@
 
     python benchmarks/whatif.py                  all fleets and changes: a Markdown table, then the sums
     python benchmarks/whatif.py NAME ...         some of the fleets
+    python benchmarks/whatif.py --change traffic=1.5   one change of each fleet
+    python benchmarks/whatif.py --minutes 15 --truths 2   shorter histories, fewer runs after a change
     python benchmarks/whatif.py --write          also put table and sums into docs/whatif.md
     python benchmarks/whatif.py --seed N         other draws of histories and truths than those of the table
 
@@ -17,18 +19,19 @@ import math
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from dataclasses import replace as with_fields
 from pathlib import Path
 
 import numpy as np
+from measured import measured_line
 from msgspec.structs import replace
+from stores import fill_store, without_fault
 
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.config import Config
-from inferdoc.simulate.output import write_store
 from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import (
     EngineFlags,
-    Expect,
     Length,
     Policy,
     PoolSpec,
@@ -40,7 +43,6 @@ from inferdoc.simulate.scenario import (
 )
 from inferdoc.simulate.workload import scaled
 from inferdoc.source.open import open_source
-from inferdoc.store import Store
 from inferdoc.whatif.answer import calibrated_as_observed, changed_as_asked
 from inferdoc.whatif.model import SAME
 from inferdoc.whatif.pairs import observed_as_asked
@@ -48,8 +50,9 @@ from inferdoc.whatif.play import PlayedPool, played
 from inferdoc.whatif.predict import QUANTITIES, Calibrated, Prediction, move_of, plays_now, predicted, value_of
 from inferdoc.whatif.settings_asked import settings_asked, side_of
 
-SECONDS = 1210.0
-"""Of the history: 20 minutes, and the scrape that closes the last."""
+MINUTES, CLOSING_SECONDS = 20.0, 10.0
+"""Of the history: its length, and the scrape that closes the last minute."""
+SECONDS = 60 * MINUTES + CLOSING_SECONDS
 PAGE = Path(__file__).parent.parent / "docs" / "whatif.md"
 BEGIN, END = "<!-- benchmark -->", "<!-- /benchmark -->"
 HISTORY_SEED = 1
@@ -71,6 +74,7 @@ class Fleet:
     policy: Policy = "least-loaded"
     now: tuple[str, ...] = ()
     decode: PoolSpec | None = None
+    seconds: float = SECONDS
 
     @property
     def pools(self) -> tuple[PoolSpec, ...]:
@@ -78,15 +82,13 @@ class Fleet:
         return (self.pool,) if self.decode is None else (self.pool, self.decode)
 
     def scenario(self, seed: int) -> Scenario:
-        """Its 20 minutes before any change."""
-        return Scenario(
-            id="whatif",
-            title=self.name,
-            expect=Expect(cause=None),
-            pools=self.pools,
-            traffic=(self.stream,),
+        """Its minutes before any change."""
+        return without_fault(
+            self.name,
+            self.pools,
+            (self.stream,),
             router=RouterSpec(policy=self.policy),
-            duration=SECONDS,
+            duration=self.seconds,
             warmup=180.0,
             scrape=15.0,
             seed=seed,
@@ -261,7 +263,8 @@ def _changed(pool: PoolSpec, key: str, value: str) -> PoolSpec:
 
 def truly(scenario: Scenario) -> PlayedPool:
     """The minutes that a calibration is shown: not the first, in which pages were read for the first time."""
-    return played(replace(scenario, duration=SECONDS - 10.0), begin=60.0, apart=len(scenario.pools) > 1)
+    duration = scenario.duration - CLOSING_SECONDS
+    return played(replace(scenario, duration=duration), begin=60.0, apart=len(scenario.pools) > 1)
 
 
 def _longer(accept: tuple[float, ...], draft: int) -> tuple[float, ...]:
@@ -271,9 +274,8 @@ def _longer(accept: tuple[float, ...], draft: int) -> tuple[float, ...]:
 
 def calibration(fleet: Fleet, folder: Path, seed: int = 0) -> Calibrated:
     """As `inferdoc whatif` makes it of the fleet's pages."""
-    path, catalogue = folder / "fleet.db", load_catalogue()
-    with Store.open(path, "w") as store:
-        write_store(record(fleet.scenario(HISTORY_SEED + seed)).targets, store)
+    catalogue = load_catalogue()
+    path = fill_store(folder / "fleet.db", record(fleet.scenario(HISTORY_SEED + seed)).targets)
     live = observed_as_asked(open_source(store=path), Config(), catalogue, {"history": "1h"})
     return calibrated_as_observed(live, catalogue, settings_asked(fleet.now, "--now", of_now=True), fleet.limits)
 
@@ -306,15 +308,15 @@ class Checked:
         return self.prediction.row("goodput").then.value / good - 1.0 if good > 0 else math.nan
 
 
-def checked(fleet: Fleet, seed: int = 0) -> list[Checked]:
-    """All changes of a fleet. seed: of the draws."""
+def checked(fleet: Fleet, seed: int, only: str | None, truths: int) -> list[Checked]:
+    """All changes of a fleet, or one. seed: of the draws; truths: runs after each change."""
     with tempfile.TemporaryDirectory() as folder:
         pool = calibration(fleet, Path(folder), seed)
     before = plays_now(pool)
-    true_seeds = [each + seed for each in TRUE_SEEDS]
+    true_seeds = [each + seed for each in TRUE_SEEDS[:truths]]
     true_before = [truly(fleet.scenario(each)) for each in true_seeds]
     rows = []
-    for change in fleet.changes:
+    for change in [one for one in fleet.changes if only in (None, one)]:
         asked = changed_as_asked(pool, settings_asked(change.split(), "--set"), load_catalogue())
         prediction = predicted(pool, asked, before)
         true_after = [really(fleet, change, each) for each in true_seeds]
@@ -377,21 +379,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="of fleets; all by default")
     parser.add_argument("--seed", type=int, default=0, help="added to the seed of every draw")
+    parser.add_argument("--change", help="of each fleet this change alone")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="of the history")
+    parser.add_argument("--truths", type=int, default=len(TRUE_SEEDS), choices=range(2, len(TRUE_SEEDS) + 1))
     parser.add_argument("--write", action="store_true", help="put the table into docs/whatif.md")
     asked = parser.parse_args()
     rows: list[Checked] = []
     print(HEAD)
     for fleet in FLEETS:
         if not asked.names or fleet.name in asked.names:
-            for row in checked(fleet, asked.seed):
+            fleet = with_fields(fleet, seconds=60 * asked.minutes + CLOSING_SECONDS)
+            for row in checked(fleet, asked.seed, asked.change, asked.truths):
                 rows.append(row)
                 print(line(row), flush=True)
-    print(f"\n{sums(rows)}")
+    text = f"{sums(rows)}\n\n{measured_line()}"
+    print(f"\n{text}")
     if asked.write:
         before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
         _, _, after = rest.partition(END)
         table = "\n".join([HEAD, *map(line, rows)])
-        PAGE.write_text(f"{before}{BEGIN}\n\n{sums(rows)}\n\n{table}\n\n{END}{after}", "utf-8")
+        PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{table}\n\n{END}{after}", "utf-8")
 
 
 if __name__ == "__main__":

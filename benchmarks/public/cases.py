@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,8 @@ class Case:
         return {"id": self.id, "file": self.file, "from": self.begin, "until": self.end}
 
 
-def read_cases(path: Path = LABELS) -> list[Case]:
-    """The labels. Raises OSError and ValueError where they cannot be read."""
+def read_cases(path: Path = LABELS, only: Collection[str] | None = None) -> list[Case]:
+    """The labels. only: ids of cases, all by default. Raises OSError and ValueError where they cannot be read."""
     document = json.loads(path.read_text("utf-8"))
     if document.get("format") != FORMAT:
         raise ValueError(f"{path}: format {document.get('format')!r}, expected {FORMAT!r}")
@@ -51,6 +52,7 @@ def read_cases(path: Path = LABELS) -> list[Case]:
     return [
         Case(**{name: tuple(value) if name in lists else value for name, value in row.items()})
         for row in document["cases"]
+        if only is None or row["id"] in only
     ]
 
 

@@ -55,9 +55,10 @@ def main() -> int:
     ask.add_argument("rules", nargs="+", type=Path)
     ask.add_argument("--folder", type=Path, default=UNPACKED)
     ask.add_argument("--without", action="append", default=list(LEFT_OUT), metavar="LABEL=VALUE", help="no finding")
+    ask.add_argument("--only", nargs="+", metavar="ID", help="these cases")
     given = ask.parse_args()
-    unpack(given.folder)
-    rules, cases = RuleSet(given.rules[0].stem, tuple(given.rules)), read_cases()
+    rules, cases = RuleSet(given.rules[0].stem, tuple(given.rules)), read_cases(only=given.only)
+    unpack(given.folder, cases)
     answers = {}
     for number, case in enumerate(cases, start=1):
         print(f"\r{number}/{len(cases)}", end="", file=sys.stderr, flush=True)

@@ -200,14 +200,15 @@ def main() -> int:
     ask.add_argument("--save", type=Path, metavar="FILE", help="keep the answers of --run")
     ask.add_argument("--folder", type=Path, default=UNPACKED, help="where the recordings are, or are put")
     ask.add_argument("--misses", action="store_true", help="also each case whose first finding is not right")
+    ask.add_argument("--only", nargs="+", metavar="ID", help="these cases")
     given = ask.parse_args()
     if (given.answers is None) == (given.run is None):
         ask.error("give answers.json, or --run COMMAND")
-    wanted = read_cases()
+    wanted = read_cases(only=given.only)
     if given.run is not None:
         from unpack import unpack  # only this needs inferdoc
 
-        unpack(given.folder)
+        unpack(given.folder, wanted)
         document = {"tool": given.tool or shlex.split(given.run)[0], "answers": asked(given.run, given.folder, wanted)}
         if given.save is not None:
             given.save.write_text(json.dumps(document, indent=1) + "\n", "utf-8")

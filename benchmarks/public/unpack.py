@@ -2,6 +2,7 @@
 
     python benchmarks/public/unpack.py FOLDER     recordings copied, scenarios played; and questions.json
     python benchmarks/public/unpack.py --labels   labels.json anew, from the labels of fixtures/
+    python benchmarks/public/unpack.py FOLDER --only ID...   some of the cases
 
 A folder that is complete is left as it is. Takes minutes: some seventy fleets are simulated.
 """
@@ -13,7 +14,7 @@ import hashlib
 import json
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +80,8 @@ def _simulated(scenario: Scenario) -> Case:
     )
 
 
-def unpack(folder: Path) -> None:
+def unpack(folder: Path, wanted: Sequence[Case]) -> None:
     """The recording of each case that is not there yet, and the questions."""
-    wanted = read_cases()
     played = {f"{SCENARIOS}/{one.id}.yaml": one for one in scenarios()}
     folder.mkdir(parents=True, exist_ok=True)
     for number, case in enumerate(wanted, start=1):
@@ -104,11 +104,12 @@ def main() -> int:
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("folder", nargs="?", type=Path)
     ask.add_argument("--labels", action="store_true")
+    ask.add_argument("--only", nargs="+", metavar="ID", help="these cases")
     given = ask.parse_args()
     if given.labels:
         LABELS.write_text(labels_text(cases()), "utf-8")
     if given.folder is not None:
-        unpack(given.folder)
+        unpack(given.folder, read_cases(only=given.only))
     return 0
 
 

@@ -6,13 +6,13 @@ import contextlib
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-INFERDOC = [sys.executable, "-c", "from inferdoc.cli.main import main; main()"]
+from benchmarks.process_cost import INFERDOC
+
 STOP_SECONDS = 30.0
 
 

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.measured import measured_line
+
 if TYPE_CHECKING:
     from benchmarks.real_vllm.play import Run
 
@@ -56,7 +58,8 @@ def finding(document: dict[str, Any]) -> str:
 
 def page(runs: Sequence[Run], where: str, seconds: float) -> str:
     """One row for the usual load and one for the fault of every scenario."""
-    lines = [ABOUT, f"Run on {where}; {seconds / 60:.0f} minutes with {len(runs)} starts of the server.", ""]
+    started = f"Run on {where}; {seconds / 60:.0f} minutes with {len(runs)} starts of the server."
+    lines = [ABOUT, started, measured_line(), ""]
     lines += [
         "| server | what was done | expected | answer | onset off, s | |",
         "| --- | --- | --- | --- | --- | --- |",

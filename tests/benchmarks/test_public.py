@@ -116,7 +116,7 @@ def two(tmp_path, monkeypatch) -> list[Case]:
         case for case in read_cases() if case.origin in ("recordings/engine-hung.om.gz", "fleets/control-steady.om.gz")
     ]
     for module in (score, unpack, rule_answers):
-        monkeypatch.setattr(module, "read_cases", lambda: wanted)
+        monkeypatch.setattr(module, "read_cases", lambda only=None: wanted)
     monkeypatch.chdir(tmp_path)
     return wanted
 
