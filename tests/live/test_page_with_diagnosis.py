@@ -4,7 +4,8 @@ real Prometheus with our rules over a real Alertmanager and the service to a web
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -23,38 +24,39 @@ ONSET_SECONDS = 90.0
 
 
 FIRST, REST = SCENARIOS[:4], SCENARIOS[4:]
-CASES = [*((FIRST, name) for name in FIRST), *(pytest.param(REST, name, marks=pytest.mark.slow) for name in REST)]
-"""What the rules recorded of a cluster takes long to work out."""
+"""Each is one fleet: what the rules recorded of a cluster takes long to work out."""
+CASES = [*FIRST, *(pytest.param(name, marks=pytest.mark.slow) for name in REST)]
+ChainOf = Callable[[str], tuple[Cluster, Served]]
 
 
 @pytest.fixture(scope="module")
-def scenarios(request) -> tuple[str, ...]:
-    return request.param
-
-
-@pytest.fixture(scope="module")
-def clusters(scenarios, tmp_path_factory) -> dict[str, Cluster]:
+def chain_of(tmp_path_factory) -> Iterator[ChainOf]:
+    """Scenario -> its cluster, and the servers of the fleet that it is in; only those of one fleet run."""
     if not prometheus_server.available() or chain.alertmanager() is None:
         pytest.skip("needs Prometheus and Alertmanager: apt-get install prometheus prometheus-alertmanager")
-    folder = tmp_path_factory.mktemp("clusters")
-    onset = time.time() - LEAD_SECONDS
-    made = [recorded(name, onset, folder) for name in scenarios]
-    with_past(made, folder)
-    return {cluster.name: cluster for cluster in made}
+    clusters: dict[str, Cluster] = {}
+    with ExitStack() as stack:
+        servers: list[Served] = []
 
+        def of(name: str) -> tuple[Cluster, Served]:
+            if name not in clusters:
+                stack.close()
+                clusters.clear()
+                folder = tmp_path_factory.mktemp("clusters")
+                onset = time.time() - LEAD_SECONDS
+                made = [recorded(each, onset, folder) for each in (FIRST if name in FIRST else REST)]
+                with_past(made, folder)
+                clusters.update({cluster.name: cluster for cluster in made})
+                servers[:] = [stack.enter_context(served(folder))]
+            return clusters[name], servers[0]
 
-@pytest.fixture(scope="module")
-def chained(clusters) -> Iterator[Served]:
-    with served(next(iter(clusters.values())).text.parent) as running:
-        yield running
+        yield of
 
 
 @pytest.mark.takes_long("windows of minutes pass as they do in a cluster")
-@pytest.mark.parametrize(
-    ("scenarios", "name"), CASES, indirect=["scenarios"], ids=lambda value: value if isinstance(value, str) else ""
-)
-def test_the_message_names_cause_pods_onset_and_runbook(clusters, chained, name):
-    cluster = clusters[name]
+@pytest.mark.parametrize("name", CASES)
+def test_the_message_names_cause_pods_onset_and_runbook(chain_of, name):
+    cluster, chained = chain_of(name)
     incident = _until(lambda: _told(chained.incident(name), name))
     story = next(story for story in _stories(incident) if story["cause"] == name)
     assert story["pods"] and set(story["pods"]) <= set(cluster.pods)
