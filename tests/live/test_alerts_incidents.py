@@ -67,6 +67,7 @@ def test_nothing_else_fires_but_what_drove_it(firing):
     assert {alert for alert, _ in firing} & causes - load_changes == {alert_name(cause)}
 
 
+@pytest.mark.slow
 def test_a_fleet_that_is_busy_but_well_stays_silent(tmp_path):
     """A KV cache that is nearly full and hurts nobody."""
     if not prometheus_server.available():
