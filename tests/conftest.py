@@ -110,10 +110,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the tests of the part that --part names; parts are cut by the names of tests."""
     part, parts = map(int, config.getoption("--part").split("/"))
-    left_out = [item for item in items if zlib.crc32(item.nodeid.encode()) % parts != part - 1]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+    groups: dict[bool, list[pytest.Item]] = {True: [], False: []}
+    for item in items:
+        groups[zlib.crc32(item.nodeid.encode()) % parts == part - 1].append(item)
+    if groups[False]:
+        config.hook.pytest_deselected(items=groups[False])
+        items[:] = groups[True]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import yaml
-
 from inferdoc.catalogue.record_names import OF_OBSERVATIONS
 from inferdoc.errors import InferdocError
 from inferdoc.generate import promtool
@@ -179,8 +177,9 @@ def _noticed(generated: Path, path: Path, left: dict[int, Mistake]) -> set[int]:
         with tempfile.TemporaryDirectory(prefix="inferdoc-") as name:
             folder = Path(name)
             rules, copies = _mutated(generated, document, left)
-            names = [_written(folder, file, text) for file, text in rules.items()]
-            _written(folder, path.name, {**_repeated(document, copies), "rule_files": names})
+            for file, text in rules.items():
+                promtool.write(folder / file, text)
+            promtool.write(folder / path.name, {**_repeated(document, copies), "rule_files": [*rules]})
             said = promtool.said_of_test(folder / path.name)
         refused = {int(number) for rule in REFUSED.findall(said) for number in MARKED.findall(rule)}
         plain = [rule for rule in REFUSED.findall(said) if not MARKED.search(rule)]
@@ -194,12 +193,6 @@ def _noticed(generated: Path, path: Path, left: dict[int, Mistake]) -> set[int]:
         found |= refused
         left = {number: each for number, each in left.items() if number not in refused}
     return found
-
-
-def _written(folder: Path, name: str, document: Mapping[str, Any]) -> str:
-    text = yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=False, width=10**6)
-    (folder / name).write_text(text, "utf-8")
-    return name
 
 
 Copies = Mapping[int, set[str]]

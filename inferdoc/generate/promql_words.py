@@ -82,16 +82,16 @@ def selectors(exprs: Iterable[str]) -> dict[str, list[Selector]]:
 @lru_cache(maxsize=4096)
 def selected(expr: str) -> tuple[tuple[str, Selector], ...]:
     """The selectors of an expression in order, each with its metric name ("" for none). Functions count as metrics."""
-    found, told = [], words(expr)
-    for number, word in enumerate(told):
+    found, terms = [], words(expr)
+    for number, word in enumerate(terms):
         if word.in_selector:
             continue
         if word.kind == "name":
-            opens = number + 1 < len(told) and told[number + 1].text == "{"
-            inside = told[number + 2 : closing(told, number + 1)] if opens else []
+            opens = number + 1 < len(terms) and terms[number + 1].text == "{"
+            inside = terms[number + 2 : closing(terms, number + 1)] if opens else []
             found.append((word.text, tuple(_matchers(inside))))
-        elif word.text == "{" and (number == 0 or told[number - 1].kind != "name"):
-            found.append(("", tuple(_matchers(told[number + 1 : closing(told, number)]))))
+        elif word.text == "{" and (number == 0 or terms[number - 1].kind != "name"):
+            found.append(("", tuple(_matchers(terms[number + 1 : closing(terms, number)]))))
     return tuple(found)
 
 

@@ -153,13 +153,14 @@ def _test(path: Path) -> list[str]:
         series = {line["series"] for each in document["tests"] for line in each["input_series"]}
         for number, found in enumerate(reduced(documents, subjects, series).values()):
             files.append(f"rules-{number}.yaml")
-            _write(folder / files[-1], found)
-        _write(folder / path.name, {**document, "rule_files": files})
+            write(folder / files[-1], found)
+        write(folder / path.name, {**document, "rule_files": files})
         done = _run("test", "rules", str(folder / path.name))
     return [] if done.returncode == 0 else [f"{path}: {line}" for line in _complaints(done)]
 
 
-def _write(path: Path, document: Mapping[str, Any]) -> None:
+def write(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a rule or test file for promtool."""
     path.write_text(yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=False, width=10**6), "utf-8")
 
 

@@ -43,11 +43,11 @@ def cause_test(
     read = selectors(_rests_on(recipe, rule, catalogue))
     waits = EVALUATED_MINUTES * ceil(length_of(rule.for_) / 60 / EVALUATED_MINUTES)
     faulty = settling_minutes(recipe) + waits
-    by_calm: dict[int, list[Case]] = {}
+    by_history: dict[int, list[Case]] = {}
     for case in cases:
-        by_calm.setdefault(calm_minutes(case, recipe, faulty), []).append(with_decoys(case, read))
+        by_history.setdefault(history_minutes(case, recipe, faulty), []).append(with_decoys(case, read))
     tests = []
-    for calm, found in sorted(by_calm.items()):
+    for calm, found in sorted(by_history.items()):
         span = FaultSpan(calm, faulty + 2)
         series = [line for case in found for line in lines(case, has_pool(recipe), span)]
         test: dict[str, Any] = {"interval": "1m", "input_series": series}
@@ -70,7 +70,7 @@ def cause_test(
     }
 
 
-def calm_minutes(case: Case, recipe: Recipe, lasts: int) -> int:
+def history_minutes(case: Case, recipe: Recipe, lasts: int) -> int:
     """Minutes of history that a case needs before a fault of `lasts` minutes.
 
     A short history does not count if it is worse than the figure for a healthy service, nor if the fault lasts for so

@@ -11,7 +11,7 @@ from typing import Any
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.generate.cases import Case, has_pool
 from inferdoc.generate.cause_rules import AlertRule
-from inferdoc.generate.rule_tests import SPARE_MINUTES, calm_minutes, settling_minutes
+from inferdoc.generate.rule_tests import SPARE_MINUTES, history_minutes, settling_minutes
 from inferdoc.generate.series import FaultSpan, lines
 from inferdoc.times import length_of
 
@@ -32,7 +32,7 @@ def timing_test(
     settles = settling_minutes(recipe)
     waits, stays = (_minutes(text) for text in (rule.for_, rule.keep_firing_for or "0s"))
     lasts = settles + waits
-    span = FaultSpan(calm_minutes(sick, recipe, lasts), lasts, settles + stays)
+    span = FaultSpan(history_minutes(sick, recipe, lasts), lasts, settles + stays)
     series = list(lines(sick, has_pool(recipe), span))
     end = span.calm + span.faulty + span.after - 1
     watched = f"[{end - span.calm + SPARE_MINUTES}m"

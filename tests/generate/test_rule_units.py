@@ -195,9 +195,9 @@ def test_records_without_input_are_left_out_and_those_that_need_none_stay():
         "itself": 'ALERTS{alertname="X"}',
     }
     names = {"a": "pod:inferdoc_a:last", **{n: f"pod:inferdoc_{n.replace(' ', '_')}:last" for n in exprs if n != "a"}}
-    group = {"name": "g", "rules": [{"record": names[n], "expr": expr} for n, expr in exprs.items()]}
+    rules = [{"record": names[n], "expr": expr} for n, expr in exprs.items()]
     alert = {"alert": "All", "expr": " or ".join(names.values())}
-    document = {"rules.yaml": {"groups": [{"name": "g", "rules": [*group["rules"], alert]}]}}
+    document = {"rules.yaml": {"groups": [{"name": "g", "rules": [*rules, alert]}]}}
 
     def kept(*series: str) -> set[str]:
         found = promtool.reduced(document, {"All"}, series)["rules.yaml"]["groups"][0]["rules"]
