@@ -17,10 +17,8 @@ class Aliases:
         self._called: dict[str, dict[str, str]] = {}
         for exporter in exporters:
             for name, metric in exporter.metrics.items():
-                spelled = [name, *(former.name for former in metric.formerly)]
-                if exporter.colon_as_underscore:
-                    spelled += [n.replace(":", "_") for n in spelled if ":" in n]
-                unique = tuple(dict.fromkeys(spelled))
+                names = [exporter.spelled(each) for each in (name, *(former.name for former in metric.formerly))]
+                unique = tuple(dict.fromkeys(each for way in zip(*names, strict=False) for each in way))
                 if metric.type in ("histogram", "summary"):
                     for part in HISTOGRAM_PARTS:
                         self._names[name + part] = tuple(n + part for n in unique)

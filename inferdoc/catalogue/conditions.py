@@ -120,13 +120,17 @@ class Reaches(OfSignal, frozen=True, kw_only=True):
 
 
 class Stall(OfSignal, frozen=True, kw_only=True):
-    """stalls: no progress of the signal while the signal `work` shows that there is some."""
+    """stalls: no progress of the signal while the signal `work` shows that there is some. aborts: the signal that tells
+    which share of the work was aborted; where all of it was as progress stopped, and the gauge has not moved since, it
+    is the gauge that is stale (stale: the condition is that it is) and no work that waits."""
 
     work: str
+    aborts: str | None = None
+    stale: bool = False
 
     @property
     def signals(self) -> tuple[str, ...]:
-        return (self.signal, self.work)
+        return (self.signal, self.work, *([self.aborts] if self.aborts else []))
 
 
 class Follow(OfSignal, frozen=True, kw_only=True):

@@ -26,8 +26,9 @@ def declared_series(exporters: Iterable[Exporter]) -> dict[str, tuple[Exporter, 
 def engines_there(exporters: Iterable[Exporter], names: Collection[str]) -> list[Exporter]:
     """The engines of which a series is there. names: of the series of a source."""
     families = {name.replace(":", "_") for name in names}
-    engines = (exporter for exporter in exporters if exporter.page == "engine")
-    return [one for one in engines if any(name.startswith(f"{one.family}_") for name in families)]
+    exporters = [exporter for exporter in exporters if exporter.page == "engine"]
+    first = {one.exporter: tuple(f"{prefix}{one.family}_" for prefix in ("", *one.prefixes)) for one in exporters}
+    return [one for one in exporters if any(name.startswith(first.get(one.exporter, ())) for name in families)]
 
 
 def engines_of(reading: Reading, series: Mapping[str, tuple[Exporter, Metric]]) -> set[str]:

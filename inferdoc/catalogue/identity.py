@@ -39,7 +39,7 @@ class IdentityLabels(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     the order in which they are tried; replica: labels of the server that stored a series. engines, gpus, totals: groups
     of series names, the best first; started: the time at which a process began; pod_info, target_info: info series of
     kube-state-metrics and of OTLP; containers: the info series of the image that a container runs; engine_images: a
-    regular expression for the images of engines."""
+    regular expression for the images of engines; engine_names, router_names: those for names of pods and jobs."""
 
     pods: tuple[PodLabels, ...]
     cluster: tuple[str, ...]
@@ -56,6 +56,8 @@ class IdentityLabels(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     target_info: str
     containers: str
     engine_images: str
+    engine_names: str
+    router_names: str
 
     @property
     def markers(self) -> tuple[str, ...]:

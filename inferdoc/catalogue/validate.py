@@ -60,9 +60,8 @@ def spellings(exporters: Mapping[str, Exporter]) -> dict[str, Spelling]:
                 names = [old.name for old in metric.formerly] if former else [current]
                 spelling = Spelling(exporter.exporter, current, metric)
                 for name in names:
-                    known.setdefault(name, spelling)
-                    if exporter.colon_as_underscore:
-                        known.setdefault(name.replace(":", "_"), spelling)
+                    for spelled in exporter.spelled(name):
+                        known.setdefault(spelled, spelling)
     return known
 
 

@@ -22,6 +22,7 @@ COMMANDS = {
     "export": "inferdoc.cli.export",
     "store": "inferdoc.cli.store",
     "doctor": "inferdoc.cli.doctor",
+    "probe": "inferdoc.cli.probe",
     "signals": "inferdoc.cli.signals",
     "audit": "inferdoc.cli.audit",
     "size": "inferdoc.cli.size",

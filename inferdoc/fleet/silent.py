@@ -6,17 +6,25 @@ name tells.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
+from inferdoc.catalogue.identity import load_identity
+from inferdoc.catalogue.signal import REQUIRED_TIER
 from inferdoc.fleet.members import Fleet, Member, Pool
 from inferdoc.fleet.workloads import workload
 from inferdoc.source.base import Scrapes
-from inferdoc.source.frame import Entity
+from inferdoc.source.frame import Entity, SignalFrame
+
+RESTARTS = "kubelet_restarts"
 
 
-def add_silent(fleet: Fleet, scrapes: Sequence[Scrapes]) -> None:
+def add_silent(fleet: Fleet, frame: SignalFrame, scrapes: Sequence[Scrapes]) -> None:
     """Put the targets that never answered into the pool that they were to serve in: that of their workload, else that
-    of their job, where all engines of the job are one pool."""
+    of their job, where all engines of the job are one pool. One that is named like an engine and that the kubelet
+    restarts is the only pod of a pool of its own."""
+    engine = re.compile(load_identity().engine_names)
+    restarted = {entity.member for entity in frame[RESTARTS].entities} if RESTARTS in frame else set()
     members = fleet.by_key()
     by_workload: dict[tuple[str, str, str], set[Pool]] = {}
     by_job: dict[tuple[str, str, str], set[Pool]] = {}
@@ -32,6 +40,8 @@ def add_silent(fleet: Fleet, scrapes: Sequence[Scrapes]) -> None:
             silent[entity.member] = entity, job
     for (cluster, namespace, pod), (entity, job) in sorted(silent.items()):
         pools = by_workload.get((cluster, namespace, workload(pod)[0])) or by_job.get((cluster, namespace, job), set())
+        if not pools and engine.search(f"{pod} {job}") and (cluster, namespace, pod) in restarted:
+            pools = {Pool(cluster, namespace, "", "both", REQUIRED_TIER)}
         if len(pools) == 1:
             why = (("role", "its workload"), ("tier", "its workload"))
             instance, node = entity.get("instance"), entity.get("node")

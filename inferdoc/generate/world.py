@@ -253,7 +253,7 @@ def _parts(catalogue: Catalogue, signal: str) -> Mapping[str, Operand | str]:
     if reading.info:
         return {}
     if reading.telemetry:
-        return {"": _operand(operand(_reading(catalogue, SHOWN_GPUS), level))}
+        return {"": _operand(operand(_reading(catalogue, SHOWN_GPUS[0]), level))}
     if reading.quantile:
         return {"": buckets(reading, level)}
     if reading.mean:

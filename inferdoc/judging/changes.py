@@ -3,7 +3,8 @@ cause."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -29,6 +30,7 @@ WORKLOAD = (
 """Signals of the traffic, of each the first that is visible; a shift of their mean by half is named. Clients that hang
 up leave no trace in the arrivals of the engine: during a retry storm these fall while more requests come."""
 WORKLOAD_RATIO = 1.5
+XID = "xid_last"
 GAP_FACTOR = 3.0
 """A target is gone from the picture when this many scrapes in a row are missing."""
 
@@ -43,6 +45,7 @@ def find_events(
     events: list[Event] = list(marker_events(context, markers, infos or {}))
     for unit in context.view.units:
         events += _restarts(context, unit)
+        events += _xids(context, unit)
     for target in scrapes:
         events += _outages(context, target)
     return clustered([*events, *replica_events(context, scrapes)])
@@ -61,6 +64,16 @@ def _restarts(context: Context, unit: Unit) -> list[Event]:
         for _, before, now in moves(context, unit, "process_start_time")
         if now - before > 1.0
     ]
+
+
+def _xids(context: Context, unit: Unit) -> Iterator[Event]:
+    """Error codes that the driver of a GPU reported. The gauge keeps the last one, so only a change is an event."""
+    for name, values in context.view.gpus(unit, XID).items():
+        known = np.flatnonzero(np.isfinite(values))
+        for before, step in pairwise(known.tolist()):
+            if values[step] != values[before] and values[step] > 0:
+                detail = f"the driver reported Xid {values[step]:g} for {name}"
+                yield Event(context.view.time_at(step), "xid", unit.member.shown, detail, unit)
 
 
 def _outages(context: Context, target: Scrapes) -> list[Event]:

@@ -32,7 +32,7 @@ class Outcome:
     first, last: steps between which it holds (None for what has no beginning, such as a flag that is present);
     baseline, observed, threshold in `unit`; text: the observation in words; missing: signals that are absent;
     from_start: it held from the first step, so its beginning is unknown; ahead: it is extrapolated, not there yet;
-    reference: what it was compared with.
+    reference: what it was compared with; frozen: it rests on a gauge that did not move while it held.
     """
 
     holds: bool | None
@@ -50,6 +50,7 @@ class Outcome:
     parts: tuple[Outcome, ...] = ()
     ahead: bool = False
     reference: BaselineKind = "absolute"
+    frozen: bool = False
 
     def but(self, **changed: Any) -> Outcome:
         """The same with some fields changed. A group makes one on every unit: `dataclasses.replace` takes six times as

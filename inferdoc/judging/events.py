@@ -15,9 +15,8 @@ ORDER = ("version", "config", "capacity", "restart")
 
 @dataclass(frozen=True)
 class Event:
-    """at: seconds since the epoch; kind: restart, outage, replicas, rollout, version, config, capacity, workload or
-    rhythm (what the same hour of an earlier day had as well);
-    unit: None for the fleet."""
+    """at: seconds since the epoch; kind: restart, outage, replicas, rollout, version, config, capacity, xid, workload
+    or rhythm (what the same hour of an earlier day had as well); unit: None for the fleet."""
 
     at: float
     kind: str

@@ -335,6 +335,8 @@ def _certainty(recipe: Recipe, match: Match, proved: bool, context: Context, hur
         level = min(level, 1)
     if recipe.proof and not proved:
         level = min(level, 1)
+    if all(e.outcome.frozen for e in match.evidence):  # an engine that is idle may still show its last gauges
+        level = 0
     if any(
         context.view.get(match.unit, name) is None and not context.view.gpus(match.unit, name)
         for name in recipe.optional

@@ -6,13 +6,17 @@ shows in no scrape that fails for long, but the kubelet counted it and the proce
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
+from inferdoc.catalogue.identity import load_identity
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 
 RESTART_SCRAPES = 3
 """An engine loads its model for longer than three scrapes; a network that drops a scrape or two is no restart."""
 STARTED, UP, RESTARTS, BY_KUBELET = "process_start_time", "target_up", "restarts_total", "kubelet_restarts"
+LATELY = "restarts_lately"
 RECENT_MS = 30 * 60_000
 """A container that crashes as soon as it serves is started again after a back-off of up to five minutes and the time
 that its model takes to load (Kubernetes documentation: container restart policy): three times within half an hour."""
@@ -53,6 +57,19 @@ def recent(frame: SignalFrame) -> SignalMatrix | None:
         return None
     counts = frame[RESTARTS]
     return SignalMatrix(counts.entities, _lately(_rises(counts.values), RECENT_MS // frame.grid.step_ms))
+
+
+def of_routers(frame: SignalFrame) -> SignalMatrix | None:
+    """By namespace how often the router that restarts most often was started again within the last half hour."""
+    if LATELY not in frame:
+        return None
+    named = re.compile(load_identity().router_names)
+    rows: dict[Entity, np.ndarray] = {}
+    for entity, row in zip(frame[LATELY].entities, frame[LATELY].values, strict=True):
+        if named.search(entity.pod) or named.search(entity.get("job")):
+            place = Entity.of(("cluster", "namespace"), entity.member[:2])
+            rows[place] = np.fmax(rows.get(place, row), row)
+    return SignalMatrix(list(rows), np.vstack([*rows.values()])) if rows else None
 
 
 def engine_ends(frame: SignalFrame) -> SignalMatrix | None:

@@ -14,6 +14,7 @@ from inferdoc.fleet.lineage import divide, trace
 from inferdoc.fleet.members import resolve
 from inferdoc.fleet.silent import add_silent
 from inferdoc.fleet.speeds import part_by_speed
+from inferdoc.judging.changes import XID
 from inferdoc.judging.clock import Clock
 from inferdoc.judging.cohort_signals import add_cohorts
 from inferdoc.judging.context import Context
@@ -63,7 +64,7 @@ CONTEXT_SIGNALS = (
     "spec_acceptance_length",
 )
 """Read besides what the recipes name: traffic, roles, changes, phases, and the inputs of the numbers in advice."""
-TIER_SIGNALS = ("gpu_util", "sm_clock")
+TIER_SIGNALS = ("gpu_util", "sm_clock", XID)
 
 
 Lead = tuple[BaselineKind, tuple[int, int]] | StoredBaseline | Lifetime
@@ -204,7 +205,7 @@ def _session(
     """Who is who, and where conditions are evaluated."""
     everyone = resolve(frame, catalogue.tiers, options.assignments)
     part_by_speed(everyone, frame)
-    add_silent(everyone, scrapes)
+    add_silent(everyone, frame, scrapes)
     lineage = trace(frame, everyone, scrapes, owners)
     fleet = divide(everyone, lineage, frame.begin)
     end_vanished(frame, catalogue.signals, scrapes)

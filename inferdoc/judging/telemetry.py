@@ -9,6 +9,7 @@ import numpy as np
 from inferdoc.catalogue.signal import Signal
 from inferdoc.fleet.workloads import workload
 from inferdoc.judging import restarts
+from inferdoc.judging.conditions.render import SHOWN_GPUS
 from inferdoc.judging.order import percentiles
 from inferdoc.judging.yields import tokens_per_gpu_hour, utilisation
 from inferdoc.source.base import Scrapes
@@ -37,6 +38,7 @@ def add_telemetry(
         "lost_gpus": lambda: _lost_gpus(frame),
         "process_restarts": lambda: restarts.of_processes(frame),
         "recent_restarts": lambda: restarts.recent(frame),
+        "router_restarts": lambda: restarts.of_routers(frame),
         "engine_ends": lambda: restarts.engine_ends(frame),
         "tokens_per_gpu_hour": lambda: tokens_per_gpu_hour(frame),
         "fleet_utilisation": lambda: utilisation(frame, plateaus),
@@ -117,16 +119,14 @@ def _lost_gpus(frame: SignalFrame) -> SignalMatrix | None:
     is gone stays visible, without its pod, and is not lost; nor are those of a pod that ended, or that has as many as
     before elsewhere: where an exporter shows only GPUs in use, these vanish with their pod. As a rule says it:
     `judging/conditions/render.py`."""
-    if "gpu_util" not in frame:
-        return None
-    matrix, none = frame["gpu_util"], np.zeros(frame.grid.count, dtype=np.int64)
+    shown = _gpus_shown(frame)
+    none = np.zeros(frame.grid.count, dtype=np.int64)
     devices: dict[tuple[str, str], np.ndarray] = {}
     owners: dict[tuple[str, str], tuple[int, Entity]] = {}
     nodes: dict[str, np.ndarray] = {}
     held: dict[Entity, dict[str, np.ndarray]] = {}
-    for entity, row in zip(matrix.entities, matrix.values, strict=True):
-        node = entity.get("Hostname") or entity.get("hostname") or entity.get("instance")
-        seen, key, pod = np.isfinite(row), (node, entity.get("UUID") or entity.get("gpu")), _owner(entity)
+    for (node, device, pod), seen in shown.items():
+        key = node, device
         devices[key] = devices.get(key, none > 0) | seen
         nodes[node] = nodes.get(node, none) + seen
         if pod is not None and seen.any():
@@ -140,13 +140,25 @@ def _lost_gpus(frame: SignalFrame) -> SignalMatrix | None:
         seen = devices[node, device]
         gone = (np.cumsum(seen) > settle) & ~seen & (nodes[node] > 0)
         lost = _long_runs(gone[np.newaxis], settle)[0].astype(np.float64)
-        shown = np.where(nodes[node] > 0, lost, np.nan)
-        rows[pod] = rows[pod] + shown if pod in rows else shown
+        missed = np.where(nodes[node] > 0, lost, np.nan)
+        rows[pod] = rows[pod] + missed if pod in rows else missed
     there = _pods_there(frame)
     for pod, lost in rows.items():
         as_many = sum(held[pod].values()) >= max(int(count.max()) for count in held[pod].values())
         rows[pod] = np.where(there.get(pod, none == 0), np.where(as_many, lost * 0.0, lost), np.nan)
     return SignalMatrix(list(rows), np.vstack([*rows.values()])) if rows else None
+
+
+def _gpus_shown(frame: SignalFrame) -> dict[tuple[str, str, Entity | None], np.ndarray]:
+    """bool[T] by node, GPU and the pod that uses it: where the exporter shows any of the signals that every GPU has. It
+    may drop a single one."""
+    shown: dict[tuple[str, str, Entity | None], np.ndarray] = {}
+    for matrix in (frame[name] for name in SHOWN_GPUS if name in frame):
+        for entity, row in zip(matrix.entities, matrix.values, strict=True):
+            node = entity.get("Hostname") or entity.get("hostname") or entity.get("instance")
+            key = node, entity.get("UUID") or entity.get("gpu"), _owner(entity)
+            shown[key] = shown.get(key, np.zeros(len(row), dtype=bool)) | np.isfinite(row)
+    return shown
 
 
 def _owner(entity: Entity) -> Entity | None:

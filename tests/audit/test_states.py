@@ -140,7 +140,7 @@ def test_rejected_drafts_are_not_named_beside_drafts_that_lose():
 # ---- prefix cache
 
 
-CHANCE = {"prompt_len_p50": 3000.0, "prompt_len_p10": 2500.0, "computed_tokens_p10": 200.0}
+CHANCE = {"prompt_len_mean": 3000.0, "prompt_len_p10": 2500.0, "computed_tokens_p10": 200.0}
 
 
 def hits(*ratios, **signals):
@@ -159,7 +159,7 @@ def test_hits_at_one_in_n_alike_on_all_pods_are_chance():
         (hits(0.01, 0.01, 0.01, 0.01), "nobody shares a prompt"),
         (hits(0.5, 0.5), "two pods"),
         (hits(0.24, 0.26, 0.25, 0.27, computed_tokens_p10=1900.0), "all prompts share one head"),
-        (hits(0.24, 0.26, 0.25, 0.27, prompt_len_p50=200.0), "prompts are short"),
+        (hits(0.24, 0.26, 0.25, 0.27, prompt_len_mean=200.0), "prompts are short"),
     ],
 )
 def test_hits_that_are_no_chance(fleet, why):
@@ -167,7 +167,7 @@ def test_hits_that_are_no_chance(fleet, why):
 
 
 def test_without_histograms_of_computed_tokens_the_doubt_says_so():
-    fleet = {f"p{n}": {"prefix_hit_ratio": 0.25, "prompt_len_p50": 3000.0} for n in range(4)}
+    fleet = {f"p{n}": {"prefix_hit_ratio": 0.25, "prompt_len_mean": 3000.0} for n in range(4)}
     assert doubts(watched(fleet))["prefix-hits-at-chance"] == "computed_tokens_p10, prompt_len_p10"
 
 

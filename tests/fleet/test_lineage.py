@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from inferdoc.fleet.lineage import divide, trace
-from inferdoc.fleet.members import resolve
+from inferdoc.fleet.members import Fleet, resolve
 from inferdoc.fleet.silent import add_silent
 from inferdoc.fleet.workloads import workload
 from inferdoc.source.base import Scrapes
+from inferdoc.source.frame import Entity, SignalMatrix
 from tests.judging.frames import START_MS, N, catalogue, frame_of
 
 OLD, NEW = "llama-6d4b75cb6d-h8pcq", "llama-7f9c4d5b8f-2xk9z"
@@ -145,9 +146,36 @@ def scrapes_of(pod: str, up: float, job: str = "vllm") -> Scrapes:
 
 def test_a_target_that_was_down_all_along_belongs_to_its_pool():
     _, fleet = lineage_of({"vllm-0": (0, N - 1)})
-    add_silent(fleet, [scrapes_of("vllm-0", 1.0), scrapes_of("vllm-1", 0.0), scrapes_of("node", 0.0, "node-exporter")])
+    add_silent(
+        fleet,
+        restarted("cart-0"),
+        [scrapes_of("vllm-0", 1.0), scrapes_of("vllm-1", 0.0), scrapes_of("node", 0.0, "node-exporter")],
+    )
     assert [m.pod for m in fleet.members] == ["vllm-0", "vllm-1"]
     assert fleet.members[1].pool == fleet.members[0].pool
+
+
+def restarted(*pods: str):
+    """What the kubelet counted of some pods."""
+    frame = frame_of({"running": {"other": alive(0, N - 1)}})
+    entities = [Entity.of(("pod",), (pod,)) for pod in pods]
+    frame.signals["kubelet_restarts"] = SignalMatrix(entities, np.ones((len(pods), N)))
+    return frame
+
+
+@pytest.mark.parametrize(
+    ("pod", "job", "counted", "is_there"),
+    [
+        ("vllm-1", "models", True, True),
+        ("qwen-1", "sglang", True, True),
+        ("vllm-1", "models", False, False),  # the target may be one that nobody runs any more
+        ("cart-0", "shop", True, False),  # crashes, and is no engine
+    ],
+)
+def test_an_engine_that_never_served_is_known_by_its_name_where_the_kubelet_restarts_it(pod, job, counted, is_there):
+    fleet = Fleet([])
+    add_silent(fleet, restarted(pod) if counted else restarted(), [scrapes_of(pod, 0.0, job)])
+    assert [m.pod for m in fleet.members] == ([pod] if is_there else [])
 
 
 def test_owners_of_the_cluster_come_before_names():

@@ -272,5 +272,6 @@ def test_a_sign_of_which_only_the_impact_is_left_is_no_sign() -> None:
         kept = absolute({recipe.id: recipe}, look)[recipe.id]
         return {name for name in kept.symptoms[1].signals if name != "request_rate"}
 
-    assert asked() == {"cpu_throttled_share", "scrape_duration", "itl_mean"}
-    assert asked("scrape_duration") == {"cpu_throttled_share"}
+    idle = "gpu_util", "generation_tokens_rate", "running_mean"
+    assert asked(*idle) == {"cpu_throttled_share", "scrape_duration", "itl_mean"}
+    assert asked("scrape_duration", *idle) == {"cpu_throttled_share"}

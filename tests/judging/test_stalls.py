@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.judging.conditions.stalls import LONGEST_GAP_FACTOR, MIN_SCRAPES, evaluate_rows
+from inferdoc.judging.conditions.stalls import HEALED_SECONDS, LONGEST_GAP_FACTOR, MIN_SCRAPES, evaluate_rows
 from inferdoc.judging.context import Ask
 from tests.judging.frames import N, scene, when
 
@@ -13,24 +13,27 @@ STALLED = when("speed", stalls="queue")
 
 
 def plain(progress, work, context):
-    """(holds, first, last, usual) of one unit that has both signals."""
+    """(holds, first, last, usual) of one unit that has both signals: its stalls in order, each against the pauses
+    before it."""
+    earlier, clock = context.clock.window_steps - 1, context.clock
     known = [t for t in range(N) if np.isfinite(progress[t] + work[t])]
-    last = known[-1] if known else 0
-    stuck = [t for t in known if progress[t] == 0 and work[t] > 0]
-    runs, newest = [0], []
-    for t in known:  # a step that was not scraped ends nothing
-        newest = [*newest, t] if t in stuck else []
-        runs.append(len(newest))
-    begin, length = (newest[0], len(newest)) if newest else (stuck[0] if stuck else 0, 0)
-    if newest:
-        runs = runs[: known.index(begin) + 1]
-    earlier = context.clock.window_steps - 1
-    need = max(context.clock.steps(0, MIN_SCRAPES), LONGEST_GAP_FACTOR * max(runs))
-    stands = any(progress[t] > 0 for t in range(begin)) and length + earlier >= need and length >= 2
-    first = max(0, begin - earlier)
-    usual = [v for v in (progress[:first] if stands else progress) if np.isfinite(v)]
+    found, pause, run, moved = None, 0, [], False
+    for t in [*known, None]:  # a step that was not scraped ends nothing
+        if t is not None and progress[t] == 0 and work[t] > 0:
+            run.append(t)
+            continue
+        if run:
+            told = moved and t is None
+            need = clock.steps(0, MIN_SCRAPES) if told else clock.steps(HEALED_SECONDS, MIN_SCRAPES)
+            if len(run) >= 2 and len(run) + earlier >= max(need, LONGEST_GAP_FACTOR * pause):
+                found = max(0, run[0] - earlier), run[-1]
+            else:
+                pause = max(pause, len(run))
+        run = []
+        moved = moved or (t is not None and progress[t] > 0)
+    usual = [v for v in (progress[: found[0]] if found else progress) if np.isfinite(v)]
     middle = float(np.median(usual)) if usual else None
-    return (True, first, last, middle) if stands else (False, None, None, middle)
+    return (True, *found, middle) if found else (False, None, None, middle)
 
 
 @pytest.mark.parametrize("seed", range(6))

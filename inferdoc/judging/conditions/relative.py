@@ -148,7 +148,10 @@ def _averaged(signal: str, context: Context, ask: Ask, rule: Rule, moved: Shift 
     )
     beyond = moved.after >= limit if rule.up else moved.after <= limit
     holds = beyond and abs(moved.errors) >= STANDARD_ERRORS
-    text = f"{title} goes from {figure(moved.before, measure)} to {figure(moved.after, measure)} on average"
+    before, after = moved.before, moved.after
+    if measure.endswith("/s"):  # aborted requests leave a gauge without being counted as finished
+        before, after = max(0.0, before), max(0.0, after)
+    text = f"{title} goes from {figure(before, measure)} to {figure(after, measure)} on average"
     return Outcome(
         holds,
         text,
@@ -157,8 +160,8 @@ def _averaged(signal: str, context: Context, ask: Ask, rule: Rule, moved: Shift 
         measure,
         first=ask.split if holds else None,
         last=(context.view.steps - 1 if ask.last is None else ask.last) if holds else None,
-        baseline=moved.before,
-        observed=moved.after,
+        baseline=before,
+        observed=after,
         threshold=limit,
         reference=context.rung(ask.unit, ask.split),
     )

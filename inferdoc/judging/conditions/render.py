@@ -53,7 +53,8 @@ FENCE = 1.5
 
 WHOLE = ("cluster", "namespace")
 OF_POD = ("cluster", "namespace", "pod")
-SHOWN_GPUS = "gpu_util"
+SHOWN_GPUS = ("gpu_util", "sm_clock")
+"""A GPU is shown while any of these is: an exporter may drop a single field."""
 """The signal whose series stand for the GPUs that an exporter shows."""
 MISSED = "1h"
 COUNTED = "5m"
@@ -236,7 +237,7 @@ class Rendering:
         """By pod the GPUs that its exporter showed lately and does not show any more, with or without a pod, while it
         shows others: else the exporter is gone. A pod that ended lost none, nor did one that has as many as before: it
         was moved, and the exporter shows only GPUs in use. What the judge does is `judging/telemetry.py`."""
-        names = [reading.gauge for reading in self.signals[SHOWN_GPUS].readings if reading.gauge]
+        names = [one.gauge for name in SHOWN_GPUS for one in self.signals[name].readings if one.gauge]
         called = dict.fromkeys(self.called.get(name, {}).get("gpu", "gpu") for name in names)
         exporter, device = "job, instance", ", ".join(("job, instance, UUID", *called))
         shown = [selector(name, self.extra) for name in names]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,11 +17,16 @@ from inferdoc.judging.words import figure, within_sentence
 
 MIN_SCRAPES = 5
 LONGEST_GAP_FACTOR = 10
-"""A stall must be ten times the longest pause that the engine showed while it was well."""
+"""A stall must be ten times the longest pause that the engine showed while it was healthy."""
+MOSTLY_ABORTED = 0.8
+"""Conservation: of what was in the engine next to nothing is left. The share swings by what arrives within a scrape."""
+HEALED_SECONDS = 120.0
+"""A stall that ended, or of which no progress before is known, must have lasted for so long: a lone prompt of 128,000
+tokens is computed for more than a minute without output."""
 
 
 def evaluate(condition: Stall, context: Context, unit: Unit) -> Outcome:
-    """Whether progress has stood at 0, with work waiting, up to the newest value."""
+    """Whether progress stood at 0, with work waiting: the newest such stall, which may have ended."""
     return evaluate_rows(condition, context, [Ask(unit, context.split, context.last)])[0]
 
 
@@ -28,43 +34,80 @@ def evaluate_rows(condition: Stall, context: Context, asks: Sequence[Ask]) -> li
     """The same of many units at once; splits make no difference."""
     seen = [(context.view.get(ask.unit, condition.signal), context.view.get(ask.unit, condition.work)) for ask in asks]
     there = [(ask.unit, p.values, w.values) for ask, (p, w) in zip(asks, seen, strict=True) if p and w]
-    outcomes = iter(_stood(condition, context, there) if there else ())
+    outcomes = iter(_evaluated(condition, context, there) if there else ())
     missing = [condition.signal if p is None else condition.work if w is None else None for p, w in seen]
     return [next(outcomes) if name is None else absent(name, ask.unit) for ask, name in zip(asks, missing, strict=True)]
 
 
-def _stood(condition: Stall, context: Context, there: Sequence[tuple[Unit, np.ndarray, np.ndarray]]) -> list[Outcome]:
+def _evaluated(
+    condition: Stall, context: Context, there: Sequence[tuple[Unit, np.ndarray, np.ndarray]]
+) -> list[Outcome]:
     """there: units with their progress and their work."""
     progress, work = rows_of([p for _, p, _ in there]), rows_of([w for _, _, w in there])
     with np.errstate(invalid="ignore"):
         stuck = (progress == 0) & (work > 0)
-        moved = progress > 0
-        is_known = np.isfinite(progress + work)
-    last = _last(is_known)
-    columns, rows = np.arange(progress.shape[1]), np.arange(len(there))
-    # Only what is seen ends a stall: a step without a scrape tells of no progress, and adds nothing to its length.
-    free = np.maximum.accumulate(np.where(is_known & ~stuck, columns, -1), axis=1)
-    counted = np.cumsum(stuck, axis=1)
-    stood = counted - np.where(free < 0, 0, np.take_along_axis(counted, np.maximum(free, 0), axis=1))
-    length = stood[rows, last]
-    begin = (stuck & (columns > free[rows, last][:, np.newaxis])).argmax(axis=1)
-    # The rate is 0 only once the last progress has left the window: the stall began a window earlier.
-    earlier = context.clock.window_steps - 1
-    before = columns < begin[:, np.newaxis]
-    longest = np.where(before, stood, 0).max(axis=1, initial=0)
-    need = np.maximum(context.clock.steps(0, MIN_SCRAPES), LONGEST_GAP_FACTOR * longest)
-    # What was scraped for the first time has answered before anybody looked.
-    answered = (moved & before).any(axis=1) | (context.view.lead_kind == "lifetime")
-    stands = answered & (length + earlier >= need) & (length >= 2)
-    first = np.maximum(0, begin - earlier)
-    shown = np.isfinite(progress) & (~stands[:, np.newaxis] | (columns < first[:, np.newaxis]))
+    stalls: dict[int, _Stall] = {}
+    for row in np.flatnonzero(stuck.sum(axis=1) >= 2).tolist():
+        stall = _newest_stall(stuck[row], progress[row] > 0, np.isfinite(progress[row] + work[row]), context)
+        if stall is not None and condition.stale == _is_stale(condition, context, there[row][0], stall, work[row]):
+            stalls[row] = stall
+    begins = np.array([stalls[row].first if row in stalls else progress.shape[1] for row in range(len(there))])
+    shown = np.isfinite(progress) & (np.arange(progress.shape[1]) < begins[:, np.newaxis])
     usual = middles(progress, shown).tolist()
     return [
-        _stands(condition, context, unit, usual[row], int(first[row]), int(last[row]), float(work[row, last[row]]))
-        if stands[row]
+        _stands(condition, context, unit, usual[row], stalls[row], work[row])
+        if row in stalls
         else _moves(condition, context, unit, usual[row])
         for row, (unit, _, _) in enumerate(there)
     ]
+
+
+@dataclass(frozen=True)
+class _Stall:
+    """first, last: grid steps; begun: the first step at which the rate reads 0; from_start: nothing else was seen
+    before it."""
+
+    first: int
+    last: int
+    begun: int
+    from_start: bool
+
+
+def _newest_stall(stuck: np.ndarray, progresses: np.ndarray, is_known: np.ndarray, context: Context) -> _Stall | None:
+    """The newest stall of one unit. bool[T] each. A step without a scrape neither ends a stall nor makes it longer."""
+    clock = context.clock
+    known = np.flatnonzero(is_known)
+    edges = np.flatnonzero(np.diff(stuck[known], prepend=False, append=False))
+    # The rate is 0 only once the last progress has left the window: the stall began a window earlier.
+    earlier = clock.window_steps - 1
+    need, healed = clock.steps(0, MIN_SCRAPES), clock.steps(HEALED_SECONDS, MIN_SCRAPES)
+    found, pause = None, 0
+    for begin, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        length = stop - begin
+        # Counters scraped for the first time include progress from before the first scrape.
+        progressed = bool(progresses[known[:begin]].any()) or context.view.lead_kind == "lifetime"
+        least = need if progressed and stop == len(known) else healed
+        if length >= 2 and length + earlier >= max(least, LONGEST_GAP_FACTOR * pause):
+            begun = int(known[begin])
+            found = _Stall(max(0, begun - earlier), int(known[stop - 1]), begun, begin == 0)
+        else:
+            pause = max(pause, length)
+    return found
+
+
+def _is_stale(condition: Stall, context: Context, unit: Unit, stall: _Stall, work: np.ndarray) -> bool:
+    """Whether what the gauge shows was aborted as progress stopped, and the gauge was not updated since: a load test
+    that is cut leaves the last values behind until the next step."""
+    aborted = context.view.get(unit, condition.aborts) if condition.aborts else None
+    if aborted is None or not _is_frozen(stall, work):
+        return False
+    near = aborted.values[max(0, stall.first - context.clock.window_steps) : stall.begun + context.clock.window_steps]
+    return bool((np.nan_to_num(near) >= MOSTLY_ABORTED).any())
+
+
+def _is_frozen(stall: _Stall, work: np.ndarray) -> bool:
+    held = work[stall.begun : stall.last + 1]
+    return bool(np.nanmin(held) == np.nanmax(held))
 
 
 def _moves(condition: Stall, context: Context, unit: Unit, usual: float) -> Outcome:
@@ -73,37 +116,37 @@ def _moves(condition: Stall, context: Context, unit: Unit, usual: float) -> Outc
     return Outcome(False, text, condition.signal, unit.name, signal.unit, observed=observed)
 
 
-def _stands(
-    condition: Stall, context: Context, unit: Unit, usual: float, first: int, last: int, work_left: float
-) -> Outcome:
-    signal, work = context.signals[condition.signal], context.signals[condition.work]
+def _stands(condition: Stall, context: Context, unit: Unit, usual: float, stall: _Stall, work: np.ndarray) -> Outcome:
+    signal, title = context.signals[condition.signal], context.signals[condition.work]
+    reads = f"{within_sentence(title.title)} reads {figure(float(work[stall.last]), title.unit)}"
+    if condition.stale:
+        reads += ", as many as were aborted when it stopped: the gauges may be stale"
     return Outcome(
         True,
-        f"{signal.title} stands at 0 (usually {figure(usual, signal.unit)}) while {within_sentence(work.title)} reads "
-        f"{figure(work_left, work.unit)}",
+        f"{signal.title} stands at 0 (usually {figure(usual, signal.unit)}) while {reads}",
         condition.signal,
         unit.name,
         signal.unit,
-        first=first,
-        last=last,
+        first=stall.first,
+        last=stall.last,
         baseline=None if math.isnan(usual) else usual,
         observed=0.0,
         threshold=0.0,
+        from_start=stall.from_start,
+        frozen=_is_frozen(stall, work),
     )
-
-
-def _last(there: np.ndarray) -> np.ndarray:
-    """int64[R]: the newest step of each row at which there is something, 0 where there never is."""
-    return np.where(there.any(axis=1), there.shape[1] - 1 - there[:, ::-1].argmax(axis=1), 0)
 
 
 def explain(condition: Stall) -> str:
     """The condition in words."""
-    return f"`{condition.signal}` stands at 0 while `{condition.work}` is above 0"
+    stale = ", which was aborted: the gauge is stale" if condition.stale else ""
+    return f"`{condition.signal}` stands at 0 while `{condition.work}` is above 0{stale}"
 
 
 def promql(condition: Stall, rendering: Rendering) -> str | None:
-    """No progress now, and work now."""
+    """No progress now, and work now; whether the work was aborted before is not for a rule to tell."""
+    if condition.stale:
+        return None
     progress, work = rendering.signal(condition.signal), rendering.signal(condition.work)
     if progress is None or work is None:
         return None

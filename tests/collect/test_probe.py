@@ -1,0 +1,102 @@
+"""One request of one token against servers that answer, hang, refuse, or are not there."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from click.testing import CliRunner
+
+from inferdoc.cli.probe import command
+from inferdoc.collect.probe import probe
+from inferdoc.errors import InferdocError
+
+
+class Server(ThreadingHTTPServer):
+    """status: of completions, 0 for one that never comes; seen: the requests, with their key."""
+
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Engine)
+        self.status, self.models, self.released = 200, [{"id": "llama"}], threading.Event()
+        self.seen: list[tuple[dict, str | None]] = []
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+
+class Engine(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self):
+        self._answer(200, {"data": self.server.models})
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.seen.append((body, self.headers.get("Authorization")))
+        if self.server.status == 0:
+            self.server.released.wait(30)
+        self._answer(self.server.status or 200, {"error": "overloaded"})
+
+    def _answer(self, status, document):
+        text = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def engine():
+    server = Server()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.released.set()
+    server.shutdown()
+    server.server_close()
+
+
+def test_an_engine_that_generates_is_alive(engine):
+    found = probe(engine.url + "/", 5, {"Authorization": "Bearer key"})
+    assert found.outcome == "alive"
+    assert engine.seen == [({"model": "llama", "prompt": "1", "max_tokens": 1, "temperature": 0}, "Bearer key")]
+
+
+def test_an_engine_that_accepts_and_does_not_answer_is_hung(engine):
+    engine.status = 0
+    found = probe(engine.url, 0.3)
+    assert (found.outcome, found.detail) == ("hung", "no response within 0.3 s")
+
+
+def test_an_http_error_is_a_refusal_with_its_text(engine):
+    engine.status = 503
+    assert probe(engine.url, 5).detail == 'HTTP 503: {"error": "overloaded"}'
+
+
+def test_a_late_token_is_slow(engine, monkeypatch):
+    monkeypatch.setattr("inferdoc.collect.probe.SLOW_SECONDS", 0.0)
+    assert probe(engine.url, 5).outcome == "slow"
+
+
+def test_a_server_without_models_needs_a_name(engine):
+    engine.models = []
+    with pytest.raises(InferdocError, match="--model"):
+        probe(engine.url, 5)
+    assert probe(engine.url, 5, model="llama").outcome == "alive"
+
+
+def test_exit_codes(engine):
+    assert CliRunner().invoke(command, [engine.url], standalone_mode=False).return_value == 0
+    url, engine.status = engine.url, 500
+    run = CliRunner().invoke(command, [url], standalone_mode=False)
+    assert run.return_value == 1 and run.output.startswith("REFUSED")
+
+
+def test_a_port_that_nobody_listens_on_is_down(engine):
+    engine.shutdown()
+    engine.server_close()
+    assert probe(engine.url, 5).outcome == "down"
