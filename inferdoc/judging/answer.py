@@ -8,6 +8,7 @@ from datetime import datetime
 import numpy as np
 
 from inferdoc.judging.changes import gaps
+from inferdoc.judging.completeness import without_metrics
 from inferdoc.judging.judge import Judgement
 from inferdoc.judging.model import Baseline, Coverage, Finding, Rising, Scanned, Timing, VerdictWord, stamp
 from inferdoc.judging.scan import Scan
@@ -131,11 +132,12 @@ def coverage_of(view: View, scrapes: Sequence[Scrapes], wanted: Sequence[str], s
     present = [name for name in wanted if name in view.frame]
     missing = [name for name in wanted if name not in view.frame]
     pods, missed = len(view.fleet.members), gaps(inside, view.frame.grid.interval_ms, view.fleet)
+    silent = without_metrics(view, inside) if scan is None or not scan.by_records else []
     if scan is None:
-        return Coverage(pods, len(inside), present, missing, missed)
+        return Coverage(pods, len(inside), present, missing, missed, pods_without_metrics=silent)
     read = len(scan.members) - len(scan.quiet)
     scanned = Scanned(scan.pools(), scan.pools(read=True), read, "records" if scan.by_records else "samples")
-    return Coverage(len(scan.members), len(scan.targets), present, missing, missed, scanned)
+    return Coverage(len(scan.members), len(scan.targets), present, missing, missed, scanned, silent)
 
 
 def _since(target: Scrapes, begin_ms: float) -> Scrapes:

@@ -15,6 +15,7 @@ from inferdoc.judging.breaches import UNEXPLAINED
 from inferdoc.judging.changes import find_events, of_window
 from inferdoc.judging.chosen import read_chosen
 from inferdoc.judging.cohorts import traits_of
+from inferdoc.judging.completeness import qualify
 from inferdoc.judging.context import Context
 from inferdoc.judging.cycles import no_cycle_search
 from inferdoc.judging.events import Event
@@ -85,6 +86,7 @@ def diagnose(
     wanted = needed_signals(catalogue)
     answer = _judged_by_size(inquiry, wanted)
     answer.source.warnings = list(source.warnings)
+    qualify(answer, source.warnings, catalogue.calibration)
     judge_seconds = round(time.perf_counter() - began - inquiry.seconds, 4)
     answer.timing = timing_of(source.cost, round(inquiry.seconds, 4), judge_seconds)
     return answer

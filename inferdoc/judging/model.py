@@ -55,9 +55,12 @@ class Window(msgspec.Struct, rename={"from_": "from"}):
 
 
 class SourceInfo(msgspec.Struct):
+    """incomplete: what was not read, one line each; a diagnosis with such a line is never `healthy`."""
+
     kind: Literal["store", "prometheus"]
     location: str
     warnings: list[str]
+    incomplete: list[str] = []
 
 
 class PhaseSplit(msgspec.Struct):
@@ -275,7 +278,8 @@ class Scanned(msgspec.Struct):
 
 
 class Coverage(msgspec.Struct):
-    """What was there to look at. signals, gaps: of the pods that were read in full; scanned: None where all were."""
+    """What was there to look at. signals, gaps: of the pods that were read in full; scanned: None where all were;
+    pods_without_metrics: pods that answer scrapes and show no metric of an engine."""
 
     pods: int
     targets: int
@@ -283,6 +287,7 @@ class Coverage(msgspec.Struct):
     signals_absent: list[str]
     gaps: list[Gap]
     scanned: Scanned | None = None
+    pods_without_metrics: list[str] = []
 
     @property
     def depth(self) -> str:

@@ -15,7 +15,7 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import SourceError, TooSlowError
 from inferdoc.judging import telemetry
 from inferdoc.source.assemble import read_signals
-from inferdoc.source.base import Scrapes, Source
+from inferdoc.source.base import Incomplete, Scrapes, Source
 from inferdoc.source.frame import SignalFrame
 from inferdoc.source.grid import LOOK_MS, make_grid, scrape_interval_ms
 from inferdoc.source.plan import series_names
@@ -79,7 +79,7 @@ def read_window(
                 raise
             part = f"only the last {smaller[0] // 60_000} minutes of the window"
             less = "less of the history before the window" if lead_ms else part
-            source.warnings.append(f"{error}; reading {less}")
+            source.warnings.append((str if lead_ms else Incomplete)(f"{error}; reading {less}"))
             continue
         break
     frame.begin = begin

@@ -50,6 +50,7 @@ def _head(answer: Diagnosis) -> str:
             ("source", f"<code>{escape(answer.source.location)}</code>"),
             ("about", escape(in_focus(answer.focus)) if answer.focus else ""),
             ("elsewhere", escape(elsewhere(answer.focus)) if answer.focus else ""),
+            *([("incomplete", "<br>".join(map(escape, answer.source.incomplete)))] if answer.source.incomplete else []),
             ("warnings", "<br>".join(escape(w) for w in answer.source.warnings)),
         )
     )

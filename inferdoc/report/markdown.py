@@ -18,6 +18,8 @@ from inferdoc.report.unjudged import by_reason, why
 def markdown(answer: Diagnosis) -> str:
     """GitHub-flavoured Markdown; times in UTC."""
     lines = [f"# {answer.verdict.capitalize()}", "", words(answer.summary), ""]
+    for line in answer.source.incomplete:
+        lines += [f"Incomplete: {words(line)}.", ""]
     lines += [f"Window {answer.window.from_} to {answer.window.until}, source {code(answer.source.location)}.", ""]
     lines += [f"Compared with {words(compared_with(answer.window.baseline, str))}.", ""]
     if answer.focus:

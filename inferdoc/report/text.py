@@ -52,6 +52,8 @@ def text(answer: Diagnosis, *, verbose: bool = False, colour: bool = False) -> s
         lines += ["", *_finding(number, finding, answer.window.until, verbose, paint, unseen)]
     if not answer.findings:
         lines += wrap(answer.summary, "")
+    for line in answer.source.incomplete:
+        lines += wrap(line, "incomplete  ")
     if answer.focus and answer.focus.elsewhere:
         lines += ["", *wrap(elsewhere(answer.focus), "elsewhere  ")]
     split = _phases(answer.phases)

@@ -45,9 +45,15 @@ class Cost:
     slowest: tuple[float, str] | None = None
 
 
+class Incomplete(str):
+    """A warning of which the consequence is that part of the data was not read: nothing is healthy by what is left."""
+
+    __slots__ = ()
+
+
 class Source(Protocol):
     """A place metrics are read from. kind: "store" or "prometheus"; location: a path or URL without secrets;
-    warnings: one line each, for the report; cost: running total."""
+    warnings: one line each, for the report, `Incomplete` where something was not read; cost: running total."""
 
     kind: SourceKind
     location: str

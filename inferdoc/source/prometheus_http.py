@@ -24,6 +24,7 @@ import urllib3
 
 from inferdoc.collect.deadline import Deadline, DeadlineAdapter, DeadlineWatch
 from inferdoc.source import prometheus_errors as errors
+from inferdoc.source.base import Incomplete
 from inferdoc.source.prometheus_access import Access
 from inferdoc.source.prometheus_errors import DeadlineError, PrometheusError, Refusal, TooMuchError, UnreachableError
 from inferdoc.version import __version__
@@ -31,6 +32,8 @@ from inferdoc.version import __version__
 CONNECT_SECONDS = 10.0
 ATTEMPTS = 5
 FIRST_PAUSE_SECONDS = 0.25
+ANNOTATIONS = ("PromQL info", "PromQL warning")
+"""How Prometheus begins what it remarks on a query; any other warning is of storage that did not respond."""
 MOST_WARNINGS = 20
 LARGEST_ANSWER_BYTES = 256 << 20
 _CHUNK_BYTES = 1 << 18
@@ -143,9 +146,9 @@ class Client:
         self._session.close()
         self._watch.close()
 
-    def warn(self, line: str) -> None:
-        """Keep a warning for the report."""
-        line = errors.shorten(self.access.redact(line))
+    def warn(self, line: str, kind: type[str] = str) -> None:
+        """Keep a warning for the report. kind: `Incomplete` where part of the data is missing."""
+        line = kind(errors.shorten(self.access.redact(line)))
         with self._lock:
             if not line or line in self.warnings or len(self.warnings) > MOST_WARNINGS:
                 return
@@ -283,9 +286,10 @@ class Client:
             text = reply.body[:2000].decode("utf-8", "replace")
             envelope = Envelope("error", error=text)
         for line in (*(envelope.warnings or ()), *(envelope.infos or ())):
-            self.warn(f"the server warns: {line}")
+            is_annotation = line.startswith(ANNOTATIONS)
+            self.warn(f"the server warns: {line}", str if is_annotation else Incomplete)
         if envelope.isPartial:
-            self.warn("the server warns: the answer is partial, some storage nodes did not answer")
+            self.warn("the server warns: the response is partial, some storage nodes did not respond", Incomplete)
         return envelope, html
 
     def _refusal(self, reply: Reply, envelope: Envelope, html: bool) -> PrometheusError:

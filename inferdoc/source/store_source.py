@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from inferdoc.source import window
-from inferdoc.source.base import Cost, InfoSeries, Scrapes, SourceKind
+from inferdoc.source.base import Cost, Incomplete, InfoSeries, Scrapes, SourceKind
 from inferdoc.source.evaluate import evaluate_tables, info_series
 from inferdoc.source.histograms import Quantiles
 from inferdoc.source.page_histograms import Called, page_quantiles
@@ -377,7 +377,7 @@ class StoreSource(Readable):
         for name, (why, cure) in sorted(self._store.left_out.items()):
             if name not in self.left_out:
                 self.left_out.add(name)
-                self.warnings.append(f"{name} is left out: {why}; {cure}")
+                self.warnings.append(Incomplete(f"{name} is left out: {why}; {cure}"))
         self._tell_damage()
         self.cost.queries += 1
         self.cost.samples += sum(block.values.size for block in blocks)
@@ -393,6 +393,7 @@ class StoreSource(Readable):
             shown.append(f"{self.location}: {len(lines) - len(shown)} more parts are damaged and left out")
         shown[-1] += "; `inferdoc store info --check` lists all that is damaged: restore a copy, or go on without"
         if shown != self._damage_told:
+            shown = [Incomplete(line) for line in shown]
             self.warnings[:] = [each for each in self.warnings if each not in self._damage_told] + shown
             self._damage_told = shown
 

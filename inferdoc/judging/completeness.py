@@ -1,0 +1,60 @@
+"""What was not read, and what that does to a verdict: healthy needs all of it, proven what could have spoken against.
+
+A server that answers in part, a store that is damaged, a window that was cut and a pod that is scraped without its
+metrics look like a healthy fleet with fewer pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from inferdoc.catalogue.calibration import Calibration
+from inferdoc.fleet.workloads import workload
+from inferdoc.judging.model import Diagnosis
+from inferdoc.judging.view import View
+from inferdoc.source.base import Incomplete, Scrapes
+from inferdoc.source.frame import Entity
+
+SIGNS = ("running", "waiting", "generation_tokens_rate", "prompt_tokens_rate", "request_rate")
+"""Every engine shows one of them from its start, with traffic or without."""
+NAMED = 3
+
+
+def without_metrics(view: View, scrapes: Sequence[Scrapes]) -> list[str]:
+    """The pods that answer scrapes in the window, and show none of the metrics of an engine: those that did before, and
+    those of a workload of which others do. scrapes: of the window."""
+    shown = {
+        unit.member.key
+        for unit in view.units
+        for name in SIGNS
+        if (series := view.get(unit, name)) is not None and np.isfinite(series.values[view.begin :]).any()
+    }
+    engines = {(*member.key[:2], workload(member.pod)[0]) for member in view.fleet.members}
+    silent = []
+    for target in scrapes:
+        entity = Entity.of_labels(target.labels)
+        belongs = (*entity.member[:2], workload(entity.pod)[0]) in engines
+        if belongs and entity.member not in shown and len(target.up) and target.up[-1] >= 0.5:
+            silent.append(view.fleet.called(entity))
+    return sorted(set(silent))
+
+
+def qualify(answer: Diagnosis, warnings: Iterable[str], calibration: Calibration | None) -> None:
+    """Put what was not read into the document; nothing is healthy or proven where something is missing."""
+    silent = answer.coverage.pods_without_metrics
+    missing = [str(line) for line in warnings if isinstance(line, Incomplete)]
+    if silent:
+        names = ", ".join(silent[:NAMED]) + (f" and {len(silent) - NAMED} more" if len(silent) > NAMED else "")
+        missing.append(f"no engine metrics from {names}, although scrapes succeed")
+    answer.source.incomplete = missing
+    if not missing:
+        return
+    for finding in answer.findings:
+        if finding.certainty == "proven":
+            finding.certainty = "likely"
+            finding.probability = None if calibration is None else calibration.probability("likely")
+    if answer.verdict == "healthy":
+        answer.verdict = "unknown"
+        answer.summary = f"No cause found in what was read, but the data is incomplete: {missing[0]}."

@@ -1,0 +1,86 @@
+"""Nothing is healthy, and nothing proven, by part of the data."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from inferdoc import diagnose, open_source
+from inferdoc.judging.completeness import qualify
+from inferdoc.source.base import Incomplete
+from tests.cli.command import alone, call
+from tests.judging.frames import catalogue
+from tests.judging.made import Engine, recorded, stored, then
+from tests.source.fake_server import serving
+from tests.source.reading import GOOD, read
+
+__all__ = ["alone"]
+PODS = ("chat-0", "chat-1", "chat-2")
+
+
+def fleet(**second):
+    """Three pods of one workload; second: what the second of them does."""
+    return recorded(*(Engine(pod, **(second if pod == PODS[1] else {})) for pod in PODS))
+
+
+def answer_to(text, tmp_path):
+    return diagnose(open_source(store=stored(text, tmp_path)), since="6m")
+
+
+def test_a_whole_fleet_is_healthy(tmp_path):
+    answer = answer_to(fleet().text(), tmp_path)
+    assert (answer.verdict, answer.source.incomplete) == ("healthy", [])
+
+
+@pytest.mark.parametrize("kept", ["up{", "up{ process_start_time_seconds{"])
+def test_a_pod_that_is_scraped_without_its_metrics_hides_behind_no_peer(tmp_path, kept):
+    text = fleet(itl=then(0.02, 0.2)).only(lambda line: PODS[1] not in line or line.startswith(tuple(kept.split())))
+    answer = answer_to(text, tmp_path)
+    assert answer.verdict == "unknown" and answer.coverage.pods_without_metrics == [PODS[1]]
+    assert answer.source.incomplete == ["no engine metrics from chat-1, although scrapes succeed"]
+    assert "incomplete" in answer.summary and "chat-1" in answer.summary
+
+
+def test_the_exit_code_of_an_incomplete_answer_is_3(tmp_path):
+    text = fleet().only(lambda line: PODS[1] not in line or line.startswith("up{"))
+    done = call("diagnose", "--store", stored(text, tmp_path), "--since", "6m", "--until", "latest")
+    assert done.code == 3 and done.out.startswith("UNKNOWN") and "chat-1" in done.out
+
+
+def test_a_sidecar_of_another_workload_needs_no_engine_metrics(tmp_path):
+    made = fleet()
+    made.put("up", "gauge", {"job": "exporter", "instance": "n1:9400", "pod": "dcgm-exporter-x7kqz"}, 1)
+    assert answer_to(made.text(), tmp_path).verdict == "healthy"
+
+
+@pytest.mark.parametrize(
+    ("warning", "verdict"),
+    [
+        (Incomplete("the server warns: No StoreAPIs matched for this query"), "unknown"),
+        ("the server warns: PromQL info: metric might not be a counter", "healthy"),
+    ],
+)
+def test_what_was_not_read_makes_healthy_unknown(tmp_path, warning, verdict):
+    answer = answer_to(fleet().text(), tmp_path)
+    qualify(answer, [warning], catalogue().calibration)
+    assert answer.verdict == verdict
+    assert json.loads(answer.to_json())["source"]["incomplete"] == ([warning] if verdict == "unknown" else [])
+
+
+def test_what_was_not_read_leaves_a_finding_and_proves_nothing(tmp_path):
+    text = fleet(itl=then(0.02, 0.2)).text()
+    answer = answer_to(text, tmp_path)
+    first, verdict = answer.findings[0], answer.verdict
+    first.certainty = "proven"
+    qualify(answer, [Incomplete("half of the store is damaged")], catalogue().calibration)
+    assert (answer.verdict, answer.findings[0]) == (verdict, first)
+    assert (first.certainty, first.probability) == ("likely", catalogue().calibration.probability("likely"))
+
+
+def test_warnings_of_storage_are_gaps_and_remarks_on_a_query_are_none():
+    body = {**GOOD, "warnings": ["store-1: connection refused", "PromQL warning: quantile value should be"]}
+    with serving(lambda *_: {**body, "isPartial": True}) as fake:
+        _, source = read(fake.url)
+    gaps = [line for line in source.warnings if isinstance(line, Incomplete)]
+    assert len(gaps) == 2 and "store-1: connection refused" in gaps[0] and "partial" in gaps[1]
