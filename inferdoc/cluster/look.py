@@ -57,13 +57,14 @@ def _places(finding: Finding) -> list[tuple[str, str]]:
 def weigh(finding: Finding, catalogue: Catalogue) -> None:
     """Signs that speak for a finding prove it; signs that speak for one of its rivals alone leave it possible."""
     signs: Mapping[str, Sign] = {fact.sign: catalogue.signs[fact.sign] for fact in finding.cluster if fact.sign}
+    certainty = finding.certainty
     if any(finding.id in sign.speaks_for for sign in signs.values()):
-        finding.certainty = "proven"
+        certainty = "proven"
     else:
         for rival in finding.differential:
             said = [sign.says for sign in signs.values() if rival.id in sign.speaks_for]
             rival.speaks_for += said
             if said:
-                finding.certainty = "possible"
-    if finding.probability is not None:
-        finding.probability = catalogue.calibration.probability(finding.certainty)
+                certainty = "possible"
+    known = finding.probability is not None
+    finding.regrade(certainty, catalogue.calibration.probability(certainty) if known else None)

@@ -10,7 +10,7 @@ import numpy as np
 from inferdoc.judging.changes import gaps
 from inferdoc.judging.completeness import without_metrics
 from inferdoc.judging.judge import Judgement
-from inferdoc.judging.model import Baseline, Coverage, Finding, Rising, Scanned, Timing, VerdictWord, stamp
+from inferdoc.judging.model import Baseline, Coverage, Finding, Rising, Scanned, Stopped, Timing, VerdictWord, stamp
 from inferdoc.judging.scan import Scan
 from inferdoc.judging.view import View
 from inferdoc.judging.words import figure, how_many
@@ -59,6 +59,7 @@ def summarise(
     spread: bool = False,
     newest: str | None = None,
     rising: tuple[str, Rising] | None = None,
+    stopped: Stopped | None = None,
 ) -> str:
     """One sentence for a ticket. ask_again: when there will be enough to compare with; first_look: whether nobody
     scraped before; spread: whether the fleet lies in several clusters or namespaces; newest: time of the newest sample,
@@ -75,6 +76,13 @@ def summarise(
         return (
             f"{title} of {one.entity} has risen {moved} since {_to_seconds(one.since)}. That is too new to be told "
             f"from a spike: ask again at {_to_seconds(one.ask_again)}."
+        )
+    if verdict == "unknown" and stopped is not None:
+        of = f" for model {stopped.model}" if stopped.model else ""
+        return (
+            f"No requests arrive{of} since {_to_seconds(stopped.since)}, after {figure(stopped.before, '1/s')}. The "
+            "engines are idle; whether clients left or cannot get through is not visible here: check what stands before "
+            "the engines, and send one request through it (inferdoc probe URL)."
         )
     if verdict == "unknown" and ask_again is not None and first_look:
         return (

@@ -38,6 +38,7 @@ from inferdoc.judging.session import Options, Session
 from inferdoc.judging.sessions import Inquiry, Lead, needed_signals, read_session
 from inferdoc.judging.settings import CACHE_SETTINGS, newest_settings
 from inferdoc.judging.stored_lead import fitting
+from inferdoc.judging.traffic import stopped
 from inferdoc.judging.triage import (
     has_families,
     hurt_families,
@@ -286,7 +287,8 @@ def _answer(session: Session) -> tuple[Judged, Whole]:
     units = [m.unit for m in roots[0].matches] if roots else view.units
     short = short_of_steps(context)
     too_new = None if findings else rising(context, view.units)
-    verdict = verdict_of(findings, can_judge(context) and not short and too_new is None)
+    gone = None if findings else stopped(context, view.units)
+    verdict = verdict_of(findings, can_judge(context) and not short and too_new is None and gone is None)
     again = _ask_again(context, short)
     window = Window(
         stamp(view.time_at(view.begin)),
@@ -309,6 +311,7 @@ def _answer(session: Session) -> tuple[Judged, Whole]:
             view.fleet.spread,
             _too_old(session),
             None if too_new is None else (context.signals[too_new.signal].title, too_new),
+            gone,
         ),
         phases=phases.split_phases(view, units, roots[0].onset if roots else None),
         findings=findings,
@@ -317,6 +320,7 @@ def _answer(session: Session) -> tuple[Judged, Whole]:
         coverage=coverage_of(view, session.scrapes, needed_signals(catalogue), session.scan),
         timing=Timing(0.0, 0.0, 0, 0),
         rising=too_new,
+        stopped=gone,
     )
     answer.__dict__["view"] = view
     return answer, Whole(session, judgement, events, None if rhythm is None else answer.window.baseline)

@@ -53,8 +53,7 @@ def qualify(answer: Diagnosis, warnings: Iterable[str], calibration: Calibration
         return
     for finding in answer.findings:
         if finding.certainty == "proven":
-            finding.certainty = "likely"
-            finding.probability = None if calibration is None else calibration.probability("likely")
+            finding.regrade("likely", None if calibration is None else calibration.probability("likely"))
     if answer.verdict == "healthy":
         answer.verdict = "unknown"
         answer.summary = f"No cause found in what was read, but the data is incomplete: {missing[0]}."

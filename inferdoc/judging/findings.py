@@ -48,6 +48,8 @@ MIN_NEAR_SECONDS = 60.0
 NEAR_DEPLOY_SECONDS = 600.0
 """Settings, versions and replicas rarely change: ten minutes (two windows of five minutes) before an onset is near."""
 MAX_EVIDENCE = 12
+NEAR = 0.1
+"""A look-alike with a smaller share of the odds is no candidate: it is ruled out by what does not hold."""
 MOST_SAID = 3
 """Sentences for and against a candidate."""
 
@@ -112,6 +114,8 @@ class FindingMaker:
         graded = [] if self._stands_alone(cause) else opinions(self.context, cause, self.recipes)
         agrees = not contradicted(graded, recipe)
         certainty = match.certainty if agrees else "possible"
+        probability = None if self.calibration is None else self.calibration.probability(certainty)
+        rivals = self._differential(graded, cause, 1 - (probability or 0.0))
         began = [StageBegan(r.number, r.name, self._at(r.first)) for r in match.stages]
         stage = (
             StageReached(began[-1].index, len(recipe.stages), began[-1].name, began[-1].began, began) if began else None
@@ -132,14 +136,14 @@ class FindingMaker:
             stage=stage,
             effects=[name for name in dict.fromkeys(c.recipe.id for c in cause.effects) if name != cause.recipe.id],
             change=self._change(cause),
-            ruled_out=self._ruled_out(cause),
+            ruled_out=self._ruled_out(cause, {each.id for each in rivals}),
             next_steps=self._steps(cause),
             runbook=recipe.id,
             runbook_url=self.links.runbook(recipe.id),
             dashboard_url=self.links.dashboard(cause),
             imminent=all(m.imminent for m in cause.matches),
-            probability=None if self.calibration is None else self.calibration.probability(certainty),
-            differential=self._differential(graded, cause),
+            probability=probability,
+            differential=rivals,
         )
 
     def _stands_alone(self, cause: Cause) -> bool:
@@ -148,22 +152,21 @@ class FindingMaker:
         first_look = self.context.view.lead_kind == "lifetime"
         return cause.recipe.kind == "telemetry" or (cause.recipe.kind == "unexplained" and not first_look)
 
-    def _differential(self, graded: Sequence[Candidate], cause: Cause) -> list[Rival]:
-        """The next candidates, with what would decide between each and the finding."""
+    def _differential(self, graded: Sequence[Candidate], cause: Cause, left: float) -> list[Rival]:
+        """The next candidates, with what would decide between each and the finding. left: the probability that the
+        finding leaves to all of them, which they share by their odds."""
         own = next((candidate for candidate in graded if candidate.recipe is cause.recipe), None)
         if own is None:
             return []
-        if cause.recipe.kind == "unexplained":
-            graded = [
-                one for one in graded if one is not own and one.speaks_for and not self._is_off(one.recipe, cause)
-            ]
-            if not graded:
-                return []
-        rivals = [(share, c) for share, c in zip(shares(graded), graded, strict=True) if c is not own]
+        unknown = cause.recipe.kind == "unexplained"
+        likely = dict(zip(map(id, graded), shares(graded), strict=True))
+        rest = [one for one in graded if one is not own and one.speaks_for]
+        rest = [one for one in rest if (not self._is_off(one.recipe, cause) if unknown else likely[id(one)] >= NEAR)]
+        rivals = list(zip(shares(rest), rest, strict=True)) if rest else []
         return [
             Rival(
                 candidate.recipe.id,
-                round(share, 3),
+                round(left * share, 3),
                 candidate.speaks_for[:MOST_SAID],
                 candidate.speaks_against[:MOST_SAID],
                 candidate.not_seen,
@@ -340,9 +343,13 @@ class FindingMaker:
             return event.unit.member.pool == cause.pool
         return event.kind in ORDER and event.unit.member.key in cause.pods
 
-    def _ruled_out(self, cause: Cause) -> list[RuledOut]:
-        """The look-alikes of a root, each with the observation that speaks against it."""
-        explained = {cause.recipe.id, *(c.recipe.id for c in cause.effects), *(c.recipe.id for c in cause.load_changes)}
+    def _ruled_out(self, cause: Cause, rivals: set[str]) -> list[RuledOut]:
+        """The look-alikes of a root that are no candidates, each with the observation that speaks against it."""
+        explained = rivals | {
+            cause.recipe.id,
+            *(c.recipe.id for c in cause.effects),
+            *(c.recipe.id for c in cause.load_changes),
+        }
         found = []
         for name in cause.recipe.look_alikes:
             verdict = self.judgement.verdicts.get(name, {}).get(cause.best.unit)

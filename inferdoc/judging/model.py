@@ -181,7 +181,8 @@ class DecidedBy(msgspec.Struct):
 
 
 class Rival(msgspec.Struct):
-    """Another cause that the observations might speak for. probability: its share of the odds, 0..1."""
+    """Another cause that the observations might speak for. probability: that it is this one; together with that of the
+    finding and of the other candidates at most 1."""
 
     id: str
     probability: float
@@ -248,6 +249,14 @@ class Finding(msgspec.Struct):
     cost_per_hour: float | None = None
     cluster: list[ClusterFact] = []
     traces: list[TraceLink] = []
+
+    def regrade(self, certainty: Certainty, probability: float | None) -> None:
+        """Change how certain it is. What is left to the other candidates changes with it, so that all sum to 1."""
+        if probability is not None and self.probability is not None:
+            more = (1 - probability) / max(1 - self.probability, 1e-9)
+            for rival in self.differential:
+                rival.probability = round(rival.probability * more, 3)
+        self.certainty, self.probability = certainty, probability
 
 
 class NotJudged(msgspec.Struct):
@@ -346,6 +355,14 @@ class Rising(msgspec.Struct):
     ask_again: str
 
 
+class Stopped(msgspec.Struct):
+    """Traffic of a model that stopped from one minute to the next. before: requests/s that were usual."""
+
+    model: str
+    before: float
+    since: str
+
+
 class Diagnosis(msgspec.Struct):
     """What is wrong, since when, where, how sure, what to do next, and what could not be judged."""
 
@@ -363,6 +380,7 @@ class Diagnosis(msgspec.Struct):
     timing: Timing
     focus: FocusInfo | None = None
     rising: Rising | None = None
+    stopped: Stopped | None = None
 
     def to_json(self, indent: int = 2) -> str:
         """The document as JSON text (section 3 of the contract)."""

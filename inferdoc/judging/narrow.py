@@ -13,6 +13,7 @@ from inferdoc.judging.judge import Judgement, can_judge, short_of_steps
 from inferdoc.judging.model import Baseline, Change, Diagnosis, Elsewhere, FocusInfo, stamp
 from inferdoc.judging.not_yet import rising
 from inferdoc.judging.session import Session
+from inferdoc.judging.traffic import stopped
 from inferdoc.judging.view import View
 
 
@@ -48,12 +49,16 @@ def narrowed(answer: Judged, whole: Whole) -> Judged:
     answer.findings = [finding for finding, here in zip(answer.findings, there, strict=True) if here]
     units = [unit for unit in context.view.units if focus.holds(unit.member)]
     too_new = None if answer.findings else rising(context, units)
-    judged = can_judge(context, units) and not short_of_steps(context) and too_new is None
+    answer.stopped = None if answer.findings else stopped(context, units)
+    doubtful = too_new is not None or answer.stopped is not None
+    judged = can_judge(context, units) and not short_of_steps(context) and not doubtful
     answer.verdict = verdict_of(answer.findings, judged)
     answer.focus = _described(focus, len(context.view.fleet.members), [Elsewhere(f.id, f.scope.pods) for f in others])
-    if answer.findings or judged or too_new is not None:
+    if answer.findings or judged or doubtful:
         told = None if too_new is None else (context.signals[too_new.signal].title, too_new)
-        answer.summary = summarise(answer.verdict, answer.findings, len(focus.keys), rising=told)
+        answer.summary = summarise(
+            answer.verdict, answer.findings, len(focus.keys), rising=told, stopped=answer.stopped
+        )
     answer.rising = too_new
     hit = [match.unit for match in roots[0].matches] if roots else units
     answer.phases = phases.split_phases(context.view, hit, roots[0].onset if roots else None)

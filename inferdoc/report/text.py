@@ -27,10 +27,10 @@ COLOURS = {
 SHORT_LIST = 4
 FORETOLD = ("ttft_p99", "itl_p99", "goodput")
 """What is said of a step that was played."""
-WORTH_NAMING = 0.1
-"""A candidate with less than a tenth of the odds is shown with -v only."""
+WORTH_NAMING = 0.05
+"""A less probable candidate is shown with -v only."""
 WORTH_SAYING = 0.005
-"""Less rounds to no odds at all."""
+"""Less rounds to 0%."""
 BASIC = ("running", "generation_tokens_rate", "ttft_mean", "itl_mean", "e2e_mean")
 """Signals of every engine, without which next to nothing can be judged."""
 
@@ -174,7 +174,7 @@ def _foretold(step: StepForetold) -> str:
 
 def _rival(rival: Rival, word: str) -> Iterator[str]:
     """Another cause that the observations might speak for, and what would decide."""
-    words = f"{rival.id} ({rival.probability:.0%} of the odds)"
+    words = f"{rival.id} (probability {rival.probability:.0%})"
     if rival.speaks_for:
         words += f"; for it: {rival.speaks_for[0]}"
     if rival.speaks_against:
@@ -207,7 +207,7 @@ def _not_judged(answer: Diagnosis, verbose: bool) -> Iterator[str]:
     if not answer.not_judged:
         return
     yield ""
-    if answer.verdict == "unknown" and answer.rising is None:
+    if answer.verdict == "unknown" and answer.rising is None and answer.stopped is None:
         empty = not (answer.coverage.pods or answer.coverage.targets)
         missing = [name for name in BASIC if name in answer.coverage.signals_absent]
         if missing and not empty:

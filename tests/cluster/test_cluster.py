@@ -173,9 +173,11 @@ def test_a_pod_that_is_gone_has_nothing_but_events():
 
 def finding(cause, *rivals, pods=("p",), namespace="ns"):
     scope = SimpleNamespace(pods=list(pods), namespace=namespace)
-    others = [SimpleNamespace(id=rival, speaks_for=[]) for rival in rivals]
+    others = [SimpleNamespace(id=rival, speaks_for=[], probability=0.1) for rival in rivals]
     parts = {"certainty": "likely", "probability": 0.5, "differential": others, "cluster": []}
-    return SimpleNamespace(id=cause, scope=scope, **parts)
+    finding = SimpleNamespace(id=cause, scope=scope, **parts)
+    finding.regrade = lambda certainty, probability: Finding.regrade(finding, certainty, probability)
+    return finding
 
 
 def fact(sign):
