@@ -1,4 +1,4 @@
-"""Tests. Every worker is a process of its own: numpy has one thread in each, and servers take memory instead of time."""
+"""Tests. Workers are processes: numpy has one thread in each, and servers take memory instead of time."""
 
 import os
 
