@@ -18,6 +18,7 @@ from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import EngineFlags, Expect, Length, PoolSpec, Scenario, Stream
 from inferdoc.source.open import open_source
 from inferdoc.store import Store
+from inferdoc.whatif import steps
 from inferdoc.whatif.answer import as_document, calibrated_as_observed, changed_as_asked
 from inferdoc.whatif.pairs import observed_as_asked
 from inferdoc.whatif.play import played
@@ -26,6 +27,7 @@ from inferdoc.whatif.settings_asked import BOTH_SIDES, of_side, settings_asked
 
 CATALOGUE = load_catalogue()
 LIMITS = (1.5, 0.06)
+FEW_REQUESTS = 1000
 PREFILL = PoolSpec("prefill", 2, "l4", role="prefill", flags=EngineFlags(memory_share=0.95), link=2e9)
 DECODE = PoolSpec("decode", 2, "l40s", role="decode", link=2e9)
 STREAM = Stream(Length(1600, 0.5), Length(100, 0.5), rate=2.4, pattern="waves", burst=0.4, wave=1800.0)
@@ -60,7 +62,10 @@ def pair(parted):
 
 @pytest.fixture(scope="module")
 def calibrated(pair):
-    return calibrated_as_observed(pair, CATALOGUE, {}, LIMITS)
+    """Fitted to every second stretch, as of a larger pair."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steps, "MOST_REQUESTS", FEW_REQUESTS)
+        return calibrated_as_observed(pair, CATALOGUE, {}, LIMITS)
 
 
 @pytest.fixture(scope="module")
