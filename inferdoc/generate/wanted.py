@@ -52,8 +52,10 @@ class Want:
         """Whether the limit that is to decide is the one just met, or missed by more than sums of samples round and,
         where this must be `close`, by so little that half of the limit would be met; where the condition has no such
         limit, any may."""
+        if not self.near:
+            return True
         edges = dict(zip(("factor", "by"), limits.edges(self.condition, course.calm, catalogue), strict=False))
-        edge = edges.get(self.at or "") if self.near and len(edges) == 2 else None
+        edge = edges.get(self.at or "") if len(edges) == 2 else None
         if edge is None:
             return True
         away = abs(course.fault - edge)
