@@ -228,6 +228,7 @@ def problems(commands: Iterable[Shown], given: Path, fleet: Simulated, servers: 
     return [told for one in commands if (told := problem(one, given, servers, onset))]
 
 
+@pytest.mark.takes_long("a page shows up to twenty commands")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_command_of_a_page_answers(page, given, fleet, servers):
     assert problems(shown(page), given, fleet, servers) == []

@@ -13,7 +13,7 @@ from tests import prometheus_server
 from tests.conftest import ROOT
 from tests.live import chain
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.takes_long("alerts wait, fire, are held back and are resolved")]
 
 DEAD, WELL = "vllm-1", "vllm-0"
 PAGE, TICKET, ALWAYS = "InferdocEngineDown", "InferdocAdmissionShedding", "InferdocWatchdog"

@@ -17,7 +17,10 @@ from inferdoc.generate.pack import RECORDING, RULES
 from tests import prometheus_server
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.live
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.takes_long("all rules are evaluated over more than an hour, stage by stage"),
+]
 
 GENERATED = ROOT / "alerts" / "generated"
 LATER_SECONDS = 48 * 60

@@ -20,7 +20,11 @@ from tests.generate.conftest import needs_promtool
 from tests.identity.layouts import Rule, exported, relabelled, without_pod
 from tests.sampling import sampled
 
-pytestmark = [pytest.mark.live, needs_promtool]
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.takes_long("all rules are evaluated over 40 minutes"),
+    needs_promtool,
+]
 
 RELEASES = ("0.9", "0.11", "0.15", "0.20", "0.32")
 LAYOUTS: dict[str, Rule] = {"exported_pod": exported, "instance-only": without_pod}

@@ -15,7 +15,7 @@ from tests.live import chain
 from tests.serve.running import Hook
 from tests.serve.test_process import serving_from
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.takes_long("a baseline takes 45 s, and the alert waits and is resolved")]
 
 DEAD, WELL = "vllm-1", "vllm-0"
 PAGE = "InferdocEngineDown"

@@ -25,6 +25,7 @@ from inferdoc.whatif.play import played
 from inferdoc.whatif.predict import plays_now, predicted
 from inferdoc.whatif.settings_asked import BOTH_SIDES, of_side, settings_asked
 
+pytestmark = pytest.mark.takes_long("a fit takes some ninety plays of the pair")
 CATALOGUE = load_catalogue()
 LIMITS = (1.5, 0.06)
 FEW_REQUESTS = 1000
