@@ -63,7 +63,7 @@ def pair(parted):
 
 @pytest.fixture(scope="module")
 def calibrated(pair):
-    """Fitted to every second stretch, as of a larger pair."""
+    """Fitted as of a larger pair: to every second stretch of prefill, to one of the decode pods."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps, "MOST_REQUESTS", FEW_REQUESTS)
         return calibrated_as_observed(pair, CATALOGUE, {}, LIMITS)
