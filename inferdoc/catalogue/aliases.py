@@ -14,6 +14,7 @@ class Aliases:
 
     def __init__(self, exporters: Iterable[Exporter]) -> None:
         self._names: dict[str, tuple[str, ...]] = {}
+        self._former: dict[str, tuple[str, ...]] = {}
         self._called: dict[str, dict[str, str]] = {}
         for exporter in exporters:
             for name, metric in exporter.metrics.items():
@@ -24,6 +25,9 @@ class Aliases:
                         self._names[name + part] = tuple(n + part for n in unique)
                 if metric.type != "histogram":
                     self._names[name] = unique
+                if before := tuple(dict.fromkeys(former.name for former in metric.formerly)):
+                    of_type = HISTOGRAM_PARTS if metric.type in ("histogram", "summary") else ("",)
+                    self._former |= {name + part: tuple(each + part for each in before) for part in of_type}
                 if exporter.called:
                     parts = ("", *HISTOGRAM_PARTS)
                     self._called |= {each + part: exporter.called for each in unique for part in parts}
@@ -31,6 +35,11 @@ class Aliases:
     def of(self, name: str) -> tuple[str, ...]:
         """Every spelling of a series name; a name that no exporter declares stands for itself."""
         return self._names.get(name, (name,))
+
+    @property
+    def former(self) -> Mapping[str, tuple[str, ...]]:
+        """Former names by series. The spelling with `_` for `:`, of Ray, is that of another fleet."""
+        return self._former
 
     @property
     def called(self) -> Mapping[str, Mapping[str, str]]:

@@ -50,6 +50,9 @@ COMMANDS = {
     "mcp": "inferdoc.cli.mcp",
 }
 
+THREADS_OF_NUMPY = "OPENBLAS_NUM_THREADS"
+"""Read when numpy is loaded. Our matrices are small: its threads would wait for each other."""
+
 
 class Commands(click.Group):
     """Commands in the order people need them; a module is imported when its command is asked for."""
@@ -117,6 +120,7 @@ def cli(
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point. Every expected error is one line on stderr; the exit code says which kind."""
+    os.environ.setdefault(THREADS_OF_NUMPY, "1")
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 

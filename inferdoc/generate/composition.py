@@ -30,7 +30,7 @@ from inferdoc.generate.cause_rules import first_leaf, harm_beyond_symptoms, saya
 from inferdoc.generate.promtool import NAME
 from inferdoc.generate.recorded import Recorded
 from inferdoc.judging.conditions import promql
-from inferdoc.judging.conditions.render import JOIN
+from inferdoc.judging.conditions.render import JOIN, Said
 
 MOST_PODS, BASES_TRIED, MOST_BARS = 12, 500, 6
 
@@ -53,11 +53,12 @@ class Composition:
     rendering: Recorded
     records: Collection[str]
     _names: dict[Condition, str | None] = field(default_factory=dict)
+    _told: dict[Condition, Said | None] = field(default_factory=dict)
 
     def name(self, condition: Condition) -> str | None:
         """The record of a condition; None where it has none of its own."""
         if condition not in self._names:
-            said = promql(condition, self.rendering)
+            said = self.told(condition)
             text = "" if said is None else said.text
             self._names[condition] = text if NAME.fullmatch(text) and text in self.records else None
         return self._names[condition]
@@ -89,11 +90,17 @@ class Composition:
 
     def by(self, condition: Condition) -> tuple[str, ...]:
         """The labels on which a condition may be joined."""
-        said = promql(condition, self.rendering)
+        said = self.told(condition)
         return () if said is None else said.by
 
     def said(self, condition: Condition) -> bool:
-        return promql(condition.part if isinstance(condition, Not) else condition, self.rendering) is not None
+        return self.told(condition.part if isinstance(condition, Not) else condition) is not None
+
+    def told(self, condition: Condition) -> Said | None:
+        """A condition as PromQL; None where PromQL cannot say it."""
+        if condition not in self._told:
+            self._told[condition] = promql(condition, self.rendering)
+        return self._told[condition]
 
     def bars(self, condition: Condition, among: OfParts, there: Collection[str]) -> bool:
         """Whether a condition that must not hold stops a rule: of a move, also where nothing tells what is usual."""

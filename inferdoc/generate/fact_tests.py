@@ -16,9 +16,9 @@ from inferdoc.generate.recorded import JOINED, RECORDED_LABELS
 from inferdoc.generate.rule_tests import CALM_MINUTES, EVALUATED_MINUTES, SLOW_MINUTES, SPARE_MINUTES, WINDOW_MINUTES
 from inferdoc.generate.series import FaultSpan, identity, lines, pod_info
 
-SHORT_PAST_MINUTES = 60
+SHORT_PAST_MINUTES = 62
 """Enough where nothing but the last half hour is asked for."""
-NO_PAST_MINUTES = 8
+NO_PAST_MINUTES = 10
 """Enough where no past is asked for."""
 
 

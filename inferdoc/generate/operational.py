@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from math import ceil
 from pathlib import Path
 from typing import Any, Literal
 
@@ -43,8 +44,8 @@ WORD = re.compile(rf"\b(?:{'|'.join(WORDS)})\b")
 NAME = re.compile(r"\b(?:vllm:[a-z0-9_:]+|[a-z]+:inferdoc_\w+:\w+)")
 GPU = (*POD, "gpu", "modelName")
 PARTS = ("_bucket", "_sum", "_count")
-EVERY_SECONDS = 30
-"""How often these rules are judged."""
+EVERY_SECONDS = {"symptom": 30, "cause": 120, "monitoring": 120}
+"""How often rules of a kind are judged, at least."""
 
 
 class RuleTrial(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -147,7 +148,7 @@ def operational_test(
         )
     return {
         "rule_files": rule_files,
-        "evaluation_interval": f"{EVERY_SECONDS}s",
+        "evaluation_interval": f"{EVERY_SECONDS[each.kind]}s",
         "group_eval_order": groups,
         "tests": tests,
     }
@@ -158,7 +159,7 @@ def _waits(rule: AlertRule, case: RuleTrial) -> dict[str, Any]:
     minute, label_sets = min(case.fires.items())
     names = ", ".join(label_sets[0])
     pending = f'ALERTS{{alertname="{rule.name}", alertstate="pending"}}[{minute}m]'
-    value = round(length_of(rule.for_) / EVERY_SECONDS)
+    value = ceil(length_of(rule.for_) / EVERY_SECONDS[rule.kind])
     samples = [
         {"labels": "{" + ", ".join(f'{name}="{label}"' for name, label in labels.items()) + "}", "value": value}
         for labels in label_sets

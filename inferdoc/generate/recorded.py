@@ -9,7 +9,6 @@ from functools import lru_cache
 
 import msgspec
 
-from inferdoc.catalogue.aliases import HISTOGRAM_PARTS
 from inferdoc.catalogue.conditions import Condition, OfSignal, Presence
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.observation import Dictionary
@@ -326,7 +325,7 @@ def recorded(catalogue: Catalogue, assignments: Sequence[Assignment] = ()) -> Re
         catalogue.signals_of_rules,
         catalogue.tiers,
         records=Records(pods),
-        former=_former_names(catalogue),
+        former=catalogue.aliases.former,
         called=catalogue.aliases.called,
         observed=observations(catalogue),
         texts=_texts(catalogue.dictionary),
@@ -338,16 +337,3 @@ def _texts(dictionary: Dictionary) -> dict[tuple[str, str], tuple[str, str] | No
     """What the renderings of one catalogue share: each test of each limit has a rendering of its own. dictionary: that
     of the catalogue, which is itself equal to another one whose files were read at another time."""
     return {}
-
-
-def _former_names(catalogue: Catalogue) -> dict[str, tuple[str, ...]]:
-    """Former names by series. The spelling with `_` for `:`, of Ray, is that of another fleet."""
-    found: dict[str, tuple[str, ...]] = {}
-    for exporter in catalogue.exporters.values():
-        for name, metric in exporter.metrics.items():
-            names = tuple(dict.fromkeys(former.name for former in metric.formerly))
-            if not names:
-                continue
-            parts = HISTOGRAM_PARTS if metric.type in ("histogram", "summary") else ("",)
-            found |= {name + part: tuple(each + part for each in names) for part in parts}
-    return found

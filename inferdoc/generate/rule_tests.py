@@ -24,7 +24,7 @@ SHORT_CALM_MINUTES = 60
 """Enough where only the last half hour counts."""
 SHORT_HISTORY_LASTS_MINUTES = 17
 """The last half hour ends ten minutes ago: after 17 minutes a quarter of it is the fault, and moves the upper fence."""
-EVALUATED_MINUTES = 2
+EVALUATED_MINUTES = 4
 WINDOW_MINUTES = 6
 SLOW_MINUTES = 16
 """Slopes and means need their own window full on top of that of the rates."""

@@ -20,9 +20,9 @@ from inferdoc.judging.conditions.render import ENGINE_SIGN, number
 from inferdoc.source.plan import matchers
 from inferdoc.times import length_of
 
-EVALUATED_MINUTES = 2
+EVALUATED_MINUTES = 4
 GOOD_MINUTES = 300
-BAD_MINUTES = 66
+BAD_MINUTES = 68
 AT = GOOD_MINUTES + BAD_MINUTES
 PER_SECOND = 100.0
 SOME_PER_SECOND, FEW_PER_SECOND = 1.0, 0.001

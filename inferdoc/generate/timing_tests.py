@@ -11,12 +11,10 @@ from typing import Any
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.generate.cases import Case, has_pool
 from inferdoc.generate.cause_rules import AlertRule
+from inferdoc.generate.operational import EVERY_SECONDS
 from inferdoc.generate.rule_tests import SPARE_MINUTES, history_minutes, settling_minutes
 from inferdoc.generate.series import FaultSpan, lines
 from inferdoc.times import length_of
-
-EVERY_SECONDS = {"symptom": 30, "cause": 120, "monitoring": 120}
-"""How often rules of a kind are judged, at least."""
 
 
 def timing_test(

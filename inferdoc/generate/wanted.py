@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice, pairwise, permutations, product, tee
 
 from inferdoc.catalogue.conditions import Fact, Level, Move, Odd, Presence, Slope, Stall
 from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.observation import Dictionary
 from inferdoc.catalogue.signal import Signal
 from inferdoc.catalogue.span import Span, span
 from inferdoc.generate import limits
@@ -50,8 +52,10 @@ class Want:
         """Whether the limit that is to decide is the one just met, or missed by more than sums of samples round and,
         where this must be `close`, by so little that half of the limit would be met; where the condition has no such
         limit, any may."""
+        if not self.near:
+            return True
         edges = dict(zip(("factor", "by"), limits.edges(self.condition, course.calm, catalogue), strict=False))
-        edge = edges.get(self.at or "") if self.near and len(edges) == 2 else None
+        edge = edges.get(self.at or "") if len(edges) == 2 else None
         if edge is None:
             return True
         away = abs(course.fault - edge)
@@ -76,8 +80,9 @@ def build(catalogue: Catalogue, signals: Sequence[str], wants: Sequence[Want], l
         return None
     bare = World(catalogue)
     fewest = sorted(by_signal, key=lambda name: len(list(bare.levers(name))))
-    orders = (*islice(permutations(fewest), ORDERS_TRIED), tuple(by_signal))
-    for attempt in (fresh, free):
+    orders = dict.fromkeys((*islice(permutations(fewest), ORDERS_TRIED), tuple(by_signal)))
+    absolute = any(want.holds and isinstance(want.condition, Level) for want in wants)
+    for attempt in (fresh, free) if absolute else (free,):
         for order in orders:
             world = attempt.world(signals, order, gone)
             if world is not None:
@@ -93,8 +98,6 @@ class _Attempt:
     wants: dict[str, list[Want]]
     news: bool
     low: float = 1.0
-    _courses: dict[str, Iterator[Course]] = field(default_factory=dict)
-    """Of each signal a `tee` that is never drawn from: its copies share what any of them has worked out."""
 
     def world(self, signals: Iterable[str], order: Sequence[str], gone: set[str]) -> World | None:
         """gone: signals that are to be absent, with the series that others may share with them."""
@@ -167,47 +170,66 @@ class _Attempt:
                     return False
         except ZeroDivisionError:
             return False
-        return all(self.suits(want, course, at) for want, at in zip(wants, work, strict=True))
+        if self.news and self.stale(name, course):
+            return False
+        return all(_suits(want, course, at, self.catalogue) for want, at in zip(wants, work, strict=True))
 
     def courses(self, name: str) -> Iterator[Course]:
         """Courses of one signal that meet what is wanted of it, the plainest first."""
-        if name not in self._courses:
-            (self._courses[name],) = tee(self._worked_out(name), 1)
-        return copy(self._courses[name])
+        found = _courses(self.catalogue, name, tuple(self.wants[name]))
+        return (course for course in found if not self.stale(name, course)) if self.news else found
 
-    def _worked_out(self, name: str) -> Iterator[Course]:
-        signal, wants = self.catalogue.signals_of_rules[name], self.wants[name]
-        slopes = [
-            w.condition.per_second * (1 + MARGIN if w.holds else 1 - MARGIN)
-            for w in wants
-            if isinstance(w.condition, Slope)
-        ]
-        swings = any(w.at == "swing" and not w.holds for w in wants)
-        work = 0.0 if any(w.at == "work" for w in wants) else 1.0
-        missed = any(want.near and not want.holds for want in wants)
-        low, top = _within(signal, wants, self.catalogue)
-        calms = [calm for calm in _calms(self.catalogue, signal, wants) if max(low, 0) <= calm <= top]
-        for close, calm in product((True, False) if missed else (False,), calms):
-            for fault in _faults(self.catalogue, signal, wants, calm):
-                edge = fault * (1 + MARGIN if fault > calm else 1 - MARGIN)
-                swing = _tidy(limits.swing_for(calm, edge)) if swings else None
-                course = Course(calm, fault, slopes[-1] if slopes else 0.0, swing)
-                fits = swing is None or swing >= 0
-                decides = fits and all(want.decides(course, self.catalogue, close) for want in wants)
-                if decides and all(self.suits(want, course, work) for want in wants):
-                    yield course
-
-    def suits(self, want: Want, course: Course, work: float) -> bool:
-        """Whether a course is as wanted from the beginning of the fault to the end of a ramp, and is news."""
-        ends = (course.fault, course.fault + course.ramp * RAMP_SECONDS)
-        met = [limits.met(want.condition, course, value, work, self.catalogue) for value in ends]
-        before = limits.met(want.condition, course, course.calm, work, self.catalogue)
-        absolute = isinstance(want.condition, Level)
-        stale = self.news and want.holds and absolute and all(before.values())
-        return not stale and all(want.suits(each) for each in met)
+    def stale(self, name: str, course: Course) -> bool:
+        """Whether something that is to hold held before the fault."""
+        held = (w.condition for w in self.wants[name] if w.holds and isinstance(w.condition, Level))
+        return any(all(limits.met(c, course, course.calm, 0.0, self.catalogue).values()) for c in held)
 
 
-def _calms(catalogue: Catalogue, signal: Signal, wants: list[Want]) -> Iterator[float]:
+def _courses(catalogue: Catalogue, name: str, wants: tuple[Want, ...]) -> Iterator[Course]:
+    """Courses of one signal that meet what is wanted of it, in all cases that want the same."""
+    known = _known(catalogue.dictionary)
+    if (name, wants) not in known:
+        (known[name, wants],) = tee(_worked_out(catalogue, name, wants), 1)
+    return copy(known[name, wants])
+
+
+@lru_cache(maxsize=4)
+def _known(dictionary: Dictionary) -> dict[tuple[str, tuple[Want, ...]], Iterator[Course]]:
+    """Of each signal a `tee` that is never drawn from: its copies share what any of them has worked out. dictionary:
+    that of the catalogue, which is itself equal to another one whose files were read at another time."""
+    return {}
+
+
+def _worked_out(catalogue: Catalogue, name: str, wants: tuple[Want, ...]) -> Iterator[Course]:
+    signal = catalogue.signals_of_rules[name]
+    slopes = [
+        w.condition.per_second * (1 + MARGIN if w.holds else 1 - MARGIN)
+        for w in wants
+        if isinstance(w.condition, Slope)
+    ]
+    swings = any(w.at == "swing" and not w.holds for w in wants)
+    work = 0.0 if any(w.at == "work" for w in wants) else 1.0
+    missed = any(want.near and not want.holds for want in wants)
+    low, top = _within(signal, wants, catalogue)
+    calms = [calm for calm in _calms(catalogue, signal, wants) if max(low, 0) <= calm <= top]
+    for close, calm in product((True, False) if missed else (False,), calms):
+        for fault in _faults(catalogue, signal, wants, calm):
+            edge = fault * (1 + MARGIN if fault > calm else 1 - MARGIN)
+            swing = _tidy(limits.swing_for(calm, edge)) if swings else None
+            course = Course(calm, fault, slopes[-1] if slopes else 0.0, swing)
+            fits = swing is None or swing >= 0
+            decides = fits and all(want.decides(course, catalogue, close) for want in wants)
+            if decides and all(_suits(want, course, work, catalogue) for want in wants):
+                yield course
+
+
+def _suits(want: Want, course: Course, work: float, catalogue: Catalogue) -> bool:
+    """Whether a course is as wanted from the beginning of the fault to the end of a ramp."""
+    ends = (course.fault, course.fault + course.ramp * RAMP_SECONDS) if course.ramp else (course.fault,)
+    return all(want.suits(limits.met(want.condition, course, value, work, catalogue)) for value in ends)
+
+
+def _calms(catalogue: Catalogue, signal: Signal, wants: Sequence[Want]) -> Iterator[float]:
     plain = 0.5 if signal.unit == "ratio" else max(1.0, _tidy(signal.floor * 10))
     if signal.unit in ("s", "s/token"):
         plain = _tidy(signal.floor * 10)
@@ -237,14 +259,14 @@ def _beside_crossing(want: Want, signal: Signal, catalogue: Catalogue) -> Iterat
     yield from ((crossing + least) / 2, (crossing + min(most, 3 * crossing)) / 2, 0.9 * crossing, 1.1 * crossing)
 
 
-def _within(signal: Signal, wants: list[Want], catalogue: Catalogue) -> Span:
+def _within(signal: Signal, wants: Sequence[Want], catalogue: Catalogue) -> Span:
     """What the signal can take; a share of which nothing else is asked is at most 1."""
     given = [limits.limit_of(want.condition, catalogue) or 0.0 for want in wants]
     low, top = span(signal)
     return low, min(top, 1.0) if signal.unit == "ratio" and max(given, default=0.0) < 1.0 else top
 
 
-def _faults(catalogue: Catalogue, signal: Signal, wants: list[Want], calm: float) -> Iterator[float]:
+def _faults(catalogue: Catalogue, signal: Signal, wants: Sequence[Want], calm: float) -> Iterator[float]:
     low, top = _within(signal, wants, catalogue)
     edges = [edge for want in wants for edge in _edges(want, calm, catalogue)]
     found = [_tidy(edge * (1 + side * MARGIN)) for edge in edges for side in (1, -1)]

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import islice
 from typing import Literal
 
 from inferdoc.catalogue.load import Catalogue
@@ -170,8 +171,8 @@ class World:
 
         solved = _root(reads)
         if solved is None:
-            at_least = [(x, away) for x in SIZES if x >= before and (away := reads(x)) is not None]
-            solved = _bracketed(reads, at_least[:1])
+            at_least = ((x, away) for x in SIZES if x >= before and (away := reads(x)) is not None)
+            solved = _bracketed(reads, list(islice(at_least, 1)))
         setattr(raw, phase, before if solved is None else solved)
         return solved is not None
 

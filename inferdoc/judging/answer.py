@@ -81,8 +81,8 @@ def summarise(
         of = f" for model {stopped.model}" if stopped.model else ""
         return (
             f"No requests arrive{of} since {_to_seconds(stopped.since)}, after {figure(stopped.before, '1/s')}. The "
-            "engines are idle; whether clients left or cannot get through is not visible here: check what stands before "
-            "the engines, and send one request through it (inferdoc probe URL)."
+            "engines are idle. Whether clients left or cannot get through is not visible here: check the gateway, and "
+            "send one request through it (inferdoc probe URL)."
         )
     if verdict == "unknown" and ask_again is not None and first_look:
         return (

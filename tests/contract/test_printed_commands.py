@@ -16,6 +16,7 @@ from inferdoc.generate.templating import expand
 from inferdoc.simulate.hardware import model
 from inferdoc.times import length_of
 from tests.cli.command import call
+from tests.sampling import sampled
 
 EVALUATED_SECONDS = 120
 INCIDENTS = (
@@ -51,7 +52,7 @@ def rules():
     return {rule.name: rule for rule in of_causes if not isinstance(rule, str)}
 
 
-@pytest.mark.parametrize("incident", INCIDENTS)
+@pytest.mark.parametrize("incident", sampled(INCIDENTS, 3))
 def test_the_command_of_an_alert_gives_its_finding(incident, rules, simulated):
     made = simulated.of(incident)
     scenario, rule = made.scenario, rules[alert_name(incident)]

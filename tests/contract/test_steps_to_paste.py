@@ -10,13 +10,14 @@ from inferdoc import diagnose, open_source
 from inferdoc.judging.api import Options
 from tests.contract.test_printed_commands import INCIDENTS
 from tests.judging.frames import catalogue
+from tests.sampling import sampled
 
 PLACEHOLDER = re.compile(r"\b(?:NODE|POD|NAME|NAMESPACE|EPP|FILE|PROMETHEUS|TODO)\b|[{}]|<\w[^>]*>|--replicas=N\b")
 IN_SHELL = re.compile(r"\$\(kubectl[^$]*\)")
 MORE = ("autoscaler-oscillation", "cold-start-lag", "config-regression", "interconnect-degraded", "kv-pool-shrunk")
 
 
-@pytest.mark.parametrize("incident", [*INCIDENTS, *MORE])
+@pytest.mark.parametrize("incident", [*sampled(INCIDENTS, 3), *MORE])
 def test_steps_of_an_incident_are_filled_in(incident, simulated):
     made = simulated.of(incident)
     source = open_source(store=made.store)

@@ -29,6 +29,7 @@ from tests import prometheus_server
 from tests.bench import made
 from tests.cli.command import Done, alone, call
 from tests.docs.shown import Shown, of_line, shown
+from tests.generate.conftest import few_causes
 from tests.incidents.alerts import NOW, alert, entered
 from tests.simulated import Simulated
 
@@ -48,7 +49,7 @@ NOT_RUN = {
     r"diagnose .*--kubernetes": "asks a cluster: tests/cluster/test_cluster.py",
     r"simulate .*--live": "serves until it is interrupted: tests/simulate/test_live.py",
     r"prewarm plan($| --prometheus)": "measures capacity over weeks: tests/prewarm/test_pools.py",
-    r"alerts backtest": "evaluates hundreds of rules for minutes: tests/backtest/test_command.py",
+    r"alerts (backtest|backfill)": "evaluates hundreds of rules for minutes: tests/backtest",
     r"prewarm apply": "asks a cluster: tests/prewarm/test_apply.py",
     r"size --like": "measures pods that do both phases, and these do one: tests/sizing/test_like.py",
     r"kv (POOL|--store)": "names a pool of the reader's, or reads a fleet of one: tests/kv/test_command.py",
@@ -72,6 +73,7 @@ CODES = {
 """The codes that are an answer; of all others 0 alone. A live page without a past may also be unknown, and an hour
 is too short to suggest an objective or to see what a replica carries."""
 
+FEW_CAUSES = "few-causes.toml"
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 PLACEHOLDERS = {
     "$NS": "llm",
@@ -102,6 +104,7 @@ def given(fleet, tmp_path_factory) -> Path:
     shutil.copytree(ROOT / "alerts", folder / "my-catalogue" / "alerts")
     shutil.copytree(ROOT / "alerts", folder / "mine" / "alerts")
     (folder / "load.csv").write_text("\n".join(["timestamp,value", *days]) + "\n")
+    (folder / FEW_CAUSES).write_text(few_causes())
     made.runs(folder, "vllm")
     made.runs(folder, "guidellm")
     made.written(folder, "profile_export_aiperf.json", made.aiperf(4.0))
@@ -172,6 +175,8 @@ def runnable(one: Shown, servers: dict[str, str], onset: float) -> list[str]:
         words = [*without(without(words, "--for"), "--interval"), "--for", "2s", "--interval", "0.5s"]
     elif name in ("diagnose", "audit", "cost") or "save" in words:
         words += ["--until", "latest"] * (not {"--until", "--around"} & set(words))
+    elif name == "alerts" and "build" in words:
+        words = ["--config", FEW_CAUSES, *words]
     elif name == "simulate" and "--scenario" in words:
         words = [*without(words, "--duration"), "--duration", "3m"]
     return words
@@ -228,6 +233,7 @@ def problems(commands: Iterable[Shown], given: Path, fleet: Simulated, servers: 
     return [told for one in commands if (told := problem(one, given, servers, onset))]
 
 
+@pytest.mark.takes_long("a page shows up to twenty commands")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_command_of_a_page_answers(page, given, fleet, servers):
     assert problems(shown(page), given, fleet, servers) == []

@@ -9,12 +9,13 @@ import pytest
 import yaml
 
 from tests.cli.command import alone, call, refused
-from tests.generate.conftest import GENERATED, ROOT, needs_promtool
+from tests.generate.conftest import GENERATED, ROOT, few_causes, needs_promtool
 
 __all__ = ["alone"]
 
 
 def test_alerts_are_built_once(tmp_path):
+    (tmp_path / "inferdoc.toml").write_text(few_causes())
     done = call("alerts", "build", "--out", tmp_path / "rules")
     assert done.code == 0 and "inferdoc-rules.yaml: missing" in done.out
     assert "no rule for telemetry-artifact: derived from the scrapes" in done.err
@@ -26,7 +27,7 @@ def test_alerts_are_built_once(tmp_path):
 
 
 def test_the_configuration_names_where_runbooks_lie(tmp_path):
-    (tmp_path / "inferdoc.toml").write_text('[links]\nrunbook_base = "https://wiki.example/r"\n')
+    (tmp_path / "inferdoc.toml").write_text(f'[links]\nrunbook_base = "https://wiki.example/r"\n{few_causes()}')
     assert call("alerts", "build", "--out", "rules").code == 0
     assert "https://wiki.example/r/engine-down" in (tmp_path / "rules" / "inferdoc-rules.yaml").read_text()
     assert call("dashboards", "build", "--out", "boards").code == 0

@@ -26,6 +26,7 @@ from inferdoc.simulate.output import write_file
 from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scenario_files import adapted, load_scenario
+from inferdoc.simulate.scrape import Scraped
 from tests import prometheus_server
 from tests.conftest import ROOT
 from tests.live import chain
@@ -41,18 +42,19 @@ CALM_SECONDS = 1500.0
 """What is known from before the fault."""
 LASTS_SECONDS = 1500.0
 """Longer than it takes to make it all: the fault goes on while somebody looks."""
-EVALUATED = "5s"
+EVALUATED = "10s"
 OUT_OF_ORDER = "1h"
 """What rules record now is older than the newest sample."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A recorded fleet. onset: of its fault, Unix seconds; pods: those that are at fault."""
+    """A recorded fleet. onset: of its fault, Unix seconds; pods: those that are at fault; targets: what was scraped."""
 
     name: str
     onset: float
     pods: tuple[str, ...]
+    targets: tuple[Scraped, ...]
     text: Path
 
 
@@ -97,7 +99,7 @@ def _written(scenario: Scenario, name: str, onset: float, pods: tuple[str, ...],
         target.labels["cluster"] = name
     text = folder / f"{name}.om"
     write_file(targets, text)
-    return Cluster(name, onset, pods, text)
+    return Cluster(name, onset, pods, tuple(targets), text)
 
 
 def with_fault_at(scenario: Scenario, onset: float) -> Scenario:
@@ -111,11 +113,12 @@ def with_fault_at(scenario: Scenario, onset: float) -> Scenario:
 
 def with_past(clusters: Sequence[Cluster], folder: Path) -> None:
     """Fill the database of a folder: samples, and what the rules would have recorded until now."""
-    prometheus_server.backfill([cluster.text for cluster in clusters], folder)
+    whole = folder / "clusters.om"
+    write_file([target for cluster in clusters for target in cluster.targets], whole)
+    prometheus_server.backfill([whole], folder)
     rules = RuleSet("inferdoc", (GENERATED / RECORDING, GENERATED / RULES))
-    for cluster in clusters:
-        span = cluster.onset - CALM_SECONDS, time.time()
-        backfill(rules, cluster.text, span, folder / "data", lambda said: None)
+    span = min(cluster.onset for cluster in clusters) - CALM_SECONDS, time.time()
+    backfill(rules, whole, span, folder / "data", lambda said: None)
 
 
 @contextmanager

@@ -13,10 +13,12 @@ from tests import prometheus_server
 from tests.conftest import ROOT
 from tests.live import chain
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.takes_long("alerts wait, fire, are held back and are resolved")]
 
 DEAD, WELL = "vllm-1", "vllm-0"
-PAGE, TICKET = "InferdocEngineDown", "InferdocAdmissionShedding"
+PAGE, TICKET, ALWAYS = "InferdocEngineDown", "InferdocAdmissionShedding", "InferdocWatchdog"
+OURS = {PAGE, TICKET, ALWAYS}
+"""All others are evaluated in test_page_with_diagnosis.py and test_vmalert.py."""
 SHEDDING = """\
 id: admission-shedding
 title: Two engines refuse requests at a guard that is set too low
@@ -39,7 +41,7 @@ def running(tmp_path) -> Iterator[chain.Chain]:
     scenario = tmp_path / "scenario.yaml"
     scenario.write_text(SHEDDING, "utf-8")
     live = Live(load_scenario(str(scenario)), 0, 1.0)
-    with chain.running(live, ROOT / "alerts" / "generated", ROOT / "runbooks", tmp_path) as found:
+    with chain.running(live, ROOT / "alerts" / "generated", ROOT / "runbooks", tmp_path, alerts=OURS) as found:
         yield found
 
 

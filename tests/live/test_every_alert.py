@@ -20,7 +20,7 @@ from tests.live import chain
 from tests.live.test_outages import OURS
 from tests.page_server import answering
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.takes_long("windows of rates and what alerts wait for pass")]
 
 TIMES = 60
 """An hour is a minute, a day 24 minutes."""

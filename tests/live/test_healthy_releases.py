@@ -20,11 +20,16 @@ from tests.generate.conftest import needs_promtool
 from tests.identity.layouts import Rule, exported, relabelled, without_pod
 from tests.sampling import sampled
 
-pytestmark = [pytest.mark.live, needs_promtool]
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.takes_long("all rules are evaluated over 40 minutes"),
+    needs_promtool,
+]
 
 RELEASES = ("0.9", "0.11", "0.15", "0.20", "0.32")
 LAYOUTS: dict[str, Rule] = {"exported_pod": exported, "instance-only": without_pod}
-CASES = sampled([(layout, release) for layout in LAYOUTS for release in RELEASES], 4)
+CASES = sampled([(layout, release) for layout in LAYOUTS for release in RELEASES], 9)
+"""The oldest release under the one layout, the newest under the other."""
 LENGTH = "40m"
 """Usual values of a young record count after 25 minutes, and the slowest alert waits a quarter of an hour."""
 ALWAYS = {"InferdocWatchdog"}

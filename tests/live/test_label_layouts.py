@@ -17,6 +17,7 @@ from inferdoc.simulate.scrape import Scraped
 from tests import prometheus_server
 from tests.identity.layouts import SHAPES
 from tests.identity.told import assert_lines, assert_told
+from tests.sampling import sampled
 
 pytestmark = pytest.mark.live
 
@@ -68,7 +69,7 @@ def test_the_queries_of_a_finding_read_what_is_its_own(name, layouts):
     assert told, "the queries find something"
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", sampled(SHAPES, 2))
 def test_the_same_is_told_under_every_layout(name, layouts):
     address, ends = layouts
     until = moment(ends[name] + 1)

@@ -16,7 +16,7 @@ from tests import prometheus_server
 from tests.conftest import ROOT
 from tests.live import chain
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.takes_long("each outage begins, waits and is over")]
 
 TIMES = 60
 """An hour is a minute, five minutes five scrapes."""

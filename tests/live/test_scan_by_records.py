@@ -17,6 +17,7 @@ from tests.live.test_both_sources import evidence, findings
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.takes_long("what rules recorded of five clusters is worked out first"),
     pytest.mark.skipif(not prometheus_server.available(), reason=prometheus_server.MISSING),
 ]
 

@@ -15,9 +15,10 @@ from tests.live import chain
 from tests.serve.running import Hook
 from tests.serve.test_process import serving_from
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.takes_long("a baseline takes 45 s, and the alert waits and is resolved")]
 
 DEAD, WELL = "vllm-1", "vllm-0"
+PAGE = "InferdocEngineDown"
 CALM_SECONDS = 50
 """What a baseline takes: 45 s and 15 scrapes."""
 
@@ -29,7 +30,7 @@ def test_a_dead_engine_is_told_with_cause_pod_onset_and_runbook(tmp_path):
     live = Live(load_scenario("control-steady"), 0, 1.0)
     also = f"http://127.0.0.1:{port}/alertmanager"
     with (
-        chain.running(live, ROOT / "alerts" / "generated", ROOT / "runbooks", tmp_path, also) as running,
+        chain.running(live, ROOT / "alerts" / "generated", ROOT / "runbooks", tmp_path, also, alerts={PAGE}) as running,
         serving_from(tmp_path, ["--prometheus", running.prometheus], hook, port) as (_, address),
     ):
         instances = {

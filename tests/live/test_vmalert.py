@@ -28,6 +28,7 @@ PAGES = {"InferdocQueueEatsFirstTokens", "InferdocSloTtftOutage", "InferdocSloTt
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.takes_long("what rules recorded is worked out first, and alerts wait"),
     pytest.mark.skipif(not prometheus_server.available(), reason=prometheus_server.MISSING),
     pytest.mark.skipif(not victoria_metrics_server.available(), reason=victoria_metrics_server.MISSING),
 ]
@@ -40,7 +41,9 @@ def ruler(tmp_path_factory):
     onset = time.time() - SINCE_SECONDS
     clusters = [*(recorded(name, onset, folder) for name in FAULTS), well(CALM, onset, folder)]
     with_past(clusters, folder)
-    files = chain.rules_with_links(GENERATED, "https://example.org", folder, chain.FASTER, interval="5s", windows=False)
+    files = chain.rules_with_links(
+        GENERATED, "https://example.org", folder, chain.FASTER, interval="10s", windows=False
+    )
     with victoria_metrics_server.running(folder / "server", "-search.latencyOffset=1s") as address:
         for cluster in clusters:
             victoria_metrics_server.load(address, cluster.text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from inferdoc.source.open import open_source
 from inferdoc.store import Store
 from inferdoc.whatif.calibrate import CalibratedPool, calibrated
 from inferdoc.whatif.live import ObservedPool, observed
+from tests.built import built
 
 POOL = "sim-meta-llama-llama-3-1-8b-instruct-l4"
 SEATS = 8
@@ -53,5 +55,12 @@ def watched(path: Path) -> ObservedPool:
 
 @cache
 def calibration(path: Path) -> CalibratedPool:
-    """Fitted once for all tests of a module."""
-    return calibrated(watched(path), load_catalogue(), {}, LIMITS)
+    """Fitted once for all workers. path: of the store of this fleet."""
+
+    def make(folder: Path) -> None:
+        found = calibrated(watched(path), load_catalogue(), {}, LIMITS)
+        (folder / "calibration").write_bytes(pickle.dumps(found))
+
+    found = pickle.loads((built("calibration of the lab's fleet", make) / "calibration").read_bytes())
+    assert isinstance(found, CalibratedPool)
+    return found

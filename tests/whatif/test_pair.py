@@ -18,14 +18,17 @@ from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import EngineFlags, Expect, Length, PoolSpec, Scenario, Stream
 from inferdoc.source.open import open_source
 from inferdoc.store import Store
+from inferdoc.whatif import steps
 from inferdoc.whatif.answer import as_document, calibrated_as_observed, changed_as_asked
 from inferdoc.whatif.pairs import observed_as_asked
 from inferdoc.whatif.play import played
 from inferdoc.whatif.predict import plays_now, predicted
 from inferdoc.whatif.settings_asked import BOTH_SIDES, of_side, settings_asked
 
+pytestmark = pytest.mark.takes_long("a fit takes some ninety plays of the pair")
 CATALOGUE = load_catalogue()
 LIMITS = (1.5, 0.06)
+FEW_REQUESTS = 1000
 PREFILL = PoolSpec("prefill", 2, "l4", role="prefill", flags=EngineFlags(memory_share=0.95), link=2e9)
 DECODE = PoolSpec("decode", 2, "l40s", role="decode", link=2e9)
 STREAM = Stream(Length(1600, 0.5), Length(100, 0.5), rate=2.4, pattern="waves", burst=0.4, wave=1800.0)
@@ -60,7 +63,10 @@ def pair(parted):
 
 @pytest.fixture(scope="module")
 def calibrated(pair):
-    return calibrated_as_observed(pair, CATALOGUE, {}, LIMITS)
+    """Fitted as of a larger pair: to every second stretch of prefill, to one of the decode pods."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steps, "MOST_REQUESTS", FEW_REQUESTS)
+        return calibrated_as_observed(pair, CATALOGUE, {}, LIMITS)
 
 
 @pytest.fixture(scope="module")
