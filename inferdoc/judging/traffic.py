@@ -19,7 +19,7 @@ from inferdoc.judging.view import Unit
 
 RATE = "request_rate"
 MISSED = 20.0
-"""So many requests would have come by the usual rate: the chance that none does is e^-20 where they arrive at random."""
+"""So many requests would have come by the usual rate: of random arrivals none comes with a chance of e^-20."""
 LEFT = 0.05
 """Of the usual rate: a health check or a single user may go on."""
 ABRUPT = 0.5

@@ -12,7 +12,7 @@ from inferdoc.catalogue.load import load_catalogue
 from inferdoc.cluster.look import look_at_cluster, weigh
 from inferdoc.cluster.pods import facts_of
 from inferdoc.errors import ExitCode
-from inferdoc.judging.model import ClusterFact
+from inferdoc.judging.model import ClusterFact, Finding
 from tests.cli.command import call
 from tests.simulated import SimulatedStores
 
@@ -176,7 +176,7 @@ def finding(cause, *rivals, pods=("p",), namespace="ns"):
     others = [SimpleNamespace(id=rival, speaks_for=[], probability=0.1) for rival in rivals]
     parts = {"certainty": "likely", "probability": 0.5, "differential": others, "cluster": []}
     finding = SimpleNamespace(id=cause, scope=scope, **parts)
-    finding.regrade = lambda certainty, probability: Finding.regrade(finding, certainty, probability)
+    finding.regrade = lambda certainty, probability: Finding.regrade(finding, certainty, probability)  # type: ignore[arg-type]
     return finding
 
 
