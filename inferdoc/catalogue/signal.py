@@ -178,7 +178,7 @@ class Exporter(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 class Signal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A normalised quantity. floor: the smallest change that can matter, in its unit (below it nothing `rises`);
-    top: the most it can be (1 for a share);
+    top: the most it can be (1 for a share), least: the least: less is no measurement;
     harm: the direction that hurts; enable: what to switch on where it is absent; feature: it exists only where an
     optional feature is in use (adapters, speculation, a KV connector), so its absence rules out causes of that
     feature; between_roles: it is about what prefill hands to decode, so where the roles run apart its absence is
@@ -196,6 +196,7 @@ class Signal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     note: str | None = None
     source: str | None = None
     top: float | None = None
+    least: float = 0.0
     bits: dict[int, str] = {}
 
 

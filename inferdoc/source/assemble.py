@@ -106,6 +106,8 @@ class Assembler:
         self.frame.widths = widths
         for name in order:
             matrix = self._signal(name, self.signals[name])
+            if matrix is not None and self.signals[name].least:
+                matrix = SignalMatrix(matrix.entities, _plausible(matrix.values, self.signals[name].least))
             if matrix is not None and matrix.present:
                 self.frame.signals[name] = matrix
         return self.frame
@@ -294,6 +296,12 @@ def _fill(first: SignalMatrix, second: SignalMatrix) -> SignalMatrix:
     merged_counts = None if counts is None else np.vstack(counts)
     fewest = min((each.bounds for each in (first, second) if each.bounds is not None), key=len, default=None)
     return SignalMatrix(entities, np.vstack(values), merged_counts, fewest)
+
+
+def _plausible(values: np.ndarray, least: float) -> np.ndarray:
+    """The values without those that nothing can be as small as: what is counted for requests that were not served."""
+    with np.errstate(invalid="ignore"):
+        return np.where(values < least, np.nan, values)
 
 
 def read_signals(

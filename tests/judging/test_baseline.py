@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from inferdoc import diagnose, open_source
-from inferdoc.judging.api import Options
+from inferdoc.judging.api import Options, read_session
 from inferdoc.judging.model import stamp
 from inferdoc.source.frame import SignalMatrix
 from inferdoc.source.reads import Grid
 from tests.cli.command import alone, call
 from tests.contract.labels import LABELS, seconds
-from tests.judging.frames import frame_of
+from tests.judging.frames import catalogue, frame_of
+from tests.judging.made import Engine, recorded, stored, then
 
 __all__ = ["alone"]
 LABEL = next(label for label in LABELS if label.name == "prefix-unstable-prompt")
@@ -87,3 +88,11 @@ def test_prepend_puts_a_baseline_in_front_row_by_row():
     np.testing.assert_array_equal(now["load"].values[1], [7.0] * 3 + [2.0] * 4)
     np.testing.assert_array_equal(now["load"].counts[1], [20.0] * 3 + [30.0] * 4)
     np.testing.assert_array_equal(now["new"].values[0], [np.nan] * 3 + [3.0] * 4)
+
+
+def test_a_first_token_after_less_than_half_a_millisecond_is_no_measurement(tmp_path):
+    """Requests that end before they are computed leave such a mean: nothing is slow because it takes longer."""
+    source = open_source(store=stored(recorded(Engine("p0", ttft=then(7e-5, 0.3))).text(), tmp_path))
+    frame = read_session(source, catalogue(), Options(), "6m", "latest").frame
+    (row,) = frame["ttft_mean"].values
+    assert np.nanmin(row) > 0.05 and np.isnan(row[:20]).all()

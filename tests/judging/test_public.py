@@ -52,6 +52,10 @@ def test_what_operators_reported_is_found(name):
         assert (answer.verdict, found) == ("healthy", [])
         return
     assert answer.verdict != "healthy"
+    for finding in answer.findings:
+        rivals = {rival.id: rival.probability for rival in finding.differential}
+        assert finding.probability + sum(rivals.values()) <= 1.005
+        assert not rivals.keys() & {out.id for out in finding.ruled_out}
     assert (found[0][0] if found else "none") in case["accept"]
     assert not [one for one, certainty in found if certainty == "proven" and one in case["must_not"]]
     if case.get("text"):
