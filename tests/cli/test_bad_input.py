@@ -304,6 +304,24 @@ def test_odd_samples_do_not_stop_a_diagnosis(tmp_path):
 # ---- every command --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("text", ["pod", "=vllm-0", "1st=vllm-0", "my pod=vllm-0"])
+def test_a_choice_of_labels_that_is_none(store_of, text):
+    refused(call("diagnose", "--store", store_of("control-steady"), "-l", text), 2, f"-l '{text}' is not LABEL=VALUE")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("no-such-baseline", "--baseline 'no-such-baseline' is neither TIME..TIME nor a stored baseline"),
+        ("../..", "--baseline '../..' is neither TIME..TIME nor a stored baseline"),
+        ("2026-01-02T00:00Z..2026-01-01T00:00Z", "--baseline is empty: its beginning is not before its end"),
+        ("2026-01-01T00:00Z..2026-01-01T00:00Z", "--baseline is empty: its beginning is not before its end"),
+    ],
+)
+def test_a_baseline_that_is_none(store_of, text, said):
+    refused(call("diagnose", "--store", store_of("control-steady"), "--baseline", text), 2, said)
+
+
 @pytest.mark.parametrize("command", list(COMMANDS))
 def test_an_unknown_flag_is_one_line_that_points_to_the_help(command):
     refused(call(command, "--no-such-flag"), 2, "--no-such-flag", "--help")

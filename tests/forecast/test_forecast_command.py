@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from made import csv_of, noise, office
+from made import MONDAY, csv_of, noise, office
 
 from inferdoc.cli.forecast import command
+from inferdoc.forecast.output import to_table
+from inferdoc.forecast.result import Forecast
 
 
 def ask(*words: str, text: str | None = None) -> Result:
@@ -71,6 +75,23 @@ def test_the_table_fits_a_screen_and_says_how_far_to_trust_it(pool: str) -> None
     assert "skill" in answer.stdout
     assert "last-week" in answer.stdout
     assert "\x1b" not in answer.stdout
+
+
+def test_each_line_of_the_table_sums_a_stretch_of_local_time() -> None:
+    """26 hours take two hours a line, 24 hours one: the mean of p50, and the highest p95."""
+    steps = np.arange(26 * 12, dtype=np.float64)
+    made = Forecast(
+        "pool-a", "requests/s", MONDAY, 300, "Europe/Berlin", steps + 1, {0.5: steps, 0.95: 2 * steps}, "flat"
+    )
+    text = to_table(made)
+    assert text.endswith("\n") and not text.endswith("\n\n\n")
+    title, _, _, first, second, *_ = lines = text.splitlines()
+    assert title == "pool-a: flat, requests/s, Europe/Berlin"
+    assert first.split() == ["Mon", "2026-03-02", "01:00", "12.5", "11.5", "46"]
+    assert second.split() == ["Mon", "2026-03-02", "03:00", "36.5", "35.5", "94"]
+    assert len(lines) == 3 + 13 + 1
+    day = {level: values[: 24 * 12] for level, values in made.quantiles.items()}
+    assert len(to_table(replace(made, mean=made.mean[: 24 * 12], quantiles=day)).splitlines()) == 3 + 24 + 1
 
 
 def test_a_plot_is_written(pool: str, tmp_path: Path) -> None:

@@ -14,8 +14,10 @@ from made import DAY, MONDAY
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.cli.forecast import command
 from inferdoc.cli.prewarm import command as prewarm
+from inferdoc.config_sections import PodSection
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.fromsource import gather, load_series, sum_of_pods
+from inferdoc.forecast.pod_gpus import gpus_of_pod
 from inferdoc.forecast.units import LoadUnit
 from inferdoc.source.frame import Entity
 
@@ -67,6 +69,37 @@ def test_an_outage_of_scraping_is_a_gap() -> None:
     source = Fake({"a": ""}, {"running": 1, "arrival_rate": 3.0}, END, (MONDAY + 3600, MONDAY + 3 * 3600))
     (series,) = series_of(source).values()
     assert np.isnan(series.values[12:36]).all()  # type: ignore[attr-defined]
+
+
+def test_a_load_is_as_fine_as_asked_for() -> None:
+    source = Fake({"a": ""}, {"running": 1, "arrival_rate": 3.0}, END)
+    made = gather(source, ["arrival_rate"], load_catalogue(()).tiers, days=1)
+    for step in (made.step, 3 * made.step):
+        (series,) = load_series(made, step=step).values()
+        assert (series.step, len(series.values)) == (step, DAY // step)
+
+
+@pytest.mark.parametrize(
+    ("sections", "gpus", "found"),
+    [
+        ((), {"a": 2, "b": 4}, 4),
+        ((PodSection("a|b", gpus=8), PodSection("a", gpus=1)), {"a": 2, "b": 4}, 8),
+        ((PodSection("a", role="decode"), PodSection("b", gpus=8)), {"a": 2, "b": 4}, 4),
+        ((), {"elsewhere": 2}, None),
+        ((), {}, None),
+    ],
+)
+def test_the_gpus_of_a_pod_are_told_or_counted(
+    sections: tuple[PodSection, ...], gpus: dict[str, int], found: int | None
+) -> None:
+    class Exporter(FakeSource):
+        def rows(self, signal: str, times: np.ndarray) -> dict[Entity, np.ndarray]:
+            names = [(pod, str(index)) for pod, count in gpus.items() for index in range(count)]
+            return {Entity.of(("namespace", "pod", "gpu"), ("ns", *name)): np.ones(len(times)) for name in names}
+
+    source = Fake({"a": "", "b": ""}, {"running": 1, "arrival_rate": 3.0}, END)
+    made = gather(source, ["arrival_rate"], load_catalogue(()).tiers, days=1)
+    assert gpus_of_pod(Exporter(END), sections, made, [("", "ns", "a"), ("", "ns", "b")]) == found
 
 
 def test_a_source_without_an_engine_is_one_clear_line() -> None:

@@ -106,3 +106,14 @@ def test_the_saturday_after_a_free_friday_is_a_saturday() -> None:
     series = load(1.0)
     listed, _ = told(series, FREE[1] + 1, FREE[:2])
     assert abs(listed) < 0.12
+
+
+def test_holidays_beside_idle_sundays_or_idle_weekdays_tell_nothing() -> None:
+    """A share of nothing is no share: the next holiday stays like a Sunday."""
+    for idle in (lambda weekday: weekday == 6, lambda weekday: weekday < 6):
+        series = load(0.0)
+        for day in range(112):
+            if day not in FREE and idle(day % 7):
+                series.values[day * DAY // STEP : (day + 1) * DAY // STEP] = 0.0
+        found = likeness_of(fold(series, zone_of("UTC"), 0, [MONDAY + timedelta(day) for day in FREE]))
+        assert (found.sunday, found.usual) == (1.0, 0.0)

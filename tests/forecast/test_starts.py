@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from fake_source import FakeSource
 from made import DAY, MONDAY
 
@@ -83,6 +84,17 @@ def test_a_restart_counts_from_its_own_process() -> None:
     dead = ~seen & (TIMES - BEGIN > 35000)
     both = {s: np.where(seen, after[s], np.where(dead, 0.0 if s == UP else NAN, before[s])) for s in before}
     assert [start.ready for start in starts_of({"a": both})[FAST]] == [300]
+
+
+@pytest.mark.parametrize(("later", "ready"), [(0.0, [240.0]), (1.0, [240.0]), (1.5, [240.0, 478.5])])
+def test_a_page_that_comes_back_is_a_start_where_its_process_is_another(later: float, ready: list[float]) -> None:
+    """An exporter that reckons its start time from its age is off by up to a second."""
+    made = life(3600, 240)
+    since = TIMES - BEGIN
+    away = (since > 3900) & (since < 4080)
+    made = {signal: np.where(away, NAN, row) for signal, row in made.items()}
+    made[STARTED] += np.where(since >= 4080, later, 0.0)
+    assert [start.ready for start in starts_of({"a": made})[FAST]] == ready
 
 
 def test_each_pool_has_its_own_members_alone() -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inferdoc.judging.anomaly import LEAST_MOVED, MOST_NAMED, _some, unusual
+from inferdoc.judging.anomaly import LEAST_MOVED, MOST_NAMED, Measured, _has_moved, _some, unusual
+from inferdoc.judging.distances import Episode, Track
 from inferdoc.judging.judge import judge
 from tests.judging.frames import CALM, N, catalogue, declared, recipe, scene, step, unit_of, when, wobble
 
@@ -176,3 +177,20 @@ def test_a_real_incident_without_its_recipe(tmp_path, recording, own):
     (finding,) = answer.findings
     assert (finding.id, finding.certainty) == ("unexplained-anomaly", "possible")
     assert any(e.signal.startswith(own) for e in [e for e in finding.evidence if e.role == "support"][:3])
+
+
+@pytest.mark.parametrize(
+    ("sigmas", "moved"),
+    [
+        ([0.0, 0.0, 0.0, 0.0], False),
+        ([0.0, 0.0, LEAST_MOVED, 0.0], True),
+        ([0.0, 0.0, -LEAST_MOVED, LEAST_MOVED], True),
+        ([LEAST_MOVED, LEAST_MOVED, 0.0, 0.0], False),
+        ([np.nan, np.nan, np.nan, np.nan], False),
+    ],
+)
+def test_a_signal_has_moved_where_it_is_far_from_its_calm_within_the_episode(sigmas, moved):
+    unit = unit_of(scene({"load": {"p0": np.ones(N)}}))
+    known = Measured({unit: {"load": Track("", np.ones(4), np.array(sigmas))}})
+    assert _has_moved("load", known, Episode(2, 3)) == moved
+    assert not _has_moved("speed", known, Episode(2, 3))

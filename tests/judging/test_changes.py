@@ -8,7 +8,9 @@ import pytest
 from inferdoc.fleet.members import Fleet
 from inferdoc.judging.changes import find_events, gaps, workload_events
 from inferdoc.judging.model import stamp
+from inferdoc.judging.reading import names_of
 from inferdoc.source.base import InfoSeries, Scrapes
+from inferdoc.source.reads import Grid
 from tests.judging.frames import CALM, START_MS, STEP_S, N, catalogue, scene, step, unit_of, wobble
 
 START_S = START_MS / 1000
@@ -102,6 +104,14 @@ def test_another_setting_is_named_with_both_values():
 
 def test_the_look_back_of_a_gauge_is_no_second_process():
     (event,) = settings(labelled((0, CALM + 3, {"cache_dtype": "auto"}), (CALM, N, {"cache_dtype": "fp8"})))
+    assert event.at == START_S + CALM * STEP_S
+
+
+def test_a_baseline_from_elsewhere_moves_no_change():
+    context = scene({"load": {"p0": np.ones(N)}})
+    context.view.lead = Grid(START_MS - 86_400_000, 2000, 30, 2000, 10_000, 5000)
+    infos = labelled((0, CALM, {"cache_dtype": "auto"}), (CALM, N, {"cache_dtype": "fp8"}))
+    (event,) = find_events(context, [], catalogue().markers, infos)
     assert event.at == START_S + CALM * STEP_S
 
 
@@ -215,3 +225,9 @@ def test_two_scrapes_missed_are_none():
     keep = np.ones(N, dtype=bool)
     keep[[20, 21, 40]] = False
     assert gaps([target(np.ones(N), keep=keep)], 2000, Fleet()) == []
+
+
+def test_series_that_tell_of_changes_are_read_beside_those_of_the_signals():
+    names = names_of(["running"], catalogue(), catalogue().aliases)
+    assert {"vllm:num_requests_running", "vllm:cache_config_info"} <= names
+    assert "vllm:num_requests_waiting" not in names

@@ -10,11 +10,12 @@ import pytest
 
 from inferdoc.catalogue.conditions import AllOf, AnyOf, Fact, Not, Witnesses
 from inferdoc.catalogue.kinds import KINDS
-from inferdoc.judging.conditions import evaluate, explain
+from inferdoc.judging.conditions import evaluate, explain, promql
 from inferdoc.judging.conditions.groups import combine, k_of
 from inferdoc.judging.conditions.registry import SIMPLE
+from inferdoc.judging.conditions.render import Rendering
 from inferdoc.judging.context import Outcome
-from tests.judging.frames import CALM, STEP_S, WINDOW, N, scene, step, unit_of, when, wobble
+from tests.judging.frames import CALM, SIGNALS, STEP_S, WINDOW, N, catalogue, scene, step, unit_of, when, wobble
 
 NAN = np.nan
 FLAT = np.full(N, 10.0)
@@ -536,6 +537,13 @@ def test_every_kind_is_explained_in_words():
             words = explain(when(about(kind, rows), **kind))
             assert words.startswith(f"`{about(kind, rows)}` ") and "None" not in words
     assert explain(when("load", above=1, scope="peers")).endswith(" on a peer")
+
+
+def test_what_is_said_of_a_signal_without_series_is_no_rule():
+    rendering = Rendering(SIGNALS, catalogue().tiers)
+    for cases in (ABSOLUTE, RELATIVE, EPISODE, STALLS, FOLLOWS, PRESENCE):
+        for name, kind, rows, _ in cases:
+            assert promql(when(about(kind, rows), **kind), rendering) is None, name
 
 
 def test_outcomes_are_the_same_when_asked_twice():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from inferdoc.catalogue.recipe import Step
 from inferdoc.judging.events import Event
 from inferdoc.judging.findings import FindingMaker, Links
 from inferdoc.judging.judge import judge
@@ -120,3 +121,12 @@ def test_an_unknown_beginning_is_as_uncertain_as_the_window_is_long():
     assert finding.onset_uncertainty_seconds == (N - 1) * STEP_S
     (sharp,) = found(cause())
     assert sharp.onset_uncertainty_seconds <= 15
+
+
+def test_the_words_and_the_command_of_a_step_name_the_places_of_the_finding():
+    words = ("{pod} is one of {replicas_now}", "{pod} waits", "{pod} ends", "{pod} is back")
+    told, silent = Step(*words, command="kubectl{ns} delete pod {pod}"), Step(*words)
+    (finding,) = found(cause(next_steps=(told, silent)))
+    for step_, command in zip(finding.next_steps, ("kubectl delete pod p0", None), strict=True):
+        assert (step_.do, step_.why) == ("p0 is one of 2", "p0 waits")
+        assert (step_.cost, step_.undo, step_.command) == ("p0 ends", "p0 is back", command)

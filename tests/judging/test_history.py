@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from inferdoc.fleet.lineage import divide, trace
 from inferdoc.fleet.members import resolve
@@ -43,6 +44,16 @@ def test_what_a_history_shows_again_and_again_is_how_the_series_is():
     for begin in range(20, 280, 40):
         values[begin : begin + 8] = 40.0
     np.testing.assert_array_equal(without_past(values[np.newaxis], RISE, CLOCK)[0], values)
+
+
+@pytest.mark.parametrize(("last", "left_out"), [(179, 100), (180, 0)])
+def test_bursts_for_more_than_a_third_of_a_history_are_how_the_series_is(last, left_out):
+    """Between bursts so close together there is no calm: they count as one, with what lies between."""
+    values = steady()
+    for begin in (80, 100, 120, 140, 160):
+        values[begin : begin + 4] = 40.0
+    values[last - 3 : last + 1] = 40.0
+    assert np.isnan(without_past(values[np.newaxis], RISE, CLOCK)[0]).sum() == left_out
 
 
 def test_a_newborn_goes_on_where_its_predecessor_ended():

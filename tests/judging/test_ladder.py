@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from inferdoc import diagnose, open_source
+from inferdoc.judging.ladder import HOUR_MS, WORSE, _rung, _worse, worse
 from inferdoc.simulate.output import write_store
 from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario_files import load_scenario
 from inferdoc.store import Store
+from tests.judging.frames import grid
 
 ONE_OF_THREE = """\
 id: cpu-starvation
@@ -57,3 +61,36 @@ def test_a_fault_of_three_hours_is_named_by_who_looks_at_the_last_one(tmp_path, 
         source.close()
     (finding,) = answer.findings
     assert (finding.id, tuple(finding.scope.pods)) == (scenario.expect.cause, scenario.expect.pods)
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "by", "much"),
+    [
+        ({"e2e_mean": 1.5}, {"e2e_mean": 1.0}, ["e2e_mean"], False),
+        ({"e2e_mean": 1.4}, {"e2e_mean": 0.8}, ["e2e_mean"], False),
+        ({"e2e_mean": 1.4}, {"e2e_mean": 1.0}, [], False),
+        ({"waiting": 3.0}, {"waiting": 1.0}, ["waiting"], True),
+        ({"waiting": 2.9}, {"waiting": 0.97}, [], False),
+        ({"waiting": 2.0}, {"waiting": 0.0}, ["waiting"], True),
+        ({"ttft_mean": 0.09}, {"ttft_mean": 0.01}, [], False),
+        ({"waiting": 7.5, "e2e_mean": 3.0}, {"waiting": 5.0, "e2e_mean": 2.0}, ["e2e_mean", "waiting"], True),
+        ({"waiting": 7.5, "e2e_mean": 3.0}, {"waiting": 5.0}, ["waiting"], False),
+        ({"waiting": 7.5}, {}, [], False),
+    ],
+)
+def test_worse_are_two_quantities_or_one_by_far_and_each_so_that_a_user_can_notice(now, then, by, much):
+    assert worse(now, then, WORSE) == by
+    assert _worse(now, then, WORSE) == much
+
+
+@pytest.mark.parametrize(("steps", "seconds"), [(300, 598), (900, 1798), (3600, 1800)])
+def test_a_stretch_ends_so_long_before_and_is_as_long_as_the_window_up_to_half_an_hour(steps, seconds):
+    window = grid(steps)
+    session = SimpleNamespace(frame=SimpleNamespace(grid=window))
+    before, yesterday = (
+        _rung(session, "history", HOUR_MS).grid,
+        _rung(session, "same-hour-yesterday", 24 * HOUR_MS).grid,
+    )
+    assert before.end_ms == window.start_ms - HOUR_MS
+    assert yesterday.end_ms == window.end_ms - 24 * HOUR_MS
+    assert {each.end_ms - each.start_ms + each.step_ms for each in (before, yesterday)} == {seconds * 1000}

@@ -32,6 +32,10 @@ def risen(steps: int, now: float = 3.0, gap: int = 0, **others: np.ndarray):
     return rising(context, context.view.units)
 
 
+def test_it_is_said_until_it_can_be_judged():
+    assert risen(OUT + WINDOW - 1) is not None
+
+
 def test_it_says_what_since_when_and_when_to_ask_again():
     one = risen(4)
     assert one is not None and (one.signal, one.entity, one.unit) == ("ttft_mean", "p0", "s")
@@ -43,8 +47,16 @@ def test_it_says_what_since_when_and_when_to_ask_again():
 
 @pytest.mark.parametrize(
     ("steps", "more"),
-    [(0, {}), (1, {}), (OUT + WINDOW + 1, {}), (4, {"now": 0.35}), (4, {"now": 0.29}), (6, {"gap": 3})],
-    ids=["calm", "a-spike", "judged", "less-than-twice", "what-nobody-notices", "over"],
+    [
+        (0, {}),
+        (1, {}),
+        (OUT + WINDOW, {}),
+        (OUT + WINDOW + 1, {}),
+        (4, {"now": 0.35}),
+        (4, {"now": 0.29}),
+        (6, {"gap": 3}),
+    ],
+    ids=["calm", "a-spike", "just-judged", "judged", "less-than-twice", "what-nobody-notices", "over"],
 )
 def test_what_is_no_rise(steps: int, more: dict[str, Any]):
     assert risen(steps, **more) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from inferdoc.judging import restarts
 from inferdoc.source.frame import SignalFrame
@@ -58,3 +59,18 @@ def test_the_restart_of_a_sidecar_ends_no_engine():
 def test_without_a_start_time_nothing_is_said_of_the_engine():
     assert restarts.engine_ends(minutes(kubelet_restarts=counted(20))) is None
     assert restarts.recent(minutes(running=np.ones(MINUTES))) is None
+
+
+@pytest.mark.parametrize(
+    ("up", "again"),
+    [
+        ("0001111", [3]),
+        ("0011111", []),
+        ("1000111", [4]),
+        ("1001011", []),
+        ("1000011000011", [5, 11]),
+        ("1000", []),
+    ],
+)
+def test_scrapes_that_succeed_after_three_that_failed_are_of_a_new_process(up, again):
+    assert np.flatnonzero(restarts.came_back(np.array([float(each) for each in up]))).tolist() == again

@@ -11,8 +11,10 @@ import pytest
 from inferdoc import diagnose, open_source
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.judging.api import Options
+from inferdoc.judging.judge import judge
+from inferdoc.judging.rhythm import _on_change_alone
 from inferdoc.store import Store, import_file
-from tests.judging.frames import catalogue
+from tests.judging.frames import catalogue, recipe, scene, step, when, wobble
 
 RECORDINGS = Path(__file__).parents[2] / "fixtures" / "recordings"
 DAY, WEEK = 86_400, 7 * 86_400
@@ -58,6 +60,20 @@ def test_the_same_change_at_the_same_hour_is_rhythm(judged, back, kind):
     assert "no incident" in told.detail and told.entity == "vllm-0"
 
 
+def test_so_is_a_change_that_has_a_name(judged):
+    """What is told is what it rests on: the conditions that hold on their own, and those parts of others that hold."""
+    answer = judged(UNKNOWN, DAY, without=(UNKNOWN,))
+    assert (answer.verdict, answer.findings) == ("healthy", [])
+    (told,) = [change for change in answer.changes if change.kind == "rhythm"]
+    assert told.detail.startswith("Prompts have become longer: no incident")
+    for signal in (
+        "Prompt tokens per first token rose",
+        "Time to first token, mean rose",
+        "Inter-token latency, p99 rose",
+    ):
+        assert signal in told.detail
+
+
 @pytest.mark.parametrize(
     "back", [DAY - 600, DAY + 1800, 2 * DAY], ids=["calm then", "not scraped then", "two days ago"]
 )
@@ -73,3 +89,24 @@ def test_what_is_critical_or_has_a_mechanism_of_its_own_hurts_every_day(judged, 
     answer = judged(name, DAY)
     assert [f.id for f in answer.findings][:1] == [name]
     assert answer.window.baseline.kind == "calm-before"
+
+
+RISES, SLOWER = when("load", rises=1.5), when("latency", rises=1.5)
+
+
+@pytest.mark.parametrize(
+    ("symptoms", "harm", "kind", "alone"),
+    [
+        ([RISES], [SLOWER], "load", True),
+        ([RISES], [SLOWER], "unexplained", True),
+        ([RISES], [SLOWER], "local", False),
+        ([RISES, when("queue", above=5)], [SLOWER], "load", False),
+        ([RISES], [when("latency", above=1.0)], "load", False),
+    ],
+)
+def test_only_what_rests_on_change_alone_is_held_against_earlier_days(symptoms, harm, kind, alone):
+    rows = {"load": step(10, 30), "queue": step(1, 9), "latency": step(0.5, 2.0)}
+    context = scene({name: {"p0": wobble(values)} for name, values in rows.items()})
+    made = recipe(symptoms=symptoms, harm=harm, kind=kind)
+    (root,) = judge(context, {made.id: made}).roots
+    assert _on_change_alone(root, context) == alone

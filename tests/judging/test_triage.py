@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,11 @@ import pytest
 
 from inferdoc import diagnose, open_source
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.fleet.members import Wanted
+from inferdoc.fleet.members import Member, Pool, Wanted
 from inferdoc.judging import api, part_scans, triage
 from inferdoc.judging.api import Options
 from inferdoc.judging.clock import Clock, Rule
+from inferdoc.judging.scan import Looked
 from inferdoc.source import parallel_store, store_source
 from inferdoc.source.identified import Identified
 from inferdoc.source.part_process import PartProcess
@@ -180,6 +182,26 @@ def test_means_that_move_within_the_window_are_seen(ratio, to, moved, begins):
     values[1, begins:] *= to
     clock = Clock(15.0, 15.0, 5, begin=120)
     assert triage.may_have_moved(values, Rule(ratio), clock).tolist() == [False, moved, False]
+
+
+@pytest.mark.parametrize(("to", "moved"), [(1.6, True), (1.2, False)])
+def test_a_mean_is_known_better_than_a_single_value(to, moved):
+    """Values that spread by 30 % around their mean tell of one that rose by 60 %."""
+    values = np.tile([0.7, 1.3], (1, 240))
+    values[0, 240:] *= to
+    assert triage.may_have_moved(values, Rule(1.5), Clock(15.0, 15.0, 5, begin=240)).tolist() == [moved]
+
+
+def test_a_host_is_quiet_where_all_that_runs_there_is_not_read_in_full():
+    hurt, calm = (Member(("", "llm", pod), "", "", Pool("", "llm", model, "both", "")) for pod, model in ("aA", "bB"))
+    families = hurt.pool.family, calm.pool.family
+    other = ("", "llm", "c")
+    about = {"n1": {calm.key}, "n2": {hurt.key}, "n3": {hurt.key, calm.key}, "n4": {calm.key, other}}
+    looked = Looked((hurt, calm), frozenset(), dict.fromkeys(families, 1), frozenset(), about, 0, 1)
+    scan = looked.scan([families[0]])
+    assert scan.read == set(families), "one that is not hurt is read beside those that are"
+    only = replace(scan, read=frozenset(families[:1]))
+    assert only.quiet == [calm] and looked.quiet_hosts(only) == {"n1"}
 
 
 def test_what_was_scanned_and_what_was_read_is_told(tmp_path):

@@ -62,6 +62,14 @@ def test_of_two_routers_the_worse_counts():
     assert view.get(units["p0"], "router_ready_endpoints").values[0] == 2.0
 
 
+def test_a_router_that_says_nothing_is_no_signal():
+    silent = {entity(pod="epp-0", namespace="one"): [np.nan] * STEPS}
+    view, units = view_of("router_flow_queue", silent)
+    assert view.get(units["p0"], "router_flow_queue") is None
+    view, units = view_of("router_flow_queue", {**silent, entity(pod="epp-1", namespace="one"): [2.0] * STEPS})
+    assert view.get(units["p0"], "router_flow_queue").values[0] == 2.0
+
+
 def test_a_class_of_requests_that_waits_longer_than_the_others_differs():
     def rows(last: float) -> dict[str, list[float]]:
         return {"a": [0.1] * STEPS, "b": [0.2] * STEPS, "c": [0.1] * 60 + [last] * 60}

@@ -13,6 +13,9 @@ from made import csv_of, noise, office
 
 from inferdoc.cli.prewarm import command
 from inferdoc.errors import InferdocError
+from inferdoc.forecast.engine import Request
+from inferdoc.forecast.result import Forecast
+from inferdoc.forecast.series import LoadSeries
 from inferdoc.prewarm.backtest import Report, Trial, backtest
 from inferdoc.prewarm.replay import Site, highest_ahead, judge, oracle, per_minute, reactive
 from inferdoc.prewarm.report import pareto, to_dict, to_image, to_table
@@ -105,6 +108,19 @@ def test_an_arrhythmic_series_gets_no_floor() -> None:
     assert found.abstained == 1
     assert found.outcomes["balanced"].hours == found.outcomes["reactive"].hours
     assert "abstained at 100%" in to_table(found)
+
+
+def test_the_forecast_is_made_anew_every_six_hours(monkeypatch: pytest.MonkeyPatch) -> None:
+    known: list[int] = []
+
+    def noted(history: LoadSeries, request: Request) -> Forecast:
+        known.append(history.end)
+        return Forecast("", "", history.end, 300, "UTC", np.zeros(1), {}, "flat", abstained=True)
+
+    monkeypatch.setattr("inferdoc.prewarm.backtest.forecast", noted)
+    series = noise(10)
+    backtest(series, Trial(300, days=1, scheduled=False))
+    assert known == [series.end - hours * 3600 for hours in (24, 18, 12, 6)]
 
 
 def test_too_short_a_history_is_one_clear_line() -> None:

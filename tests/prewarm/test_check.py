@@ -6,13 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from click.testing import CliRunner
 from plans import MADE, NOW, WORKDAYS, office_plan, plan, pool
 
 from inferdoc.cli.prewarm import command
+from inferdoc.errors import InferdocError
 from inferdoc.prewarm.check import ZONES, check, compare, in_zone, shape_faults
+from inferdoc.prewarm.command import existing_object
 from inferdoc.prewarm.emit.base import EmitOptions
 from inferdoc.prewarm.emit.registry import TARGETS, emit
 from inferdoc.prewarm.plan import PlanRow, to_json
@@ -168,3 +171,63 @@ def test_the_command_proves_or_says_no(tmp_path: Path) -> None:
     assert answer.exit_code == 1
     assert "wrong, first: Fri 2026-02-20 18:15 Europe/Berlin: plan 2, keda-cron 11" in answer.stdout
     assert MADE.year == 2026
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--existing", "FILE"], "--manifest and --existing need one --target"),
+        (["--manifest", "FILE"], "--manifest and --existing need one --target"),
+        (["--manifest", "FILE", "--target", "hpa", "--target", "lws"], "--manifest and --existing need one --target"),
+        (["--manifest", "FILE", "--target", "keda-cron"], "--manifest needs --pool where the plan has several pools"),
+        (["--pool", "other"], "the plan has no pool with a schedule to check"),
+        (["--pool", "unsure"], "the plan has no pool with a schedule to check"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(words: list[str], said: str, tmp_path: Path) -> None:
+    unsure = pool(name="unsure", forecast=msgspec.structs.replace(pool().forecast, abstained=True))
+    file, manifest = tmp_path / "plan.json", tmp_path / "object.yaml"
+    file.write_text(to_json(plan(*office_plan().pools, pool(name="mistral"), unsure)))
+    manifest.write_text("kind: ScaledObject\n")
+    words = [str(manifest) if word == "FILE" else word for word in words]
+    answer = CliRunner().invoke(command, ["check", "--plan", str(file), *words])
+    assert str(answer.exception) == said
+
+
+def test_the_command_checks_every_target_of_each_pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pool whose base is 0 has no HPA target: an HPA cannot go down to zero."""
+    asked = []
+    monkeypatch.setattr(
+        "inferdoc.prewarm.check.check", lambda made, name, goal, zones, options: asked.append((name, goal)) or []
+    )
+    file = tmp_path / "plan.json"
+    unsure = pool(name="unsure", forecast=msgspec.structs.replace(pool().forecast, abstained=True))
+    file.write_text(to_json(plan(pool(name="llama"), pool(name="idle", base=0), unsure)))
+    everything = {*SCHEDULED, *MOMENTARY, "daily"}
+    assert "hpa" in everything
+    CliRunner().invoke(command, ["check", "--plan", str(file)])
+    assert {goal for name, goal in asked if name == "llama"} == everything
+    assert {goal for name, goal in asked if name == "idle"} == everything - {"hpa"}
+    assert {name for name, _ in asked} == {"llama", "idle"}
+    asked.clear()
+    CliRunner().invoke(command, ["check", "--plan", str(file), "--pool", "llama", "--target", "wva"])
+    assert asked == [("llama", "wva")]
+
+
+JOB = "kind: CronJob\nmetadata: {name: llama}\n"
+SCALED = "kind: ScaledObject\nmetadata: {name: llama}\n"
+
+
+@pytest.mark.parametrize("text", [SCALED, f"{JOB}---\n{SCALED}", f"---\n{SCALED}---\n# the end\n"])
+def test_an_existing_object_is_read_beside_jobs_and_empty_documents(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "object.yaml"
+    file.write_text(text)
+    assert existing_object(str(file)) == {"kind": "ScaledObject", "metadata": {"name": "llama"}}
+
+
+@pytest.mark.parametrize("text", ["", JOB, f"{SCALED}---\n{SCALED}", "[1, 2]", f"{SCALED}---\nonly words\n"])
+def test_what_is_not_one_existing_object_is_refused(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "object.yaml"
+    file.write_text(text)
+    with pytest.raises(InferdocError, match="expected one object as `kubectl get -o yaml` prints it"):
+        existing_object(str(file))

@@ -16,7 +16,7 @@ from inferdoc.config_sections import PricesSection, TierPrice
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm.change import former_pool, settled_with, stretches, with_moves
 from inferdoc.prewarm.command import differ, previous_plan
-from inferdoc.prewarm.plan import PlanRow, pool_plan, to_json
+from inferdoc.prewarm.plan import PlanRow, pool_plan, to_json, window_row
 from inferdoc.prewarm.shape import SLOT, starts_a_day, steps, within_budget
 from inferdoc.prewarm.week import WeekWindow
 
@@ -123,6 +123,20 @@ def test_diff_says_words_and_hours_and_no_money_without_a_price(files: tuple[str
     assert "mon-fri 07:45-12:00: 8 -> 9 (+21.25 h)" in answer.stdout
     assert "(+13.75)" in answer.stdout and "USD" not in answer.stdout
     assert max(map(len, answer.stdout.splitlines())) <= 80
+
+
+def test_diff_says_why_each_stretch_moved(tmp_path: Path) -> None:
+    """A floor that falls has the reason of the old window, one that rises that of the new."""
+    early = WeekWindow(WORKDAYS, 450, 60, 8), WeekWindow(WORKDAYS, 720, 60, 11)
+    late = WeekWindow(WORKDAYS, 450, 60, 8), WeekWindow(WORKDAYS, 750, 60, 11)
+    for file, windows, noon in (("old", early, "noon"), ("new", late, "later")):
+        rows = [window_row(window, reason) for window, reason in zip(windows, ("morning", noon), strict=True)]
+        (tmp_path / file).write_text(to_json(plan(pool(windows=rows))))
+    (found,) = json.loads(ask(str(tmp_path / "old"), str(tmp_path / "new"), "-o", "json").stdout)["pools"]
+    assert [(move["before"], move["after"], move["reason"]) for move in found["moves"]] == [
+        (11, 2, "noon"),
+        (2, 11, "later"),
+    ]
 
 
 def test_diff_with_a_price_is_money(files: tuple[str, str]) -> None:

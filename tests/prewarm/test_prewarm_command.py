@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import plans as by_hand
 import pytest
 from click.testing import CliRunner, Result
 from made import DAY, MONDAY, csv_of, office
 
 from inferdoc.cli.prewarm import command
+from inferdoc.prewarm.pools import Planned
 
 END = str(MONDAY + 14 * DAY)
 PLANNED = ("--rps-per-replica", "0.2", "--from", END)
@@ -73,3 +75,32 @@ def test_options_hold_for_all_pools_or_for_the_one_named(pool: str) -> None:
 def test_old_data_are_refused_in_one_line(pool: str) -> None:
     refused = ask("plan", "--input", pool, "--capacity", "0.2 requests/s", "--from", str(int(END) + 3 * DAY))
     assert "3.0 days before the plan" in str(refused.exception)
+
+
+MEETING = """BEGIN:VCALENDAR
+VERSION:2.0
+PRODID:-//made//EN
+BEGIN:VEVENT
+UID:1
+SUMMARY:Board meeting
+DTSTART:20260317T090000Z
+DTEND:20260317T100000Z
+END:VEVENT
+END:VCALENDAR
+"""
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_remarks_go_to_standard_error_and_name_their_pool_where_there_are_several(
+    count: int, pool: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [by_hand.pool(name=name, notes=[f"about {name}"]) for name in ("llama", "mistral")[:count]]
+    monkeypatch.setattr("inferdoc.prewarm.command.plan_pools", lambda *_: Planned(rows, [("qwen", "no capacity")]))
+    calendar = tmp_path / "team.ics"
+    calendar.write_text(MEETING)
+    words = ["plan", "--input", pool, *PLANNED, "--tz", "UTC"]
+    notes = ["note: about llama"] if count == 1 else ["llama: about llama", "mistral: about mistral"]
+    left_out = "qwen is not in this plan: no capacity"
+    assert ask(*words).stderr.splitlines() == [*notes, left_out]
+    told = ask(*words, "--calendar", str(calendar)).stderr.splitlines()
+    assert told == ["note: neither a whole day nor a factor (x3) in the calendar's: Board meeting", *notes, left_out]

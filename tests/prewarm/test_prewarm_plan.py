@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import jsonschema
+import msgspec
 import numpy as np
+import plans as by_hand
 import pytest
 from made import DAY, noise, office
 
@@ -17,12 +20,12 @@ from inferdoc.errors import InferdocError, SourceError
 from inferdoc.forecast.engine import Request, forecast
 from inferdoc.forecast.units import Load, LoadUnit, Rate
 from inferdoc.prewarm.build import Capacity, Wish, build_plan, load_per_second
-from inferdoc.prewarm.explain import explain
-from inferdoc.prewarm.plan import PlanRow, load, parse, pool_plan, schema, to_json
+from inferdoc.prewarm.explain import events, explain
+from inferdoc.prewarm.plan import PlanRow, load, parse, pool_plan, schema, to_json, window_row
 from inferdoc.prewarm.policy import POLICIES, Limits, replicas_for
 from inferdoc.prewarm.shape import ahead_of, ramped, steps, within_budget
 from inferdoc.prewarm.tune import build_pool
-from inferdoc.prewarm.week import MINUTES, clear_of_jumps, floor_of, grouped, jumps, segments
+from inferdoc.prewarm.week import MINUTES, WeekWindow, clear_of_jumps, floor_of, grouped, jumps, segments
 
 NOW = 1774224000
 
@@ -55,8 +58,9 @@ def test_replicas_follow_the_arithmetic() -> None:
     load, rate = Load(np.array([0.0, 1.0, 8.5, 8.6]), unit), Rate(2.0, unit)
     assert replicas_for(load, rate, 0.85).tolist() == [0, 1, 5, 6]
     assert replicas_for(Load(np.array([8.5]), unit), rate, 0.85, 1.2).tolist() == [6]
-    with pytest.raises(InferdocError, match="not a positive number"):
-        replicas_for(load, Rate(0.0, unit), 0.85)
+    for none in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(InferdocError, match="not a positive number"):
+            replicas_for(load, Rate(none, unit), 0.85)
     with pytest.raises(InferdocError, match="generated tokens/s cannot be divided by a capacity in prompt tokens/s"):
         replicas_for(load, Rate(2.0, LoadUnit.PROMPT), 0.85)
 
@@ -216,6 +220,41 @@ def test_explain_lists_changes_in_local_time_and_utc_with_reasons(usual: PlanRow
     text = explain(usual, datetime(2026, 3, 23, tzinfo=UTC), 1)
     assert "Europe/Berlin" in text and "Z)" in text
     assert "0.2 per second per replica" in text and "back to the base floor" in text
+
+
+def test_a_change_has_the_reason_of_the_window_that_makes_it() -> None:
+    """A window of the same level at another time is not it, nor one of another level at the same time."""
+    windows = [WeekWindow((5,), 450, 60, 8), WeekWindow((0,), 450, 600, 8), WeekWindow((0,), 720, 60, 11)]
+    rows = [window_row(window, reason) for window, reason in zip(windows, ("Saturday", "all day", "noon"), strict=True)]
+    made = by_hand.pool(windows=rows, zone="UTC")
+    monday = datetime(2026, 2, 23, tzinfo=UTC)
+    found = events(pool_plan(made), monday + timedelta(seconds=30, microseconds=5), 1)
+    base = "no window: back to the base floor; the autoscaler decides when pods leave"
+    assert [(event.at - monday, event.before, event.after, event.reason) for event in found] == [
+        (timedelta(minutes=450), 2, 8, "all day"),
+        (timedelta(minutes=720), 8, 11, "noon"),
+        (timedelta(minutes=780), 11, 8, "all day"),
+        (timedelta(minutes=1050), 8, 2, base),
+    ]
+
+
+def test_the_shares_of_a_forecast_are_told_from_one_in_twenty_on() -> None:
+    made = by_hand.office_plan()
+    for weights, told in (
+        ({"week": 0.55, "day": 0.4, "last": 0.05}, "combination (week 55%, day 40%, last 5%), "),
+        ({"day": 0.04, "week": 0.96}, "combination (week 96%), "),
+        ({"week": 1.0}, "combination, "),
+    ):
+        forecast_row = msgspec.structs.replace(made.pools[0].forecast, weights=weights)
+        row = msgspec.structs.replace(made.pools[0], forecast=forecast_row)
+        assert f"forecast: {told}skill" in explain(msgspec.structs.replace(made, pools=[row]), by_hand.MADE, 1)
+
+
+def test_a_plan_is_stale_after_its_last_moment_and_not_before() -> None:
+    made = by_hand.office_plan()
+    last = made.valid_until
+    assert "stale" not in explain(made, last, 1)
+    assert "this plan is stale" in explain(made, last + timedelta(seconds=1), 1)
 
 
 def test_a_plan_of_one_pool_takes_well_under_five_seconds() -> None:

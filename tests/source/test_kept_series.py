@@ -102,3 +102,10 @@ def test_targets_of_two_clusters_may_have_one_address():
     assert matchers_of_targets(kept[:1]) == (("instance", "=~", "10\\.0\\.0\\.1:8000"), ("cluster", "=~", "eu|"))
     assert matchers_of_targets(kept)[1] == ("cluster", "=~", "eu|us|")
     assert matchers_of_targets([{"instance": "a:1"}, *kept]) == (("instance", "=~", "10\\.0\\.0\\.1:8000|a:1"),)
+
+
+def test_targets_that_cannot_be_named_are_not_chosen_by_name():
+    assert matchers_of_targets([]) == matchers_of_targets([{"job": "vllm"}]) == ()
+    longest, longer = "a" * LONGEST_EXPRESSION, "a" * (LONGEST_EXPRESSION + 1)
+    assert matchers_of_targets([{"instance": longest}]) == (("instance", "=~", longest),)
+    assert matchers_of_targets([{"instance": longer}]) == ()

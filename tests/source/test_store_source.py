@@ -119,6 +119,19 @@ def test_what_is_held_is_not_read_again_in_pieces(path, monkeypatch):
         np.testing.assert_array_equal(found[read].values, whole[read].values)
 
 
+def test_quantiles_are_told_page_by_page_only_where_the_pages_fit_into_memory(path, monkeypatch):
+    told = {RATE: {0.5: None}}
+    monkeypatch.setattr(store_source, "page_quantiles", lambda *_: told)
+    asked = {RATE: ((0.5,), lambda key: key)}
+    source = StoreSource(path)
+    assert source.page_quantiles({}, grid(60, 340)) == {}
+    assert source.page_quantiles(asked, grid(60, 340)) == told
+    monkeypatch.setattr(store_source, "MOST_VALUES", 300)
+    monkeypatch.setattr(store_source, "SHORT_MS", 0)
+    assert source.page_quantiles(asked, grid(60, 340)) == told, "they are held already"
+    assert StoreSource(path).page_quantiles(asked, grid(60, 340)) == {}
+
+
 def test_rates_and_info(path):
     source = open_source(store=path)
     result = source.evaluate([RATE], grid(), (("pod", "=", "p1"),))[RATE]

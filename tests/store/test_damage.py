@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -89,11 +90,11 @@ def test_what_is_intact_is_read(path, fault):
     assert is_part(after, before) or fault == "a page in the middle is gone"  # it is not there to be counted
 
 
-def flip_page(path) -> int:
-    """Damage the second page of a chain of the first target. Returns its time in ms."""
+def flip_page(path, after: int = 0) -> int:
+    """Damage the second page of a chain of the first target, or one so many after it. Returns its time in ms."""
     with sqlite3.connect(path, isolation_level=None) as connection:
-        query = "SELECT rowid, ts_ms, body FROM page WHERE target = 1 AND back_ms > 0 ORDER BY ts_ms LIMIT 1"
-        number, ts_ms, body = connection.execute(query).fetchone()
+        query = "SELECT rowid, ts_ms, body FROM page WHERE target = 1 AND back_ms > 0 ORDER BY ts_ms LIMIT 1 OFFSET ?"
+        number, ts_ms, body = connection.execute(query, (after,)).fetchone()
         connection.execute("UPDATE page SET body = ? WHERE rowid = ?", (body[:-1] + bytes([body[-1] ^ 1]), number))
     return int(ts_ms)
 
@@ -107,6 +108,15 @@ def test_a_read_says_what_it_left_out(path):
     (warning,) = source.warnings
     assert "vllm-0 from 2023-11-1" in warning and f"the page of {ts_ms} ms is damaged" in warning
     assert "store info --check" in warning and "\n" not in warning
+
+
+def test_a_read_that_begins_within_a_chain_names_what_is_lost_of_it(path):
+    ts_ms = flip_page(path, after=2)
+    source = open_source(store=path)
+    source.scrapes(ts_ms - 1, ts_ms + 60_000)
+    (warning,) = source.warnings
+    moment = f"{datetime.fromtimestamp(ts_ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    assert f"vllm-0 from {moment} to {moment} (1 scrape): the page of {ts_ms} ms is damaged" in warning
 
 
 def move_index_entry(path, table: str, time: str, rowid: int) -> int:
