@@ -114,8 +114,9 @@ class _Attempt:
         asked = (w for group in self.wants.values() for w in group if w.at == "work")
         idle = {w.condition.work for w in asked if isinstance(w.condition, Stall)}
         for name in sorted(idle):
-            for phase in PHASES:
-                world.move(name, phase, 0.0, next(world.levers(name)))
+            for lever in world.levers(name):  # what runs and what waits
+                if lever in world.raw:
+                    world.raw[lever] = replace(world.raw[lever], calm=0.0, fault=0.0)
         return world if self.settled(world, order, frozenset(), [MOVES_TRIED]) else None
 
     def settled(self, world: World, order: Sequence[str], pinned: frozenset[Key], left: list[int]) -> bool:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 
 from inferdoc.catalogue.load import load_catalogue
+from inferdoc.catalogue.recipe import CERTAINTIES
 from inferdoc.errors import InferdocError, TooSlowError
 from inferdoc.extras import install
 from inferdoc.judging import phases
@@ -101,7 +102,7 @@ def _judged(inquiry: Inquiry, wanted: Sequence[str], scan: Scan | None = None) -
     session.scan = scan
     answer, whole = _answer(session)
     rhythm = whole.baseline is not None  # it was held against an earlier day already
-    for again in [] if lead is not None or _explained(answer) else _lower_rungs(session, rhythm):
+    for again in [] if lead is not None or _compared(answer) else _lower_rungs(session, rhythm):
         try:
             later = inquiry.session(wanted, again)
         except TooSlowError as error:
@@ -221,6 +222,11 @@ def _explained(answer: Diagnosis) -> bool:
     return any(finding.id != UNEXPLAINED for finding in answer.findings)
 
 
+def _compared(answer: Diagnosis) -> bool:
+    """Whether there is a finding that names a cause, and by more than limits: a past may tell it better."""
+    return _explained(answer) and answer.window.baseline.kind != "absolute"
+
+
 def _lower_rungs(session: Session, rhythm: bool) -> Iterator[Lead]:
     """What else a window without a known cause can be held against, nearest first; each is looked for when it is asked.
     rhythm: what it shows is that of an earlier day, so that no better times tell anything."""
@@ -239,6 +245,9 @@ def _lower_rungs(session: Session, rhythm: bool) -> Iterator[Lead]:
 def _tells_more(by_rung: Diagnosis, answer: Diagnosis, rung: Lead) -> bool:
     """Whether to take the answer by a lower rung. That the life of the processes was no better speaks for nothing;
     where harm shows by itself, only a cause tells more."""
+    if _explained(answer):
+        first, then = answer.findings[0], by_rung.findings[0] if by_rung.findings else None
+        return then is not None and CERTAINTIES.index(then.certainty) >= CERTAINTIES.index(first.certainty)
     if isinstance(rung, Lifetime) or answer.findings:
         return _explained(by_rung) or bool(by_rung.findings and not answer.findings)
     return True

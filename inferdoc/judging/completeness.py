@@ -25,11 +25,12 @@ NAMED = 3
 def without_metrics(view: View, scrapes: Sequence[Scrapes]) -> list[str]:
     """The pods that answer scrapes in the window, and show none of the metrics of an engine: those that did before, and
     those of a workload of which others do. scrapes: of the window."""
+    frame = view.frame
     shown = {
-        unit.member.key
-        for unit in view.units
-        for name in SIGNS
-        if (series := view.get(unit, name)) is not None and np.isfinite(series.values[view.begin :]).any()
+        entity.member
+        for matrix in (frame[name] for name in SIGNS if name in frame)
+        for entity, values in zip(matrix.entities, matrix.values, strict=True)
+        if np.isfinite(values[frame.begin :]).any()
     }
     engines = {(*member.key[:2], workload(member.pod)[0]) for member in view.fleet.members}
     silent = []

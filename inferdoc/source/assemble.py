@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -107,7 +108,7 @@ class Assembler:
         for name in order:
             matrix = self._signal(name, self.signals[name])
             if matrix is not None and self.signals[name].least:
-                matrix = SignalMatrix(matrix.entities, _plausible(matrix.values, self.signals[name].least))
+                matrix = replace(matrix, values=_plausible(matrix.values, self.signals[name].least))
             if matrix is not None and matrix.present:
                 self.frame.signals[name] = matrix
         return self.frame

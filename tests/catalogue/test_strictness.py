@@ -200,7 +200,7 @@ BROKEN = {
     "for beside slope": (
         "rises: 2.0",
         "slope: 0.1",
-        "line_grows.for: `for` goes with above, below, rises, falls, differs",
+        "line_grows.for: `for` goes with above, below, rises, falls, stalls, differs",
     ),
     "share_of beside stalls": (
         "rises: 2.0, for: 30s",

@@ -58,7 +58,7 @@ def test_a_recipe_that_loses_what_must_tell_is_noticed(monkeypatch):
     from msgspec import structs
 
     whole = CATALOGUE.recipes["kv-preemption-thrash"]
-    without = tuple(c for c in whole.symptoms if c.signal != "preempt_fraction")
-    harm = tuple(c for c in whole.harm if c.signal != "preempt_fraction")
+    without = tuple(c for c in whole.symptoms if "preempt_fraction" not in c.signals)
+    harm = tuple(c for c in whole.harm if "preempt_fraction" not in c.signals)
     monkeypatch.setitem(CATALOGUE.recipes, whole.id, structs.replace(whole, symptoms=without, harm=harm))
     assert "PRE" in set(departures(whole.id))

@@ -69,9 +69,9 @@ def test_doctor_says_what_an_engine_cannot_show(fleets):
 
 def test_what_an_engine_has_no_series_for_is_not_asked_of_its_user(fleets):
     answer = json.loads(judged(fleets.store("triton", "control-steady")).to_json())
-    hung = next(entry for entry in answer["not_judged"] if entry["id"] == "engine-hung")
-    assert hung["kind"] == "off"
-    assert hung["enable"] == "Triton with TensorRT-LLM shows nothing of the kind"
+    waits = next(entry for entry in answer["not_judged"] if entry["id"] == "prefill-compute-bound")
+    assert waits["kind"] == "off"
+    assert waits["enable"] == "Triton with TensorRT-LLM shows nothing of the kind"
 
 
 def test_the_frontend_of_dynamo_is_read_as_a_router(fleets):

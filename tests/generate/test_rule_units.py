@@ -29,7 +29,7 @@ OF_CAUSES = [path for path in TESTS if path.name.removesuffix("_test.yaml") in R
 """From raw series to the alert. Each of their observations, and how they are joined, has tests among the others."""
 CASES = [*(path for path in TESTS if path not in OF_CAUSES), *sampled(OF_CAUSES, 4), *sampled(TIMED, 20)]
 LIMIT = re.compile(r"(?<=[<>] )(\d+(?:\.\d+)?)(?= \*|\)|$)", re.MULTILINE)
-MUTATED = ("kv-preemption-thrash", "ep-hot-expert", "kv-transfer-backlog", "spec-acceptance-decay", "engine-hung")
+MUTATED = ("kv-preemption-thrash", "ep-hot-expert", "kv-handshake-failure", "spec-acceptance-decay", "engine-hung")
 
 
 @needs_promtool

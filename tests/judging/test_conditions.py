@@ -114,6 +114,8 @@ STALLS: Cases = [
     ("stood for a minute", {"stalls": "queue"}, {"speed": step(20, 0, 10, until=40), "queue": WORK}, False),
     ("stands a second time", {"stalls": "queue"},
      {"speed": np.minimum(step(20, 0, 5, until=70), STUCK), "queue": WORK}, True),
+    ("stands for as long as it must", {"stalls": "queue", "for": "30s"}, {"speed": STUCK, "queue": WORK}, True),
+    ("stands for less than it must", {"stalls": "queue", "for": "1m"}, {"speed": STUCK, "queue": WORK}, False),
     ("all of it was aborted", {"stalls": "queue", "aborts": "load"},
      {"speed": STUCK, "queue": WORK, "load": np.where(np.arange(N) == N - 21, 1.0, 0.0)}, False),
     ("all of it was aborted long ago", {"stalls": "queue", "aborts": "load"},

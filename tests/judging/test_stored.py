@@ -222,7 +222,7 @@ def test_harm_without_a_cause_gets_one_by_a_stored_baseline(tmp_path):
     told = diagnose(late, from_=begins["late"], options=Options(stored=tmp_path / "kept"))
     full.close()
     late.close()
-    assert [f.id for f in without.findings] == ["unexplained-anomaly"]
+    assert [f.id for f in without.findings] == ["demand-beyond-capacity"]
     assert told.findings[0].id in label.expected and told.window.baseline.kind == "stored"
 
 

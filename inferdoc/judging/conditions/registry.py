@@ -105,7 +105,9 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
         return _on(condition, context, unit)
     outcomes = _of_others(condition, context, unit)
     if not outcomes:
-        return Outcome(None, f"no {condition.scope} units to look at", condition.signal)
+        # It holds on no peer where there is none; of roles that are not there nothing is known.
+        holds = False if condition.scope == "peers" else None
+        return Outcome(holds, f"no {condition.scope} units to look at", condition.signal)
     if condition.scope == "most":
         return groups.at_least_half(outcomes)
     return groups.combine("any", outcomes)

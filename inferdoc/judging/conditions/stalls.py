@@ -14,6 +14,7 @@ from inferdoc.judging.context import Ask, Context, Outcome, absent
 from inferdoc.judging.order import middles, rows_of
 from inferdoc.judging.view import Unit
 from inferdoc.judging.words import figure, within_sentence
+from inferdoc.times import length_of
 
 MIN_SCRAPES = 5
 LONGEST_GAP_FACTOR = 10
@@ -47,8 +48,10 @@ def _evaluated(
     with np.errstate(invalid="ignore"):
         stuck = (progress == 0) & (work > 0)
     stalls: dict[int, _Stall] = {}
+    shortest = length_of(condition.for_) if condition.for_ else 0.0
     for row in np.flatnonzero(stuck.sum(axis=1) >= 2).tolist():
-        stall = _newest_stall(stuck[row], progress[row] > 0, np.isfinite(progress[row] + work[row]), context)
+        known = np.isfinite(progress[row] + work[row])
+        stall = _newest_stall(stuck[row], progress[row] > 0, known, context, shortest)
         if stall is not None and condition.stale == _is_stale(condition, context, there[row][0], stall, work[row]):
             stalls[row] = stall
     begins = np.array([stalls[row].first if row in stalls else progress.shape[1] for row in range(len(there))])
@@ -73,14 +76,17 @@ class _Stall:
     from_start: bool
 
 
-def _newest_stall(stuck: np.ndarray, progresses: np.ndarray, is_known: np.ndarray, context: Context) -> _Stall | None:
-    """The newest stall of one unit. bool[T] each. A step without a scrape neither ends a stall nor makes it longer."""
+def _newest_stall(
+    stuck: np.ndarray, progresses: np.ndarray, is_known: np.ndarray, context: Context, shortest: float
+) -> _Stall | None:
+    """The newest stall of one unit, of at least so many seconds. bool[T] each. A step without a scrape neither ends a
+    stall nor makes it longer."""
     clock = context.clock
     known = np.flatnonzero(is_known)
     edges = np.flatnonzero(np.diff(stuck[known], prepend=False, append=False))
     # The rate is 0 only once the last progress has left the window: the stall began a window earlier.
     earlier = clock.window_steps - 1
-    need, healed = clock.steps(0, MIN_SCRAPES), clock.steps(HEALED_SECONDS, MIN_SCRAPES)
+    need, healed = clock.steps(shortest, MIN_SCRAPES), clock.steps(max(HEALED_SECONDS, shortest), MIN_SCRAPES)
     found, pause = None, 0
     for begin, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
         length = stop - begin
@@ -140,12 +146,13 @@ def _stands(condition: Stall, context: Context, unit: Unit, usual: float, stall:
 def explain(condition: Stall) -> str:
     """The condition in words."""
     stale = ", which was aborted: the gauge is stale" if condition.stale else ""
-    return f"`{condition.signal}` stands at 0 while `{condition.work}` is above 0{stale}"
+    lasts = f" for {condition.for_}" if condition.for_ else ""
+    return f"`{condition.signal}` stands at 0 while `{condition.work}` is above 0{lasts}{stale}"
 
 
 def promql(condition: Stall, rendering: Rendering) -> str | None:
     """No progress now, and work now; whether the work was aborted before is not for a rule to tell."""
-    if condition.stale:
+    if condition.stale or condition.for_:
         return None
     progress, work = rendering.signal(condition.signal), rendering.signal(condition.work)
     if progress is None or work is None:
