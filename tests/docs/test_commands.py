@@ -50,7 +50,6 @@ NOT_RUN = {
     r"simulate .*--live": "serves until it is interrupted: tests/simulate/test_live.py",
     r"prewarm plan($| --prometheus)": "measures capacity over weeks: tests/prewarm/test_pools.py",
     r"alerts (backtest|backfill)": "evaluates hundreds of rules for minutes: tests/backtest",
-    r"^probe": "sends a request to an engine: tests/collect/test_probe.py",
     r"prewarm apply": "asks a cluster: tests/prewarm/test_apply.py",
     r"size --like": "measures pods that do both phases, and these do one: tests/sizing/test_like.py",
     r"kv (POOL|--store)": "names a pool of the reader's, or reads a fleet of one: tests/kv/test_command.py",
@@ -63,6 +62,7 @@ LOOKS_AT_PAGES = ("diagnose", "doctor", "signals")
 CODES = {
     "diagnose": (0, 1),
     "signals": (0, 1),
+    "probe": (0, 1),
     "audit": (0, 1, 3),
     "baseline": (0, 1),
     "slo": (0, 1, 3),
