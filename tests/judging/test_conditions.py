@@ -428,7 +428,7 @@ PD = {"d0": {"role": "decode"}, "d1": {"role": "decode"}, "f0": {"role": "prefil
         ("prefill", "f0", "d0", True),
         ("prefill", "d1", "d0", False),
         ("decode", "d1", "f0", True),
-        ("peers", "d0", "f0", None),
+        ("peers", "d0", "f0", False),
     ],
 )
 def test_scope_says_whose_series(scope, busy, who, holds):
