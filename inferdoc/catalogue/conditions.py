@@ -120,8 +120,8 @@ class Reaches(OfSignal, frozen=True, kw_only=True):
 
 
 class Stall(OfSignal, frozen=True, kw_only=True):
-    """stalls: no progress of the signal while the signal `work` shows that there is some. aborts: the signal that tells
-    which share of the work was aborted; where all of it was as progress stopped, and the gauge has not moved since, it
+    """stalls: no progress of the signal while the signal `work` shows that there is some. aborts: the signal for the
+    share of the work that was aborted; where all of it was as progress stopped, and the gauge has not moved since, it
     is the gauge that is stale (stale: the condition is that it is) and no work that waits. for: how long at the
     least."""
 

@@ -26,9 +26,12 @@ def declared_series(exporters: Iterable[Exporter]) -> dict[str, tuple[Exporter, 
 def engines_there(exporters: Iterable[Exporter], names: Collection[str]) -> list[Exporter]:
     """The engines of which a series is there. names: of the series of a source."""
     families = {name.replace(":", "_") for name in names}
-    exporters = [exporter for exporter in exporters if exporter.page == "engine"]
-    first = {one.exporter: tuple(f"{prefix}{one.family}_" for prefix in ("", *one.prefixes)) for one in exporters}
-    return [one for one in exporters if any(name.startswith(first.get(one.exporter, ())) for name in families)]
+    engines = (
+        (exporter, tuple(f"{prefix}{exporter.family}_" for prefix in ("", *exporter.prefixes)))
+        for exporter in exporters
+        if exporter.page == "engine"
+    )
+    return [engine for engine, starts in engines if any(name.startswith(starts) for name in families)]
 
 
 def engines_of(reading: Reading, series: Mapping[str, tuple[Exporter, Metric]]) -> set[str]:

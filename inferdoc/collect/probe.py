@@ -1,6 +1,6 @@
 """One request of one token, with a deadline: what no metric shows.
 
-An engine that has nothing to do keeps its last gauges, and one that hangs does too. Only a request tells them apart.
+An engine that has nothing to do keeps its last gauges, and one that hangs does too. Only a request distinguishes them.
 """
 
 from __future__ import annotations

@@ -53,12 +53,12 @@ class Composition:
     rendering: Recorded
     records: Collection[str]
     _names: dict[Condition, str | None] = field(default_factory=dict)
-    _told: dict[Condition, Said | None] = field(default_factory=dict)
+    _in_promql: dict[Condition, Said | None] = field(default_factory=dict)
 
     def name(self, condition: Condition) -> str | None:
         """The record of a condition; None where it has none of its own."""
         if condition not in self._names:
-            said = self.told(condition)
+            said = self.in_promql(condition)
             text = "" if said is None else said.text
             self._names[condition] = text if NAME.fullmatch(text) and text in self.records else None
         return self._names[condition]
@@ -90,17 +90,17 @@ class Composition:
 
     def by(self, condition: Condition) -> tuple[str, ...]:
         """The labels on which a condition may be joined."""
-        said = self.told(condition)
+        said = self.in_promql(condition)
         return () if said is None else said.by
 
     def said(self, condition: Condition) -> bool:
-        return self.told(condition.part if isinstance(condition, Not) else condition) is not None
+        return self.in_promql(condition.part if isinstance(condition, Not) else condition) is not None
 
-    def told(self, condition: Condition) -> Said | None:
+    def in_promql(self, condition: Condition) -> Said | None:
         """A condition as PromQL; None where PromQL cannot say it."""
-        if condition not in self._told:
-            self._told[condition] = promql(condition, self.rendering)
-        return self._told[condition]
+        if condition not in self._in_promql:
+            self._in_promql[condition] = promql(condition, self.rendering)
+        return self._in_promql[condition]
 
     def bars(self, condition: Condition, among: OfParts, there: Collection[str]) -> bool:
         """Whether a condition that must not hold stops a rule: of a move, also where nothing tells what is usual."""

@@ -4,7 +4,6 @@ cause."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 
 import numpy as np
 
@@ -12,10 +11,11 @@ from inferdoc.catalogue.signal import Marker
 from inferdoc.fleet.members import Fleet
 from inferdoc.judging.context import Context
 from inferdoc.judging.events import Event, clustered
-from inferdoc.judging.markers import marker_events, moves
+from inferdoc.judging.markers import marker_events, moves, moves_of
 from inferdoc.judging.model import Gap, stamp
 from inferdoc.judging.replicas import replica_events
 from inferdoc.judging.shift import STANDARD_ERRORS, shift
+from inferdoc.judging.stretches import runs
 from inferdoc.judging.view import Unit
 from inferdoc.judging.words import figure, within_sentence
 from inferdoc.source.base import InfoSeries, Scrapes
@@ -69,10 +69,9 @@ def _restarts(context: Context, unit: Unit) -> list[Event]:
 def _xids(context: Context, unit: Unit) -> Iterator[Event]:
     """Error codes that the driver of a GPU reported. The gauge keeps the last one, so only a change is an event."""
     for name, values in context.view.gpus(unit, XID).items():
-        known = np.flatnonzero(np.isfinite(values))
-        for before, step in pairwise(known.tolist()):
-            if values[step] != values[before] and values[step] > 0:
-                detail = f"the driver reported Xid {values[step]:g} for {name}"
+        for step, _, code in moves_of(values):
+            if code > 0:
+                detail = f"the driver reported Xid {code:g} for {name}"
                 yield Event(context.view.time_at(step), "xid", unit.member.shown, detail, unit)
 
 
@@ -82,9 +81,8 @@ def _outages(context: Context, target: Scrapes) -> list[Event]:
     if not down.any() or down.all():
         return []
     name = context.view.fleet.called(Entity.of_labels(target.labels))
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], down, [False])).astype(np.int8)))
     found = []
-    for begin, end in zip(edges[::2], edges[1::2], strict=True):
+    for begin, end in runs(down):
         if begin > 0 and end < len(down):
             lasted = (target.times_ms[end] - target.times_ms[begin]) / 1000
             at = float(target.times_ms[begin]) / 1000

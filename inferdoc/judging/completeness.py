@@ -42,7 +42,7 @@ def without_metrics(view: View, scrapes: Sequence[Scrapes]) -> list[str]:
     return sorted(set(silent))
 
 
-def qualify(answer: Diagnosis, warnings: Iterable[str], calibration: Calibration | None) -> None:
+def qualify(answer: Diagnosis, warnings: Iterable[str], calibration: Calibration) -> None:
     """Put what was not read into the document; nothing is healthy or proven where something is missing."""
     silent = answer.coverage.pods_without_metrics
     missing = [str(line) for line in warnings if isinstance(line, Incomplete)]
@@ -54,7 +54,7 @@ def qualify(answer: Diagnosis, warnings: Iterable[str], calibration: Calibration
         return
     for finding in answer.findings:
         if finding.certainty == "proven":
-            finding.regrade("likely", None if calibration is None else calibration.probability("likely"))
+            finding.regrade("likely", calibration.probability("likely"))
     if answer.verdict == "healthy":
         answer.verdict = "unknown"
         answer.summary = f"No cause found in what was read, but the data is incomplete: {missing[0]}."

@@ -159,9 +159,12 @@ class FindingMaker:
         if own is None:
             return []
         unknown = cause.recipe.kind == "unexplained"
-        likely = dict(zip(map(id, graded), shares(graded), strict=True))
-        rest = [one for one in graded if one is not own and one.speaks_for]
-        rest = [one for one in rest if (not self._is_off(one.recipe, cause) if unknown else likely[id(one)] >= NEAR)]
+        rest = [
+            one
+            for share, one in zip(shares(graded), graded, strict=True)
+            if one is not own and one.speaks_for
+            if (not self._is_off(one.recipe, cause) if unknown else share >= NEAR)
+        ]
         rivals = list(zip(shares(rest), rest, strict=True)) if rest else []
         return [
             Rival(
@@ -345,11 +348,7 @@ class FindingMaker:
 
     def _ruled_out(self, cause: Cause, rivals: set[str]) -> list[RuledOut]:
         """The look-alikes of a root that are no candidates, each with the observation that speaks against it."""
-        explained = rivals | {
-            cause.recipe.id,
-            *(c.recipe.id for c in cause.effects),
-            *(c.recipe.id for c in cause.load_changes),
-        }
+        explained = rivals | {one.recipe.id for one in (cause, *cause.effects, *cause.load_changes)}
         found = []
         for name in cause.recipe.look_alikes:
             verdict = self.judgement.verdicts.get(name, {}).get(cause.best.unit)

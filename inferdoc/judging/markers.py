@@ -38,12 +38,16 @@ def marker_events(
 def moves(context: Context, unit: Unit, signal: str) -> Iterator[tuple[int, float, float]]:
     """Where a signal of a unit takes another value: (grid step, value before, value from that step on)."""
     series = context.view.get(unit, signal)
-    if series is None:
-        return
-    known = np.flatnonzero(np.isfinite(series.values))
-    values = series.values[known]
-    for i in np.flatnonzero(np.diff(values) != 0):
-        yield int(known[i + 1]), float(values[i]), float(values[i + 1])
+    if series is not None:
+        yield from moves_of(series.values)
+
+
+def moves_of(values: np.ndarray) -> Iterator[tuple[int, float, float]]:
+    """The same of float64[T], past its gaps."""
+    known = np.flatnonzero(np.isfinite(values))
+    seen = values[known]
+    for i in np.flatnonzero(np.diff(seen) != 0):
+        yield int(known[i + 1]), float(seen[i]), float(seen[i + 1])
 
 
 def _moved(context: Context, marker: Marker, unit: Unit) -> Iterator[Event]:

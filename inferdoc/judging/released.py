@@ -53,16 +53,18 @@ def blame_rollouts(roots: list[Cause], context: Context, recipes: Mapping[str, R
 
 def _blamed(root: Cause, context: Context, recipe: Recipe) -> Cause | None:
     # That clients changed their prompts in the minute in which the engines were started again is the less likely story.
-    unexplained = root.recipe.kind == "unexplained" or root.recipe.scope == "tenant"
-    if not unexplained and not _accused_by_work_alone(root, context):
+    engine_is_suspect = root.recipe.kind == "unexplained" or root.recipe.scope == "tenant"
+    if not engine_is_suspect and not _accused_by_work_alone(root, context):
         return None
     began: list[tuple[Match, int, str]] = []
     for match in root.matches:
-        since = _released(match.unit, context) or (_started_anew if unexplained else _started_unseen)(match, context)
+        since = _released(match.unit, context) or (_started_anew if engine_is_suspect else _started_unseen)(
+            match, context
+        )
         if since is None:
             return None
         began.append((match, *since))
-    near = NEAR_SECONDS / context.view.step_seconds if unexplained else BLUR * context.clock.window_steps
+    near = NEAR_SECONDS / context.view.step_seconds if engine_is_suspect else BLUR * context.clock.window_steps
     if not -context.clock.window_steps <= root.onset - min(step for _, step, _ in began) <= near:
         return None
     if _unlike_its_own(root, context):

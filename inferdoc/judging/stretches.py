@@ -40,6 +40,12 @@ class Counts:
         return np.cumsum(self.mask, axis=1, dtype=np.int32)
 
 
+def runs(mask: np.ndarray) -> list[tuple[int, int]]:
+    """Begin and stop of each run of True, in order. mask: bool[T]."""
+    edges = np.flatnonzero(np.diff(mask, prepend=False, append=False)).tolist()
+    return list(zip(edges[::2], edges[1::2], strict=True))
+
+
 def sustained(out: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
     """First and last outside step, int64[R] each, of the first stretch of each row that stays outside; NONE where there
     is none. out, finite: bool[R, T]; a step before which a row is not looked at is in neither."""

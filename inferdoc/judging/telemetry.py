@@ -11,6 +11,7 @@ from inferdoc.fleet.workloads import workload
 from inferdoc.judging import restarts
 from inferdoc.judging.conditions.render import SHOWN_GPUS
 from inferdoc.judging.order import percentiles
+from inferdoc.judging.stretches import runs
 from inferdoc.judging.yields import tokens_per_gpu_hour, utilisation
 from inferdoc.source.base import Scrapes
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
@@ -182,8 +183,7 @@ def _long_runs(mask: np.ndarray, longer_than: int) -> np.ndarray:
     """The steps of a bool[rows, T] that lie in a run of more than so many, from its first step on."""
     kept = np.zeros_like(mask)
     for row in np.flatnonzero(mask.any(axis=1)).tolist():
-        edges = np.flatnonzero(np.diff(np.concatenate(([False], mask[row], [False])).astype(np.int8)))
-        for begin, end in zip(edges[::2], edges[1::2], strict=True):
+        for begin, end in runs(mask[row]):
             kept[row, begin:end] = end - begin > longer_than
     return kept
 

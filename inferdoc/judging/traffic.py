@@ -1,7 +1,7 @@
 """Traffic that stopped: engines that receive nothing look healthy, and their users may stand before a closed door.
 
 Whether clients left or cannot get through is in no metric of an engine. So where all pods of a model served steadily
-and then, from one minute to the next, nothing arrives, the verdict is not healthy but unknown, with what would tell.
+and then, from one minute to the next, nothing arrives, the verdict is not healthy but unknown, with the next step.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from inferdoc.judging.conditions.stalls import LONGEST_GAP_FACTOR
 from inferdoc.judging.context import Context
 from inferdoc.judging.model import Stopped, stamp
 from inferdoc.judging.order import rows_of
 from inferdoc.judging.scan import Family
+from inferdoc.judging.stretches import runs
 from inferdoc.judging.view import Unit
 
 RATE = "request_rate"
@@ -24,8 +26,6 @@ LEFT = 0.05
 """Of the usual rate: a health check or a single user may go on."""
 ABRUPT = 0.5
 """In the minutes before, so much of the usual rate still came: an evening ends by degrees."""
-LONGEST_PAUSE_FACTOR = 10
-"""As for a stalled engine: ten times the longest pause that there was before."""
 
 
 def stopped(context: Context, units: Sequence[Unit]) -> Stopped | None:
@@ -48,17 +48,15 @@ def _of_family(context: Context, family: Family, rows: list[np.ndarray]) -> Stop
     if len(rate) <= clock.least_calm:
         return None
     usual = float(np.median(sliding_window_view(rate, clock.least_calm), axis=1).max())
-    silent = rate <= LEFT * usual
-    edges = np.flatnonzero(np.diff(silent, prepend=False, append=False))
-    runs = list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
-    if not runs or runs[-1][1] != len(known):
+    pauses = runs(rate <= LEFT * usual)
+    if not pauses or pauses[-1][1] != len(known):
         return None
-    begin = runs[-1][0]
-    pause = max((end - start for start, end in runs[:-1]), default=0)
+    begin = pauses[-1][0]
+    pause = max((stop - start for start, stop in pauses[:-1]), default=0)
     lasts = len(known) - begin
     before = rate[max(0, begin - clock.least_calm) : begin]
     if len(before) < clock.least_calm or float(np.median(before)) < ABRUPT * usual:
         return None
-    if lasts < LONGEST_PAUSE_FACTOR * pause or usual * lasts * view.step_seconds < MISSED:
+    if lasts < LONGEST_GAP_FACTOR * pause or usual * lasts * view.step_seconds < MISSED:
         return None
     return Stopped(family[2], usual, stamp(view.time_at(int(known[begin]))))

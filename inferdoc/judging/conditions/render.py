@@ -54,8 +54,7 @@ FENCE = 1.5
 WHOLE = ("cluster", "namespace")
 OF_POD = ("cluster", "namespace", "pod")
 SHOWN_GPUS = ("gpu_util", "sm_clock")
-"""A GPU is shown while any of these is: an exporter may drop a single field."""
-"""The signal whose series stand for the GPUs that an exporter shows."""
+"""The signals whose series are the GPUs that an exporter shows: any of them, since it may drop a single field."""
 MISSED = "1h"
 COUNTED = "5m"
 """So long a GPU that is gone is missed: who does not mend it in that time has taken it out of service. And how often in

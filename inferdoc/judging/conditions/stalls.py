@@ -12,6 +12,7 @@ from inferdoc.catalogue.conditions import Stall
 from inferdoc.judging.conditions.render import JOIN, Rendering, Said
 from inferdoc.judging.context import Ask, Context, Outcome, absent
 from inferdoc.judging.order import middles, rows_of
+from inferdoc.judging.stretches import runs
 from inferdoc.judging.view import Unit
 from inferdoc.judging.words import figure, within_sentence
 from inferdoc.times import length_of
@@ -83,12 +84,11 @@ def _newest_stall(
     stall nor makes it longer."""
     clock = context.clock
     known = np.flatnonzero(is_known)
-    edges = np.flatnonzero(np.diff(stuck[known], prepend=False, append=False))
     # The rate is 0 only once the last progress has left the window: the stall began a window earlier.
     earlier = clock.window_steps - 1
     need, healed = clock.steps(shortest, MIN_SCRAPES), clock.steps(max(HEALED_SECONDS, shortest), MIN_SCRAPES)
     found, pause = None, 0
-    for begin, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+    for begin, stop in runs(stuck[known]):
         length = stop - begin
         # Counters scraped for the first time include progress from before the first scrape.
         progressed = bool(progresses[known[:begin]].any()) or context.view.lead_kind == "lifetime"
