@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from inferdoc.catalogue.gpu_codes import xid
 from inferdoc.catalogue.signal import Marker
 from inferdoc.fleet.members import Fleet
 from inferdoc.judging.context import Context
@@ -71,7 +72,7 @@ def _xids(context: Context, unit: Unit) -> Iterator[Event]:
     for name, values in context.view.gpus(unit, XID).items():
         for step, _, code in moves_of(values):
             if code > 0:
-                detail = f"the driver reported Xid {code:g} for {name}"
+                detail = f"the driver reported {xid(code)} for {name}"
                 yield Event(context.view.time_at(step), "xid", unit.member.shown, detail, unit)
 
 
