@@ -49,7 +49,7 @@ from inferdoc.judging.triage import (
     scan_signals,
     targets_at_once,
 )
-from inferdoc.judging.unjudged import not_judged, nothing_to_judge
+from inferdoc.judging.unjudged import explain_unknown, not_judged, nothing_to_judge
 from inferdoc.judging.verdict import Evidence
 from inferdoc.judging.young import since_start
 from inferdoc.source.base import Source
@@ -331,6 +331,7 @@ def _answer(session: Session) -> tuple[Judged, Whole]:
         rising=too_new,
         stopped=gone,
     )
+    explain_unknown(answer, session)
     answer.__dict__["view"] = view
     return answer, Whole(session, judgement, events, None if rhythm is None else answer.window.baseline)
 
