@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from inferdoc.judging.places import in_general
 from tests.cli.command import call, refused
 from tests.conftest import recording_path
 from tests.judging.frames import catalogue
