@@ -1,4 +1,4 @@
-"""`signals --health` and `diagnose` look at the same fleet: at the end of a window they do not contradict each other."""
+"""`signals --health` and `diagnose` look at one fleet: at the end of a window they do not contradict each other."""
 
 from __future__ import annotations
 
