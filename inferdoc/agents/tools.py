@@ -29,6 +29,7 @@ from inferdoc.agents.short import (
     sentence,
     some,
 )
+from inferdoc.audit.beside import add_persistent
 from inferdoc.audit.model import StandingState, Wasted
 from inferdoc.audit.request import audited
 from inferdoc.catalogue.document import nearest
@@ -89,7 +90,9 @@ class Tools:
     def _diagnosed(self, window: dict[str, Any], focus: PartAsked | None) -> DiagnosisTold:
         asked = window | (focus or PartAsked()).as_options()
         with closing(self.opened()) as source:
-            return told(diagnosis(source, self.config, self.catalogue, asked))
+            answer = diagnosis(source, self.config, self.catalogue, asked)
+            add_persistent(answer, self.config, self.catalogue)
+            return told(answer)
 
     def signals(
         self, until: str = "latest", pod: str | None = None, namespace: str | None = None, names: Sequence[str] = ()

@@ -15,6 +15,7 @@ from inferdoc.judging.scan import Scan
 from inferdoc.judging.view import View
 from inferdoc.judging.words import figure, how_many
 from inferdoc.source.base import Cost, Scrapes
+from inferdoc.source.reads import Grid
 from inferdoc.times import rfc3339
 
 
@@ -125,6 +126,12 @@ def timing_of(cost: Cost, read_seconds: float, judge_seconds: float) -> Timing:
     seconds, query = cost.slowest or (None, None)
     slowest = None if seconds is None else round(seconds, 4)
     return Timing(read_seconds, judge_seconds, cost.queries, cost.samples, cost.split, query, slowest)
+
+
+def newest_sample(scrapes: Sequence[Scrapes], grid: Grid) -> str | None:
+    """When the newest sample before the end of a window was scraped."""
+    times = [int(s.times_ms[s.times_ms <= grid.end_ms][-1]) for s in scrapes if (s.times_ms <= grid.end_ms).any()]
+    return stamp(max(times) / 1000) if times else None
 
 
 def scraped_in_window(view: View, scrapes: Sequence[Scrapes]) -> list[Scrapes]:

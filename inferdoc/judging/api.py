@@ -11,7 +11,15 @@ from inferdoc.errors import InferdocError, TooSlowError
 from inferdoc.extras import install
 from inferdoc.judging import phases
 from inferdoc.judging.absolute import FirstLook, absolute, doubted
-from inferdoc.judging.answer import baseline_of, coverage_of, scraped_in_window, summarise, timing_of, verdict_of
+from inferdoc.judging.answer import (
+    baseline_of,
+    coverage_of,
+    newest_sample,
+    scraped_in_window,
+    summarise,
+    timing_of,
+    verdict_of,
+)
 from inferdoc.judging.breaches import UNEXPLAINED
 from inferdoc.judging.changes import find_events, of_window
 from inferdoc.judging.chosen import read_chosen
@@ -20,6 +28,7 @@ from inferdoc.judging.completeness import qualify
 from inferdoc.judging.context import Context
 from inferdoc.judging.cycles import no_cycle_search
 from inferdoc.judging.events import Event
+from inferdoc.judging.families import name_mechanisms
 from inferdoc.judging.findings import NEAR_DEPLOY_SECONDS, FindingMaker
 from inferdoc.judging.first_minutes import better_start
 from inferdoc.judging.judge import Judgement, can_judge, judge, short_of_steps
@@ -219,7 +228,7 @@ def _hurt_by_lower_rungs(inquiry: Inquiry, session: Session, signals: Sequence[s
 
 def _explained(answer: Diagnosis) -> bool:
     """Whether there is a finding that names a cause."""
-    return any(finding.id != UNEXPLAINED for finding in answer.findings)
+    return any(finding.id not in (UNEXPLAINED, finding.family) for finding in answer.findings)
 
 
 def _compared(answer: Diagnosis) -> bool:
@@ -265,6 +274,7 @@ def _answer(session: Session) -> tuple[Judged, Whole]:
     rhythm = take_out_rhythm(session, judgement.roots)
     _rank_unexplained(session, judgement)
     judgement.roots = blame_rollouts(judgement.roots, context, catalogue.recipes)
+    name_mechanisms(judgement.roots, context, catalogue.families)
     events = find_events(context, session.scrapes, catalogue.markers, session.infos)
     events += rhythm.events if rhythm else []
     events = of_window(events, context, [root.onset for root in judgement.roots], NEAR_DEPLOY_SECONDS)
@@ -304,6 +314,7 @@ def _answer(session: Session) -> tuple[Judged, Whole]:
         stamp(grid.end_ms / 1000),
         view.step_seconds,
         baseline_of(view, judgement) if rhythm is None else rhythm.baseline(grid),
+        newest_sample(session.scrapes, grid),
     )
     answer = Judged(
         schema="inferdoc.diagnosis/v1",

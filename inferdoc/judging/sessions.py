@@ -186,6 +186,8 @@ def needed_signals(catalogue: Catalogue) -> list[str]:
         for condition in (*parts, *((recipe.critical_when,) if recipe.critical_when else ())):
             names.update(dict.fromkeys(condition.signals))
         names.update(dict.fromkeys(recipe.optional))
+    shown = (family.shown for family in catalogue.families.values() if family.shown is not None)
+    names.update(dict.fromkeys(signal for condition in shown for signal in condition.signals))
     names.update(dict.fromkeys(slo.signal for slo in catalogue.slos if slo.promised))
     return list(names)
 

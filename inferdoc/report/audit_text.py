@@ -10,7 +10,8 @@ from inferdoc.audit.describe import cost_words
 from inferdoc.audit.model import Audit, CannotTell, PoolLooked, StandingState
 from inferdoc.audit.observe import percent
 from inferdoc.judging.words import figure
-from inferdoc.report.text import COLOURS, clock
+from inferdoc.report.brief import clock
+from inferdoc.report.text import COLOURS
 from inferdoc.report.wrapping import fitted, painted, wrap
 
 SHORT_LIST = 4

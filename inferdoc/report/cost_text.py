@@ -8,6 +8,7 @@ import click
 
 from inferdoc.cost.model import Bill, BillRow
 from inferdoc.judging.words import lasting
+from inferdoc.report.brief import clock
 from inferdoc.report.cost_words import (
     FIGURES,
     amount_words,
@@ -20,7 +21,6 @@ from inferdoc.report.cost_words import (
     hours_words,
     share_words,
 )
-from inferdoc.report.text import clock
 from inferdoc.report.wrapping import fitted, painted, width, wrap
 from inferdoc.times import moment_ms
 

@@ -48,6 +48,7 @@ def _head(answer: Diagnosis) -> str:
             ("window", f"{day_and_clock(window.from_)} to {day_and_clock(window.until)} UTC"),
             ("compared with", escape(baseline)),
             ("source", f"<code>{escape(answer.source.location)}</code>"),
+            ("persistent", "<br>".join(escape(f"{one.id}: {one.statement}") for one in answer.persistent)),
             ("about", escape(in_focus(answer.focus)) if answer.focus else ""),
             ("elsewhere", escape(elsewhere(answer.focus)) if answer.focus else ""),
             *([("incomplete", "<br>".join(map(escape, answer.source.incomplete)))] if answer.source.incomplete else []),
