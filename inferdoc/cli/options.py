@@ -236,7 +236,7 @@ def opened(config: Config, asked: dict[str, Any]) -> Iterator[Identified]:
         yield source(config, asked)
         return
     _only_one(asked, "store")
-    from inferdoc.judging.named import store_of_pages
+    from inferdoc.judging.pages import store_of_pages
 
     with store_of_pages(pages, scraping(asked), pace(asked), messages.say) as path:
         yield source(config, asked | {"store": str(path)})
@@ -285,7 +285,7 @@ def named(asked: dict[str, Any]) -> list[Recognised] | None:
     texts = asked.get("sources") or ()
     if not texts:
         return None
-    from inferdoc.judging.named import is_served, recognised
+    from inferdoc.judging.pages import is_served, recognised
 
     _only_one(asked, "prometheus")
     found = recognised(texts, scraping(asked))

@@ -12,8 +12,8 @@ from inferdoc.collect.scrape import ScrapeResult
 from inferdoc.collect.scrape_series import page_to_store
 from inferdoc.errors import SourceError
 from inferdoc.judging.judge import PAGED_AFTER_SECONDS
-from inferdoc.judging.lifetime import Lifetime
 from inferdoc.judging.model import Diagnosis
+from inferdoc.judging.references.lifetime import Lifetime
 from inferdoc.store.store import Store
 
 FIRST_LOOK_SCRAPES = 8

@@ -13,7 +13,8 @@ from inferdoc.fleet.members import Fleet, assignments_of, resolve
 from inferdoc.fleet.unscraped import unscraped
 from inferdoc.generate.board_spec import load_boards
 from inferdoc.installed import rivals
-from inferdoc.judging.api import needed_signals, read_window
+from inferdoc.judging.reading import read_window
+from inferdoc.judging.session import needed_signals
 from inferdoc.judging.visibility import ONE_SCRAPE, Visibility, gains, scraped_once
 from inferdoc.judging.words import figure, lasting
 from inferdoc.report.labels import label_lines

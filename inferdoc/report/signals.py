@@ -16,7 +16,7 @@ from inferdoc.errors import SourceError
 from inferdoc.escaping import lines as escaped
 from inferdoc.escaping import page
 from inferdoc.fleet.members import Fleet, Member, assignments_of, resolve
-from inferdoc.judging.api import read_window
+from inferdoc.judging.reading import read_window
 from inferdoc.judging.words import figure
 from inferdoc.judging.yields import GPU_SIGNALS
 from inferdoc.report.columns import Columns, marked

@@ -16,7 +16,7 @@ from msgspec import structs
 from inferdoc.catalogue.conditions import AllOf, AnyOf, Condition, Level, Move, Not, OfParts, leaves
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.judging.fold import Cause
-from inferdoc.judging.lifetime import LITTLE, RAN
+from inferdoc.judging.references.lifetime import LITTLE, RAN
 from inferdoc.judging.view import View
 
 QUIET = Move(signal="arrival_rate", ratio=0.95, up=False, average=True)

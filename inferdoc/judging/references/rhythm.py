@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from inferdoc.catalogue.conditions import Condition, Fact, Move, Not, OfParts, Stall
+from inferdoc.judging.changes import Event
 from inferdoc.judging.context import Context, Outcome, quiet
-from inferdoc.judging.events import Event
 from inferdoc.judging.fold import Cause
 from inferdoc.judging.model import Baseline, BaselineKind, stamp
 from inferdoc.judging.session import Session

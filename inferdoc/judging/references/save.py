@@ -12,12 +12,13 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config, baselines_folder
 from inferdoc.errors import ExitCode, InferdocError
 from inferdoc.fleet.members import Fleet, Pool, resolve
-from inferdoc.judging.api import diagnose, needed_signals
+from inferdoc.judging.api import diagnose
 from inferdoc.judging.clock import Clock
 from inferdoc.judging.model import Diagnosis, stamp
 from inferdoc.judging.reading import read_window
+from inferdoc.judging.references.stored import Header, StoredPool, place, write
 from inferdoc.judging.request import options_of, window_of
-from inferdoc.judging.stored import Header, StoredPool, place, write
+from inferdoc.judging.session import needed_signals
 from inferdoc.judging.words import how_many
 from inferdoc.source.base import Source
 from inferdoc.source.frame import SignalFrame, SignalMatrix

@@ -4,49 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Member, Pool
-from inferdoc.fleet.speeds import as_labelled
 from inferdoc.judging.clock import Clock
-from inferdoc.judging.session import Session
-from inferdoc.judging.stored import StoredBaseline, mismatch, place, read, read_header, stored_names
+from inferdoc.judging.references.stored import StoredBaseline, mismatch
 from inferdoc.source.frame import Earlier, Entity, SignalFrame, SignalMatrix
 from inferdoc.source.reads import Grid
-
-
-def fitting(session: Session) -> StoredBaseline | None:
-    """The stored baseline for a window without history: the default one, else the first by name, of the same pools and
-    release. None where the window has a history or nothing fits; why nothing fits becomes a warning of the source."""
-    folder, view = session.options.stored, session.context.view
-    if folder is None or not view.units or view.begin >= session.context.clock.least_calm:
-        return None
-    refusals: list[str] = []
-    chosen = _first(folder, {as_labelled(m.pool) for m in view.fleet.members}, session.older_than, refusals)
-    if chosen is None and refusals:
-        _warn(session, f"no history before the window, and no stored baseline for it: {'; '.join(refusals)}")
-    return chosen
-
-
-def _first(folder: Path, pools: set[Pool], older_than: str | None, refusals: list[str]) -> StoredBaseline | None:
-    for name in stored_names(folder):
-        path = place(folder, name)
-        try:
-            refusal = mismatch(name, read_header(path), pools, older_than)
-            if refusal is None:
-                return read(path, name)
-        except InferdocError as error:
-            refusal = str(error)
-        refusals.append(refusal)
-    return None
-
-
-def _warn(session: Session, text: str) -> None:
-    if text not in session.source.warnings:
-        session.source.warnings.append(text)
 
 
 def check(stored: StoredBaseline, members: Iterable[Member], older_than: str | None) -> None:

@@ -9,7 +9,6 @@ read. Beside them one busy family is, so that a fleet in which nobody is hurt is
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -20,16 +19,15 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.errors import SourceError
 from inferdoc.fleet.members import COMPUTED, ENGINE_SIGNS, PROMPTS, Wanted
-from inferdoc.judging.breaches import breaches
 from inferdoc.judging.clock import Clock, Rule
 from inferdoc.judging.conditions import evaluate, holding_until, prepare
 from inferdoc.judging.conditions.relative import rule_of
 from inferdoc.judging.context import Ask, Context, Outcome
-from inferdoc.judging.impact import FELT
+from inferdoc.judging.impact import FELT, breaches
 from inferdoc.judging.judge import LATENCY, PROGRESS, can_judge
 from inferdoc.judging.reading import history_ms, names_of
-from inferdoc.judging.scan import Family, Looked
-from inferdoc.judging.sessions import Inquiry
+from inferdoc.judging.scan.model import Family, Looked
+from inferdoc.judging.session import Inquiry
 from inferdoc.judging.shift import LEAST_BLOCKS, STANDARD_ERRORS
 from inferdoc.judging.view import Unit
 from inferdoc.source.base import Scrapes
@@ -90,7 +88,6 @@ def targets_at_once() -> int:
 def _families(source: Identified, inquiry: Inquiry, wanted: Sequence[str]) -> int | None:
     """In how many families the pods serve, as labels tell; None where they cannot be read. What a scan reads of a store
     is read for it, and what a deep read needs as well as far as memory holds it."""
-    began = time.perf_counter()
     catalogue, aliases = inquiry.catalogue, Aliases(inquiry.catalogue.exporters.values())
     from_ms, until_ms = inquiry.span
     since_ms = from_ms - history_ms(until_ms - from_ms)
@@ -101,11 +98,10 @@ def _families(source: Identified, inquiry: Inquiry, wanted: Sequence[str]) -> in
         scanned = set()  # who is who is looked up in all of the fleet, what is scanned in one part after the other
     source.expect(scanned, since_ms)
     try:
-        source.identify(since_ms, until_ms)
+        with inquiry.reading():
+            source.identify(since_ms, until_ms)
     except SourceError:  # whatever is read next says so, or asks for less
         return None
-    finally:
-        inquiry.seconds += time.perf_counter() - began
     return source.findings.families
 
 

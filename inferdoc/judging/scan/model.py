@@ -1,4 +1,4 @@
-"""What a scan of a large fleet came to (`inferdoc.judging.triage`)."""
+"""What a scan of a large fleet came to (`inferdoc.judging.scan.impacts`)."""
 
 from __future__ import annotations
 

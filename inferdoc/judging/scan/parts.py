@@ -18,9 +18,8 @@ from typing import Any
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.errors import InferdocError
 from inferdoc.judging.cycles import no_cycle_search
-from inferdoc.judging.scan import Family, Looked, together
-from inferdoc.judging.session import Options
-from inferdoc.judging.sessions import Inquiry
+from inferdoc.judging.scan.model import Family, Looked, together
+from inferdoc.judging.session import Inquiry, Options
 from inferdoc.source.fleet_places import PartOfFleet
 from inferdoc.source.identified import Identified
 from inferdoc.source.parallel_store import ParallelStore

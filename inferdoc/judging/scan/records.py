@@ -7,7 +7,6 @@ that are hurt. What rules cannot say, such as series that end, this scan does no
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,11 +17,10 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.record_names import AMONG, fact, observations, records_of
 from inferdoc.errors import SourceError
 from inferdoc.fleet.members import UNKNOWN_TIER, Member, Pool, Role
-from inferdoc.judging.chosen import read_chosen
 from inferdoc.judging.reading import LEAST_HISTORY_MS
-from inferdoc.judging.scan import Family, Looked, Scan
-from inferdoc.judging.sessions import Inquiry
-from inferdoc.judging.triage import impacts
+from inferdoc.judging.scan.impacts import impacts
+from inferdoc.judging.scan.model import Family, Looked, Scan
+from inferdoc.judging.session import Inquiry
 from inferdoc.source.identified import Identified
 from inferdoc.source.rule_records import RuleRecords
 
@@ -48,22 +46,12 @@ def by_records(inquiry: Inquiry) -> RecordedScan | None:
     records = source.rule_records() if isinstance(source, Identified) else None
     if records is None:
         return None
-    began = time.perf_counter()
     begin_ms, end_ms = inquiry.span
     try:
-        return _told(records, inquiry.catalogue, begin_ms, end_ms)
+        with inquiry.reading():
+            return _told(records, inquiry.catalogue, begin_ms, end_ms)
     except SourceError:  # a reading of samples says what is wrong, or asks for less
         return None
-    finally:
-        inquiry.seconds += time.perf_counter() - began
-
-
-def read_only(inquiry: Inquiry, recorded: RecordedScan) -> Scan:
-    """From now on read what is about the families that a scan chose, and their exporters. Raises SourceError."""
-    began = time.perf_counter()
-    read_chosen(inquiry, recorded.scan, recorded.span)
-    inquiry.seconds += time.perf_counter() - began
-    return recorded.scan
 
 
 def _told(records: RuleRecords, catalogue: Catalogue, begin_ms: int, end_ms: int) -> RecordedScan | None:
