@@ -15,8 +15,8 @@ from inferdoc.config import Config
 from inferdoc.judging.document import Answer
 from inferdoc.judging.model import Diagnosis, Persistent
 from inferdoc.judging.view import View, make_view
-from inferdoc.judging.words import how_many
 from inferdoc.source.frame import SignalFrame, SignalMatrix
+from inferdoc.words import how_many
 
 
 def add_persistent(answer: Diagnosis, config: Config, catalogue: Catalogue) -> None:

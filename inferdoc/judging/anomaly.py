@@ -41,7 +41,7 @@ from inferdoc.judging.quantities import LOAD, MECHANISM, place, precedence, quan
 from inferdoc.judging.references.rhythm import BEFORE, LONGEST_MS
 from inferdoc.judging.session import Session
 from inferdoc.judging.view import Unit, View, make_view
-from inferdoc.judging.words import figure
+from inferdoc.words import figure
 
 MOST_NAMED = 5
 LEAST_MOVED = 3.0

@@ -13,10 +13,10 @@ from inferdoc.judging.fold import Cause
 from inferdoc.judging.model import Baseline, Coverage, Finding, Rising, Scanned, Stopped, Timing, VerdictWord, stamp
 from inferdoc.judging.scan.model import Scan
 from inferdoc.judging.view import View
-from inferdoc.judging.words import figure, how_many
 from inferdoc.source.base import Cost, Scrapes
 from inferdoc.source.reads import Grid
 from inferdoc.times import rfc3339
+from inferdoc.words import figure, how_many
 
 
 def baseline_of(view: View, roots: Sequence[Cause]) -> Baseline:

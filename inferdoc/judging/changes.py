@@ -20,9 +20,9 @@ from inferdoc.judging.model import Gap, stamp
 from inferdoc.judging.shift import STANDARD_ERRORS, shift
 from inferdoc.judging.stretches import runs
 from inferdoc.judging.view import Unit
-from inferdoc.judging.words import figure, within_sentence
 from inferdoc.source.base import InfoSeries, Scrapes
 from inferdoc.source.frame import Entity
+from inferdoc.words import figure, within_sentence
 
 TOGETHER_SECONDS = 300.0
 """Changes of one pod within five minutes are one: a rollout shows as a restart, a new version and new settings."""

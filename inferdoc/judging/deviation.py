@@ -17,7 +17,7 @@ import numpy as np
 from inferdoc.judging.clock import Clock, Rule
 from inferdoc.judging.order import ranked_rows, row_medians, row_percentile
 from inferdoc.judging.stretches import NONE, Counts, beginnings, needed_steps, sustained
-from inferdoc.judging.words import lasting
+from inferdoc.words import lasting
 
 SIGMAS = 3.0
 MIN_OBSERVATIONS = 20

@@ -9,7 +9,6 @@ from inferdoc.escaping import html as escape
 from inferdoc.judging.document import Answer
 from inferdoc.judging.model import Coverage, Diagnosis, Finding, PhaseSplit
 from inferdoc.judging.view import View
-from inferdoc.judging.words import figure
 from inferdoc.report.audit_html import audit_section
 from inferdoc.report.focus import elsewhere, in_focus
 from inferdoc.report.html_finding import merged, pairs, section, table
@@ -18,6 +17,7 @@ from inferdoc.report.html_plot import Detail
 from inferdoc.report.html_timeline import day_and_clock, timeline
 from inferdoc.report.references import compared_with
 from inferdoc.report.unjudged import by_reason, why
+from inferdoc.words import figure
 
 MOST_GAPS = 20
 

@@ -12,7 +12,7 @@ from inferdoc.fleet.members import Pool
 from inferdoc.judging.document import Answer
 from inferdoc.judging.model import Diagnosis
 from inferdoc.judging.view import Unit, View
-from inferdoc.judging.words import figure
+from inferdoc.words import figure
 
 SHOWN: Mapping[str, Callable[[np.ndarray], float]] = {
     "arrival_rate": np.sum,

@@ -15,10 +15,10 @@ from inferdoc.collect.samples import Page
 from inferdoc.collect.scrape import ScrapeResult
 from inferdoc.errors import InferdocError
 from inferdoc.judging.api import Options
-from inferdoc.judging.look import FIRST_LOOK_SCRAPES, Pace, look
 from inferdoc.judging.model import Diagnosis
 from inferdoc.judging.references.first_look import FirstLook, absolute
 from inferdoc.judging.visibility import ONE_SCRAPE
+from inferdoc.pages.look import FIRST_LOOK_SCRAPES, Pace, look
 from inferdoc.report import render
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.live import text_page

@@ -19,11 +19,11 @@ from inferdoc.judging.reading import read_window
 from inferdoc.judging.references.stored import Header, StoredPool, place, write
 from inferdoc.judging.request import options_of, window_of
 from inferdoc.judging.session import needed_signals
-from inferdoc.judging.words import how_many
 from inferdoc.source.base import Source
 from inferdoc.source.frame import SignalFrame, SignalMatrix
 from inferdoc.source.reads import Grid
 from inferdoc.version import __version__
+from inferdoc.words import how_many
 
 MOST_STEPS = 120
 """A baseline needs its medians and its noise, not its course."""

@@ -23,10 +23,10 @@ from inferdoc.collect.scrape_series import join_pages
 from inferdoc.config import Config
 from inferdoc.errors import InferdocError
 from inferdoc.judging.api import diagnose
-from inferdoc.judging.look import PAST, Pace, look, scrape_rounds
 from inferdoc.judging.model import Diagnosis
 from inferdoc.judging.references.lifetime import Lifetime
 from inferdoc.judging.request import diagnosis, options_of
+from inferdoc.pages.look import PAST, Pace, look, scrape_rounds
 from inferdoc.source.recognise import Recognised, recognise
 from inferdoc.source.store_source import StoreSource
 from inferdoc.store.importer import import_file
