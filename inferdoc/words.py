@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+
+from inferdoc.catalogue.gpu_codes import clock_reasons, xid
 
 
 def figure(value: float | None, unit: str = "") -> str:
     """A value with its unit: 0.0237 s -> "23.7 ms", 0.953 ratio -> "95.3 %", 1.2e7 bytes/s -> "12 MB/s"."""
     if value is None or math.isnan(value):
         return "nothing"
+    if unit == "bits":
+        return clock_reasons(value)
+    if unit == "Xid":
+        return xid(value)
+    if unit.endswith("/s"):  # a rate over a counter that was corrected, as of requests without the aborted ones
+        value = max(value, 0.0)
     if unit == "ratio":
         return f"{_short(100 * value)} %"
     if unit in ("s", "s/token"):
@@ -30,12 +37,6 @@ def figure(value: float | None, unit: str = "") -> str:
     if unit == "count":
         return _short(value)
     return f"{_short(value)} {unit}".rstrip()
-
-
-def reasons(mask: float, bits: Mapping[int, str]) -> str:
-    """What the bits of a mask say: 72 -> "hardware slowdown, hardware thermal slowdown"."""
-    named = [words for bit, words in sorted(bits.items()) if int(mask) & bit]
-    return ", ".join(named) or "none"
 
 
 def _short(value: float) -> str:

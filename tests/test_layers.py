@@ -35,6 +35,7 @@ LAYERS = (
     ("source",),
     ("store", "collect"),
     ("capacity",),
+    ("words",),
     ("catalogue",),
     ("config", "environment"),
     ("config_sections",),
@@ -43,7 +44,7 @@ LAYERS = (
     ("installed",),
     ("extras",),
     ("errors",),
-    ("version", "words"),
+    ("version",),
 )
 DEPTH = {part: depth for depth, parts in enumerate(LAYERS) for part in parts}
 ALLOWED = {

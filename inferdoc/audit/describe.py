@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from inferdoc.audit.check import NUMBER
 from inferdoc.audit.cost import total_gpus, wasted
 from inferdoc.audit.judge import Doubt, Standstill, Verdicts
 from inferdoc.audit.model import Advice, AuditVerdict, CannotTell, Observed, Place, PoolLooked, Reason, StandingState
@@ -15,10 +14,11 @@ from inferdoc.audit.observe import percent
 from inferdoc.audit.quantities import peak_use
 from inferdoc.audit.registry import REGISTRY
 from inferdoc.audit.watched import Watched
-from inferdoc.catalogue.standing import Standing, State
+from inferdoc.catalogue.standing import Standing, State, StateStep
 from inferdoc.config import Config
 from inferdoc.config_sections import AcceptedSection
 from inferdoc.fleet.members import Pool
+from inferdoc.judging.advice import filled_in
 from inferdoc.judging.model import stamp
 from inferdoc.words import figure, how_many, lasting
 
@@ -61,10 +61,7 @@ def state_of(watched: Watched, config: Config, standing: Standing, entry: Stands
         observed,
         state.costs,
         wasted(watched, config.prices, entry),
-        [
-            Advice(*(_filled(text, watched, entry) for text in (step.do, step.why, step.cost, step.undo)))
-            for step in state.next_steps
-        ],
+        [advice for step in state.next_steps if (advice := _advised(step, watched, entry)) is not None],
         state.intended_when,
         state.runbook,
         url,
@@ -84,23 +81,22 @@ def _accepted(sections: Iterable[AcceptedSection], state: State, pods: Sequence[
     return None
 
 
-def _filled(text: str, watched: Watched, entry: Standstill) -> str:
-    """The text with every {quantity} worked out on the first pod that shows the state, or its name in words."""
+def _advised(step: StateStep, watched: Watched, entry: Standstill) -> Advice | None:
+    """A step with its numbers, None where one that it rests on cannot be worked out."""
+    every = (step.do, step.why, step.cost, step.undo)
+    texts = [filled_in(text, lambda name: _amount(name, watched, entry)) for text in every]
+    known = [text for text in texts if text is not None]
+    return Advice(*known) if len(known) == len(texts) else None
 
-    def worked_out(match: re.Match[str]) -> str:
-        quantity = REGISTRY[match.group(1)]
-        of_unit, of_pool = quantity.of_unit, quantity.of_pool
-        amount = of_pool(watched, entry.pool) if of_pool else of_unit(watched, entry.units[0]) if of_unit else None
-        if amount is None:
-            return quantity.title.lower()
-        row = np.asarray(amount, dtype=np.float64)
-        seen = row[np.isfinite(row)]
-        if not seen.size:
-            return quantity.title.lower()
-        measure = "" if quantity.unit in COUNTED else quantity.unit
-        return figure(float(np.median(seen)), measure)
 
-    return NUMBER.sub(worked_out, text)
+def _amount(name: str, watched: Watched, entry: Standstill) -> str | None:
+    """A quantity on the first pod that shows the state; None where nothing shows it."""
+    quantity = REGISTRY[name]
+    of_unit, of_pool = quantity.of_unit, quantity.of_pool
+    amount = of_pool(watched, entry.pool) if of_pool else of_unit(watched, entry.units[0]) if of_unit else None
+    row = np.asarray(np.nan if amount is None else amount, dtype=np.float64)
+    seen = row[np.isfinite(row)]
+    return figure(float(np.median(seen)), "" if quantity.unit in COUNTED else quantity.unit) if seen.size else None
 
 
 def pool_name(pool: Pool) -> str:

@@ -107,6 +107,10 @@ def _over_time(
         value = float(np.median(parts))
         holds = held >= watched.number(one.share or "standing_share")
     words = _words(title, one, value, limit, measure, held, holds)
+    if measure == "bits":
+        beyond = seen[seen > limit] if (seen > limit).any() else seen[np.isfinite(seen)]
+        value = float(np.bitwise_or.reduce(beyond.astype(np.int64)))
+        words = f"{title}: {figure(value, measure)}" + (f", in {percent(held)} of the busy window" if holds else "")
     return ObservedUnit(name, holds, words, one.subject, value, limit, measure, held)
 
 

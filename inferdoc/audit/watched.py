@@ -41,11 +41,16 @@ class Watched:
         return self.tiers.limit(name, tier)
 
     def values(self, unit: Unit, signal: str) -> np.ndarray | None:
-        """A signal of a unit, of a GPU signal the mean over the GPUs of its pod: float64[T], or None."""
+        """A signal of a unit: float64[T], or None. Of a GPU signal the mean over the GPUs of its pod, of a bit mask
+        the bits of any of them."""
         declared = self.signals.get(signal)
         if declared is not None and declared.level == "gpu":
-            rows = self.view.gpus(unit, signal)
-            return mean_of_rows(list(rows.values())) if rows else None
+            rows = list(self.view.gpus(unit, signal).values())
+            if rows and declared.unit == "bits":
+                known = np.isfinite(rows)
+                mask = np.bitwise_or.reduce(np.where(known, rows, 0).astype(np.int64))
+                return np.where(known.any(axis=0), mask.astype(np.float64), np.nan)
+            return mean_of_rows(rows) if rows else None
         series = self.view.get(unit, signal)
         return None if series is None else series.values
 

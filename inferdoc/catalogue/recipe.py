@@ -23,7 +23,8 @@ Role = Literal["prefill", "decode", "both"]
 
 
 class Step(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """One thing to do: what, why, what it costs, how to undo it, and a command that exists. flags: vLLM flags named."""
+    """One thing to do: what, why, what it costs, how to undo it, and a command that exists. flags: vLLM flags named;
+    peers: it moves work to other pods of the pool or compares with them, so a pool of one pod has no use for it."""
 
     do: str
     why: str
@@ -31,6 +32,7 @@ class Step(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     undo: str
     command: str | None = None
     flags: tuple[str, ...] = ()
+    peers: bool = False
 
 
 class Stage(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -182,7 +182,8 @@ class Signal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     harm: the direction that hurts; enable: what to switch on where it is absent; feature: it exists only where an
     optional feature is in use (adapters, speculation, a KV connector), so its absence rules out causes of that
     feature; between_roles: it is about what prefill hands to decode, so where the roles run apart its absence is
-    blindness; bits: what each bit of a mask says, by its value (unit `bits`)."""
+    blindness; unit: `bits` is a mask of
+    reasons that hold clocks, `Xid` an error code of a GPU."""
 
     title: str
     unit: str
@@ -197,7 +198,6 @@ class Signal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     source: str | None = None
     top: float | None = None
     least: float = 0.0
-    bits: dict[int, str] = {}
 
 
 class Marker(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -68,7 +68,7 @@ class Absolute(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class StateStep(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """One thing to do about a state. {name}: a quantity worked out, where its inputs are visible."""
+    """One thing to do about a state. {name}: a quantity worked out; `[with {name}|without]`: by whether it can be."""
 
     do: str
     why: str

@@ -18,7 +18,7 @@ NO_COST, NO_UNDO = "none", "nothing to undo"
 
 class Action(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """One action. why: what it does about the cause, where that is the same for every cause that names it; flags: those
-    of vLLM that it sets."""
+    of vLLM that it sets; peers: it needs other pods in the pool."""
 
     do: str
     why: str | None = None
@@ -26,6 +26,7 @@ class Action(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     undo: str = NO_UNDO
     command: str | None = None
     flags: tuple[str, ...] = ()
+    peers: bool = False
 
 
 class StepUse(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -38,6 +39,7 @@ class StepUse(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     undo: str | None = None
     command: str | None = None
     flags: tuple[str, ...] = ()
+    peers: bool = False
 
 
 class ActionFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -52,9 +54,10 @@ def step_of(use: str | StepUse, actions: Mapping[str, Action]) -> Step:
         use = StepUse(step=use)
     if use.step is None:
         cost, undo = use.cost or NO_COST, use.undo or NO_UNDO
-        return Step(str(use.do), str(use.why), cost, undo, use.command, use.flags)
+        return Step(str(use.do), str(use.why), cost, undo, use.command, use.flags, use.peers)
     action = actions[use.step]
-    return Step(action.do, str(use.why or action.why), action.cost, action.undo, action.command, action.flags)
+    why = str(use.why or action.why)
+    return Step(action.do, why, action.cost, action.undo, action.command, action.flags, action.peers)
 
 
 def step_problems(use: str | StepUse, at: Path, actions: Mapping[str, Action]) -> Iterator[tuple[Path, str]]:
@@ -66,7 +69,7 @@ def step_problems(use: str | StepUse, at: Path, actions: Mapping[str, Action]) -
         if missing:
             yield at, f"expected the name of a step of steps.yaml, or do and why; missing: {', '.join(missing)}"
         return
-    own = [key for key in ("do", "cost", "undo", "command", "flags") if getattr(use, key)]
+    own = [key for key in ("do", "cost", "undo", "command", "flags", "peers") if getattr(use, key)]
     if own:
         yield at, f"a step that is named has its {', '.join(own)} in steps.yaml; only `why` may be given here"
     if use.step not in actions:

@@ -34,6 +34,8 @@ def spoken(condition: Condition, catalogue: Catalogue, *, brief: bool = False) -
     if isinstance(condition, Level | Reaches):
         said = _limit(condition.limit, unit, catalogue, brief)
         text = re.sub(rf"(?<=[a-z`] ){re.escape(str(condition.limit))}(?![\w.])", said, text, count=1)
+    if unit == "bits":
+        text = text.replace("` above ", "`: other than ", 1)
     if isinstance(condition, Compared) and condition.by:
         text = text.replace(f"by at least {condition.by:g}", f"by at least {figure(condition.by, unit)}")
     return IN_CODE.sub(lambda found: _title(found.group(1), catalogue), text)

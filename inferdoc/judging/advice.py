@@ -1,22 +1,25 @@
 """Numbers in next steps, each by a small named function with its source.
 
-A step's text may name them in braces: "cap the queue at {safe_queue} requests". Where the inputs are not visible the
-words of the fallback stand instead, never an invented number.
+A step's text may name them in braces: "cap the queue at {safe_queue}". `[at {number}|without it]` chooses by whether
+the inputs of the number are visible; a text with a number outside brackets is left out without them. Nothing is
+invented, and no formula is printed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from inferdoc.capacity.disaggregation import decode_pods, prefill_pods
 from inferdoc.capacity.memory import KV_TARGET, safe_concurrency
-from inferdoc.capacity.service_level import HEADROOM, queued_tokens, safe_queue_depth
+from inferdoc.capacity.service_level import HEADROOM, safe_queue_depth
 from inferdoc.capacity.speculation import DRAFT_COST, DRAFT_HEAD_COSTS, break_even_chance, break_even_tokens
 from inferdoc.capacity.transfer import transfer_seconds
+from inferdoc.judging.changes import WORKLOAD_RATIO
 from inferdoc.judging.context import Context
+from inferdoc.judging.shift import STANDARD_ERRORS, shift
 from inferdoc.judging.verdict import Match
 from inferdoc.judging.view import Unit, View
 from inferdoc.words import figure, how_many
@@ -25,10 +28,31 @@ DEFAULT_TTFT_SLO_SECONDS = 2.0
 DRAFT_COSTS = (DRAFT_COST, DRAFT_HEAD_COSTS[1])
 """A step names what a usual draft head has to yield, and what a large one."""
 ROLES = ("prefill", "decode")
+NAME = re.compile(r"\{(\w+)\}")
+OPTIONAL = re.compile(r"\[([^\[\]]*\{\w+\}[^\[\]]*)\]")
+"""Brackets around a number: they and the words after their bar go where it is known."""
 LINK_GIGABITS = 400.0
 """The link that a transfer is compared with: one NDR port."""
 LINK_EFFICIENCY = (0.7, 0.9)
 """Share of a link that large transfers reach (field guide to sizing LLM inference, section 5.6)."""
+
+
+LONGER_REQUESTS = {
+    "runaway-generation": ("output_len_mean",),
+    "prompt-growth": ("prompt_tokens_per_request", "prompt_len_mean"),
+}
+"""Causes that lie with the client, and the lengths that show them: of each the first that is visible."""
+
+
+def longer_requests(context: Context, match: Match) -> Iterator[str]:
+    """The causes of LONGER_REQUESTS whose length grew at the onset by as much as a change is reported from."""
+    for cause, names in LONGER_REQUESTS.items():
+        series = next((s for name in names if (s := context.view.get(match.unit, name)) is not None), None)
+        if series is None or match.from_start:
+            continue
+        moved = shift(series.values, match.onset, match.last, context.clock)
+        if moved is not None and moved.errors >= STANDARD_ERRORS and moved.after >= WORKLOAD_RATIO * moved.before > 0:
+            yield cause
 
 
 def _after(context: Context, match: Match, signal: str) -> float | None:
@@ -57,12 +81,6 @@ def _safe_queue(context: Context, match: Match) -> str | None:
     wait = _acceptable_wait(context, match)
     depth = max(1, int(safe_queue_depth(wait, rate)))
     return f"{how_many(depth, 'request')} ({rate:.3g} finish per second, {wait:g} s of acceptable wait)"
-
-
-def _queued_tokens(context: Context, match: Match) -> str | None:
-    pace = _after(context, match, "prefill_seconds_per_token")
-    wait = _acceptable_wait(context, match)
-    return None if not pace else f"{queued_tokens(wait, pace):,.0f} ({1 / pace:,.0f} prompt tokens/s, {wait:g} s)"
 
 
 def _safe_running(context: Context, match: Match) -> str | None:
@@ -110,7 +128,43 @@ def _replicas(context: Context, match: Match) -> str | None:
     if rates is None:
         return None
     arrivals, finished = rates
-    return f"{_needed(pods, *rates)} (now {pods}; {arrivals:.3g}/s arrive, {finished:.3g}/s finish per pod, x 1.2)"
+    wanted = how_many(_needed(pods, *rates), "replica")
+    return f"{wanted} (now {pods}; {arrivals:.3g}/s arrive, {finished:.3g}/s finish per pod, x 1.2)"
+
+
+def _scale_in_share(context: Context, match: Match) -> str | None:
+    """The share of the load at which a pool scales out that one pod fewer still carries."""
+    pods = pool_size(context, match)
+    return None if pods < 2 else f"{(pods - 1) / pods:.0%}"
+
+
+def _largest_batch(context: Context, match: Match) -> str | None:
+    """Tokens of the largest step: one a request, and its drafts."""
+    running = context.view.get(match.unit, "running")
+    if running is None or not np.isfinite(running.values).any():
+        return None
+    peak = float(np.nanmax(running.values))
+    draft = _drafted(context, match) or 0
+    return None if peak < 2 else how_many(int(np.ceil(peak * (1 + draft))), "token")
+
+
+def _drafted(context: Context, match: Match) -> int | None:
+    """Tokens drafted per step."""
+    length, share = _after(context, match, "spec_acceptance_length"), _after(context, match, "spec_acceptance_rate")
+    return None if length is None or not share else max(1, round((length - 1) / share))
+
+
+def _router_cores(context: Context, match: Match) -> str | None:
+    """Cores of the endpoint picker: requests/s x prompt tokens / 100,000 x 0.75, and 7.5 to read 100 pods every 50 ms
+    (field guide to sizing LLM inference, section 9)."""
+    view, family = context.view, match.unit.member.pool.family
+    units = [unit for unit in view.units if unit.member.pool.family == family]
+    rates = [rate for unit in units if (rate := _middle(view, unit, "request_rate", match.onset)) is not None]
+    prompt = _typical(view, units, "prompt_len_mean", match.onset)
+    if not rates or not prompt:
+        return None
+    pods = len({unit.member.key for unit in units})
+    return how_many(int(np.ceil(sum(rates) * prompt / 1e5 * 0.75 + pods * 0.075)), "core")
 
 
 def _accepted_length(context: Context, match: Match) -> str | None:
@@ -119,10 +173,9 @@ def _accepted_length(context: Context, match: Match) -> str | None:
 
 
 def _break_even(context: Context, match: Match) -> str | None:
-    length, share = _after(context, match, "spec_acceptance_length"), _after(context, match, "spec_acceptance_rate")
-    if length is None or not share:
+    draft = _drafted(context, match)
+    if draft is None:
         return None
-    draft = max(1, round((length - 1) / share))
     tokens = [break_even_tokens(draft, cost) for cost in DRAFT_COSTS]
     chances = [break_even_chance(draft, cost) for cost in DRAFT_COSTS]
     costs = f"{DRAFT_COSTS[0]:.0%} to {DRAFT_COSTS[1]:.0%}"
@@ -180,27 +233,46 @@ def _typical(view: View, units: Sequence[Unit], signal: str, onset: int) -> floa
     return float(np.median(known)) if known else None
 
 
-NUMBERS: dict[str, tuple[Callable[[Context, Match], str | None], str]] = {
-    "safe_queue": (_safe_queue, "completions per second x acceptable wait x 0.85"),
-    "safe_running": (_safe_running, "0.9 x KV tokens / live context"),
-    "kv_needed": (_kv_needed, "requests x live context / 0.9"),
-    "replicas": (_replicas, "arrivals / completions per replica x 1.2"),
-    "queued_tokens": (_queued_tokens, "acceptable wait x prompt tokens/s of one engine"),
-    "break_even": (_break_even, "1 + drafted tokens x cost of one over a step"),
-    "pd_ratio": (_ratio, "arrivals x uncached input x s per token, to arrivals x output / tokens/s of one decode pod"),
-    "expected_transfer": (_transfer, "bytes over the link: 50 GB/s on 400 Gb/s, times 0.7 to 0.9"),
-    "accepted_length": (_accepted_length, "1 + accepted / drafts"),
+NUMBERS: dict[str, Callable[[Context, Match], str | None]] = {
+    "safe_queue": _safe_queue,
+    "safe_running": _safe_running,
+    "kv_needed": _kv_needed,
+    "replicas": _replicas,
+    "scale_in_share": _scale_in_share,
+    "largest_batch": _largest_batch,
+    "router_cores": _router_cores,
+    "break_even": _break_even,
+    "pd_ratio": _ratio,
+    "expected_transfer": _transfer,
+    "accepted_length": _accepted_length,
 }
+"""What steps may name in braces, None where its inputs are not visible."""
 
 
-def fill(text: str, context: Context, match: Match) -> str:
-    """The text with every {number} worked out, or its formula in words."""
+def fill(text: str, context: Context, match: Match) -> str | None:
+    """The text with every {number} worked out; None where one outside brackets is not visible."""
 
-    def replace(found: re.Match[str]) -> str:
-        known = NUMBERS.get(found.group(1))
-        if known is None:
-            return found.group(0)
-        function, fallback = known
-        return function(context, match) or fallback
+    def value(name: str) -> str | None:
+        return NUMBERS[name](context, match) if name in NUMBERS else f"{{{name}}}"
 
-    return re.sub(r"\{(\w+)\}", replace, text)
+    return filled_in(text, value)
+
+
+def without_numbers(text: str) -> str:
+    """The text with the words that go where no number is known."""
+    return OPTIONAL.sub(lambda found: found.group(1).partition("|")[2], text)
+
+
+def filled_in(text: str, value: Callable[[str], str | None]) -> str | None:
+    """The text with `[with {name}|without]` chosen by whether all its names have a value, and every {name} replaced;
+    None where one outside brackets has no value."""
+
+    def replaced(part: str) -> str | None:
+        values = {name: value(name) for name in NAME.findall(part)}
+        return None if None in values.values() else NAME.sub(lambda found: values[found.group(1)] or "", part)
+
+    def chosen(found: re.Match[str]) -> str:
+        known, _, unknown = found.group(1).partition("|")
+        return unknown if replaced(known) is None else known
+
+    return replaced(OPTIONAL.sub(chosen, text))

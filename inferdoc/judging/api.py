@@ -14,7 +14,7 @@ from inferdoc.errors import InferdocError, TooSlowError
 from inferdoc.judging.answer import timing_of
 from inferdoc.judging.completeness import qualify
 from inferdoc.judging.cycles import no_cycle_search
-from inferdoc.judging.document import Answer, document
+from inferdoc.judging.document import DiagnosisWithSeries, document
 from inferdoc.judging.judged import Judged, judge_session
 from inferdoc.judging.model import Diagnosis
 from inferdoc.judging.references.providers import references
@@ -81,4 +81,4 @@ def judge_inquiry(inquiry: Inquiry, scan: Scan | None = None) -> Judged:
     return judged
 
 
-__all__ = ["Answer", "Options", "diagnose", "judge_inquiry"]
+__all__ = ["DiagnosisWithSeries", "Options", "diagnose", "judge_inquiry"]

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from inferdoc.catalogue.gpu_codes import xid
 from inferdoc.catalogue.signal import Marker
 from inferdoc.fleet.lineage import REPLACED_SECONDS, SETTLED_SCRAPES, Lineage, scraped_spans
 from inferdoc.fleet.members import Fleet, Member, Pool
@@ -257,7 +258,7 @@ def _xids(context: Context, unit: Unit) -> Iterator[Event]:
     for name, values in context.view.gpus(unit, XID).items():
         for step, _, code in moves_of(values):
             if code > 0:
-                detail = f"the driver reported Xid {code:g} for {name}"
+                detail = f"the driver reported {xid(code)} for {name}"
                 yield Event(context.view.time_at(step), "xid", unit.member.shown, detail, unit)
 
 

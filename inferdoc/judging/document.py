@@ -18,13 +18,13 @@ from inferdoc.judging.model import Change, Diagnosis, Elsewhere, FocusInfo, NotJ
 from inferdoc.judging.places import Places, read_places
 from inferdoc.judging.session import Session, needed_signals
 from inferdoc.judging.settings import CACHE_SETTINGS, newest_settings
-from inferdoc.judging.unjudged import not_judged, nothing_to_judge
+from inferdoc.judging.unjudged import explain_unknown, not_judged, nothing_to_judge
 from inferdoc.judging.view import View
 from inferdoc.source.identified import Identified
 from inferdoc.version import __version__
 
 
-class Answer(Diagnosis, dict=True):
+class DiagnosisWithSeries(Diagnosis, dict=True):
     """A Diagnosis made here: the same document, and beside it the series that it was judged on, for plots."""
 
     @property
@@ -33,7 +33,7 @@ class Answer(Diagnosis, dict=True):
         return self.__dict__.get("view")
 
 
-def document(judged: Judged) -> Answer:
+def document(judged: Judged) -> DiagnosisWithSeries:
     """The document of what was judged."""
     session, context, rhythm = judged.session, judged.context, judged.rhythm
     view, grid, focus = context.view, session.frame.grid, session.focus
@@ -51,7 +51,7 @@ def document(judged: Judged) -> Answer:
     verdict = verdict_of(findings, can_judge(context, units) and not short and too_new is None and gone is None)
     hit = [match.unit for match in roots[0].matches] if roots else units
     fleet = view.fleet.members if session.scan is None else session.scan.members
-    answer = Answer(
+    answer = DiagnosisWithSeries(
         schema="inferdoc.diagnosis/v1",
         inferdoc_version=__version__,
         window=Window(
@@ -84,6 +84,7 @@ def document(judged: Judged) -> Answer:
         rising=too_new,
         stopped=gone,
     )
+    explain_unknown(answer, session)
     answer.__dict__["view"] = view
     return answer
 

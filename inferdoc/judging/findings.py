@@ -13,7 +13,7 @@ from inferdoc.catalogue.calibration import Calibration
 from inferdoc.catalogue.flags import Flags
 from inferdoc.catalogue.recipe import Recipe, Step
 from inferdoc.catalogue.signal import WIDE, Exporter
-from inferdoc.judging.advice import fill
+from inferdoc.judging.advice import LONGER_REQUESTS, fill, longer_requests, pool_size
 from inferdoc.judging.changes import ORDER, Event, workload_events
 from inferdoc.judging.cohorts import Traits, shared
 from inferdoc.judging.conditions.render import Rendering
@@ -244,31 +244,47 @@ class FindingMaker:
     def _at(self, step: int | None) -> str | None:
         return None if step is None else stamp(self.context.view.time_at(step))
 
-    def _step(self, step: Step, match: Match) -> NextStep:
-        """A step with its numbers; a flag that the engines are too old for is marked with the release that has it."""
-        do = fill(step.do, self.context, match) + elsewhere(step.flags, self.engines)
+    def _step(self, step: Step, match: Match) -> NextStep | None:
+        """A step with its numbers, None where it rests on a number that is not known or on pods that are not there; a
+        flag that the engines are too old for is marked with the release that has it."""
+        if step.peers and pool_size(self.context, match) < 2:
+            return None
+        command = step.command
+        if command is not None and "kubectl" in command and not runs_on_kubernetes(match):
+            command = None
+        undo = with_previous(step.undo, step.flags, settings_of(self.settings, match.unit.member.key))
+        texts = [fill(text, self.context, match) for text in (step.do, step.why, step.cost, undo, command or "")]
+        known = [filled(text, self.places, self.context, match) for text in texts if text is not None]
+        if len(known) < len(texts):
+            return None
+        do, why, cost, undo, command = known
+        do += elsewhere(step.flags, self.engines)
         if self.older_than is not None:
             came = self.flags.too_new(step.flags, self.older_than)
             for flag, release in came.items():
                 do += f" ({flag} needs vLLM {release} or later; these pages are of a release before {self.older_than})"
-        command = step.command
-        if command is not None and "kubectl" in command and not runs_on_kubernetes(match):
-            command = None
-
-        def told(text: str) -> str:
-            return filled(fill(text, self.context, match), self.places, self.context, match)
-
-        undo = with_previous(step.undo, step.flags, settings_of(self.settings, match.unit.member.key))
-        return NextStep(told(do), told(step.why), told(step.cost), told(undo), command and told(command))
+        return NextStep(do, why, cost, undo, command or None)
 
     def _steps(self, cause: Cause) -> list[NextStep]:
-        """The steps of a cause, then the first one for the load change that set it off."""
-        steps = [self._step(step, cause.best) for step in cause.recipe.next_steps]
-        for change in _upstream(cause.load_changes)[:1]:
-            step = self._step(change.recipe.next_steps[0], change.best)
-            if step.do not in [one.do for one in steps]:
-                steps.append(structs.replace(step, do=f"For what set it off ({change.recipe.id}): {step.do}"))
-        return steps
+        """The steps of a cause, and the first one for the load change that set it off: before them where requests have
+        become longer, which no setting of an engine undoes."""
+        own = self._known_steps(cause.recipe, cause.best)
+        drivers = [(change.recipe, change.best) for change in _upstream(cause.load_changes)[:1]]
+        longer = [self.recipes[name] for name in longer_requests(self.context, cause.best) if name in self.recipes]
+        for recipe, match in drivers or [(r, cause.best) for r in longer if self._brings_about(r, cause.recipe)]:
+            steps = self._known_steps(recipe, match)
+            if steps and steps[0].do not in [one.do for one in own]:
+                step = structs.replace(steps[0], do=f"For what set it off ({recipe.id}): {steps[0].do}")
+                own = [step, *own] if recipe.id in LONGER_REQUESTS else [*own, step]
+        return own
+
+    def _brings_about(self, driver: Recipe, recipe: Recipe) -> bool:
+        """Whether a cause is an effect of another, or the family of one."""
+        effects = (self.recipes[name] for name in driver.effects if name in self.recipes)
+        return any(recipe.id in (effect.id, effect.family) for effect in effects)
+
+    def _known_steps(self, recipe: Recipe, match: Match) -> list[NextStep]:
+        return [step for one in recipe.next_steps if (step := self._step(one, match)) is not None]
 
     def _request_share(self, cause: Cause) -> float | None:
         """How many of the requests of a model its pods serve, over all that was read: 0..1."""

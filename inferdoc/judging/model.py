@@ -385,6 +385,18 @@ class Stopped(msgspec.Struct):
     since: str
 
 
+UnknownKind = Literal["container-waiting", "scrape-error", "target-down", "other-names", "no-engine-metrics", "idle"]
+
+
+class Unknown(msgspec.Struct):
+    """Why no engine could be evaluated, and the next step. command: for a shell, None where there is none."""
+
+    kind: UnknownKind
+    because: str
+    do: str
+    command: str | None
+
+
 class Diagnosis(msgspec.Struct):
     """What is wrong, since when, where, how sure, what to do next, and what could not be judged."""
 
@@ -403,6 +415,7 @@ class Diagnosis(msgspec.Struct):
     focus: FocusInfo | None = None
     rising: Rising | None = None
     stopped: Stopped | None = None
+    unknown: Unknown | None = None
     persistent: list[Persistent] = []
 
     def to_json(self, indent: int = 2) -> str:

@@ -9,13 +9,14 @@ kube_horizontalpodautoscaler_info (scaletargetref_name); github.com/kubernetes/k
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from inferdoc.fleet.workloads import ORDINAL, REPLICA_SET, REPLICA_SET_POD, workload
-from inferdoc.judging.advice import needed_replicas, pool_size
+from inferdoc.judging.advice import NAME, needed_replicas, pool_size, without_numbers
 from inferdoc.judging.context import Context
 from inferdoc.judging.settings import PREVIOUS, UNKNOWN
 from inferdoc.judging.verdict import Match
@@ -28,6 +29,14 @@ AUTOSCALER = "kube_horizontalpodautoscaler_info"
 ROUTER = re.compile(r"(?:^|[-_./])(?:epp|endpoint-picker|router|inference-scheduler)(?:$|[-_./])")
 OF_GPU = re.compile(r"\bgpu[ =](\S+)$")
 """How an entity ends that is one GPU of a pod."""
+SAVED = "inferdoc/labels"
+"""Annotation with the labels that a pod had before it was taken out of rotation."""
+LABELS_TEMPLATE = "{{range $k, $v := .metadata.labels}}{{$k}}={{$v}} {{ end }}"
+SELECTORS_TEMPLATE = (
+    "{{range .items}}{{range $k, $v := or .spec.selector.matchLabels .spec.selector}}{{$k}}- {{ end }}{{ end }}"
+)
+"""A service has its selector flat, an InferencePool of v1 under matchLabels (v1alpha2: flat), and some have none."""
+DEFAULT_PORT = "8000"
 GPU_SIGNALS = ("gpu_util", "gpu_power", "sm_clock", "gpu_temp", "gpu_xid")
 
 Place = tuple[str, str]
@@ -103,9 +112,42 @@ def _asked(places: Places, context: Context, match: Match, path: str) -> str:
 
 
 def _node(places: Places, context: Context, match: Match) -> str:
-    member = match.unit.member
-    known = places.nodes.get((member.pool.namespace, member.pod)) or member.node
+    known = _known_node(places, match)
     return shlex.quote(known) if known else _asked(places, context, match, "{.spec.nodeName}")
+
+
+def _known_node(places: Places, match: Match) -> str | None:
+    member = match.unit.member
+    return places.nodes.get((member.pool.namespace, member.pod)) or member.node or None
+
+
+def _uncordon(places: Places, context: Context, match: Match) -> str:
+    """How to let pods onto the node again; in words where only the pod could tell it, which may be gone by then."""
+    node = _known_node(places, match)
+    return f"kubectl uncordon {shlex.quote(node)}" if node else "uncordon the node that the command names"
+
+
+def _labels_now(places: Places, context: Context, match: Match) -> str:
+    """The labels of the pod, as `kubectl label` takes them."""
+    where = f"kubectl{_ns(places, context, match)} get pod {_pod(places, context, match)}"
+    return f"$({where} -o go-template={shlex.quote(LABELS_TEMPLATE)})"
+
+
+def _labels_selected(places: Places, context: Context, match: Match) -> str:
+    """Every label that a service or an InferencePool of the namespace selects by, as `kubectl label` removes it: no
+    selector finds a pod without them."""
+    get = f"kubectl{_ns(places, context, match)} get $kind -o go-template={shlex.quote(SELECTORS_TEMPLATE)}"
+    return f"$(for kind in services inferencepools; do {get}; done)"
+
+
+def _labels_saved(places: Places, context: Context, match: Match) -> str:
+    return _asked(places, context, match, f"{{.metadata.annotations.{SAVED}}}")
+
+
+def _port(places: Places, context: Context, match: Match) -> str:
+    """The port of the API server, which is that of its metrics."""
+    port = match.unit.member.instance.rpartition(":")[2]
+    return port if port.isdigit() else DEFAULT_PORT
 
 
 def _workload(places: Places, context: Context, match: Match) -> str:
@@ -116,10 +158,15 @@ def _workload(places: Places, context: Context, match: Match) -> str:
 
 
 def _hpa(places: Places, context: Context, match: Match) -> str:
+    """The autoscaler of the workload, and no other of its namespace."""
     namespace = match.unit.member.pool.namespace
-    scaled = places.workload(namespace, match.unit.member.pod) or ""
-    name = places.autoscalers.get((namespace, scaled.partition("/")[2]))
-    return f"hpa {shlex.quote(name)}" if name else f"$(kubectl{_ns(places, context, match)} get hpa -o name)"
+    scaled = (places.workload(namespace, match.unit.member.pod) or "").partition("/")[2]
+    name = places.autoscalers.get((namespace, scaled))
+    if name:
+        return f"hpa {shlex.quote(name)}"
+    those = f"[?(@.spec.scaleTargetRef.name=={json.dumps(scaled)})]" if scaled else "[0]"
+    path = shlex.quote(f"{{.items{those}.metadata.name}}")
+    return f"hpa $(kubectl{_ns(places, context, match)} get hpa -o jsonpath={path})"
 
 
 def _router(places: Places, context: Context, match: Match) -> str:
@@ -157,6 +204,11 @@ PLACES: dict[str, Callable[[Places, Context, Match], str]] = {
     "ns": _ns,
     "pod": _pod,
     "node": _node,
+    "uncordon": _uncordon,
+    "labels_now": _labels_now,
+    "labels_selected": _labels_selected,
+    "labels_saved": _labels_saved,
+    "port": _port,
     "workload": _workload,
     "hpa": _hpa,
     "router": _router,
@@ -174,13 +226,18 @@ def filled(text: str, places: Places, context: Context, match: Match) -> str:
         place = PLACES.get(found.group(1))
         return found.group(0) if place is None else place(places, context, match)
 
-    return re.sub(r"\{(\w+)\}", replace, text)
+    return NAME.sub(replace, text)
 
 
 IN_GENERAL = {
     "ns": " -n NAMESPACE",
     "pod": "POD",
     "node": "NODE",
+    "uncordon": "kubectl uncordon NODE",
+    "labels_now": "LABELS",
+    "labels_selected": "SELECTED-",
+    "labels_saved": "LABELS",
+    "port": "PORT",
     "workload": "deployment/NAME",
     "hpa": "hpa NAME",
     "router": "deployment/ROUTER",
@@ -192,8 +249,10 @@ IN_GENERAL = {
 
 
 def in_general(text: str) -> str:
-    """The text with words for the places, where there is no finding to fill them in."""
-    return re.sub(r"\{(\w+)\}", lambda found: IN_GENERAL.get(found.group(1), found.group(0)), text)
+    """The text with words for the places and the numbers, where there is no finding to fill them in."""
+    return NAME.sub(
+        lambda found: IN_GENERAL.get(found.group(1), "(worked out from the metrics)"), without_numbers(text)
+    )
 
 
 def runs_on_kubernetes(match: Match) -> bool:

@@ -72,7 +72,8 @@ def read_window(
         try:
             source.identify(from_ms - lead_ms, until_ms)
             scrapes = source.scrapes(from_ms - lead_ms, until_ms)
-            grid, begin = _grid(scrapes, from_ms, until_ms, lead_ms, until == "latest")
+            recent = _recent(source, scrapes, from_ms - lead_ms, until_ms)
+            grid, begin = _grid(scrapes, recent, from_ms, until_ms, lead_ms, until == "latest")
             frame = read_signals(source, wanted, grid, catalogue.signals, aliases, match)
         except SourceError as error:
             if smaller is None or not (lead_ms or isinstance(error, TooSlowError)):
@@ -96,11 +97,28 @@ def _stretches(window_ms: int, history: bool) -> list[tuple[int, int]]:
     return [(window_ms, lead) for lead in leads] + [(part, 0) for part in parts]
 
 
-def _grid(scrapes: Sequence[Scrapes], from_ms: int, until_ms: int, lead_ms: int, to_newest: bool) -> tuple[Grid, int]:
-    """The grid over history and window, and the step at which the window begins. The step follows from the window."""
+def _recent(source: Source, scrapes: Sequence[Scrapes], from_ms: int, until_ms: int) -> Sequence[Scrapes]:
+    """The newest ten minutes scrape by scrape. Of a long range only its last hour is: where the data end before it, one
+    entry stands for each step of the query, which is not the scrape interval."""
+    newest = max((int(s.times_ms[-1]) for s in scrapes if len(s.times_ms)), default=until_ms)
+    if until_ms - from_ms <= WHOLE_MS or newest - LOOK_MS >= until_ms - TAIL_MS:
+        return scrapes
+    return source.scrapes(newest - LOOK_MS, newest)
+
+
+def _grid(
+    scrapes: Sequence[Scrapes],
+    recent: Sequence[Scrapes],
+    from_ms: int,
+    until_ms: int,
+    lead_ms: int,
+    to_newest: bool,
+) -> tuple[Grid, int]:
+    """The grid over history and window, and the step at which the window begins. The step follows from the window.
+    recent: the newest ten minutes scrape by scrape, by which the interval is known."""
     newest = max((int(s.times_ms[-1]) for s in scrapes if len(s.times_ms)), default=None)
     oldest = min((int(s.times_ms[0]) for s in scrapes if len(s.times_ms)), default=from_ms)
-    interval = _interval_ms(scrapes, max(from_ms, oldest), until_ms, until_ms - from_ms + lead_ms)
+    interval = _interval_ms(scrapes, recent, max(from_ms, oldest), until_ms, until_ms - from_ms + lead_ms)
     window = make_grid(max(from_ms, oldest), until_ms, interval, newest if to_newest else None)
     begin = max(0, (window.start_ms - max(from_ms - lead_ms, oldest)) // window.step_ms)
     return replace(window, start_ms=window.start_ms - begin * window.step_ms, count=window.count + begin), begin
@@ -112,12 +130,14 @@ COARSER = 1.5
 """An interval that is longer by this factor is another one, and no jitter."""
 
 
-def _interval_ms(scrapes: Sequence[Scrapes], from_ms: int, until_ms: int, stretch_ms: int) -> int:
+def _interval_ms(
+    scrapes: Sequence[Scrapes], newest_scrapes: Sequence[Scrapes], from_ms: int, until_ms: int, stretch_ms: int
+) -> int:
     """The scrape interval of the last ten minutes, or a longer one of any ten minutes of the window: read at the finer
     interval, what was scraped rarely would be gaps, and rates over too few samples. stretch_ms: length of what was
     read; of a long one the older part is not told scrape by scrape."""
     newest = max((int(s.times_ms[-1]) for s in scrapes if len(s.times_ms)), default=0)
-    recent = scrape_interval_ms(_between(scrapes, newest - LOOK_MS, newest))
+    recent = scrape_interval_ms(_between(newest_scrapes, newest - LOOK_MS, newest))
     begin = from_ms if stretch_ms <= WHOLE_MS else max(from_ms, until_ms - TAIL_MS)
     ends = range(newest - LOOK_MS, begin + LOOK_MS - 1, -LOOK_MS)
     pieces = [_between(scrapes, end - LOOK_MS, end) for end in ends]

@@ -67,6 +67,8 @@ def text(answer: Diagnosis, *, detail: int = 0, colour: bool = False) -> str:
         lines += ["", *_finding(number, finding, answer.window.until, verbose, paint, unseen)]
     if not answer.findings:
         lines += wrap(answer.summary, "")
+        if answer.unknown and answer.unknown.command:
+            lines.append(f"$ {answer.unknown.command}")
     for line in answer.source.incomplete:
         lines += wrap(line, "incomplete  ")
     if answer.persistent:
@@ -233,7 +235,7 @@ def _not_judged(answer: Diagnosis, verbose: bool) -> Iterator[str]:
     if not answer.not_judged:
         return
     yield ""
-    if answer.verdict == "unknown" and answer.rising is None and answer.stopped is None:
+    if answer.verdict == "unknown" and answer.rising is None and answer.stopped is None and answer.unknown is None:
         empty = not (answer.coverage.pods or answer.coverage.targets)
         missing = [name for name in BASIC if name in answer.coverage.signals_absent]
         if missing and not empty:

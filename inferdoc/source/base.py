@@ -74,6 +74,9 @@ class Source(Protocol):
     def latest_ms(self) -> int | None:
         """Time of the newest sample, or None when the source holds none."""
 
+    def scrape_errors(self) -> dict[str, str]:
+        """Why the newest scrape of a target failed, by instance, as a server reports it; empty where none does."""
+
     def names(self, start_ms: int, end_ms: int) -> set[str]:
         """Series names (with `_bucket`, `_total`...) that have a sample in the stretch."""
 

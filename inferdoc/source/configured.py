@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from inferdoc.config import Config, default_store
+from inferdoc.errors import SourceError
+from inferdoc.source.find_server import no_source
 from inferdoc.source.open import open_source
 from inferdoc.times import timeout_of
 
@@ -25,6 +28,9 @@ def open_configured(
     `open_source`. Without any of them the default embedded store. Raises ConfigError and SourceError as `open_source`
     does."""
     section = config.source
+    named = asked.get("prometheus") or asked.get("store") or section.prometheus or section.store
+    if not named and not default_store().exists():
+        raise SourceError(no_source(os.environ))
     url = asked.get("prometheus") or (None if asked.get("store") is not None else section.prometheus)
     return open_source(
         store=None if url else asked.get("store") or section.store or str(default_store()),

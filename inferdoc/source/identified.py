@@ -108,6 +108,10 @@ class Identified(Readable):
         if isinstance(self.raw, Readable):
             self.raw.read_along(names)
 
+    def scrape_errors(self) -> dict[str, str]:
+        """Why the newest scrape of a target failed, by instance."""
+        return self.raw.scrape_errors()
+
     def target_count(self) -> int | None:
         """How many targets there are, None where that is not known at once."""
         return self.raw.target_count() if isinstance(self.raw, Readable) else None

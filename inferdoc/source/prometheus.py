@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial, reduce
 from typing import TypeVar
 
+import msgspec
 import numpy as np
 
 from inferdoc.catalogue.identity import load_identity
@@ -49,6 +50,17 @@ MANY_TARGETS = 300
 LATEST_RANGES = ("1h", "1d", "30d", "180d")
 
 T = TypeVar("T")
+
+
+class _ActiveTarget(msgspec.Struct, rename={"error": "lastError"}):
+    labels: dict[str, str]
+    error: str = ""
+
+
+class _Targets(msgspec.Struct, rename={"active": "activeTargets"}):
+    """Of the answer of /api/v1/targets what is read here."""
+
+    active: list[_ActiveTarget]
 
 
 class PrometheusSource(Readable):
@@ -102,6 +114,17 @@ class PrometheusSource(Readable):
             except PrometheusError:
                 return None  # whatever is asked next says what is wrong
         return int(found[0].values[0]) if found and len(found[0].values) else None
+
+    def scrape_errors(self) -> dict[str, str]:
+        """Why the newest scrape of a target failed, by instance: `lastError` of /api/v1/targets, which servers that do
+        not scrape lack."""
+        with self._queries.operation() as deadline:
+            try:
+                data = self._client.ask("targets", {"state": "active"}, deadline, form=False)
+                found = msgspec.json.decode(data, type=_Targets).active
+            except (PrometheusError, msgspec.DecodeError):
+                return {}
+        return {one.labels.get("instance", ""): one.error for one in found if one.error}
 
     def leave_out(
         self, targets: Sequence[Mapping[str, str]], kept: Sequence[Mapping[str, str]], engines: Collection[str]

@@ -38,6 +38,10 @@ class Readable:
         """How many targets there are, None where that is not known at once."""
         return None
 
+    def scrape_errors(self) -> dict[str, str]:
+        """Why scrapes fail is known to the server that scrapes alone."""
+        return {}
+
     def leave_out(
         self, targets: Sequence[Mapping[str, str]], kept: Sequence[Mapping[str, str]], engines: Collection[str]
     ) -> bool:

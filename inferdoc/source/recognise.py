@@ -29,6 +29,14 @@ Fetch = Callable[[Target], tuple[bytes, str | None]]
 """Gets what a URL answers: the body, and why it failed (one line) or None."""
 
 
+NEITHER = "neither the Prometheus API nor a page of metrics answers there"
+TO_DO = {
+    "HTTP 5": "the process responds and fails to write its metrics: read its log",
+    "connection refused": "nothing listens there: check host and port, and that the engine runs",
+}
+"""What to do about a page that cannot be read, by what its error says."""
+
+
 @dataclass(frozen=True)
 class Recognised:
     """An argument and its kind. address: of the API, of the page, or the path; target: of a page."""
@@ -66,7 +74,8 @@ def _page(text: str, target: Target, fetch: Fetch) -> Recognised:
     if error is None and _looks_like_a_page(body):
         return Recognised(text, "page", target.url, target)
     why = error or "it sent no metrics"
-    raise SourceError(f"{target.url}: {why}; neither the Prometheus API nor a page of metrics answers there")
+    todo = next((text for sign, text in TO_DO.items() if sign in why), NEITHER)
+    raise SourceError(f"{target.url}: {why}; {todo}")
 
 
 def _is_sqlite(path: Path) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,9 @@ from inferdoc.audit.quantities import best_draft, compute_bound_batch
 from inferdoc.audit.waste import WASTES
 from inferdoc.capacity.speculation import DRAFT_COST
 from inferdoc.config_sections import SloSection
+from inferdoc.judging.advice import filled_in
 from tests.audit.lab import doubts, standing, verdicts, watched
+from tests.judging.frames import catalogue
 
 HOURS = 24
 STEPS = HOURS * 40 + 1
@@ -248,3 +252,31 @@ def test_features_that_nobody_uses_are_neither_states_nor_doubts():
     for name in ("speculation-below-break-even", "adapter-slots-short", "experts-unbalanced"):
         assert name in said.inapplicable
         assert name not in {doubt.state.id for doubt in said.doubts}
+
+
+# ---- clocks that are held down
+
+
+def test_clocks_are_held_by_reasons_and_not_by_a_mean_of_their_bits():
+    """Half of the time heat (32 and 64), else idle (1): the mean of the masks, 48.5, names nothing."""
+    masks = np.where(np.arange(STEPS) % 2, 96.0, 1.0)
+    (entry,) = (
+        s for s in verdicts(watched(pods(2, throttle_reasons=masks))).standing if s.state.id == "clocks-held-down"
+    )
+    (reading,) = entry.readings
+    assert reading.value == 96.0
+    assert "software thermal slowdown, hardware thermal slowdown" in reading.text and "bits" not in reading.text
+
+
+# ---- numbers in steps
+
+
+def test_a_step_leaves_out_a_number_that_nothing_shows():
+    """So that no step of a state is lost, and none prints the name of a quantity in its place."""
+    for state in catalogue().standing.states.values():
+        for step in state.next_steps:
+            for text in (step.do, step.why, step.cost, step.undo):
+                without = filled_in(text, lambda name: None)
+                assert without and not re.search(r"[{}|]", without), (state.id, text)
+                known = filled_in(text, lambda name: "7")
+                assert known and not re.search(r"[{}|]", known), (state.id, text)

@@ -59,7 +59,11 @@ def test_what_nothing_tells_is_asked_of_the_cluster_in_place():
         "kubectl drain $(kubectl get pod solo -o jsonpath='{.spec.nodeName}')"
     )
     assert "ownerReferences" in told("{workload}", Places(), "solo")
-    assert told("kubectl{ns} describe {hpa}", Places()) == "kubectl describe $(kubectl get hpa -o name)"
+    path = """{.items[?(@.spec.scaleTargetRef.name=="llama")].metadata.name}"""
+    assert told("kubectl{ns} describe {hpa}", Places(), "llama-3") == (
+        f"kubectl describe hpa $(kubectl get hpa -o jsonpath='{path}')"
+    )
+    assert told("{uncordon}", Places(), "solo") == "uncordon the node that the command names"
 
 
 def test_nodes_and_routers():
@@ -86,6 +90,5 @@ def test_replicas():
 
 def test_without_a_finding_there_are_words_for_every_place():
     assert "{" not in in_general("".join(f"{{{name}}}" for name in PLACES))
-    assert (
-        in_general("kubectl{ns} delete pod {pod}, {safe_queue}") == "kubectl -n NAMESPACE delete pod POD, {safe_queue}"
-    )
+    assert in_general("kubectl{ns} delete pod {pod}") == "kubectl -n NAMESPACE delete pod POD"
+    assert in_general("cap it[ at {safe_queue}| early], {kv_needed}") == "cap it early, (worked out from the metrics)"

@@ -17,7 +17,7 @@ from inferdoc.config_sections import BaselinesSection
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Member, Pool
 from inferdoc.judging.api import Options
-from inferdoc.judging.document import Answer
+from inferdoc.judging.document import DiagnosisWithSeries
 from inferdoc.judging.references import stored
 from inferdoc.judging.references.save import MOST_STEPS, save
 from inferdoc.judging.references.stored import Header, StoredBaseline, StoredPool, mismatch
@@ -141,7 +141,7 @@ def test_it_is_thinned_and_ends_where_the_stretch_does(store_of, tmp_path):
     path, head = save(source, Config(), catalogue(), asked)
     answer = diagnose(source, since="10m", options=Options())
     source.close()
-    assert isinstance(answer, Answer) and answer.view is not None
+    assert isinstance(answer, DiagnosisWithSeries) and answer.view is not None
     grid = answer.view.frame.grid
     assert path == tmp_path / "a.b" and head.count <= MOST_STEPS
     assert head.grid.end_ms == grid.end_ms and head.step_ms % grid.step_ms == 0

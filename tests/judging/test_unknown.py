@@ -1,123 +1,182 @@
-"""Not enough to judge: verdict unknown, exit code 3, and the answer says what is missing and how to get it."""
+"""Sources without a working engine: each state has a line of its own with its next step, in text and JSON."""
 
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
-from inferdoc.store.store import Store
-from tests.cli.command import alone, call
+from inferdoc import diagnose, open_source
+from inferdoc.judging.api import Options
+from inferdoc.report import render
+from inferdoc.store import Store, import_file
+from tests.cli.command import call, refused
 from tests.judging.frames import catalogue
-from tests.judging.made import SCRAPES, Engine, Recording, recorded, stored
-from tests.source.fake_server import matrix, serving, vector
+from tests.source.fake_server import Answer, Asked, refusal, serving
 
-__all__ = ["alone"]
-
-
-def node_exporter() -> Recording:
-    """A page that is not an engine's."""
-    made = Recording()
-    target = {"job": "node", "instance": "n1:9100"}
-    made.put("up", "gauge", target, 1)
-    made.put("node_load1", "gauge", target, 0.7)
-    made.put("node_cpu_seconds", "counter", {**target, "cpu": "0", "mode": "user"}, range(SCRAPES), "_total")
-    return made
+BEGIN, EVERY, COUNT = 1_795_252_000, 15, 240
+POD = {"namespace": "llm", "pod": "llama-7d4b9c6f5d-x2vtz"}
+ENGINE = {"job": "vllm", "instance": "10.0.0.1:8000", **POD}
+KSM = {"job": "kube-state-metrics", "instance": "10.0.0.8:8080"}
+NODE = {"job": "node", "instance": "10.0.0.9:9100"}
+GAUGES = ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc")
+COUNTERS = ("generation_tokens_total", "prompt_tokens_total", "request_success_total")
+Rows = dict[str, list[tuple[dict[str, str], float]]]
 
 
-def empty_page() -> Recording:
-    """A target that answers with nothing at all."""
-    made = Recording()
-    made.put("up", "gauge", {"job": "vllm", "instance": "p0:8000", "pod": "p0"}, 1)
-    return made
+def engine(prefix: str = "vllm:", work: float = 0.0) -> Rows:
+    labels = {**ENGINE, "model_name": "m", "engine": "0"}
+    rows: Rows = {prefix + name: [(labels, work)] for name in (*GAUGES, *COUNTERS)}
+    return {"up": [(ENGINE, 1)], **rows}
 
 
-def idle() -> Recording:
-    """An engine that nobody uses: no traffic, so nothing to judge."""
-    return recorded(Engine("p0", requests=0, running=0, kv=0))
+def waiting(reason: str, pod: str = POD["pod"], container: str = "vllm") -> Rows:
+    labels = {**KSM, "namespace": "llm", "pod": pod, "container": container, "reason": reason}
+    return {"up": [(KSM, 1)], "kube_pod_container_status_waiting_reason": [(labels, 1)]}
 
 
-def gauges_only() -> str:
-    """An engine whose server drops everything but three gauges: traffic, but neither latency nor progress."""
-    kept = ("up{", "vllm:num_requests_running{", "vllm:num_requests_waiting{", "vllm:kv_cache_usage_perc{")
-    return recorded(Engine("p0")).only(lambda line: line.startswith(kept))
+RAW = "kubectl get --raw /api/v1/namespaces/llm/pods/llama-7d4b9c6f5d-x2vtz:8000/proxy/metrics"
+LOG = "kubectl -n llm logs llama-7d4b9c6f5d-x2vtz -c vllm --previous --tail=300"
+FORWARD = "kubectl -n llm port-forward llama-7d4b9c6f5d-x2vtz 8000"
+STATES: dict[str, tuple[Rows, str, str, str | None]] = {
+    "crash-loop": (
+        waiting("CrashLoopBackOff"), "container-waiting", r"x2vtz is in CrashLoopBackOff.* log of the previous",
+        LOG,
+    ),
+    "no-image": (
+        waiting("ImagePullBackOff"), "container-waiting", r"is in ImagePullBackOff.* events of the pod: image name",
+        "kubectl -n llm describe pod llama-7d4b9c6f5d-x2vtz",
+    ),
+    "crash-loop-and-down": (
+        {**waiting("CrashLoopBackOff"), "up": [(KSM, 1), (ENGINE, 0)]}, "container-waiting", "CrashLoopBackOff",
+        LOG,
+    ),
+    "down": (
+        {"up": [(ENGINE, 0), (NODE, 1)]}, "target-down",
+        r"x2vtz \(10.0.0.1:8000\) is down: up is 0 in the whole window.* what its /metrics endpoint returns",
+        f"kubectl -n llm get pod llama-7d4b9c6f5d-x2vtz -o wide; {RAW}",
+    ),
+    "down-without-pod": (
+        {"up": [({"job": "vllm", "instance": "gpu1:8000"}, 0)]}, "target-down", r"gpu1:8000 is down",
+        "curl -sS -i -m 10 http://gpu1:8000/metrics",
+    ),
+    "idle": (
+        engine(), "idle", "no request arrived: .* Send one request of one token",
+        f"{FORWARD} & sleep 3; inferdoc probe http://localhost:8000; kill $!",
+    ),
+    "no-engine-metrics": (
+        {"up": [(ENGINE, 1)], "process_start_time_seconds": [(ENGINE, BEGIN - 5000)]}, "no-engine-metrics",
+        "1 target responded, none with metrics of an engine. Scrape /metrics on the port of the API server",
+        RAW,
+    ),
+    "other-names": (
+        engine("acme_vllm_", work=3.0), "other-names",
+        r'6 names of vLLM under the prefix acme_vllm_ .*regex "acme_vllm_\(\.\+\)".* replacement "vllm:\$1"', None,
+    ),
+}  # fmt: skip
 
 
-@pytest.fixture(params=[node_exporter, empty_page, idle, gauges_only], ids=lambda made: made.__name__)
-def source(request, tmp_path):
-    made = request.param()
-    return ("--store", stored(made if isinstance(made, str) else made.text(), tmp_path))
+@pytest.fixture
+def stored(tmp_path):
+    """The path of a store with constant series over an hour."""
+
+    def of(rows: Rows):
+        lines = []
+        for name, series in rows.items():
+            kind = "counter" if name.endswith("_total") else "gauge"
+            lines.append(f"# TYPE {name.removesuffix('_total') if kind == 'counter' else name} {kind}")
+            for labels, value in series:
+                own = {**labels, "finished_reason": "stop"} if "success" in name else labels
+                shown = ",".join(f'{key}="{text}"' for key, text in own.items())
+                lines += [f"{name}{{{shown}}} {value} {BEGIN + EVERY * i}" for i in range(COUNT)]
+        text = tmp_path / "rows.om"
+        text.write_text("\n".join([*lines, "# EOF", ""]))
+        with Store.open(tmp_path / "fleet.db", "w") as store:
+            import_file(store, text)
+        return tmp_path / "fleet.db"
+
+    return of
 
 
-def test_the_verdict_is_unknown_and_the_exit_code_3(source):
-    done = call("diagnose", *source, "--until", "latest", "-o", "json")
-    document = json.loads(done.out)
-    assert done.code == 3 and document["verdict"] == "unknown" and document["findings"] == []
-    assert "not enough data" in document["summary"].lower()
+def answered(source):
+    with_catalogue = Options(catalogue=catalogue())
+    answer = diagnose(source, since="30m", options=with_catalogue)
+    source.close()
+    return answer
 
 
-def test_fail_on_does_not_turn_unknown_into_healthy(source):
-    assert call("diagnose", *source, "--until", "latest", "--fail-on", "critical").code == 3
+@pytest.mark.parametrize("name", STATES)
+def test_a_state_without_a_working_engine_has_its_own_next_step(name, stored):
+    rows, kind, says, command = STATES[name]
+    answer = answered(open_source(store=stored(rows)))
+    assert answer.verdict == "unknown" and answer.unknown is not None
+    assert (answer.unknown.kind, answer.unknown.command) == (kind, command)
+    assert re.search(says, answer.summary), answer.summary
+    document = json.loads(render(answer, "json"))
+    assert document["unknown"]["do"] in document["summary"]
+    text = render(answer, "text")
+    assert " ".join(answer.summary.split()) in " ".join(text.split())
+    assert command is None or f"$ {command}" in text
+    assert "switch on" not in text and "API port" not in text
 
 
-@pytest.mark.parametrize("made", [node_exporter, empty_page])
-def test_without_an_engine_every_cause_is_unjudged_and_says_what_it_needs(made, tmp_path):
-    store = stored(made().text(), tmp_path)
-    document = json.loads(call("diagnose", "--store", store, "--until", "latest", "-o", "json").out)
-    assert document["coverage"]["pods"] == 0 and document["coverage"]["targets"] == 1
-    known = catalogue().signals
-    assert {item["id"] for item in document["not_judged"]} <= catalogue().recipes.keys()
-    assert len(document["not_judged"]) >= 15
-    for item in document["not_judged"]:
-        assert item["missing"] and set(item["missing"]) <= known.keys()
-        assert item["enable"]
-    assert "running" in document["coverage"]["signals_absent"]
+@pytest.mark.parametrize(
+    ("error", "kind", "do"),
+    [
+        ("server returned HTTP status 500 Internal Server Error", "scrape-error", "kubectl -n llm logs"),
+        (
+            'Get "http://10.0.0.1:8000/metrics": dial tcp 10.0.0.1:8000: connect: connection refused',
+            "target-down",
+            "--raw",
+        ),
+    ],
+)
+def test_why_a_scrape_fails_is_known_to_the_server(error, kind, do, stored, monkeypatch):
+    source = open_source(store=stored({"up": [(ENGINE, 0)]}))
+    monkeypatch.setattr(source.raw, "scrape_errors", lambda: {"10.0.0.1:8000": error})
+    answer = answered(source)
+    assert answer.unknown is not None and answer.unknown.kind == kind
+    assert error in answer.summary and do in (answer.unknown.command or "")
 
 
-@pytest.mark.parametrize("form", ["text", "markdown"])
-def test_people_are_told_too(source, form):
-    done = call("diagnose", *source, "--until", "latest", "-o", form)
-    assert done.code == 3 and "unknown" in done.out.lower()
-    assert len(done.out.splitlines()) < 120
+def test_a_container_that_is_not_an_engine_is_named_only_without_one(stored):
+    engine_pod, other = waiting("CrashLoopBackOff"), waiting("CrashLoopBackOff", "redis-0", "redis")
+    both = {name: [*series, *other[name]] for name, series in engine_pod.items()}
+    both["up"] = [(KSM, 1)]
+    assert "x2vtz" in answered(open_source(store=stored(both))).summary
 
 
-def test_doctor_says_what_to_do(tmp_path):
-    done = call("doctor", "--store", stored(node_exporter().text(), tmp_path))
-    assert done.code == 1 and done.err == ""
-    assert "engines     none" in done.out and "/metrics" in done.out
+def test_an_engine_with_work_is_not_idle(stored):
+    answer = answered(open_source(store=stored(engine(work=2.0))))
+    assert answer.unknown is None or answer.unknown.kind != "idle"
 
 
-def test_an_empty_store(tmp_path):
-    with Store.open(tmp_path / "empty.db", "w"):
-        pass
-    source = ("--store", tmp_path / "empty.db")
-    for until in ("latest", "now", "2026-01-01T00:00:00Z"):
-        done = call("diagnose", *source, "--until", until, "-o", "json")
-        assert done.code == 3 and json.loads(done.out)["not_judged"]
-    told = call("doctor", *source)
-    assert told.code == 1 and "no sample at all" in told.out and "inferdoc collect" in told.out
+def test_errors_of_scrapes_are_those_of_the_targets_that_have_one():
+    active = [
+        {"labels": {"instance": "a:1"}, "lastError": "", "health": "up"},
+        {"labels": {"instance": "b:1"}, "lastError": "context deadline exceeded", "health": "down"},
+    ]
+
+    def respond(asked: Asked) -> Answer | dict:
+        assert (asked.path, asked.params["state"]) == ("/api/v1/targets", "active")
+        return {"status": "success", "data": {"activeTargets": active, "droppedTargets": []}}
+
+    with serving(respond) as fake:
+        source = open_source(prometheus=fake.url)
+        assert source.scrape_errors() == {"b:1": "context deadline exceeded"}
+        source.close()
+    with serving(lambda asked: refusal(404, "not_found", "no such endpoint")) as fake:
+        source = open_source(prometheus=fake.url)
+        assert source.scrape_errors() == {}
+        source.close()
 
 
-def test_a_window_without_data_in_a_store_with_data(store_of):
-    words = ("--from", "2020-01-01T00:00:00Z", "--until", "2020-01-01T01:00:00Z", "-o", "json")
-    done = call("diagnose", "--store", store_of("slow-replica"), *words)
-    assert done.code == 3 and json.loads(done.out)["coverage"]["pods"] == 0
+@pytest.mark.parametrize(("status", "says"), [(500, "read its log"), (503, "read its log"), (404, "answers there")])
+def test_a_live_page_that_fails_names_what_to_do(status, says):
+    with serving(lambda asked: Answer(status, "no metrics")) as fake:
+        refused(call("diagnose", fake.url), 4, f"HTTP {status}", says)
 
 
-def test_a_selection_that_nothing_meets(store_of):
-    done = call("diagnose", "--store", store_of("slow-replica"), "--until", "latest", "-l", "pod=nobody", "-o", "json")
-    document = json.loads(done.out)
-    assert done.code == 3 and document["verdict"] == "unknown" and document["coverage"]["pods"] == 0
-
-
-def test_a_server_without_any_series():
-    def respond(asked):
-        if asked.path.endswith(("/series", "/label/__name__/values")):
-            return {"status": "success", "data": []}
-        return vector() if asked.path.endswith("/query") else matrix()
-
-    with serving(respond) as server:
-        done = call("diagnose", "--prometheus", server.url, "--since", "5m", "-o", "json")
-    document = json.loads(done.out)
-    assert done.code == 3 and document["verdict"] == "unknown"
-    assert document["source"]["kind"] == "prometheus" and document["not_judged"]
+def test_nothing_that_listens_is_named():
+    refused(call("diagnose", "http://127.0.0.1:1"), 4, "connection refused", "that the engine runs")

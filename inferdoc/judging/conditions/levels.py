@@ -13,7 +13,7 @@ from inferdoc.judging.deviation import LEAST_FINITE
 from inferdoc.judging.order import row_medians, rows_of
 from inferdoc.judging.stretches import NONE, held
 from inferdoc.judging.view import Unit
-from inferdoc.words import figure, reasons
+from inferdoc.words import figure
 
 
 def evaluate(condition: Level, context: Context, unit: Unit) -> Outcome:
@@ -98,8 +98,8 @@ def _stays(condition: Level, context: Context, unit: Unit, extreme: float | None
     text = f"{title} stays {side} {_wanted(limit, name, measure)} ({farthest} {figure(extreme, measure)})"
     if measure == "bool":
         text = f"{title}: {figure(0.0 if condition.up else 1.0, measure)} throughout"
-    elif context.signals[signal].bits:
-        text = f"{title}: {reasons(extreme or 0.0, context.signals[signal].bits)} at most"
+    elif measure == "bits":
+        text = f"{title}: {figure(extreme or 0.0, measure)} at most"
     return Outcome(False, text, signal, unit.name, measure, observed=extreme, threshold=limit)
 
 
@@ -110,10 +110,8 @@ def _lies(
     title, measure = context.signals[signal].title, context.signals[signal].unit
     side = "above" if condition.up else "below"
     text = f"{title} is {side} {_wanted(limit, name, measure)}: {figure(observed, measure)}"
-    if measure == "bool":
+    if measure in ("bool", "bits"):
         text = f"{title}: {figure(observed, measure)}"
-    elif context.signals[signal].bits:
-        text = f"{title}: {reasons(observed, context.signals[signal].bits)}"
     return Outcome(True, text, signal, unit.name, measure, baseline=calm, observed=observed, threshold=limit)
 
 
