@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from inferdoc.escaping import is_web
+from inferdoc.origins import origin_of
 
 LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 TENANT = re.compile(r"[A-Za-z0-9!\-_.*'()]{1,150}")
@@ -29,6 +30,13 @@ def _expression(name: str, pattern: str) -> None:
         raise ValueError(f"{name}: {pattern!r} is not a regular expression ({error})") from None
 
 
+def _same_origin(url: str, other: str) -> bool:
+    try:
+        return origin_of(url) == origin_of(other)
+    except ValueError:
+        return False
+
+
 class SourceSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """[source]: where metrics are read from. Secrets stand in files, never here."""
 
@@ -43,6 +51,14 @@ class SourceSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     headers: dict[str, str] = {}
     timeout_seconds: float | None = None
     parallel: int = 6
+
+    def at(self, url: str) -> tuple[SourceSection, bool]:
+        """The section for a server that was named in place of `prometheus`. Credentials and headers stay with the
+        origin that they are configured for. Whether some are left out."""
+        if self.prometheus is None or _same_origin(url, self.prometheus):
+            return msgspec.structs.replace(self, prometheus=url, store=None), False
+        bare = SourceSection(url, ca_file=self.ca_file, timeout_seconds=self.timeout_seconds, parallel=self.parallel)
+        return bare, msgspec.structs.replace(self, prometheus=url, store=None) != bare
 
     def __post_init__(self) -> None:
         if self.timeout_seconds is not None:
