@@ -323,7 +323,8 @@ class ServeSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     username with password_file: what is asked of callers; hosts: names under which it is called besides an address of
     its own; tenants: that a caller may name (X-Scope-OrgID); ignore: alerts that are no incident; concurrency: looks at
     once; queue: looks that may wait; deadline: of one look; grace: within which an alert that comes back reopens its
-    incident; textfiles: files of metrics, by pattern, that our page shows too."""
+    incident; retry_hours: for which a message is tried that an output does not take; textfiles: files of metrics, by
+    pattern, that our page shows too."""
 
     listen: str = "127.0.0.1:9109"
     record: str | None = None
@@ -339,6 +340,7 @@ class ServeSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     queue: int = 64
     deadline: float = 120.0
     grace: float = 900.0
+    retry_hours: float = 48.0
     textfiles: tuple[str, ...] = ()
     outputs: tuple[OutputSection, ...] = ()
 
@@ -348,6 +350,7 @@ class ServeSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         _within("queue", self.queue, 100_000)
         _within("deadline", self.deadline, 3_600)
         _within("grace", self.grace, 86_400)
+        _within("retry_hours", self.retry_hours, 8_760)
         if (self.username is None) != (self.password_file is None):
             raise ValueError("username and password_file go together")
         if self.public_url is not None and not re.match(r"https?://[^\s/]+", self.public_url):

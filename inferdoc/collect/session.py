@@ -52,7 +52,7 @@ class OriginSession(requests.Session):
             raise RedirectError(redirect_text(self._url, request.url or ""))
         return super().send(request, **kwargs)
 
-    def get_redirect_target(self, resp: requests.Response) -> None:
+    def get_redirect_target(self, _: requests.Response) -> None:
         """Nothing: requests follows no redirect here, and does not read the body of one."""
 
     def get_following(self, url: str, **options: Any) -> requests.Response:

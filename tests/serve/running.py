@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
@@ -75,8 +76,6 @@ class GivenLooker(Looker):
     taken: list[LookAsked] = field(default_factory=list)
 
     async def look(self, asked: LookAsked) -> LookTold:
-        import asyncio
-
         self.taken.append(asked)
         await asyncio.sleep(self.seconds)
         if isinstance(self.answer, str):
@@ -92,6 +91,11 @@ class Running:
     record: Record
     service: Service
     said: list[str]
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that the service runs in."""
+        (task, *_) = self.service.dispatcher.tasks._tasks.values()
+        return task.get_loop()
 
     def get(self, path: str, **more: Any) -> requests.Response:
         return requests.get(self.address + path, timeout=10, allow_redirects=False, **more)

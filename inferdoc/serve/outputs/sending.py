@@ -18,7 +18,8 @@ from inferdoc.version import __version__
 
 SECONDS = 15.0
 MOST_OF_ANSWER = 200
-AGAIN_LATER = (408, 425, 429)
+FAULTS_OF_MESSAGE = (400, 413, 415, 422)
+"""Answers that will not change. Others of 400 to 499 do: a token is renewed, an address is corrected."""
 
 
 class PostError(InferdocError):
@@ -81,8 +82,7 @@ def send(outgoing: Outgoing, ca_file: str | None = None) -> None:
         watch.close()
     if answer.is_redirect:
         line = f"it answers {answer.status_code}, a redirect, which is not followed; give the address itself"
-        raise PostError(line, final=True)
+        raise PostError(line)
     if answer.status_code >= 300:
         words = one_line(begin.decode("utf-8", "replace"))
-        gone = answer.status_code < 500 and answer.status_code not in AGAIN_LATER
-        raise PostError(f"it answers {answer.status_code}: {words}", final=gone)
+        raise PostError(f"it answers {answer.status_code}: {words}", final=answer.status_code in FAULTS_OF_MESSAGE)
