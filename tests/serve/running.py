@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import requests
+import uvicorn
 
 from inferdoc.catalogue.own_metrics import Families
 from inferdoc.config_sections import OutputSection, ServeSection
@@ -91,6 +92,7 @@ class Running:
     record: Record
     service: Service
     said: list[str]
+    server: uvicorn.Server
 
     def loop(self) -> asyncio.AbstractEventLoop:
         """The loop that the service runs in."""
@@ -131,7 +133,7 @@ def running(
     thread = threading.Thread(target=run.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:
-        yield Running(shown_address(listening), record, service, said)
+        yield Running(shown_address(listening), record, service, said, run)
     finally:
         run.should_exit = True
         thread.join(30)
