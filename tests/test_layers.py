@@ -39,7 +39,7 @@ LAYERS = (
     ("catalogue",),
     ("config", "environment"),
     ("config_sections",),
-    ("escaping", "replacing"),
+    ("escaping", "replacing", "origins"),
     ("times",),
     ("installed",),
     ("extras",),

@@ -115,6 +115,6 @@ def test_hundreds_of_webhooks_take_little_memory(tmp_path, store_of, hook):
         for number in range(400):
             alerts = [firing(mark=f"{number}-{k}", pod=f"vllm-{k}", model_name=f"m{number % 100}") for k in range(20)]
             codes.add(session.post(f"{address}/alertmanager", json=webhook(*alerts), timeout=30).status_code)
-        assert codes <= {200, 429} and 200 in codes
+        assert codes <= {200, 503} and 200 in codes
         peak = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
         assert peak is not None and int(peak[1]) / 1024 < MOST_MEGABYTES
