@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from inferdoc.capacity.kv_bytes import kv_bytes_fixed, kv_bytes_per_token
+from inferdoc.capacity.kv_bytes import KvCost, kv_cost
 from inferdoc.capacity.memory import (
     ALIGNMENT,
     GIB,
@@ -104,26 +104,24 @@ def memory_of(wanted: SizingWanted, layout: Parallelism) -> GpuMemory:
 
 
 def weights_of(wanted: SizingWanted) -> Weights:
-    """Bytes of the weights, and what a token multiplies with."""
+    """Bytes of the weights, as published where they keep that dtype, and what a token multiplies with."""
     shape, width = wanted.shape, WEIGHT_DTYPES[wanted.dtype]
+    if shape.published is not None and wanted.dtype == shape.dtype:
+        return Weights(shape.active, shape.published.dense, shape.published.routed, shape.experts, shape.chosen)
     routed = shape.routed * width
     dense = weight_bytes(shape.parameters - shape.routed, shape.unquantised, width)
     return Weights(shape.active, dense, routed, shape.experts, shape.chosen)
 
 
-def kv_bytes_of(wanted: SizingWanted, layout: Parallelism) -> tuple[float, float]:
-    """Bytes on one GPU of a token, and of a request beside its tokens."""
-    kv = wanted.shape.kv
-    per_token = kv_bytes_per_token(kv, wanted.kv_dtype, layout.tensor) / layout.pipeline
-    fixed = 0.0 if kv.latent else kv_bytes_fixed(kv, wanted.kv_dtype, layout.tensor) / layout.pipeline
-    return per_token, fixed
+def kv_cost_of(wanted: SizingWanted, layout: Parallelism) -> KvCost:
+    """What a request takes of the cache of one GPU."""
+    return kv_cost(wanted.shape.kv, wanted.kv_dtype, layout.tensor, layout.pipeline)
 
 
 def sized(wanted: SizingWanted, layout: Parallelism) -> Sized:
     """A layout with its replicas."""
     memory = memory_of(wanted, layout)
-    per_token, fixed = kv_bytes_of(wanted, layout)
-    one = wanted.traffic.context_p95 * per_token + fixed
+    one = kv_cost_of(wanted, layout).bytes(wanted.traffic.context_p95)
     if memory.kv < one:
         return Sized(layout, memory, None, one - memory.kv)
     return Sized(layout, memory, {end: _replica(wanted, layout, memory, end) for end in ENDS})
@@ -140,15 +138,15 @@ def phase_shares(wanted: SizingWanted, layout: Parallelism) -> tuple[ShareRange,
 
 def kv_space(wanted: SizingWanted, layout: Parallelism, memory: GpuMemory, end: End) -> KvSpace:
     """KV cache of one rank at one end of the range of what lies beside it."""
-    per_token, fixed = kv_bytes_of(wanted, layout)
+    cost = kv_cost_of(wanted, layout)
     read = wanted.measured
     if read is not None and read.kv_tokens is not None and read.layout == layout:
-        return KvSpace(read.kv_tokens, per_token, fixed)
+        return KvSpace(read.kv_tokens, cost)
     padding = memory.weights * (ALIGNMENT / LOADED - 1.0)
     aside = {"low": NON_KV_SPREAD + padding, "middle": 0.0, "high": -NON_KV_SPREAD}[end]
     beside = memory.activations + memory.logits + memory.adapters + memory.other + aside
-    tokens = kv_tokens(memory.total, memory.weights, beside, per_token, wanted.limits.memory_share)
-    return KvSpace(max(1.0, float(tokens)), per_token, fixed)
+    tokens = kv_tokens(memory.total, memory.weights, beside, cost.per_token, wanted.limits.memory_share)
+    return KvSpace(max(1.0, float(tokens)), cost)
 
 
 def _replica(wanted: SizingWanted, layout: Parallelism, memory: GpuMemory, end: End) -> Replica:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import exp, inf
 
+from inferdoc.capacity.kv_bytes import KvCost
 from inferdoc.capacity.latency import (
     colocated_itl_seconds,
     p95_with_some_waiting,
@@ -38,15 +39,19 @@ MICRO_BATCHES = 16
 
 @dataclass(frozen=True)
 class KvSpace:
-    """tokens: that one data-parallel rank holds; per_token, fixed: bytes on one GPU of a token and of a request."""
+    """tokens: that one data-parallel rank holds; cost: of a request on one GPU."""
 
     tokens: float
-    per_token: float
-    fixed: float = 0.0
+    cost: KvCost
+
+    @property
+    def per_token(self) -> float:
+        """Bytes of a token on one GPU."""
+        return self.cost.per_token
 
     def context(self, tokens: float) -> float:
-        """Tokens of cache that a request of so much context takes, its fixed part included."""
-        return tokens + self.fixed / self.per_token
+        """Tokens of cache that a request of so much context takes, windows and state included."""
+        return self.cost.bytes(tokens) / self.cost.per_token
 
 
 @dataclass(frozen=True)
