@@ -41,6 +41,11 @@ RENAMED = (
     (re.compile(r"\bexperts\.[\d*]+"), "experts"),
     (re.compile(r"\b(head|output)$"), "lm_head"),
     (re.compile(r"\bmlp\.router\b"), "mlp.gate"),
+    (re.compile(r"\bin_proj_(qkvz|qkv|z)\b"), "in_proj_qkvz"),
+    (re.compile(r"\bin_proj_(ba|b|a)\b"), "in_proj_ba"),
+    (re.compile(r"\b((?:shared_)?experts)\.(gate_up|gate|up|down|w1|w2|w3)(_proj)?\b"), r"\1"),
+    (re.compile(r"\bindexer\.(weights_proj)\b"), "indexer.wk"),
+    (re.compile(r"\b(fc1|fc2)_latent_proj\b"), "latent_proj"),
 )
 """Other names of the same part of a layer."""
 
@@ -70,7 +75,9 @@ def checkpoint_bytes(
     if not section:
         return None if not base else _summed(matrices, lambda matrix: base, "")
     scheme = _Scheme(config, section)
-    return _summed(matrices, lambda matrix: scheme.format_of(matrix, base or "bf16"), scheme.kv_dtype)
+    found = _summed(matrices, lambda matrix: scheme.format_of(matrix, base or "bf16"), scheme.kv_dtype)
+    scheme.refuse_unused()
+    return found
 
 
 def _plain(config: ModelConfig) -> str:
@@ -101,6 +108,7 @@ class _Scheme:
         self.kv_dtype = self._kv()
         algorithm = str(section.get("quant_algo") or section.get("moe_quant_algo") or "").lower()
         self._layers: dict[str, str | tuple[str, float]] = {}
+        self._used: set[str] = set()
         self._rest: str | tuple[str, float] = "bf16"
         if algorithm == "mixed_precision":
             self._mixed(section.get("quantized_layers"))
@@ -111,16 +119,26 @@ class _Scheme:
 
     def format_of(self, matrix: Matrix, base: str) -> str | tuple[str, float]:
         """The format of a matrix, base where quantisation does not reach it."""
-        if not matrix.quantised or (matrix.name == "lm_head" and not self._section.get("lm_head")):
+        if not matrix.quantised:
             return base
         names = _aliases(matrix.name)
         if self._layers:
-            return next((self._layers[key] for name in names for key in _above(name) if key in self._layers), base)
+            key = next((key for name in names for key in _above(name) if key in self._layers), None)
+            self._used |= {key} if key else set()
+            return base if key is None else self._layers[key]
+        if matrix.name == "lm_head" and not self._section.get("lm_head"):
+            return base
         if self._rest == "mxfp4" and self._section.get("quant_method") == "mxfp4" and not matrix.routed:
             return base
         if any(_matches(pattern, name) for pattern in self._excluded for name in names):
             return base
         return self._rest
+
+    def refuse_unused(self) -> None:
+        """Refuse layers with a format of their own that no matrix of the model has."""
+        for name in sorted(set(self._layers) - self._used):
+            if name.startswith("layers.") or name == "mlp.experts":
+                self._refuse("quantized_layers", name)
 
     def _refuse(self, key: str, value: object) -> NoReturn:
         self._config.refuse(f"quantization_config.{key}", f"{str(value)[:60]!r} is not known; give --dtype")

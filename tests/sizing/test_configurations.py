@@ -238,3 +238,28 @@ def places(document):
         yield document, key
         if isinstance(value, dict | list):
             yield from places(value)
+
+
+def test_layers_with_a_format_of_their_own_may_be_named_by_their_experts():
+    """128 experts of 23 layers, whose two matrices have 2688 x 1856 weights, and the output layer."""
+    name, four = "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", {"quant_algo": "W4A16_NVFP4"}
+    pattern = json.loads((MODELS / name / "config.json").read_text("utf-8"))["hybrid_override_pattern"]
+    layers = {
+        f"backbone.layers.{layer}.mixer.experts.{expert}.{part}_proj": four
+        for layer, kind in enumerate(pattern)
+        for expert in range(128)
+        for part in ("up", "down")
+        if kind == "E"
+    }
+    section = {"quant_algo": "MIXED_PRECISION", "quantized_layers": layers | {"lm_head": four}}
+    saved = (128 * 23 * 2 * 2688 * 1856 + 131_072 * 2688) * (2 - 0.5625) / 1e9
+    found = changed(name, quantization_config=section).published
+    assert (found.dense + found.routed) / 1e9 == pytest.approx(weights(name) - saved, rel=1e-6)
+    assert found.dtype == "nvfp4"
+
+
+def test_a_format_of_a_layer_that_the_model_has_not_is_named():
+    layers = {"model.layers.3.gla.q_proj": {"quant_algo": "FP8"}, "model.layers.3.mlp.up_proj": {"quant_algo": "FP8"}}
+    section = {"quant_algo": "MIXED_PRECISION", "quantized_layers": layers}
+    with pytest.raises(InferdocError, match=r"quantized_layers: 'layers\.3\.gla\.q_proj' is not known"):
+        changed("Mistral-7B-v0.1", quantization_config=section)
