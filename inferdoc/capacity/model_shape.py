@@ -40,6 +40,7 @@ class ModelShape:
     unquantised: float
     layers: int
     hidden: int
+    heads: int
     vocabulary: int
     attention_width: int
     kv: KvLayers
@@ -112,6 +113,7 @@ def shape_of(
         outside,
         len(plan),
         hidden,
+        heads,
         vocabulary,
         heads * (config.number("v_head_dim", 128) if kv.latent else kv.head_size or kv.window_head_size),
         kv,

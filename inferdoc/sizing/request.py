@@ -50,11 +50,11 @@ def sized_as_asked(
     """The sizing that the values of the command's options ask for. like: a live pool, for what they leave open; prices:
     for money. Raises InferdocError."""
     if like is None:
-        wanted = _wanted(asked, catalogue)
+        wanted = wanted_as_asked(asked, catalogue)
         return answered(wanted, price=_price(wanted, prices))
     if asked.get("tp") is None:
         raise InferdocError(f"--like {like.name}: give --tp, the layout of its pods; no metric shows it")
-    wanted = _wanted(_as_live(asked, like, catalogue), catalogue)
+    wanted = wanted_as_asked(_as_live(asked, like, catalogue), catalogue)
     layout = Parallelism(asked["tp"], asked.get("pp") or 1, asked.get("dp") or 1)
     return answered(*calibrated(wanted, like, layout), _price(wanted, prices))
 
@@ -94,7 +94,8 @@ def _as_live(asked: Mapping[str, Any], pool: LivePool, catalogue: Catalogue) -> 
     return {**asked, **{key: value for key, value in own.items() if asked.get(key) is None}}
 
 
-def _wanted(asked: Mapping[str, Any], catalogue: Catalogue) -> SizingWanted:
+def wanted_as_asked(asked: Mapping[str, Any], catalogue: Catalogue) -> SizingWanted:
+    """What the values of the command's options describe, each checked. Raises InferdocError."""
     assumed: list[str] = []
     for key in ("model", "tier", "prompt_tokens", "output_tokens"):
         if asked.get(key) is None:
