@@ -2,6 +2,7 @@
 of a step to the others, predict the family.
 
     python benchmarks/size_points.py          the table of docs/capacity.md, as Markdown on standard output
+    python benchmarks/size_points.py --only 'dense FP4'   some of the families
     python benchmarks/size_points.py --fit    the shares fitted to all results, for collectors/efficiency.yaml
 
 The results are those of fixtures/sizing/points.csv: answer tokens per second and GPU at saturation, and time per output
@@ -195,14 +196,17 @@ class Prediction:
         return self.low <= self.point.measured <= self.high
 
 
-def left_out(base: Efficiency, every: Sequence[Point]) -> tuple[list[Prediction], list[tuple[Point, float]]]:
-    """Each family predicted from the others, and its misses."""
-    families = sorted({point.row["family"] for point in every})
+def left_out(
+    base: Efficiency, every: Sequence[Point], only: Sequence[str] = ()
+) -> tuple[list[Prediction], list[tuple[Point, float]]]:
+    """Each family predicted from the others, and its misses. only: some of the families; the misses of the rest are
+    then those of the fit that leaves the last of them out."""
+    families = sorted({point.row["family"] for point in every if not only or point.row["family"] in only})
     fits = {}
     for family in families:
         others = [point for point in every if point.row["family"] != family]
         fits[family] = counted(with_values(base, fitted(base, others)), others)
-    ratios = [(point, point.ratio(fits[point.row["family"]])) for point in every]
+    ratios = [(point, point.ratio(fits.get(point.row["family"], fits[families[-1]]))) for point in every]
     found = []
     for family in families:
         known = [(point, ratio) for point, ratio in ratios if point.row["family"] != family]
@@ -232,6 +236,8 @@ def table(rows: Sequence[Prediction], plain: Sequence[Prediction]) -> str:
     for throughput, unit in ((True, "tokens/s"), (False, "TPOT")):
         groups[f"shares of kernels, no fit, {unit}"] = [row for row in plain if row.point.throughput is throughput]
     for title, chosen in groups.items():
+        if not chosen:
+            continue
         errors = [abs(row.error) for row in chosen]
         inside = sum(row.within for row in chosen)
         lines.append(
@@ -245,18 +251,18 @@ def table(rows: Sequence[Prediction], plain: Sequence[Prediction]) -> str:
         what = f"{of['family']}: {of['model']} {of['dtype']}, {of['tier']} {layout}, {lengths}"
         what += "" if row.point.throughput else f", {of['max_num_seqs']} requests"
         unit = "tokens/s" if row.point.throughput else "ms"
-        lines.append(
-            f"| {what} | {shown(row.point.measured)} {unit} | {shown(row.value)} | {shown(row.low)} to {shown(row.high)} |"
-        )
+        measured, value, low, high = (shown(each) for each in (row.point.measured, row.value, row.low, row.high))
+        lines.append(f"| {what} | {measured} {unit} | {value} | {low} to {high} |")
     return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fit", action="store_true", help="print the shares fitted to all results")
+    parser.add_argument("--only", action="append", default=[], metavar="FAMILY", help="predict some families alone")
     options = parser.parse_args()
     base, every = load_catalogue().efficiency, points()
-    rows, ratios = left_out(base, every)
+    rows, ratios = left_out(base, every, options.only)
     if options.fit:
         values = fitted(base, every)
         for name, (kinds, share, prior, _) in PRIORS.items():
