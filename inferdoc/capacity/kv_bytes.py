@@ -96,12 +96,6 @@ def kv_bytes_in_window(layers: KvLayers, dtype: str, tensor_parallel: int = 1) -
     return layers.windowed * grouped_layer_bytes(heads, values, KV_DTYPES[dtype])
 
 
-def kv_bytes_fixed(layers: KvLayers, dtype: str, tensor_parallel: int = 1) -> float:
-    """Bytes that a request takes on one GPU however long it gets: the windows of sliding-window layers, once full, and
-    the state of linear layers."""
-    return layers.window * kv_bytes_in_window(layers, dtype, tensor_parallel) + layers.state / tensor_parallel
-
-
 @dataclass(frozen=True)
 class KvCost:
     """What a request takes of the cache of one GPU, in bytes. per_token: of each token; in_window: of each token of the

@@ -8,7 +8,7 @@ from inferdoc.capacity.memory import KV_TARGET
 from inferdoc.capacity.transfer import LEAST_NVLINK
 from inferdoc.judging.words import figure, how_many
 from inferdoc.sizing.back_test_part import back_test_part
-from inferdoc.sizing.build import End, arithmetic_of, phase_shares
+from inferdoc.sizing.build import End, arithmetic_of, by_parts, phase_shares
 from inferdoc.sizing.calibrate import BackTest
 from inferdoc.sizing.choice import Considered, best, considered
 from inferdoc.sizing.drafting_part import drafting_part
@@ -118,6 +118,9 @@ def _parting(wanted: SizingWanted, taken: Considered, parts: Sequence[SizedPart]
 def _notes(wanted: SizingWanted, taken: Considered) -> list[str]:
     layout, shape = taken.sized.layout, wanted.shape
     notes = []
+    prefill, _ = phase_shares(wanted, layout)
+    if by_parts(wanted) and prefill.assumed:
+        notes.append(prefill.source)
     tokens = longest_context(wanted, taken.at(MIDDLE))
     if shape.max_len > tokens:
         notes.append(
