@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import zlib
 from collections.abc import Callable, Iterator
@@ -116,6 +117,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if groups[False]:
         config.hook.pytest_deselected(items=groups[False])
         items[:] = groups[True]
+
+
+def pytest_collection_finish() -> None:
+    """What the collection leaves lives as long as the session: the search for cycles need not visit it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

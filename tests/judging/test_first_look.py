@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import pytest
 from msgspec import structs
@@ -53,7 +53,7 @@ BREACH = "unexplained-anomaly"
 NAMED_AT_LEAST = 10
 
 
-@lru_cache(maxsize=2)
+@cache
 def scrapes(name: str) -> list[tuple[int, Page]]:
     """The pages of one engine of an incident, every 5 s from three minutes after the fault struck."""
     scenario = load_scenario(name)
