@@ -90,6 +90,7 @@ def told(answer: Diagnosis) -> set[str]:
     return {name for f in answer.findings for name in (f.id, *f.effects)}
 
 
+@pytest.mark.takes_long("twelve incidents are simulated")
 def test_sick_boxes_at_first_look(tmp_path):
     named, seen = [], {}
     for name, others in SICK.items():

@@ -109,6 +109,7 @@ def interruptible() -> None:
 PROGRAM = [sys.executable, "-c", "from inferdoc.cli.main import main; main()"]
 
 
+@pytest.mark.takes_long("a program is started in a terminal, looks and is left")
 def test_q_leaves_what_was_shown_last(store_of):
     words = [*PROGRAM, "diagnose", "--store", str(store_of("kv-preemption-thrash")), "--until", "latest", "--watch"]
     with terminal(rows=20, columns=100) as there:
