@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from inferdoc.catalogue.aliases import Aliases
 from inferdoc.judging.reading import names_of
 from inferdoc.judging.scan import Scan
 from inferdoc.judging.sessions import Inquiry, needed_signals
@@ -20,7 +19,7 @@ def read_chosen(inquiry: Inquiry, scan: Scan, span: tuple[int, int], quiet_hosts
     assert isinstance(source, Identified)
     quiet = {member.key for member in scan.quiet}
     source.leave_out_pods((), (), 0, 0)
-    aliases = Aliases(catalogue.exporters.values())
+    aliases = catalogue.aliases
     needed = names_of(needed_signals(catalogue), catalogue, aliases)
     pods = {member.key for member in scan.members if member.key not in quiet}
     if not source.read_pods(pods, needed, span):

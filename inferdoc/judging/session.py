@@ -68,7 +68,7 @@ class Session:
     @cached_property
     def aliases(self) -> Aliases:
         """Older names of metrics."""
-        return Aliases(self.catalogue.exporters.values())
+        return self.catalogue.aliases
 
     @cached_property
     def engines(self) -> list[Exporter]:

@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.engines import engines_there, of_engines
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.fleet.lineage import divide, trace
@@ -135,7 +134,7 @@ def read(
         kind, (begin, end) = lead
         count = max(1, (end - begin) // frame.grid.step_ms + 1)
         baseline = replace(frame.grid, start_ms=begin, count=count)
-        aliases = Aliases(catalogue.exporters.values())
+        aliases = catalogue.aliases
         frame.prepend(read_signals(source, wanted, baseline, catalogue.signals, aliases, options.match))
     infos = _infos(source, frame.grid, catalogue, present, options.match)
     owners = _owners(source, frame.grid, present)
@@ -151,7 +150,7 @@ def _infos(
 ) -> dict[str, list[InfoSeries]]:
     """The info metrics that tell of changes, by current name, as far as the source has them (`present`)."""
     names = [str(m.info) for m in catalogue.markers if m.info is not None]
-    aliases = Aliases(catalogue.exporters.values())
+    aliases = catalogue.aliases
     return {
         name: [one for alias in aliases.of(name) if alias in present for one in source.info(alias, grid, match)]
         for name in names
