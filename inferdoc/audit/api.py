@@ -15,7 +15,6 @@ from inferdoc.audit.model import SCHEMA_ID, Audit, AuditTiming, AuditVerdict, Au
 from inferdoc.audit.rank import rank
 from inferdoc.audit.registry import REGISTRY
 from inferdoc.audit.watched import ENDS, GPU_SIGNAL, SETTINGS, WORK, Watched, settings_of
-from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.config import Config
 from inferdoc.fleet.lineage import Lineage
@@ -143,5 +142,5 @@ def needed_signals(catalogue: Catalogue) -> list[str]:
 
 def _settings(source: Source, catalogue: Catalogue, grid: Grid, match: tuple[Matcher, ...]) -> list[InfoSeries]:
     present = source.names(grid.start_ms, grid.end_ms)
-    aliases = Aliases(catalogue.exporters.values())
+    aliases = catalogue.aliases
     return [one for name in aliases.of(SETTINGS) if name in present for one in source.info(name, grid, match)]

@@ -84,7 +84,7 @@ class Session:
     @cached_property
     def aliases(self) -> Aliases:
         """Older names of metrics."""
-        return Aliases(self.catalogue.exporters.values())
+        return self.catalogue.aliases
 
     @cached_property
     def engines(self) -> list[Exporter]:
@@ -242,7 +242,7 @@ def read(
         kind, (begin, end) = lead
         count = max(1, (end - begin) // frame.grid.step_ms + 1)
         baseline = replace(frame.grid, start_ms=begin, count=count)
-        aliases = Aliases(catalogue.exporters.values())
+        aliases = catalogue.aliases
         frame.prepend(read_signals(source, wanted, baseline, catalogue.signals, aliases, options.match))
     infos = _infos(source, frame.grid, catalogue, present, options.match)
     owners = _owners(source, frame.grid, present)
@@ -258,7 +258,7 @@ def _infos(
 ) -> dict[str, list[InfoSeries]]:
     """The info metrics that tell of changes, by current name, as far as the source has them (`present`)."""
     names = [str(m.info) for m in catalogue.markers if m.info is not None]
-    aliases = Aliases(catalogue.exporters.values())
+    aliases = catalogue.aliases
     return {
         name: [one for alias in aliases.of(name) if alias in present for one in source.info(alias, grid, match)]
         for name in names

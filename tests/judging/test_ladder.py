@@ -44,6 +44,7 @@ seed: 3
 """
 
 
+@pytest.mark.takes_long("close to four hours of a fleet are simulated")
 @pytest.mark.parametrize("text", [ONE_OF_THREE, QUEUE_WITHOUT_END], ids=["one-of-three", "queue-without-end"])
 def test_a_fault_of_three_hours_is_named_by_who_looks_at_the_last_one(tmp_path, text):
     """Its neighbours are well, so that no median over a pool tells; a queue is harm by any limit, of whatever cause."""

@@ -56,17 +56,17 @@ def every_fleet_is_large(monkeypatch):
 @pytest.mark.parametrize(
     "recording", sampled(EVERY, 5), ids=lambda path: f"{path.parent.name}-{path.name.split('.')[0]}"
 )
-def test_the_findings_are_those_of_a_deep_read(recording: Path, tmp_path):
+def test_the_findings_are_those_of_a_deep_read(recording: Path):
     """Beside a calm pool, which is the one that is read if this one is taken for calm too."""
     calm = CALM.get(recording.parent, CALM[RECORDINGS])
-    deep, scanned = both(merged_store([recording, calm], tmp_path))
+    deep, scanned = both(merged_store([recording, calm]))
     same(deep, scanned)
     assert deep.coverage.scanned is None and scanned.coverage.scanned.pools >= 2
 
 
-def test_of_many_pools_those_that_are_hurt_are_read_and_one_beside_them(tmp_path):
+def test_of_many_pools_those_that_are_hurt_are_read_and_one_beside_them():
     names = ("control-steady", "control-scale-out", "control-bursts", "drafts-rejected")
-    deep, scanned = both(merged_store([FLEETS / f"{name}.om.gz" for name in names], tmp_path))
+    deep, scanned = both(merged_store([FLEETS / f"{name}.om.gz" for name in names]))
     same(deep, scanned)
     assert [finding.id for finding in scanned.findings] == ["spec-acceptance-decay"]
     read = scanned.coverage.scanned
@@ -76,12 +76,10 @@ def test_of_many_pools_those_that_are_hurt_are_read_and_one_beside_them(tmp_path
 
 @pytest.mark.parametrize("processes", [1, 2])
 @pytest.mark.parametrize("hurt", ["drafts-rejected", "control-bursts"])
-def test_a_fleet_that_does_not_fit_is_scanned_part_by_part_with_the_same_findings(
-    hurt, processes, tmp_path, monkeypatch
-):
+def test_a_fleet_that_does_not_fit_is_scanned_part_by_part_with_the_same_findings(hurt, processes, monkeypatch):
     """Where nobody is hurt as well: then one family is read in full."""
     names = ("control-steady", "control-scale-out", hurt)
-    store = merged_store([FLEETS / f"{name}.om.gz" for name in names], tmp_path)
+    store = merged_store([FLEETS / f"{name}.om.gz" for name in names])
     whole = both(store)[1]
     monkeypatch.setattr(impacts, "SCANNED_AT_ONCE", 1)
     monkeypatch.setattr(parallel_store, "LEAST_SCRAPES", 1)
@@ -94,9 +92,9 @@ def test_a_fleet_that_does_not_fit_is_scanned_part_by_part_with_the_same_finding
 
 
 @pytest.mark.parametrize("hurt", ["drafts-rejected", "control-bursts"])
-def test_a_process_that_ends_leaves_its_part_to_the_others(hurt, tmp_path, monkeypatch):
+def test_a_process_that_ends_leaves_its_part_to_the_others(hurt, monkeypatch):
     names = ("control-steady", "control-scale-out", hurt)
-    store = merged_store([FLEETS / f"{name}.om.gz" for name in names], tmp_path)
+    store = merged_store([FLEETS / f"{name}.om.gz" for name in names])
     monkeypatch.setattr(impacts, "SCANNED_AT_ONCE", 1)
     killed = []
 
@@ -112,11 +110,11 @@ def test_a_process_that_ends_leaves_its_part_to_the_others(hurt, tmp_path, monke
     assert killed
 
 
-def test_lower_rungs_that_were_not_asked_are_asked_where_nothing_explains_what_hurts(tmp_path, monkeypatch):
+def test_lower_rungs_that_were_not_asked_are_asked_where_nothing_explains_what_hurts(monkeypatch):
     """As long as nobody is hurt they are asked along with the scan; of what was scanned later they are asked if the
     harm that was found has no cause."""
     names = ("control-steady", "control-scale-out", "drafts-rejected")
-    store = merged_store([FLEETS / f"{name}.om.gz" for name in names], tmp_path)
+    store = merged_store([FLEETS / f"{name}.om.gz" for name in names])
     monkeypatch.setattr(impacts, "SCANNED_AT_ONCE", 1)
     asked = []
     monkeypatch.setattr(parts, "scan_part", lambda *one: asked.append((one[2], one[3])) or SCAN_PART(*one))
@@ -128,21 +126,21 @@ def test_lower_rungs_that_were_not_asked_are_asked_where_nothing_explains_what_h
     assert [part for part, _ in asked[3:]] == [part for part, _ in asked[1:3]]
 
 
-def test_whoever_is_named_is_read_in_full(tmp_path):
-    store = merged_store([FLEETS / "control-steady.om.gz", FLEETS / "control-bursts.om.gz"], tmp_path)
+def test_whoever_is_named_is_read_in_full():
+    store = merged_store([FLEETS / "control-steady.om.gz", FLEETS / "control-bursts.om.gz"])
     _, named = both(store, wanted=Wanted(namespace="n1"))
     assert named.coverage.scanned is None
 
 
-def test_a_small_fleet_is_not_scanned(tmp_path, monkeypatch):
+def test_a_small_fleet_is_not_scanned(monkeypatch):
     monkeypatch.setattr(impacts, "LEAST_TARGETS", 256)
-    _, answer = both(merged_store([FLEETS / "control-steady.om.gz"], tmp_path))
+    _, answer = both(merged_store([FLEETS / "control-steady.om.gz"]))
     assert answer.coverage.scanned is None
 
 
-def test_one_family_is_read_in_full_at_once(tmp_path):
+def test_one_family_is_read_in_full_at_once():
     """There is nothing that a scan could leave out of it."""
-    deep, scanned = both(merged_store([RECORDINGS / "control-steady.om.gz"], tmp_path))
+    deep, scanned = both(merged_store([RECORDINGS / "control-steady.om.gz"]))
     same(deep, scanned)
     assert scanned.coverage.scanned is None and scanned.timing.samples == deep.timing.samples
 
@@ -151,16 +149,16 @@ HURT = ("drafts-rejected", "cpu-quota")
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_pages_are_unpacked_once_for_scan_and_deep_read(processes, tmp_path, monkeypatch):
+def test_pages_are_unpacked_once_for_scan_and_deep_read(processes, monkeypatch):
     monkeypatch.setattr(parallel_store, "LEAST_SCRAPES", 1)
-    store = merged_store([FLEETS / f"{name}.om.gz" for name in HURT], tmp_path)
+    store = merged_store([FLEETS / f"{name}.om.gz" for name in HURT])
     deep, scanned = both(store, parallel=processes)
     same(deep, scanned)
     assert scanned.coverage.scanned.pools_read == 2 and scanned.timing.samples == deep.timing.samples
 
 
-def test_a_scan_reads_less_where_memory_does_not_hold_all(tmp_path, monkeypatch):
-    store = merged_store([FLEETS / f"{name}.om.gz" for name in HURT], tmp_path)
+def test_a_scan_reads_less_where_memory_does_not_hold_all(monkeypatch):
+    store = merged_store([FLEETS / f"{name}.om.gz" for name in HURT])
     _, along = both(store)
     monkeypatch.setattr(store_source, "MOST_SHARE", 0.0)
     deep, scanned = both(store)
@@ -205,10 +203,10 @@ def test_a_host_is_quiet_where_all_that_runs_there_is_not_read_in_full():
     assert only.quiet == [calm] and looked.quiet_hosts(only) == {"n1"}
 
 
-def test_what_was_scanned_and_what_was_read_is_told(tmp_path):
+def test_what_was_scanned_and_what_was_read_is_told():
     names = ("control-steady", "control-scale-out", "control-bursts", "drafts-rejected")
-    store = merged_store([FLEETS / f"{name}.om.gz" for name in names], tmp_path)
-    words = ("diagnose", "--store", store, "--since", "2h", "--until", "latest", "-v")
+    store = merged_store([FLEETS / f"{name}.om.gz" for name in names])
+    words = ("diagnose", "--store", store, "--since", "2h", "--until", "latest")
     scanned, deep = " ".join(call(*words).out.split()), " ".join(call(*words, "--deep").out.split())
     assert "read in full: 2 of 4 pools" in scanned and "--deep reads all" in scanned
     assert "spec-acceptance-decay" in scanned and "spec-acceptance-decay" in deep and "read in full" not in deep

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.judging.clock import Clock
 from inferdoc.judging.context import quiet
@@ -86,7 +85,7 @@ class Lifetime:
         clock = Clock(frame.grid.step_ms / 1000, frame.grid.interval_ms / 1000, 1)
         count = max(clock.least_calm, (LEAST_BLOCKS + 1) * (frame.grid.rate_ms // frame.grid.step_ms) + 1)
         grid = replace(frame.grid, start_ms=frame.grid.start_ms - count * frame.grid.step_ms, count=count)
-        names, aliases = list(wanted), Aliases(catalogue.exporters.values())
+        names, aliases = list(wanted), catalogue.aliases
         counters = self._first(source, frame, match)
         stretch = count * frame.grid.step_ms / 1000
         paces: tuple[Rise, ...] = (*(over_seconds(stretch / speed) for speed in SPEEDS), over_life)

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.conditions import Condition, Move
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Recipe
@@ -88,7 +87,7 @@ def targets_at_once() -> int:
 def _families(source: Identified, inquiry: Inquiry, wanted: Sequence[str]) -> int | None:
     """In how many families the pods serve, as labels tell; None where they cannot be read. What a scan reads of a store
     is read for it, and what a deep read needs as well as far as memory holds it."""
-    catalogue, aliases = inquiry.catalogue, Aliases(inquiry.catalogue.exporters.values())
+    catalogue, aliases = inquiry.catalogue, inquiry.catalogue.aliases
     from_ms, until_ms = inquiry.span
     since_ms = from_ms - history_ms(until_ms - from_ms)
     along, scanned = (names_of(each, catalogue, aliases) for each in (wanted, scan_signals(catalogue)))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from inferdoc.catalogue.aliases import Aliases
 from inferdoc.errors import TooSlowError
 from inferdoc.judging.answer import scraped_in_window
 from inferdoc.judging.judged import Judged
@@ -135,7 +134,7 @@ def read_chosen(inquiry: Inquiry, scan: Scan, span: tuple[int, int], quiet_hosts
     assert isinstance(source, Identified)
     quiet = {member.key for member in scan.quiet}
     source.leave_out_pods((), (), 0, 0)
-    needed = names_of(needed_signals(catalogue), catalogue, Aliases(catalogue.exporters.values()))
+    needed = names_of(needed_signals(catalogue), catalogue, catalogue.aliases)
     pods = {member.key for member in scan.members if member.key not in quiet}
     if not source.read_pods(pods, needed, span):
         source.leave_out_pods(quiet, quiet_hosts, *span)
