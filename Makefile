@@ -3,7 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# What is never imported need not be compiled: Python compiles the rest when it first runs.
+INSTALL := $(BIN)/python -m pip --disable-pip-version-check --quiet install --no-compile --editable
 
 .PHONY: demo test test-all test-slow lint types format generate golden golden-diff packages bench real-vllm docs clean
 
@@ -85,23 +86,24 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: $(BIN)/python pyproject.toml
-	@$(PIP) install --editable .
+	@$(INSTALL) .
 	@touch $@
 
 build/real-vllm/.installed: $(BIN)/python benchmarks/real_vllm/requirements.txt benchmarks/real_vllm/install.py
 	@$(BIN)/python benchmarks/real_vllm/install.py build/real-vllm/.venv
 	@touch $@
 
-# The last line compiles the tests, by two processes, which else every worker would do for itself.
-$(VENV)/.installed-test: $(VENV)/.installed
-	@$(PIP) install --editable '.[test]'
+# The last lines compile the tests, by two processes, which else every worker would do for itself.
+$(VENV)/.installed-test: $(BIN)/python pyproject.toml
+	@$(INSTALL) '.[test]'
+	@touch $(VENV)/.installed
 	@find tests -name 'test_*.py' | sort | xargs -n 120 -P 2 $(BIN)/python -m pytest --collect-only -qq >/dev/null || true
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed-test
-	@$(PIP) install --editable '.[test,dev]'
+	@$(INSTALL) '.[test,dev]'
 	@touch $@
 
 $(VENV)/.installed-docs: $(VENV)/.installed
-	@$(PIP) install --editable '.[all,docs]'
+	@$(INSTALL) '.[all,docs]'
 	@touch $@

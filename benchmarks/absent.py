@@ -83,7 +83,7 @@ def absent_witnesses(cause: str, present: Collection[str], catalogue: Catalogue,
     recipe = catalogue.recipes.get(cause)
     if recipe is None:
         return []
-    aliases = Aliases(catalogue.exporters.values())
+    aliases = catalogue.aliases
 
     def gone(name: str) -> bool:
         apart = catalogue.signals[name].level == "gpu" and not joined
@@ -100,6 +100,6 @@ def impact_shows(cause: str, present: Collection[str], catalogue: Catalogue) -> 
     """Whether a recording holds any signal in which a cause's impact shows. Where it holds none, work that is lost is
     no different from less traffic."""
     recipe = catalogue.recipes.get(cause)
-    aliases = Aliases(catalogue.exporters.values())
+    aliases = catalogue.aliases
     names = {name for condition in recipe.harm for name in condition.signals} if recipe else set()
     return any(supplied(name, catalogue, aliases, present) for name in names)

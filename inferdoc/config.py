@@ -6,7 +6,6 @@ import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -119,18 +118,17 @@ def _number(text: str) -> float:
 
 
 def _with_environment(config: Config, environment: Mapping[str, str]) -> Config:
-    """INFERDOC_PROMETHEUS_URL and INFERDOC_STORE name the source; one of them drops the other from the file.
-    INFERDOC_BASELINES names the folder of stored baselines."""
-    changes: dict[str, Any] = {}
-    url, store = environment.get("INFERDOC_PROMETHEUS_URL"), environment.get("INFERDOC_STORE")
-    if url:
-        changes |= {"prometheus": url, "store": None}
-    elif store:
-        changes |= {"store": store, "prometheus": None}
-    if environment.get("INFERDOC_BEARER_TOKEN_FILE"):
-        changes["bearer_token_file"] = environment["INFERDOC_BEARER_TOKEN_FILE"]
-    if changes:
-        config = msgspec.structs.replace(config, source=msgspec.structs.replace(config.source, **changes))
+    """INFERDOC_PROMETHEUS_URL and INFERDOC_STORE name the source; one of them drops the other from the file. The
+    credentials in the file are sent to the origin of the URL in the file only. INFERDOC_BASELINES names the folder of
+    stored baselines."""
+    source = config.source
+    if url := environment.get("INFERDOC_PROMETHEUS_URL"):
+        source = source.at(url)[0]
+    elif store := environment.get("INFERDOC_STORE"):
+        source = msgspec.structs.replace(source, store=store, prometheus=None)
+    if token := environment.get("INFERDOC_BEARER_TOKEN_FILE"):
+        source = msgspec.structs.replace(source, bearer_token_file=token)
+    config = msgspec.structs.replace(config, source=source)
     if environment.get("INFERDOC_BASELINES"):
         config = msgspec.structs.replace(config, baselines=BaselinesSection(environment["INFERDOC_BASELINES"]))
     return config

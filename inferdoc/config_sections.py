@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from inferdoc.escaping import is_web
+from inferdoc.origins import origin_of
 
 LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 TENANT = re.compile(r"[A-Za-z0-9!\-_.*'()]{1,150}")
@@ -29,6 +30,13 @@ def _expression(name: str, pattern: str) -> None:
         raise ValueError(f"{name}: {pattern!r} is not a regular expression ({error})") from None
 
 
+def _same_origin(url: str, other: str) -> bool:
+    try:
+        return origin_of(url) == origin_of(other)
+    except ValueError:
+        return False
+
+
 class SourceSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """[source]: where metrics are read from. Secrets stand in files, never here."""
 
@@ -43,6 +51,14 @@ class SourceSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     headers: dict[str, str] = {}
     timeout_seconds: float | None = None
     parallel: int = 6
+
+    def at(self, url: str) -> tuple[SourceSection, bool]:
+        """The section for a server that was named in place of `prometheus`. Credentials and headers stay with the
+        origin that they are configured for. Whether some are left out."""
+        if self.prometheus is None or _same_origin(url, self.prometheus):
+            return msgspec.structs.replace(self, prometheus=url, store=None), False
+        bare = SourceSection(url, ca_file=self.ca_file, timeout_seconds=self.timeout_seconds, parallel=self.parallel)
+        return bare, msgspec.structs.replace(self, prometheus=url, store=None) != bare
 
     def __post_init__(self) -> None:
         if self.timeout_seconds is not None:
@@ -307,7 +323,8 @@ class ServeSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     username with password_file: what is asked of callers; hosts: names under which it is called besides an address of
     its own; tenants: that a caller may name (X-Scope-OrgID); ignore: alerts that are no incident; concurrency: looks at
     once; queue: looks that may wait; deadline: of one look; grace: within which an alert that comes back reopens its
-    incident; textfiles: files of metrics, by pattern, that our page shows too."""
+    incident; retry_hours: for which a message is tried that an output does not take; textfiles: files of metrics, by
+    pattern, that our page shows too."""
 
     listen: str = "127.0.0.1:9109"
     record: str | None = None
@@ -323,6 +340,7 @@ class ServeSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     queue: int = 64
     deadline: float = 120.0
     grace: float = 900.0
+    retry_hours: float = 48.0
     textfiles: tuple[str, ...] = ()
     outputs: tuple[OutputSection, ...] = ()
 
@@ -332,6 +350,7 @@ class ServeSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         _within("queue", self.queue, 100_000)
         _within("deadline", self.deadline, 3_600)
         _within("grace", self.grace, 86_400)
+        _within("retry_hours", self.retry_hours, 8_760)
         if (self.username is None) != (self.password_file is None):
             raise ValueError("username and password_file go together")
         if self.public_url is not None and not re.match(r"https?://[^\s/]+", self.public_url):

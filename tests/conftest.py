@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import zlib
 from collections.abc import Callable, Iterator
@@ -116,6 +117,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if groups[False]:
         config.hook.pytest_deselected(items=groups[False])
         items[:] = groups[True]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What is collected lives as long as the session: the search for cycles need not visit it, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

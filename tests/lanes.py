@@ -1,7 +1,8 @@
 """Distribute test files over the workers of pytest-xdist.
 
-Files that wait for real servers have workers of their own beside the workers that compute, one per core. Files that
-take long start first.
+Files that wait for real servers have workers of their own beside the workers that compute, one per core. Once no file
+waits any more, one worker more than there are cores computes: while one writes to a disk, the others keep the cores
+busy. Files that take long start first.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ SPREAD = (
 
 
 class Lanes(LoadScopeScheduling):
-    """A file is one unit of work; workers beyond `cores` take files that wait, as long as there are any."""
+    """A file is one unit of work; workers beyond `cores` take files that wait, as long as there are any. Then the first
+    of them takes others, and the rest stop."""
 
     def __init__(self, config: pytest.Config, log: Producer, cores: int) -> None:
         super().__init__(config, log)
@@ -81,18 +83,22 @@ class Lanes(LoadScopeScheduling):
         super()._assign_work_unit(node)
 
     def _reschedule(self, node: WorkerController) -> None:
-        if self._waits(node) and not any(unit.startswith(WAITING) for unit in self.workqueue):
+        if _number(node) > self.cores and not any(unit.startswith(WAITING) for unit in self.workqueue):
             node.shutdown()
         else:
             super()._reschedule(node)
 
     def _waits(self, node: WorkerController) -> bool:
-        return int(node.gateway.id.removeprefix("gw")) >= self.cores
+        return _number(node) >= self.cores
 
     def _rank(self, node: WorkerController, unit: str) -> tuple[bool, int]:
         order = (*WAITING, *COMPUTING)
         place = next((place for place, name in enumerate(order) if unit.startswith(name)), len(order))
         return unit.startswith(WAITING) != self._waits(node), place
+
+
+def _number(node: WorkerController) -> int:
+    return int(node.gateway.id.removeprefix("gw"))
 
 
 def cores() -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from inferdoc.agents.short import AuditTold, DiagnosisTold, ForecastTold, PageTold, RecipesTold, SignalsTold
 from inferdoc.agents.tools import PartAsked, Tools
+from inferdoc.catalogue.document import nearest
 from inferdoc.errors import InferdocError
 from inferdoc.escaping import one_line
 from inferdoc.extras import needed
@@ -19,6 +20,7 @@ from inferdoc.version import __version__
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
+    from mcp.server.mcpserver.tools import Tool
 
 INSTRUCTIONS = """\
 Metrics of an LLM-inference fleet (vLLM engines, llm-d router, NVIDIA DCGM). Begin with `diagnose`; for an alert use
@@ -30,12 +32,38 @@ def server(tools: Tools) -> MCPServer[Any]:
     """A server with every tool. Raises InferdocError where the SDK is not installed."""
     with needed("mcp", "inferdoc mcp"):
         from mcp.server import MCPServer
-        from mcp.types import ToolAnnotations
 
-    made: MCPServer[Any] = MCPServer("inferdoc", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
-    for title, function in _functions(tools).items():
-        notes = ToolAnnotations(title=title, read_only_hint=True, destructive_hint=False, idempotent_hint=True)
-        made.tool(title=title, annotations=notes)(_in_one_line(function))
+    made = [_tool(title, function) for title, function in _functions(tools).items()]
+    return MCPServer("inferdoc", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING", tools=made)
+
+
+def _tool(title: str, function: Callable[..., Any]) -> Tool:
+    """A tool that refuses arguments it does not know: the SDK drops them, and an agent that names a pod by a wrong word
+    would take the answer about the whole fleet for one about that pod."""
+    from mcp.server.mcpserver.exceptions import ToolError
+    from mcp.server.mcpserver.tools import Tool
+    from mcp.types import ToolAnnotations
+    from pydantic import ValidationError
+
+    class ClosedTool(Tool):
+        async def run(self, arguments: dict[str, Any], *args: Any, **named: Any) -> Any:
+            allowed = list(self.parameters["properties"])
+            unknown = [name for name in arguments if name not in allowed]
+            if unknown:
+                there = f"allowed: {', '.join(allowed)}" if allowed else "it takes none"
+                near = nearest(unknown[0], allowed)
+                raise ToolError(one_line(f"{self.name}: unknown argument {', '.join(unknown)}{near}; {there}")[:500])
+            try:
+                return await super().run(arguments, *args, **named)
+            except ToolError as error:
+                if not isinstance(error.__cause__, ValidationError):
+                    raise
+                wrong = ", ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.__cause__.errors())
+                raise ToolError(one_line(f"{self.name}: {wrong}")) from error
+
+    notes = ToolAnnotations(title=title, read_only_hint=True, destructive_hint=False, idempotent_hint=True)
+    made = ClosedTool.from_function(_in_one_line(function), title=title, annotations=notes)
+    made.parameters["additionalProperties"] = False
     return made
 
 
@@ -56,29 +84,32 @@ def _in_one_line(function: Callable[..., Any]) -> Callable[..., Any]:
 def _functions(tools: Tools) -> dict[str, Callable[..., Any]]:
     """By title: what the SDK makes tools of, by their names, parameters and docstrings."""
 
-    def diagnose(since: str = "1h", until: str = "now") -> DiagnosisTold:
-        """What is wrong in the fleet, since when, on which pods, how sure, and what to do next. since: how far back
-        from until (90s, 15m, 1h, 2d); until: RFC 3339, Unix seconds, now, or latest (the newest sample)."""
-        return tools.diagnose(since, until)
-
-    def around(moment: str) -> DiagnosisTold:
-        """What was wrong around a moment, such as the start of an alert: half an hour before and after it. moment: RFC
-        3339 or Unix seconds."""
-        return tools.around(moment)
-
-    def focus(
+    def diagnose(
         since: str = "1h",
         until: str = "now",
+        pod: str | None = None,
         model: str | None = None,
         namespace: str | None = None,
         cluster: str | None = None,
         tier: str | None = None,
         role: str | None = None,
-        pod: str | None = None,
     ) -> DiagnosisTold:
-        """The diagnosis of a part of the fleet: a served model, namespace, cluster, hardware tier, role (prefill,
-        decode, both) or pod. Everything is read and compared all the same."""
+        """What is wrong in the fleet, since when, on which pods, how sure, and what to do next. since: how far back
+        from until (90s, 15m, 1h, 2d); until: RFC 3339, Unix seconds, now, or latest (the newest sample). pod, model,
+        namespace, cluster, tier (hardware), role (prefill, decode, both): report on this part of the fleet only;
+        everything is read and compared all the same."""
         return tools.diagnose(since, until, PartAsked(model, namespace, cluster, tier, role, pod))
+
+    def around(
+        moment: str,
+        pod: str | None = None,
+        model: str | None = None,
+        namespace: str | None = None,
+        cluster: str | None = None,
+    ) -> DiagnosisTold:
+        """What was wrong around a moment, such as the start of an alert: half an hour before and after it. moment: RFC
+        3339 or Unix seconds. pod, model, namespace, cluster: report on this part of the fleet only."""
+        return tools.around(moment, PartAsked(model, namespace, cluster, pod=pod))
 
     def signals(
         until: str = "latest", pod: str | None = None, namespace: str | None = None, names: list[str] | None = None
@@ -100,14 +131,21 @@ def _functions(tools: Tools) -> dict[str, Callable[..., Any]]:
         """The load of each pool in the next hours: peak, high quantile, when. zone: IANA zone of the users."""
         return tools.forecast(hours, pool, zone)
 
-    def audit(since: str = "24h", until: str = "now") -> AuditTold:
-        """What is wrong without having changed: settings, idle pools, drafts that do not pay; dearest first."""
-        return tools.audit(since, until)
+    def audit(
+        since: str = "24h",
+        until: str = "now",
+        pod: str | None = None,
+        model: str | None = None,
+        namespace: str | None = None,
+        cluster: str | None = None,
+    ) -> AuditTold:
+        """What is wrong without having changed: settings, idle pools, drafts that do not pay; highest cost first. pod,
+        model, namespace, cluster: report on this part of the fleet only."""
+        return tools.audit(since, until, PartAsked(model, namespace, cluster, pod=pod))
 
     return {
         "Diagnose the fleet": diagnose,
         "Diagnose around a moment": around,
-        "Diagnose a part of the fleet": focus,
         "Signals against their target bands": signals,
         "Causes that can be told": recipes,
         "Runbook page": runbook,

@@ -39,13 +39,13 @@ from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import assignments_of
 from inferdoc.judging.model import Diagnosis, Finding, stamp
 from inferdoc.judging.request import diagnosis
-from inferdoc.judging.words import figure
 from inferdoc.report.health import STATES, table
 from inferdoc.report.runbook import page, pages
 from inferdoc.report.shown import Shown
 from inferdoc.report.signals import limits
 from inferdoc.source.identified import Identified
 from inferdoc.times import seconds_of
+from inferdoc.words import figure
 
 MOST_PODS, MOST_EVIDENCE, MOST_STEPS, MOST_RIVALS, MOST_CHANGES, MOST_WARNINGS = 6, 5, 3, 3, 6, 3
 MOST_SIGNALS = 60

@@ -15,15 +15,14 @@ from inferdoc.audit.model import SCHEMA_ID, Audit, AuditTiming, AuditVerdict, Au
 from inferdoc.audit.rank import rank
 from inferdoc.audit.registry import REGISTRY
 from inferdoc.audit.watched import ENDS, GPU_SIGNAL, SETTINGS, WORK, Watched, settings_of
-from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.config import Config
 from inferdoc.fleet.lineage import Lineage
 from inferdoc.fleet.members import ENGINE_SIGNS, Wanted, assignments_of, resolve
-from inferdoc.judging.api import read_window
 from inferdoc.judging.cohort_signals import add_cohorts
 from inferdoc.judging.focus import focus_on
 from inferdoc.judging.model import SourceInfo, stamp
+from inferdoc.judging.reading import read_window
 from inferdoc.judging.view import make_view
 from inferdoc.source.base import InfoSeries, Scrapes, Source
 from inferdoc.source.reads import Grid, Matcher
@@ -143,5 +142,5 @@ def needed_signals(catalogue: Catalogue) -> list[str]:
 
 def _settings(source: Source, catalogue: Catalogue, grid: Grid, match: tuple[Matcher, ...]) -> list[InfoSeries]:
     present = source.names(grid.start_ms, grid.end_ms)
-    aliases = Aliases(catalogue.exporters.values())
+    aliases = catalogue.aliases
     return [one for name in aliases.of(SETTINGS) if name in present for one in source.info(name, grid, match)]

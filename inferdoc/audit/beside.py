@@ -12,17 +12,17 @@ from inferdoc.audit.watched import Watched
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.standing import State
 from inferdoc.config import Config
+from inferdoc.judging.document import DiagnosisWithSeries
 from inferdoc.judging.model import Diagnosis, Persistent
-from inferdoc.judging.narrow import Judged
 from inferdoc.judging.view import View, make_view
-from inferdoc.judging.words import how_many
 from inferdoc.source.frame import SignalFrame, SignalMatrix
+from inferdoc.words import how_many
 
 
 def add_persistent(answer: Diagnosis, config: Config, catalogue: Catalogue) -> None:
     """Put the states that `audit` finds in the window into a diagnosis, but for those that a finding names already; one
     that affects users is not healthy. Evaluated on the series that the diagnosis read."""
-    if not isinstance(answer, Judged) or answer.view is None or answer.verdict == "unknown":
+    if not isinstance(answer, DiagnosisWithSeries) or answer.view is None or answer.verdict == "unknown":
         return
     watched = Watched(_window(answer.view, catalogue), catalogue.signals, catalogue.tiers, {}, config.pods)
     states = catalogue.standing.states

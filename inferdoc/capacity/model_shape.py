@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from inferdoc.capacity.kv_bytes import KvLayers
+from inferdoc.capacity.layer_plan import CHOSEN, EXPERTS, Layer, plan_layers
+from inferdoc.capacity.model_config import ModelConfig
+from inferdoc.capacity.model_weights import delta_shape, feed_width, mamba_shape, mixer_shape, model_matrices
+from inferdoc.capacity.quantisation import CheckpointBytes, checkpoint_bytes
 from inferdoc.errors import InferdocError
 
-EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
-CHOSEN = ("num_experts_per_tok", "experts_per_token")
-LINEAR, WINDOWED = ("linear_attention", "mamba", "conv"), ("sliding_attention", "chunked_attention")
-QUANTISED = {"fp8": "fp8", "fbgemm_fp8": "fp8", "mxfp4": "mxfp4", "awq": "int4", "gptq": "int4"}
-"""quant_method of a config.json -> the dtype of the weights."""
+LINEAR = ("delta", "lightning", "mamba")
+"""Mixers whose state has one size for every request."""
+STATE_BYTES = {"float32": 4.0, "bfloat16": 2.0, "float16": 2.0}
+MOST_PREDICTION = 8
+"""Layers beyond those of the config that are heads of prediction."""
+FAR_OFF = 0.25
+"""Share by which the bytes of an index of weights may differ from those that the layers take, its prediction heads
+included: more is another model (own choice)."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +29,9 @@ class ModelShape:
     """parameters, active (per token), routed (in experts that tokens choose), unquantised (embeddings, head): counts;
     attention_width: query heads x head size; mlp: width of the dense layers, 0 with experts; dtype: of the weights as
     published, "" where the config does not tell; max_len: tokens of the longest context, 0 where it does not tell;
-    counted: from the layers, not by its makers."""
+    counted: from the layers, not by its makers; published: bytes of the checkpoint, None where the config gives no
+    dtype; exact: these bytes are those of an index of weights; prediction: heads for more than one token, which are not
+    in any of these."""
 
     name: str
     parameters: float
@@ -30,6 +40,7 @@ class ModelShape:
     unquantised: float
     layers: int
     hidden: int
+    heads: int
     vocabulary: int
     attention_width: int
     kv: KvLayers
@@ -39,6 +50,9 @@ class ModelShape:
     max_len: int = 0
     dtype: str = ""
     counted: bool = True
+    published: CheckpointBytes | None = None
+    exact: bool = False
+    prediction: bool = False
 
     @property
     def adapted(self) -> list[tuple[int, int]]:
@@ -57,117 +71,142 @@ class ModelShape:
             return self
         if active is None:
             active = parameters - self.routed * (1.0 - self.chosen / self.experts) if self.experts else parameters
-        return replace(self, parameters=parameters, active=active, counted=False)
+        published, scale = self.published, parameters / self.parameters
+        if published is not None:
+            published = published._replace(dense=published.dense * scale, routed=published.routed * scale)
+        return replace(self, parameters=parameters, active=active, counted=False, published=published)
 
 
-class _Config:
-    """The keys of one config.json; those of the language model where it holds several."""
-
-    def __init__(self, name: str, keys: Mapping[str, Any]) -> None:
-        nested = keys.get("text_config")
-        self.name = name
-        self.top = keys
-        self.keys: Mapping[str, Any] = {**keys, **nested} if isinstance(nested, Mapping) else keys
-
-    def number(self, key: str, default: int | None = None) -> int:
-        value = self.keys.get(key)
-        if value is None and default is not None:
-            return default
-        if value is None:
-            raise InferdocError(
-                f"{self.name}: no {key}; it is needed to size a model: give the model's own config.json"
-            )
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise InferdocError(f"{self.name}: {key}: expected a whole number of 0 or more, got {value!r}")
-        return value
-
-    def positive(self, key: str) -> int:
-        value = self.number(key)
-        if value == 0:
-            raise InferdocError(f"{self.name}: {key}: expected 1 or more, got 0")
-        return value
-
-    def first(self, keys: tuple[str, ...]) -> int:
-        return next((self.number(key) for key in keys if self.keys.get(key) is not None), 0)
-
-
-def shape_of(name: str, config: Mapping[str, Any]) -> ModelShape:
-    """The shape that a config.json describes. Raises InferdocError for a key that is missing or no number."""
-    keys = _Config(name, config)
-    layers, hidden = keys.positive("num_hidden_layers"), keys.positive("hidden_size")
-    vocabulary, heads = keys.positive("vocab_size"), keys.positive("num_attention_heads")
-    kv = _kv_layers(keys, layers, hidden, heads)
-    width = heads * (keys.number("v_head_dim", 128) if kv.latent else kv.head_size)
-    experts, chosen = keys.first(EXPERTS), keys.first(CHOSEN)
+def shape_of(
+    name: str,
+    keys: Mapping[str, Any],
+    quantisation: Mapping[str, Any] | None = None,
+    weights: Mapping[str, Any] | None = None,
+) -> ModelShape:
+    """The shape that a config.json describes. quantisation, weights: the hf_quant_config.json and the
+    model.safetensors.index.json beside it. Raises InferdocError, which names the key, for one that is missing, that
+    cannot be, or that may change memory or work and is not known."""
+    config = ModelConfig(name, keys)
+    plan = plan_layers(config)
+    hidden, vocabulary = config.positive("hidden_size"), config.positive("vocab_size")
+    heads = config.positive("num_attention_heads")
+    if heads > hidden:
+        config.refuse("num_attention_heads", f"{heads} heads of a hidden size of {hidden}")
+    kv = _kv_layers(config, plan)
+    experts, chosen = config.first(EXPERTS), config.first(CHOSEN)
     if experts and not 0 < chosen <= experts:
         raise InferdocError(
             f"{name}: {experts} experts, of which a token chooses {chosen}: num_experts_per_tok is wrong"
         )
-    sparse_layers = layers - keys.number("first_k_dense_replace", 0) if experts else 0
-    of_expert = 3 * hidden * keys.number("moe_intermediate_size", keys.number("intermediate_size", 0)) if experts else 0
-    routed = float(sparse_layers * experts * of_expert)
-    shared = sparse_layers * (keys.number("n_shared_experts", 0) * of_expert + hidden * experts)
-    dense_layers = layers - sparse_layers
-    dense = dense_layers * 3 * hidden * (keys.positive("intermediate_size") if dense_layers else 0)
-    tied = bool(keys.keys.get("tie_word_embeddings", False))
-    embeddings = float(vocabulary * hidden * (1 if tied else 2))
-    parameters = routed + shared + dense + layers * _attention_parameters(keys, kv, hidden, heads) + embeddings
-    active = parameters - routed * (1.0 - chosen / experts) if experts else parameters
+    matrices = model_matrices(config, plan)
+    parameters = float(sum(each.parameters for each in matrices))
+    routed = float(sum(each.parameters for each in matrices if each.routed))
+    outside = float(sum(each.parameters for each in matrices if "." not in each.name))
+    published, exact = checkpoint_bytes(config, matrices, quantisation), False
+    if weights is not None and published is not None:
+        published, exact = _as_indexed(config, published, weights, len(plan)), True
     return ModelShape(
         name,
         parameters,
-        active,
+        parameters - routed * (1.0 - chosen / experts) if experts else parameters,
         routed,
-        embeddings,
-        layers,
+        outside,
+        len(plan),
         hidden,
+        heads,
         vocabulary,
-        width,
+        heads * (config.number("v_head_dim", 128) if kv.latent else kv.head_size or kv.window_head_size),
         kv,
-        0 if experts else keys.number("intermediate_size", 0),
-        experts,
-        chosen,
-        keys.number("max_position_embeddings", 0),
-        _dtype(keys),
+        0 if experts else feed_width(config),
+        experts if routed else 0,
+        chosen if routed else 0,
+        config.number("max_position_embeddings", 0),
+        "" if published is None else published.dtype,
+        published=published,
+        exact=exact,
+        prediction=any(config.keys.get(key) for key in ("num_nextn_predict_layers", "num_mtp_modules", "use_mtp")),
     )
 
 
-def _kv_layers(keys: _Config, layers: int, hidden: int, heads: int) -> KvLayers:
-    latent = keys.number("kv_lora_rank", 0)
-    if latent:
-        sparse = keys.number("index_topk", 0) > 0
-        return KvLayers(layers, latent=latent + keys.number("qk_rope_head_dim"), sparse=sparse)
-    kv_heads = keys.number("num_key_value_heads", heads)
-    head_size = keys.number("head_dim", hidden // heads)
-    if kv_heads < 1 or head_size < 1:
-        raise InferdocError(f"{keys.name}: {kv_heads} KV heads of {head_size} values: both must be 1 or more")
-    types = keys.keys.get("layer_types")
-    window = keys.number("sliding_window", 0)
-    linear = windowed = 0
-    if isinstance(types, list) and len(types) == layers:
-        linear = sum(kind in LINEAR for kind in types)
-        windowed = sum(kind in WINDOWED for kind in types) if window else 0
-    elif interval := keys.number("full_attention_interval", 0):
-        linear = layers - layers // interval
-    elif window and keys.keys.get("use_sliding_window", True):
-        windowed = layers
-    full = layers - linear - windowed
-    return KvLayers(full, kv_heads, head_size, windowed=windowed, window=window, linear=linear)
+def _kv_layers(config: ModelConfig, plan: Sequence[Layer]) -> KvLayers:
+    full, windowed = (sum(layer.mixer == kind for layer in plan) for kind in ("full", "window"))
+    linear = sum(layer.mixer in LINEAR for layer in plan)
+    if not full and not windowed:
+        config.refuse("layer_types", "no layer caches tokens")
+    state = sum(_state_bytes(config, layer.mixer) for layer in plan if layer.mixer in LINEAR)
+    if config.number("num_kv_shared_layers", 0):
+        config.refuse("num_kv_shared_layers", "layers that share one cache are not known")
+    if latent := config.number("kv_lora_rank", 0):
+        types = config.per_layer("indexer_types", len(plan))
+        sparse = config.number("index_topk", 0) > 0
+        indexed = full if types is None else sum(each == "full" for each in types)
+        return KvLayers(
+            full,
+            latent=latent + config.number("qk_rope_head_dim"),
+            sparse=sparse,
+            linear=linear,
+            index=config.positive("index_head_dim") if sparse else 0,
+            indexed=indexed if sparse else 0,
+            state=state,
+        )
+    grows, slides = mixer_shape(config, "full"), mixer_shape(config, "window")
+    return KvLayers(
+        full,
+        grows.kv_heads,
+        grows.head,
+        windowed=windowed,
+        window=config.first(("sliding_window", "attention_chunk_size")) if windowed else 0,
+        linear=linear,
+        value_size=grows.value,
+        window_heads=slides.kv_heads,
+        window_head_size=slides.head,
+        window_value_size=slides.value,
+        state=state,
+    )
 
 
-def _attention_parameters(keys: _Config, kv: KvLayers, hidden: int, heads: int) -> int:
-    """Of one layer; linear layers are counted like those with attention."""
-    if not kv.latent:
-        return hidden * kv.head_size * (2 * heads + 2 * kv.kv_heads)
-    nope, rope, value = (keys.number(key) for key in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"))
-    rank, low = keys.number("kv_lora_rank"), keys.number("q_lora_rank", 0)
-    query = hidden * low + low * heads * (nope + rope) if low else hidden * heads * (nope + rope)
-    return query + hidden * (rank + rope) + rank * heads * (nope + value) + heads * value * hidden
+def _state_bytes(config: ModelConfig, mixer: str) -> float:
+    """Bytes of a request in one linear layer, on all GPUs: what the convolution keeps in 16 bits, and the state."""
+    kind = config.word("mamba_ssm_cache_dtype") or config.word("mamba_ssm_dtype") or "bfloat16"
+    if kind not in STATE_BYTES:
+        config.refuse("mamba_ssm_cache_dtype", f'"{kind}" is not known')
+    if mixer == "delta":
+        keys, values, heads = delta_shape(config)
+        kept = config.positive("linear_conv_kernel_dim", 4) - 1
+        return (
+            kept * (2 * keys + values) * 2.0
+            + values * (keys // config.positive("linear_num_key_heads")) * STATE_BYTES[kind]
+        )
+    if mixer == "mamba":
+        heads, head, groups, state = mamba_shape(config)
+        kept = config.first(("conv_kernel", "mamba_d_conv"), 4) - 1
+        return kept * (heads * head + 2 * groups) * 2.0 + heads * head * state * STATE_BYTES[kind]
+    shape = mixer_shape(config, "full")
+    return shape.heads * shape.head**2 * 4.0
 
 
-def _dtype(keys: _Config) -> str:
-    quantised = keys.top.get("quantization_config") or keys.keys.get("quantization_config")
-    if isinstance(quantised, Mapping):
-        return QUANTISED.get(str(quantised.get("quant_method")), "")
-    plain = str(keys.keys.get("torch_dtype") or keys.keys.get("dtype") or "")
-    return {"bfloat16": "bf16", "float16": "fp16"}.get(plain, "")
+def _as_indexed(
+    config: ModelConfig, counted: CheckpointBytes, index: Mapping[str, Any], layers: int
+) -> CheckpointBytes:
+    """The bytes that the index of a checkpoint gives, shared out as counted; prediction heads, which only speculation
+    loads, have a layer's share."""
+    names, metadata = index.get("weight_map"), index.get("metadata")
+    total = metadata.get("total_size") if isinstance(metadata, Mapping) else None
+    if not isinstance(names, Mapping) or isinstance(total, bool) or not isinstance(total, int) or total <= 0:
+        config.refuse("model.safetensors.index.json", "expected metadata.total_size and weight_map")
+        raise AssertionError
+    found = {int(part) for each in names for part in re.findall(r"(?:^|\.)layers\.(\d{1,5})\.", str(each))}
+    beyond = len({layer for layer in found if layer >= layers})
+    if found and (len(found) < layers or beyond > MOST_PREDICTION):
+        raise InferdocError(
+            f"{config.name}: model.safetensors.index.json has {len(found)} layers, config.json {layers}: weights of "
+            "another model"
+        )
+    whole = counted.dense + counted.routed
+    scale = total / (whole * (1.0 + beyond / layers))
+    if abs(scale - 1.0) > FAR_OFF:
+        raise InferdocError(
+            f"{config.name}: model.safetensors.index.json has {total / 1e9:,.1f} GB, the layers of config.json take "
+            f"{whole / 1e9:,.1f} GB: weights of another model, or in another dtype"
+        )
+    return counted._replace(dense=counted.dense * scale, routed=counted.routed * scale)

@@ -84,7 +84,11 @@ def pipeline_bubble(stages: int, micro_batches: int) -> float:
     return (stages - 1) / (micro_batches + stages - 1)
 
 
-def expert_exchange_seconds(layers: int, tokens_per_gpu: float, chosen: int, hidden: int) -> float:
-    """Dispatch and combine of expert parallelism in a step: layers x (2 x 20 us + tokens x k x H x 3 bytes / 100 GB/s)
-    (DeepEP's README; the busiest rank sets the pace)."""
-    return layers * (2 * 20e-6 + tokens_per_gpu * chosen * hidden * 3.0 / 100e9)
+def expert_exchange_seconds(
+    layers: int, tokens_of_rank: float, chosen: int, hidden: int, ranks: int, bus: float
+) -> float:
+    """Dispatch and combine of expert parallelism in a step: layers x (2 x 20 us + tokens x ranks reached x H x 3 bytes
+    over the bus), a byte on the way there and two back (DeepEP's README). A token goes once to each other rank that
+    holds one of its experts: (ranks - 1)(1 - (1 - 1/ranks)^k) of them on average. bus: bytes/s of a GPU one way."""
+    reached = (ranks - 1) * (1.0 - (1.0 - 1.0 / ranks) ** chosen)
+    return layers * (2 * 20e-6 + tokens_of_rank * reached * hidden * 3.0 / bus)

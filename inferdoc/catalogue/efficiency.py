@@ -11,7 +11,8 @@ from inferdoc.catalogue.document import Steps, nearest
 from inferdoc.catalogue.validate import Problem
 
 Phase = Literal["prefill", "decode"]
-Arithmetic = Literal["bf16", "fp8"]
+Arithmetic = Literal["bf16", "fp8", "fp4"]
+Family = Literal["dense", "experts"]
 
 
 class ReachedShare(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -73,10 +74,71 @@ class TierEfficiency(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
             yield "its all-reduces take longer than the rest of the step lets them"
 
 
+class StepShares(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What the parts of a step reach on hardware of one kind. bf16, fp8, fp4: matrices, of the FLOP/s of each
+    arithmetic, 0 where the hardware has none; experts, unpacked: factors on these for experts, and for experts whose
+    weights are unpacked first; padding: tokens that fill up the tile of an expert; read, cache: of the bandwidth, for
+    weights and KV cache; read_experts: factor on read (tokens share more experts than chance has them); attention,
+    latent: of the FLOP/s in BF16, attention of prompts and decode with MLA; layer_us, expert_layer_us: of each layer,
+    microseconds that nothing hides, without and with experts; collectives: factor on their times; points: measured
+    results by family and arithmetic, dense-fp8: 12."""
+
+    tiers: tuple[str, ...]
+    source: str
+    bf16: float
+    experts: float
+    unpacked: float
+    padding: float
+    read: float
+    read_experts: float
+    cache: float
+    attention: float
+    latent: float
+    layer_us: float
+    expert_layer_us: float
+    collectives: float
+    fp8: float = 0.0
+    fp4: float = 0.0
+    points: dict[str, int] = {}
+
+    def problems(self) -> Iterator[str]:
+        """Numbers that are none."""
+        for name in (
+            "bf16",
+            "experts",
+            "unpacked",
+            "read",
+            "read_experts",
+            "cache",
+            "attention",
+            "latent",
+            "collectives",
+        ):
+            if not 0 < getattr(self, name) <= 10:
+                yield f"{name}: expected a number above 0, got {getattr(self, name):g}"
+        if min(self.fp8, self.fp4, self.padding, self.layer_us, self.expert_layer_us) < 0:
+            yield "expected numbers of 0 or more"
+
+
+class StepSpread(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """How far measured times lie from predicted ones: four of five between low and high times the prediction."""
+
+    low: float
+    high: float
+
+
 class Efficiency(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """tiers: by the names of tiers.yaml; one that is not there was not measured."""
+    """tiers: by the names of tiers.yaml; one that is not there was not measured. steps: kinds of hardware by name;
+    "other" is for the rest; spread: by family, and "unmeasured" where there is no point near."""
 
     tiers: dict[str, TierEfficiency] = {}
+    steps: dict[str, StepShares] = {}
+    spread: dict[str, StepSpread] = {}
+
+    def kind_of(self, tier: str) -> tuple[str, StepShares]:
+        """The kind of hardware of a tier, with its shares."""
+        name = next((name for name, kind in self.steps.items() if tier in kind.tiers), "other")
+        return name, self.steps[name]
 
     def problems(self, known: Collection[str]) -> Iterator[Problem]:
         """Tiers that do not exist, shares outside 0..1, times that are none."""
@@ -91,3 +153,12 @@ class Efficiency(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
             for gpus, times in tier.all_reduce.items():
                 if gpus < 2 or not times or min(times) < 1 or min(times.values()) <= 0:
                     yield Problem((*at, "all_reduce", gpus), "expected 2 GPUs or more, and times above 0 by values")
+        for name, kind in self.steps.items():
+            at = ("steps", name)
+            yield from (
+                Problem(at, f'no tier "{each}"{nearest(each, known)}') for each in kind.tiers if each not in known
+            )
+            yield from (Problem(at, what) for what in kind.problems())
+        for family, spread in self.spread.items():
+            if not 0 < spread.low <= 1 <= spread.high:
+                yield Problem(("spread", family), "expected low above 0 and at most 1, high of 1 or more")

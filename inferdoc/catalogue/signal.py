@@ -248,7 +248,8 @@ class Tier(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A hardware tier. names: DCGM `modelName`s or AMD card models that mean it (regular expressions, any case).
 
     memory_gib, memory_gbps (GB/s), bf16_tflops (dense), link_gbps (GB/s per direction between GPUs, NVLink or PCIe),
-    cold_start_s: time from pod creation to ready; fp8_tflops (dense): absent where the hardware has no FP8 arithmetic.
+    cold_start_s: time from pod creation to ready; fp8_tflops, fp4_tflops (dense): absent where the hardware has no such
+    arithmetic.
     host_gbps: GB/s that really move one way between a GPU and the memory of its host, those of the unknown tier where
     it is left out. thresholds: named limits that recipes refer to. bands: overrides.
     """
@@ -261,6 +262,7 @@ class Tier(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     link_gbps: Figure
     cold_start_s: Figure
     fp8_tflops: Figure | None = None
+    fp4_tflops: Figure | None = None
     host_gbps: Figure | None = None
     thresholds: dict[str, Figure] = {}
     bands: dict[str, Band] = {}

@@ -249,7 +249,16 @@ def check_tiers(tiers: Tiers, signals: Collection[str]) -> list[Problem]:
         for index, pattern in enumerate(tier.names):
             if not _compiles(f"~{pattern}"):
                 problems.append(Problem((*at, "names", index), f'"{pattern}" is not a regular expression'))
-        for key in ("memory_gib", "memory_gbps", "bf16_tflops", "fp8_tflops", "link_gbps", "host_gbps", "cold_start_s"):
+        for key in (
+            "memory_gib",
+            "memory_gbps",
+            "bf16_tflops",
+            "fp8_tflops",
+            "fp4_tflops",
+            "link_gbps",
+            "host_gbps",
+            "cold_start_s",
+        ):
             figure: Figure | None = getattr(tier, key)
             if figure is not None and figure.value <= 0:
                 problems.append(Problem((*at, key, "value"), f"expected more than 0, got {figure.value:g}"))

@@ -135,8 +135,8 @@ def _watch_in_place(watch: Watch, place: str, asked: dict[str, Any], colour: boo
 
 def _look(found: list[Recognised], config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> int:
     """Diagnose pages, live or saved."""
-    from inferdoc.judging.named import diagnose_pages
     from inferdoc.judging.request import exit_code
+    from inferdoc.pages.diagnosis import diagnose_pages
     from inferdoc.report import render
 
     answer = diagnose_pages(found, config, catalogue, asked, options.scraping(asked), options.pace(asked), messages.say)

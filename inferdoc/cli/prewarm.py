@@ -268,7 +268,14 @@ def check(**asked: Any) -> None:
 )
 @click.option("--pool", metavar="NAME", help="One pool. Default: all that the plan or a [POOL=] option names.")
 @per_pool("--name", "name", click.STRING, words="Object to change. Default: the pool's name.")
-@per_pool("--namespace", "namespace", click.STRING, "default", words="Of the object.")
+@per_pool("--namespace", "namespace", click.STRING, words="Of the object. Default: that of the plan, else `default`.")
+@per_pool(
+    "--max",
+    "maximum",
+    click.IntRange(1),
+    words="Replicas never exceeded. Default: the object's maximum, else 20 times the replicas without a plan.",
+)
+@click.option("--cluster", metavar="NAME", help="Cluster that kubectl changes: plans of another one are refused.")
 @click.option("--kind", metavar="KIND", help="cronjob: kind of object whose floor the jobs set (default: an HPA).")
 @click.option(
     "--image", metavar="IMAGE", help="cronjob, keda-cron: an image with inferdoc and kubectl. Default: this release's."
@@ -324,6 +331,7 @@ def one_object(function: Any) -> Any:
 @click.option("--plan-id", "plan_id", metavar="ID", required=True)
 @click.option("--generated", metavar="TIME", required=True)
 @click.option("--zone", metavar="ZONE", required=True)
+@click.option("--scale-to-zero", is_flag=True, help="Allow --floor 0.")
 def hold(**asked: Any) -> None:
     """Hold a floor on an object: what the CronJobs of a plan run.
 

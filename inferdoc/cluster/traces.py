@@ -38,7 +38,7 @@ def link_traces(answer: Diagnosis, source: Identified, catalogue: Catalogue, tra
     if trace_url is None or source.kind != "prometheus":
         return
     server = cast("PrometheusSource", source.raw)
-    end, aliases = round(1000 * seconds(answer.window.until)), Aliases(catalogue.exporters.values())
+    end, aliases = round(1000 * seconds(answer.window.until)), catalogue.aliases
     for finding in answer.findings:
         try:
             finding.traces = _slowest(finding, server, catalogue, aliases, end, trace_url)

@@ -10,11 +10,15 @@ from collections.abc import Iterator
 import requests
 from urllib3.exceptions import ReadTimeoutError
 
+from inferdoc.collect.session import RedirectError
+
 
 def describe(fault: BaseException) -> str:
     """A network fault in plain words, without the URL (which may carry secrets)."""
     chain = list(_chain(fault))
     for cause in chain:
+        if isinstance(cause, RedirectError):
+            return str(cause)
         if isinstance(cause, ssl.SSLCertVerificationError):
             return f"TLS certificate is not trusted ({cause.verify_message}): give the CA that signed it"
         if isinstance(cause, socket.gaierror):

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 from inferdoc.collect.discovery import Target, TargetDocument, left_out, make_target, targets_from_file_sd
 from inferdoc.collect.scrape import Arrival, ScrapeOptions, Scraper
 from inferdoc.errors import ConfigError
+from inferdoc.origins import without_secrets
 
 REFRESH_SECONDS = 60.0
 """The default of Prometheus."""
@@ -31,7 +32,7 @@ class HttpDiscovery:
         """url: http or https, without credentials in it; options: credentials, certificates and time limit, as for
         scraping; refresh: seconds between two requests. Raises ConfigError where the URL or the time is no use."""
         self._endpoint = _endpoint(url)
-        self._name = f"http_sd {_shown(self._endpoint.url)}"
+        self._name = f"http_sd {without_secrets(self._endpoint.url)}"
         if refresh <= 0:
             raise ConfigError(f"{self._name}: the refresh time must be above 0 s, not {refresh:g} s")
         self._refresh = refresh
@@ -101,9 +102,3 @@ def _endpoint(url: str) -> Target:
     text = url.strip()
     path = urlsplit(text if "://" in text else f"http://{text}").path or "/"
     return Target(urlunsplit((checked.scheme, checked.netloc, path, checked.query, "")), {})
-
-
-def _shown(url: str) -> str:
-    """A URL without its query, which may hold secrets."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}{parts.path}"[:200]

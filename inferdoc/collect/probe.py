@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 import requests
 
+from inferdoc.collect.deadline import Deadline, DeadlineWatch
+from inferdoc.collect.session import OriginSession, RedirectError, redirect_text
 from inferdoc.errors import InferdocError
 
 Outcome = Literal["alive", "slow", "hung", "refused", "down"]
@@ -31,26 +33,45 @@ class Probe:
 
 
 def probe(url: str, deadline_s: float, headers: Mapping[str, str] | None = None, model: str | None = None) -> Probe:
-    """Send one request of one token to an OpenAI-compatible server. url: without a path; model: of those that the
-    server has, the first by default. Raises InferdocError where the server names no model."""
+    """Send one request of one token to an OpenAI-compatible server. url: without a path; headers: sent to the origin of
+    the URL only; model: of those that the server has, the first by default. Raises InferdocError where the server names
+    no model."""
     base, began = url.rstrip("/"), time.monotonic()
+    watch = DeadlineWatch()
     try:
-        name = model or _first_model(base, deadline_s, headers)
-        body = {"model": name, "prompt": "1", "max_tokens": 1, "temperature": 0}
-        answer = requests.post(base + COMPLETIONS, json=body, headers=headers, timeout=deadline_s)
-        answer.raise_for_status()
-    except requests.HTTPError as error:
-        return Probe("refused", time.monotonic() - began, f"HTTP {error.response.status_code}: {_text(error.response)}")
-    except requests.Timeout:
-        return Probe("hung", time.monotonic() - began, f"no response within {deadline_s:g} s")
-    except requests.ConnectionError:
-        return Probe("down", time.monotonic() - began, "no connection")
+        with OriginSession(base, environment=True) as session, watch.within(deadline_s) as limit:
+            session.headers.update(headers or {})
+            outcome, detail = _asked(session, base, deadline_s, model, limit)
+    finally:
+        watch.close()
     seconds = time.monotonic() - began
-    return Probe("slow" if seconds > SLOW_SECONDS else "alive", seconds, f"one token of {name}")
+    return Probe("slow" if outcome == "alive" and seconds > SLOW_SECONDS else outcome, seconds, detail)
 
 
-def _first_model(base: str, deadline_s: float, headers: Mapping[str, str] | None) -> str:
-    answer = requests.get(base + MODELS, headers=headers, timeout=deadline_s)
+def _asked(
+    session: OriginSession, base: str, deadline_s: float, model: str | None, limit: Deadline
+) -> tuple[Outcome, str]:
+    """The outcome, but for slow, and the detail."""
+    try:
+        name = model or _first_model(session, base, deadline_s)
+        body = {"model": name, "prompt": "1", "max_tokens": 1, "temperature": 0}
+        answer = session.post(base + COMPLETIONS, json=body, timeout=deadline_s)
+        answer.raise_for_status()
+        if answer.is_redirect:
+            raise RedirectError(redirect_text(base + COMPLETIONS, answer.headers["location"]))
+    except RedirectError as error:
+        return "refused", str(error)
+    except requests.HTTPError as error:
+        return "refused", f"HTTP {error.response.status_code}: {_text(error.response)}"
+    except (requests.Timeout, requests.ConnectionError, requests.exceptions.ChunkedEncodingError) as error:
+        if limit.expired or isinstance(error, requests.Timeout):
+            return "hung", f"no response within {deadline_s:g} s"
+        return "down", "no connection"
+    return "alive", f"one token of {name}"
+
+
+def _first_model(session: OriginSession, base: str, deadline_s: float) -> str:
+    answer = session.get_following(base + MODELS, timeout=deadline_s)
     answer.raise_for_status()
     try:
         listed: Any = answer.json()["data"]

@@ -9,22 +9,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from urllib.parse import urljoin, urlsplit
 
 import requests
 from urllib3.exceptions import HTTPError
 from urllib3.util.retry import Retry
 
-from inferdoc.collect.deadline import Deadline, DeadlineAdapter, DeadlineWatch
+from inferdoc.collect.deadline import Deadline, DeadlineWatch
 from inferdoc.collect.discovery import Target
 from inferdoc.collect.exposition import parse
 from inferdoc.collect.faults import describe
 from inferdoc.collect.page_limit import Room, fitted
 from inferdoc.collect.samples import Page, ParseError
+from inferdoc.collect.session import OriginSession
+from inferdoc.origins import without_secrets
 
 ACCEPT = "text/plain;version=0.0.4,*/*;q=0.1"
 _BLOCK_BYTES = 1 << 16
-_MAX_REDIRECTS = 5
 _AUTODETECT_GZIP_OR_ZLIB = 47
 
 
@@ -111,7 +111,7 @@ class Scraper:
         self.options = options or ScrapeOptions()
         self._watch = DeadlineWatch()
         self._lock = threading.Lock()
-        self._sessions: dict[Target, requests.Session] = {}
+        self._sessions: dict[Target, OriginSession] = {}
         self._bytes = Room(self.options.bytes_at_once)
         self._series = Room(self.options.series_at_once)
 
@@ -186,21 +186,18 @@ class Scraper:
                 error = f"took longer than {seconds:g} s"
         return answer, error
 
-    def _session(self, target: Target) -> requests.Session:
+    def _session(self, target: Target) -> OriginSession:
         with self._lock:
             session = self._sessions.get(target)
             if session is None:
-                session = self._sessions[target] = self._new_session()
+                session = self._sessions[target] = self._new_session(target)
             return session
 
-    def _new_session(self) -> requests.Session:
-        session = requests.Session()
-        session.trust_env = False
-        session.verify = True if self.options.ca_file is None else str(self.options.ca_file)
+    def _new_session(self, target: Target) -> OriginSession:
         # An idle connection may be closed by the target just as the next request leaves: try that once more.
         retry = Retry(total=1, connect=0, read=1, redirect=0, status=0, other=0)
-        for scheme in ("http://", "https://"):
-            session.mount(scheme, DeadlineAdapter(pool_connections=1, pool_maxsize=1, max_retries=retry))
+        session = OriginSession(target.url, environment=False, retries=retry)
+        session.verify = True if self.options.ca_file is None else str(self.options.ca_file)
         return session
 
     def _headers(self, accept: str) -> dict[str, str]:
@@ -218,24 +215,17 @@ class Scraper:
         return options.username, options.password or ""
 
     def _fetch(self, target: Target, deadline: Deadline, answer: Arrival, accept: str) -> None:
-        session, url, headers, basic = self._session(target), target.url, self._headers(accept), self._basic()
-        options = self.options
-        for _ in range(_MAX_REDIRECTS + 1):
-            response = session.get(
-                url,
-                headers=headers,
-                auth=basic,
-                stream=True,
-                allow_redirects=False,
-                timeout=(min(options.connect_timeout, deadline.remaining()), deadline.remaining() + 1),
-            )
-            session.cookies.clear()
-            with response:
-                if not response.is_redirect:
-                    self._receive(response, answer)
-                    return
-                url = answer.redirected_to = _redirect(url, response.headers["location"])
-        raise _ScrapeError(f"redirects more than {_MAX_REDIRECTS} times: is this behind a login?")
+        response = self._session(target).get_following(
+            target.url,
+            headers=self._headers(accept),
+            auth=self._basic(),
+            stream=True,
+            timeout=(min(self.options.connect_timeout, deadline.remaining()), deadline.remaining() + 1),
+        )
+        with response:
+            if response.history:
+                answer.redirected_to = response.url
+            self._receive(response, answer)
 
     def _receive(self, response: requests.Response, answer: Arrival) -> None:
         if response.status_code != 200:
@@ -312,29 +302,8 @@ def _read(answer: Arrival, error: str | None, max_series: int) -> tuple[Page | N
             page.problems.insert(0, left_out)
         return page, error
     except ParseError as fault:
-        where = f" (redirected to {_without_secrets(answer.redirected_to)})" if answer.redirected_to else ""
+        where = f" (redirected to {without_secrets(answer.redirected_to)})" if answer.redirected_to else ""
         return None, error or f"{fault}{where}"
-
-
-def _redirect(url: str, location: str) -> str:
-    """Where a redirect leads. Only the same host is followed: credentials go nowhere else."""
-    try:
-        to = urljoin(url, location)
-        here, there = urlsplit(url), urlsplit(to)
-        _ = there.port
-    except ValueError:
-        raise _ScrapeError("redirects to an address that is none") from None
-    same_host = here.hostname == there.hostname
-    if there.scheme not in ("http", "https") or not same_host or (here.scheme, there.scheme) == ("https", "http"):
-        raise _ScrapeError(f"redirects to {_without_secrets(to)}: is this behind a login?")
-    return to
-
-
-def _without_secrets(url: str) -> str:
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    port = f":{parts.port}" if parts.port else ""
-    return f"{parts.scheme}://{host}{port}{parts.path}"[:200]
 
 
 def _status_text(response: requests.Response) -> str:

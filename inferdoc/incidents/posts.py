@@ -1,4 +1,4 @@
-"""What outputs have yet to take: kept until they took it, or failed too often."""
+"""What outputs have yet to take: kept until they took it, or it is too old."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ from inferdoc.incidents.looks import PostDue
 from inferdoc.incidents.model import Incident, Look
 from inferdoc.incidents.record import Record, incident_of, look_of
 
-PAUSES = (2.0, 10.0, 60.0, 300.0)
-"""Seconds between tries; after the last one it is given up."""
+PAUSES = (2.0, 10.0, 60.0, 300.0, 900.0)
+"""Seconds between tries; the last one again and again."""
+_FIRST = "SELECT min(post.number) FROM post JOIN look ON look.number = look WHERE output = ? AND post.state = 'waiting'\
+ GROUP BY incident"
 
 
-def due(record: Record, now: float) -> list[PostDue]:
-    """What is to be sent now, oldest first; of one output only what comes first, so that the order is kept."""
+def due(record: Record, output: str, now: float) -> PostDue | None:
+    """What is to be sent to an output now; of an incident only what comes first, so that the order is kept."""
     with record.reading() as connection:
-        rows = connection.execute(
-            "SELECT min(number) AS number, output FROM post WHERE state = 'waiting' GROUP BY output ORDER BY number"
-        ).fetchall()
-        found = [
-            connection.execute("SELECT * FROM post WHERE number = ? AND due <= ?", (row["number"], now)).fetchone()
-            for row in rows
-        ]
-    return [PostDue(row["number"], row["look"], row["output"], row["tries"]) for row in found if row is not None]
+        row = connection.execute(
+            f"SELECT * FROM post WHERE number IN ({_FIRST}) AND due <= ? ORDER BY due, number LIMIT 1", (output, now)
+        ).fetchone()
+    return None if row is None else PostDue(row["number"], row["look"], row["output"], row["tries"])
 
 
 def about(record: Record, post: PostDue) -> tuple[Look, Incident]:
@@ -37,13 +35,18 @@ def sent(record: Record, post: PostDue) -> None:
         connection.execute("UPDATE post SET state = 'sent', tries = tries + 1 WHERE number = ?", (post.number,))
 
 
-def missed(record: Record, post: PostDue, why: str, now: float, *, final: bool = False) -> bool:
-    """It was not taken. final: nor will it be. Whether it was the last try."""
-    last = final or post.tries >= len(PAUSES)
+def missed(record: Record, post: PostDue, why: str, now: float, limit: float, *, final: bool = False) -> bool:
+    """It was not taken. limit: seconds after the look for which it is tried; final: it will never be taken. Whether it
+    is given up."""
     with record.writing() as connection:
+        made = connection.execute("SELECT coalesce(ended, asked) FROM look WHERE number = ?", (post.look,)).fetchone()[
+            0
+        ]
+        last = final or now - made >= limit
+        again = now if last else min(now + PAUSES[min(post.tries, len(PAUSES) - 1)], max(now, made + limit))
         connection.execute(
             "UPDATE post SET state = ?, tries = tries + 1, due = ?, fault = ? WHERE number = ?",
-            ("failed" if last else "waiting", now if last else now + PAUSES[post.tries], why, post.number),
+            ("failed" if last else "waiting", again, why, post.number),
         )
     return last
 
@@ -59,11 +62,15 @@ def dropped(record: Record, outputs: set[str]) -> int:
         ).rowcount
 
 
-def next_due(record: Record) -> float | None:
+def next_due(record: Record, output: str) -> float | None:
     """When the next try is due, Unix seconds; None where nothing waits."""
     with record.reading() as connection:
-        found = connection.execute(
-            "SELECT min(due) FROM post WHERE number IN"
-            " (SELECT min(number) FROM post WHERE state = 'waiting' GROUP BY output)"
-        ).fetchone()[0]
+        found = connection.execute(f"SELECT min(due) FROM post WHERE number IN ({_FIRST})", (output,)).fetchone()[0]
         return None if found is None else float(found)
+
+
+def pending(record: Record) -> dict[str, int]:
+    """How many messages wait, by output."""
+    with record.reading() as connection:
+        rows = connection.execute("SELECT output, count(*) FROM post WHERE state = 'waiting' GROUP BY output")
+        return {row[0]: int(row[1]) for row in rows}

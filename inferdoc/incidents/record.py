@@ -41,13 +41,16 @@ class Record:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """The same within one transaction, which is on the disk at the end of the block, or undone by an error."""
         with self.reading() as connection:
+            if connection.in_transaction:  # one that could not be undone, since the disk failed
+                connection.execute("ROLLBACK")
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
+                connection.execute("COMMIT")
             except BaseException:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:  # SQLite undoes some itself, such as of a full disk
+                    connection.execute("ROLLBACK")
                 raise
-            connection.execute("COMMIT")
 
     def close(self) -> None:
         """Close the file."""

@@ -14,9 +14,9 @@ from inferdoc.catalogue.calibration import Calibration
 from inferdoc.fleet.workloads import workload
 from inferdoc.judging.model import Diagnosis, seconds
 from inferdoc.judging.view import View
-from inferdoc.judging.words import lasting
 from inferdoc.source.base import Incomplete, Scrapes
 from inferdoc.source.frame import Entity
+from inferdoc.words import lasting
 
 SIGNS = ("running", "waiting", "generation_tokens_rate", "prompt_tokens_rate", "request_rate")
 """Every engine shows one of them from its start, with traffic or without."""

@@ -14,14 +14,12 @@ from inferdoc.catalogue.flags import Flags
 from inferdoc.catalogue.recipe import Recipe, Step
 from inferdoc.catalogue.signal import WIDE, Exporter
 from inferdoc.judging.advice import LONGER_REQUESTS, fill, longer_requests, pool_size
-from inferdoc.judging.changes import workload_events
+from inferdoc.judging.changes import ORDER, Event, workload_events
 from inferdoc.judging.cohorts import Traits, shared
 from inferdoc.judging.conditions.render import Rendering
 from inferdoc.judging.context import Context, Outcome
-from inferdoc.judging.course import Departure, course_of
+from inferdoc.judging.deviation import Departure, course_of
 from inferdoc.judging.differential import MOST_CANDIDATES, Candidate, contradicted, decisive, opinions, shares
-from inferdoc.judging.engine_flags import elsewhere
-from inferdoc.judging.events import ORDER, Event
 from inferdoc.judging.fold import WIDE_SCOPES, Cause, score
 from inferdoc.judging.judge import Judgement, ongoing
 from inferdoc.judging.model import (
@@ -38,7 +36,7 @@ from inferdoc.judging.model import (
     stamp,
 )
 from inferdoc.judging.places import Places, filled, runs_on_kubernetes
-from inferdoc.judging.settings import Settings, settings_of, with_previous
+from inferdoc.judging.settings import Settings, elsewhere, settings_of, with_previous
 from inferdoc.judging.verdict import Evidence, Match
 from inferdoc.judging.view import Unit
 from inferdoc.source.reads import Matcher
@@ -138,7 +136,7 @@ class FindingMaker:
             certainty=certainty,
             score=round(score(cause), 3),
             phase=recipe.phase,
-            scope=self._scope(cause),
+            scope=self.scope(cause),
             onset=stamp(view.time_at(cause.onset)),
             onset_uncertainty_seconds=self._uncertainty(cause),
             ongoing=going,
@@ -300,7 +298,8 @@ class FindingMaker:
         hit = {match.unit.member.key for match in cause.matches}
         return round(sum(n for unit, n in served.items() if unit.member.key in hit) / total, 3) if total else None
 
-    def _scope(self, cause: Cause) -> Scope:
+    def scope(self, cause: Cause) -> Scope:
+        """Where it is."""
         there = self._there(cause)
         pods = list(dict.fromkeys(m.unit.member.pod for m in there))
         of_pods = sum(1 for member in self.context.view.fleet.members if member.pool == cause.pool)

@@ -12,11 +12,11 @@ from inferdoc.catalogue.conditions import AnyOf
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.catalogue.signal import WIDE
 from inferdoc.fleet.members import Pool
-from inferdoc.judging.breaches import breaches
 from inferdoc.judging.context import Context
 from inferdoc.judging.fold import Cause, fold, group
+from inferdoc.judging.impact import breaches
 from inferdoc.judging.match import judge_recipe
-from inferdoc.judging.scan import Family
+from inferdoc.judging.scan.model import Family
 from inferdoc.judging.verdict import Match, Verdict
 from inferdoc.judging.view import Unit
 

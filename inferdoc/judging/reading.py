@@ -60,7 +60,7 @@ def read_window(
     newest part, and a warning says so. plateaus: of a benchmark, by pod
     (`add_telemetry`)."""
     latest = source.latest_ms()
-    aliases = Aliases(catalogue.exporters.values())
+    aliases = catalogue.aliases
     names = names_of(wanted, catalogue, aliases)
     from_ms, until_ms = resolve_window(since, from_, until, latest)
     if latest is None:

@@ -11,7 +11,7 @@ from inferdoc.fleet.members import Wanted, assignments_of
 from inferdoc.judging.api import Options, diagnose
 from inferdoc.judging.findings import Links
 from inferdoc.judging.model import Diagnosis
-from inferdoc.judging.stored import StoredBaseline, named, place, which_stored
+from inferdoc.judging.references.stored import StoredBaseline, named, place, which_stored
 from inferdoc.source.base import Source
 from inferdoc.source.reads import Matcher
 from inferdoc.times import moment_ms

@@ -16,9 +16,9 @@ from inferdoc.judging.model import Diagnosis, NotJudged, Unknown, stamp
 from inferdoc.judging.places import DEFAULT_PORT
 from inferdoc.judging.session import Session
 from inferdoc.judging.visibility import Absence, Visibility
-from inferdoc.judging.words import how_many
 from inferdoc.source.base import Scrapes
 from inferdoc.source.frame import Entity
+from inferdoc.words import how_many
 
 WAITING = "kube_pod_container_status_waiting_reason"
 FAILS_TO_START = re.compile(r"CrashLoopBackOff|RunContainerError|StartError")

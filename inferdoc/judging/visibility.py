@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.conditions import AnyOf, Condition, KOf, OfParts, Presence, Witnesses
 from inferdoc.catalogue.engines import MAIN, declared_series, engines_of, engines_there
 from inferdoc.catalogue.flags import version
@@ -54,10 +53,6 @@ class Visibility:
     once: bool = False
 
     @cached_property
-    def _aliases(self) -> Aliases:
-        return Aliases(self.catalogue.exporters.values())
-
-    @cached_property
     def _declared(self) -> dict[str, tuple[Exporter, Metric]]:
         """Series name -> who exposes it, and its declaration."""
         return declared_series(self.catalogue.exporters.values())
@@ -75,7 +70,7 @@ class Visibility:
     def _scraped(self) -> set[tuple[str, str]]:
         """Exporter and first word of those of its series that are there: one declaration may stand for several
         programs (kube-state-metrics, cAdvisor, KEDA)."""
-        spelled = self._aliases
+        spelled = self.catalogue.aliases
         return {
             (exporter.exporter, _family(name))
             for name, (exporter, _) in self._declared.items()
@@ -127,7 +122,7 @@ class Visibility:
         return max(reasons, key=_effort)
 
     def _there(self, series: str) -> bool:
-        return any(name in self.names for name in self._aliases.of(series))
+        return any(name in self.names for name in self.catalogue.aliases.of(series))
 
     def _of_series(self, series: str, enable: str | None) -> Absence:
         if series not in self._declared:

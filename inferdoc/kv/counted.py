@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from inferdoc.catalogue.aliases import Aliases
 from inferdoc.forecast.fromsource import Key
 from inferdoc.forecast.series import DAY
 from inferdoc.source.frame import Entity
@@ -111,7 +110,7 @@ def _results(
     source: Source, catalogue: Catalogue, stretches: Stretches, names: list[str], by: tuple[str, ...]
 ) -> Iterable[tuple[int, str, ReadResult]]:
     """First stretch, metric and result of each read."""
-    aliases = Aliases(catalogue.exporters.values())
+    aliases = catalogue.aliases
     spellings = {name: aliases.of(name) for name in names}
     source.expect([spelling for each in spellings.values() for spelling in each])
     for first, grid in stretches.grids():

@@ -14,6 +14,7 @@ from typing import Any
 from inferdoc.errors import InferdocError
 from inferdoc.escaping import page
 from inferdoc.prewarm import kubectl
+from inferdoc.prewarm.ceiling import refuse_above_ceiling
 from inferdoc.prewarm.emit.aim import Aim, aim_of, look, put
 from inferdoc.prewarm.emit.base import CEILING, OURS, ZONE, EmitOptions
 from inferdoc.prewarm.emit.cronjob import patch_command
@@ -24,7 +25,7 @@ from inferdoc.prewarm.emit.parts import in_domain, part_of
 from inferdoc.prewarm.emit.patches import refuse_hpa, refuse_inference_service
 from inferdoc.prewarm.guide import Goal, Guide
 from inferdoc.prewarm.plan import PlanRow
-from inferdoc.prewarm.record import UNSET, Settled, record_of, refuse_other_pool, settle
+from inferdoc.prewarm.record import UNSET, Settled, own_floor, record_of, refuse_other_place, refuse_other_pool, settle
 
 TRIES = 3
 
@@ -51,8 +52,10 @@ def apply(led: Guide, kind: str, options: EmitOptions, really: bool, look_first:
     if not really and not look_first:
         if led.plan is None or led.pool is None:
             return Applied(None, None, False, notes=[f"{led.why}: the user's base comes back"], fault=led.fault)
-        wanted = led.pool.at(options.now)
-        return Applied(None, wanted, False, patch_command(led.plan, led.pool, options, aim, wanted, led.pool.row.base))
+        wanted, base = led.pool.at(options.now), led.pool.row.base
+        if aim.subresource or aim.ceiling or options.maximum is not None:
+            refuse_above_ceiling(aim, str(options.name), led.pool.top, base, options.maximum)
+        return Applied(None, wanted, False, patch_command(led.plan, led.pool, options, aim, wanted, base))
     return tried(lambda: _settled(led, aim, options, really))
 
 
@@ -71,9 +74,9 @@ def _settled(led: Guide, aim: Aim, options: EmitOptions, really: bool) -> Applie
     name = str(options.name)
     found = part_of(kubectl.get(aim.kubectl_resource, name, options.namespace), aim.domain)
     refuse_other_pool(found, str(options.pool))
-    led = _refused(led, aim, found)
     current = _integer(look(found, *aim.field))
     record = record_of(found, current)
+    led = _refused(led, aim, found, options, own_floor(found, current))
     settled = settle(current, record, None if led.goal is None else led.goal.floor)
     notes = [*([f"{led.why}: the user's base comes back"] if led.goal is None else []), *settled.notes]
     notes += _zone_note(found, led.goal)
@@ -89,8 +92,10 @@ def _settled(led: Guide, aim: Aim, options: EmitOptions, really: bool) -> Applie
     return Applied(current, settled.floor, really, command, notes, led.fault)
 
 
-def _refused(led: Guide, aim: Aim, found: dict[str, Any]) -> Guide:
-    """Nothing to follow where the object cannot hold the plan."""
+def _refused(led: Guide, aim: Aim, found: dict[str, Any], options: EmitOptions, own: int) -> Guide:
+    """Nothing to follow where the object cannot hold the plan, or should not. own: the user's own floor."""
+    if led.pool is not None:
+        refuse_other_place(led.pool.row, options, found)
     try:
         if led.goal is not None and aim.kind == "HorizontalPodAutoscaler":
             refuse_hpa(found, led.goal.top)
@@ -98,6 +103,8 @@ def _refused(led: Guide, aim: Aim, found: dict[str, Any]) -> Guide:
             refuse_inference_service(found)
         if led.goal is not None and aim.kind == "LLMInferenceService":
             refuse_llm_service(found, aim.field[:-1], led.goal.top)
+        if led.goal is not None:
+            refuse_above_ceiling(aim, str(options.name), led.goal.top, own, options.maximum, found)
     except InferdocError as fault:
         return Guide(why=str(fault), fault=fault)
     return led

@@ -19,6 +19,7 @@ from inferdoc.prewarm.fleet_wish import PerPool
 from inferdoc.prewarm.guide import Guide, guide
 from inferdoc.prewarm.hold import Order, hold, release
 from inferdoc.prewarm.plan import PlanRow
+from inferdoc.prewarm.record import refuse_other_place
 from inferdoc.prewarm.scheduled import apply_jobs
 from inferdoc.prewarm.triggered import apply_triggers
 from inferdoc.times import moment_of
@@ -40,7 +41,8 @@ def apply_plan(
     goal: PerPool[str],
     pool: str | None,
     name: PerPool[str | None],
-    namespace: PerPool[str],
+    namespace: PerPool[str | None],
+    maximum: PerPool[int | None],
     really: bool,
     look_first: bool,
     ending: bool,
@@ -67,8 +69,11 @@ def apply_plan(
     texts = []
     for place in places:
         own = replace(options, pool=place.pool, name=place.name, namespace=place.namespace)
+        own = replace(own, maximum=maximum.of(place.pool))
         try:
             led = Guide(why=str(lost), fault=lost) if made is None else guide(made, own)
+            if led.pool is not None:
+                refuse_other_place(led.pool.row, own)
             result = _settled(place, led, own, really, look_first, ending)
         except InferdocError as fault:
             failed[place.pool] = fault
@@ -91,7 +96,7 @@ def _places(
     pool: str | None,
     goal: PerPool[str],
     name: PerPool[str | None],
-    namespace: PerPool[str],
+    namespace: PerPool[str | None],
 ) -> list[PoolObject]:
     """The pools to settle and their objects. A pool that an option names is settled although it is in no plan any
     more: its object gets its base back."""
@@ -104,7 +109,10 @@ def _places(
         raise InferdocError(
             f"--name {name.usual} would be the object of {len(pools)} pools; write --name POOL=NAME: {', '.join(pools)}"
         )
-    return [PoolObject(p, goal.of(p), name.of(p) or p, namespace.of(p)) for p in pools]
+    planned_for = {} if made is None else {row.name: row.namespace for row in made.pools}
+    return [
+        PoolObject(p, goal.of(p), name.of(p) or p, namespace.of(p) or planned_for.get(p) or "default") for p in pools
+    ]
 
 
 def _settled(
@@ -150,6 +158,7 @@ def hold_floor(
     plan_id: str,
     generated: str,
     zone: str,
+    scale_to_zero: bool,
     now: str | None,
     really: bool,
     **asked: Any,
@@ -159,7 +168,7 @@ def hold_floor(
     stamp = {PLAN_ID: plan_id, GENERATED: generated, VALID_UNTIL: until, PLAN_BASE: str(base), ZONE: zone}
     stamp[POOL] = str(options.pool)
     try:
-        order = Order(floor, tuple(int(word) for word in levels.split(",")), maximum, stamp)
+        order = Order(floor, tuple(int(word) for word in levels.split(",")), maximum, stamp, scale_to_zero)
     except ValueError as fault:
         raise InferdocError(f"--levels `{levels}`: write whole numbers with commas between") from fault
     return _told(hold(goal, order, options, really), options)

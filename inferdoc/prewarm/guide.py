@@ -46,4 +46,5 @@ def guide(plan: PlanRow, options: EmitOptions) -> Guide:
         if options.pool is None and len(plan.pools) != 1:
             raise
         return Guide(why=str(fault), fault=fault)
-    return Guide(plan, pool, Goal(pool.at(options.now), pool.top, pool.row.maximum, stamps(plan, pool.row)))
+    maximum = pool.row.maximum if options.maximum is None else min(pool.row.maximum, options.maximum)
+    return Guide(plan, pool, Goal(pool.at(options.now), pool.top, maximum, stamps(plan, pool.row)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm import kubectl
@@ -17,24 +17,32 @@ from inferdoc.times import moment_of
 
 @dataclass(frozen=True)
 class Order:
-    """A floor to hold. levels: all floors of the plan; stamp: of the plan."""
+    """A floor to hold. levels: all floors of the plan; stamp: of the plan; scale_to_zero: whether 0 is meant."""
 
     floor: int
     levels: tuple[int, ...]
     maximum: int
     stamp: dict[str, str]
+    scale_to_zero: bool = False
 
 
 def hold(target: str, order: Order, options: EmitOptions, really: bool) -> Applied:
     """Settles the floor of an order on the object, by the record on it; past the plan's validity the base comes back.
     The object is looked at in any case."""
     aim, until = aim_of(target), order.stamp[VALID_UNTIL]
-    led = Guide(goal=Goal(order.floor, max(order.levels), order.maximum, order.stamp))
+    top, least = max(order.floor, *order.levels), min(order.floor, *order.levels, int(order.stamp[PLAN_BASE]))
+    if top > order.maximum:
+        raise InferdocError(f"--floor and --levels want {top} replicas, --max is {order.maximum}")
+    if least < 0:
+        raise InferdocError(f"--levels: {least} replicas are negative")
+    if order.floor == 0 and not order.scale_to_zero:
+        raise InferdocError("--floor 0 takes every replica away; give --scale-to-zero")
+    led = Guide(goal=Goal(order.floor, top, order.maximum, order.stamp))
     if options.now > moment_of(until, "--until"):
         stale = InferdocError(f"the plan of this job was valid until {until} and is stale; make a new one")
         led = Guide(why=str(stale), fault=stale)
     if aim.subresource is None:
-        return apply(led, target, options, really, look_first=True)
+        return apply(led, target, replace(options, maximum=order.maximum), really, look_first=True)
     return tried(lambda: _scaled(led, aim, order, options, really))
 
 

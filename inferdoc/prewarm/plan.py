@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -20,7 +20,8 @@ from inferdoc.forecast.calendar import zone_of
 from inferdoc.prewarm.week import DAYS, MINUTES_PER_DAY, WeekWindow, floor_of, minute_of_week
 
 SCHEMA = "inferdoc.prewarm/v1"
-ADDED, ADDED_TO_POOLS, ADDED_TO_FORECASTS = ("request", "files"), ("tuning",), ("weights",)
+ADDED, ADDED_TO_FORECASTS = ("request", "files"), ("weights",)
+ADDED_TO_POOLS = ("tuning", "cluster", "namespace")
 """Fields that plans of earlier versions lack; empty, they do not count in the id."""
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
@@ -96,7 +97,7 @@ class TuningRow(msgspec.Struct, forbid_unknown_fields=True):
 
 class PoolRow(msgspec.Struct, forbid_unknown_fields=True):
     """One pool. base: the floor outside windows; maximum: never exceeded; hours: replica-hours of the floor in a
-    week."""
+    week; cluster, namespace: of its pods, empty where nothing tells them."""
 
     name: str
     role: str
@@ -111,6 +112,8 @@ class PoolRow(msgspec.Struct, forbid_unknown_fields=True):
     base_hours: float
     notes: list[str] = []
     tuning: TuningRow | None = None
+    cluster: str = ""
+    namespace: str = ""
 
 
 class PlanRow(msgspec.Struct, forbid_unknown_fields=True):
@@ -203,6 +206,12 @@ def parse(raw: bytes, where: str) -> PlanRow:
         raise InferdocError(f"{where}: a pool stands twice; two floors on one object need one plan")
     for pool in plan.pools:
         pool_plan(pool, where)
+        last = pool.forecast.last_step + timedelta(days=1)
+        if plan.valid_until > last:
+            raise InferdocError(
+                f"{where}: valid until {plan.valid_until:%Y-%m-%d %H:%M}Z, but pool {pool.name} was forecast until"
+                f" {pool.forecast.last_step:%Y-%m-%d %H:%M}Z only; make a new plan"
+            )
     return plan
 
 
@@ -211,6 +220,13 @@ def pool_plan(row: PoolRow, where: str = "plan") -> PoolPlan:
     if not NAME.fullmatch(row.name):
         raise InferdocError(f"{where}: pool `{row.name}`: use lower-case letters, digits, - and .")
     windows = [_window(w, f"{where}: pool {row.name}") for w in row.windows]
+    least = min([row.base, *(window.replicas for window in windows)])
+    if least < 0:
+        raise InferdocError(f"{where}: pool {row.name}: {least} replicas are negative; make a new plan")
+    if least == 0 and not row.scale_to_zero:
+        raise InferdocError(
+            f"{where}: pool {row.name} goes to 0 replicas without scale_to_zero; make a new plan with --scale-to-zero"
+        )
     top = max([w.replicas for w in windows], default=row.base)
     if top > row.maximum:
         raise InferdocError(f"{where}: pool {row.name}: a window wants {top} replicas, the maximum is {row.maximum}")

@@ -105,7 +105,9 @@ def _of_source(origin: Origin, asked: FleetWish, now: int) -> Planned:
     for each in led([_tuned(each) for each in at_once]):
         try:
             row = shaped(each.outlook, each.wish)
-            rows.append(msgspec.structs.replace(row, notes=[*row.notes, *each.notes]))
+            where = {"cluster": each.pool.cluster or "", "namespace": each.pool.namespace or ""}
+            where = {name: "" if value == "unknown" else value for name, value in where.items()}
+            rows.append(msgspec.structs.replace(row, notes=[*row.notes, *each.notes], **where))
         except InferdocError as fault:
             left_out.append((each.wish.name, str(fault)))
     return Planned(rows if asked.pd_ratio is None or not rows else tied(rows, asked.pd_ratio), left_out)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm.emit.base import BASE, HELD, PLACED, PLAN_BASE, PLAN_ID, POOL
+from inferdoc.prewarm.emit.base import BASE, CLUSTER, HELD, PLACED, PLAN_BASE, PLAN_ID, POOL, EmitOptions
+from inferdoc.prewarm.plan import PoolRow
 
 UNSET = "unset"
 
@@ -99,6 +100,20 @@ def refuse_other_pool(found: dict[str, Any], pool: str) -> None:
         raise InferdocError(
             f"{found.get('kind')} {meta.get('name')} holds the floor of pool {other}, not of {pool}: "
             f"give it back first with --pool {other}"
+        )
+
+
+def refuse_other_place(row: PoolRow, options: EmitOptions, found: dict[str, Any] | None = None) -> None:
+    """InferdocError where the pool was planned from pods of another namespace or cluster than those of the object."""
+    if row.namespace and row.namespace != options.namespace:
+        raise InferdocError(
+            f"pool {row.name} was planned for namespace {row.namespace}, not {options.namespace}; correct --namespace"
+        )
+    known = ((found or {}).get("metadata") or {}).get("annotations") or {}
+    cluster = options.cluster or known.get(CLUSTER)
+    if row.cluster and cluster and row.cluster != cluster:
+        raise InferdocError(
+            f"pool {row.name} was planned for cluster {row.cluster}, not for {cluster}; use the plan of that cluster"
         )
 
 

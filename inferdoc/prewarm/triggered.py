@@ -13,7 +13,7 @@ from inferdoc.prewarm.emit.keda import refuse_scaled_object, settled_object, tri
 from inferdoc.prewarm.emit.llm_service import refuse_llm_service
 from inferdoc.prewarm.emit.parts import SCALED_OBJECT, TriggerPlace, in_domain, part_of
 from inferdoc.prewarm.guide import Guide
-from inferdoc.prewarm.record import refuse_other_pool
+from inferdoc.prewarm.record import refuse_other_place, refuse_other_pool
 
 
 def apply_triggers(led: Guide, place: TriggerPlace, options: EmitOptions, really: bool) -> Applied:
@@ -27,9 +27,11 @@ def _settled(led: Guide, place: TriggerPlace, options: EmitOptions, really: bool
     there = kubectl.get(place.kubectl_resource, name, options.namespace)
     found = part_of(there, place.domain)
     refuse_other_pool(found, str(options.pool))
+    if led.pool is not None:
+        refuse_other_place(led.pool.row, options, found)
     wanted = [] if led.pool is None else [trigger(window, led.pool) for window in led.pool.windows]
     try:
-        _refuse(found, place, wanted, 0 if led.pool is None else led.pool.top)
+        _refuse(found, place, wanted, 0 if led.pool is None else led.pool.top, options)
     except InferdocError as fault:
         if not look(found, *place.trigger_path):
             raise  # nothing of ours can be there, so there is nothing to give back
@@ -66,8 +68,12 @@ def _settled(led: Guide, place: TriggerPlace, options: EmitOptions, really: bool
     return _sent(words, before, base.floor, really, notes, led)
 
 
-def _refuse(found: dict[str, Any], place: TriggerPlace, wanted: list[dict[str, Any]], top: int) -> None:
-    """InferdocError where the object could not hold the plan."""
+def _refuse(
+    found: dict[str, Any], place: TriggerPlace, wanted: list[dict[str, Any]], top: int, options: EmitOptions
+) -> None:
+    """InferdocError where the object could not hold the plan, or should not."""
+    if options.maximum is not None and top > options.maximum:
+        raise InferdocError(f"{options.name} has --max {options.maximum}, the plan wants {top}; raise it first")
     if place is SCALED_OBJECT:
         refuse_scaled_object(found, wanted, top)
     elif not isinstance(refuse_llm_service(found, place.scaling, top).get("keda"), dict):

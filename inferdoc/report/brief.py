@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from inferdoc.judging.model import Diagnosis, EvidenceItem, Finding, seconds
-from inferdoc.judging.words import how_many, lasting
 from inferdoc.report.roles import HARM, role_word
 from inferdoc.report.wrapping import width, wrap
+from inferdoc.words import how_many, lasting
 
 LEAD = "{:<10}"
 MOST_LINES = 11

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from inferdoc.judging.model import Diagnosis, stamp
-from inferdoc.judging.words import figure
 from inferdoc.report.brief import clock
 from inferdoc.report.demo import FIRST, Played
 from inferdoc.simulate.scenario import Scenario
+from inferdoc.words import figure
 
 COLUMN = 70
 

@@ -8,10 +8,10 @@ from inferdoc.escaping import html as escape
 from inferdoc.escaping import is_web
 from inferdoc.judging.model import ClusterFact, EvidenceItem, Finding, Scope, TraceLink
 from inferdoc.judging.view import View
-from inferdoc.judging.words import figure
 from inferdoc.report.html_plot import Detail, clock, plot
 from inferdoc.report.html_series import against_peers, lines_of, threshold_of
 from inferdoc.report.html_timeline import day_and_clock, key
+from inferdoc.words import figure
 
 MOST_PODS = 60
 ROLES = ("harm", "symptom", "support")

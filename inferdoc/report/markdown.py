@@ -8,11 +8,11 @@ from inferdoc.audit.model import Advice
 from inferdoc.escaping import cell_code, code, link
 from inferdoc.escaping import markdown as words
 from inferdoc.judging.model import Diagnosis, Finding, NextStep
-from inferdoc.judging.words import figure
 from inferdoc.report.focus import elsewhere, in_focus
 from inferdoc.report.references import compared_with
 from inferdoc.report.roles import role_word
 from inferdoc.report.unjudged import by_reason, why
+from inferdoc.words import figure
 
 
 def markdown(answer: Diagnosis) -> str:

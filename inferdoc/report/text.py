@@ -17,13 +17,13 @@ from inferdoc.judging.model import (
     seconds,
 )
 from inferdoc.judging.visibility import ONE_SCRAPE
-from inferdoc.judging.words import figure, how_many, lasting
 from inferdoc.report.brief import brief, certainty, clock
 from inferdoc.report.focus import elsewhere, in_focus
 from inferdoc.report.references import compared_with
 from inferdoc.report.roles import HARM, role_word
 from inferdoc.report.unjudged import by_reason, counted, why
 from inferdoc.report.wrapping import fitted, painted, width, wrap
+from inferdoc.words import figure, how_many, lasting
 
 COLOURS = {
     "critical": "red",

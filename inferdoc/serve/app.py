@@ -37,6 +37,8 @@ from inferdoc.times import rfc3339
 
 WATCHDOGS = ("InferdocWatchdog", "Watchdog")
 AGAIN_SECONDS = 30
+READY_SECONDS = 5.0
+"""For the incident record to be read: a record that is locked makes the service unready, and /readyz answers."""
 Answered = Callable[[Request], Awaitable[Response]]
 
 
@@ -86,8 +88,9 @@ class Service:
     @contextlib.asynccontextmanager
     async def _living(self, _: Starlette) -> AsyncIterator[None]:
         """Look and tell while the application runs; what is in flight is finished at the end."""
-        await self.dispatcher.start()
-        rounds = asyncio.create_task(self.overview.run())
+        self.dispatcher.start()
+        if self.overview.on:
+            self.dispatcher.tasks.start("fleet", self.overview.once, finish=False)
         if self.forecasts is not None:
             self.forecasts.start()
         try:
@@ -95,9 +98,7 @@ class Service:
         finally:
             if self.forecasts is not None:
                 self.forecasts.stop()
-            rounds.cancel()
             await self.dispatcher.stop(self.section.deadline)
-            await asyncio.gather(rounds, return_exceptions=True)
 
     async def _alertmanager(self, request: Request) -> Response:
         if not request.headers.get("content-type", "").lower().startswith("application/json"):
@@ -119,7 +120,8 @@ class Service:
             outcome = await asyncio.to_thread(take, self.record, alerts, tenant, now, self.rules)
         except QueueFullError as error:
             messages["refused"] += 1
-            return _problem(429, str(error), {"Retry-After": str(AGAIN_SECONDS)})
+            # Alertmanager sends again what a server fault (5xx) refused, and drops what a client fault (4xx) did.
+            return _problem(503, str(error), {"Retry-After": str(AGAIN_SECONDS)})
         except InferdocError as error:
             self.dispatcher.say(str(error))
             return _problem(
@@ -140,9 +142,14 @@ class Service:
 
     async def _ready(self, _: Request) -> Response:
         try:
-            await asyncio.to_thread(self.record.incidents, only_open=True, limit=1)
-        except InferdocError:
+            async with asyncio.timeout(READY_SECONDS):
+                await asyncio.to_thread(self.record.incidents, only_open=True, limit=1)
+        except (InferdocError, TimeoutError):
             return PlainTextResponse("the incident record cannot be read\n", 503)
+        failing = self.dispatcher.tasks.down
+        if failing:
+            lines = [f"task {name} fails: {why}\n" for name, why in failing.items()]
+            return PlainTextResponse("".join(lines), 503)
         return PlainTextResponse("ready\n")
 
     async def _metrics(self, _: Request) -> Response:

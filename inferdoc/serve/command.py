@@ -71,6 +71,7 @@ def serve(
             section.concurrency,
             section.public_url,
             section.record_days * 86_400,
+            section.retry_hours * 3600,
         )
         overview = Overview(looker, every, say)
         families = Families(catalogue.exporters["inferdoc"])

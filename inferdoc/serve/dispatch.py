@@ -11,12 +11,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from functools import partial
 
 from inferdoc.config_sections import OutputSection
 from inferdoc.errors import InferdocError
 from inferdoc.escaping import one_line
 from inferdoc.incidents import looks, posts
+from inferdoc.incidents.database import RecordError
 from inferdoc.incidents.looks import LookResult, PostDue
 from inferdoc.incidents.model import Incident, Look
 from inferdoc.incidents.record import Record
@@ -24,8 +25,8 @@ from inferdoc.serve.looker import Looker, LookFailedError
 from inferdoc.serve.note import note
 from inferdoc.serve.outputs.sending import PostError
 from inferdoc.serve.outputs.told import tell
+from inferdoc.serve.supervisor import Supervisor
 
-T = TypeVar("T")
 LONGEST_NAP = 5.0
 PRUNE_SECONDS = 3600.0
 
@@ -43,7 +44,8 @@ class SinceStart:
 
 @dataclass
 class Dispatcher:
-    """outputs: who is told; say: gets a line for the log; clock: Unix seconds."""
+    """outputs: who is told; say: gets a line for the log; retry_seconds: how long a message that is not taken is tried;
+    clock: Unix seconds."""
 
     record: Record
     looker: Looker
@@ -52,122 +54,144 @@ class Dispatcher:
     concurrency: int = 1
     public_url: str | None = None
     keep_seconds: float = 400 * 86_400.0
+    retry_seconds: float = 48 * 3600.0
     clock: Callable[[], float] = time.time
     counts: SinceStart = field(default_factory=SinceStart)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
-    _ending: bool = False
-    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    _prune_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.tasks = Supervisor(self.say)
+        self.say = self.tasks.say
+        self._lookers = [f"looks {number}" for number in range(1, self.concurrency + 1)]
 
     @property
     def names(self) -> list[str]:
         """The labels of the outputs."""
         return [section.label for section in self.outputs]
 
-    async def start(self) -> None:
+    def start(self) -> None:
         """Begin, with what a process before has left."""
+        if self.outputs:
+            self.say(f"a message that an output does not take is tried again for {self.retry_seconds / 3600:g} h")
+        self.tasks.start("resume", self._resume)
+
+    def wake(self) -> None:
+        """Something new is in the record."""
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    async def stop(self, patience: float) -> None:
+        """Finish what is under way, for so many seconds at most; what waits is kept for the next start."""
+        self.wake()
+        await self.tasks.stop(patience)
+
+    async def _resume(self) -> bool:
         left = await asyncio.to_thread(looks.resume, self.record)
         await asyncio.to_thread(posts.dropped, self.record, set(self.names))
         if left:
             self.say(f"{left} looks wait from before")
-        self._tasks = [asyncio.create_task(self._look_on()) for _ in range(self.concurrency)]
-        self._tasks += [asyncio.create_task(self._post_on()), asyncio.create_task(self._prune_on())]
+        for name in self._lookers:
+            self.tasks.start(name, partial(self._look_on, name))
+        for section in self.outputs:
+            self.tasks.start(f"output {section.label}", partial(self._post_on, section))
+        self.tasks.start("prune", self._prune)
+        return True
 
-    def wake(self) -> None:
-        """Something new is in the record."""
-        self._news.set()
+    async def _look_on(self, task: str) -> bool:
+        if self.tasks.ending:
+            return True
+        news = self._news
+        begun = await asyncio.to_thread(looks.begin, self.record, self.clock())
+        if begun is None:
+            await self._nap(news, looks.next_due)
+        else:
+            await self._look(task, *begun)
+        return False
 
-    async def stop(self, patience: float) -> None:
-        """Finish what is under way, for so many seconds at most; what waits is kept for the next start."""
-        self._ending = True
-        self._news.set()
-        _, late = await asyncio.wait(self._tasks, timeout=patience) if self._tasks else (set(), set())
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _look_on(self) -> None:
-        while not self._ending:
-            begun = await self._guarded(looks.begin, self.record, self.clock())
-            if begun is None:
-                await self._nap(looks.next_due)
-                continue
-            await self._look(*begun)
-
-    async def _look(self, look: Look, incident: Incident) -> None:
+    async def _look(self, task: str, look: Look, incident: Incident) -> None:
         try:
             told = await self.looker.look(self.looker.asked(look, incident, self.clock()))
         except asyncio.CancelledError:
             await asyncio.shield(asyncio.to_thread(looks.give_back, self.record, look))
             raise
-        except (InferdocError, OSError) as error:
-            why = str(error) if isinstance(error, LookFailedError) else one_line(f"{type(error).__name__}: {error}")
-            self.counts.looks["failed"] += 1
-            self.say(f"incident {incident.id}: could not look, because {why}")
-            await self._guarded(looks.fail, self.record, look, why, self.clock(), self.names)
+        except Exception as error:  # a look that neither ended nor failed would be under way for ever
+            await self._fail(task, look, str(error) if isinstance(error, LookFailedError) else _fault(error))
         else:
-            self.counts.looks["ok"] += 1
             kept = LookResult(told.document, told.page, told.ended_by)
-            await self._guarded(looks.finish, self.record, look, kept, self.clock(), self.names)
-            self.say(f"incident {incident.id}: {one_line(told.document.summary)}")
+            try:
+                await self.tasks.insist(task, looks.finish, self.record, look, kept, self.clock(), self.names)
+            except RecordError:
+                raise
+            except Exception as error:
+                await self._fail(
+                    task, look, f"its result cannot be stored: {one_line(f'{type(error).__name__}: {error}')}"
+                )
+            else:
+                self.counts.looks["ok"] += 1
+                self.say(f"incident {incident.id}: {one_line(told.document.summary)}")
         self.wake()
 
-    async def _post_on(self) -> None:
-        while True:
-            waiting: list[PostDue] = await self._guarded(posts.due, self.record, self.clock()) or []
-            await asyncio.gather(*(asyncio.to_thread(self._post, post) for post in waiting))
-            if not waiting:
-                if self._ending and not any(not task.done() for task in self._tasks[: self.concurrency]):
-                    return
-                await self._nap(posts.next_due)
+    async def _fail(self, task: str, look: Look, why: str) -> None:
+        self.counts.looks["failed"] += 1
+        self.say(f"incident {look.incident}: could not look, because {why}")
+        await self.tasks.insist(task, looks.fail, self.record, look, why, self.clock(), self.names)
 
-    def _post(self, post: PostDue) -> None:
-        section = next(section for section in self.outputs if section.label == post.output)
+    async def _post_on(self, section: OutputSection) -> bool:
+        news, is_last = self._news, self.tasks.ending and not self.tasks.running(self._lookers)
+        post = await asyncio.to_thread(posts.due, self.record, section.label, self.clock())
+        if post is None:
+            if not is_last:
+                await self._nap(news, posts.next_due, section.label)
+            return is_last
+        look, incident = await asyncio.to_thread(posts.about, self.record, post)
         try:
-            look, incident = posts.about(self.record, post)
-            if section.kind == "grafana" and look.why == "repeat":
-                posts.sent(self.record, post)
-                return
-            shown = look if look.state == "done" else None
-            answer = self.record.diagnosis(look.number) if shown else None
-            page = self.record.page(look.number) if shown and section.kind == "file" else None
-            like = self.record.like(incident)
-            tell(note(incident, look, answer, like, self.public_url), section, answer, page)
-            posts.sent(self.record, post)
+            if section.kind != "grafana" or look.why != "repeat":
+                await asyncio.to_thread(self._tell, section, look, incident)
+        except RecordError:
+            raise
+        except Exception as error:
+            await self._missed(post, error)
+        else:
+            await self.tasks.insist(f"output {section.label}", posts.sent, self.record, post)
             self.counts.posts[post.output, "sent"] += 1
-        except InferdocError as error:
-            self._missed(post, error)
-        except Exception as error:  # a fault of ours in one output is told, and stops no other
-            self._missed(post, PostError(f"a fault in inferdoc itself: {type(error).__name__}: {error}", final=True))
+        return False
 
-    def _missed(self, post: PostDue, error: InferdocError) -> None:
+    def _tell(self, section: OutputSection, look: Look, incident: Incident) -> None:
+        shown = look if look.state == "done" else None
+        answer = self.record.diagnosis(look.number) if shown else None
+        page = self.record.page(look.number) if shown and section.kind == "file" else None
+        tell(note(incident, look, answer, self.record.like(incident), self.public_url), section, answer, page)
+
+    async def _missed(self, post: PostDue, error: Exception) -> None:
         final = isinstance(error, PostError) and error.final
-        last = posts.missed(self.record, post, str(error), self.clock(), final=final)
+        ours = isinstance(error, InferdocError)
+        why = one_line(str(error)) if ours else f"a fault in inferdoc itself: {_fault(error)}"
+        last = await self.tasks.insist(
+            f"output {post.output}",
+            partial(posts.missed, self.record, post, why, self.clock(), self.retry_seconds, final=final),
+        )
         self.counts.posts[post.output, "failed" if last else "again"] += 1
-        self.say(f"output {post.output}: {one_line(str(error))}{'; given up' if last else ''}")
+        self.say(f"output {post.output}: {why}{'; given up' if last else ''}")
 
-    async def _prune_on(self) -> None:
-        while not self._ending:
-            gone = await self._guarded(looks.prune, self.record, self.clock() - self.keep_seconds)
+    async def _prune(self) -> bool:
+        if self.clock() >= self._prune_at:
+            gone = await asyncio.to_thread(looks.prune, self.record, self.clock() - self.keep_seconds)
+            self._prune_at = self.clock() + PRUNE_SECONDS
             if gone:
                 self.say(f"{gone} incidents older than {self.keep_seconds / 86_400:g} days are forgotten")
-            end = self.clock() + PRUNE_SECONDS
-            while not self._ending and self.clock() < end:
-                await asyncio.sleep(1.0)
+        await self._until(self._news, LONGEST_NAP)
+        return self.tasks.ending
 
-    async def _guarded(self, work: Callable[..., T], *given: object) -> T | None:
-        """Work on the record in a thread. A record that fails is told and tried again: nothing else would do better."""
-        try:
-            return await asyncio.to_thread(work, *given)
-        except InferdocError as error:
-            self.say(str(error))
-            await asyncio.sleep(1.0)
-            return None
+    async def _nap(self, news: asyncio.Event, due: Callable[..., float | None], *given: object) -> None:
+        """Until there is news, or something is due. news: taken before the record was read."""
+        at = await asyncio.to_thread(due, self.record, *given)
+        await self._until(news, LONGEST_NAP if at is None else min(max(0.05, at - self.clock()), LONGEST_NAP))
 
-    async def _nap(self, due: Callable[[Record], float | None]) -> None:
-        """Until there is news, or something is due."""
-        at = await self._guarded(due, self.record)
-        seconds = LONGEST_NAP if at is None else min(max(0.05, at - self.clock()), LONGEST_NAP)
-        self._news.clear()
+    async def _until(self, news: asyncio.Event, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._news.wait()
+            await asyncio.wait_for(news.wait(), seconds)
+
+
+def _fault(error: Exception) -> str:
+    return one_line(f"{type(error).__name__}: {error}")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,6 +18,9 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 OPEN_PATHS = ("/healthz", "/readyz")
+RESERVED_PATHS = (*OPEN_PATHS, "/alertmanager", "/metrics")
+MOST_REQUESTS = 64
+"""Requests to other paths that are worked on; past it these are answered 503, and the reserved ones go through."""
 LARGEST_BODY = 4 << 20
 """Alertmanager sends a kilobyte for an alert; a group of a thousand is a megabyte."""
 BODY_SECONDS = 10.0
@@ -45,6 +49,7 @@ class Gate:
 
     def __init__(self, app: App, access: Callers, hosts: Sequence[str] | None) -> None:
         self._app, self._access, self._hosts = app, access, hosts
+        self._working = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -62,11 +67,27 @@ class Gate:
 
         try:
             self._admit(scope)
-            body = await _body(scope, receive) if scope["method"] == "POST" else b""
-            await self._app(scope, _replayed(body, receive), sealed)
+            with self._counted(scope["path"]):
+                reads = scope["method"] == "POST" and scope["path"] not in OPEN_PATHS
+                body = await _body(scope, receive) if reads else b""
+                await self._app(scope, _replayed(body, receive), sealed)
         except Refused as answer:
             if not begun:
                 await refuse(answer, sealed)
+
+    @contextmanager
+    def _counted(self, path: str) -> Iterator[None]:
+        """Raises Refused where too many requests are worked on."""
+        if path in RESERVED_PATHS:
+            yield
+            return
+        if self._working >= MOST_REQUESTS:
+            raise Refused(503, f"{MOST_REQUESTS} requests are worked on; retry later", (b"retry-after", b"5"))
+        self._working += 1
+        try:
+            yield
+        finally:
+            self._working -= 1
 
     def _admit(self, scope: Scope) -> None:
         """Raises Refused."""

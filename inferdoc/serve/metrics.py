@@ -11,6 +11,7 @@ from inferdoc.expose.verdicts import answer_rows
 from inferdoc.forecast.output import forecast_rows
 from inferdoc.forecast.result import Forecast
 from inferdoc.incidents.looks import counts
+from inferdoc.incidents.posts import pending
 from inferdoc.incidents.record import Record
 from inferdoc.serve.dispatch import Dispatcher
 from inferdoc.serve.overview import Overview
@@ -55,6 +56,11 @@ def _rows(record: Record, dispatcher: Dispatcher, overview: Overview) -> dict[st
             for result in ("sent", "again", "failed")
         ],
     }
+    tasks = dispatcher.tasks
+    rows["inferdoc_task_up"] = [({"task": name}, float(name not in tasks.down)) for name in tasks.names]
+    rows["inferdoc_task_failures_total"] = [({"task": name}, float(tasks.failures[name])) for name in tasks.names]
+    waiting = pending(record)
+    rows["inferdoc_posts_waiting"] = [({"output": name}, float(waiting.get(name, 0))) for name in dispatcher.names]
     if ours.watchdog is not None:
         rows["inferdoc_watchdog_timestamp_seconds"] = [({}, ours.watchdog)]
     if overview.on:

@@ -30,6 +30,7 @@ class Overview:
     def __init__(self, looker: Looker, every: float | None, say: Callable[[str], None]) -> None:
         self._looker, self._every, self._say = looker, every, say
         self._newest: FleetSeen | None = None
+        self._pause = 0.0
         self.trouble: str | None = None
         self.done = 0
         self.failed = 0
@@ -46,21 +47,20 @@ class Overview:
         age = (time.time() if now is None else now) - self._newest.at
         return None if age > STALE_ROUNDS * self._every + self._looker.deadline else self._newest
 
-    async def run(self) -> None:
-        """Look again and again, until cancelled."""
-        if self._every is None:
-            return
-        while True:
-            began = time.time()
-            try:
-                told = await self._looker.look(self._looker.overview(began))
-            except (InferdocError, OSError) as error:
-                self.failed += 1
-                if str(error) != self.trouble:
-                    self._say(f"the fleet could not be looked at: {error}")
-                self.trouble = str(error)
-            else:
-                self.done += 1
-                self.trouble = None
-                self._newest = FleetSeen(told, time.time(), time.time() - began)
-            await asyncio.sleep(max(1.0, self._every - (time.time() - began)))
+    async def once(self) -> bool:
+        """Wait until it is time, and look at the fleet. False: there is a next time."""
+        await asyncio.sleep(self._pause)
+        began = time.time()
+        try:
+            told = await self._looker.look(self._looker.overview(began))
+        except (InferdocError, OSError) as error:
+            self.failed += 1
+            if str(error) != self.trouble:
+                self._say(f"the fleet could not be looked at: {error}")
+            self.trouble = str(error)
+        else:
+            self.done += 1
+            self.trouble = None
+            self._newest = FleetSeen(told, time.time(), time.time() - began)
+        self._pause = max(1.0, (self._every or 0.0) - (time.time() - began))
+        return False

@@ -155,6 +155,7 @@ class ServicePages:
 
     def _facts(self) -> list[tuple[str, str]]:
         from inferdoc.incidents.looks import counts
+        from inferdoc.incidents.posts import pending
 
         found, ours = counts(self._record), self._dispatcher.counts
         facts = [
@@ -168,8 +169,11 @@ class ServicePages:
             ),
             ("watchdog", "not heard of" if ours.watchdog is None else f"last heard {_minute(ours.watchdog)}"),
         ]
-        for (output, result), number in sorted(ours.posts.items()):
-            facts.append((f"output {output}", f"{number} {result}"))
+        waiting = pending(self._record)
+        for output in self._dispatcher.names:
+            made = [f"{ours.posts[output, result]} {result}" for result in ("sent", "again", "failed")]
+            facts.append((f"output {output}", ", ".join([f"{waiting.get(output, 0)} waiting", *made])))
+        facts += [(f"task {name}", f"fails: {why}") for name, why in self._dispatcher.tasks.down.items()]
         if self._overview.trouble:
             facts.append(("fleet", self._overview.trouble))
         return facts

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from inferdoc.capacity.memory import KV_TARGET
 from inferdoc.capacity.transfer import LEAST_NVLINK
-from inferdoc.judging.words import figure, how_many
 from inferdoc.sizing.back_test_part import back_test_part
-from inferdoc.sizing.build import End, arithmetic_of, phase_shares
+from inferdoc.sizing.build import End, arithmetic_of, by_parts, phase_shares
 from inferdoc.sizing.calibrate import BackTest
 from inferdoc.sizing.choice import Considered, best, considered
 from inferdoc.sizing.drafting_part import drafting_part
@@ -21,10 +20,11 @@ from inferdoc.sizing.fleet_part import (
     worth_parting,
 )
 from inferdoc.sizing.load_part import cache_part, latency_part, rate_part, speed_part
-from inferdoc.sizing.memory_part import kv_part, memory_part
+from inferdoc.sizing.memory_part import kv_part, longest_context, memory_part
 from inferdoc.sizing.model import SIZE_SCHEMA_ID, LayoutLooked, SizeAnswer, SizedPart
 from inferdoc.sizing.money_part import GpuPrice, money_part
 from inferdoc.sizing.wanted import SizingWanted
+from inferdoc.words import figure, how_many
 
 MOST_OVER_PCIE = 2
 """GPUs beyond which an all-reduce over PCIe takes half of a step."""
@@ -118,7 +118,10 @@ def _parting(wanted: SizingWanted, taken: Considered, parts: Sequence[SizedPart]
 def _notes(wanted: SizingWanted, taken: Considered) -> list[str]:
     layout, shape = taken.sized.layout, wanted.shape
     notes = []
-    tokens = taken.at(MIDDLE).kv.tokens
+    prefill, _ = phase_shares(wanted, layout)
+    if by_parts(wanted) and prefill.assumed:
+        notes.append(prefill.source)
+    tokens = longest_context(wanted, taken.at(MIDDLE))
     if shape.max_len > tokens:
         notes.append(
             f"the model's longest context of {shape.max_len:,} tokens is more than the KV cache holds: give vLLM a "

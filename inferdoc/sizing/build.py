@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from inferdoc.capacity.kv_bytes import kv_bytes_fixed, kv_bytes_per_token
+from inferdoc.capacity.kv_bytes import KvCost, kv_cost
 from inferdoc.capacity.memory import (
     ALIGNMENT,
     GIB,
@@ -22,10 +22,11 @@ from inferdoc.capacity.memory import (
     weight_bytes,
     weight_bytes_per_gpu,
 )
+from inferdoc.capacity.step_parts import StepParts, latent_decode_flop
 from inferdoc.capacity.step_time import Machine, Weights, all_reduce_seconds, step_collectives
-from inferdoc.catalogue.efficiency import Arithmetic
+from inferdoc.catalogue.efficiency import Arithmetic, Family
 from inferdoc.sizing.replica import KvSpace, Replica
-from inferdoc.sizing.shares import ShareRange, share_of
+from inferdoc.sizing.shares import ShareRange, part_shares, share_of, share_of_matrices, spread_of
 from inferdoc.sizing.wanted import Parallelism, SizingWanted
 
 End = Literal["low", "middle", "high"]
@@ -33,6 +34,11 @@ ENDS: tuple[End, ...] = ("low", "middle", "high")
 """low: slow, with the least room; high: fast, with the most."""
 HOST_SECONDS = {"low": 2e-3, "middle": 1e-3, "high": 0.0}
 """Of a step that no GPU work hides: 1 to 2 ms, none with asynchronous scheduling (own choice)."""
+FP4_DTYPES = ("nvfp4", "mxfp4")
+LEAST_DENSE = 0.02
+"""Of the active parameters, outside of experts."""
+ROPE_VALUES = 64
+"""Of the values that MLA caches, those that carry positions alone (DeepSeek)."""
 LINK_LATENCY, LINK_SHARE = 8e-6, 2 / 3
 """Of an all-reduce that was not measured: seconds, and share of the published rate of the link (own choice)."""
 
@@ -64,13 +70,17 @@ class Sized:
 
 
 def arithmetic_of(wanted: SizingWanted) -> Arithmetic:
-    """What the weights are multiplied in: FP8 where weights and hardware have it, else BF16 (others are unpacked)."""
-    return "fp8" if wanted.dtype == "fp8" and wanted.tier.fp8_tflops is not None else "bf16"
+    """What the weights are multiplied in: FP8 or FP4 where weights and hardware have it, else BF16 (others are
+    unpacked)."""
+    if wanted.dtype == "fp8" and wanted.tier.fp8_tflops is not None:
+        return "fp8"
+    return "fp4" if wanted.dtype in FP4_DTYPES and wanted.tier.fp4_tflops is not None else "bf16"
 
 
 def flops_of(wanted: SizingWanted) -> float:
     """Published dense FLOP/s of one GPU in that arithmetic."""
-    figure = wanted.tier.fp8_tflops if arithmetic_of(wanted) == "fp8" else wanted.tier.bf16_tflops
+    figures = {"fp8": wanted.tier.fp8_tflops, "fp4": wanted.tier.fp4_tflops, "bf16": wanted.tier.bf16_tflops}
+    figure = figures[arithmetic_of(wanted)]
     assert figure is not None
     return figure.value * 1e12
 
@@ -104,29 +114,35 @@ def memory_of(wanted: SizingWanted, layout: Parallelism) -> GpuMemory:
 
 
 def weights_of(wanted: SizingWanted) -> Weights:
-    """Bytes of the weights, and what a token multiplies with."""
+    """Bytes of the weights, as published where they keep that dtype, and what a token multiplies with."""
     shape, width = wanted.shape, WEIGHT_DTYPES[wanted.dtype]
+    if shape.published is not None and wanted.dtype == shape.dtype:
+        return Weights(shape.active, shape.published.dense, shape.published.routed, shape.experts, shape.chosen)
     routed = shape.routed * width
     dense = weight_bytes(shape.parameters - shape.routed, shape.unquantised, width)
     return Weights(shape.active, dense, routed, shape.experts, shape.chosen)
 
 
-def kv_bytes_of(wanted: SizingWanted, layout: Parallelism) -> tuple[float, float]:
-    """Bytes on one GPU of a token, and of a request beside its tokens."""
-    kv = wanted.shape.kv
-    per_token = kv_bytes_per_token(kv, wanted.kv_dtype, layout.tensor) / layout.pipeline
-    fixed = 0.0 if kv.latent else kv_bytes_fixed(kv, wanted.kv_dtype, layout.tensor) / layout.pipeline
-    return per_token, fixed
+def kv_cost_of(wanted: SizingWanted, layout: Parallelism) -> KvCost:
+    """What a request takes of the cache of one GPU."""
+    return kv_cost(wanted.shape.kv, wanted.kv_dtype, layout.tensor, layout.pipeline)
 
 
 def sized(wanted: SizingWanted, layout: Parallelism) -> Sized:
     """A layout with its replicas."""
     memory = memory_of(wanted, layout)
-    per_token, fixed = kv_bytes_of(wanted, layout)
-    one = wanted.traffic.context_p95 * per_token + fixed
+    one = kv_cost_of(wanted, layout).bytes(wanted.traffic.context_p95)
     if memory.kv < one:
         return Sized(layout, memory, None, one - memory.kv)
     return Sized(layout, memory, {end: _replica(wanted, layout, memory, end) for end in ENDS})
+
+
+def by_parts(wanted: SizingWanted) -> bool:
+    """Whether steps are summed up from their parts: not where a live pool was measured, nor where whole steps of dense
+    models were measured on the tier in that arithmetic."""
+    known = wanted.efficiency.tiers.get(wanted.tier_name)
+    whole = known is not None and any(row.arithmetic == arithmetic_of(wanted) for row in known.prefill)
+    return wanted.measured is None and bool(wanted.efficiency.steps) and (wanted.shape.experts > 0 or not whole)
 
 
 def phase_shares(wanted: SizingWanted, layout: Parallelism) -> tuple[ShareRange, ShareRange]:
@@ -134,24 +150,27 @@ def phase_shares(wanted: SizingWanted, layout: Parallelism) -> tuple[ShareRange,
     if wanted.measured is not None:
         return wanted.measured.prefill, wanted.measured.decode
     arithmetic = arithmetic_of(wanted)
+    if by_parts(wanted):
+        return part_shares(wanted.efficiency, wanted.tier_name, _family(wanted), arithmetic)
     prefill = share_of(wanted.efficiency, wanted.tier_name, "prefill", arithmetic, layout.tensor)
     return prefill, share_of(wanted.efficiency, wanted.tier_name, "decode", arithmetic, layout.tensor)
 
 
 def kv_space(wanted: SizingWanted, layout: Parallelism, memory: GpuMemory, end: End) -> KvSpace:
     """KV cache of one rank at one end of the range of what lies beside it."""
-    per_token, fixed = kv_bytes_of(wanted, layout)
+    cost = kv_cost_of(wanted, layout)
     read = wanted.measured
     if read is not None and read.kv_tokens is not None and read.layout == layout:
-        return KvSpace(read.kv_tokens, per_token, fixed)
+        return KvSpace(read.kv_tokens, cost)
     padding = memory.weights * (ALIGNMENT / LOADED - 1.0)
     aside = {"low": NON_KV_SPREAD + padding, "middle": 0.0, "high": -NON_KV_SPREAD}[end]
     beside = memory.activations + memory.logits + memory.adapters + memory.other + aside
-    tokens = kv_tokens(memory.total, memory.weights, beside, per_token, wanted.limits.memory_share)
-    return KvSpace(max(1.0, float(tokens)), per_token, fixed)
+    tokens = kv_tokens(memory.total, memory.weights, beside, cost.per_token, wanted.limits.memory_share)
+    return KvSpace(max(1.0, float(tokens)), cost)
 
 
 def _replica(wanted: SizingWanted, layout: Parallelism, memory: GpuMemory, end: End) -> Replica:
+    parts = _parts(wanted, layout, end) if by_parts(wanted) else None
     prefill, decode = phase_shares(wanted, layout)
     mfu, mbu = (getattr(share, end) for share in (prefill, decode))
     flops, bandwidth = flops_of(wanted), bandwidth_of(wanted)
@@ -168,8 +187,46 @@ def _replica(wanted: SizingWanted, layout: Parallelism, memory: GpuMemory, end: 
         wanted.limits,
         HOST_SECONDS["middle" if wanted.measured is not None else end],
         _collectives(wanted, layout.tensor),
-        end != "low" or wanted.measured is not None,
+        end != "low" or wanted.measured is not None or parts is not None,
         0.0 if wanted.measured is None else dict(zip(ENDS, wanted.measured.front, strict=True))[end],
+        wanted.tier.link_gbps.value * 1e9 * LINK_SHARE,
+        parts,
+    )
+
+
+def _family(wanted: SizingWanted) -> Family:
+    return "experts" if wanted.shape.experts else "dense"
+
+
+def _parts(wanted: SizingWanted, layout: Parallelism, end: End) -> StepParts:
+    """The parts of a step at one end of their spread."""
+    shape, weights, arithmetic = wanted.shape, weights_of(wanted), arithmetic_of(wanted)
+    _, kind = wanted.efficiency.kind_of(wanted.tier_name)
+    near = spread_of(wanted.efficiency, wanted.tier_name, _family(wanted), arithmetic)
+    routed = shape.routed * shape.chosen / shape.experts if shape.experts else 0.0
+    # The input embedding is looked up, not multiplied with.
+    looked_up = shape.vocabulary * shape.hidden if shape.unquantised >= 2 * shape.vocabulary * shape.hidden else 0.0
+    bandwidth, bf16 = bandwidth_of(wanted), wanted.tier.bf16_tflops.value * 1e12
+    gemm = flops_of(wanted) * share_of_matrices(kind, arithmetic)
+    unpacked = arithmetic == "bf16" and WEIGHT_DTYPES[wanted.dtype] < 1.0
+    latent = shape.kv.latent
+    return StepParts(
+        layout.tensor,
+        layout.data,
+        weights,
+        max(shape.active - routed - looked_up, LEAST_DENSE * shape.active),
+        routed,
+        gemm,
+        gemm * kind.experts * (kind.unpacked if unpacked else 1.0),
+        bandwidth * kind.read,
+        bandwidth * kind.read * kind.read_experts,
+        bandwidth * kind.cache,
+        bf16 * kind.attention,
+        bf16 * kind.latent,
+        kind.padding,
+        shape.layers * (kind.expert_layer_us if shape.experts else kind.layer_us) * 1e-6,
+        latent_decode_flop(shape.heads, latent, ROPE_VALUES, shape.layers) if latent else 0.0,
+        {"low": near.high, "middle": 1.0, "high": near.low}[end],
     )
 
 
@@ -179,12 +236,14 @@ def _collectives(wanted: SizingWanted, gpus: int) -> Callable[[float], float]:
         return lambda tokens: 0.0
     shape = wanted.shape
     known = wanted.efficiency.tiers.get(wanted.tier_name)
+    factor = wanted.efficiency.kind_of(wanted.tier_name)[1].collectives if by_parts(wanted) else 1.0
     if known is not None and gpus in known.all_reduce:
-        return lambda tokens: step_collectives(shape.layers, known.all_reduce_seconds(gpus, tokens * shape.hidden))
+        times = known.all_reduce_seconds
+        return lambda tokens: factor * step_collectives(shape.layers, times(gpus, tokens * shape.hidden))
     bus = wanted.tier.link_gbps.value * 1e9 * LINK_SHARE
 
     def by_link(tokens: float) -> float:
         of_one = all_reduce_seconds(tokens, shape.hidden, gpus, latency=LINK_LATENCY, bus=bus)
-        return step_collectives(shape.layers, of_one)
+        return factor * step_collectives(shape.layers, of_one)
 
     return by_link

@@ -10,7 +10,7 @@ from inferdoc.capacity.service_level import (
     safe_queue_depth,
 )
 from inferdoc.capacity.transfer import transfer_seconds
-from inferdoc.sizing.build import ENDS, kv_bytes_of
+from inferdoc.sizing.build import ENDS, kv_cost_of
 from inferdoc.sizing.choice import Considered
 from inferdoc.sizing.model import SizedPart
 from inferdoc.sizing.number import at_ends, number
@@ -129,7 +129,7 @@ def queue_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
 def disaggregation_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
     """GPU-seconds of the phases, what two pools would save, and what the KV transfer takes."""
     layout, traffic = taken.sized.layout, wanted.traffic
-    per_token, _ = kv_bytes_of(wanted, layout)
+    per_token = kv_cost_of(wanted, layout).per_token
 
     def seconds(replica: Replica) -> PhaseSeconds:
         streams = max(1, replica.decode_within(wanted.itl))

@@ -112,6 +112,14 @@ def rate_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
                 assumed=True,
             ),
             number(
+                ("itl_bound", "time between tokens then", "s"),
+                at_ends(taken, lambda replica: replica.itl(streams(replica)) if streams(replica) else None),
+                formula="T + streams x seconds that a prompt adds to its steps / answer tokens",
+                inputs={"streams": (taken.streams, "")},
+                source=decode.source,
+                assumed=True,
+            ),
+            number(
                 ("tokens", "answer tokens it makes", "tokens/s"),
                 at_ends(taken, lambda replica: usable(replica) * output),
                 formula="requests/s x answer tokens",

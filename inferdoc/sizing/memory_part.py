@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from inferdoc.capacity.kv_bytes import KV_DTYPES, SPARSE_LAYER_BYTES
-from inferdoc.capacity.memory import WEIGHT_DTYPES, least_gpus, safe_concurrency
-from inferdoc.sizing.build import GpuMemory, kv_bytes_of, memory_of
+from inferdoc.capacity.memory import least_gpus, safe_concurrency
+from inferdoc.sizing.build import GpuMemory, kv_cost_of, memory_of, weights_of
 from inferdoc.sizing.choice import Considered
 from inferdoc.sizing.model import Predicted, SizedPart
 from inferdoc.sizing.number import at_ends, number
+from inferdoc.sizing.replica import Replica
 from inferdoc.sizing.wanted import SizingWanted
 
+MOST_CONTEXT = 1e9
+"""Tokens that stand for a context without end."""
 MEMORY, KV = "memory of one GPU", "KV cache"
 
 
@@ -19,7 +22,9 @@ def memory_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
     """Bytes by part; they add up to what --gpu-memory-utilization leaves."""
     memory, layout, shape = taken.sized.memory, taken.sized.layout, wanted.shape
     limits = wanted.limits
-    weights = {"P": (shape.parameters, "parameters"), "bytes per weight": (WEIGHT_DTYPES[wanted.dtype], "bytes")}
+    of_all = weights_of(wanted)
+    per_weight = (of_all.dense + of_all.routed) / shape.parameters
+    weights = {"P": (shape.parameters, "parameters"), "bytes per weight": (per_weight, "bytes")}
     shared = {"TP": (layout.tensor, ""), "PP": (layout.pipeline, ""), "DP": (layout.data, "")}
     return SizedPart(
         MEMORY,
@@ -115,7 +120,8 @@ def _kv_room(wanted: SizingWanted, taken: Considered, memory: GpuMemory) -> Pred
 def kv_part(wanted: SizingWanted, taken: Considered, rows: Sequence[Considered]) -> SizedPart:
     """KV tokens of a replica and the requests that they hold."""
     layout, kv, traffic = taken.sized.layout, wanted.shape.kv, wanted.traffic
-    per_token, fixed = kv_bytes_of(wanted, layout)
+    cost = kv_cost_of(wanted, layout)
+    per_token, windows = cost.per_token, cost.in_window * cost.window
     of_value = SPARSE_LAYER_BYTES if kv.sparse else KV_DTYPES
     shape = {"layers that grow": (kv.growing, ""), "KV heads": (kv.kv_heads, ""), "head size": (kv.head_size, "")}
     latent = {"layers": (kv.growing, ""), "latent values": (kv.latent, "")}
@@ -171,20 +177,38 @@ def kv_part(wanted: SizingWanted, taken: Considered, rows: Sequence[Considered])
             source="field guide, section 9.3",
             assumed=True,
         ),
+        number(
+            ("longest_context", "longest context that fits", "tokens"),
+            at_ends(taken, lambda replica: longest_context(wanted, replica)),
+            formula="(room - windows - state) / bytes per token, at most the model's longest context",
+            inputs={"longest context of the model": (wanted.shape.max_len, "tokens")},
+            source="vLLM 0.32: one request has to fit the KV cache of its rank",
+            assumed=True,
+        ),
         _least(wanted, rows),
     ]
-    if fixed:
+    if windows or cost.state:
         numbers.insert(
             1,
             number(
                 ("kv_bytes_fixed", "a request takes besides", "bytes"),
-                fixed,
-                formula="windowed layers x window x bytes per token and layer",
-                inputs={"windowed layers": (kv.windowed, ""), "window": (kv.window, "tokens")},
-                source="sliding window: the model's config.json",
+                windows + cost.state,
+                formula="windowed layers x window x bytes per token and layer + state of linear layers / TP",
+                inputs={
+                    "windowed layers": (kv.windowed, ""),
+                    "window": (kv.window, "tokens"),
+                    "state": (cost.state, "bytes"),
+                },
+                source="the model's config.json; at most: a request shorter than the window takes less",
             ),
         )
     return SizedPart(KV, numbers)
+
+
+def longest_context(wanted: SizingWanted, replica: Replica) -> float:
+    """Tokens of the longest request that fits the KV cache of a rank, at most those that the model takes."""
+    fits = replica.kv.cost.longest(replica.kv.tokens * replica.kv.per_token)
+    return float(int(min(fits, wanted.shape.max_len or MOST_CONTEXT)))
 
 
 def _least(wanted: SizingWanted, rows: Sequence[Considered]) -> Predicted:
@@ -193,8 +217,8 @@ def _least(wanted: SizingWanted, rows: Sequence[Considered]) -> Predicted:
 
     def tokens_of(gpus: int) -> int:
         layout = by_gpus[gpus]
-        per_token, fixed = kv_bytes_of(wanted, layout)
-        return int((memory_of(wanted, layout).kv - fixed) / per_token)
+        longest = kv_cost_of(wanted, layout).longest(memory_of(wanted, layout).kv)
+        return int(min(longest, 1e12))
 
     least = least_gpus(tokens_of, wanted.traffic.context_p95, sorted(by_gpus))
     assert least is not None

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import exp, inf
 
+from inferdoc.capacity.kv_bytes import KvCost
 from inferdoc.capacity.latency import (
     colocated_itl_seconds,
     p95_with_some_waiting,
@@ -18,6 +19,7 @@ from inferdoc.capacity.latency import (
 )
 from inferdoc.capacity.memory import safe_concurrency
 from inferdoc.capacity.model_shape import ModelShape
+from inferdoc.capacity.step_parts import StepParts, attention_flop
 from inferdoc.capacity.step_time import (
     Machine,
     Weights,
@@ -38,15 +40,19 @@ MICRO_BATCHES = 16
 
 @dataclass(frozen=True)
 class KvSpace:
-    """tokens: that one data-parallel rank holds; per_token, fixed: bytes on one GPU of a token and of a request."""
+    """tokens: that one data-parallel rank holds; cost: of a request on one GPU."""
 
     tokens: float
-    per_token: float
-    fixed: float = 0.0
+    cost: KvCost
+
+    @property
+    def per_token(self) -> float:
+        """Bytes of a token on one GPU."""
+        return self.cost.per_token
 
     def context(self, tokens: float) -> float:
-        """Tokens of cache that a request of so much context takes, its fixed part included."""
-        return tokens + self.fixed / self.per_token
+        """Tokens of cache that a request of so much context takes, windows and state included."""
+        return self.cost.bytes(tokens) / self.cost.per_token
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,8 @@ class Replica:
     """decode: the GPUs that read the weights of a step together (TP x DP); prompt: those that compute one prompt (TP);
     host: seconds of a step that no GPU work hides; collectives: seconds of the all-reduces of a step over so many
     tokens; overlap: whether prompts and streams of a step overlap, arithmetic of the ones with memory traffic of the
-    others; front: seconds to the first token that a request spends outside of the engine."""
+    others; front: seconds to the first token that a request spends outside of the engine; bus: bytes/s of a GPU to the
+    others; parts: what a step is summed up from, None where whole steps were measured."""
 
     shape: ModelShape
     layout: Parallelism
@@ -68,6 +75,8 @@ class Replica:
     collectives: Callable[[float], float]
     overlap: bool
     front: float = 0.0
+    bus: float = 100e9
+    parts: StepParts | None = None
 
     def with_shares(self, mfu: float, mbu: float) -> Replica:
         """The same on GPUs that reach other shares."""
@@ -82,20 +91,44 @@ class Replica:
 
     def _on_gpu(self, streams: float, of_each: int = 1) -> float:
         """Of it, seconds of arithmetic or memory traffic."""
+        if self.parts is not None:
+            rank = streams / self.layout.pipeline
+            return self._matrices(rank * of_each) + self._cached(rank)
         batch = streams / self.layout.pipeline * self.layout.data
         of_stages = self.layout.tensor * self.layout.pipeline
         kv_read = batch * self.kv.context(self.traffic.context) * self.kv.per_token * of_stages
         return step_seconds(self.decode, self.weights, tokens=batch * of_each, kv_read=kv_read)
 
+    def _matrices(self, of_rank: float) -> float:
+        """Of a step by parts, seconds of the matrices over so many tokens of every rank."""
+        assert self.parts is not None
+        return self.parts.matrices(of_rank, of_rank * self.layout.data)
+
+    def _cached(self, of_rank: float) -> float:
+        """Of a step by parts, seconds to attend to the cache of so many streams of a rank, through all stages."""
+        assert self.parts is not None
+        context = self.traffic.context
+        return self.parts.cached(of_rank, self.kv.cost.bytes(context) * self.layout.pipeline, context)
+
+    def _prompt(self, tokens: float) -> float:
+        """Of a step by parts, seconds of the attention of a prompt over itself."""
+        assert self.parts is not None
+        kv = self.shape.kv
+        growing = kv.growing
+        return self.parts.prompt(attention_flop(self.shape.attention_width, growing, kv.windowed, kv.window, tokens))
+
     def _talk(self, tokens: float) -> float:
         """Seconds in which the GPUs of a step over so many tokens of a rank talk to each other."""
         if not self.shape.experts or self.layout.data == 1:
             return self.collectives(tokens)
-        exchange = expert_exchange_seconds(self.shape.layers, tokens, self.shape.chosen, self.shape.hidden)
+        shape = self.shape
+        exchange = expert_exchange_seconds(shape.layers, tokens, shape.chosen, shape.hidden, self.layout.data, self.bus)
         return self.collectives(tokens) + exchange
 
     def prefill(self, tokens: float) -> float:
         """Seconds to compute a prompt of so many tokens by itself."""
+        if self.parts is not None:
+            return self.parts.matrices(tokens, tokens) + self._prompt(tokens) + self._talk(tokens)
         traffic = self.weights.read(tokens) / (self.decode.gpus * self.decode.bandwidth * self.decode.mbu)
         return max(self._arithmetic(tokens), traffic) + self._talk(tokens)
 
@@ -112,6 +145,14 @@ class Replica:
         and memory traffic overlap the longer of the two counts, else the prompts come on top."""
         stages, batch = self.layout.pipeline, streams / self.layout.pipeline
         chunk = tokens / self.chunks(tokens, streams)
+        if self.parts is not None:
+            prompts = parts / (1.0 - pipeline_bubble(stages, MICRO_BATCHES))
+            gpu = (
+                self._matrices(batch + prompts * chunk)
+                + self._cached(batch)
+                + prompts * self._prompt(tokens) * chunk / tokens
+            )
+            return gpu + self._talk(batch + parts * chunk) + self.host
         of_prompts = parts * self._arithmetic(tokens) * chunk / tokens / (1.0 - pipeline_bubble(stages, MICRO_BATCHES))
         of_streams = 2.0 * self.shape.active * batch / (self.prompt.gpus * self.prompt.flops * self.prompt.mfu)
         gpu = self._on_gpu(streams)

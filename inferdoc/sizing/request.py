@@ -19,7 +19,6 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Tier
 from inferdoc.config_sections import PricesSection
 from inferdoc.errors import InferdocError
-from inferdoc.judging.words import figure
 from inferdoc.sizing.answer import answered
 from inferdoc.sizing.calibrate import calibrated
 from inferdoc.sizing.live import LivePool
@@ -27,6 +26,7 @@ from inferdoc.sizing.model import SizeAnswer
 from inferdoc.sizing.money_part import GpuPrice
 from inferdoc.sizing.wanted import TAIL, Drafting, EngineLimits, Parallelism, SizingWanted, TokenLength, TrafficAsked
 from inferdoc.times import length_of
+from inferdoc.words import figure
 
 SIZES = (1, 2, 4, 8)
 """Tensor parallelism within one node."""
@@ -50,11 +50,11 @@ def sized_as_asked(
     """The sizing that the values of the command's options ask for. like: a live pool, for what they leave open; prices:
     for money. Raises InferdocError."""
     if like is None:
-        wanted = _wanted(asked, catalogue)
+        wanted = wanted_as_asked(asked, catalogue)
         return answered(wanted, price=_price(wanted, prices))
     if asked.get("tp") is None:
         raise InferdocError(f"--like {like.name}: give --tp, the layout of its pods; no metric shows it")
-    wanted = _wanted(_as_live(asked, like, catalogue), catalogue)
+    wanted = wanted_as_asked(_as_live(asked, like, catalogue), catalogue)
     layout = Parallelism(asked["tp"], asked.get("pp") or 1, asked.get("dp") or 1)
     return answered(*calibrated(wanted, like, layout), _price(wanted, prices))
 
@@ -94,7 +94,8 @@ def _as_live(asked: Mapping[str, Any], pool: LivePool, catalogue: Catalogue) -> 
     return {**asked, **{key: value for key, value in own.items() if asked.get(key) is None}}
 
 
-def _wanted(asked: Mapping[str, Any], catalogue: Catalogue) -> SizingWanted:
+def wanted_as_asked(asked: Mapping[str, Any], catalogue: Catalogue) -> SizingWanted:
+    """What the values of the command's options describe, each checked. Raises InferdocError."""
     assumed: list[str] = []
     for key in ("model", "tier", "prompt_tokens", "output_tokens"):
         if asked.get(key) is None:
@@ -109,10 +110,12 @@ def _wanted(asked: Mapping[str, Any], catalogue: Catalogue) -> SizingWanted:
         if name in WITHOUT_BF16 and width == "bf16":
             raise InferdocError(f"--{flag} bf16: {tier.title} has no BF16; give --dtype fp16 --kv-dtype fp16")
     layouts, chosen = _layouts(asked, shape)
+    if shape.exact:
+        assumed.append("bytes of the weights: as model.safetensors.index.json gives them")
     if shape.counted:
         assumed.append(f"{shape.parameters / 1e9:,.1f} billion parameters, counted from the layers of {shape.name}")
-    if shape.kv.linear:
-        assumed.append(f"the state of {shape.kv.linear} linear layers takes no memory: config.json does not size it")
+    if shape.prediction:
+        assumed.append("heads that predict further tokens are not loaded: engines do so for speculation alone")
     if shape.kv.sparse:
         assumed.append("sparse attention reads the whole cache in a step: at most too slow")
     return SizingWanted(
@@ -141,7 +144,8 @@ def shape_named(given: str, catalogue: Catalogue) -> ModelShape:
     if path.is_dir():
         path = path / "config.json"
     if path.suffix == ".json" or path.is_file():
-        return shape_of(given, _read(path))
+        beside = (_beside(path, name) for name in ("hf_quant_config.json", "model.safetensors.index.json"))
+        return shape_of(given, _read(path), *beside)
     name = model_known(given, catalogue) or given.lower()
     known = catalogue.models.get(name)
     if known is None:
@@ -159,13 +163,18 @@ def model_known(given: str, catalogue: Catalogue) -> str | None:
     return name if name in catalogue.models else None
 
 
+def _beside(path: Path, name: str) -> Mapping[str, Any] | None:
+    other = path.with_name(name)
+    return _read(other) if other != path and other.is_file() else None
+
+
 def _read(path: Path) -> Mapping[str, Any]:
     try:
         config = json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise InferdocError(f"--model {path}: cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError):
-        raise InferdocError(f"--model {path}: no JSON; give the config.json of the model") from None
+        raise InferdocError(f"--model {path}: no JSON, or cut off; give the config.json of the model") from None
     if not isinstance(config, dict):
         raise InferdocError(f"--model {path}: expected an object; give the config.json of the model")
     return config
@@ -194,8 +203,10 @@ def _dtype(given: str | None, shape: ModelShape, assumed: list[str]) -> str:
 def _kv_dtype(given: str | None, shape: ModelShape, assumed: list[str]) -> str:
     known = SPARSE_LAYER_BYTES if shape.kv.sparse else KV_DTYPES
     if given is None:
-        default = next(iter(known))
-        assumed.append(f"KV cache in {default}, as vLLM takes it by default (--kv-dtype)")
+        own = "" if shape.published is None else shape.published.kv_dtype
+        default = own if own in known else next(iter(known))
+        why = "for which the checkpoint has scales" if default == own else "as vLLM takes it by default"
+        assumed.append(f"KV cache in {default}, {why} (--kv-dtype)")
         return default
     if given not in known:
         raise InferdocError(f"--kv-dtype {given}: {shape.kv.attention} has {' and '.join(known)}")
@@ -300,7 +311,8 @@ def _drafting(asked: Mapping[str, Any], assumed: list[str]) -> Drafting | None:
 def _layouts(asked: Mapping[str, Any], shape: ModelShape) -> tuple[tuple[Parallelism, ...], bool]:
     """The layouts to look at, and whether the choice is ours."""
     tensor, pipeline, data = asked.get("tp"), asked.get("pp"), asked.get("dp") or 1
-    heads = shape.attention_width // shape.kv.head_size if shape.kv.head_size else 0
+    head = shape.kv.head_size or shape.kv.window_head_size
+    heads = shape.attention_width // head if head else 0
     if tensor is not None:
         if heads and heads % tensor:
             raise InferdocError(f"--tp {tensor}: the {heads} heads of {shape.name} cannot be shared evenly")

@@ -9,9 +9,22 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 
-from inferdoc.catalogue.efficiency import Arithmetic, Efficiency, Phase, ReachedShare, TierEfficiency
+from inferdoc.catalogue.efficiency import (
+    Arithmetic,
+    Efficiency,
+    Family,
+    Phase,
+    ReachedShare,
+    StepShares,
+    StepSpread,
+    TierEfficiency,
+)
 
 EXPECTED, LEAST, MOST = 0.9, 0.8, 1.0
+
+
+NEAR = 2
+"""Measured results of a kind of hardware, a family and an arithmetic from which on a prediction has points near it."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +51,41 @@ def share_of(efficiency: Efficiency, tier: str, phase: Phase, arithmetic: Arithm
     source = f"{known.source}: {row.load}, {row.gpus} GPU{'' if row.gpus == 1 else 's'}, "
     source += f"share {row.share:g}{taken_out} x {EXPECTED:g}"
     return ShareRange(share * LEAST, share * EXPECTED, share * MOST, source, row.gpus != gpus)
+
+
+def share_of_matrices(kind: StepShares, arithmetic: Arithmetic) -> float:
+    """The share of the FLOP/s that matrices reach in an arithmetic; where none is known, that in BF16."""
+    return {"bf16": kind.bf16, "fp8": kind.fp8, "fp4": kind.fp4}[arithmetic] or kind.bf16
+
+
+def points_near(efficiency: Efficiency, tier: str, family: Family, arithmetic: Arithmetic) -> int:
+    """How many measured results the shares of such a step rest on."""
+    return efficiency.kind_of(tier)[1].points.get(f"{family}-{arithmetic}", 0)
+
+
+def spread_of(efficiency: Efficiency, tier: str, family: Family, arithmetic: Arithmetic) -> StepSpread:
+    """How far a measured time may lie from the predicted one: that of its family, or wide without a point near."""
+    near = points_near(efficiency, tier, family, arithmetic) >= NEAR
+    return efficiency.spread[family if near else "unmeasured"]
+
+
+def part_shares(
+    efficiency: Efficiency, tier: str, family: Family, arithmetic: Arithmetic
+) -> tuple[ShareRange, ShareRange]:
+    """Shares of prefill and of decode that the parts of a step come from, at the ends of their spread."""
+    name, kind = efficiency.kind_of(tier)
+    points, spread = points_near(efficiency, tier, family, arithmetic), spread_of(efficiency, tier, family, arithmetic)
+    if points >= NEAR:
+        source = f"{points} measured results of {family} in {arithmetic.upper()} on {name}"
+    else:
+        source = (
+            f"no measured point near this ({family} in {arithmetic.upper()} on {tier}): x{spread.high:g} either way"
+        )
+    shares = (share_of_matrices(kind, arithmetic), kind.read)
+    prefill, decode = (
+        ShareRange(share / spread.high, share, min(1.0, share / spread.low), source, points < NEAR) for share in shares
+    )
+    return prefill, decode
 
 
 def _rows(known: TierEfficiency | None, phase: Phase, arithmetic: Arithmetic) -> list[ReachedShare]:

@@ -55,7 +55,7 @@ class History:
     @cached_property
     def aliases(self) -> Aliases:
         """Older names of metrics."""
-        return Aliases(self.catalogue.exporters.values())
+        return self.catalogue.aliases
 
     @property
     def pools(self) -> list[Pool]:

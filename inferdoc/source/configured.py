@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from inferdoc.config import Config, default_store
 from inferdoc.errors import SourceError
-from inferdoc.source.find_server import no_source
+from inferdoc.origins import without_secrets
 from inferdoc.source.open import open_source
 from inferdoc.times import timeout_of
 
@@ -27,12 +27,16 @@ def open_configured(
     overlays: the user's catalogue folders; headers: sent beside those of the configuration; progress: as in
     `open_source`. Without any of them the default embedded store. Raises ConfigError and SourceError as `open_source`
     does."""
-    section = config.source
+    section, left_out = config.source, False
     named = asked.get("prometheus") or asked.get("store") or section.prometheus or section.store
     if not named and not default_store().exists():
+        from inferdoc.source.find_server import no_source
+
         raise SourceError(no_source(os.environ))
-    url = asked.get("prometheus") or (None if asked.get("store") is not None else section.prometheus)
-    return open_source(
+    if asked.get("prometheus"):
+        section, left_out = section.at(asked["prometheus"])
+    url = section.prometheus if asked.get("prometheus") or asked.get("store") is None else None
+    source = open_source(
         store=None if url else asked.get("store") or section.store or str(default_store()),
         prometheus=url,
         headers=section.headers | dict(headers or {}),
@@ -51,3 +55,9 @@ def open_configured(
         address=asked.get("address"),
         progress=progress,
     )
+    if left_out and config.source.prometheus:
+        source.warnings.append(
+            f"credentials and headers of [source] are for {without_secrets(config.source.prometheus)} and not sent to"
+            f" {source.location}"
+        )
+    return source

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import requests
 
+from inferdoc.collect.session import redirect_text
 from inferdoc.errors import SourceError, TooSlowError
 
 LONGEST_MESSAGE = 240
@@ -133,16 +134,9 @@ def page(where: str) -> str:
     return f"an engine or a router is looked at with `inferdoc diagnose {where}`"
 
 
-def redirected(where: str, target: str) -> PrometheusError:
-    """A redirect is not followed: it could carry credentials to another host, and turns POST into GET."""
-    return PrometheusError(
-        f"{where} redirects to {target or 'nowhere'}; give that address, or is it a login page?", 302
-    )
-
-
-def unreadable(where: str) -> PrometheusError:
-    """An answer whose head cannot be read. The text of the exception is not repeated: it can hold what was sent."""
-    return PrometheusError(f"{where} sent an answer whose HTTP head cannot be read; check the address and any proxy")
+def redirected(where: str, location: str) -> PrometheusError:
+    """A redirect is not followed: it could carry credentials to another origin, and turns POST into GET."""
+    return PrometheusError(f"{where} {redirect_text(where, location)}", 302)
 
 
 def login_page(where: str) -> PrometheusError:

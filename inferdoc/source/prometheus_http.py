@@ -16,13 +16,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NoReturn, TypeVar
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import msgspec
 import requests
 import urllib3
 
-from inferdoc.collect.deadline import Deadline, DeadlineAdapter, DeadlineWatch
+from inferdoc.collect.deadline import Deadline, DeadlineWatch
+from inferdoc.collect.session import OriginSession
 from inferdoc.source import prometheus_errors as errors
 from inferdoc.source.base import Incomplete
 from inferdoc.source.prometheus_access import Access
@@ -125,11 +126,8 @@ class Client:
         self._lock = threading.Lock()
         self._post = True
         self.headers: Mapping[str, str] = {}
-        self._session = requests.Session()
+        self._session = OriginSession(access.url, environment=True, connections=parallel)
         self._watch = DeadlineWatch()
-        adapter = DeadlineAdapter(pool_connections=1, pool_maxsize=parallel, max_retries=0)
-        self._session.mount("http://", adapter)
-        self._session.mount("https://", adapter)
         self._session.headers.update({"User-Agent": f"inferdoc/{__version__}", "Accept": "application/json"})
         self._session.headers.update(access.headers)
         if access.insecure:
@@ -225,7 +223,6 @@ class Client:
                     verify=self.access.verify,
                     cert=self.access.certificate,
                     timeout=(min(CONNECT_SECONDS, wait), wait),
-                    allow_redirects=False,
                     stream=True,
                 )
                 self.headers = response.headers
@@ -239,8 +236,6 @@ class Client:
                 if limit.expired or limit.remaining() < 0.01 or isinstance(error, requests.exceptions.ReadTimeout):
                     raise self._late(deadline, wait) from None
                 raise errors.unreachable(self.where, error) from None
-            except ValueError:  # requests reads the target of a redirect even where it is not to follow it
-                raise errors.unreadable(self.where) from None
         sent = response.request.headers.get("Authorization", "")
         return Reply(response.status_code, response.headers, body, sent if isinstance(sent, str) else "")
 
@@ -274,7 +269,7 @@ class Client:
     def _envelope(self, reply: Reply) -> tuple[Envelope, bool]:
         """What the data is wrapped in, or what else was sent in its place; whether that is a web page."""
         if 300 <= reply.status < 400:
-            raise errors.redirected(self.where, _bare(reply.headers.get("Location", "")))
+            raise errors.redirected(self.where, reply.headers.get("Location", ""))
         html = _is_page(reply.headers) or reply.body[:64].lstrip()[:1] == b"<"
         try:
             envelope = _DECODER.decode(reply.body)
@@ -325,15 +320,6 @@ def _retry_after(value: str) -> float:
         return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
     except (TypeError, ValueError):
         return 0.0
-
-
-def _bare(url: str) -> str:
-    """A redirect's target without query (login pages put tokens there) and user."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return "an address that is none"
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _is_local(url: str) -> bool:

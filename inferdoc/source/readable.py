@@ -88,7 +88,6 @@ class Readable:
         supplies is left out. Raises SourceError where the source cannot be read, InferdocError for an unknown signal or
         an impossible time.
         """
-        from inferdoc.catalogue.aliases import Aliases
         from inferdoc.catalogue.load import load_catalogue
         from inferdoc.catalogue.quantiles import with_quantiles
         from inferdoc.source.assemble import read_signals
@@ -100,7 +99,7 @@ class Readable:
         for name in wanted:
             if name not in known:
                 raise InferdocError(f"no signal is called {name!r}: `inferdoc signals --list` names them")
-        aliases = Aliases(catalogue.exporters.values())
+        aliases = catalogue.aliases
         self.expect(series_names(wanted, known, aliases))
         if window is not None and step is not None:
             grid = _coarse(moment_ms(start, None, what="start"), moment_ms(end, None, what="end"), step, window)

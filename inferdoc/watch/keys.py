@@ -15,10 +15,12 @@ TICK_SECONDS = 0.5
 
 
 @contextmanager
-def leaving(tick: Callable[[], None]) -> Iterator[None]:
+def leaving(tick: Callable[[], None]) -> Iterator[Callable[[float], bool]]:
     """Within it the key q ends what the main thread does, wherever it is, and the program goes on behind. tick: called
-    about twice a second from another thread. Where standard input is no terminal there are no keys."""
-    pressed, over = threading.Event(), threading.Event()
+    about twice a second from another thread. Where standard input is no terminal there are no keys. Yields a sleep of
+    so many seconds that the key ends as well, and returns whether it did: a signal that comes just before a
+    time.sleep() does not cut it short."""
+    pressed, sent, over = threading.Event(), threading.Event(), threading.Event()
 
     def listen(keyboard: int | None) -> None:
         while not over.is_set():
@@ -29,6 +31,7 @@ def leaving(tick: Callable[[], None]) -> Iterator[None]:
                 if any(key in LEAVE for key in typed) or not typed:
                     pressed.set()
                     signal.pthread_kill(main, signal.SIGINT)
+                    sent.set()
                     return
             tick()
 
@@ -37,7 +40,7 @@ def leaving(tick: Callable[[], None]) -> Iterator[None]:
         listener = threading.Thread(target=listen, args=(keyboard,), daemon=True, name="keys")
         listener.start()
         try:
-            yield
+            yield sent.wait
         except KeyboardInterrupt:
             if not pressed.is_set():
                 raise

@@ -83,13 +83,13 @@ def show_in_place(watch: Watch, terminal: TextIO, place: str) -> Looks:
         screen.show(_lines(rounds, f"{one_line(place)}  {doing}  q leaves", screen.rows))
 
     try:
-        with screen.entered(), leaving(screen.fit):
+        with screen.entered(), leaving(screen.fit) as pause:
             while True:
                 paint("looking ...")
                 rounds.again()
                 at = watch.now()
                 paint(f"looked at {clock(at)}, next at {clock(at + timedelta(seconds=watch.seconds))}")
-                time.sleep(watch.seconds)
+                pause(watch.seconds)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(rounds) from None
     return rounds

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from contextlib import closing
 
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
@@ -23,7 +24,7 @@ from inferdoc.source.open import open_source
 from inferdoc.store import Store
 
 RUN = "from inferdoc.cli.main import main; main()"
-TOOLS = {"diagnose", "around", "focus", "signals", "recipes", "runbook", "forecast", "audit"}
+TOOLS = {"diagnose", "around", "signals", "recipes", "runbook", "forecast", "audit"}
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +67,31 @@ def test_every_tool_is_there_read_only_and_described(tools):
     for tool in found:
         assert tool.annotations.read_only_hint and not tool.annotations.destructive_hint
         assert tool.description and tool.output_schema
+        assert tool.input_schema["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("name", sorted(TOOLS))
+def test_an_argument_that_is_unknown_is_refused_by_name(tools, name):
+    """The whole fleet would be judged where an agent asked for one pod."""
+    result = asked(tools, name, pods="vllm-1", **({"moment": "latest"} if name == "around" else {}))
+    text = result.content[0].text
+    assert result.is_error and "\n" not in text and f"{name}: unknown argument pods" in text and "allowed: " in text
+    assert ("pod" in text.partition("allowed:")[2]) == (name in ("diagnose", "around", "signals", "audit"))
+
+
+@pytest.mark.parametrize("name", ["diagnose", "around", "audit"])
+@pytest.mark.parametrize("part", ["pod", "model", "namespace", "cluster"])
+def test_a_part_of_the_fleet_that_is_not_there_is_no_answer_about_the_whole(tools, name, part):
+    with closing(tools.opened()) as source:
+        middle = str(source.latest_ms() / 1000 - 900)
+    more = {"moment": middle} if name == "around" else {"since": "30m", "until": "latest"}
+    result = asked(tools, name, **{part: "nobody"}, **more)
+    assert result.is_error and "nobody" in result.content[0].text
+
+
+def test_a_value_of_a_wrong_kind_is_one_line(tools):
+    result = asked(tools, "forecast", hours="many")
+    assert result.is_error and "\n" not in result.content[0].text and "hours" in result.content[0].text
 
 
 def test_a_diagnosis_names_cause_pods_and_steps(tools):
@@ -82,7 +108,9 @@ def test_around_and_focus_look_at_what_is_named(tools):
     moment = whole["findings"][0]["onset"]
     assert structured(asked(tools, "around", moment=moment))["findings"][0]["id"] == "kv-preemption-thrash"
     pod = whole["findings"][0]["pods"][0]
-    assert structured(asked(tools, "focus", since="30m", until="latest", pod=pod))["findings"]
+    of_pod = {"pod": pod, "model": None}
+    assert structured(asked(tools, "diagnose", since="30m", until="latest", **of_pod))["findings"]
+    assert structured(asked(tools, "around", moment=moment, **of_pod))["findings"]
 
 
 def test_signals_are_the_worst_first(tools):
@@ -112,7 +140,7 @@ def test_an_audit_and_a_forecast_answer(tools):
     [
         ("runbook", {"cause": "kv-preemption-trash"}, 'did you mean "kv-preemption-thrash"?'),
         ("recipes", {"word": "unicorn"}, "no cause holds the word 'unicorn'"),
-        ("focus", {"role": "dancer", "until": "latest"}, "role 'dancer' is none of prefill, decode, both"),
+        ("diagnose", {"role": "dancer", "until": "latest"}, "role 'dancer' is none of prefill, decode, both"),
         ("forecast", {"hours": 1000}, "at most 336"),
         ("diagnose", {"since": "soon"}, "soon"),
     ],

@@ -93,6 +93,7 @@ SMOKE = {
         slow="evaluates all rules over an hour, then waits for an alert",
     ),
     "size.py": Smoke("8b-l4 --hours 1.5 --rounds 1"),
+    "size_points.py": Smoke("--only 'dense FP4'", slow="fits the parts of a step to 61 results"),
     "store.py": Smoke("{inputs}/recordings --pods 2 --minutes 5 --hours 1"),
     "tenants.py": Smoke("{inputs}/tenants --origins 1"),
     "thousands.py": Smoke("--pools 1x16 --minutes 2 --deep --alone"),

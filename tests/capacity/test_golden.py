@@ -17,7 +17,7 @@ from inferdoc.capacity.economics import (
     routed_price,
     tokens_per_joule,
 )
-from inferdoc.capacity.kv_bytes import KvLayers, kv_bytes_fixed, kv_bytes_per_token
+from inferdoc.capacity.kv_bytes import KvLayers, kv_bytes_in_window, kv_bytes_per_token
 from inferdoc.capacity.latency import colocated_itl_seconds, queue_seconds
 from inferdoc.capacity.memory import (
     GIB,
@@ -216,4 +216,4 @@ def test_the_window_of_a_sliding_layer_is_kept_once_for_each_request():
     """gpt-oss-120b: 18 full layers, 18 of a window of 128; 8 KV heads of 64."""
     layers = KvLayers(18, 8, 64, windowed=18, window=128)
     assert kv_bytes_per_token(layers, "bf16") == 36864
-    assert kv_bytes_fixed(layers, "bf16") == 18 * 128 * 2 * 8 * 64 * 2
+    assert 128 * kv_bytes_in_window(layers, "bf16") == 18 * 128 * 2 * 8 * 64 * 2

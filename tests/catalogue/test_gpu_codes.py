@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inferdoc.judging.words import figure
+from inferdoc.words import figure
 from tests.judging.frames import catalogue
 
 

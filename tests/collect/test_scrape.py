@@ -227,7 +227,9 @@ def test_a_redirect_to_another_host_is_not_followed(server: PageServer) -> None:
     server.pages["/metrics"] = respond(b"", status=302, Location="https://sso.example.com/auth?client=SECRET")
     with Scraper(ScrapeOptions(username="u", password="p")) as scraper:
         error = scraper.scrape(make_target(server.url)).error
-    assert error == "redirects to https://sso.example.com/auth: is this behind a login?"
+    assert error == (
+        "redirects to https://sso.example.com/auth, which is not followed: use that address, or is this behind a login?"
+    )
 
 
 def test_redirects_on_the_same_host_are_followed_to_a_limit(server: PageServer, scraper: Scraper) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,9 @@ def line(made: Path) -> tuple[object, ...]:
     return "--config", made / "inferdoc.toml", "headroom", *where
 
 
+@cache
 def document(made: Path, *more: object) -> dict[str, Any]:
+    """What the command answers; only read."""
     done = call(*line(made), "--tz", "UTC", "-o", "json", *more)
     assert done.code == 0, done.err
     return json.loads(done.out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
@@ -42,7 +43,7 @@ def looked(record: Record, answer: Diagnosis, now: float = NOW, page: str | None
 
 
 def waiting(record: Record) -> list[str]:
-    return [post.output for post in posts.due(record, NOW + 10_000)]
+    return [output for output in OUTPUTS if posts.due(record, output, NOW + 10_000)]
 
 
 def test_a_document_and_its_page_come_back_as_they_were(record, sick):
@@ -91,9 +92,10 @@ def test_a_look_that_failed_is_told_once_and_taken_again(record):
     for number, now in enumerate((NOW, NOW + looks.AGAIN_SECONDS[0])):
         look = looks.begin(record, now)[0]
         looks.fail(record, look, "the server does not answer", now, OUTPUTS)
-        for post in posts.due(record, now):
-            assert number == 0
-            posts.sent(record, post)
+        for output in OUTPUTS:
+            if post := posts.due(record, output, now):
+                assert number == 0
+                posts.sent(record, post)
     (incident,) = record.incidents()
     assert [look.failure for look in record.looks(incident.id)][:2] == ["the server does not answer"] * 2
 
@@ -104,17 +106,34 @@ def test_what_was_under_way_waits_again_after_a_restart(record):
     assert looks.resume(record) == 1 and looks.begin(record, NOW) is not None
 
 
-def test_an_output_that_fails_is_tried_again_and_then_given_up(record, sick):
+def test_an_output_that_fails_is_tried_for_a_day_or_more_and_then_given_up(record, sick):
     entered(record, alert())
     looked(record, sick)
-    now, tries = NOW, 0
-    while due := [post for post in posts.due(record, now) if post.output == "slack"]:
-        tries += 1
-        if posts.missed(record, due[0], "500", now):
+    now, tries, limit = NOW, [], 86_400.0
+    while due := posts.due(record, "slack", now):
+        tries.append(now - NOW)
+        if posts.missed(record, due, "500", now, limit):
             break
-        now = posts.next_due(record) if not posts.due(record, now + 0.1) else now + 1000
-    assert tries == len(posts.PAUSES) + 1
-    assert [post.output for post in posts.due(record, now + 10_000)] == ["file"]
+        now = posts.next_due(record, "slack")
+    pauses = [after - before for before, after in pairwise(tries)]
+    assert pauses[:5] == list(posts.PAUSES) and max(pauses) == posts.PAUSES[-1] and tries[-1] == limit
+    assert posts.due(record, "slack", now + 10_000) is None and posts.due(record, "file", now).output == "file"
+    assert posts.pending(record) == {"file": 1}
+
+
+def test_a_message_that_is_refused_delays_its_own_incident_only(record, sick):
+    for name in ("a", "b"):
+        entered(record, alert(namespace=name))
+        looked(record, sick)
+    entered(record, alert(namespace="a", ends=NOW), now=NOW)
+    looked(record, sick)
+    first = posts.due(record, "slack", NOW)
+    posts.missed(record, first, "500", NOW, 86_400.0)
+    second = posts.due(record, "slack", NOW)
+    posts.sent(record, second)
+    assert posts.due(record, "slack", NOW) is None, "the end of an incident is not told before its beginning"
+    incidents = [posts.about(record, post)[1].place.namespace for post in (first, second)]
+    assert incidents == ["a", "b"]
 
 
 def test_the_last_incident_with_the_same_cause_is_remembered(record, sick):

@@ -204,11 +204,14 @@ def aged(text: str, version: str) -> str:
     it had instead (both, where two releases overlap), or left out."""
     exporter = catalogue().exporters["vllm"]
     spelled = {name: _spellings(metric, name, version) for name, metric in exporter.metrics.items()}
+    families: dict[str, str | None] = {}
     lines = []
     for line in text.splitlines(keepends=True):
         start = len("# TYPE ") if line.startswith("# TYPE ") else 0
-        name = re.split(r"[ {]", line[start:], maxsplit=1)[0]
-        known = next((base for base in _bases(name) if base in spelled), None)
+        name = line[start:].partition(" ")[0].partition("{")[0]
+        if name not in families:
+            families[name] = next((base for base in _bases(name) if base in spelled), None)
+        known = families[name]
         if known is None:
             lines.append(line)
             continue

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from inferdoc import diagnose, open_source
-from inferdoc.judging.not_yet import rising
-from inferdoc.store import Store, import_file
-from tests.conftest import ROOT
+from inferdoc.judging.doubts import rising
+from tests.conftest import ROOT, store_of_file
 from tests.judging.frames import START_MS, STEP_S, WINDOW, N, scene, wobble
 
 FLEETS = ROOT / "fixtures" / "fleets"
@@ -70,12 +68,10 @@ def test_the_one_that_rose_most_is_told():
 
 
 @pytest.mark.parametrize("name", ["hot-pod", "slow-replica"])
-def test_who_asks_at_once_hears_no_all_clear(name: str, tmp_path: Path) -> None:
+def test_who_asks_at_once_hears_no_all_clear(name: str) -> None:
     """Real engines: what rises is told before its cause can be, and from then on nothing is healthy."""
     (entry,) = (each for each in ENTRIES if each["file"] == f"{name}.om.gz")
-    with Store.open(tmp_path / "fleet.db", "w") as store:
-        import_file(store, FLEETS / entry["file"])
-    source = open_source(store=tmp_path / "fleet.db")
+    source = open_source(store=store_of_file(FLEETS / entry["file"]))
     answers = [diagnose(source, from_=entry["window"][0], until=entry["onset"] + after) for after in range(20, 80, 10)]
     told = [place for place, answer in enumerate(answers) if answer.rising is not None]
     named = [place for place, answer in enumerate(answers) if answer.findings]

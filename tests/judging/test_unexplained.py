@@ -12,7 +12,7 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.judging.api import Options
 from inferdoc.judging.judge import judge
 from inferdoc.source.assemble import read_signals
-from inferdoc.store import Store, import_file
+from tests.conftest import store_of_file
 from tests.judging.frames import CALM, N, catalogue, scene, step, wobble
 
 ODD = catalogue().recipes["unexplained-anomaly"]
@@ -133,7 +133,7 @@ def test_a_pod_that_comes_back_was_a_restart():
 RECORDING = Path(__file__).parents[2] / "fixtures" / "recordings" / "spec-acceptance-decay.om.gz"
 
 
-def test_signals_that_no_recipe_asks_for_are_read_when_nothing_known_fits(tmp_path):
+def test_signals_that_no_recipe_asks_for_are_read_when_nothing_known_fits():
     asked: list[set[str]] = []
 
     def watched(source, wanted, *more, **named):
@@ -143,12 +143,10 @@ def test_signals_that_no_recipe_asks_for_are_read_when_nothing_known_fits(tmp_pa
     less = Catalogue()
     named = ("spec-acceptance-decay", "prompt-growth")
     less.__dict__["recipes"] = {name: one for name, one in catalogue().recipes.items() if name not in named}
-    with Store.open(tmp_path / "s.db", "w") as store:
-        import_file(store, str(RECORDING))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("inferdoc.judging.session.read_signals", watched)
         for known, unnamed in ((less, True), (catalogue(), False)):
             asked.clear()
-            source = open_source(store=tmp_path / "s.db")
+            source = open_source(store=store_of_file(RECORDING))
             answer = diagnose(source, since="10m", until="latest", options=Options(catalogue=known))
             assert any("spec_acceptance_at_pos2" in names for names in asked) == unnamed and answer.findings

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from inferdoc import diagnose, open_source
-from inferdoc.judging import triage
 from inferdoc.judging.api import Options
+from inferdoc.judging.scan import impacts
 from inferdoc.source.prometheus import PrometheusSource
 from tests import prometheus_server, victoria_metrics_server
 from tests.conftest import ROOT
 from tests.live.test_both_sources import evidence, findings
-from tests.merged_fleets import merged_store
+from tests.merged_fleets import pool_texts
 
 pytestmark = pytest.mark.live
 
@@ -19,11 +19,10 @@ NAMES = ("control-steady", "control-scale-out", "control-bursts", "drafts-reject
 
 
 @pytest.fixture
-def texts(tmp_path, monkeypatch):
+def texts(monkeypatch):
     """The pools as text; servers are taken for large ones."""
-    merged_store([ROOT / "fixtures" / "fleets" / f"{name}.om.gz" for name in NAMES], tmp_path)
-    monkeypatch.setattr(PrometheusSource, "target_count", lambda self: triage.LEAST_TARGETS)
-    return sorted(tmp_path.glob("*.om"))
+    monkeypatch.setattr(PrometheusSource, "target_count", lambda self: impacts.LEAST_TARGETS)
+    return pool_texts([ROOT / "fixtures" / "fleets" / f"{name}.om.gz" for name in NAMES])
 
 
 def check(address):

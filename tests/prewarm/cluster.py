@@ -15,6 +15,7 @@ PLURALS = {
     "HorizontalPodAutoscaler": "horizontalpodautoscalers",
     "ScaledObject": "scaledobjects.keda.sh",
     "Deployment": "deployments",
+    "LeaderWorkerSet": "leaderworkersets.leaderworkerset.x-k8s.io",
     "VariantAutoscaling": "variantautoscalings.llmd.ai",
     "LLMInferenceService": "llminferenceservices.serving.kserve.io",
     "CronJob": "cronjobs",

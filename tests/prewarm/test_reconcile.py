@@ -326,7 +326,8 @@ def week_plan(made: datetime, week: int, abstained: bool = False) -> PlanRow:
     hours = ((7, 12, 8), (12, 18, 11), (19, 22, 6))[: 1 + week % 3]
     windows = [WeekWindow(WORKDAYS, 60 * a + 15 * (week % 4), 60 * (b - a) - 60, n) for a, b, n in hours]
     row = pool(*([] if abstained else windows), base=1)
-    told = msgspec.structs.replace(row.forecast, abstained=abstained, reason="no rhythm" if abstained else "")
+    said = {"abstained": abstained, "reason": "no rhythm" if abstained else ""}
+    told = msgspec.structs.replace(row.forecast, **said, first_step=made, last_step=made + timedelta(days=8))
     rows = [msgspec.structs.replace(row, forecast=told)]
     return stamped(PlanRow("inferdoc.prewarm/v1", "", made, made + timedelta(days=8), rows))
 

@@ -9,8 +9,8 @@ import click
 import pytest
 
 from inferdoc import diagnose, open_source
-from inferdoc.judging.words import figure
 from inferdoc.report import render
+from inferdoc.words import figure
 from tests.contract.labels import LABELS
 
 LEAK = re.compile(r"\b(None|nan|inf|Outcome|np\.float64)\b|\{\w+\}|\de\+\d")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import requests
+import uvicorn
 
 from inferdoc.catalogue.own_metrics import Families
 from inferdoc.config_sections import OutputSection, ServeSection
@@ -75,8 +77,6 @@ class GivenLooker(Looker):
     taken: list[LookAsked] = field(default_factory=list)
 
     async def look(self, asked: LookAsked) -> LookTold:
-        import asyncio
-
         self.taken.append(asked)
         await asyncio.sleep(self.seconds)
         if isinstance(self.answer, str):
@@ -92,6 +92,12 @@ class Running:
     record: Record
     service: Service
     said: list[str]
+    server: uvicorn.Server
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that the service runs in."""
+        (task, *_) = self.service.dispatcher.tasks._tasks.values()
+        return task.get_loop()
 
     def get(self, path: str, **more: Any) -> requests.Response:
         return requests.get(self.address + path, timeout=10, allow_redirects=False, **more)
@@ -127,7 +133,7 @@ def running(
     thread = threading.Thread(target=run.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:
-        yield Running(shown_address(listening), record, service, said)
+        yield Running(shown_address(listening), record, service, said, run)
     finally:
         run.should_exit = True
         thread.join(30)

@@ -202,7 +202,7 @@ def test_no_body_brings_out_a_fault(service, body):
     answer = requests.post(
         f"{service.address}/alertmanager", data=data, headers={"Content-Type": "application/json"}, timeout=10
     )
-    assert answer.status_code in (200, 400, 429), answer.text
+    assert answer.status_code in (200, 400, 503), answer.text
     assert "Traceback" not in answer.text and "fault" not in answer.text
 
 
@@ -274,7 +274,7 @@ def test_many_webhooks_at_once_are_each_answered_merged_or_refused(tmp_path, sic
             thread.start()
         for thread in threads:
             thread.join()
-        assert len(outcomes) == 240 and set(outcomes) <= {200, 429} and 429 in outcomes
+        assert len(outcomes) == 240 and set(outcomes) <= {200, 503} and 503 in outcomes
         assert len(service.record.incidents()) <= 20
 
 

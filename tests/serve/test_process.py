@@ -109,12 +109,13 @@ def test_told_to_end_it_finishes_what_is_under_way(tmp_path, store_of, hook):
         assert process.wait(60) == 0 and len(hook.bodies) == 1
 
 
+@pytest.mark.takes_long("400 webhooks of 20 alerts each")
 def test_hundreds_of_webhooks_take_little_memory(tmp_path, store_of, hook):
     with serving(tmp_path, store_of("control-steady"), hook) as (process, address), requests.Session() as session:
         codes = set()
         for number in range(400):
             alerts = [firing(mark=f"{number}-{k}", pod=f"vllm-{k}", model_name=f"m{number % 100}") for k in range(20)]
             codes.add(session.post(f"{address}/alertmanager", json=webhook(*alerts), timeout=30).status_code)
-        assert codes <= {200, 429} and 200 in codes
+        assert codes <= {200, 503} and 200 in codes
         peak = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
         assert peak is not None and int(peak[1]) / 1024 < MOST_MEGABYTES

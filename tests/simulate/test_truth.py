@@ -13,11 +13,12 @@ import pytest
 
 from inferdoc import open_source
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.judging.api import read_window
+from inferdoc.judging.reading import read_window
 from inferdoc.simulate.output import write_store
 from inferdoc.simulate.scrape import simulate
 from inferdoc.source.frame import SignalFrame
-from inferdoc.store import Store, import_file
+from inferdoc.store import Store
+from tests.conftest import store_of_file
 from tests.simulate.lab import ONSETS, SCENARIOS
 
 RECORDINGS = Path(__file__).parent.parent.parent / "fixtures" / "recordings"
@@ -89,12 +90,9 @@ def read(path: Path) -> SignalFrame:
     return read_window(open_source(store=path), SIGNALS, load_catalogue(), "1h", None, "latest")[0]
 
 
-def real_frame(name: str, folder: Path) -> tuple[SignalFrame, float]:
+def real_frame(name: str) -> tuple[SignalFrame, float]:
     """Signals of the recording, and the Unix time of its second 0."""
-    path = folder / "real.db"
-    with Store.open(path, "w") as store:
-        import_file(store, RECORDINGS / f"{name}.om.gz")
-    frame = read(path)
+    frame = read(store_of_file(RECORDINGS / f"{name}.om.gz"))
     onset = onsets()[name]["onset"]
     return frame, onset - ONSETS[name] if onset else frame.grid.times_ms[0] / 1000
 
@@ -134,7 +132,7 @@ def factor(signal: str, values: tuple[float, float]) -> float:
 @pytest.mark.parametrize("name", [n for n in SCENARIOS if n in ONSETS])
 def test_the_same_signals_move_by_like_factors(name: str, tmp_path: Path) -> None:
     onset = ONSETS[name]
-    real, zero = real_frame(name, tmp_path)
+    real, zero = real_frame(name)
     made, start = simulated_frame(name, tmp_path)
     truth, simulated = means(real, zero, onset), means(made, start, onset)
     moved = 0
@@ -170,7 +168,7 @@ def left_calm(frame: SignalFrame, zero: float, onset: float, signal: str) -> flo
 
 @pytest.mark.parametrize("name", [n for n in SCENARIOS if n.startswith("control-")])
 def test_controls_stand_at_like_levels(name: str, tmp_path: Path) -> None:
-    truth = means(*real_frame(name, tmp_path), None)
+    truth = means(*real_frame(name), None)
     simulated = means(*simulated_frame(name, tmp_path), None)
     for (signal, pod), (level, _) in truth.items():
         if signal not in ("request_rate", "kv_usage_mean", "prefix_hit_ratio", "generation_tokens_rate", "ttft_mean"):

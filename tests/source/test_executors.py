@@ -29,10 +29,9 @@ FLEET = ("kv-preemption-thrash", "control-pd", "slow-replica")
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory) -> Path:
+def fleet() -> Path:
     """Three recordings as the pools of one fleet; two are hurt."""
-    folder = tmp_path_factory.mktemp("fleet")
-    return merged_store([RECORDINGS / f"{name}.om.gz" for name in FLEET], folder)
+    return merged_store([RECORDINGS / f"{name}.om.gz" for name in FLEET])
 
 
 @pytest.fixture(scope="module")

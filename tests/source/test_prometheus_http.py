@@ -83,7 +83,7 @@ def test_nobody_listens():
         ),
         (refusal(400, "bad_data", 'parse error:\n\tunexpected "<"'), ["400", 'parse error: unexpected "<"']),
         (Answer(200, "<!DOCTYPE html><html>Sign in</html>", {"Content-Type": "text/html"}), ["login page"]),
-        (Answer(302, "", {"Location": "https://sso.example/login?state=secret"}), ["https://sso.example/login;"]),
+        (Answer(302, "", {"Location": "https://sso.example/login?state=secret"}), ["https://sso.example/login,"]),
         (Answer(200, '{"status":"success","data":'), ["ends in the middle"]),
         (
             Answer(200, '{"status":"success","data":{"resultType":"matrix","result":[{"metric":{'),

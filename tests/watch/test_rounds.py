@@ -14,6 +14,7 @@ import pytest
 from inferdoc.cli.faults import told
 from inferdoc.errors import ConfigError, SourceError
 from inferdoc.watch import rounds
+from inferdoc.watch.keys import leaving
 from inferdoc.watch.rounds import Looks, tell_changes
 from inferdoc.watch.watched import Glance, Watch
 from tests.watch.terminal import terminal
@@ -107,6 +108,15 @@ def interruptible() -> None:
 
 
 PROGRAM = [sys.executable, "-c", "from inferdoc.cli.main import main; main()"]
+
+
+def test_q_ends_a_sleep_that_began_after_its_signal(monkeypatch):
+    with terminal() as there, os.fdopen(os.dup(there.inside)) as keyboard:
+        monkeypatch.setattr(sys, "stdin", keyboard)
+        monkeypatch.setattr(signal, "pthread_kill", lambda thread, number: None)
+        with leaving(lambda: None) as pause:
+            there.press("q")
+            assert pause(60.0)
 
 
 def test_q_leaves_what_was_shown_last(store_of):

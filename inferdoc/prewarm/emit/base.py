@@ -16,10 +16,10 @@ from inferdoc.version import IMAGE
 DOMAIN = "inferdoc.io"
 PLAN_ID, PLAN_BASE = f"{DOMAIN}/plan-id", f"{DOMAIN}/base-replicas"
 VALID_UNTIL, GENERATED = f"{DOMAIN}/valid-until", f"{DOMAIN}/generated-at"
-POOL, ZONE, PART = f"{DOMAIN}/pool", f"{DOMAIN}/zone", f"{DOMAIN}/part"
+POOL, ZONE, PART, CLUSTER = f"{DOMAIN}/pool", f"{DOMAIN}/zone", f"{DOMAIN}/part", f"{DOMAIN}/cluster"
 BASE, PLACED, HELD = f"{DOMAIN}/base-floor", f"{DOMAIN}/set-floor", f"{DOMAIN}/held-at"
 CEILING, TRIGGERS = f"{DOMAIN}/base-ceiling", f"{DOMAIN}/set-triggers"
-OURS = (PLAN_ID, PLAN_BASE, VALID_UNTIL, GENERATED, POOL, ZONE, BASE, PLACED, HELD, CEILING, TRIGGERS)
+OURS = (PLAN_ID, PLAN_BASE, VALID_UNTIL, GENERATED, POOL, ZONE, CLUSTER, BASE, PLACED, HELD, CEILING, TRIGGERS)
 MANAGER = "inferdoc-prewarm"
 DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -27,7 +27,8 @@ DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 @dataclass(frozen=True)
 class EmitOptions:
     """pool: which pool of the plan (None = the only one); name: of the object that is scaled (default: the pool's
-    name); namespace; existing: the object as it stands in the cluster, where merging needs it; now: Unix seconds."""
+    name); namespace; existing: the object as it stands in the cluster, where merging needs it; now: Unix seconds;
+    maximum: of replicas, whatever the plan says; cluster: that kubectl changes."""
 
     now: float
     pool: str | None = None
@@ -44,6 +45,8 @@ class EmitOptions:
     pods_per_group: int | None = None
     gpus_per_pod: int | None = None
     kind: str | None = None
+    maximum: int | None = None
+    cluster: str | None = None
 
 
 def fresh(plan: PlanRow, now: float) -> None:
@@ -132,6 +135,7 @@ def stamps(plan: PlanRow, row: PoolRow) -> dict[str, str]:
         PLAN_BASE: str(row.base),
         POOL: row.name,
         ZONE: row.zone,
+        **({CLUSTER: row.cluster} if row.cluster else {}),
     }
 
 

@@ -25,8 +25,9 @@ def hold_words(plan: PlanRow, pool: PoolPlan, options: EmitOptions, aim: Aim, fl
         *_start("hold", aim.word, pool.row.name, options),
         f"--floor={floor}",
         f"--levels={','.join(map(str, levels))}",
-        f"--max={pool.row.maximum}",
+        f"--max={pool.row.maximum if options.maximum is None else min(pool.row.maximum, options.maximum)}",
         *(f"{option}={stamp[key]}" for option, key in SAID.items()),
+        *(["--scale-to-zero"] if floor == 0 else []),
         "--yes",
     ]
 

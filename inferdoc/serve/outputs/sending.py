@@ -8,9 +8,9 @@ from pathlib import Path
 
 import requests
 import urllib3
-from requests.utils import get_environ_proxies
 
-from inferdoc.collect.deadline import DeadlineAdapter, DeadlineWatch
+from inferdoc.collect.deadline import DeadlineWatch
+from inferdoc.collect.session import OriginSession
 from inferdoc.config_sections import OutputSection
 from inferdoc.errors import ConfigError, InferdocError
 from inferdoc.escaping import is_web, one_line
@@ -18,7 +18,8 @@ from inferdoc.version import __version__
 
 SECONDS = 15.0
 MOST_OF_ANSWER = 200
-AGAIN_LATER = (408, 425, 429)
+FAULTS_OF_MESSAGE = (400, 413, 415, 422)
+"""Answers that will not change. Others of 400 to 499 do: a token is renewed, an address is corrected."""
 
 
 class PostError(InferdocError):
@@ -65,21 +66,13 @@ def send(outgoing: Outgoing, ca_file: str | None = None) -> None:
     """POST it. Raises PostError: the line never holds the address, which may be a secret."""
     watch = DeadlineWatch()
     try:
-        with requests.Session() as session, watch.within(SECONDS):
-            session.trust_env = (
-                False  # .netrc is for people; the proxies of the environment are asked for by themselves
-            )
-            adapter = DeadlineAdapter(max_retries=0)
-            session.mount("http://", adapter)
-            session.mount("https://", adapter)
+        with OriginSession(outgoing.url, environment=True) as session, watch.within(SECONDS):
             answer = session.post(
                 outgoing.url,
                 data=outgoing.body,
                 headers={**outgoing.headers, "User-Agent": f"inferdoc/{__version__}"},
                 timeout=SECONDS,
-                allow_redirects=False,
                 verify=ca_file or True,
-                proxies=get_environ_proxies(outgoing.url),
                 stream=True,
             )
             begin = answer.raw.read(MOST_OF_ANSWER, decode_content=False) or b""
@@ -89,8 +82,7 @@ def send(outgoing: Outgoing, ca_file: str | None = None) -> None:
         watch.close()
     if answer.is_redirect:
         line = f"it answers {answer.status_code}, a redirect, which is not followed; give the address itself"
-        raise PostError(line, final=True)
+        raise PostError(line)
     if answer.status_code >= 300:
         words = one_line(begin.decode("utf-8", "replace"))
-        gone = answer.status_code < 500 and answer.status_code not in AGAIN_LATER
-        raise PostError(f"it answers {answer.status_code}: {words}", final=gone)
+        raise PostError(f"it answers {answer.status_code}: {words}", final=answer.status_code in FAULTS_OF_MESSAGE)

@@ -1,0 +1,283 @@
+"""What `inferdoc size` predicts of public results it was not fitted to: leave one family of results out, fit the parts
+of a step to the others, predict the family.
+
+    python benchmarks/size_points.py          the table of docs/capacity.md, as Markdown on standard output
+    python benchmarks/size_points.py --only 'dense FP4'   some of the families
+    python benchmarks/size_points.py --fit    the shares fitted to all results, for collectors/efficiency.yaml
+
+The results are those of fixtures/sizing/points.csv: answer tokens per second and GPU at saturation, and time per output
+token at a fixed number of requests. Each prediction is the answer of the command with objectives of an hour, and with
+the layout, dtypes, lengths and --max-num-seqs of the result. The fit moves each share around what kernels reach
+(PRIORS) so that the logarithms of the times agree; large misses count linearly. The priors were set with the results in
+view, so that what is left out tests the fitted part alone; the last line of the table is the priors without a fit.
+Range: four of five of the misses on other families of the same kind (dense, experts).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from measured import measured_line
+from scipy.optimize import least_squares
+
+from inferdoc.catalogue.efficiency import Efficiency, StepSpread
+from inferdoc.catalogue.load import load_catalogue
+from inferdoc.sizing.answer import answered
+from inferdoc.sizing.build import arithmetic_of, sized
+from inferdoc.sizing.request import wanted_as_asked
+from inferdoc.sizing.wanted import SizingWanted
+
+POINTS = Path(__file__).resolve().parents[1] / "fixtures" / "sizing" / "points.csv"
+EVERY = ("hopper", "blackwell", "rtx-blackwell", "cdna3", "ampere", "ada", "other")
+NVLINK = ("hopper", "blackwell", "rtx-blackwell", "ampere", "ada")
+PRIORS: dict[str, tuple[tuple[str, ...], str, float, float]] = {
+    "bf16 hopper": (("hopper", "blackwell"), "bf16", 0.60, 0.2),
+    "fp8 hopper": (("hopper",), "fp8", 0.60, 0.15),
+    "fp8 blackwell": (("blackwell",), "fp8", 0.45, 0.2),
+    "fp4 blackwell": (("blackwell",), "fp4", 0.38, 0.2),
+    "fp4 rtx": (("rtx-blackwell",), "fp4", 0.50, 0.2),
+    "fp8 cdna3": (("cdna3",), "fp8", 0.30, 0.4),
+    "experts hopper": (("hopper", "ampere", "ada", "cdna3", "other"), "experts", 0.60, 0.3),
+    "experts blackwell": (("blackwell",), "experts", 0.50, 0.3),
+    "experts rtx": (("rtx-blackwell",), "experts", 0.70, 0.3),
+    "unpacked": (EVERY, "unpacked", 0.60, 0.5),
+    "padding": (EVERY, "padding", 16.0, 0.7),
+    "read hopper": (("hopper",), "read", 0.65, 0.25),
+    "read blackwell": (("blackwell",), "read", 0.60, 0.25),
+    "read cdna3": (("cdna3",), "read", 0.65, 0.15),
+    "read experts": (EVERY, "read_experts", 1.0, 0.4),
+    "cache": (EVERY, "cache", 0.75, 0.15),
+    "attention": (EVERY, "attention", 0.55, 0.2),
+    "latent": (EVERY, "latent", 0.35, 0.3),
+    "layer": (NVLINK, "layer_us", 20.0, 0.5),
+    "layer cdna3": (("cdna3",), "layer_us", 50.0, 0.4),
+    "layer experts": (EVERY, "expert_layer_us", 40.0, 0.5),
+    "collectives": (NVLINK, "collectives", 1.0, 0.2),
+    "collectives cdna3": (("cdna3",), "collectives", 1.5, 0.3),
+}
+"""What is fitted -> kinds of hardware that share it, the share, its value in kernels, how far it may lie off (log)."""
+NOISE = 0.2
+"""Spread of the logarithm of a measured time about a perfect prediction, for the fit."""
+TAIL = 0.1
+"""Of the misses, beyond each end of a range."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One result. seconds: measured, of a step; measured: as published."""
+
+    row: Mapping[str, str]
+    wanted: SizingWanted
+    streams: int
+
+    @property
+    def throughput(self) -> bool:
+        return self.row["metric"].startswith("tok")
+
+    @property
+    def measured(self) -> float:
+        return float(self.row["measured"])
+
+    @property
+    def family(self) -> str:
+        return "experts" if self.wanted.shape.experts else "dense"
+
+    @property
+    def near(self) -> str:
+        return f"{self.family}-{arithmetic_of(self.wanted)}"
+
+    def ratio(self, efficiency: Efficiency) -> float:
+        """Measured over predicted time of a step at the streams of the result."""
+        layout = self.wanted.layouts[0]
+        replicas = sized(replace(self.wanted, efficiency=efficiency), layout).replicas
+        assert replicas is not None
+        itl = replicas["middle"].itl(self.streams)
+        if not self.throughput:
+            return self.measured * 1e-3 / itl
+        return self.streams * layout.data / (itl * layout.gpus) / self.measured
+
+    def answer(self, efficiency: Efficiency) -> tuple[float, float, float]:
+        """Value, low and high of what the command prints, in the unit of the result."""
+        answer = answered(replace(self.wanted, efficiency=efficiency))
+        found = {each.name: each for part in answer.parts for each in part.numbers}
+        number, unit = (found["tokens"], 1 / answer.gpus_per_replica) if self.throughput else (found["itl_bound"], 1e3)
+        assert number.value is not None and number.high is not None
+        return number.value * unit, number.low * unit, number.high * unit
+
+
+def points() -> list[Point]:
+    """The results, each with the request that describes it."""
+    catalogue, found = load_catalogue(), []
+    for row in csv.DictReader(POINTS.read_text("utf-8").splitlines()):
+        asked: dict[str, object] = {key: row[key] or None for key in ("model", "tier", "dtype", "kv_dtype")}
+        asked |= {key: int(row[key]) for key in ("tp", "pp", "dp", "max_num_seqs")}
+        asked |= {key: f"{row[key]},{row[key]}" for key in ("prompt_tokens", "output_tokens")}
+        asked["max_num_batched_tokens"] = max(8192, int(row["max_num_seqs"]))
+        share = row["gpu_memory_utilization"]
+        asked |= {"ttft": "1h", "itl": "1h", "gpu_memory_utilization": float(share) if share else None}
+        wanted = wanted_as_asked(asked, catalogue)
+        replicas = sized(wanted, wanted.layouts[0]).replicas
+        assert replicas is not None
+        found.append(Point(row, wanted, replicas["middle"].within(wanted.ttft, wanted.itl)[0]))
+    return found
+
+
+def with_values(base: Efficiency, values: Mapping[str, float]) -> Efficiency:
+    """The shares with fitted ones in their place."""
+    changes: dict[str, dict[str, float]] = defaultdict(dict)
+    for name, value in values.items():
+        kinds, share, *_ = PRIORS[name]
+        for kind in kinds:
+            changes[kind][share] = value
+    steps = {kind: msgspec.structs.replace(known, **changes[kind]) for kind, known in base.steps.items()}
+    return msgspec.structs.replace(base, steps=steps)
+
+
+def fitted(base: Efficiency, chosen: Sequence[Point]) -> dict[str, float]:
+    """The shares at which the steps of the results take as long as predicted, near those of kernels."""
+    prior = np.log([PRIORS[name][2] for name in PRIORS])
+    spread = np.array([PRIORS[name][3] for name in PRIORS])
+
+    def off(logs: np.ndarray) -> np.ndarray:
+        efficiency = with_values(base, dict(zip(PRIORS, np.exp(logs), strict=True)))
+        misses = np.array([math.log(point.ratio(efficiency)) for point in chosen]) / NOISE
+        linear = np.sign(misses) * np.sqrt(2.0 * (np.sqrt(1.0 + misses**2) - 1.0))
+        return np.concatenate([linear, (logs - prior) / spread])
+
+    found = least_squares(off, prior, diff_step=1e-3, max_nfev=10).x
+    return {name: float(value) for name, value in zip(PRIORS, np.exp(found), strict=True)}
+
+
+def counted(base: Efficiency, chosen: Iterable[Point]) -> Efficiency:
+    """The shares with the number of results that lie near."""
+    near: dict[str, Counter[str]] = defaultdict(Counter)
+    for point in chosen:
+        near[base.kind_of(point.wanted.tier_name)[0]][point.near] += 1
+    steps = {kind: msgspec.structs.replace(known, points=dict(near[kind])) for kind, known in base.steps.items()}
+    return msgspec.structs.replace(base, steps=steps)
+
+
+def spreads(ratios: Mapping[Point, float] | Sequence[tuple[Point, float]], wide: StepSpread) -> dict[str, StepSpread]:
+    """Split conformal bounds of measured over predicted time, by family; wide where too few were measured."""
+    pairs = list(ratios.items()) if isinstance(ratios, Mapping) else ratios
+    found = {"unmeasured": wide}
+    for family in ("dense", "experts"):
+        own = sorted(ratio for point, ratio in pairs if point.family == family)
+        low, high = math.floor((len(own) + 1) * TAIL), math.ceil((len(own) + 1) * (1.0 - TAIL))
+        enough = low >= 1 and high <= len(own)
+        bounds = (min(own[low - 1], 1.0), max(own[high - 1], 1.0)) if enough else (wide.low, wide.high)
+        found[family] = StepSpread(*bounds)
+    return found
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Of one result by the others."""
+
+    point: Point
+    value: float
+    low: float
+    high: float
+
+    @property
+    def error(self) -> float:
+        return self.value / self.point.measured - 1.0
+
+    @property
+    def within(self) -> bool:
+        return self.low <= self.point.measured <= self.high
+
+
+def left_out(
+    base: Efficiency, every: Sequence[Point], only: Sequence[str] = ()
+) -> tuple[list[Prediction], list[tuple[Point, float]]]:
+    """Each family predicted from the others, and its misses. only: some of the families; the misses of the rest are
+    then those of the fit that leaves the last of them out."""
+    families = sorted({point.row["family"] for point in every if not only or point.row["family"] in only})
+    fits = {}
+    for family in families:
+        others = [point for point in every if point.row["family"] != family]
+        fits[family] = counted(with_values(base, fitted(base, others)), others)
+    ratios = [(point, point.ratio(fits.get(point.row["family"], fits[families[-1]]))) for point in every]
+    found = []
+    for family in families:
+        known = [(point, ratio) for point, ratio in ratios if point.row["family"] != family]
+        spread = spreads(known, base.spread["unmeasured"])
+        efficiency = msgspec.structs.replace(fits[family], spread=spread)
+        own = [point for point in every if point.row["family"] == family]
+        found += [Prediction(point, *point.answer(efficiency)) for point in own]
+    return found, ratios
+
+
+def shown(value: float) -> str:
+    """A number with the digits that count."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def table(rows: Sequence[Prediction], plain: Sequence[Prediction]) -> str:
+    """By family, then all, then the shares of kernels without a fit (plain), then the worst ten."""
+    lines = [
+        "| results | number | median error | 90th percentile | inside the range |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    groups = {f"{row.point.row['family']}, {row.point.row['metric']}": [] for row in rows}  # type: dict[str, list[Prediction]]
+    for row in rows:
+        groups[f"{row.point.row['family']}, {row.point.row['metric']}"].append(row)
+    for throughput, title in ((True, "**all, tokens/s**"), (False, "**all, TPOT**")):
+        groups[title] = [row for row in rows if row.point.throughput is throughput]
+    for throughput, unit in ((True, "tokens/s"), (False, "TPOT")):
+        groups[f"shares of kernels, no fit, {unit}"] = [row for row in plain if row.point.throughput is throughput]
+    for title, chosen in groups.items():
+        if not chosen:
+            continue
+        errors = [abs(row.error) for row in chosen]
+        inside = sum(row.within for row in chosen)
+        lines.append(
+            f"| {title} | {len(chosen)} | {np.median(errors):.0%} | {np.quantile(errors, 0.9):.0%} "
+            f"| {inside} ({inside / len(chosen):.0%}) |"
+        )
+    lines += ["", "| worst ten | measured | predicted | range |", "| --- | ---: | ---: | ---: |"]
+    for row in sorted(rows, key=lambda each: -abs(math.log(each.value / each.point.measured)))[:10]:
+        of = row.point.row
+        layout, lengths = row.point.wanted.layouts[0], f"{of['prompt_tokens']}/{of['output_tokens']}"
+        what = f"{of['family']}: {of['model']} {of['dtype']}, {of['tier']} {layout}, {lengths}"
+        what += "" if row.point.throughput else f", {of['max_num_seqs']} requests"
+        unit = "tokens/s" if row.point.throughput else "ms"
+        measured, value, low, high = (shown(each) for each in (row.point.measured, row.value, row.low, row.high))
+        lines.append(f"| {what} | {measured} {unit} | {value} | {low} to {high} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fit", action="store_true", help="print the shares fitted to all results")
+    parser.add_argument("--only", action="append", default=[], metavar="FAMILY", help="predict some families alone")
+    options = parser.parse_args()
+    base, every = load_catalogue().efficiency, points()
+    rows, ratios = left_out(base, every, options.only)
+    if options.fit:
+        values = fitted(base, every)
+        for name, (kinds, share, prior, _) in PRIORS.items():
+            print(f"{share}: {values[name]:.4g}  # {', '.join(kinds)}; kernels {prior:g}")
+        for kind, known in counted(base, every).steps.items():
+            print(f"{kind} points: {known.points}")
+        for family, spread in spreads(ratios, base.spread["unmeasured"]).items():
+            print(f"{family}: {{low: {spread.low:.3g}, high: {spread.high:.3g}}}")
+        return
+    priors = with_values(base, {name: prior for name, (_, _, prior, _) in PRIORS.items()})
+    plain = [Prediction(point, *point.answer(priors)) for point in every]
+    print(table(rows, plain))
+    print()
+    print(measured_line())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""Typed access to the keys of a config.json; keys that change memory or work and are not read are refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from inferdoc.errors import InferdocError
+
+MOST, MOST_LAYERS = 100_000_000, 2000
+"""Largest number and largest count of layers that are taken for real."""
+PLAIN_TYPES = frozenset({
+    "llama", "mistral", "ministral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "qwen3_next", "mimo",
+    "mimo_v2_flash", "seed_oss", "smollm3", "deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "glm4_moe",
+    "glm4_moe_lite", "glm_moe_dsa", "gpt_oss", "llama4_text", "olmo", "olmo2", "olmo3", "olmoe", "granite",
+    "granitemoe", "granitemoeshared", "granitemoehybrid", "bamba", "nemotron", "nemotron_h", "nemotron-nas",
+    "exaone4", "internlm2", "internlm3", "minimax", "minimax_text_01", "minimax_m1", "minimax_m2", "ernie4_5",
+    "ernie4_5_moe", "dots1", "phi3", "phimoe", "stablelm", "starcoder2", "arcee", "helium", "step3p7",
+    "qwen3_vl_text", "qwen3_vl_moe_text", "qwen2_vl_text", "qwen2_5_vl_text", "qwen3_5_text", "qwen3_5_moe_text",
+    "gemma", "gemma2", "gemma3_text", "gemma4_text", "cohere", "cohere2", "glm", "glm4", "hunyuan_v1_dense",
+    "ministral3", "exaone_moe", "solar_open", "flex_olmo",
+})  # fmt: skip
+"""model_type of language models whose layers are those that the keys describe."""
+WRAPPERS = frozenset({
+    "llama4", "gemma3", "gemma4", "mistral3", "llava", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe",
+    "qwen3_5", "qwen3_5_moe", "kimi_k25", "kimi_vl", "glm4v", "glm4v_moe", "internvl", "internvl_chat", "pixtral",
+})  # fmt: skip
+"""model_type of models that hold a language model and a vision tower."""
+CLASS_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "gemma3_text": {
+        "vocab_size": 262208, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
+        "sliding_window": 4096, "sliding_window_pattern": 6, "max_position_embeddings": 131072,
+    },
+    "gemma2": {"sliding_window_pattern": 2, "head_dim": 256},
+    "cohere2": {"sliding_window_pattern": 4},
+    "gemma4_text": {"sliding_window_pattern": 6},
+    "qwen2": {"use_sliding_window": False},
+    "qwen2_moe": {"use_sliding_window": False, "shared_expert_intermediate_size": 5632},
+    "qwen3": {"use_sliding_window": False, "head_dim": 128},
+    "qwen3_moe": {"use_sliding_window": False},
+    "qwen3_next": {"attn_output_gate": True, "full_attention_interval": 4, "head_dim": 256},
+    "qwen3_5_text": {"attn_output_gate": True, "full_attention_interval": 4, "head_dim": 256},
+    "qwen3_5_moe_text": {"attn_output_gate": True, "full_attention_interval": 4, "head_dim": 256},
+    "gpt_oss": {"sliding_window_pattern": 2},
+    "llama4_text": {"interleave_moe_layer_step": 1, "n_shared_experts": 1},
+    "nemotron": {"hidden_act": "relu2"},
+    "nemotron_h": {"mlp_hidden_act": "relu2"},
+    "arcee": {"hidden_act": "relu2"},
+    "starcoder2": {"hidden_act": "gelu_pytorch_tanh"},
+}  # fmt: skip
+"""What the configuration class of a model_type (Transformers) takes where its config.json leaves a key out."""
+TIED = ("gemma", "cohere", "starcoder2", "granitemoehybrid")
+"""model_types whose output layer is the embedding unless the config says otherwise."""
+STRUCTURE = re.compile(
+    r"layer|expert|moe|head|dim|size|rank|window|attn|attention|sparse|mamba|ssm|conv|pattern|block|ratio|compress|"
+    r"share|mlp|ffn|kv_|state|depth|width|chunk|linear|latent|recurrent|quant|group|altup|laurel|hyper|index|mtp|nextn"
+)
+"""Words in the name of a key that describes layers, and so memory or work."""
+INERT = re.compile(
+    r"dropout|_eps$|epsilon|_token|token_id|rope|rotary|init|bias|norm|softcap|aux_loss|scal|router_|score|scoring|"
+    r"return_|output_(attentions|hidden|router)|beam|chunk_size_feed_forward|bad_words|id2label|label2id|transformers|"
+    r"attn_implementation|attention_multiplier|logit|residual|time_step|_act$|activation|swiglu|pretraining|ep_size|"
+    r"topk_(group|method)|n_group$|group_routing|grouped_topk|num_(expert_group|logits)|"
+    r"vocab_size_per_layer|attention_function|attention_dtype|upcast|flash|sink|position|max_(length|window_layers)|"
+    r"min_length|no_repeat|gradient|checkpoint|use_cache|use_bidirectional|vision_|image_|video_|audio_|mrope|"
+    r"^_|^ignore_|mm_|projector|pooler|tokenizer|problem_type|unified_vision|torchscript|num_reward|query_pre_attn|_dtype$|sandwich|"
+    r"fused|temperature|alpha_factor|beta_factor|^block_size$|kernels|overlap|deterministic|is_(decoder|encoder)|cross_attention_hidden|tie_|feed_forward_proj|"
+    r"num_return|encoder_no_repeat|pruned_heads|skip_topk_offset|index_topk_(freq|pattern)|index_share_for_mtp|"
+    r"indexer_rope|img_token|process_image|segment|grid|seq_length|feature_"
+)
+"""Words in the name of a key that changes neither. Prediction heads of more than one token are read: engines
+load them for speculation alone."""
+READ = frozenset({
+    "num_hidden_layers", "hidden_size", "vocab_size", "num_attention_heads", "num_key_value_heads", "head_dim",
+    "v_head_dim", "kv_lora_rank", "q_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "qk_head_dim",
+    "index_head_dim", "index_n_heads", "index_topk", "indexer_types", "num_experts", "num_local_experts",
+    "n_routed_experts", "moe_num_experts", "num_experts_per_tok", "experts_per_token", "top_k_experts",
+    "num_experts_per_token", "moe_topk", "moe_k", "moe_top_k", "first_k_dense_replace", "moe_layer_freq",
+    "mlp_only_layers", "decoder_sparse_step", "interleave_moe_layer_step", "moe_layers", "mlp_layer_types",
+    "moe_intermediate_size", "intermediate_size", "intermediate_size_mlp", "dense_intermediate_size",
+    "n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "shared_expert_intermediate_size",
+    "moe_shared_expert_intermediate_size", "shared_intermediate_size", "share_expert_dim", "moe_latent_size",
+    "enable_moe_block", "tie_word_embeddings", "layer_types", "sliding_window", "sliding_window_size",
+    "sliding_window_pattern", "use_sliding_window", "max_window_layers", "attention_chunk_size", "no_rope_layers",
+    "no_rope_layer_interval", "full_attention_interval", "hybrid_override_pattern", "hybrid_layer_pattern",
+    "layers_block_type", "attn_type_list", "attn_output_gate", "attention_k_eq_v", "global_head_dim",
+    "num_global_key_value_heads", "attention_head_dim", "swa_num_key_value_heads", "swa_head_dim", "swa_v_head_dim",
+    "swa_num_attention_heads", "num_kv_shared_layers", "linear_num_key_heads", "linear_num_value_heads",
+    "linear_key_head_dim", "linear_value_head_dim", "linear_conv_kernel_dim", "mamba_num_heads", "mamba_head_dim",
+    "n_groups", "ssm_state_size", "conv_kernel", "mamba_ssm_cache_dtype", "mamba_ssm_dtype", "expand",
+    "mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state", "mamba_d_conv", "mamba_expand", "chunk_size",
+    "mamba_chunk_size", "attn_layer_indices", "moe_layer_start_index", "moe_layer_end_index", "moe_layer_interval",
+    "use_sparse_attention", "quantization_config", "text_config", "vision_config", "audio_config", "torch_dtype",
+    "dtype", "hidden_act", "mlp_hidden_act", "hidden_activation", "model_type", "use_double_wide_mlp",
+    "num_nextn_predict_layers", "num_mtp_modules", "mtp_transformer_layers", "mtp_num_hidden_layers",
+    "mtp_hybrid_override_pattern", "mtp_layers_block_type", "mtp_use_dedicated_embeddings", "use_mtp",
+})  # fmt: skip
+
+
+class ModelConfig:
+    """The keys of one config.json; those of the language model where it holds several, over the defaults of its
+    model_type. Every access raises InferdocError, which names the key, for a value that cannot be."""
+
+    def __init__(self, name: str, keys: Mapping[str, Any]) -> None:
+        nested = next((keys[key] for key in ("text_config", "llm_config") if isinstance(keys.get(key), Mapping)), None)
+        inner = dict(nested) if nested else {}
+        own = inner | {key: value for key, value in keys.items() if key not in inner and key != "text_config"}
+        self.name = name
+        self.kind = str(own.get("model_type") or "")
+        outer = str(keys.get("model_type") or "")
+        if outer == self.kind and outer in WRAPPERS:
+            self.kind = f"{outer}_text"
+        given = {key: value for key, value in own.items() if value is not None}
+        self.keys: Mapping[str, Any] = {**CLASS_DEFAULTS.get(self.kind, {}), **given}
+        self._refuse_foreign(outer if nested else "")
+
+    def _refuse_foreign(self, outer: str) -> None:
+        if "num_hidden_layers" not in self.keys and any(
+            word in self.keys for word in ("tokenizer_class", "added_tokens")
+        ):
+            raise InferdocError(f"{self.name}: the configuration of a tokenizer; give the model's own config.json")
+        for key, value in self.keys.items():
+            if key in READ or not value or INERT.search(key) or not STRUCTURE.search(key):
+                continue
+            self.refuse(key, "it may change memory or work, and is not known")
+        known = PLAIN_TYPES | {kind for kind in WRAPPERS if not outer}
+        if self.kind and self.kind not in known:
+            self.refuse("model_type", f'"{self.kind}" is not known, and its layers may differ from what the keys say')
+
+    def refuse(self, key: str, why: str) -> None:
+        """Raise the refusal that names a key."""
+        raise InferdocError(f"{self.name}: {key}: {why}: cannot be sized (a models.yaml entry may state the shape)")
+
+    def number(self, key: str, default: int | None = None, most: int = MOST) -> int:
+        """A whole number of 0 or more."""
+        value = self.keys.get(key)
+        if value is None and default is not None:
+            return default
+        if value is None:
+            raise InferdocError(
+                f"{self.name}: no {key}; it is needed to size a model: give the model's own config.json"
+            )
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise InferdocError(f"{self.name}: {key}: expected a whole number of 0 or more, got {str(value)[:60]!r}")
+        if value > most:
+            raise InferdocError(f"{self.name}: {key}: {value} is more than any model has (at most {most:,})")
+        return value
+
+    def positive(self, key: str, default: int | None = None, most: int = MOST) -> int:
+        """A whole number of 1 or more."""
+        value = self.number(key, default, most)
+        if value == 0:
+            raise InferdocError(f"{self.name}: {key}: expected 1 or more, got 0")
+        return value
+
+    def first(self, keys: tuple[str, ...], default: int = 0) -> int:
+        """The first of these keys that is there."""
+        return next((self.number(key) for key in keys if self.keys.get(key) is not None), default)
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        """True or false."""
+        value = self.keys.get(key, default)
+        if not isinstance(value, bool | int):
+            raise InferdocError(f"{self.name}: {key}: expected true or false, got {str(value)[:60]!r}")
+        return bool(value)
+
+    def word(self, key: str) -> str:
+        """A text, "" where there is none."""
+        value = self.keys.get(key, "")
+        if not isinstance(value, str):
+            raise InferdocError(f"{self.name}: {key}: expected a text, got {str(value)[:60]!r}")
+        return value
+
+    def per_layer(self, key: str, layers: int) -> list[Any] | None:
+        """A list or text with one entry for each layer; None where the key is not there."""
+        value = self.keys.get(key)
+        if value is None:
+            return None
+        # Some lists go on with the layers of a prediction head.
+        if not isinstance(value, list | str) or not layers <= len(value) <= layers + 8:
+            got = f"{len(value)} entries" if isinstance(value, list | str) else repr(value)[:60]
+            raise InferdocError(f"{self.name}: {key}: expected one entry for each of {layers} layers, got {got}")
+        return list(value)[:layers]
+
+    def nested(self, key: str) -> Mapping[str, Any] | None:
+        """An object; None where there is none."""
+        value = self.keys.get(key)
+        if value is not None and not isinstance(value, Mapping):
+            raise InferdocError(f"{self.name}: {key}: expected an object, got {str(value)[:60]!r}")
+        return value
+
+    @property
+    def tied(self) -> bool:
+        """Whether the output layer is the embedding."""
+        return self.flag("tie_word_embeddings", self.kind.startswith(TIED))

@@ -1,0 +1,219 @@
+"""The weight matrices of a model by name, counted from its layers; norms, biases and scales are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from inferdoc.capacity.layer_plan import EXPERTS, Layer, Mixer
+from inferdoc.capacity.model_config import ModelConfig
+
+SHARED_WIDTH = (
+    "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size",
+    "share_expert_dim",
+)  # fmt: skip
+SHARED_EXPERTS = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts")
+VISION_LAYERS = ("depth", "num_hidden_layers", "vt_num_hidden_layers")
+VISION_WIDTH = ("hidden_size", "vt_hidden_size", "embed_dim")
+VISION_MLP = ("intermediate_size", "vt_intermediate_size")
+GATED_VISION = ("pixtral", "qwen2_5_vl", "glm4v", "gemma4_vision", "clip_gated")
+"""model_type of vision towers whose feed-forward part has a gate."""
+
+
+class Matrix(NamedTuple):
+    """name: as in the checkpoint, from "layers." on; parameters: of all that the name stands for; routed: whether only
+    some tokens use it; quantised: whether a quantisation method reaches it at all."""
+
+    name: str
+    parameters: int
+    routed: bool = False
+    quantised: bool = True
+
+
+class MixerShape(NamedTuple):
+    """Attention heads of one kind of layer. value: size of a value head."""
+
+    heads: int
+    kv_heads: int
+    head: int
+    value: int
+
+
+def mixer_shape(config: ModelConfig, mixer: Mixer) -> MixerShape:
+    """Of layers with full attention, or of those with a window where they differ."""
+    heads, hidden = config.positive("num_attention_heads"), config.positive("hidden_size")
+    head = config.first(("head_dim", "attention_head_dim"), hidden // heads)
+    kv_heads = config.number("num_key_value_heads", heads)
+    value = config.number("v_head_dim", head)
+    if mixer == "window":
+        heads, kv_heads = (
+            config.number("swa_num_attention_heads", heads),
+            config.number("swa_num_key_value_heads", kv_heads),
+        )
+        head, value = config.number("swa_head_dim", head), config.number("swa_v_head_dim", value)
+    elif "global_head_dim" in config.keys:
+        head = value = config.positive("global_head_dim")
+        kv_heads = config.number("num_global_key_value_heads", kv_heads)
+    if min(heads, kv_heads, head, value) < 1:
+        config.refuse("num_key_value_heads", f"{kv_heads} KV heads of {head} values; both must be 1 or more")
+    return MixerShape(heads, kv_heads, head, value)
+
+
+def feed_width(config: ModelConfig) -> int:
+    """Width of the dense feed-forward layers; 0 where the config names none."""
+    return config.first(("intermediate_size_mlp", "dense_intermediate_size", "intermediate_size"))
+
+
+def model_matrices(config: ModelConfig, plan: Sequence[Layer]) -> list[Matrix]:
+    """All of them: embeddings, layers, output layer and vision tower. Raises InferdocError."""
+    hidden, vocabulary = config.positive("hidden_size"), config.positive("vocab_size")
+    found = [Matrix("embed_tokens", vocabulary * hidden, quantised=False)]
+    if not config.tied:
+        found.append(Matrix("lm_head", vocabulary * hidden))
+    indexers = config.per_layer("indexer_types", len(plan))
+    for index, layer in enumerate(plan):
+        shared = indexers is not None and indexers[index] == "shared"
+        of_layer = [each for each in _of_layer(config, layer) if not (shared and "indexer" in each.name)]
+        found += [each._replace(name=f"layers.{index}.{each.name}") for each in of_layer]
+    vision = config.nested("vision_config")
+    if vision:
+        found.append(Matrix("vision_tower", _vision(config, vision, hidden), quantised=False))
+    if config.keys.get("audio_config"):
+        config.refuse("audio_config", "its encoder is not known")
+    return found
+
+
+def _of_layer(config: ModelConfig, layer: Layer) -> Iterator[Matrix]:
+    if layer.mixer in ("full", "window"):
+        yield from _latent(config) if config.number("kv_lora_rank", 0) else _attention(config, layer.mixer)
+    elif layer.mixer == "delta":
+        yield from _delta(config)
+    elif layer.mixer == "lightning":
+        yield from _lightning(config)
+    elif layer.mixer == "mamba":
+        yield from _mamba(config)
+    if layer.feed in ("dense", "both"):
+        yield from _mlp(config, "mlp", feed_width(config))
+    if layer.feed in ("experts", "both"):
+        yield from _experts(config)
+
+
+def _attention(config: ModelConfig, mixer: Mixer) -> Iterator[Matrix]:
+    hidden, shape = config.positive("hidden_size"), mixer_shape(config, mixer)
+    gate = 2 if config.flag("attn_output_gate") else 1
+    yield Matrix("self_attn.q_proj", hidden * shape.heads * shape.head * gate)
+    yield Matrix("self_attn.k_proj", hidden * shape.kv_heads * shape.head)
+    if not (config.flag("attention_k_eq_v") and mixer == "full"):
+        yield Matrix("self_attn.v_proj", hidden * shape.kv_heads * shape.value)
+    yield Matrix("self_attn.o_proj", shape.heads * shape.value * hidden)
+
+
+def _latent(config: ModelConfig) -> Iterator[Matrix]:
+    hidden, heads = config.positive("hidden_size"), config.positive("num_attention_heads")
+    nope, rope, value = (config.number(key) for key in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"))
+    rank, low = config.positive("kv_lora_rank"), config.number("q_lora_rank", 0)
+    if low:
+        yield Matrix("self_attn.q_a_proj", hidden * low)
+        yield Matrix("self_attn.q_b_proj", low * heads * (nope + rope))
+    else:
+        yield Matrix("self_attn.q_proj", hidden * heads * (nope + rope))
+    yield Matrix("self_attn.kv_a_proj_with_mqa", hidden * (rank + rope))
+    yield Matrix("self_attn.kv_b_proj", rank * heads * (nope + value))
+    yield Matrix("self_attn.o_proj", heads * value * hidden)
+    if config.number("index_topk", 0):
+        index, of = config.positive("index_head_dim"), config.positive("index_n_heads")
+        yield Matrix("self_attn.indexer.wq_b", (low or hidden) * of * index)
+        yield Matrix("self_attn.indexer.wk", hidden * (index + of))
+
+
+def delta_shape(config: ModelConfig) -> tuple[int, int, int]:
+    """Widths of keys and of values of a gated delta rule, and its value heads."""
+    keys = config.positive("linear_num_key_heads") * config.positive("linear_key_head_dim")
+    heads = config.positive("linear_num_value_heads")
+    return keys, heads * config.positive("linear_value_head_dim"), heads
+
+
+def _delta(config: ModelConfig) -> Iterator[Matrix]:
+    hidden, (keys, values, heads) = config.positive("hidden_size"), delta_shape(config)
+    yield Matrix("linear_attn.in_proj_qkvz", hidden * 2 * (keys + values))
+    yield Matrix("linear_attn.in_proj_ba", hidden * 2 * heads)
+    yield Matrix("linear_attn.out_proj", values * hidden)
+
+
+def _lightning(config: ModelConfig) -> Iterator[Matrix]:
+    width = config.positive("num_attention_heads") * mixer_shape(config, "full").head
+    hidden = config.positive("hidden_size")
+    yield Matrix("self_attn.qkv_proj", hidden * 3 * width)
+    yield Matrix("self_attn.output_gate", hidden * width)
+    yield Matrix("self_attn.out_proj", width * hidden)
+
+
+def mamba_shape(config: ModelConfig) -> tuple[int, int, int, int]:
+    """Heads, head size, groups x state size and state size of Mamba 2."""
+    heads = config.first(("mamba_num_heads", "mamba_n_heads"))
+    head = config.first(("mamba_head_dim", "mamba_d_head"))
+    state = config.first(("ssm_state_size", "mamba_d_state"))
+    if not heads or not head or not state:
+        config.refuse("mamba_num_heads", "Mamba layers need heads, head size and state size; of Mamba 1 none are known")
+    return heads, head, config.first(("n_groups", "mamba_n_groups"), 1) * state, state
+
+
+def _mamba(config: ModelConfig) -> Iterator[Matrix]:
+    hidden, (heads, head, groups, _) = config.positive("hidden_size"), mamba_shape(config)
+    yield Matrix("mamba.in_proj", hidden * (2 * heads * head + 2 * groups + heads))
+    yield Matrix("mamba.out_proj", heads * head * hidden)
+
+
+def _mlp(config: ModelConfig, name: str, width: int) -> Iterator[Matrix]:
+    if not width:
+        config.positive("intermediate_size")
+    hidden = config.positive("hidden_size")
+    if _gated(config):
+        yield Matrix(f"{name}.gate_proj", hidden * width)
+    yield Matrix(f"{name}.up_proj", hidden * width)
+    yield Matrix(f"{name}.down_proj", hidden * width)
+
+
+def _gated(config: ModelConfig) -> bool:
+    if config.kind == "starcoder2":
+        return False
+    return not any(config.keys.get(key) == "relu2" for key in ("mlp_hidden_act", "hidden_act"))
+
+
+def _experts(config: ModelConfig) -> Iterator[Matrix]:
+    hidden, experts = config.positive("hidden_size"), config.first(EXPERTS)
+    width = config.positive("moe_intermediate_size", config.number("intermediate_size", 0))
+    latent, matrices = config.number("moe_latent_size", 0), 3 if _gated(config) else 2
+    # Beside a dense part of its own a layer keeps its experts outside of "mlp".
+    name = "experts" if config.flag("enable_moe_block") else "mlp.experts"
+    yield Matrix(name, experts * matrices * (latent or hidden) * width, routed=True)
+    if latent:
+        yield Matrix("mlp.latent_proj", 2 * hidden * latent)
+    yield Matrix("mlp.gate", hidden * experts, quantised=False)
+    shared = config.first(SHARED_EXPERTS)
+    # A width of its own is that of all shared experts together.
+    if own := config.first(SHARED_WIDTH):
+        yield Matrix("mlp.shared_experts", matrices * hidden * own)
+    elif shared:
+        yield Matrix("mlp.shared_experts", matrices * hidden * width * shared)
+
+
+def _vision(config: ModelConfig, vision: Mapping[str, Any], out: int) -> int:
+    """Parameters of a vision transformer and of the projector behind it."""
+
+    def read(keys: Sequence[str], default: int | None = None) -> int:
+        value = next((vision[key] for key in keys if vision.get(key) is not None), default)
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= 1_000_000:
+            config.refuse("vision_config", f"{keys[0]}: expected a whole number of 1 or more, got {str(value)[:40]!r}")
+        return int(value)  # type: ignore[arg-type]
+
+    depth, width = read(VISION_LAYERS), read(VISION_WIDTH)
+    mlp = read(VISION_MLP, 4 * width)
+    kind = str(vision.get("model_type") or config.kind)
+    matrices = 3 if kind.startswith(GATED_VISION) else 2
+    merged = width * read(("spatial_merge_size",), 1) ** 2
+    patch = 3 * read(("patch_size",), 14) ** 2 * read(("temporal_patch_size",), 1) * width
+    deep = vision.get("deepstack_visual_indexes")
+    mergers = 1 + (len(deep) if isinstance(deep, list) else 0)
+    projector = mergers * merged * (merged + out)
+    return depth * (4 * width**2 + matrices * width * mlp) + patch + projector

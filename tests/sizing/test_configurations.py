@@ -1,0 +1,265 @@
+"""Published configurations: sized as engines load them, or refused by the key that is not known. The values are worked
+out by hand from the configurations; fixtures/models holds their keys that change memory or work."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from inferdoc.capacity.kv_bytes import kv_cost
+from inferdoc.capacity.model_shape import shape_of
+from inferdoc.catalogue.load import load_catalogue
+from inferdoc.errors import InferdocError
+from inferdoc.sizing.request import shape_named, sized_as_asked
+from tests.cli.command import call
+
+MODELS = Path(__file__).parents[2] / "fixtures" / "models"
+NAMES = sorted(path.name for path in MODELS.iterdir())
+CATALOGUE = load_catalogue()
+CHAT = ("--prompt-tokens", "1000", "--output-tokens", "200", "--itl", "1s", "--ttft", "60s")
+
+
+def shape(name):
+    return shape_named(str(MODELS / name), CATALOGUE)
+
+
+def weights(name):
+    found = shape(name).published
+    return (found.dense + found.routed) / 1e9
+
+
+def changed(name, **keys):
+    return shape_of(name, json.loads((MODELS / name / "config.json").read_text("utf-8")) | keys)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "gigabytes", "dtype"),
+    [
+        ("Llama-3.1-70B-Instruct-FP8", 70.55e9, 72.7, "fp8"),
+        # Experts, shared experts, dense layers and o_proj in 4 bits; the rest of the attention and lm_head in 16.
+        ("DeepSeek-V3.1-NVFP4", 671.0e9, 386.4, "nvfp4"),
+        ("Qwen3-235B-A22B-NVFP4", 235.1e9, 134.1, "nvfp4"),
+        # 24 layers of 48 with 128 experts and a shared one, the others of twice the width.
+        ("Llama-4-Maverick-17B-128E-Instruct", 400.7e9, 801.4, "bf16"),
+        ("NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", 31.6e9, 63.2, "bf16"),
+        ("DeepSeek-V3.2", 671.9e9, 673.8, "fp8"),
+        ("MiMo-V2-Flash", 308.8e9, 310.1, "fp8"),
+        ("gemma-3-27b-it", 27.4e9, 54.9, "bf16"),
+        ("Mistral-7B-v0.1", 7.24e9, 14.5, "bf16"),
+    ],
+)
+def test_weights_are_those_of_the_checkpoint(name, parameters, gigabytes, dtype):
+    found = shape(name)
+    assert found.parameters == pytest.approx(parameters, rel=5e-3)
+    assert weights(name) == pytest.approx(gigabytes, rel=5e-3)
+    assert found.dtype == dtype
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "tensor", "per_token", "at_100k"),
+    [
+        ("Llama-3.1-70B-Instruct-FP8", "fp8", 8, 80 * 2 * 128, 80 * 2 * 128 * 1e5),
+        ("NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "bf16", 8, 3072, 3072 * 1e5 + 6.14e6),
+        ("DeepSeek-V3.2", "fp8", 8, 61 * (656 + 132), 61 * 788 * 1e5),
+        # 9 layers with 4 KV heads of 192 + 128; 39 with 8, of 128 tokens.
+        ("MiMo-V2-Flash", "bf16", 8, 9 * 320 * 2, 9 * 320 * 2 * 1e5 + 39 * 320 * 2 * 128),
+        # 10 global layers of 62.
+        ("gemma-3-27b-it", "bf16", 1, 10 * 16 * 256 * 2, 10 * 16 * 256 * 2 * 1e5 + 52 * 16 * 256 * 2 * 1024),
+        ("Mistral-7B-v0.1", "bf16", 1, 131_072, 131_072 * 4096),
+        ("Llama-4-Maverick-17B-128E-Instruct", "bf16", 8, 12 * 512, 12 * 512 * 1e5 + 36 * 512 * 8192),
+    ],
+)
+def test_cache_of_a_token_and_of_a_long_request(name, dtype, tensor, per_token, at_100k):
+    cost = kv_cost(shape(name).kv, dtype, tensor)
+    assert cost.per_token == per_token
+    assert cost.bytes(1e5) == pytest.approx(at_100k, rel=1e-2)
+
+
+def test_a_request_shorter_than_the_window_takes_no_whole_window():
+    cost = kv_cost(shape("gemma-3-27b-it").kv, "bf16")
+    assert cost.bytes(100) == 62 * 16 * 256 * 2 * 100
+    assert cost.longest(cost.bytes(100)) == pytest.approx(100)
+    assert cost.longest(cost.bytes(50_000)) == pytest.approx(50_000)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_configuration_is_sized_by_the_command(name):
+    done = call("size", "--model", MODELS / name, "--tier", "b300-288", "--tp", "8", *CHAT, "-o", "json")
+    assert done.code == 0, done.err
+    found = {each["name"]: each["value"] for part in json.loads(done.out)["parts"] for each in part["numbers"]}
+    assert found["weights"] * 8 == pytest.approx(weights(name) * 1e9, rel=1e-6)
+    most = shape(name).max_len
+    assert 0 < found["longest_context"] <= (most or 1e9)
+
+
+def test_the_cache_has_the_dtype_for_which_the_checkpoint_has_scales():
+    done = call("size", "--model", MODELS / "Qwen3-235B-A22B-NVFP4", "--tier", "b200-180", *CHAT, "-o", "json")
+    assert json.loads(done.out)["kv_dtype"] == "fp8"
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "words"),
+    [
+        ("Mistral-7B-v0.1", {"compress_ratios": [4] * 32}, "compress_ratios"),
+        ("Mistral-7B-v0.1", {"model_type": "hyena"}, 'model_type: "hyena"'),
+        ("Mistral-7B-v0.1", {"layer_types": ["full_attention"] * 31 + ["retention"]}, "layer_types: 'retention'"),
+        ("Mistral-7B-v0.1", {"layer_types": ["full_attention"] * 5}, "layer_types: expected one entry"),
+        ("Mistral-7B-v0.1", {"audio_config": {"d_model": 8}}, "audio_config"),
+        ("Mistral-7B-v0.1", {"num_hidden_layers": 10**9}, "num_hidden_layers: 1000000000 is more"),
+        ("Mistral-7B-v0.1", {"num_key_value_heads": -8}, "num_key_value_heads: expected a whole number"),
+        (
+            "Mistral-7B-v0.1",
+            {"quantization_config": {"quant_method": "hqq"}},
+            "quantization_config.quant_method: 'hqq'",
+        ),
+        ("MiMo-V2-Flash", {"hybrid_layer_pattern": [2] * 48}, "hybrid_layer_pattern: '2'"),
+        ("NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", {"hybrid_override_pattern": "M" * 51 + "Z"}, "hybrid_override_pattern"),
+    ],
+)
+def test_a_key_that_is_not_known_and_changes_memory_is_named(name, keys, words):
+    with pytest.raises(InferdocError) as refusal:
+        changed(name, **keys)
+    assert words in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "keys", [{"rope_theta": 1e6}, {"initializer_range": 0.1}, {"pad_token_id": 3}, {"some_flag": True}, {"moe_x": None}]
+)
+def test_a_key_that_changes_nothing_is_let_through(keys):
+    assert changed("Mistral-7B-v0.1", **keys).parameters == shape("Mistral-7B-v0.1").parameters
+
+
+@pytest.mark.parametrize(
+    ("section", "gigabytes"),
+    [
+        # 6.98e9 of 7.24e9 weights in linear layers; embedding and lm_head in 16 bits.
+        ({"quant_method": "fp8"}, 6.98 + 0.52),
+        ({"quant_method": "awq", "bits": 4, "group_size": 128}, 6.98 * 0.5195 + 0.52),
+        ({"quant_method": "gptq", "bits": 8}, 6.98 + 0.52),
+        ({"quant_method": "compressed-tensors", "ignore": ["lm_head"], "config_groups": {"group_0": {
+            "targets": ["Linear"], "weights": {"num_bits": 4, "type": "int", "group_size": 32}}}}, 6.98 * 0.578 + 0.52),
+        ({"quant_method": "compressed-tensors", "config_groups": {"group_0": {
+            "targets": ["Linear"], "weights": {"num_bits": 4, "type": "float", "group_size": 16}}}},
+         6.98 * 0.5625 + 0.52),
+        # Of a layer 41.9e6 weights are attention, 176.2e6 the rest.
+        ({"quant_method": "fp8", "modules_to_not_convert": ["self_attn"]}, 5.64 + 1.34 * 2 + 0.52),
+        ({"quant_method": "fp8", "ignore": ["re:.*mlp.*"]}, 5.64 * 2 + 1.34 + 0.52),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4", "exclude_modules": [
+            "model.layers.0*", "model.layers.1.*"]},
+         6.98 * 30 / 32 * 0.5625 + 6.98 * 2 / 32 * 2 + 0.52),
+        ({"quant_algo": "MIXED_PRECISION", "quantized_layers": {
+            f"model.layers.{layer}.mlp.{part}_proj": {"quant_algo": "FP8"}
+            for layer in range(32) for part in ("gate", "up", "down")}}, 5.64 + 1.34 * 2 + 0.52),
+    ],
+)  # fmt: skip
+def test_quantisation_reaches_what_the_checkpoint_says(section, gigabytes):
+    found = changed("Mistral-7B-v0.1", quantization_config=section).published
+    assert (found.dense + found.routed) / 1e9 == pytest.approx(gigabytes, rel=1e-2)
+
+
+def index_of(folder, layers, total):
+    names = {f"model.layers.{layer}.mlp.up_proj.weight": "model.safetensors" for layer in range(layers)}
+    text = json.dumps({"metadata": {"total_size": total}, "weight_map": names})
+    (folder / "model.safetensors.index.json").write_text(text, "utf-8")
+
+
+def test_an_index_of_weights_gives_the_exact_bytes(tmp_path):
+    shutil.copy(MODELS / "Mistral-7B-v0.1" / "config.json", tmp_path)
+    index_of(tmp_path, 32, 14_483_464_192)
+    found = shape_named(str(tmp_path), CATALOGUE)
+    assert found.exact and found.published.dense == pytest.approx(14_483_464_192)
+
+
+@pytest.mark.parametrize(("layers", "total"), [(80, 14_483_464_192), (12, 14_483_464_192), (32, 141_000_000_000)])
+def test_weights_of_another_model_are_refused(tmp_path, layers, total):
+    shutil.copy(MODELS / "Mistral-7B-v0.1" / "config.json", tmp_path)
+    index_of(tmp_path, layers, total)
+    done = call("size", "--model", tmp_path, "--tier", "h100-80", *CHAT)
+    assert (done.code, done.err.count("\n")) == (2, 1) and "weights of another model" in done.err
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("config.json", '{"num_hidden_layers": 3', "no JSON, or cut off"),
+        (
+            "config.json",
+            '{"tokenizer_class": "LlamaTokenizer", "model_max_length": 4096}',
+            "configuration of a tokenizer",
+        ),
+        ("hf_quant_config.json", '{"quantization": ', "no JSON, or cut off"),
+        ("hf_quant_config.json", '{"quantization": {"quant_algo": "INT3"}}', "quant_algo: 'int3' is not known"),
+        ("model.safetensors.index.json", "{}", "expected metadata.total_size"),
+    ],
+)
+def test_one_line_for_bad_files(tmp_path, name, text, words):
+    shutil.copy(MODELS / "Mistral-7B-v0.1" / "config.json", tmp_path)
+    (tmp_path / name).write_text(text, "utf-8")
+    done = call("size", "--model", tmp_path, "--tier", "h100-80", *CHAT)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1) and words in done.err
+
+
+WRONG = st.sampled_from(
+    [None, 0, -1, 1, 3, 2**70, 1e30, float("nan"), True, "", "fp8", [], [1, "a"], [0] * 48, {}, {"a": 1}, 99_999]
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_mutated_configuration_is_sized_or_refused_in_one_line(tmp_path, data):
+    folder = MODELS / data.draw(st.sampled_from(NAMES))
+    for name in ("config.json", "hf_quant_config.json"):
+        (tmp_path / name).unlink(missing_ok=True)
+        if (folder / name).exists():
+            document = json.loads((folder / name).read_text("utf-8"))
+            for _ in range(data.draw(st.integers(0, 3))):
+                holder, key = data.draw(st.sampled_from(list(places(document)) or [(document, "more")]))
+                holder[key] = copy.deepcopy(data.draw(WRONG))
+            (tmp_path / name).write_text(json.dumps(document), "utf-8")
+    options = {"model": str(tmp_path), "prompt_tokens": "1000", "output_tokens": "200", "itl": "10m", "ttft": "50m"}
+    try:
+        answer = sized_as_asked({**options, "tier": "b200-180", "rate": 2.0}, CATALOGUE)
+    except InferdocError as refusal:
+        assert "\n" not in str(refusal)
+    else:
+        assert all(each.value is None or math.isfinite(each.value) for part in answer.parts for each in part.numbers)
+
+
+def places(document):
+    """Every place of a document that holds a value: what holds it, and its key."""
+    for key, value in list(document.items() if isinstance(document, dict) else enumerate(document)):
+        yield document, key
+        if isinstance(value, dict | list):
+            yield from places(value)
+
+
+def test_layers_with_a_format_of_their_own_may_be_named_by_their_experts():
+    """128 experts of 23 layers, whose two matrices have 2688 x 1856 weights, and the output layer."""
+    name, four = "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", {"quant_algo": "W4A16_NVFP4"}
+    pattern = json.loads((MODELS / name / "config.json").read_text("utf-8"))["hybrid_override_pattern"]
+    layers = {
+        f"backbone.layers.{layer}.mixer.experts.{expert}.{part}_proj": four
+        for layer, kind in enumerate(pattern)
+        for expert in range(128)
+        for part in ("up", "down")
+        if kind == "E"
+    }
+    section = {"quant_algo": "MIXED_PRECISION", "quantized_layers": layers | {"lm_head": four}}
+    saved = (128 * 23 * 2 * 2688 * 1856 + 131_072 * 2688) * (2 - 0.5625) / 1e9
+    found = changed(name, quantization_config=section).published
+    assert (found.dense + found.routed) / 1e9 == pytest.approx(weights(name) - saved, rel=1e-6)
+    assert found.dtype == "nvfp4"
+
+
+def test_a_format_of_a_layer_that_the_model_has_not_is_named():
+    layers = {"model.layers.3.gla.q_proj": {"quant_algo": "FP8"}, "model.layers.3.mlp.up_proj": {"quant_algo": "FP8"}}
+    section = {"quant_algo": "MIXED_PRECISION", "quantized_layers": layers}
+    with pytest.raises(InferdocError, match=r"quantized_layers: 'layers\.3\.gla\.q_proj' is not known"):
+        changed("Mistral-7B-v0.1", quantization_config=section)

@@ -1,0 +1,129 @@
+"""Predictions against public results: the shares of collectors/efficiency.yaml are those that the fit gives, errors and
+ranges are as docs/capacity.md publishes them, and each mechanism moves the step as it should."""
+
+from __future__ import annotations
+
+import importlib.util
+import statistics
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from inferdoc.capacity.step_parts import StepParts, attention_flop, latent_decode_flop
+from inferdoc.capacity.step_time import Weights, expert_exchange_seconds
+from inferdoc.catalogue.load import load_catalogue
+from inferdoc.sizing.build import by_parts, sized
+from inferdoc.sizing.request import wanted_as_asked
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+CATALOGUE = load_catalogue()
+
+
+@pytest.fixture(scope="module")
+def bench():
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        spec = importlib.util.spec_from_file_location("size_points", BENCHMARKS / "size_points.py")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["size_points"] = module
+        spec.loader.exec_module(module)
+        yield module
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+        sys.modules.pop("size_points", None)
+
+
+def test_the_shipped_shares_are_those_that_the_results_give(bench):
+    points = bench.points()
+    shipped, fit = CATALOGUE.efficiency, bench.fitted(CATALOGUE.efficiency, points)
+    for name, (kinds, share, *_) in bench.PRIORS.items():
+        for kind in kinds:
+            assert getattr(shipped.steps[kind], share) == pytest.approx(fit[name], rel=0.03), (name, kind)
+    counts = bench.counted(shipped, points).steps
+    assert {kind: known.points for kind, known in counts.items()} == {
+        kind: known.points for kind, known in shipped.steps.items()
+    }
+
+
+def test_public_results_are_met_and_lie_in_the_ranges(bench):
+    errors, inside = {True: [], False: []}, []
+    for point in bench.points():
+        value, low, high = point.answer(CATALOGUE.efficiency)
+        errors[point.throughput].append(abs(value / point.measured - 1.0))
+        inside.append(low <= point.measured <= high)
+    assert all(statistics.median(each) < 0.15 for each in errors.values())
+    assert 0.8 < statistics.mean(inside) < 0.97
+
+
+def test_spreads_hold_four_of_five_and_are_wide_for_few(bench):
+    wide = bench.StepSpread(0.33, 3.0)
+    points = [point for point in bench.points() if point.family == "dense"][:19]
+    found = bench.spreads([(point, 0.5 + rank / 18) for rank, point in enumerate(points)], wide)
+    assert (found["dense"].low, found["dense"].high) == pytest.approx((0.5 + 1 / 18, 0.5 + 17 / 18), rel=1e-6)
+    assert found["experts"] == wide
+
+
+def wanted(**options):
+    asked = {"prompt_tokens": "2048,2048", "output_tokens": "256,256", "tp": 4, "ttft": "1h", "itl": "1h"}
+    return wanted_as_asked(asked | options, CATALOGUE)
+
+
+def middle(**options):
+    request = wanted(**options)
+    return sized(request, request.layouts[0]).replicas["middle"]
+
+
+def test_fp4_is_multiplied_as_such_where_the_hardware_has_it():
+    seconds = {
+        dtype: middle(model="llama-3.3-70b", tier="b200-180", dtype=dtype).prefill(2048)
+        for dtype in ("bf16", "fp8", "nvfp4")
+    }
+    assert seconds["nvfp4"] < 0.9 * seconds["fp8"] < 0.9 * seconds["bf16"]
+    four, sixteen = (middle(model="llama-3.3-70b", tier="h200-141", dtype=dtype) for dtype in ("nvfp4", "fp8"))
+    assert four.prefill(2048) > sixteen.prefill(2048), "Hopper unpacks FP4 and multiplies in BF16"
+
+
+def test_experts_share_steps_by_parts_and_dense_models_keep_whole_steps_where_these_were_measured():
+    assert by_parts(wanted(model="qwen3-30b-a3b", tier="h100-80"))
+    assert not by_parts(wanted(model="llama-3.3-70b", tier="h100-80"))
+    assert by_parts(wanted(model="llama-3.3-70b", tier="mi300x"))
+
+
+PARTS = StepParts(
+    1, 1, Weights(8e9, 1e9, 7e9, experts=100, chosen=10), 1e9, 7e8, 1e14, 1e14, 1e12, 1e12, 1e12, 1e14, 1e14, 0.0, 0.0
+)  # fmt: skip
+
+
+def test_a_step_reads_weights_or_multiplies_whichever_takes_longer():
+    # One token: 1 GB of dense weights and a tenth of the experts at 1 TB/s.
+    assert PARTS.matrices(1, 1) == pytest.approx((1e9 + 0.1 * 7e9) / 1e12)
+    # Ten thousand: 2 x 1.7e9 FLOP of each at 1e14 FLOP/s.
+    assert PARTS.matrices(1e4, 1e4) == pytest.approx(2 * 1.7e9 * 1e4 / 1e14)
+
+
+def test_tiles_of_experts_are_filled_up():
+    padded = replace(PARTS, padding=30.0)
+    # 100 experts of 10 chosen: 30 tokens for each expert are 300 of a token that chooses ten.
+    assert padded.matrices(1e4, 1e4) - PARTS.matrices(1e4, 1e4) == pytest.approx(2 * 7e8 * 300 / 1e14)
+
+
+def test_decode_with_mla_multiplies_each_head_with_the_latent():
+    """128 heads over 576 + 512 values in 61 layers: 17.0 MFLOP for each token of context."""
+    assert latent_decode_flop(128, 576, 64, 61) == pytest.approx(2 * 128 * 1088 * 61)
+    busy = replace(PARTS, latent_flop=latent_decode_flop(128, 576, 64, 61))
+    assert busy.cached(10, 1e6, 5000) == pytest.approx(10 * 17e6 * 5000 / 1e14, rel=2e-3)
+    assert PARTS.cached(10, 1e6, 5000) == pytest.approx(1e-5)
+
+
+def test_a_prompt_attends_over_its_windows_alone_in_windowed_layers():
+    assert attention_flop(1000, 2, 0, 0, 8000) == 2 * 1000 * 2 * 8000**2
+    assert attention_flop(1000, 0, 2, 100, 8000) == 4 * 1000 * 2 * 8000 * 100
+
+
+def test_tokens_go_once_to_each_other_rank_over_the_link():
+    # Two ranks, one expert each: half of the tokens stay.
+    assert expert_exchange_seconds(1, 1e6, 1, 1000, 2, 1e12) == pytest.approx(40e-6 + 1e6 * 0.5 * 1000 * 3 / 1e12)
+    few, many = (expert_exchange_seconds(61, 1000, 8, 7168, ranks, 6e11) for ranks in (4, 64))
+    assert few < many < 4 * few, "eight experts are on at most eight ranks"
