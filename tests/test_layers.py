@@ -27,7 +27,7 @@ LAYERS = (
     ("report", "expose"),
     ("verify", "incidents"),
     ("whatif",),
-    ("cost", "bench", "canary", "kv", "headroom", "cluster"),
+    ("cost", "bench", "canary", "kv", "headroom", "cluster", "preflight"),
     ("audit", "slo", "backtest", "sizing", "pages"),
     ("judging", "prewarm", "generate", "simulate"),
     ("forecast",),

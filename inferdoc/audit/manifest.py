@@ -156,6 +156,8 @@ def _script(text: str) -> list[str]:
 
 def _flags(words: list[str]) -> Iterator[tuple[str, str]]:
     for index, word in enumerate(words):
+        if word == "serve" and index + 1 < len(words) and not words[index + 1].startswith("-"):
+            yield "--model", words[index + 1]
         if word.startswith("--"):
             name, equals, value = word.partition("=")
             following = words[index + 1] if index + 1 < len(words) else "--"

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, NamedTuple, NoReturn
 
 from inferdoc.capacity.model_config import ModelConfig
-from inferdoc.capacity.model_weights import Matrix
+from inferdoc.capacity.model_weights import WeightMatrix
 
 FORMATS: Mapping[str, tuple[str, float]] = {
     "bf16": ("bf16", 2.0), "fp16": ("fp16", 2.0), "fp32": ("fp32", 4.0),
@@ -61,7 +61,7 @@ class CheckpointBytes(NamedTuple):
 
 
 def checkpoint_bytes(
-    config: ModelConfig, matrices: Sequence[Matrix], beside: Mapping[str, Any] | None = None
+    config: ModelConfig, matrices: Sequence[WeightMatrix], beside: Mapping[str, Any] | None = None
 ) -> CheckpointBytes | None:
     """Bytes as published; None where the config gives no dtype. beside: the hf_quant_config.json of the folder. Raises
     InferdocError, which names the key, for a quantisation that is not known."""
@@ -85,7 +85,7 @@ def _plain(config: ModelConfig) -> str:
     return {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}.get(word, "")
 
 
-def _summed(matrices: Sequence[Matrix], format_of: Any, kv_dtype: str) -> CheckpointBytes:
+def _summed(matrices: Sequence[WeightMatrix], format_of: Any, kv_dtype: str) -> CheckpointBytes:
     sums, by_dtype = [0.0, 0.0], Counter[str]()
     for matrix in matrices:
         dtype, width = _width(format_of(matrix))
@@ -117,7 +117,7 @@ class _Scheme:
         else:
             self._rest = self._method(str(section.get("quant_method") or "").lower())
 
-    def format_of(self, matrix: Matrix, base: str) -> str | tuple[str, float]:
+    def format_of(self, matrix: WeightMatrix, base: str) -> str | tuple[str, float]:
         """The format of a matrix, base where quantisation does not reach it."""
         if not matrix.quantised:
             return base

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from inferdoc.cli import messages, options
 from inferdoc.cli.streams import show
+
+if TYPE_CHECKING:
+    from inferdoc.catalogue.load import Catalogue
 
 
 @click.command("audit", short_help="What is wrong without having changed, dearest first.")
@@ -32,11 +35,19 @@ from inferdoc.cli.streams import show
     metavar="FILE",
     help="Also judge flags, probes, grace period and autoscaler of the workloads in this YAML; may be repeated.",
 )
+@click.option(
+    "--for-tier",
+    metavar="NAME",
+    help="Only with --manifest: check the workloads for this tier before they run; no source is read.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Also reasons, formulas, sources, and what cannot be told and why.")
 def command(**asked: Any) -> int:
     """Look for standing states: drafts that do not pay, hits at the level of chance, preemption all the time, idle
     pools. They are judged by absolute limits on the busy part of the window and ranked by what they cost: money where
     [prices] of the configuration names some, else GPUs or replicas.
+
+    With --manifest and --for-tier flags are checked before anything runs: dtypes that the GPU has not, contexts and
+    batches that cannot fit, KV heads that cannot be shared, pairs of prefill and decode that differ.
 
     Exit codes: 0 nothing stands, 1 a state at or above --fail-on, 2 usage, 3 unknown (not enough data), 4 the source
     could not be read.
@@ -45,11 +56,27 @@ def command(**asked: Any) -> int:
     from inferdoc.report import render_audit
 
     config = options.configuration()
-    source = options.source(config, asked)
     catalogue = options.catalogue(config)
+    if asked["for_tier"] is not None:
+        return _before_it_runs(asked, catalogue)
+    source = options.source(config, asked)
     with options.working(f"reading {source.location}"):
         answer = audited(source, config, catalogue, asked)
     colour = options.coloured() and asked["output"] == "text"
     show(render_audit(answer, asked["output"], verbose=asked["verbose"], colour=colour), coloured=colour)
     messages.warn(answer.source.warnings)
     return exit_code(answer, asked["fail_on"])
+
+
+def _before_it_runs(asked: dict[str, Any], catalogue: Catalogue) -> int:
+    """Check manifests alone: 1 if a problem was found, 3 if no workload could be checked."""
+    from inferdoc.audit.manifest import read_manifests
+    from inferdoc.preflight.check import preflight
+
+    if not asked["manifests"]:
+        raise click.UsageError("--for-tier needs --manifest FILE")
+    if asked["output"] not in ("text", "json"):
+        raise click.UsageError(f"--for-tier and -o {asked['output']} are mutually exclusive; use -o text or json")
+    answer = preflight(read_manifests(asked["manifests"]), asked["for_tier"], catalogue)
+    show(answer.to_json() + "\n" if asked["output"] == "json" else answer.to_text(), coloured=False)
+    return 1 if answer.problems else 0 if answer.checked else 3

@@ -22,7 +22,7 @@ from inferdoc.capacity.memory import (
     weight_bytes,
     weight_bytes_per_gpu,
 )
-from inferdoc.capacity.step_parts import StepParts, latent_decode_flop
+from inferdoc.capacity.step_rates import StepRates, latent_decode_flop
 from inferdoc.capacity.step_time import Machine, Weights, all_reduce_seconds, step_collectives
 from inferdoc.catalogue.efficiency import Arithmetic, Family
 from inferdoc.sizing.replica import KvSpace, Replica
@@ -198,7 +198,7 @@ def _family(wanted: SizingWanted) -> Family:
     return "experts" if wanted.shape.experts else "dense"
 
 
-def _parts(wanted: SizingWanted, layout: Parallelism, end: End) -> StepParts:
+def _parts(wanted: SizingWanted, layout: Parallelism, end: End) -> StepRates:
     """The parts of a step at one end of their spread."""
     shape, weights, arithmetic = wanted.shape, weights_of(wanted), arithmetic_of(wanted)
     _, kind = wanted.efficiency.kind_of(wanted.tier_name)
@@ -210,7 +210,7 @@ def _parts(wanted: SizingWanted, layout: Parallelism, end: End) -> StepParts:
     gemm = flops_of(wanted) * share_of_matrices(kind, arithmetic)
     unpacked = arithmetic == "bf16" and WEIGHT_DTYPES[wanted.dtype] < 1.0
     latent = shape.kv.latent
-    return StepParts(
+    return StepRates(
         layout.tensor,
         layout.data,
         weights,

@@ -19,7 +19,7 @@ from inferdoc.capacity.latency import (
 )
 from inferdoc.capacity.memory import safe_concurrency
 from inferdoc.capacity.model_shape import ModelShape
-from inferdoc.capacity.step_parts import StepParts, attention_flop
+from inferdoc.capacity.step_rates import StepRates, attention_flop
 from inferdoc.capacity.step_time import (
     Machine,
     Weights,
@@ -76,7 +76,7 @@ class Replica:
     overlap: bool
     front: float = 0.0
     bus: float = 100e9
-    parts: StepParts | None = None
+    parts: StepRates | None = None
 
     def with_shares(self, mfu: float, mbu: float) -> Replica:
         """The same on GPUs that reach other shares."""

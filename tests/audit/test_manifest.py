@@ -51,6 +51,7 @@ WELL = {
     "terminationGracePeriodSeconds": "120",
     "livenessProbe": "/v1/models",
     "startupProbe": "600",
+    "--model": "Qwen/Qwen3-8B",
     "minReplicas": "1",
     "scaled by": "vllm:num_requests_waiting",
 }
@@ -85,6 +86,7 @@ def test_flags_probes_and_autoscaler_of_a_workload(tmp_path):
         "terminationGracePeriodSeconds": "60",
         "livenessProbe": "/health",
         "startupProbe": "600",
+        "--model": "Qwen/Qwen3-8B",
         "minReplicas": "1",
         "scaled by": "DCGM_FI_DEV_GPU_UTIL",
     }

@@ -31,6 +31,8 @@ from inferdoc.generate.recorded import recorded
 from inferdoc.judging.conditions import evaluate
 from inferdoc.prewarm.pools import _Starts
 from inferdoc.simulate import hardware
+from inferdoc.sizing.build import flops_of
+from inferdoc.sizing.request import wanted_as_asked
 from tests.audit import lab
 from tests.audit.test_states import hits
 from tests.judging.frames import N, scene
@@ -240,11 +242,18 @@ def simulated_memory(tiers: Tiers) -> float:
         return hardware._catalogue_tiers.__wrapped__()[OURS].memory
 
 
+def four_bits(tiers: Tiers) -> float:
+    """FLOP/s of a sizing with weights in 4 bits."""
+    asked = {"model": "llama-3.1-8b", "tier": OURS, "dtype": "nvfp4", "prompt_tokens": "9", "output_tokens": "9"}
+    return flops_of(replace(wanted_as_asked(asked, load_catalogue()), tier=tiers.tiers[OURS]))
+
+
 READERS: dict[str, tuple[float, Callable[[Tiers], object]]] = {
     "memory_gib": (40.0, simulated_memory),
     "memory_gbps": (500.0, batch),
     "bf16_tflops": (999.0, batch),
     "fp8_tflops": (500.0, stands),
+    "fp4_tflops": (4000.0, four_bits),
     "link_gbps": (32.0, stands),
     "host_gbps": (5.0, reload_seconds),
     "cold_start_s": (77.0, cold_start),

@@ -115,6 +115,10 @@ def given(fleet, tmp_path_factory) -> Path:
         "spec: {scaleTargetRef: {name: llama}, minReplicaCount: 1, maxReplicaCount: 40, "
         "triggers: [{type: prometheus, metadata: {serverAddress: http://p, query: q, threshold: '5'}}]}\n"
     )
+    (folder / "fleet.yaml").write_text(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: llama}\nspec: {template: {spec: {containers: "
+        "[{name: engine, image: vllm/vllm-openai, args: [serve, llama-3.1-8b]}]}}}\n"
+    )
     return folder
 
 

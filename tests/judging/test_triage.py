@@ -206,7 +206,7 @@ def test_a_host_is_quiet_where_all_that_runs_there_is_not_read_in_full():
 def test_what_was_scanned_and_what_was_read_is_told():
     names = ("control-steady", "control-scale-out", "control-bursts", "drafts-rejected")
     store = merged_store([FLEETS / f"{name}.om.gz" for name in names])
-    words = ("diagnose", "--store", store, "--since", "2h", "--until", "latest")
+    words = ("diagnose", "--store", store, "--since", "2h", "--until", "latest", "-v")
     scanned, deep = " ".join(call(*words).out.split()), " ".join(call(*words, "--deep").out.split())
     assert "read in full: 2 of 4 pools" in scanned and "--deep reads all" in scanned
     assert "spec-acceptance-decay" in scanned and "spec-acceptance-decay" in deep and "read in full" not in deep

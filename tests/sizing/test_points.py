@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from inferdoc.capacity.step_parts import StepParts, attention_flop, latent_decode_flop
+from inferdoc.capacity.step_rates import StepRates, attention_flop, latent_decode_flop
 from inferdoc.capacity.step_time import Weights, expert_exchange_seconds
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.sizing.build import by_parts, sized
@@ -91,7 +91,7 @@ def test_experts_share_steps_by_parts_and_dense_models_keep_whole_steps_where_th
     assert by_parts(wanted(model="llama-3.3-70b", tier="mi300x"))
 
 
-PARTS = StepParts(
+PARTS = StepRates(
     1, 1, Weights(8e9, 1e9, 7e9, experts=100, chosen=10), 1e9, 7e8, 1e14, 1e14, 1e12, 1e12, 1e12, 1e14, 1e14, 0.0, 0.0
 )  # fmt: skip
 

@@ -8,7 +8,7 @@ from inferdoc.capacity.step_time import Weights
 
 
 @dataclass(frozen=True)
-class StepParts:
+class StepRates:
     """One replica. tensor: GPUs of a rank; weights: bytes of one rank's dense part and of all experts; dense, routed:
     active parameters of a token in each; the rest are rates that one GPU reaches: gemm, experts (FLOP/s in matrices and
     in experts), read, read_experts, cache (bytes/s), attention, latent (FLOP/s of prompts and of decode with MLA).
