@@ -20,7 +20,7 @@ GATED_VISION = ("pixtral", "qwen2_5_vl", "glm4v", "gemma4_vision", "clip_gated")
 """model_type of vision towers whose feed-forward part has a gate."""
 
 
-class Matrix(NamedTuple):
+class WeightMatrix(NamedTuple):
     """name: as in the checkpoint, from "layers." on; parameters: of all that the name stands for; routed: whether only
     some tokens use it; quantised: whether a quantisation method reaches it at all."""
 
@@ -64,12 +64,12 @@ def feed_width(config: ModelConfig) -> int:
     return config.first(("intermediate_size_mlp", "dense_intermediate_size", "intermediate_size"))
 
 
-def model_matrices(config: ModelConfig, plan: Sequence[Layer]) -> list[Matrix]:
+def model_matrices(config: ModelConfig, plan: Sequence[Layer]) -> list[WeightMatrix]:
     """All of them: embeddings, layers, output layer and vision tower. Raises InferdocError."""
     hidden, vocabulary = config.positive("hidden_size"), config.positive("vocab_size")
-    found = [Matrix("embed_tokens", vocabulary * hidden, quantised=False)]
+    found = [WeightMatrix("embed_tokens", vocabulary * hidden, quantised=False)]
     if not config.tied:
-        found.append(Matrix("lm_head", vocabulary * hidden))
+        found.append(WeightMatrix("lm_head", vocabulary * hidden))
     indexers = config.per_layer("indexer_types", len(plan))
     for index, layer in enumerate(plan):
         shared = indexers is not None and indexers[index] == "shared"
@@ -77,13 +77,13 @@ def model_matrices(config: ModelConfig, plan: Sequence[Layer]) -> list[Matrix]:
         found += [each._replace(name=f"layers.{index}.{each.name}") for each in of_layer]
     vision = config.nested("vision_config")
     if vision:
-        found.append(Matrix("vision_tower", _vision(config, vision, hidden), quantised=False))
+        found.append(WeightMatrix("vision_tower", _vision(config, vision, hidden), quantised=False))
     if config.keys.get("audio_config"):
         config.refuse("audio_config", "its encoder is not known")
     return found
 
 
-def _of_layer(config: ModelConfig, layer: Layer) -> Iterator[Matrix]:
+def _of_layer(config: ModelConfig, layer: Layer) -> Iterator[WeightMatrix]:
     if layer.mixer in ("full", "window"):
         yield from _latent(config) if config.number("kv_lora_rank", 0) else _attention(config, layer.mixer)
     elif layer.mixer == "delta":
@@ -98,32 +98,32 @@ def _of_layer(config: ModelConfig, layer: Layer) -> Iterator[Matrix]:
         yield from _experts(config)
 
 
-def _attention(config: ModelConfig, mixer: Mixer) -> Iterator[Matrix]:
+def _attention(config: ModelConfig, mixer: Mixer) -> Iterator[WeightMatrix]:
     hidden, shape = config.positive("hidden_size"), mixer_shape(config, mixer)
     gate = 2 if config.flag("attn_output_gate") else 1
-    yield Matrix("self_attn.q_proj", hidden * shape.heads * shape.head * gate)
-    yield Matrix("self_attn.k_proj", hidden * shape.kv_heads * shape.head)
+    yield WeightMatrix("self_attn.q_proj", hidden * shape.heads * shape.head * gate)
+    yield WeightMatrix("self_attn.k_proj", hidden * shape.kv_heads * shape.head)
     if not (config.flag("attention_k_eq_v") and mixer == "full"):
-        yield Matrix("self_attn.v_proj", hidden * shape.kv_heads * shape.value)
-    yield Matrix("self_attn.o_proj", shape.heads * shape.value * hidden)
+        yield WeightMatrix("self_attn.v_proj", hidden * shape.kv_heads * shape.value)
+    yield WeightMatrix("self_attn.o_proj", shape.heads * shape.value * hidden)
 
 
-def _latent(config: ModelConfig) -> Iterator[Matrix]:
+def _latent(config: ModelConfig) -> Iterator[WeightMatrix]:
     hidden, heads = config.positive("hidden_size"), config.positive("num_attention_heads")
     nope, rope, value = (config.number(key) for key in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"))
     rank, low = config.positive("kv_lora_rank"), config.number("q_lora_rank", 0)
     if low:
-        yield Matrix("self_attn.q_a_proj", hidden * low)
-        yield Matrix("self_attn.q_b_proj", low * heads * (nope + rope))
+        yield WeightMatrix("self_attn.q_a_proj", hidden * low)
+        yield WeightMatrix("self_attn.q_b_proj", low * heads * (nope + rope))
     else:
-        yield Matrix("self_attn.q_proj", hidden * heads * (nope + rope))
-    yield Matrix("self_attn.kv_a_proj_with_mqa", hidden * (rank + rope))
-    yield Matrix("self_attn.kv_b_proj", rank * heads * (nope + value))
-    yield Matrix("self_attn.o_proj", heads * value * hidden)
+        yield WeightMatrix("self_attn.q_proj", hidden * heads * (nope + rope))
+    yield WeightMatrix("self_attn.kv_a_proj_with_mqa", hidden * (rank + rope))
+    yield WeightMatrix("self_attn.kv_b_proj", rank * heads * (nope + value))
+    yield WeightMatrix("self_attn.o_proj", heads * value * hidden)
     if config.number("index_topk", 0):
         index, of = config.positive("index_head_dim"), config.positive("index_n_heads")
-        yield Matrix("self_attn.indexer.wq_b", (low or hidden) * of * index)
-        yield Matrix("self_attn.indexer.wk", hidden * (index + of))
+        yield WeightMatrix("self_attn.indexer.wq_b", (low or hidden) * of * index)
+        yield WeightMatrix("self_attn.indexer.wk", hidden * (index + of))
 
 
 def delta_shape(config: ModelConfig) -> tuple[int, int, int]:
@@ -133,19 +133,19 @@ def delta_shape(config: ModelConfig) -> tuple[int, int, int]:
     return keys, heads * config.positive("linear_value_head_dim"), heads
 
 
-def _delta(config: ModelConfig) -> Iterator[Matrix]:
+def _delta(config: ModelConfig) -> Iterator[WeightMatrix]:
     hidden, (keys, values, heads) = config.positive("hidden_size"), delta_shape(config)
-    yield Matrix("linear_attn.in_proj_qkvz", hidden * 2 * (keys + values))
-    yield Matrix("linear_attn.in_proj_ba", hidden * 2 * heads)
-    yield Matrix("linear_attn.out_proj", values * hidden)
+    yield WeightMatrix("linear_attn.in_proj_qkvz", hidden * 2 * (keys + values))
+    yield WeightMatrix("linear_attn.in_proj_ba", hidden * 2 * heads)
+    yield WeightMatrix("linear_attn.out_proj", values * hidden)
 
 
-def _lightning(config: ModelConfig) -> Iterator[Matrix]:
+def _lightning(config: ModelConfig) -> Iterator[WeightMatrix]:
     width = config.positive("num_attention_heads") * mixer_shape(config, "full").head
     hidden = config.positive("hidden_size")
-    yield Matrix("self_attn.qkv_proj", hidden * 3 * width)
-    yield Matrix("self_attn.output_gate", hidden * width)
-    yield Matrix("self_attn.out_proj", width * hidden)
+    yield WeightMatrix("self_attn.qkv_proj", hidden * 3 * width)
+    yield WeightMatrix("self_attn.output_gate", hidden * width)
+    yield WeightMatrix("self_attn.out_proj", width * hidden)
 
 
 def mamba_shape(config: ModelConfig) -> tuple[int, int, int, int]:
@@ -158,20 +158,20 @@ def mamba_shape(config: ModelConfig) -> tuple[int, int, int, int]:
     return heads, head, config.first(("n_groups", "mamba_n_groups"), 1) * state, state
 
 
-def _mamba(config: ModelConfig) -> Iterator[Matrix]:
+def _mamba(config: ModelConfig) -> Iterator[WeightMatrix]:
     hidden, (heads, head, groups, _) = config.positive("hidden_size"), mamba_shape(config)
-    yield Matrix("mamba.in_proj", hidden * (2 * heads * head + 2 * groups + heads))
-    yield Matrix("mamba.out_proj", heads * head * hidden)
+    yield WeightMatrix("mamba.in_proj", hidden * (2 * heads * head + 2 * groups + heads))
+    yield WeightMatrix("mamba.out_proj", heads * head * hidden)
 
 
-def _mlp(config: ModelConfig, name: str, width: int) -> Iterator[Matrix]:
+def _mlp(config: ModelConfig, name: str, width: int) -> Iterator[WeightMatrix]:
     if not width:
         config.positive("intermediate_size")
     hidden = config.positive("hidden_size")
     if _gated(config):
-        yield Matrix(f"{name}.gate_proj", hidden * width)
-    yield Matrix(f"{name}.up_proj", hidden * width)
-    yield Matrix(f"{name}.down_proj", hidden * width)
+        yield WeightMatrix(f"{name}.gate_proj", hidden * width)
+    yield WeightMatrix(f"{name}.up_proj", hidden * width)
+    yield WeightMatrix(f"{name}.down_proj", hidden * width)
 
 
 def _gated(config: ModelConfig) -> bool:
@@ -180,22 +180,22 @@ def _gated(config: ModelConfig) -> bool:
     return not any(config.keys.get(key) == "relu2" for key in ("mlp_hidden_act", "hidden_act"))
 
 
-def _experts(config: ModelConfig) -> Iterator[Matrix]:
+def _experts(config: ModelConfig) -> Iterator[WeightMatrix]:
     hidden, experts = config.positive("hidden_size"), config.first(EXPERTS)
     width = config.positive("moe_intermediate_size", config.number("intermediate_size", 0))
     latent, matrices = config.number("moe_latent_size", 0), 3 if _gated(config) else 2
     # Beside a dense part of its own a layer keeps its experts outside of "mlp".
     name = "experts" if config.flag("enable_moe_block") else "mlp.experts"
-    yield Matrix(name, experts * matrices * (latent or hidden) * width, routed=True)
+    yield WeightMatrix(name, experts * matrices * (latent or hidden) * width, routed=True)
     if latent:
-        yield Matrix("mlp.latent_proj", 2 * hidden * latent)
-    yield Matrix("mlp.gate", hidden * experts, quantised=False)
+        yield WeightMatrix("mlp.latent_proj", 2 * hidden * latent)
+    yield WeightMatrix("mlp.gate", hidden * experts, quantised=False)
     shared = config.first(SHARED_EXPERTS)
     # A width of its own is that of all shared experts together.
     if own := config.first(SHARED_WIDTH):
-        yield Matrix("mlp.shared_experts", matrices * hidden * own)
+        yield WeightMatrix("mlp.shared_experts", matrices * hidden * own)
     elif shared:
-        yield Matrix("mlp.shared_experts", matrices * hidden * width * shared)
+        yield WeightMatrix("mlp.shared_experts", matrices * hidden * width * shared)
 
 
 def _vision(config: ModelConfig, vision: Mapping[str, Any], out: int) -> int:

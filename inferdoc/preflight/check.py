@@ -11,11 +11,11 @@ from inferdoc.audit.manifest import Declared
 from inferdoc.capacity.memory import NON_KV_SPREAD
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import InferdocError
-from inferdoc.judging.words import figure
 from inferdoc.preflight.model import PREFLIGHT_SCHEMA_ID, PreflightAnswer, PreflightProblem
 from inferdoc.sizing.build import Sized, kv_cost_of, sized
 from inferdoc.sizing.request import wanted_as_asked
 from inferdoc.sizing.wanted import SizingWanted
+from inferdoc.words import figure
 
 SHORT_REQUEST = 512
 """Tokens of a short request, prompt and response: a cache that holds fewer of these than --max-num-seqs never runs as

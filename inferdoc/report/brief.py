@@ -55,7 +55,8 @@ def _head(answer: Diagnosis, finding: Finding) -> Iterator[tuple[str, str]]:
     share = finding.request_share
     where = [f"{len(scope.pods)} of {how_many(scope.of_pods, 'pod')}"]
     where += [f"{share:.0%} of the requests"] if share is not None and share < 1 else []
-    where += [f"{word} {value}" for word, value in (("model", scope.model), *scope.place) if value]
+    tier = "" if scope.tier == "unknown" else scope.tier
+    where += [f"{word} {value}" for word, value in (*scope.place, ("tier", tier), ("model", scope.model)) if value]
     yield "where", f"{', '.join(where)}: {_some(scope.pods)}"
     yield "since", _when(answer, finding)
     changed = _changed(answer, finding)

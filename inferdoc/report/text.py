@@ -34,6 +34,8 @@ COLOURS = {
     "unknown": "magenta",
 }
 SHORT_LIST = 4
+LEAST_PLACE = 24
+"""Characters of the source that are kept on the first screen: the end of its name."""
 FORETOLD = ("ttft_p99", "itl_p99", "goodput")
 """What is said of a step that was played."""
 WORTH_NAMING = 0.05
@@ -53,10 +55,11 @@ def text(answer: Diagnosis, *, detail: int = 0, colour: bool = False) -> str:
 
     verdict, verbose = answer.verdict.upper(), detail > 1
     first_screen = detail == 0 and bool(answer.findings)
-    place = answer.source.location
-    if first_screen and len(f"{verdict}  {place}  {_span(answer)}") > width():
-        place = f"...{place[-max(8, width() - len(f'{verdict}  ...  {_span(answer)}')) :]}"
-    lines = painted(wrap(f"{place}  {_span(answer)}", f"{verdict}  "), verdict, paint(verdict, answer.verdict))
+    place, span = answer.source.location, _span(answer)
+    if first_screen and len(f"{verdict}  {place}  {span}") > width():
+        span = f"{span[:19]} to {clock(answer.window.until)[11:]}"
+        place = place[-max(LEAST_PLACE, width() - len(f"{verdict}    {span}")) :]
+    lines = painted(wrap(f"{place}  {span}", f"{verdict}  "), verdict, paint(verdict, answer.verdict))
     if answer.focus:
         lines += wrap(in_focus(answer.focus), "about     ")
     if first_screen:
