@@ -29,7 +29,8 @@ from process_cost import ProcessCost, in_new_process
 
 from inferdoc import diagnose, open_source
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.judging.api import needed_signals, read_window
+from inferdoc.judging.reading import read_window
+from inferdoc.judging.session import needed_signals
 from inferdoc.source.prometheus import PrometheusSource
 from inferdoc.source.prometheus_http import ReadDeadline
 from inferdoc.store import Store, export

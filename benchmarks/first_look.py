@@ -31,10 +31,10 @@ from inferdoc.collect.discovery import Target, make_target
 from inferdoc.collect.samples import Page
 from inferdoc.collect.scrape import ScrapeResult
 from inferdoc.judging.api import Options
-from inferdoc.judging.breaches import UNEXPLAINED
-from inferdoc.judging.lifetime import Lifetime
-from inferdoc.judging.look import Pace, look
+from inferdoc.judging.impact import UNEXPLAINED
 from inferdoc.judging.model import Diagnosis
+from inferdoc.judging.references.lifetime import Lifetime
+from inferdoc.pages.look import Pace, look
 from inferdoc.simulate.generator import draw
 from inferdoc.simulate.incidents import CAUSES, CONTROLS
 from inferdoc.simulate.recording import record

@@ -35,9 +35,9 @@ from inferdoc.catalogue.load import load_catalogue
 from inferdoc.catalogue.record_names import INFO, records_of
 from inferdoc.judging import api, triage
 from inferdoc.judging.api import Options
-from inferdoc.judging.recorded_scan import RecordedScan, impact_names
-from inferdoc.judging.recorded_scan import by_records as scanned_by_records
-from inferdoc.judging.sessions import Inquiry
+from inferdoc.judging.scan.records import RecordedScan, impact_names
+from inferdoc.judging.scan.records import by_records as scanned_by_records
+from inferdoc.judging.session import Inquiry
 from inferdoc.source.prometheus import PrometheusSource
 from inferdoc.source.rule_records import SCRAPED, TARGETS
 from tests import prometheus_server, victoria_metrics_server

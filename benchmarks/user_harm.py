@@ -12,7 +12,7 @@ import numpy as np
 
 from inferdoc import open_source
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.judging.api import read_window
+from inferdoc.judging.reading import read_window
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.source.frame import SignalFrame
 

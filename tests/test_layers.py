@@ -28,7 +28,7 @@ LAYERS = (
     ("verify", "incidents"),
     ("whatif",),
     ("cost", "bench", "canary", "kv", "headroom", "cluster"),
-    ("audit", "slo", "backtest", "sizing"),
+    ("audit", "slo", "backtest", "sizing", "pages"),
     ("judging", "prewarm", "generate", "simulate"),
     ("forecast",),
     ("fleet",),
@@ -43,7 +43,7 @@ LAYERS = (
     ("installed",),
     ("extras",),
     ("errors",),
-    ("version",),
+    ("version", "words"),
 )
 DEPTH = {part: depth for depth, parts in enumerate(LAYERS) for part in parts}
 ALLOWED = {

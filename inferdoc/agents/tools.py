@@ -29,6 +29,7 @@ from inferdoc.agents.short import (
     sentence,
     some,
 )
+from inferdoc.audit.beside import add_persistent
 from inferdoc.audit.model import StandingState, Wasted
 from inferdoc.audit.request import audited
 from inferdoc.catalogue.document import nearest
@@ -38,13 +39,13 @@ from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import assignments_of
 from inferdoc.judging.model import Diagnosis, Finding, stamp
 from inferdoc.judging.request import diagnosis
-from inferdoc.judging.words import figure
 from inferdoc.report.health import STATES, table
 from inferdoc.report.runbook import page, pages
 from inferdoc.report.shown import Shown
 from inferdoc.report.signals import limits
 from inferdoc.source.identified import Identified
 from inferdoc.times import seconds_of
+from inferdoc.words import figure
 
 MOST_PODS, MOST_EVIDENCE, MOST_STEPS, MOST_RIVALS, MOST_CHANGES, MOST_WARNINGS = 6, 5, 3, 3, 6, 3
 MOST_SIGNALS = 60
@@ -89,7 +90,9 @@ class Tools:
     def _diagnosed(self, window: dict[str, Any], focus: PartAsked | None) -> DiagnosisTold:
         asked = window | (focus or PartAsked()).as_options()
         with closing(self.opened()) as source:
-            return told(diagnosis(source, self.config, self.catalogue, asked))
+            answer = diagnosis(source, self.config, self.catalogue, asked)
+            add_persistent(answer, self.config, self.catalogue)
+            return told(answer)
 
     def signals(
         self, until: str = "latest", pod: str | None = None, namespace: str | None = None, names: Sequence[str] = ()

@@ -20,11 +20,11 @@ from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.config import Config
 from inferdoc.fleet.lineage import Lineage
 from inferdoc.fleet.members import ENGINE_SIGNS, Wanted, assignments_of, resolve
-from inferdoc.judging.api import read_window
 from inferdoc.judging.cohort_signals import add_cohorts
 from inferdoc.judging.completeness import NAMED, without_metrics
 from inferdoc.judging.focus import focus_on
 from inferdoc.judging.model import SourceInfo, stamp
+from inferdoc.judging.reading import read_window
 from inferdoc.judging.view import make_view
 from inferdoc.source.base import InfoSeries, Scrapes, Source, incomplete
 from inferdoc.source.reads import Grid, Matcher

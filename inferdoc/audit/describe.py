@@ -20,7 +20,7 @@ from inferdoc.config import Config
 from inferdoc.config_sections import AcceptedSection
 from inferdoc.fleet.members import Pool
 from inferdoc.judging.model import stamp
-from inferdoc.judging.words import figure, how_many, lasting
+from inferdoc.words import figure, how_many, lasting
 
 MOST_NAMED = 3
 COUNTED = ("tokens", "requests", "replicas")

@@ -15,7 +15,7 @@ from inferdoc.audit.watched import SETTINGS, Watched
 from inferdoc.catalogue.standing import QUANTILES, Absolute
 from inferdoc.fleet.members import UNKNOWN_TIER, Pool
 from inferdoc.judging.view import Unit
-from inferdoc.judging.words import figure
+from inferdoc.words import figure
 
 LEAST_OF_PART = 0.25
 """A part counts where so much of it is busy and visible."""

@@ -10,8 +10,8 @@ import numpy as np
 from inferdoc.bench.curve import Curve
 from inferdoc.bench.model import Beside, ProductionBeside, Reason
 from inferdoc.bench.production import LATENCIES, STEP, ProductionPool
-from inferdoc.judging.words import figure
 from inferdoc.sizing.model import Predicted
+from inferdoc.words import figure
 
 NEAR = 0.2
 """Readings of production whose rate is within a fifth are at the same load (own choice)."""

@@ -16,8 +16,8 @@ from inferdoc.bench.told import marks, numbers
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Pool
-from inferdoc.judging.words import figure, how_many
 from inferdoc.slo.objective import Objective, objectives
+from inferdoc.words import figure, how_many
 
 SHOWN = ("ttft_p50", "ttft_p99", "tpot_request_p50", "tpot_request_p99", "itl_p99", "e2e_p99")
 

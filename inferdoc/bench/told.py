@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from inferdoc.bench.curve import Curve, behind, rushed
 from inferdoc.bench.level import LoadLevel
 from inferdoc.bench.usable import Bound, bounds, knee, usable
-from inferdoc.judging.words import figure
 from inferdoc.sizing.model import Predicted
 from inferdoc.slo.objective import Objective
+from inferdoc.words import figure
 
 TAIL_REQUESTS = 1000
 """A p99 of fewer rests on less than ten of them (reference: capacity, section G, from the field guide to sizing)."""

@@ -9,10 +9,10 @@ import numpy as np
 from inferdoc.canary.interval import ALIKE, ratio
 from inferdoc.canary.pairs import ArmsWatched
 from inferdoc.catalogue.signal import Term
-from inferdoc.judging.words import figure
 from inferdoc.source.frame import Entity
 from inferdoc.source.plan import BY
 from inferdoc.source.reads import Read
+from inferdoc.words import figure
 
 STARTED = "process_start_time_seconds"
 

@@ -22,11 +22,11 @@ from inferdoc.errors import ExitCode
 from inferdoc.fleet.members import Member, assignments_of
 from inferdoc.judging.model import stamp
 from inferdoc.judging.request import matcher
-from inferdoc.judging.words import figure, how_many, lasting
 from inferdoc.slo.history import read_history
 from inferdoc.slo.objective import ERRORS, Objective, objectives
 from inferdoc.source.identified import Identified
 from inferdoc.times import length_of
+from inferdoc.words import figure, how_many, lasting
 
 FORMULA = (
     "bad / all of the candidate less bad / all of the stable pods in the same windows; Newcombe's interval over "

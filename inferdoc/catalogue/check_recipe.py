@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from inferdoc.catalogue.document import Steps, nearest
+from inferdoc.catalogue.family import FamilyEntry
 from inferdoc.catalogue.flags import Flags
 from inferdoc.catalogue.observation import Dictionary, Name
 from inferdoc.catalogue.recipe import Step
@@ -28,6 +29,7 @@ class CatalogueNames:
     actions: Mapping[str, Action]
     files: Mapping[str, RecipeFile]
     flags: Flags
+    families: Collection[str]
     numbers: Collection[str] | None = None
 
 
@@ -44,6 +46,9 @@ def check_recipe(recipe: RecipeFile, around: CatalogueNames) -> list[Problem]:
     if not problems:
         for index, exclusion in enumerate(recipe.exclusions):
             problems += _check_exclusion(exclusion, ("excluded_by", index), recipe, around)
+    if recipe.family is not None and recipe.family not in around.families:
+        near = nearest(recipe.family, around.families)
+        problems.append(Problem(("family",), f'no family "{recipe.family}" in families.yaml{near}'))
     if recipe.pool_share is not None and recipe.pool_share not in around.tiers.thresholds:
         near = nearest(recipe.pool_share, around.tiers.thresholds)
         problems.append(Problem(("pool_share",), f'no threshold "{recipe.pool_share}" in tiers.yaml{near}'))
@@ -56,6 +61,23 @@ def check_recipe(recipe: RecipeFile, around: CatalogueNames) -> list[Problem]:
     if recipe.alert is not None:
         for key, text in (("for", recipe.alert.for_), ("keep_firing_for", recipe.alert.keep_firing_for)):
             problems += check_duration(text, ("alert", key))
+    return problems
+
+
+def check_family(name: str, family: FamilyEntry, around: CatalogueNames) -> list[Problem]:
+    """One family: its observations and steps are declared, and some cause belongs to it."""
+    at: Steps = ("families", name)
+    problems = [
+        Problem(steps, message)
+        for index, each in enumerate(family.shown_by)
+        for steps, message in around.dictionary.problems(each, (*at, "shown_by", index))
+    ]
+    for index, use in enumerate(family.next_steps):
+        problems += _check_step(use, (*at, "next_steps", index), around)
+    if name in around.files:
+        problems.append(Problem(at, f'a cause is called "{name}" already'))
+    if not any(file.family == name for file in around.files.values()):
+        problems.append(Problem(at, "no cause belongs to this family"))
     return problems
 
 

@@ -13,11 +13,12 @@ import msgspec
 from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.calibration import Calibration
 from inferdoc.catalogue.check_observation import check_observation, read_limits
-from inferdoc.catalogue.check_recipe import CatalogueNames, check_action, check_recipe
+from inferdoc.catalogue.check_recipe import CatalogueNames, check_action, check_family, check_recipe
 from inferdoc.catalogue.cluster import CLUSTER, Sign, Signs, load_signs
 from inferdoc.catalogue.content import content_file, content_files, content_folders, overlay_paths
 from inferdoc.catalogue.document import decode, decode_over, locate, nearest
 from inferdoc.catalogue.efficiency import Efficiency
+from inferdoc.catalogue.family import Family, FamilyEntry, FamilyFile, family_of
 from inferdoc.catalogue.flags import Flags
 from inferdoc.catalogue.identity import IDENTITY
 from inferdoc.catalogue.known_model import KnownModel, KnownModels
@@ -55,6 +56,7 @@ BESIDE = (TIERS, CHANGES, FLAGS, HEALTH, EFFICIENCY, MODELS, IDENTITY, CLUSTER)
 OBSERVATIONS = "observations.yaml"
 STEPS = "steps.yaml"
 CALIBRATION = "calibration.yaml"
+FAMILIES = "families.yaml"
 
 
 class SignalFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -192,6 +194,11 @@ class Catalogue:
         return {name: action for name, (action, _) in self._actions.items()}
 
     @cached_property
+    def families(self) -> dict[str, Family]:
+        """Mechanisms by name, from what brings about to what is brought about."""
+        return {name: family_of(name, one, self.dictionary, self.actions) for name, (one, _) in self._families.items()}
+
+    @cached_property
     def calibration(self) -> Calibration:
         """How often findings were right, as measured; empty where it was not."""
         path = content_file("diagnostics", CALIBRATION, self.overlays)
@@ -252,6 +259,8 @@ class Catalogue:
             found.append((path, check_observation(name, observation, self.signals, self.tiers, self.dictionary)))
         around = self._surroundings()
         found += [(path, check_recipe(file, around)) for file, path in self._recipes.values()]
+        for name, (family, path) in self._families.items():
+            found.append((path, check_family(name, family, around)))
         for name, (action, path) in self._actions.items():
             found.append((path, list(check_action(action, ("steps", name), around))))
         unread = sorted(self.tiers.thresholds.keys() - self._read_limits())
@@ -293,13 +302,17 @@ class Catalogue:
             for name, observation in file.observations.items()
             for problem in check_observation(name, observation, self.signals, self.tiers, dictionary)
         ]
-        around = CatalogueNames(self.signals, self.tiers, dictionary, self.actions, files, self.flags, numbers)
+        families = self._families.keys()
+        around = CatalogueNames(
+            self.signals, self.tiers, dictionary, self.actions, files, self.flags, families, numbers
+        )
         problems += check_recipe(file, around)
         return [_line(path, problem) for problem in problems]
 
     def _surroundings(self) -> CatalogueNames:
         files = {name: file for name, (file, _) in self._recipes.items()}
-        return CatalogueNames(self.signals, self.tiers, self.dictionary, self.actions, files, self.flags)
+        families = self._families.keys()
+        return CatalogueNames(self.signals, self.tiers, self.dictionary, self.actions, files, self.flags, families)
 
     def _read_limits(self) -> set[str]:
         """The named limits that an observation or a recipe reads."""
@@ -362,9 +375,16 @@ class Catalogue:
         return {name: (action, path) for path, steps in read for name, action in steps.items()}
 
     @cached_property
+    def _families(self) -> dict[str, tuple[FamilyEntry, Path]]:
+        """By name; a folder of one's own adds and replaces, as with observations."""
+        places = [folder / FAMILIES for folder in content_folders("diagnostics", self.overlays)]
+        read = [(path, decode(path, FamilyFile).families) for path in places if path.is_file()]
+        return {name: (one, path) for path, families in read for name, one in families.items()}
+
+    @cached_property
     def _recipes(self) -> dict[str, tuple[RecipeFile, Path]]:
         files = content_files("diagnostics", overlays=self.overlays)
-        causes = [path for name, path in files.items() if name not in (OBSERVATIONS, STEPS, CALIBRATION)]
+        causes = [path for name, path in files.items() if name not in (OBSERVATIONS, STEPS, CALIBRATION, FAMILIES)]
         return {path.stem: (load_recipe(path), path) for path in causes}
 
 

@@ -53,15 +53,15 @@ class Alert(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename={"fo
 
 
 class Recipe(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A cause as data. symptoms: all must hold on one entity, overlapping in time; harm: at least one; support raises
-    certainty; pool_share: the cause holds only where at least this share of a pool shows it; recovers: an episode that
-    ended within the tier's cold start is a change, not a finding; catch_all: what it rests on (slower, with more
-    running) is true of any slowdown, so it never leads a specific cause; limit: a capacity that more load reaches, so
-    that load which grew from outside is its cause; proof: what makes it proven (where given,
-    without it at most `likely`); unless: rules it out and says why; effects: causes folded under this root;
-    look_alikes: causes that must be told apart and reported as ruled out; more_specific_than: causes that this one is
-    a kind of, put under it where both hold; rank: what metrics can show of it (RANK_AT_MOST).
-    """
+    """A cause as data. symptoms: all must hold on one entity, overlapping in time; harm: at least one; support
+    raises certainty; pool_share: the cause holds only where at least this share of a pool shows it; recovers: an
+    episode that ended within the tier's cold start is a change, not a finding; catch_all: what it rests on (slower,
+    with more running) is true of any slowdown, so it never leads a specific cause; limit: a capacity that more load
+    reaches, so that load which grew from outside is its cause; proof: what makes it proven (where given, without it
+    at most `likely`); unless: rules it out and says why; effects: causes folded under this root; look_alikes: causes
+    that must be told apart and reported as ruled out; more_specific_than: causes that this one is a kind of, put
+    under it where both hold; family: the mechanism that it is a case of; rank: what metrics can show of it
+    (RANK_AT_MOST)."""
 
     id: str
     title: str
@@ -73,6 +73,7 @@ class Recipe(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     next_steps: tuple[Step, ...]
     sources: tuple[str, ...]
     kind: Kind = "local"
+    family: str | None = None
     rank: Rank = "P"
     at_most: Certainty = "proven"
     critical_when: Condition | None = None

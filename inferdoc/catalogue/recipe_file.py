@@ -81,6 +81,7 @@ class RecipeFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     proven_by: tuple[Name, ...] = ()
     excluded_by: tuple[str | Exclusion, ...] = ()
     kind: Kind = "local"
+    family: str | None = None
     rank: Rank = "P"
     at_most: Certainty = "proven"
     critical_when: Name | None = None

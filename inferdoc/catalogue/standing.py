@@ -83,7 +83,8 @@ class State(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     roles: of the pools it concerns; horizon: the shortest window that shows it (a day has a night), sooner: it is told
     earlier where these hold; waste: the named formula of `inferdoc.audit.waste` (None: no figure, `costs` says why it
     costs all the same); bound: "up to" where the figure is an upper bound; feature: what it needs is
-    visible only where an optional feature is in use, so that without it there is nothing to tell; runbook: the page of
+    visible only where an optional feature is in use, so that without it there is nothing to tell;
+    affects_users: whether users notice it, so that a fleet in this state is not healthy; runbook: the page of
     the cause it leads to.
     """
 
@@ -106,6 +107,7 @@ class State(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     bound: Literal["up to", "at least"] | None = None
     certainty: Literal["likely", "possible"] = "likely"
     feature: bool = False
+    affects_users: bool = False
     runbook: str | None = None
 
     @property

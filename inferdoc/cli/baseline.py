@@ -35,7 +35,7 @@ def save(**asked: Any) -> int:
     Exit codes: 0 saved, 1 the stretch is an incident, 2 usage, 3 not enough data to tell, 4 the source could not be
     read.
     """
-    from inferdoc.judging import save as baseline
+    from inferdoc.judging.references import save as baseline
 
     config = options.configuration()
     source = options.source(config, asked)
@@ -53,7 +53,7 @@ def show(name: str | None, output: str) -> int:
     """List the stored baselines; with a NAME (or a path) its span, its pools, and the medians of what users waited
     for."""
     from inferdoc.config import baselines_folder
-    from inferdoc.judging.stored import named
+    from inferdoc.judging.references.stored import named
     from inferdoc.report import baselines
 
     config = options.configuration()

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json", "markdown", "html"]), default="text", show_default=True
 )
-@click.option("-v", "--verbose", is_flag=True, help="All evidence, as with diagnose.")
-def command(fault: str | None, recording: str | None, listed: bool, output: str, verbose: bool) -> int:
+@click.option("-v", "--verbose", count=True, help="More of the evidence, as with diagnose: -v, -vv.")
+def command(fault: str | None, recording: str | None, listed: bool, output: str, verbose: int) -> int:
     """Simulate a fleet, strike it with a fault, diagnose it, and say what to look at next.
 
     Exit codes: 0 the fault is the first finding (or named beside one that is right too, or metrics cannot show it; the
@@ -55,12 +55,12 @@ def command(fault: str | None, recording: str | None, listed: bool, output: str,
     return 0 if played.good else 1
 
 
-def _show(answer: Diagnosis, output: str, verbose: bool, after: list[str]) -> None:
+def _show(answer: Diagnosis, output: str, verbose: int, after: list[str]) -> None:
     """The diagnosis on standard output; the lines after it there too with text, else on stderr."""
     from inferdoc.report import render
 
     colour = options.coloured() and output == "text"
-    show(render(answer, output, verbose=verbose, colour=colour), coloured=colour)
+    show(render(answer, output, detail=verbose, colour=colour), coloured=colour)
     click.echo(page(["", *after] if output == "text" else after), err=output != "text")
 
 
@@ -73,7 +73,7 @@ def _list() -> int:
     return 0
 
 
-def _recording(name: str, output: str, verbose: bool) -> int:
+def _recording(name: str, output: str, verbose: int) -> int:
     from inferdoc.report.recorded import cause_of, play_recording
 
     cause = cause_of(name)

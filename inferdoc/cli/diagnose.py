@@ -46,7 +46,7 @@ WATCH_SECONDS = 30.0
     help="Exit 1 only from this severity on (default: any finding).",
 )
 @click.option(
-    "-v", "--verbose", is_flag=True, help="Also the evidence in full, what was ruled out and what could not be judged."
+    "-v", "--verbose", count=True, help="Every finding with its evidence, and changes; -vv: all that it rests on."
 )
 @options.named_sources("60s")
 @options.engine_options
@@ -69,6 +69,7 @@ def command(**asked: Any) -> int:
     Exit codes: 0 healthy, 1 a finding at or above --fail-on, 2 usage, 3 unknown (not enough data to judge), 4 the
     source could not be read.
     """
+    from inferdoc.audit.beside import add_persistent
     from inferdoc.audit.request import audited_beside
     from inferdoc.cluster.look import look_at_cluster
     from inferdoc.cluster.traces import link_traces
@@ -87,6 +88,7 @@ def command(**asked: Any) -> int:
 
     def look() -> Glance:
         answer = diagnosis(source, config, catalogue, asked)
+        add_persistent(answer, config, catalogue)
         price_findings(answer, source, config, catalogue)
         link_traces(answer, source, catalogue, config.links.trace_url)
         if asked["kubernetes"]:
@@ -95,7 +97,7 @@ def command(**asked: Any) -> int:
             foretell_steps(answer, source, config, catalogue)
         standing = audited_beside(answer, source, config, catalogue, asked) if asked["output"] == "html" else None
         return Glance(
-            answer, render(answer, asked["output"], verbose=asked["verbose"], colour=colour, standing=standing)
+            answer, render(answer, asked["output"], detail=asked["verbose"], colour=colour, standing=standing)
         )
 
     colour = options.coloured() and asked["output"] == "text"
@@ -133,12 +135,12 @@ def _watch_in_place(watch: Watch, place: str, asked: dict[str, Any], colour: boo
 
 def _look(found: list[Recognised], config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> int:
     """Diagnose pages, live or saved."""
-    from inferdoc.judging.named import diagnose_pages
     from inferdoc.judging.request import exit_code
+    from inferdoc.pages.diagnosis import diagnose_pages
     from inferdoc.report import render
 
     answer = diagnose_pages(found, config, catalogue, asked, options.scraping(asked), options.pace(asked), messages.say)
     colour = options.coloured() and asked["output"] == "text"
-    show(render(answer, asked["output"], verbose=asked["verbose"], colour=colour), coloured=colour)
+    show(render(answer, asked["output"], detail=asked["verbose"], colour=colour), coloured=colour)
     messages.warn(answer.source.warnings)
     return exit_code(answer, asked["fail_on"])

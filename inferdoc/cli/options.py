@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from inferdoc.collect.scrape import ScrapeOptions
     from inferdoc.config import Config
     from inferdoc.incidents.record import Record
-    from inferdoc.judging.look import Pace
+    from inferdoc.pages.look import Pace
     from inferdoc.source.identified import Identified
     from inferdoc.source.recognise import Recognised
 
@@ -236,7 +236,7 @@ def opened(config: Config, asked: dict[str, Any]) -> Iterator[Identified]:
         yield source(config, asked)
         return
     _only_one(asked, "store")
-    from inferdoc.judging.named import store_of_pages
+    from inferdoc.pages.diagnosis import store_of_pages
 
     with store_of_pages(pages, scraping(asked), pace(asked), messages.say) as path:
         yield source(config, asked | {"store": str(path)})
@@ -244,7 +244,7 @@ def opened(config: Config, asked: dict[str, Any]) -> Iterator[Identified]:
 
 def pace(asked: dict[str, Any]) -> Pace:
     """How live pages are looked at."""
-    from inferdoc.judging.look import Pace
+    from inferdoc.pages.look import Pace
     from inferdoc.times import length_of
 
     return Pace(max(1.0, length_of(asked["interval"], "--interval")), length_of(asked["look_for"], "--for"))
@@ -285,7 +285,7 @@ def named(asked: dict[str, Any]) -> list[Recognised] | None:
     texts = asked.get("sources") or ()
     if not texts:
         return None
-    from inferdoc.judging.named import is_served, recognised
+    from inferdoc.pages.diagnosis import is_served, recognised
 
     _only_one(asked, "prometheus")
     found = recognised(texts, scraping(asked))

@@ -21,8 +21,8 @@ from inferdoc.cost.tenants import by_tenant
 from inferdoc.errors import SourceError
 from inferdoc.fleet.members import Pool
 from inferdoc.judging.model import stamp
-from inferdoc.judging.words import how_many
 from inferdoc.slo.attainment import place_text
+from inferdoc.words import how_many
 
 IN_TIME: Mapping[str, str] = {"hour": "%Y-%m-%d %H:00", "day": "%Y-%m-%d"}
 NAMES: Mapping[str, Callable[[Pool], str]] = {

@@ -19,7 +19,7 @@ from inferdoc.generate.document import write, yaml_text
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.operator import KUSTOMIZATION
 from inferdoc.generate.provisioning import beside, kustomized
-from inferdoc.judging.words import how_many
+from inferdoc.words import how_many
 
 SETTINGS = "vllm:cache_config_info"
 VARIABLE = re.compile(r"(?<![\w\\])\$[a-z]\w*")

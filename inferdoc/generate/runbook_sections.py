@@ -38,7 +38,7 @@ def update_pages(folder: Path, check: bool = False, catalogue: Catalogue | None 
         if after != before:
             changed.append(f"{page}: out of date")
             if not check:
-                _write(page, after)
+                write(page, after)
     return changed
 
 
@@ -49,32 +49,33 @@ def section(recipe: Recipe, catalogue: Catalogue, rule: AlertRule | None, none_b
 
 def _lines(recipe: Recipe, catalogue: Catalogue, rule: AlertRule | None, none_because: str) -> Iterator[str]:
     where = f"one {recipe.scope}" if recipe.pool_share is None else f"at least {100 * recipe.pool_share:g} % of a pool"
-    yield from _listed(f"All of these, on {where}:", recipe.symptoms, catalogue)
+    yield from listed(f"All of these, on {where}:", recipe.symptoms, catalogue)
     yield ""
     if set(recipe.harm) & set(recipe.symptoms):
         yield "One of them is the impact itself."
     else:
-        yield from _listed("And at least one of these, the impact:", recipe.harm, catalogue)
+        yield from listed("And at least one of these, the impact:", recipe.harm, catalogue)
     if recipe.unless:
         yield ""
         yield "Not when one of these holds, for then it is something else:"
         yield ""
         for condition in recipe.unless:
             early = " (only where it was so before the cause began)" if condition.when == "before" else ""
-            yield from _wrapped(f"{_said(condition, catalogue)}: {condition.because}{early}", "- ")
+            yield from wrapped(f"{_said(condition, catalogue)}: {condition.because}{early}", "- ")
     yield ""
     if rule is None:
-        yield from _wrapped(f"No alert rule: {none_because}. `inferdoc diagnose` tells it.")
+        yield from wrapped(f"No alert rule: {none_because}. `inferdoc diagnose` tells it.")
         return
     keeps = f", keeps firing for {rule.keep_firing_for}" if rule.keep_firing_for else ""
-    yield from _wrapped(f"Alert `{rule.name}` ({rule.severity}): fires after {rule.for_}{keeps}.")
+    yield from wrapped(f"Alert `{rule.name}` ({rule.severity}): fires after {rule.for_}{keeps}.")
 
 
-def _listed(heading: str, conditions: Iterable[Condition], catalogue: Catalogue) -> Iterator[str]:
+def listed(heading: str, conditions: Iterable[Condition], catalogue: Catalogue) -> Iterator[str]:
+    """A heading and the conditions in words, one bullet each."""
     yield heading
     yield ""
     for condition in conditions:
-        yield from _wrapped(_said(condition, catalogue), "- ")
+        yield from wrapped(_said(condition, catalogue), "- ")
 
 
 def _said(condition: Condition, catalogue: Catalogue) -> str:
@@ -84,7 +85,8 @@ def _said(condition: Condition, catalogue: Catalogue) -> str:
     return f"{spoken(condition, catalogue)} ({names})"
 
 
-def _wrapped(text: str, bullet: str = "") -> list[str]:
+def wrapped(text: str, bullet: str = "") -> list[str]:
+    """Lines of the width of a page."""
     return textwrap.wrap(
         text, COLUMNS, initial_indent=bullet, subsequent_indent=" " * len(bullet), break_on_hyphens=False
     )
@@ -101,7 +103,8 @@ def _with_section(
     return f"{head}{begin}\n{section(recipe, catalogue, rule, none_because)}\n{closed}{tail}"
 
 
-def _write(page: Path, text: str) -> None:
+def write(page: Path, text: str) -> None:
+    """Raises InferdocError where the page cannot be written."""
     try:
         page.write_text(text, "utf-8")
     except OSError as error:

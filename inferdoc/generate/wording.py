@@ -9,7 +9,7 @@ import msgspec
 from inferdoc.catalogue.conditions import AnyOf, Compared, Condition, Lasting, Level, Move, Not, OfParts, Reaches
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.judging.conditions import explain
-from inferdoc.judging.words import figure
+from inferdoc.words import figure
 
 IN_CODE = re.compile(r"`([^`]+)`")
 

@@ -24,11 +24,11 @@ from inferdoc.headroom.model import (
 from inferdoc.headroom.reading import LIMIT_SEEN, NOW_BINS, FleetReading, PoolReading
 from inferdoc.headroom.room import room_part
 from inferdoc.headroom.where import Whereabouts
-from inferdoc.judging.words import figure, how_many
 from inferdoc.slo.attainment import place_of, place_text
 from inferdoc.slo.model import Goodput, PoolPlace, Unjudged
 from inferdoc.times import rfc3339
 from inferdoc.version import __version__
+from inferdoc.words import figure, how_many
 
 DRAWN_STEP = 1800
 """Seconds of a point of the plot."""

@@ -10,7 +10,6 @@ from inferdoc.capacity.disaggregation import APART_USE, COLOCATED_USE, Payoff, P
 from inferdoc.capacity.transfer import transfer_seconds
 from inferdoc.headroom.model import ApartCondition, PhasesApart
 from inferdoc.headroom.phases import DecodeStep, PhasesSeen
-from inferdoc.judging.words import figure
 from inferdoc.sizing.fleet_part import (
     LEAST_PODS,
     LINK_EFFICIENCY,
@@ -21,6 +20,7 @@ from inferdoc.sizing.fleet_part import (
 )
 from inferdoc.sizing.model import Predicted, SizedPart
 from inferdoc.sizing.number import number
+from inferdoc.words import figure
 
 PHASES = "prefill and decode apart"
 SESSIONS = 100

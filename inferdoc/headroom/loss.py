@@ -6,9 +6,9 @@ from inferdoc.capacity.service_level import replicas_needed
 from inferdoc.headroom.model import Holds, Lost
 from inferdoc.headroom.reading import PoolReading
 from inferdoc.headroom.where import NODE_MISSING, ZONE_MISSING, Whereabouts, fullest
-from inferdoc.judging.words import how_many
 from inferdoc.sizing.model import Predicted
 from inferdoc.sizing.number import Inputs, number
+from inferdoc.words import how_many
 
 PEAK_FORMULA = "95 % quantile of five-minute loads"
 

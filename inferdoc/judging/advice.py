@@ -19,7 +19,7 @@ from inferdoc.capacity.transfer import transfer_seconds
 from inferdoc.judging.context import Context
 from inferdoc.judging.verdict import Match
 from inferdoc.judging.view import Unit, View
-from inferdoc.judging.words import figure, how_many
+from inferdoc.words import figure, how_many
 
 DEFAULT_TTFT_SLO_SECONDS = 2.0
 DRAFT_COSTS = (DRAFT_COST, DRAFT_HEAD_COSTS[1])

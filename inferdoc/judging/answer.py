@@ -9,16 +9,17 @@ import numpy as np
 
 from inferdoc.judging.changes import gaps
 from inferdoc.judging.completeness import without_metrics
-from inferdoc.judging.judge import Judgement
+from inferdoc.judging.fold import Cause
 from inferdoc.judging.model import Baseline, Coverage, Finding, Rising, Scanned, Stopped, Timing, VerdictWord, stamp
-from inferdoc.judging.scan import Scan
+from inferdoc.judging.scan.model import Scan
 from inferdoc.judging.view import View
-from inferdoc.judging.words import figure, how_many
 from inferdoc.source.base import Cost, Scrapes
+from inferdoc.source.reads import Grid
 from inferdoc.times import rfc3339
+from inferdoc.words import figure, how_many
 
 
-def baseline_of(view: View, judgement: Judgement) -> Baseline:
+def baseline_of(view: View, roots: Sequence[Cause]) -> Baseline:
     """What the window was compared with, for the first root; without a root, the history, or nothing but itself."""
     grid = view.frame.grid
     if view.lead_kind == "lifetime":
@@ -26,11 +27,11 @@ def baseline_of(view: View, judgement: Judgement) -> Baseline:
     if view.lead is not None:
         begin, end = stamp(view.lead.start_ms / 1000), stamp(view.lead.end_ms / 1000)
         return Baseline(begin, end, view.lead_kind, view.lead_name)
-    if not judgement.roots:
+    if not roots:
         if not view.begin:
             return Baseline(None, None, "none")
         return Baseline(stamp(grid.start_ms / 1000), stamp(view.time_at(view.begin)), "history")
-    root = judgement.roots[0]
+    root = roots[0]
     if root.best.from_start:
         by_peers = any(e.outcome.reference == "peers" for e in root.best.evidence if e.role != "support")
         return Baseline(None, None, "peers" if by_peers else "absolute")
@@ -125,6 +126,12 @@ def timing_of(cost: Cost, read_seconds: float, judge_seconds: float) -> Timing:
     seconds, query = cost.slowest or (None, None)
     slowest = None if seconds is None else round(seconds, 4)
     return Timing(read_seconds, judge_seconds, cost.queries, cost.samples, cost.split, query, slowest)
+
+
+def newest_sample(scrapes: Sequence[Scrapes], grid: Grid) -> str | None:
+    """When the newest sample before the end of a window was scraped."""
+    times = [int(s.times_ms[s.times_ms <= grid.end_ms][-1]) for s in scrapes if (s.times_ms <= grid.end_ms).any()]
+    return stamp(max(times) / 1000) if times else None
 
 
 def scraped_in_window(view: View, scrapes: Sequence[Scrapes]) -> list[Scrapes]:

@@ -12,14 +12,17 @@ import numpy as np
 
 from inferdoc.catalogue.calibration import Calibration
 from inferdoc.fleet.workloads import workload
-from inferdoc.judging.model import Diagnosis
+from inferdoc.judging.model import Diagnosis, seconds
 from inferdoc.judging.view import View
 from inferdoc.source.base import Incomplete, Scrapes
 from inferdoc.source.frame import Entity
+from inferdoc.words import lasting
 
 SIGNS = ("running", "waiting", "generation_tokens_rate", "prompt_tokens_rate", "request_rate")
 """Every engine shows one of them from its start, with traffic or without."""
 NAMED = 3
+LATEST_SECONDS = 300.0
+"""Prometheus shows a series for five minutes after its last sample: older data are no picture of the present."""
 
 
 def without_metrics(view: View, scrapes: Sequence[Scrapes]) -> list[str]:
@@ -49,6 +52,11 @@ def qualify(answer: Diagnosis, warnings: Iterable[str], calibration: Calibration
     if silent:
         names = ", ".join(silent[:NAMED]) + (f" and {len(silent) - NAMED} more" if len(silent) > NAMED else "")
         missing.append(f"no engine metrics from {names}, although scrapes succeed")
+    window = answer.window
+    if window.newest is not None:
+        age = seconds(window.until) - seconds(window.newest)
+        if age > max(LATEST_SECONDS, 5 * window.step_seconds):
+            missing.append(f"no samples after {window.newest}: the last {lasting(age)} of the window were not seen")
     answer.source.incomplete = missing
     if not missing:
         return

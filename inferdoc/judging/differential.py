@@ -37,13 +37,15 @@ MOST_CANDIDATES = 3
 @dataclass
 class Candidate:
     """A cause that the observations of a finding might also speak for. log_odds: the sum of its signs; speaks_for,
-    speaks_against: sentences; not_seen: signals of its signs and exclusions that are not visible."""
+    speaks_against: sentences; not_seen: signals of its signs and exclusions that are not visible; judged: whether all
+    of its signs can be seen."""
 
     recipe: Recipe
     log_odds: float = 0.0
     speaks_for: list[str] = field(default_factory=list)
     speaks_against: list[str] = field(default_factory=list)
     not_seen: list[str] = field(default_factory=list)
+    judged: bool = True
 
 
 def opinions(context: Context, cause: Cause, recipes: Mapping[str, Recipe]) -> list[Candidate]:
@@ -57,9 +59,10 @@ def opinions(context: Context, cause: Cause, recipes: Mapping[str, Recipe]) -> l
 
 
 def _rivals(cause: Cause, recipes: Mapping[str, Recipe]) -> list[Recipe]:
-    """Look-alikes of a cause, in either direction, that are neither folded under it nor impossible for its role; of
-    harm without a known cause every cause of one pod that is no mere limit."""
-    unknown = cause.recipe.kind == "unexplained"
+    """Look-alikes of a cause, in either direction, that are neither folded under it nor impossible for its role; of a
+    family its causes; of harm without a known mechanism every cause of one pod that is no mere limit."""
+    family = cause.recipe.family if cause.recipe.id == cause.recipe.family else None
+    unknown = cause.recipe.kind == "unexplained" and family is None
     inside = {cause.recipe.id, *(c.recipe.id for c in (*cause.effects, *cause.load_changes))}
     role = cause.best.unit.member.role
     return [
@@ -68,6 +71,7 @@ def _rivals(cause: Cause, recipes: Mapping[str, Recipe]) -> list[Recipe]:
         if recipe.id not in inside
         and (
             (unknown and recipe.scope in ONE_POD and not recipe.catch_all)
+            or (family is not None and recipe.family == family)
             or recipe.id in cause.recipe.look_alikes
             or cause.recipe.id in recipe.look_alikes
         )
@@ -91,6 +95,7 @@ def _graded(recipe: Recipe, inside: Context, unit: Unit, others: list[Unit]) -> 
     for sign in _signs(recipe):
         outcome = evaluate(sign, inside, unit)
         if outcome.holds is None:
+            candidate.judged = False
             candidate.not_seen += [name for name in outcome.missing if name not in candidate.not_seen]
             continue
         shown = sum(bool(evaluate(sign, inside, other).holds) for other in others)

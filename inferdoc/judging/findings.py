@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,14 +14,12 @@ from inferdoc.catalogue.flags import Flags
 from inferdoc.catalogue.recipe import Recipe, Step
 from inferdoc.catalogue.signal import WIDE, Exporter
 from inferdoc.judging.advice import fill
-from inferdoc.judging.changes import workload_events
+from inferdoc.judging.changes import ORDER, Event, workload_events
 from inferdoc.judging.cohorts import Traits, shared
 from inferdoc.judging.conditions.render import Rendering
 from inferdoc.judging.context import Context, Outcome
-from inferdoc.judging.course import Departure, course_of
+from inferdoc.judging.deviation import Departure, course_of
 from inferdoc.judging.differential import MOST_CANDIDATES, Candidate, contradicted, decisive, opinions, shares
-from inferdoc.judging.engine_flags import elsewhere
-from inferdoc.judging.events import ORDER, Event
 from inferdoc.judging.fold import WIDE_SCOPES, Cause, score
 from inferdoc.judging.judge import Judgement, ongoing
 from inferdoc.judging.model import (
@@ -37,7 +36,7 @@ from inferdoc.judging.model import (
     stamp,
 )
 from inferdoc.judging.places import Places, filled, runs_on_kubernetes
-from inferdoc.judging.settings import Settings, settings_of, with_previous
+from inferdoc.judging.settings import Settings, elsewhere, settings_of, with_previous
 from inferdoc.judging.verdict import Evidence, Match
 from inferdoc.judging.view import Unit
 from inferdoc.source.reads import Matcher
@@ -52,6 +51,11 @@ NEAR = 0.1
 """A look-alike with a smaller share of the odds is no candidate: it is ruled out by what does not hold."""
 MOST_SAID = 3
 """Sentences for and against a candidate."""
+RELEASE = "configuration-or-release"
+RELEASES = ("version", "config", "capacity", "restart", "rollout")
+RELEASE_ODDS = 0.7 / 0.3
+"""Some 70 % of outages are due to changes in a live system (B. Beyer and others, "Site Reliability Engineering",
+O'Reilly 2016, chapter 1): the odds of a change just before an onset against chance."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,12 @@ class FindingMaker:
         agrees = not contradicted(graded, recipe)
         certainty = match.certainty if agrees else "possible"
         probability = None if self.calibration is None else self.calibration.probability(certainty)
-        rivals = self._differential(graded, cause, 1 - (probability or 0.0))
+        left = 1 - (probability or 0.0)
+        change = self._change(cause)
+        if recipe.id == recipe.family:
+            members, rivals = self._rivals(graded, cause, probability or 0.0), self._released(cause, change, left, 0.0)
+        else:
+            members, rivals = [], self._differential(graded, cause, change, left)
         began = [StageBegan(r.number, r.name, self._at(r.first)) for r in match.stages]
         stage = (
             StageReached(began[-1].index, len(recipe.stages), began[-1].name, began[-1].began, began) if began else None
@@ -127,7 +136,7 @@ class FindingMaker:
             certainty=certainty,
             score=round(score(cause), 3),
             phase=recipe.phase,
-            scope=self._scope(cause),
+            scope=self.scope(cause),
             onset=stamp(view.time_at(cause.onset)),
             onset_uncertainty_seconds=self._uncertainty(cause),
             ongoing=going,
@@ -135,12 +144,15 @@ class FindingMaker:
             evidence=self._evidence(cause),
             stage=stage,
             effects=[name for name in dict.fromkeys(c.recipe.id for c in cause.effects) if name != cause.recipe.id],
-            change=self._change(cause),
+            change=change,
             ruled_out=self._ruled_out(cause, {each.id for each in rivals}),
             next_steps=self._steps(cause),
             runbook=recipe.id,
             runbook_url=self.links.runbook(recipe.id),
             dashboard_url=self.links.dashboard(cause),
+            family=recipe.family,
+            members=members,
+            request_share=self._request_share(cause),
             imminent=all(m.imminent for m in cause.matches),
             probability=probability,
             differential=rivals,
@@ -150,26 +162,50 @@ class FindingMaker:
         """Whether no other cause is weighed against it. A breach at first look is no name yet: what it is most like,
         and what would tell, is all there is to go on with."""
         first_look = self.context.view.lead_kind == "lifetime"
-        return cause.recipe.kind == "telemetry" or (cause.recipe.kind == "unexplained" and not first_look)
+        unknown = cause.recipe.kind == "unexplained" and cause.recipe.family is None
+        return cause.recipe.kind == "telemetry" or (unknown and not first_look)
 
-    def _differential(self, graded: Sequence[Candidate], cause: Cause, left: float) -> list[Rival]:
+    def _differential(
+        self, graded: Sequence[Candidate], cause: Cause, change: Change | None, left: float
+    ) -> list[Rival]:
         """The next candidates, with what would decide between each and the finding. left: the probability that the
         finding leaves to all of them, which they share by their odds."""
+        rivals = self._rivals(graded, cause, left)
+        odds = sum(math.exp(one.log_odds) for one in graded if one.recipe.id in {each.id for each in rivals})
+        released = self._released(cause, change, left, odds)
+        for rival in rivals if released else ():
+            rival.probability = round(rival.probability * (1 - released[0].probability / max(left, 1e-9)), 3)
+        return sorted([*rivals, *released], key=lambda rival: -rival.probability)
+
+    def _released(self, cause: Cause, change: Change | None, left: float, odds: float) -> list[Rival]:
+        """The release or setting just before an onset as a candidate, beside others of so much odds together."""
+        family = cause.recipe.family
+        if change is None or change.kind not in RELEASES or family == RELEASE:
+            return []
+        if family == "engine-stopped" and change.kind == "restart":  # that is how it shows
+            return []
+        share = RELEASE_ODDS / (RELEASE_ODDS + odds)
+        said = f"{change.detail} ({change.entity}), shortly before"
+        return [Rival(RELEASE, round(left * share, 3), [said], [], [], None)]
+
+    def _rivals(self, graded: Sequence[Candidate], cause: Cause, among: float) -> list[Rival]:
+        """The graded candidates beside the cause. among: the probability that they share by their odds."""
         own = next((candidate for candidate in graded if candidate.recipe is cause.recipe), None)
         if own is None:
             return []
-        unknown = cause.recipe.kind == "unexplained"
+        unknown, of_family = cause.recipe.kind == "unexplained", cause.recipe.id == cause.recipe.family
         rest = [
             one
             for share, one in zip(shares(graded), graded, strict=True)
             if one is not own and one.speaks_for
             if (not self._is_off(one.recipe, cause) if unknown else share >= NEAR)
+            if one.judged or not of_family
         ]
         rivals = list(zip(shares(rest), rest, strict=True)) if rest else []
         return [
             Rival(
                 candidate.recipe.id,
-                round(left * share, 3),
+                round(among * share, 3),
                 candidate.speaks_for[:MOST_SAID],
                 candidate.speaks_against[:MOST_SAID],
                 candidate.not_seen,
@@ -234,7 +270,20 @@ class FindingMaker:
                 steps.append(structs.replace(step, do=f"For what set it off ({change.recipe.id}): {step.do}"))
         return steps
 
-    def _scope(self, cause: Cause) -> Scope:
+    def _request_share(self, cause: Cause) -> float | None:
+        """How many of the requests of a model its pods serve, over all that was read: 0..1."""
+        if cause.recipe.kind == "telemetry":
+            return None
+        like = [u for u in self.context.view.units if u.member.pool.family == cause.pool.family]
+        like = [unit for unit in like if unit.member.role == cause.pool.role]
+        traces = {unit: self.context.view.get(unit, "request_rate") for unit in like}
+        served = {unit: float(np.nansum(trace.values)) for unit, trace in traces.items() if trace is not None}
+        total = sum(served.values())
+        hit = {match.unit.member.key for match in cause.matches}
+        return round(sum(n for unit, n in served.items() if unit.member.key in hit) / total, 3) if total else None
+
+    def scope(self, cause: Cause) -> Scope:
+        """Where it is."""
         there = self._there(cause)
         pods = list(dict.fromkeys(m.unit.member.pod for m in there))
         of_pods = sum(1 for member in self.context.view.fleet.members if member.pool == cause.pool)
@@ -264,7 +313,8 @@ class FindingMaker:
 
     def _evidence(self, cause: Cause) -> list[EvidenceItem]:
         pieces: dict[tuple[str, str, str], tuple[Evidence, Outcome, Unit]] = {}
-        for match in sorted(cause.matches, key=lambda m: m.onset):
+        # The clearest match first: what it shows must not be crowded out by what many pods have in common.
+        for match in (cause.best, *sorted(cause.matches, key=lambda m: m.onset)):
             for piece in match.evidence:
                 for outcome in _leaves(piece):
                     key = (piece.role, outcome.signal, outcome.entity)
@@ -275,8 +325,10 @@ class FindingMaker:
                 if piece.role == "harm":
                     key = (piece.role, piece.outcome.signal, piece.outcome.entity)
                     pieces.setdefault(key, (piece, piece.outcome, child.best.unit))
+        first = {id(piece) for piece in cause.best.evidence}
+        kept = sorted(pieces.values(), key=lambda told: id(told[0]) not in first)[:MAX_EVIDENCE]
         ranked = sorted(pieces.values(), key=lambda told: ("harm", "symptom", "support").index(told[0].role))
-        shown = ranked[:MAX_EVIDENCE]
+        shown = [told for told in ranked if told in kept]
         if cause.recipe.kind == "unexplained":  # what is unusual is all there is to go by: harm must not crowd it out
             unusual = [told for told in ranked if told[0].role == "support"]
             others = [told for told in ranked if told[0].role != "support"]

@@ -12,11 +12,11 @@ from inferdoc.catalogue.conditions import AnyOf
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.catalogue.signal import WIDE
 from inferdoc.fleet.members import Pool
-from inferdoc.judging.breaches import breaches
 from inferdoc.judging.context import Context
 from inferdoc.judging.fold import Cause, fold, group
+from inferdoc.judging.impact import breaches
 from inferdoc.judging.match import judge_recipe
-from inferdoc.judging.scan import Family
+from inferdoc.judging.scan.model import Family
 from inferdoc.judging.verdict import Match, Verdict
 from inferdoc.judging.view import Unit
 
@@ -127,8 +127,9 @@ def _ended_by_itself(match: Match, context: Context) -> bool:
 
 
 def ongoing(last: int, context: Context) -> bool:
-    """Whether an episode that was last seen at this step still lasts: the calm since is shorter than a deviation."""
-    return context.view.steps - 1 - last < max(context.clock.out_steps, 2 * context.clock.window_steps)
+    """Whether an episode that was last seen at this step lasts to the newest sample: what is normal since is shorter
+    than a deviation. Data that end are no end of it."""
+    return context.view.newest - last < max(context.clock.out_steps, 2 * context.clock.window_steps)
 
 
 def can_judge(context: Context, units: Sequence[Unit] | None = None) -> bool:

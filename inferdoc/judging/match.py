@@ -9,7 +9,7 @@ from inferdoc.catalogue.conditions import AnyOf, Condition, Level, Move, leaves
 from inferdoc.catalogue.recipe import CERTAINTIES, Certainty, Recipe
 from inferdoc.judging.conditions import evaluate, prepare
 from inferdoc.judging.context import Ask, Context, Outcome
-from inferdoc.judging.impact import FELT, immaterial
+from inferdoc.judging.impact import FELT, immaterial, objective
 from inferdoc.judging.verdict import Evidence, Match, Reached, Verdict
 from inferdoc.judging.view import Unit
 
@@ -19,8 +19,6 @@ UNITS_AT_ONCE = 512
 """What is worked out for so many units and one recipe takes some 50 MB where all of them are sick."""
 UNFOLDS = ("local", "load")
 """Kinds of causes whose first minute looks like another's: what is full, late or longer shows one after the other."""
-SLO_SHARE = 0.3
-"""An SLO is broken when this share of the windows of the episode is beyond it."""
 
 
 @dataclass
@@ -252,11 +250,6 @@ def _with_slo(harm: tuple[Condition, ...], limits: dict[str, float]) -> list[Con
         known = by_family.get(condition.signals[0].split("_")[0]) if rises else None
         kept.append(condition if known is None else objective(*known))
     return list(dict.fromkeys(kept))
-
-
-def objective(signal: str, limit: float) -> Level:
-    """What a broken SLO is."""
-    return Level(signal=signal, limit=limit, up=True, share_of=SLO_SHARE)
 
 
 def _doubtful(outcome: Outcome, context: Context, unit: Unit) -> bool:

@@ -48,10 +48,13 @@ class Baseline(msgspec.Struct, rename={"from_": "from"}):
 
 
 class Window(msgspec.Struct, rename={"from_": "from"}):
+    """newest: when the newest sample in it was scraped; None without any."""
+
     from_: str
     until: str
     step_seconds: float
     baseline: Baseline
+    newest: str | None = None
 
 
 class SourceInfo(msgspec.Struct):
@@ -217,11 +220,13 @@ class TraceLink(msgspec.Struct):
 
 
 class Finding(msgspec.Struct):
-    """One root. imminent: nothing hurts yet; the harm is extrapolated, and its evidence says when. probability: how
-    often findings like this one were right on fleets that no rule was made on; differential: the next candidates;
-    cost_per_hour: money in the currency of [prices] while it lasts, None where it maps to no GPU time, or without a
-    price; cluster: what Kubernetes tells of its pods, with `diagnose --kubernetes`; traces: the slowest requests that
-    were traced, with `[links] trace_url`."""
+    """One root. family: the mechanism that it is a case of; the id is that of the family where its causes cannot be
+    told apart, and members are these causes, whose probabilities sum to that of the finding; request_share: of the
+    requests of its model and role, the part that its pods serve. imminent: nothing hurts yet; the harm is
+    extrapolated, and its evidence says when. probability: how often findings like this one were right on fleets that
+    no rule was made on; differential: the next candidates; cost_per_hour: money in the currency of [prices] while it
+    lasts, None where it maps to no GPU time, or without a price; cluster: what Kubernetes tells of its pods, with
+    `diagnose --kubernetes`; traces: the slowest requests that were traced, with `[links] trace_url`."""
 
     id: str
     title: str
@@ -243,6 +248,9 @@ class Finding(msgspec.Struct):
     runbook: str
     runbook_url: str | None
     dashboard_url: str | None
+    family: str | None = None
+    members: list[Rival] = []
+    request_share: float | None = None
     imminent: bool = False
     probability: float | None = None
     differential: list[Rival] = []
@@ -256,6 +264,8 @@ class Finding(msgspec.Struct):
             more = (1 - probability) / max(1 - self.probability, 1e-9)
             for rival in self.differential:
                 rival.probability = round(rival.probability * more, 3)
+            for member in self.members:
+                member.probability = round(member.probability * probability / self.probability, 3)
         self.certainty, self.probability = certainty, probability
 
 
@@ -355,6 +365,18 @@ class Rising(msgspec.Struct):
     ask_again: str
 
 
+class Persistent(msgspec.Struct):
+    """A state of `inferdoc audit` that holds in the window as well: nothing that changed. statement: what shows it;
+    affects_users: whether it keeps the verdict from being healthy."""
+
+    id: str
+    title: str
+    pods: list[str]
+    of_pods: int
+    statement: str
+    affects_users: bool
+
+
 class Stopped(msgspec.Struct):
     """Traffic of a model that stopped from one minute to the next. before: requests/s that were usual."""
 
@@ -381,6 +403,7 @@ class Diagnosis(msgspec.Struct):
     focus: FocusInfo | None = None
     rising: Rising | None = None
     stopped: Stopped | None = None
+    persistent: list[Persistent] = []
 
     def to_json(self, indent: int = 2) -> str:
         """The document as JSON text (section 3 of the contract)."""

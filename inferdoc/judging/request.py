@@ -11,7 +11,7 @@ from inferdoc.fleet.members import Wanted, assignments_of
 from inferdoc.judging.api import Options, diagnose
 from inferdoc.judging.findings import Links
 from inferdoc.judging.model import Diagnosis
-from inferdoc.judging.stored import StoredBaseline, named, place, which_stored
+from inferdoc.judging.references.stored import StoredBaseline, named, place, which_stored
 from inferdoc.source.base import Source
 from inferdoc.source.reads import Matcher
 from inferdoc.times import moment_ms
@@ -71,8 +71,10 @@ def _baseline(text: str | None, source: Source, config: Config) -> tuple[int, in
 
 
 def exit_code(answer: Diagnosis, fail_on: str) -> int:
-    """0 healthy, 1 a finding at or above the severity, 3 unknown."""
+    """0 healthy, 1 a finding at or above the severity or a persistent state that affects users, 3 unknown."""
     if answer.verdict == "unknown":
         return ExitCode.UNKNOWN
     limit = SEVERITIES.index(fail_on)
+    if any(one.affects_users for one in answer.persistent) and limit <= SEVERITIES.index("warning"):
+        return ExitCode.FINDINGS
     return ExitCode.FINDINGS if any(SEVERITIES.index(f.severity) >= limit for f in answer.findings) else ExitCode.OK

@@ -1,8 +1,4 @@
-"""The settings that an engine shows now, so that a step which changes one can say how to change it back.
-
-vLLM shows its cache settings alone, as labels of vllm:cache_config_info (vllm/v1/metrics/loggers.py, v0.33.0). A label
-has the name of its flag (vllm/engine/arg_utils.py), but for those of `LABELS`.
-"""
+"""Settings of engines: what their pages show, what changed against the pod before, and flags of other engines."""
 
 from __future__ import annotations
 
@@ -11,9 +7,32 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from inferdoc.fleet.lineage import Key
+from inferdoc.catalogue.engines import MAIN
+from inferdoc.catalogue.signal import Exporter, Signal
+from inferdoc.fleet.lineage import Key, Lineage
 from inferdoc.source.base import InfoSeries
-from inferdoc.source.frame import Entity
+from inferdoc.source.frame import Entity, SignalFrame
+
+
+def elsewhere(flags: Iterable[str], engines: Sequence[Exporter]) -> str:
+    """What to say of flags where none of the engines is the one that has them; empty where one is, or there is nothing
+    to say. engines: those that are there."""
+    if not engines or any(engine.exporter == MAIN for engine in engines):
+        return ""
+    named = list(flags)
+    told = [_of_engine(named, engine) for engine in engines] if named else []
+    return "".join(f" ({words})" for words in told)
+
+
+def _of_engine(flags: Sequence[str], engine: Exporter) -> str:
+    same = [flag for flag in flags if engine.flags.get(flag) == flag]
+    known = [f"{engine.flags[flag]} for {flag}" for flag in flags if flag in engine.flags and flag not in same]
+    unknown = [flag for flag in flags if flag not in engine.flags]
+    parts = [f"{engine.title} has {', '.join(known)}"] if known else []
+    if unknown:
+        parts.append(f"{', '.join(unknown)} {'are flags' if len(unknown) > 1 else 'is a flag'} of vLLM")
+    return "; ".join(parts) or f"{engine.title} calls it the same"
+
 
 CACHE_SETTINGS = "vllm:cache_config_info"
 LABELS = {"--kv-cache-dtype": "cache_dtype", "--no-enable-prefix-caching": "enable_prefix_caching"}
@@ -62,3 +81,29 @@ def _flag(flag: str, shown: Mapping[str, str]) -> str:
         name = flag.removeprefix("--").removeprefix("no-")
         return f"--{name}" if value == "True" else f"--no-{name}"
     return f"{flag} {shlex.quote(value)}"
+
+
+def compare_settings(
+    frame: SignalFrame, signals: Mapping[str, Signal], infos: Mapping[str, Sequence[InfoSeries]], lineage: Lineage
+) -> None:
+    """Rewrite the rows of newborns in every signal that counts moved labels. infos: by current name, on the grid."""
+    if not lineage.predecessor:
+        return
+    for name, signal in signals.items():
+        for reading in signal.readings:
+            if reading.moved and name in frame:
+                newest = newest_settings(infos.get(str(reading.info), ()))
+                for row, entity in enumerate(frame[name].entities):
+                    own, before = newest.get((entity.member, entity.engine)), _former(newest, lineage, entity)
+                    if own is not None and before is not None:
+                        values, moved = frame[name].values[row], _moved(reading.moved, before, own)
+                        frame[name].values[row] = np.where(np.isfinite(values), float(moved), np.nan)
+
+
+def _moved(labels: Sequence[str], before: Mapping[str, str], own: Mapping[str, str]) -> int:
+    return sum(bool(before.get(name)) and bool(own.get(name)) and before[name] != own[name] for name in labels)
+
+
+def _former(newest: Settings, lineage: Lineage, entity: Entity) -> Mapping[str, str] | None:
+    before = lineage.predecessor.get(entity.member)
+    return None if before is None else newest.get((before.key, entity.engine))

@@ -117,6 +117,14 @@ class View:
             return float(self.lead.start_ms + self.lead.step_ms * index) / 1000
         return float(grid.start_ms + grid.step_ms * step) / 1000
 
+    @cached_property
+    def newest(self) -> int:
+        """The last step at which a scrape of any target shows: what comes after it was not seen."""
+        matrix = self.frame.signals.get(UP)
+        if matrix is None or not np.isfinite(matrix.values).any():
+            return self.steps - 1
+        return int(np.flatnonzero(np.isfinite(matrix.values).any(axis=0))[-1])
+
     def get(self, unit: Unit, signal: str) -> Trace | None:
         """The series of a signal of a unit, or None."""
         rows = self._rows.get(signal)

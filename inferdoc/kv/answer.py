@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inferdoc.judging.words import figure, how_many
 from inferdoc.kv.live import CachedPool, pool_as_asked
 from inferdoc.kv.model import KV_SCHEMA_ID, CurvePoint, KvAnswer, MeasuredHits
 from inferdoc.kv.now_part import now_part
@@ -18,6 +17,7 @@ from inferdoc.kv.tenants import tenants_part
 from inferdoc.kv.tiers_part import tiers_part
 from inferdoc.kv.wanted import TiersBelow, memory_of, tiers_as_asked
 from inferdoc.version import __version__
+from inferdoc.words import figure, how_many
 
 if TYPE_CHECKING:
     from inferdoc.catalogue.load import Catalogue

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 def render(
-    answer: Diagnosis, form: str, *, verbose: bool = False, colour: bool = False, standing: Audit | None = None
+    answer: Diagnosis, form: str, *, detail: int = 0, colour: bool = False, standing: Audit | None = None
 ) -> str:
-    """The diagnosis in one of the forms text, json, markdown, html. standing: an audit of the same window, which the
-    HTML shows as a section."""
+    """The diagnosis in one of the forms text, json, markdown, html. detail: of the text,
+    0 to 2. standing: an audit of the same window, which the HTML shows as a section."""
     if form == "json":
         return lines(answer.to_json())
     if form == "markdown":
@@ -45,7 +45,7 @@ def render(
     from inferdoc.report.printable import printable
     from inferdoc.report.text import text
 
-    return text(printable(answer, Diagnosis), verbose=verbose, colour=colour)
+    return text(printable(answer, Diagnosis), detail=detail, colour=colour)
 
 
 def render_audit(answer: Audit, form: str, *, verbose: bool = False, colour: bool = False) -> str:

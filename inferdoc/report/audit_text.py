@@ -9,9 +9,10 @@ import click
 from inferdoc.audit.describe import cost_words
 from inferdoc.audit.model import Audit, CannotTell, PoolLooked, StandingState
 from inferdoc.audit.observe import percent
-from inferdoc.judging.words import figure
-from inferdoc.report.text import COLOURS, clock
+from inferdoc.report.brief import clock
+from inferdoc.report.text import COLOURS
 from inferdoc.report.wrapping import fitted, painted, wrap
+from inferdoc.words import figure
 
 SHORT_LIST = 4
 VERDICTS = {"nothing": "healthy", "standing": "warning", "unknown": "unknown"}

@@ -15,8 +15,8 @@ from inferdoc.errors import InferdocError
 from inferdoc.escaping import lines as escaped
 from inferdoc.escaping import one_line, page
 from inferdoc.judging.model import stamp
-from inferdoc.judging.stored import Header, StoredBaseline, StoredPool, place, read_header, stored_names
-from inferdoc.judging.words import figure
+from inferdoc.judging.references.stored import Header, StoredBaseline, StoredPool, place, read_header, stored_names
+from inferdoc.words import figure
 
 SHOWN = ("ttft_mean", "ttft_p99", "itl_mean", "e2e_mean", "request_rate")
 """What users wait for, and how much there was to do."""

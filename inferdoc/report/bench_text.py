@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 import click
 
 from inferdoc.bench.model import BenchAnswer, BenchCurve, LevelRow, ProductionBeside
-from inferdoc.judging.words import figure
 from inferdoc.report.size_text import number_lines
 from inferdoc.report.wrapping import wrap
+from inferdoc.words import figure
 
 COLUMNS = (
     ("load", 11),

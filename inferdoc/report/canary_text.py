@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import click
 
 from inferdoc.canary.model import ArmSeen, CanaryAnswer, CheckAnswer
-from inferdoc.judging.words import figure, how_many
 from inferdoc.report.wrapping import wrap
+from inferdoc.words import figure, how_many
 
 COLOURS = {"pass": "green", "fail": "red", "unknown": "yellow"}
 TITLE, SHARES = 27, 10

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from inferdoc.cost.model import Bill, BillRow
-from inferdoc.judging.words import lasting
+from inferdoc.report.brief import clock
 from inferdoc.report.cost_words import (
     FIGURES,
     amount_words,
@@ -20,9 +20,9 @@ from inferdoc.report.cost_words import (
     hours_words,
     share_words,
 )
-from inferdoc.report.text import clock
 from inferdoc.report.wrapping import fitted, painted, width, wrap
 from inferdoc.times import moment_ms
+from inferdoc.words import lasting
 
 TITLE, NAME, CELL = 42, 32, 12
 """Columns for the title of a part, for the name of a row where there is room, and for a figure in it: lines of at most

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from inferdoc.judging.model import Diagnosis, stamp
-from inferdoc.judging.words import figure
+from inferdoc.report.brief import clock
 from inferdoc.report.demo import FIRST, Played
-from inferdoc.report.text import clock
 from inferdoc.simulate.scenario import Scenario
+from inferdoc.words import figure
 
 COLUMN = 70
 
@@ -58,20 +58,19 @@ def fleet(scenario: Scenario) -> str:
 
 
 def how_to_read(answer: Diagnosis) -> list[str]:
-    """The headings of the text form that this answer uses."""
+    """The words at the left of the text form that this answer uses."""
     lines = [
         "how to read it",
         "  first line   the verdict of the window: HEALTHY, DEGRADED, CRITICAL, or UNKNOWN where data is missing",
     ]
     if answer.findings:
         lines += [
-            "  1. 2. ...    one root cause each, that of most impact first; effects stand under their root",
-            "  impact       what users feel; without impact there is no finding",
+            "  cause        the root of most impact: its id, how certain it is, how often such findings were right",
+            "  impact       what users notice, the worst first; without impact there is no finding",
             "  symptom      the mechanism, with the limit it crossed; all symptoms of a cause must hold",
-            "  not          look-alikes that were ruled out, and the observation that did it",
-            "  do           next steps, the least costly first; -v adds why, cost, undo and the command",
+            "  do           the first step; -v shows the others, what was ruled out and what changed",
         ]
-    return [*lines, "  not judged   causes whose signals this fleet does not export; -v says how to switch them on"]
+    return [*lines, "  -vv          all evidence, why and undo of each step, and causes whose signals are not exported"]
 
 
 def next_commands(played: Played) -> list[str]:

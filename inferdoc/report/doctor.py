@@ -13,15 +13,16 @@ from inferdoc.fleet.members import Fleet, assignments_of, resolve
 from inferdoc.fleet.unscraped import unscraped
 from inferdoc.generate.board_spec import load_boards
 from inferdoc.installed import rivals
-from inferdoc.judging.api import needed_signals, read_window
+from inferdoc.judging.reading import read_window
+from inferdoc.judging.session import needed_signals
 from inferdoc.judging.visibility import ONE_SCRAPE, Visibility, gains, scraped_once
-from inferdoc.judging.words import figure, lasting
 from inferdoc.report.labels import label_lines
 from inferdoc.report.wrapping import fitted, wrap
 from inferdoc.source.base import Scrapes, Source
 from inferdoc.source.frame import Entity
 from inferdoc.source.identified import Identified
 from inferdoc.times import Moment
+from inferdoc.words import figure, lasting
 
 LOOK_BACK = "15m"
 STALE_SECONDS = 300.0

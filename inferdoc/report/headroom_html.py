@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from inferdoc.escaping import html as escape
 from inferdoc.headroom.model import HeadroomAnswer, Lost, PhasesApart, PoolHeadroom
-from inferdoc.judging.words import figure, how_many, lasting
 from inferdoc.report.headroom_plot import LEGEND, room_plot
 from inferdoc.report.headroom_text import ANSWER, MET
 from inferdoc.report.html_finding import pairs, table
 from inferdoc.report.html_numbers import listed, numbers_table
 from inferdoc.report.html_page import document
 from inferdoc.report.html_timeline import day_and_clock, key
+from inferdoc.words import figure, how_many, lasting
 
 BADGES = {"yes": "healthy", "no": "critical", "unsure": "unknown"}
 

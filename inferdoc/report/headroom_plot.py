@@ -9,9 +9,9 @@ import numpy as np
 
 from inferdoc.escaping import html as escape
 from inferdoc.headroom.model import ForecastMoment, HeadroomClock, LoadPoint, PoolHeadroom
-from inferdoc.judging.words import figure
 from inferdoc.report.html_chart import Frame
 from inferdoc.report.html_scale import Scale, area, number, path
+from inferdoc.words import figure
 
 FRAME = Frame(1080.0, 300.0, left=70.0)
 POINTS, DAY = 700, 86_400.0

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import click
 
 from inferdoc.headroom.model import HeadroomAnswer, HeadroomClock, Lost
-from inferdoc.judging.words import figure, how_many, lasting
+from inferdoc.report.brief import clock as shown_at
 from inferdoc.report.size_text import TITLES, VALUES, number_lines
-from inferdoc.report.text import clock as shown_at
 from inferdoc.report.wrapping import fitted, painted, wrap
+from inferdoc.words import figure, how_many, lasting
 
 COLUMNS = 100
 """The widest line."""

@@ -14,11 +14,11 @@ from typing import Literal
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Band, Direction, HealthRow
 from inferdoc.config import Config
-from inferdoc.judging.api import read_session
 from inferdoc.judging.conditions import evaluate
 from inferdoc.judging.context import Context
 from inferdoc.judging.judge import ongoing
 from inferdoc.judging.request import options_of
+from inferdoc.judging.session import read_session
 from inferdoc.judging.visibility import Visibility
 from inferdoc.report.signals import LOOK_BACK, Row, readings
 from inferdoc.source.base import Source

@@ -10,12 +10,12 @@ import numpy as np
 
 from inferdoc.escaping import lines as escaped
 from inferdoc.escaping import page
-from inferdoc.judging.words import figure
 from inferdoc.report.columns import TABLES, Columns, marked
 from inferdoc.report.health import HURTING, Line, State
 from inferdoc.report.natural import natural
 from inferdoc.report.signals import Row, limits
 from inferdoc.report.wrapping import width, wrap
+from inferdoc.words import figure
 
 NAMED = 3
 """Pods beyond a limit, and sights, that are named in the table."""

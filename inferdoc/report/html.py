@@ -6,10 +6,9 @@ from collections.abc import Iterable
 
 from inferdoc.audit.model import Audit
 from inferdoc.escaping import html as escape
-from inferdoc.judging.api import Judged
+from inferdoc.judging.document import Answer
 from inferdoc.judging.model import Coverage, Diagnosis, Finding, PhaseSplit
 from inferdoc.judging.view import View
-from inferdoc.judging.words import figure
 from inferdoc.report.audit_html import audit_section
 from inferdoc.report.focus import elsewhere, in_focus
 from inferdoc.report.html_finding import merged, pairs, section, table
@@ -18,6 +17,7 @@ from inferdoc.report.html_plot import Detail
 from inferdoc.report.html_timeline import day_and_clock, timeline
 from inferdoc.report.references import compared_with
 from inferdoc.report.unjudged import by_reason, why
+from inferdoc.words import figure
 
 MOST_GAPS = 20
 
@@ -25,7 +25,7 @@ MOST_GAPS = 20
 def html(answer: Diagnosis, standing: Audit | None = None) -> str:
     """A whole HTML document. The evidence is plotted where the answer comes straight from `diagnose`; one that was read
     back from JSON has its numbers as bars instead. standing: an audit of the same window. Times are in UTC."""
-    view: View | None = answer.view if isinstance(answer, Judged) else None
+    view: View | None = answer.view if isinstance(answer, Answer) else None
     detail = Detail.for_plots(sum(len(merged(f.evidence)) for f in answer.findings))
     body = [_head(answer)]
     drawn = timeline(answer)
@@ -48,6 +48,7 @@ def _head(answer: Diagnosis) -> str:
             ("window", f"{day_and_clock(window.from_)} to {day_and_clock(window.until)} UTC"),
             ("compared with", escape(baseline)),
             ("source", f"<code>{escape(answer.source.location)}</code>"),
+            ("persistent", "<br>".join(escape(f"{one.id}: {one.statement}") for one in answer.persistent)),
             ("about", escape(in_focus(answer.focus)) if answer.focus else ""),
             ("elsewhere", escape(elsewhere(answer.focus)) if answer.focus else ""),
             *([("incomplete", "<br>".join(map(escape, answer.source.incomplete)))] if answer.source.incomplete else []),

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inferdoc.escaping import html as escape
-from inferdoc.judging.words import figure
 from inferdoc.report.html_scale import Scale, number, value_ticks
+from inferdoc.words import figure
 
 
 @dataclass(frozen=True)

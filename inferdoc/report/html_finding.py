@@ -8,10 +8,10 @@ from inferdoc.escaping import html as escape
 from inferdoc.escaping import is_web
 from inferdoc.judging.model import ClusterFact, EvidenceItem, Finding, Scope, TraceLink
 from inferdoc.judging.view import View
-from inferdoc.judging.words import figure
 from inferdoc.report.html_plot import Detail, clock, plot
 from inferdoc.report.html_series import against_peers, lines_of, threshold_of
 from inferdoc.report.html_timeline import day_and_clock, key
+from inferdoc.words import figure
 
 MOST_PODS = 60
 ROLES = ("harm", "symptom", "support")
@@ -101,6 +101,7 @@ def _facts(finding: Finding) -> str:
             ("cluster", "<br>".join(_cluster_fact(fact) for fact in finding.cluster)),
             ("traces", "<br>".join(_trace(trace) for trace in finding.traces)),
             ("costs", "" if finding.cost_per_hour is None else f"{finding.cost_per_hour:,.2f} an hour, at [prices]"),
+            ("one of", "<br>".join(f"<code>{escape(m.id)}</code> {m.probability:.0%}" for m in finding.members)),
             ("effects", ", ".join(f"<code>{escape(e)}</code>" for e in finding.effects)),
             ("runbook", page),
             ("dashboard", "" if finding.dashboard_url is None else link(finding.dashboard_url, "open the board")),

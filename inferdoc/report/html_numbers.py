@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from inferdoc.escaping import html as escape
-from inferdoc.judging.words import figure
 from inferdoc.report.html_finding import table
 from inferdoc.sizing.model import Predicted, SizedPart
+from inferdoc.words import figure
 
 
 def part_section(name: str, part: SizedPart) -> str:

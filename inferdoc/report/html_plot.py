@@ -8,9 +8,9 @@ import numpy as np
 
 from inferdoc.escaping import html as escape
 from inferdoc.judging.model import EvidenceItem, Finding, seconds
-from inferdoc.judging.words import figure
 from inferdoc.report.html_scale import Scale, area, number, path, time_ticks, value_ticks
 from inferdoc.report.html_series import Lines, threshold_of
+from inferdoc.words import figure
 
 WIDTH, HEIGHT = 520.0, 196.0
 LEFT, RIGHT, TOP, BOTTOM = 66.0, 12.0, 22.0, 24.0

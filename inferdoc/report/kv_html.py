@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from inferdoc.escaping import html as escape
-from inferdoc.judging.words import how_many
 from inferdoc.kv.model import KvAnswer
 from inferdoc.report.html_finding import pairs
 from inferdoc.report.html_numbers import listed, part_section
 from inferdoc.report.html_page import document
 from inferdoc.report.kv_plot import curve_plot, pairs_plot
+from inferdoc.words import how_many
 
 
 def kv_html(answer: KvAnswer) -> str:

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from inferdoc.judging.words import figure
 from inferdoc.kv.model import KvAnswer
 from inferdoc.report.html_chart import Frame
 from inferdoc.report.html_scale import Scale, area, number, path
+from inferdoc.words import figure
 
 FRAME = Frame(520.0, 230.0)
 POINTS = 200

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from inferdoc.judging.words import how_many
 from inferdoc.kv.model import KvAnswer
 from inferdoc.report.size_text import number_lines
 from inferdoc.report.wrapping import fitted, painted, wrap
+from inferdoc.words import how_many
 
 COLUMNS = 100
 """The widest line."""

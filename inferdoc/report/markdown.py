@@ -8,11 +8,11 @@ from inferdoc.audit.model import Advice
 from inferdoc.escaping import cell_code, code, link
 from inferdoc.escaping import markdown as words
 from inferdoc.judging.model import Diagnosis, Finding, NextStep
-from inferdoc.judging.words import figure
 from inferdoc.report.focus import elsewhere, in_focus
 from inferdoc.report.references import compared_with
 from inferdoc.report.roles import role_word
 from inferdoc.report.unjudged import by_reason, why
+from inferdoc.words import figure
 
 
 def markdown(answer: Diagnosis) -> str:
@@ -27,6 +27,12 @@ def markdown(answer: Diagnosis) -> str:
         lines += [f"About {words(in_focus(answer.focus))}.{f' Elsewhere: {words(others)}.' if others else ''}", ""]
     for finding in answer.findings:
         lines += _finding(finding)
+    if answer.persistent:
+        lines += ["## Persistent", ""]
+        lines += [
+            f"- {code(one.id)}, {', '.join(map(code, one.pods))}: {words(one.statement)}" for one in answer.persistent
+        ]
+        lines.append("")
     if answer.phases:
         lines += ["## Time per request", "", "| phase | before | now |", "| --- | --- | --- |"]
         lines += [
@@ -77,6 +83,13 @@ def _finding(finding: Finding) -> Iterator[str]:
         yield ""
     if finding.effects:
         yield f"Effects: {', '.join(map(code, finding.effects))}."
+        yield ""
+    if finding.members:
+        yield "One of:"
+        yield ""
+        for member in finding.members:
+            reason = f": {words(member.speaks_for[0])}" if member.speaks_for else ""
+            yield f"- {code(member.id)}, {member.probability:.0%}{reason}"
         yield ""
     if finding.ruled_out:
         yield "Ruled out:"

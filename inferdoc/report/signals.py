@@ -16,8 +16,7 @@ from inferdoc.errors import SourceError
 from inferdoc.escaping import lines as escaped
 from inferdoc.escaping import page
 from inferdoc.fleet.members import Fleet, Member, assignments_of, resolve
-from inferdoc.judging.api import read_window
-from inferdoc.judging.words import figure
+from inferdoc.judging.reading import read_window
 from inferdoc.judging.yields import GPU_SIGNALS
 from inferdoc.report.columns import Columns, marked
 from inferdoc.report.natural import natural
@@ -25,6 +24,7 @@ from inferdoc.report.wrapping import WIDEST
 from inferdoc.source.base import Source
 from inferdoc.source.frame import Entity, SignalFrame
 from inferdoc.times import Moment
+from inferdoc.words import figure
 
 LOOK_BACK = "10m"
 SETTLED_SECONDS, SETTLED_SCRAPES = 120, 5

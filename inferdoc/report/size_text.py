@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import click
 
-from inferdoc.judging.words import figure
 from inferdoc.report.wrapping import WIDEST, fitted, painted, wrap
 from inferdoc.sizing.model import LayoutLooked, Predicted, SizeAnswer
+from inferdoc.words import figure
 
 TITLES, VALUES, UNITS = 34, 9, 9
 """Columns of what a number is, of the number and of its unit."""

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Sequence
 
 from inferdoc.escaping import page
-from inferdoc.judging.words import figure
 from inferdoc.report.wrapping import wrap
 from inferdoc.slo.suggest import NoSuggestion, Suggestion
+from inferdoc.words import figure
 
 FIELDS = ("model", "tier", "role")
 

@@ -9,10 +9,10 @@ import msgspec
 
 from inferdoc.escaping import lines as escaped
 from inferdoc.escaping import page
-from inferdoc.judging.words import figure
 from inferdoc.report.wrapping import fitted, wrap
 from inferdoc.slo.attainment import place_text
 from inferdoc.slo.model import Bounds, Kept, SloReport
+from inferdoc.words import figure
 
 BURNS = ("1h", "1d")
 """Windows that a line shows: one in which users are hurt now, one in which the budget goes unseen."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from inferdoc.judging.words import how_many
 from inferdoc.times import moment_text
+from inferdoc.words import how_many
 
 if TYPE_CHECKING:
     from inferdoc.store import Inventory, Pruned

@@ -1,20 +1,29 @@
-"""The diagnosis on a terminal."""
+"""The diagnosis on a terminal: a first screen, then everything that it rests on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import datetime
 
 import click
 
-from inferdoc.judging.model import Diagnosis, Finding, PhaseSplit, Rival, StageReached, StepForetold, seconds
+from inferdoc.judging.model import (
+    Diagnosis,
+    Finding,
+    Persistent,
+    PhaseSplit,
+    Rival,
+    StageReached,
+    StepForetold,
+    seconds,
+)
 from inferdoc.judging.visibility import ONE_SCRAPE
-from inferdoc.judging.words import figure, how_many, lasting
+from inferdoc.report.brief import brief, certainty, clock
 from inferdoc.report.focus import elsewhere, in_focus
 from inferdoc.report.references import compared_with
 from inferdoc.report.roles import HARM, role_word
 from inferdoc.report.unjudged import by_reason, counted, why
-from inferdoc.report.wrapping import fitted, painted, wrap
+from inferdoc.report.wrapping import fitted, painted, width, wrap
+from inferdoc.words import figure, how_many, lasting
 
 COLOURS = {
     "critical": "red",
@@ -35,18 +44,24 @@ BASIC = ("running", "generation_tokens_rate", "ttft_mean", "itl_mean", "e2e_mean
 """Signals of every engine, without which next to nothing can be judged."""
 
 
-def text(answer: Diagnosis, *, verbose: bool = False, colour: bool = False) -> str:
-    """Lines for a terminal, as wide as it is; colour only where asked."""
+def text(answer: Diagnosis, *, detail: int = 0, colour: bool = False) -> str:
+    """Lines for a terminal, as wide as it is; colour only where asked. detail: 0 the first screen, 1 every finding with
+    its evidence, 2 all evidence, reasons and commands, and what could not be judged."""
 
     def paint(words: str, key: str, bold: bool = True) -> str:
         return click.style(words, fg=COLOURS.get(key), bold=bold) if colour else words
 
-    verdict = answer.verdict.upper()
-    lines = painted(
-        wrap(f"{answer.source.location}  {_span(answer)}", f"{verdict}  "), verdict, paint(verdict, answer.verdict)
-    )
+    verdict, verbose = answer.verdict.upper(), detail > 1
+    first_screen = detail == 0 and bool(answer.findings)
+    place = answer.source.location
+    if first_screen and len(f"{verdict}  {place}  {_span(answer)}") > width():
+        place = f"...{place[-max(8, width() - len(f'{verdict}  ...  {_span(answer)}')) :]}"
+    lines = painted(wrap(f"{place}  {_span(answer)}", f"{verdict}  "), verdict, paint(verdict, answer.verdict))
     if answer.focus:
-        lines += wrap(in_focus(answer.focus), "about    ")
+        lines += wrap(in_focus(answer.focus), "about     ")
+    if first_screen:
+        title, *rest = brief(answer)
+        return "\n".join([*lines, paint(title, answer.findings[0].severity), *rest])
     for number, finding in enumerate(answer.findings, start=1):
         unseen = answer.window.baseline.kind == "lifetime" and finding.onset <= answer.window.from_
         lines += ["", *_finding(number, finding, answer.window.until, verbose, paint, unseen)]
@@ -54,21 +69,19 @@ def text(answer: Diagnosis, *, verbose: bool = False, colour: bool = False) -> s
         lines += wrap(answer.summary, "")
     for line in answer.source.incomplete:
         lines += wrap(line, "incomplete  ")
+    if answer.persistent:
+        lines += ["", "persistent (inferdoc audit)"]
+        lines += [line for one in answer.persistent for line in wrap(_persistent(one), "  ")]
     if answer.focus and answer.focus.elsewhere:
         lines += ["", *wrap(elsewhere(answer.focus), "elsewhere  ")]
-    split = _phases(answer.phases)
-    if split:
-        lines += ["", *wrap(split, "time per request  ")]
-    if answer.changes:
-        lines += ["", "changes"]
-        shown = answer.changes if verbose else answer.changes[-SHORT_LIST:]
-        lines += [line for c in shown for line in wrap(f"{c.entity}: {c.detail}", f"  {clock(c.at)}  {c.kind:<9} ")]
-    lines += _not_judged(answer, verbose)
+    if detail or answer.verdict == "unknown":
+        lines += _details(answer, verbose)
     coverage = answer.coverage
     seen = f"{how_many(coverage.pods, 'pod')}, {how_many(coverage.targets, 'target')}"
     signals = f"{len(coverage.signals_present)} signals ({len(coverage.signals_absent)} not visible)"
+    newest = f", newest sample {clock(answer.window.newest)[11:]}" if answer.window.newest else ""
     lines += ["", *wrap(f"compared with {compared_with(answer.window.baseline, clock)}", "")]
-    lines += wrap(f"looked at {seen}, {signals}, {how_many(len(coverage.gaps), 'gap')} in the scrapes", "")
+    lines += wrap(f"looked at {seen}, {signals}, {how_many(len(coverage.gaps), 'gap')} in the scrapes{newest}", "")
     if coverage.depth:
         lines += wrap(f"{coverage.depth} (--deep reads all)", "")
     if verbose:
@@ -79,6 +92,22 @@ def text(answer: Diagnosis, *, verbose: bool = False, colour: bool = False) -> s
         if timing.slowest_query is not None and timing.slowest_seconds is not None:
             lines += wrap(f"slowest query: {timing.slowest_seconds:.2f} s, {timing.slowest_query}", "")
     return "\n".join(fitted(lines))
+
+
+def _details(answer: Diagnosis, verbose: bool) -> Iterator[str]:
+    """Where the time of a request goes, what changed, and what could not be judged."""
+    split = _phases(answer.phases)
+    if split:
+        yield from ["", *wrap(split, "time per request  ")]
+    if answer.changes:
+        yield from ["", "changes"]
+        shown = answer.changes if verbose else answer.changes[-SHORT_LIST:]
+        yield from (line for c in shown for line in wrap(f"{c.entity}: {c.detail}", f"  {clock(c.at)}  {c.kind:<9} "))
+    yield from _not_judged(answer, verbose)
+
+
+def _persistent(one: Persistent) -> str:
+    return f"{one.id}: {one.statement} ({len(one.pods)} of {how_many(one.of_pods, 'pod')})"
 
 
 def _finding(
@@ -93,7 +122,7 @@ def _finding(
         when = f"began before {clock(finding.onset)}"
     if finding.ended:
         when = f"from {clock(finding.onset)} to {clock(finding.ended)} ({long})"
-    sure = wrap(f"{finding.severity}, {_sure(finding)}, {when}", f"   {finding.id}  ")
+    sure = wrap(f"{finding.severity}, {certainty(finding)}, {when}", f"   {finding.id}  ")
     yield from painted(sure, finding.severity, paint(finding.severity, finding.severity, False))
     scope = finding.scope
     pods = ", ".join(scope.pods[:SHORT_LIST]) + (
@@ -139,6 +168,8 @@ def _finding(
     if finding.effects:
         yield from wrap(", ".join(finding.effects), "   effects  ")
     least = WORTH_SAYING if verbose else WORTH_NAMING
+    for i, member in enumerate(finding.members):
+        yield from _rival(member, "one of" if i == 0 else "")
     rivals = [rival for rival in finding.differential if rival.probability >= least]
     for i, rival in enumerate(rivals if verbose else rivals[:1]):
         yield from _rival(rival, "or" if i == 0 else "")
@@ -153,11 +184,6 @@ def _finding(
             if step.command:
                 yield f"               $ {step.command}"
     yield f"   runbook  {finding.runbook_url or f'inferdoc runbook {finding.runbook}'}"
-
-
-def _sure(finding: Finding) -> str:
-    """The certainty, and how often findings like it were right."""
-    return finding.certainty if finding.probability is None else f"{finding.certainty} ({finding.probability:.0%})"
 
 
 def _foretold(step: StepForetold) -> str:
@@ -234,8 +260,3 @@ def _not_judged(answer: Diagnosis, verbose: bool) -> Iterator[str]:
 
 def _span(answer: Diagnosis) -> str:
     return f"{clock(answer.window.from_)} to {clock(answer.window.until)}"
-
-
-def clock(stamp: str) -> str:
-    """A moment of the document in local time with its offset."""
-    return datetime.fromisoformat(stamp).astimezone().strftime("%Y-%m-%d %H:%M:%S%z")

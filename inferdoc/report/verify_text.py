@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import click
 
-from inferdoc.judging.words import figure
 from inferdoc.report.columns import Columns, marked
 from inferdoc.report.wrapping import painted, wrap
 from inferdoc.verify.model import MeasuredMove, Verification
+from inferdoc.words import figure
 
 COLUMNS = 110
 """The widest line."""

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 
 import click
 
-from inferdoc.judging.words import figure, how_many
 from inferdoc.report.columns import Columns, marked
 from inferdoc.report.wrapping import painted, wrap
 from inferdoc.whatif.model import SAME, Banded, WhatIfAnswer, WhatIfRow
+from inferdoc.words import figure, how_many
 
 COLUMNS = 110
 """The widest line."""

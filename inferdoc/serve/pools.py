@@ -9,10 +9,10 @@ import numpy as np
 
 from inferdoc.catalogue.signal import Signal
 from inferdoc.fleet.members import Pool
+from inferdoc.judging.document import Answer
 from inferdoc.judging.model import Diagnosis
-from inferdoc.judging.narrow import Judged
 from inferdoc.judging.view import Unit, View
-from inferdoc.judging.words import figure
+from inferdoc.words import figure
 
 SHOWN: Mapping[str, Callable[[np.ndarray], float]] = {
     "arrival_rate": np.sum,
@@ -44,7 +44,7 @@ class PoolSeen(msgspec.Struct):
 
 def pools_seen(answer: Diagnosis, signals: Mapping[str, Signal]) -> list[PoolSeen]:
     """Every pool of a diagnosis that was just made, in the order of their names."""
-    view = answer.view if isinstance(answer, Judged) else None
+    view = answer.view if isinstance(answer, Answer) else None
     if view is None:
         return []
     groups: dict[Pool, list[Unit]] = {}

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from inferdoc.capacity.memory import KV_TARGET
 from inferdoc.capacity.transfer import LEAST_NVLINK
-from inferdoc.judging.words import figure, how_many
 from inferdoc.sizing.back_test_part import back_test_part
 from inferdoc.sizing.build import End, arithmetic_of, phase_shares
 from inferdoc.sizing.calibrate import BackTest
@@ -25,6 +24,7 @@ from inferdoc.sizing.memory_part import kv_part, memory_part
 from inferdoc.sizing.model import SIZE_SCHEMA_ID, LayoutLooked, SizeAnswer, SizedPart
 from inferdoc.sizing.money_part import GpuPrice, money_part
 from inferdoc.sizing.wanted import SizingWanted
+from inferdoc.words import figure, how_many
 
 MOST_OVER_PCIE = 2
 """GPUs beyond which an all-reduce over PCIe takes half of a step."""

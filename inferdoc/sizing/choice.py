@@ -8,10 +8,10 @@ from math import isfinite
 
 from inferdoc.capacity.service_level import replicas_needed
 from inferdoc.errors import InferdocError
-from inferdoc.judging.words import figure
 from inferdoc.sizing.build import End, Sized, sized
 from inferdoc.sizing.replica import Replica
 from inferdoc.sizing.wanted import SizingWanted
+from inferdoc.words import figure
 
 NOTHING = 1e-9
 

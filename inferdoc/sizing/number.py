@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from inferdoc.judging.words import figure
 from inferdoc.sizing.build import ENDS, End
 from inferdoc.sizing.choice import Considered
 from inferdoc.sizing.model import Predicted
 from inferdoc.sizing.replica import Replica
+from inferdoc.words import figure
 
 Inputs = Mapping[str, tuple[float, str]]
 """Name -> value and unit."""

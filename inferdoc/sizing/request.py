@@ -19,7 +19,6 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Tier
 from inferdoc.config_sections import PricesSection
 from inferdoc.errors import InferdocError
-from inferdoc.judging.words import figure
 from inferdoc.sizing.answer import answered
 from inferdoc.sizing.calibrate import calibrated
 from inferdoc.sizing.live import LivePool
@@ -27,6 +26,7 @@ from inferdoc.sizing.model import SizeAnswer
 from inferdoc.sizing.money_part import GpuPrice
 from inferdoc.sizing.wanted import TAIL, Drafting, EngineLimits, Parallelism, SizingWanted, TokenLength, TrafficAsked
 from inferdoc.times import length_of
+from inferdoc.words import figure
 
 SIZES = (1, 2, 4, 8)
 """Tensor parallelism within one node."""

@@ -8,8 +8,8 @@ from datetime import datetime
 from inferdoc.escaping import one_line
 from inferdoc.incidents.compare import placed
 from inferdoc.judging.model import Diagnosis, Finding
-from inferdoc.judging.words import how_many
 from inferdoc.times import rfc3339
+from inferdoc.words import how_many
 
 MOST_PODS = 4
 """So many are named; of more the number."""

@@ -11,7 +11,6 @@ import msgspec
 from inferdoc.catalogue.slo import in_force
 from inferdoc.cost.prices import HOW
 from inferdoc.errors import InferdocError
-from inferdoc.judging.words import figure, how_many
 from inferdoc.slo.goodput import FIRST_TOKEN, PER_TOKEN
 from inferdoc.times import length_of
 from inferdoc.version import __version__
@@ -34,6 +33,7 @@ from inferdoc.whatif.predict import (
     predicted,
 )
 from inferdoc.whatif.settings_asked import refuse_sides, settings_asked
+from inferdoc.words import figure, how_many
 
 if TYPE_CHECKING:
     from inferdoc.catalogue.load import Catalogue

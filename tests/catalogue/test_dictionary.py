@@ -13,6 +13,7 @@ from msgspec import structs
 from inferdoc.catalogue.conditions import AllOf, AnyOf, Level, Move, Not, Presence
 from inferdoc.catalogue.document import decode, read_yaml
 from inferdoc.catalogue.editor_schema import FILES, editor_schema, update_schemas
+from inferdoc.catalogue.family import FamilyFile
 from inferdoc.catalogue.kinds import fact_of
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.catalogue.observation import Name
@@ -40,9 +41,12 @@ def test_the_catalogue_is_sound():
 def test_every_observation_and_every_step_is_used():
     files = [decode(path, RecipeFile) for path in PLACES]
     watched = {fact for row in CATALOGUE.health for name in (*row.shows, *row.only_with) for fact in named(name)}
-    used = watched | {fact for file in files for _, name in file.names() for fact in named(name)}
+    families = decode(FOLDER / "families.yaml", FamilyFile).families.values()
+    shown = {fact for family in families for name in family.shown_by for fact in named(name)}
+    used = watched | shown | {fact for file in files for _, name in file.names() for fact in named(name)}
     assert used == CATALOGUE.dictionary.observations.keys()
-    steps = {use if isinstance(use, str) else use.step for file in files for use in file.next_steps}
+    uses = [use for file in files for use in file.next_steps] + [use for one in families for use in one.next_steps]
+    steps = {use if isinstance(use, str) else use.step for use in uses}
     assert steps - {None} == CATALOGUE.actions.keys()
 
 

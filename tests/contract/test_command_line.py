@@ -155,9 +155,9 @@ def test_the_same_findings_in_every_form(fault):
 
 
 def test_more_is_said_with_v(fault):
-    brief, full = call(*fault).out, call(*fault, "-v").out
-    assert len(full.splitlines()) > len(brief.splitlines()) + 5
-    assert "why:" in full and "why:" not in brief
+    brief, more, full = call(*fault).out, call(*fault, "-v").out, call(*fault, "-vv").out
+    assert len(full.splitlines()) > len(more.splitlines()) + 5 > len(brief.splitlines()) + 10
+    assert "why:" in full and "why:" not in more
     first = json.loads(call(*fault, "-o", "json").out)["findings"][0]
     for rival in first["ruled_out"]:
         assert rival["id"] in full

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.judging.api import Judged
+from inferdoc.judging.document import Answer
 from tests.identity.layouts import PODS, Shape, tokens_per_second
 
 CAUSE = "slow-gpu"
@@ -13,7 +13,7 @@ OTHER_SICK = "vllm-3"
 """Of the fleet whose names are exchanged."""
 
 
-def assert_told(shape: Shape, answer: Judged) -> None:
+def assert_told(shape: Shape, answer: Answer) -> None:
     """The right cause on the right pod, once for each cluster, and nothing counted twice or left out."""
     found = [f for f in answer.findings if f.id not in shape.beside]
     assert [f.id for f in found] == [CAUSE] * len(shape.clusters), answer.summary

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from inferdoc import diagnose, open_source
-from inferdoc.judging.api import Options, read_session
+from inferdoc.judging.api import Options
 from inferdoc.judging.model import stamp
+from inferdoc.judging.session import read_session
 from inferdoc.source.frame import SignalMatrix
 from inferdoc.source.reads import Grid
 from tests.cli.command import alone, call

@@ -8,10 +8,11 @@ import pytest
 
 from inferdoc import diagnose, open_source
 from inferdoc.judging.completeness import qualify
+from inferdoc.judging.model import seconds
 from inferdoc.source.base import Incomplete
 from tests.cli.command import alone, call
 from tests.judging.frames import catalogue
-from tests.judging.made import Engine, recorded, stored, then
+from tests.judging.made import INTERVAL_S, SCRAPES, START_S, Engine, recorded, stored, then
 from tests.source.fake_server import serving
 from tests.source.reading import GOOD, read
 
@@ -84,3 +85,19 @@ def test_warnings_of_storage_are_gaps_and_remarks_on_a_query_are_none():
         _, source = read(fake.url)
     gaps = [line for line in source.warnings if isinstance(line, Incomplete)]
     assert len(gaps) == 2 and "store-1: connection refused" in gaps[0] and "partial" in gaps[1]
+
+
+@pytest.mark.parametrize(("minutes", "verdict"), [(4, "healthy"), (9, "unknown")])
+def test_a_window_whose_end_was_not_seen_is_not_healthy(tmp_path, minutes, verdict):
+    end = START_S + (SCRAPES - 1) * INTERVAL_S
+    source = open_source(store=stored(fleet().text(), tmp_path))
+    answer = diagnose(source, from_=str(START_S), until=str(end + 60 * minutes))
+    assert (answer.verdict, bool(answer.source.incomplete)) == (verdict, verdict == "unknown")
+    assert seconds(answer.window.newest) == pytest.approx(end, abs=1)
+
+
+def test_a_fault_lasts_until_it_is_seen_to_end(tmp_path):
+    end = START_S + (SCRAPES - 1) * INTERVAL_S
+    source = open_source(store=stored(fleet(itl=then(0.02, 0.2)).text(), tmp_path))
+    (found, *_) = diagnose(source, from_=str(START_S), until=str(end + 1200)).findings
+    assert found.ongoing and found.ended is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.judging.course import course_of
+from inferdoc.judging.deviation import course_of
 
 WINDOW, STEP_S, FIRST = 5, 15.0, 40
 CALM = np.full(FIRST, 10.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from inferdoc.catalogue.recipe import Step
-from inferdoc.judging.events import Event
+from inferdoc.judging.changes import Event
 from inferdoc.judging.findings import FindingMaker, Links
 from inferdoc.judging.judge import judge
 from inferdoc.judging.model import stamp

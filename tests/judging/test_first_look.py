@@ -14,11 +14,11 @@ from inferdoc.collect.discovery import make_target
 from inferdoc.collect.samples import Page
 from inferdoc.collect.scrape import ScrapeResult
 from inferdoc.errors import InferdocError
-from inferdoc.judging.absolute import FirstLook, absolute
 from inferdoc.judging.api import Options
-from inferdoc.judging.look import FIRST_LOOK_SCRAPES, Pace, look
 from inferdoc.judging.model import Diagnosis
+from inferdoc.judging.references.first_look import FirstLook, absolute
 from inferdoc.judging.visibility import ONE_SCRAPE
+from inferdoc.pages.look import FIRST_LOOK_SCRAPES, Pace, look
 from inferdoc.report import render
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.live import text_page
@@ -156,7 +156,7 @@ def test_the_answer_says_what_it_compared_with(tmp_path):
     assert last.window.baseline.kind == "lifetime" and last.window.baseline.from_ is None
     harm = {e.signal: e for e in last.findings[0].evidence if e.role == "harm"}
     assert harm["itl_mean"].observed > harm["itl_mean"].baseline > 0
-    assert "began before 2026-11-18" in render(last, "text")
+    assert "before 2026-11-18" in render(last, "text") and "began before" in render(last, "text", detail=1)
 
 
 def test_a_short_look_is_one_look(tmp_path):

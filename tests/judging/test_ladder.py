@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from inferdoc import diagnose, open_source
-from inferdoc.judging.ladder import HOUR_MS, WORSE, _rung, _worse, worse
+from inferdoc.judging.references.providers import HOUR_MS, WORSE, _much_worse, _stretch, _worse
 from inferdoc.simulate.output import write_store
 from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario_files import load_scenario
@@ -79,17 +77,16 @@ def test_a_fault_of_three_hours_is_named_by_who_looks_at_the_last_one(tmp_path, 
     ],
 )
 def test_worse_are_two_quantities_or_one_by_far_and_each_so_that_a_user_can_notice(now, then, by, much):
-    assert worse(now, then, WORSE) == by
-    assert _worse(now, then, WORSE) == much
+    assert _worse(now, then, WORSE) == by
+    assert _much_worse(now, then, WORSE) == much
 
 
 @pytest.mark.parametrize(("steps", "seconds"), [(300, 598), (900, 1798), (3600, 1800)])
 def test_a_stretch_ends_so_long_before_and_is_as_long_as_the_window_up_to_half_an_hour(steps, seconds):
     window = grid(steps)
-    session = SimpleNamespace(frame=SimpleNamespace(grid=window))
     before, yesterday = (
-        _rung(session, "history", HOUR_MS).grid,
-        _rung(session, "same-hour-yesterday", 24 * HOUR_MS).grid,
+        _stretch(window, "history", HOUR_MS),
+        _stretch(window, "same-hour-yesterday", 24 * HOUR_MS),
     )
     assert before.end_ms == window.start_ms - HOUR_MS
     assert yesterday.end_ms == window.end_ms - 24 * HOUR_MS

@@ -7,7 +7,7 @@ import pytest
 
 from inferdoc.collect.exposition import parse
 from inferdoc.collect.samples import Page
-from inferdoc.judging.lifetime import Lifetime
+from inferdoc.judging.references.lifetime import Lifetime
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from inferdoc.source.reads import Grid
 from inferdoc.source.store_source import StoreSource

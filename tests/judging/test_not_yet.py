@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from inferdoc import diagnose, open_source
-from inferdoc.judging.not_yet import rising
+from inferdoc.judging.doubts import rising
 from inferdoc.store import Store, import_file
 from tests.conftest import ROOT
 from tests.judging.frames import START_MS, STEP_S, WINDOW, N, scene, wobble

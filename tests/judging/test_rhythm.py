@@ -12,7 +12,7 @@ from inferdoc import diagnose, open_source
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.judging.api import Options
 from inferdoc.judging.judge import judge
-from inferdoc.judging.rhythm import _on_change_alone
+from inferdoc.judging.references.rhythm import _on_change_alone
 from inferdoc.store import Store, import_file
 from tests.judging.frames import catalogue, recipe, scene, step, when, wobble
 
@@ -79,7 +79,7 @@ def test_so_is_a_change_that_has_a_name(judged):
 )
 def test_otherwise_it_stays_a_finding(judged, back):
     answer = judged(UNKNOWN, back, without=NAMED)
-    assert [f.id for f in answer.findings] == ["unexplained-anomaly"]
+    assert [f.id for f in answer.findings] == ["speculation"], "the mechanism that shows"
     assert answer.window.baseline.kind == "calm-before"
     assert not [change for change in answer.changes if change.kind == "rhythm"]
 

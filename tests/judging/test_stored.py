@@ -16,12 +16,12 @@ from inferdoc.config import Config
 from inferdoc.config_sections import BaselinesSection
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Member, Pool
-from inferdoc.judging import stored
 from inferdoc.judging.api import Options
-from inferdoc.judging.narrow import Judged
-from inferdoc.judging.save import MOST_STEPS, save
-from inferdoc.judging.stored import Header, StoredBaseline, StoredPool, mismatch
-from inferdoc.judging.stored_lead import lead_of
+from inferdoc.judging.document import Answer
+from inferdoc.judging.references import stored
+from inferdoc.judging.references.save import MOST_STEPS, save
+from inferdoc.judging.references.stored import Header, StoredBaseline, StoredPool, mismatch
+from inferdoc.judging.references.stored_lead import lead_of
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from inferdoc.source.reads import Grid
 from inferdoc.store.importer import import_columns
@@ -141,7 +141,7 @@ def test_it_is_thinned_and_ends_where_the_stretch_does(store_of, tmp_path):
     path, head = save(source, Config(), catalogue(), asked)
     answer = diagnose(source, since="10m", options=Options())
     source.close()
-    assert isinstance(answer, Judged) and answer.view is not None
+    assert isinstance(answer, Answer) and answer.view is not None
     grid = answer.view.frame.grid
     assert path == tmp_path / "a.b" and head.count <= MOST_STEPS
     assert head.grid.end_ms == grid.end_ms and head.step_ms % grid.step_ms == 0
@@ -237,7 +237,7 @@ def test_on_the_command_line_by_itself_by_name_and_by_path(late, kept):
         document = json.loads(call(*words(late, *more)).out)
         assert document["window"]["baseline"]["kind"] == "stored", more
         assert document["findings"][0]["id"] == LABEL.expected[0], more
-    text = call("diagnose", "--store", late, "--from", str(AFTER), "--until", "latest").out
+    text = call("diagnose", "--store", late, "--from", str(AFTER), "--until", "latest", "-v").out
     assert "compared with a stored baseline default, " in text
     refused(call(*words(late, "--baseline", "noon")), 2, "noon", "default")
 

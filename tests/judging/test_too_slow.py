@@ -61,7 +61,7 @@ def test_the_newest_part_is_judged(path, most_minutes, read_minutes, left_out):
 
 def test_a_comparison_that_takes_too_long_leaves_the_answer(path, monkeypatch):
     yesterday = (START_S * 1000, START_S * 1000 + 30 * MINUTE_MS)
-    monkeypatch.setattr(api, "_lower_rungs", lambda *_: iter([("same-hour-yesterday", yesterday)]))
+    monkeypatch.setattr(api, "references", lambda *_, **__: iter([("same-hour-yesterday", yesterday)]))
 
     class SlowThen(StoreSource):
         def evaluate(self, reads, grid, match=()):

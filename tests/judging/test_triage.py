@@ -11,10 +11,11 @@ import pytest
 from inferdoc import diagnose, open_source
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.fleet.members import Member, Pool, Wanted
-from inferdoc.judging import api, part_scans, triage
 from inferdoc.judging.api import Options
 from inferdoc.judging.clock import Clock, Rule
-from inferdoc.judging.scan import Looked
+from inferdoc.judging.judged import Judged
+from inferdoc.judging.scan import impacts, parts
+from inferdoc.judging.scan.model import Looked
 from inferdoc.source import parallel_store, store_source
 from inferdoc.source.identified import Identified
 from inferdoc.source.part_process import PartProcess
@@ -25,7 +26,7 @@ from tests.merged_fleets import merged_store
 from tests.sampling import sampled
 
 __all__ = ["alone"]
-PARTS, SCAN_PART, BEGUN = Identified.parts, part_scans.scan_part, part_scans._begun
+PARTS, SCAN_PART, BEGUN = Identified.parts, parts.scan_part, parts._begun
 FLEETS, HELD_OUT = ROOT / "fixtures" / "fleets", ROOT / "fixtures" / "heldout"
 CALM = {RECORDINGS: RECORDINGS / "control-steady.om.gz", FLEETS: FLEETS / "control-scale-out.om.gz"}
 EVERY = [path for folder in (FLEETS, RECORDINGS, HELD_OUT) for path in sorted(folder.glob("*.om.gz"))]
@@ -49,7 +50,7 @@ def same(deep, scanned):
 
 @pytest.fixture(autouse=True)
 def every_fleet_is_large(monkeypatch):
-    monkeypatch.setattr(triage, "LEAST_TARGETS", 1)
+    monkeypatch.setattr(impacts, "LEAST_TARGETS", 1)
 
 
 @pytest.mark.parametrize(
@@ -82,10 +83,10 @@ def test_a_fleet_that_does_not_fit_is_scanned_part_by_part_with_the_same_finding
     names = ("control-steady", "control-scale-out", hurt)
     store = merged_store([FLEETS / f"{name}.om.gz" for name in names], tmp_path)
     whole = both(store)[1]
-    monkeypatch.setattr(triage, "SCANNED_AT_ONCE", 1)
+    monkeypatch.setattr(impacts, "SCANNED_AT_ONCE", 1)
     monkeypatch.setattr(parallel_store, "LEAST_SCRAPES", 1)
     seen = []
-    monkeypatch.setattr(part_scans, "scan_part", lambda *asked: seen.append(asked) or SCAN_PART(*asked))
+    monkeypatch.setattr(parts, "scan_part", lambda *asked: seen.append(asked) or SCAN_PART(*asked))
     deep, scanned = both(store, processes)
     same(deep, scanned)
     assert len(seen) == 3 if processes == 1 else 0 < len(seen) < 3
@@ -96,7 +97,7 @@ def test_a_fleet_that_does_not_fit_is_scanned_part_by_part_with_the_same_finding
 def test_a_process_that_ends_leaves_its_part_to_the_others(hurt, tmp_path, monkeypatch):
     names = ("control-steady", "control-scale-out", hurt)
     store = merged_store([FLEETS / f"{name}.om.gz" for name in names], tmp_path)
-    monkeypatch.setattr(triage, "SCANNED_AT_ONCE", 1)
+    monkeypatch.setattr(impacts, "SCANNED_AT_ONCE", 1)
     killed = []
 
     def begun(begin, asked):
@@ -106,7 +107,7 @@ def test_a_process_that_ends_leaves_its_part_to_the_others(hurt, tmp_path, monke
         killed.append(worker)
         return [worker]
 
-    monkeypatch.setattr(part_scans, "_begun", begun)
+    monkeypatch.setattr(parts, "_begun", begun)
     same(*both(store, 2))
     assert killed
 
@@ -116,11 +117,11 @@ def test_lower_rungs_that_were_not_asked_are_asked_where_nothing_explains_what_h
     harm that was found has no cause."""
     names = ("control-steady", "control-scale-out", "drafts-rejected")
     store = merged_store([FLEETS / f"{name}.om.gz" for name in names], tmp_path)
-    monkeypatch.setattr(triage, "SCANNED_AT_ONCE", 1)
+    monkeypatch.setattr(impacts, "SCANNED_AT_ONCE", 1)
     asked = []
-    monkeypatch.setattr(part_scans, "scan_part", lambda *one: asked.append((one[2], one[3])) or SCAN_PART(*one))
-    explained = api._explained
-    monkeypatch.setattr(api, "_explained", lambda answer: len(asked) > 3 and explained(answer))
+    monkeypatch.setattr(parts, "scan_part", lambda *one: asked.append((one[2], one[3])) or SCAN_PART(*one))
+    explained = vars(Judged)["is_explained"].fget
+    monkeypatch.setattr(Judged, "is_explained", property(lambda self: len(asked) > 3 and explained(self)))
     monkeypatch.setattr(Identified, "parts", lambda self, most: PARTS(self, most)[::-1])  # the one that is hurt first
     diagnose(open_source(store=store, parallel=1), since="2h")
     assert [climbs for _, climbs in asked] == [True, False, False, True, True]
@@ -134,7 +135,7 @@ def test_whoever_is_named_is_read_in_full(tmp_path):
 
 
 def test_a_small_fleet_is_not_scanned(tmp_path, monkeypatch):
-    monkeypatch.setattr(triage, "LEAST_TARGETS", 256)
+    monkeypatch.setattr(impacts, "LEAST_TARGETS", 256)
     _, answer = both(merged_store([FLEETS / "control-steady.om.gz"], tmp_path))
     assert answer.coverage.scanned is None
 
@@ -169,7 +170,7 @@ def test_a_scan_reads_less_where_memory_does_not_hold_all(tmp_path, monkeypatch)
 
 def test_all_impacts_are_read():
     catalogue = load_catalogue()
-    read = set(triage.scan_signals(catalogue))
+    read = set(impacts.scan_signals(catalogue))
     wanted = {signal for recipe in catalogue.recipes.values() for one in recipe.harm for signal in one.signals}
     assert wanted & set(catalogue.signals) <= read
 
@@ -181,7 +182,7 @@ def test_means_that_move_within_the_window_are_seen(ratio, to, moved, begins):
     values = rng.normal(1.0, 0.05, (3, 240))
     values[1, begins:] *= to
     clock = Clock(15.0, 15.0, 5, begin=120)
-    assert triage.may_have_moved(values, Rule(ratio), clock).tolist() == [False, moved, False]
+    assert impacts.may_have_moved(values, Rule(ratio), clock).tolist() == [False, moved, False]
 
 
 @pytest.mark.parametrize(("to", "moved"), [(1.6, True), (1.2, False)])
@@ -189,7 +190,7 @@ def test_a_mean_is_known_better_than_a_single_value(to, moved):
     """Values that spread by 30 % around their mean tell of one that rose by 60 %."""
     values = np.tile([0.7, 1.3], (1, 240))
     values[0, 240:] *= to
-    assert triage.may_have_moved(values, Rule(1.5), Clock(15.0, 15.0, 5, begin=240)).tolist() == [moved]
+    assert impacts.may_have_moved(values, Rule(1.5), Clock(15.0, 15.0, 5, begin=240)).tolist() == [moved]
 
 
 def test_a_host_is_quiet_where_all_that_runs_there_is_not_read_in_full():
@@ -207,7 +208,7 @@ def test_a_host_is_quiet_where_all_that_runs_there_is_not_read_in_full():
 def test_what_was_scanned_and_what_was_read_is_told(tmp_path):
     names = ("control-steady", "control-scale-out", "control-bursts", "drafts-rejected")
     store = merged_store([FLEETS / f"{name}.om.gz" for name in names], tmp_path)
-    words = ("diagnose", "--store", store, "--since", "2h", "--until", "latest")
+    words = ("diagnose", "--store", store, "--since", "2h", "--until", "latest", "-v")
     scanned, deep = " ".join(call(*words).out.split()), " ".join(call(*words, "--deep").out.split())
     assert "read in full: 2 of 4 pools" in scanned and "--deep reads all" in scanned
     assert "spec-acceptance-decay" in scanned and "spec-acceptance-decay" in deep and "read in full" not in deep

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from inferdoc import diagnose, open_source
-from inferdoc.judging import triage
 from inferdoc.judging.api import Options
+from inferdoc.judging.scan import impacts
 from inferdoc.source.prometheus import PrometheusSource
 from tests import prometheus_server
 from tests.live.recorded_clusters import LASTS_SECONDS, recorded, well, with_past
@@ -40,7 +40,7 @@ def fleet(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def every_server_is_large(monkeypatch):
-    monkeypatch.setattr(PrometheusSource, "target_count", lambda self: triage.LEAST_TARGETS)
+    monkeypatch.setattr(PrometheusSource, "target_count", lambda self: impacts.LEAST_TARGETS)
 
 
 def answer(address, until, since=SINCE, **options):

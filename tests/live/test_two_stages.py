@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from inferdoc import diagnose, open_source
-from inferdoc.judging import triage
 from inferdoc.judging.api import Options
+from inferdoc.judging.scan import impacts
 from inferdoc.source.prometheus import PrometheusSource
 from tests import prometheus_server, victoria_metrics_server
 from tests.conftest import ROOT
@@ -22,7 +22,7 @@ NAMES = ("control-steady", "control-scale-out", "control-bursts", "drafts-reject
 def texts(tmp_path, monkeypatch):
     """The pools as text; servers are taken for large ones."""
     merged_store([ROOT / "fixtures" / "fleets" / f"{name}.om.gz" for name in NAMES], tmp_path)
-    monkeypatch.setattr(PrometheusSource, "target_count", lambda self: triage.LEAST_TARGETS)
+    monkeypatch.setattr(PrometheusSource, "target_count", lambda self: impacts.LEAST_TARGETS)
     return sorted(tmp_path.glob("*.om"))
 
 

@@ -15,7 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 from inferdoc.cli.diagnose import command
-from inferdoc.judging.api import Judged, diagnose
+from inferdoc.judging.api import diagnose
+from inferdoc.judging.document import Answer
 from inferdoc.judging.model import Diagnosis, EvidenceItem
 from inferdoc.report import render
 from inferdoc.report.html_finding import merged
@@ -153,7 +154,7 @@ def test_one_drawing_per_observation_and_words_beside_each(thrash: Diagnosis, pa
 
 
 def test_every_series_is_plotted_with_its_threshold_and_onset(thrash: Diagnosis, page: str) -> None:
-    assert isinstance(thrash, Judged)
+    assert isinstance(thrash, Answer)
     for finding in thrash.findings:
         for item, _ in merged(finding.evidence):
             lines = lines_of(thrash.view, item, finding)
@@ -173,7 +174,7 @@ def test_like_pods_are_drawn_grey(tmp_path: Path) -> None:
     answer = judged(tmp_path, "slow-replica")
     (finding, *_) = answer.findings
     assert finding.scope.pods == ["vllm-1"]
-    assert isinstance(answer, Judged)
+    assert isinstance(answer, Answer)
     lines = lines_of(answer.view, finding.evidence[0], finding)
     assert lines is not None
     assert (len(lines.others), len(lines.peers)) == (0, 1)
@@ -256,8 +257,8 @@ def test_unknown(tmp_path: Path) -> None:
 
 def test_many_findings_stay_a_small_file(thrash: Diagnosis) -> None:
     answer = msgspec.structs.replace(thrash, findings=list(thrash.findings) * 12)
-    assert isinstance(answer, Judged)
-    answer.__dict__["view"] = thrash.view if isinstance(thrash, Judged) else None
+    assert isinstance(answer, Answer)
+    answer.__dict__["view"] = thrash.view if isinstance(thrash, Answer) else None
     assert len(render(answer, "html").encode()) < 3 * SIZE_LIMIT
     assert Detail.for_plots(100).points < Detail.for_plots(10).points
 

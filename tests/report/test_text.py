@@ -9,8 +9,8 @@ import click
 import pytest
 
 from inferdoc import diagnose, open_source
-from inferdoc.judging.words import figure
 from inferdoc.report import render
+from inferdoc.words import figure
 from tests.contract.labels import LABELS
 
 LEAK = re.compile(r"\b(None|nan|inf|Outcome|np\.float64)\b|\{\w+\}|\de\+\d")
@@ -51,9 +51,9 @@ def test_numbers_as_people_read_them(value, unit, words):
 
 
 def test_lines_fit_a_terminal_and_end_where_they_end(answer):
-    for verbose in (False, True):
-        lines = render(answer, "text", verbose=verbose).splitlines()
-        assert lines[0].startswith(answer.verdict.upper()) and answer.source.location in lines[0]
+    for detail in range(3):
+        lines = render(answer, "text", detail=detail).splitlines()
+        assert lines[0].startswith(answer.verdict.upper()) and (detail == 0 or answer.source.location in lines[0])
         for line in lines[1:]:
             assert line == line.rstrip() and "\t" not in line
             assert len(line) <= 122 or line.lstrip().startswith(("time per request", "$")), line
@@ -61,13 +61,13 @@ def test_lines_fit_a_terminal_and_end_where_they_end(answer):
 
 def test_nothing_reads_like_code(answer):
     for form in ("text", "markdown"):
-        words = render(answer, form, verbose=True)
+        words = render(answer, form, detail=2)
         found = LEAK.search(words)
         assert found is None, (form, words[max(0, found.start() - 60) : found.end() + 20])
 
 
 def test_text_says_what_the_document_says(answer):
-    brief = " ".join(render(answer, "text").split())
+    brief = " ".join(render(answer, "text", detail=1).split())
     for finding in answer.findings:
         assert finding.title in brief and finding.id in brief
         assert finding.severity in brief and finding.certainty in brief
@@ -75,16 +75,28 @@ def test_text_says_what_the_document_says(answer):
             assert pod in brief
     if answer.not_judged:
         assert f"not judged {len(answer.not_judged)} cause" in brief
-    whole = " ".join(render(answer, "text", verbose=True).split())
+    whole = " ".join(render(answer, "text", detail=2).split())
     assert all(item.id in whole for item in answer.not_judged)
     assert f"looked at {answer.coverage.pods} pod" in brief
 
 
-@pytest.mark.parametrize("verbose", [False, True])
+def test_the_first_screen_has_twelve_lines(answer, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "110")
+    lines = render(answer, "text").splitlines()
+    assert len(lines) <= 12
+    if answer.findings:
+        first = answer.findings[0]
+        assert lines[1] == first.title and any(first.runbook in line for line in lines if line.startswith("read on"))
+        words = [line[:10].strip() for line in lines[2:]]
+        assert {"cause", "where", "since", "impact", "read on"} <= set(words)
+        assert any(item.statement[:60] in line for item in first.evidence if item.role == "harm" for line in lines)
+
+
+@pytest.mark.parametrize("detail", [0, 1, 2])
 @pytest.mark.parametrize("columns", [60, 80])
-def test_lines_fit_the_terminal(answer, columns, verbose, monkeypatch):
+def test_lines_fit_the_terminal(answer, columns, detail, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(columns))
-    long = [line for line in render(answer, "text", verbose=verbose).splitlines() if len(line) > columns]
+    long = [line for line in render(answer, "text", detail=detail).splitlines() if len(line) > columns]
     folds = [line for line in long if " " in line.strip() and not line.lstrip().startswith("$ ")]
     assert not [line for line in folds if " " in line.strip()[columns // 2 :]], "but a word that cannot be broken"
 

@@ -19,7 +19,9 @@ from tests.vllm_flags import serve_flags
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
-PAGES = sorted((ROOT / "runbooks").glob("*.md"))
+FAMILIES = sorted(name for name, family in load_catalogue().families.items() if family.shown is not None)
+FAMILY_PAGES = [ROOT / "runbooks" / f"{name}.md" for name in FAMILIES]
+PAGES = sorted({*(ROOT / "runbooks").glob("*.md")} - {*FAMILY_PAGES})
 CAUSES = sorted(load_catalogue().origin["recipe", name] for name in load_catalogue().recipes)
 
 HEADINGS = [
@@ -295,6 +297,17 @@ def test_queries_parse(tmp_path: Path) -> None:
     checked = subprocess.run([promtool, "check", "rules", str(path)], capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert f"SUCCESS: {len(rules)} rules found" in checked.stdout
+
+
+@pytest.mark.parametrize("page", FAMILY_PAGES, ids=FAMILIES)
+def test_the_page_of_a_family_leads_to_its_causes(page: Path) -> None:
+    text = page.read_text()
+    family = load_catalogue().families[page.stem]
+    assert text.startswith(f"# {family.title}\n") and family.says.split(",")[0] in " ".join(text.split())
+    causes = {recipe.id for recipe in load_catalogue().recipes.values() if recipe.family == page.stem}
+    assert {target.removesuffix(".md") for target in links(text)} == causes and len(causes) >= 3
+    assert all((page.parent / target).is_file() for target in links(text))
+    assert "{" not in text, "an unfilled number"
 
 
 def test_a_page_for_every_cause_and_a_cause_for_every_page() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from inferdoc import open_source
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.judging.api import read_window
+from inferdoc.judging.reading import read_window
 from inferdoc.simulate.output import write_store
 from inferdoc.simulate.scrape import simulate
 from inferdoc.source.frame import SignalFrame

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from inferdoc.audit.beside import add_persistent
 from inferdoc.audit.request import audited
 from inferdoc.audit.request import exit_code as exit_code_of_audit
 from inferdoc.catalogue.load import Catalogue, load_catalogue
@@ -176,6 +177,7 @@ def _shipped() -> Catalogue:
 
 def _diagnose(case: Case, source: Source, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> Document:
     answer = diagnosis(source, config, catalogue, asked)
+    add_persistent(answer, config, catalogue)
     price_findings(answer, source, config, catalogue)
     link_traces(answer, source, catalogue, config.links.trace_url)
     answer.source.location = case.place
@@ -185,7 +187,7 @@ def _diagnose(case: Case, source: Source, config: Config, catalogue: Catalogue, 
     return {
         "exit": int(exit_code(answer, "info")),
         "text": render(answer, "text").splitlines(),
-        "verbose": render(answer, "text", verbose=True).splitlines(),
+        "verbose": render(answer, "text", detail=2).splitlines(),
         "json": document,
     }
 

@@ -19,7 +19,7 @@ from inferdoc.judging.order import medians_of_others, middles, rows_of
 from inferdoc.judging.shift import STANDARD_ERRORS
 from inferdoc.judging.stretches import NONE, held
 from inferdoc.judging.view import Unit
-from inferdoc.judging.words import figure
+from inferdoc.words import figure
 
 
 def evaluate(condition: Odd, context: Context, unit: Unit) -> Outcome:

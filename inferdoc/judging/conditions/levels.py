@@ -13,7 +13,7 @@ from inferdoc.judging.deviation import LEAST_FINITE
 from inferdoc.judging.order import row_medians, rows_of
 from inferdoc.judging.stretches import NONE, held
 from inferdoc.judging.view import Unit
-from inferdoc.judging.words import figure, reasons
+from inferdoc.words import figure, reasons
 
 
 def evaluate(condition: Level, context: Context, unit: Unit) -> Outcome:

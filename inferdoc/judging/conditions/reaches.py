@@ -9,8 +9,8 @@ from inferdoc.judging.conditions.render import Rendering, number
 from inferdoc.judging.conditions.slope import TREND, ends, steepness
 from inferdoc.judging.context import Context, Outcome, absent
 from inferdoc.judging.view import Unit
-from inferdoc.judging.words import figure
 from inferdoc.times import length_of
+from inferdoc.words import figure
 
 
 def evaluate(condition: Reaches, context: Context, unit: Unit) -> Outcome:

@@ -17,7 +17,7 @@ from inferdoc.judging.order import middles
 from inferdoc.judging.shift import STANDARD_ERRORS, Shift, shifts
 from inferdoc.judging.stretches import NONE
 from inferdoc.judging.view import Trace, Unit
-from inferdoc.judging.words import figure
+from inferdoc.words import figure
 
 
 def rule_of(condition: Move, context: Context) -> Rule:

@@ -9,7 +9,7 @@ from inferdoc.judging.conditions.render import Rendering, number
 from inferdoc.judging.context import Context, Outcome, absent
 from inferdoc.judging.order import median
 from inferdoc.judging.view import Unit
-from inferdoc.judging.words import figure
+from inferdoc.words import figure
 
 EARLY_TO_LATE = 1.3
 """The last third of the episode must lie this far beyond its first third: a queue that jumped and stays is no trend."""

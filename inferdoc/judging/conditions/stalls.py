@@ -14,8 +14,8 @@ from inferdoc.judging.context import Ask, Context, Outcome, absent
 from inferdoc.judging.order import middles, rows_of
 from inferdoc.judging.stretches import runs
 from inferdoc.judging.view import Unit
-from inferdoc.judging.words import figure, within_sentence
 from inferdoc.times import length_of
+from inferdoc.words import figure, within_sentence
 
 MIN_SCRAPES = 5
 LONGEST_GAP_FACTOR = 10

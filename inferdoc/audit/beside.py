@@ -1,0 +1,73 @@
+"""Persistent states beside a diagnosis: what was wrong before the window began, and did not change in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from inferdoc.audit.describe import state_of
+from inferdoc.audit.judge import judge
+from inferdoc.audit.model import Place
+from inferdoc.audit.rank import rank
+from inferdoc.audit.watched import Watched
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.standing import State
+from inferdoc.config import Config
+from inferdoc.judging.document import Answer
+from inferdoc.judging.model import Diagnosis, Persistent
+from inferdoc.judging.view import View, make_view
+from inferdoc.source.frame import SignalFrame, SignalMatrix
+from inferdoc.words import how_many
+
+
+def add_persistent(answer: Diagnosis, config: Config, catalogue: Catalogue) -> None:
+    """Put the states that `audit` finds in the window into a diagnosis, but for those that a finding names already; one
+    that affects users is not healthy. Evaluated on the series that the diagnosis read."""
+    if not isinstance(answer, Answer) or answer.view is None or answer.verdict == "unknown":
+        return
+    watched = Watched(_window(answer.view, catalogue), catalogue.signals, catalogue.tiers, {}, config.pods)
+    states = catalogue.standing.states
+    entries = [one for one in judge(watched, catalogue.standing).standing if one.state.severity == "warning"]
+    entries = [one for one in entries if not _is_named(one.state, answer, catalogue)]
+    found = [state_of(watched, config, catalogue.standing, entry) for entry in entries]
+    shown = [one for one in found if one.accepted is None and _in_focus(answer, one.place)]
+    answer.persistent = [
+        Persistent(
+            one.id,
+            one.title,
+            one.place.pods,
+            one.place.of_pods,
+            one.observed[0].statement,
+            states[one.id].affects_users,
+        )
+        for one in sorted(shown, key=rank)
+    ]
+    harmful = [one for one in answer.persistent if one.affects_users]
+    if harmful and answer.verdict == "healthy":
+        answer.verdict = "degraded"
+        answer.summary = (
+            f"Nothing changed in the window, but {how_many(len(harmful), 'persistent state')} affects users: "
+            f"{harmful[0].title}, {harmful[0].statement} (inferdoc audit)."
+        )
+
+
+def _is_named(state: State, answer: Diagnosis, catalogue: Catalogue) -> bool:
+    """Whether a finding is about the cause of a state, or about one of the same mechanism."""
+    leads_to = catalogue.recipes.get(state.runbook or "")
+    if leads_to is None:
+        return False
+    same = any(finding.family is not None and finding.family == leads_to.family for finding in answer.findings)
+    return same or any(leads_to.id in (finding.id, *finding.effects) for finding in answer.findings)
+
+
+def _in_focus(answer: Diagnosis, place: Place) -> bool:
+    return answer.focus is None or bool(set(place.pods) & set(answer.focus.pods))
+
+
+def _window(view: View, catalogue: Catalogue) -> View:
+    """The same fleet in the window alone, without its history."""
+    frame, begin = view.frame, view.frame.begin
+    start_ms = frame.grid.start_ms + begin * frame.grid.step_ms
+    inside = SignalFrame(replace(frame.grid, start_ms=start_ms, count=frame.grid.count - begin))
+    for name, matrix in frame.signals.items():
+        inside.signals[name] = SignalMatrix(matrix.entities, matrix.values[:, view.begin :])
+    return make_view(inside, view.fleet, None, catalogue.signals, view.lineage)

@@ -1,0 +1,60 @@
+"""Which mechanism is at work where users are affected and no cause is complete.
+
+A cause needs all of its observations; its family needs one that shows the mechanism. So where no cause is found, the
+first family that shows on most of the pods is the finding, with its causes as candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from msgspec import structs
+
+from inferdoc.catalogue.family import Family
+from inferdoc.judging.conditions import evaluate, prepare
+from inferdoc.judging.context import Ask, Context, Outcome
+from inferdoc.judging.fold import Cause
+from inferdoc.judging.verdict import Evidence, Match
+
+
+def name_mechanisms(roots: Iterable[Cause], context: Context, families: Mapping[str, Family]) -> None:
+    """Give causes that nothing explains the name of the mechanism that shows; those without one stay as they are."""
+    for root in roots:
+        if root.recipe.kind == "unexplained":
+            _name(root, context, families.values())
+
+
+def _name(root: Cause, context: Context, families: Iterable[Family]) -> None:
+    for family in families:
+        shown = [_shown(family, match, context) for match in root.matches]
+        if 2 * sum(map(bool, shown)) > len(shown):
+            named = structs.replace(
+                root.recipe,
+                id=family.id,
+                family=family.id,
+                title=family.title,
+                phase=family.phase,
+                next_steps=family.next_steps,
+                look_alikes=(),
+            )
+            root.recipe = named
+            root.matches = [
+                replace(match, recipe=named, evidence=[*outcomes, *match.evidence])
+                for match, outcomes in zip(root.matches, shown, strict=True)
+            ]
+            return
+
+
+def _shown(family: Family, match: Match, context: Context) -> Sequence[Evidence]:
+    """What shows a mechanism on the pod of a match while its impact lasts."""
+    if family.shown is None:
+        return ()
+    inside = context.at(match.onset, match.last)
+    prepare([family.shown], inside, [Ask(match.unit, match.onset, match.last)])
+    outcome = evaluate(family.shown, inside, match.unit)
+    return [Evidence("symptom", one) for one in _leaves(outcome) if one.holds] if outcome.holds else ()
+
+
+def _leaves(outcome: Outcome) -> Sequence[Outcome]:
+    return outcome.parts or (outcome,)

@@ -1,0 +1,89 @@
+"""One session judged: the causes that hold in it, compared with one reference, and whether another explains more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from inferdoc.catalogue.recipe import CERTAINTIES
+from inferdoc.extras import install
+from inferdoc.judging.answer import baseline_of
+from inferdoc.judging.context import Context
+from inferdoc.judging.families import name_mechanisms
+from inferdoc.judging.fold import Cause
+from inferdoc.judging.judge import Judgement, judge
+from inferdoc.judging.references.first_look import FirstLook, absolute, doubted
+from inferdoc.judging.references.lifetime import Lifetime
+from inferdoc.judging.references.rhythm import Rhythm, take_out_rhythm
+from inferdoc.judging.released import blame_rollouts
+from inferdoc.judging.session import Lead, Session
+from inferdoc.judging.verdict import Evidence
+
+
+@dataclass(frozen=True)
+class Judged:
+    """judgement: the roots, worst first; rhythm: what an earlier day explains; first_look: what can be compared where
+    nobody scraped before, None otherwise."""
+
+    session: Session
+    judgement: Judgement
+    rhythm: Rhythm | None
+    first_look: FirstLook | None
+
+    @property
+    def context(self) -> Context:
+        """Where conditions are evaluated."""
+        return self.session.context
+
+    @property
+    def roots(self) -> list[Cause]:
+        """The causes that explain the others."""
+        return self.judgement.roots
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether a root names a cause."""
+        return any(root.recipe.kind != "unexplained" for root in self.roots)
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether a root names a cause, and by more than limits: a past may show it better."""
+        return self.is_explained and baseline_of(self.context.view, self.roots).kind != "absolute"
+
+    def explains_more(self, other: Judged, reference: Lead) -> bool:
+        """Whether to take this one, by another reference, instead of the other. That the life of the processes was no
+        better speaks for nothing; where impact shows by itself, only a cause explains more."""
+        if other.is_explained:
+            first, then = other.roots[0].best, self.roots[0].best if self.roots else None
+            return then is not None and CERTAINTIES.index(then.certainty) >= CERTAINTIES.index(first.certainty)
+        if isinstance(reference, Lifetime) or other.roots:
+            return self.is_explained or bool(self.roots and not other.roots)
+        return True
+
+
+def judge_session(session: Session) -> Judged:
+    """Evaluate every cause, then what only the whole shows: the rhythm of earlier days, releases, mechanisms."""
+    context, catalogue = session.context, session.catalogue
+    first_look = FirstLook.of(context.view) if context.view.lead_kind == "lifetime" else None
+    judgement = judge(context, absolute(catalogue.recipes, first_look) if first_look else catalogue.recipes)
+    if first_look:
+        doubted(judgement.roots, catalogue.recipes, first_look)
+    rhythm = take_out_rhythm(session, judgement.roots)
+    _rank_unexplained(session, judgement)
+    judgement.roots = blame_rollouts(judgement.roots, context, catalogue.recipes)
+    name_mechanisms(judgement.roots, context, catalogue.families)
+    return Judged(session, judgement, rhythm, first_look)
+
+
+def _rank_unexplained(session: Session, judgement: Judgement) -> None:
+    """Impact without a known cause gets the most unusual signals as its support."""
+    odd = [root for root in judgement.roots if root.recipe.kind == "unexplained"]
+    if odd:
+        from inferdoc.judging.anomaly import earlier_days, has_forest, read_rest, unusual
+
+        if not has_forest():
+            text = f"unusual signals are ranked by how far they moved alone; better with: {install('scikit-learn')}"
+            session.source.warnings.append(text)
+        read_rest(session)
+        earlier = earlier_days(session)
+        for root in odd:
+            root.best.evidence += [Evidence("support", outcome) for outcome in unusual(session.context, root, earlier)]

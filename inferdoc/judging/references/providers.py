@@ -1,0 +1,232 @@
+"""What else a window without a known cause can be compared with, nearest first.
+
+A fault that is older than the window and its history looks like a steady state. So a window without a cause is compared
+with a stored baseline, with short stretches further back at which users waited much less (and not just as long at the
+same hour yesterday), with the first minutes of the source, and, where the source began lately, with what its counters
+held then. Each provider answers None where it has nothing better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from inferdoc.errors import InferdocError
+from inferdoc.fleet.members import Pool
+from inferdoc.fleet.speeds import as_labelled
+from inferdoc.judging.model import BaselineKind
+from inferdoc.judging.reading import LEAST_HISTORY_MS
+from inferdoc.judging.references.lifetime import Lifetime
+from inferdoc.judging.references.stored import StoredBaseline, mismatch, place, read, read_header, stored_names
+from inferdoc.judging.session import Lead, Session
+from inferdoc.judging.view import Unit
+from inferdoc.source.frame import SignalFrame
+from inferdoc.source.reads import Grid
+
+
+def stored(session: Session) -> StoredBaseline | None:
+    """The stored baseline for a window without history: the default one, else the first by name, of the same pools and
+    release. None where the window has a history or nothing fits; why nothing fits becomes a warning of the source."""
+    folder, view = session.options.stored, session.context.view
+    if folder is None or not view.units or view.begin >= session.context.clock.least_calm:
+        return None
+    refusals: list[str] = []
+    chosen = _first(folder, {as_labelled(m.pool) for m in view.fleet.members}, session.older_than, refusals)
+    if chosen is None and refusals:
+        _warn(session, f"no history before the window, and no stored baseline for it: {'; '.join(refusals)}")
+    return chosen
+
+
+def _first(folder: Path, pools: set[Pool], older_than: str | None, refusals: list[str]) -> StoredBaseline | None:
+    for name in stored_names(folder):
+        path = place(folder, name)
+        try:
+            refusal = mismatch(name, read_header(path), pools, older_than)
+            if refusal is None:
+                return read(path, name)
+        except InferdocError as error:
+            refusal = str(error)
+        refusals.append(refusal)
+    return None
+
+
+def _warn(session: Session, text: str) -> None:
+    if text not in session.source.warnings:
+        session.source.warnings.append(text)
+
+
+HOUR_MS = 3_600_000
+FELT = ("ttft_mean", "e2e_mean", "itl_mean", "waiting")
+WORSE = 1.5
+"""Much worse: the ratio that the recipes ask of a time to first token."""
+FAR_WORSE = 2 * WORSE
+"""Worse even if it is one quantity alone: prompts that are computed anew delay first tokens and little else."""
+LEAST_WORSE = {"ttft_mean": 0.1, "e2e_mean": 0.5, "itl_mean": 0.01, "waiting": 2.0}
+"""What a user can notice: seconds, requests."""
+LONGEST_MS = 30 * 60_000
+STRETCHES: tuple[tuple[BaselineKind, int], ...] = (
+    ("history", 1 * HOUR_MS),
+    ("history", 2 * HOUR_MS),
+    ("history", 4 * HOUR_MS),
+    ("history", 8 * HOUR_MS),
+    ("same-hour-yesterday", 24 * HOUR_MS),
+    ("last-week", 7 * 24 * HOUR_MS),
+)
+"""How long before the history a stretch ends; for a day and a week, before the window's own end."""
+SAME = 1.2
+"""At most so much worse than at the same hour yesterday is the rhythm of the day."""
+
+Family = tuple[str, str, str]
+Place = tuple[Family, str]
+"""A pod, or under an empty name all pods of a model: those of before may have had other names."""
+Levels = dict[Place, dict[str, float]]
+
+
+def earlier_stretch(session: Session) -> Lead | None:
+    """The nearest stretch at which users of a pod, or of a model, waited much less than in the window. Reads a few
+    signals of each stretch that the source holds."""
+    view = session.context.view
+    if not view.units:
+        return None
+    now = _levels(session.frame, view.frame.begin)
+    grids = [(kind, _stretch(session.frame.grid, kind, back)) for kind, back in STRETCHES]
+    held = [(kind, grid) for kind, grid in grids if "up" in session.source.names(grid.start_ms, grid.end_ms)]
+    if not now or not held:
+        return None
+    then = {grid: _levels(session.read(FELT, grid), 0) for _, grid in held}
+    yesterday = next((then[grid] for kind, grid in held if kind == "same-hour-yesterday"), None)
+    odd = (
+        set(now) if not yesterday else {place for place in now if _much_worse(now[place], _of(yesterday, place), SAME)}
+    )
+    for kind, grid in held:
+        if any(_much_worse(now[place], then[grid].get(place, {}), WORSE) for place in odd):
+            return kind, (grid.start_ms, grid.end_ms)
+    return None
+
+
+def _stretch(grid: Grid, kind: BaselineKind, back_ms: int) -> Grid:
+    count = max(2, min(LONGEST_MS, grid.end_ms - grid.start_ms) // grid.step_ms)
+    end_ms = grid.start_ms - back_ms if kind == "history" else grid.end_ms - back_ms
+    return replace(grid, start_ms=end_ms - (count - 1) * grid.step_ms, count=count)
+
+
+def _levels(frame: SignalFrame, begin: int) -> Levels:
+    """The median of what users wait for, by pod and by model, from a step on."""
+    parts: dict[tuple[Place, str], list[np.ndarray]] = {}
+    for name in FELT:
+        for entity, row in zip(frame[name].entities, frame[name].values, strict=True) if name in frame else ():
+            family = entity.get("cluster"), entity.get("namespace"), entity.get("model_name")
+            for pod in {"", entity.pod}:
+                parts.setdefault(((family, pod), name), []).append(row[begin:][np.isfinite(row[begin:])])
+    levels: Levels = {}
+    for (where, name), rows in parts.items():
+        row = np.concatenate(rows)
+        if len(row):
+            levels.setdefault(where, {})[name] = float(np.median(row))
+    return levels
+
+
+def _of(levels: Levels, place: Place) -> Mapping[str, float]:
+    """What a pod showed; of one that was not there yet, what its model did."""
+    return levels.get(place) or levels.get((place[0], ""), {})
+
+
+def _much_worse(now: Mapping[str, float], then: Mapping[str, float], ratio: float) -> bool:
+    """Whether two of the quantities are worse, or one by far."""
+    by = _worse(now, then, ratio)
+    return len(by) >= 2 or any(now[name] >= FAR_WORSE * then[name] for name in by)
+
+
+def _worse(now: Mapping[str, float], then: Mapping[str, float], ratio: float) -> list[str]:
+    """What users wait for that is worse by the ratio, and by what a user can notice."""
+    both = [name for name in FELT if name in now and name in then]
+    return [n for n in both if now[n] >= ratio * then[n] and now[n] - then[n] >= LEAST_WORSE[n]]
+
+
+MORE_LOAD = 1.3
+"""Where so much more arrives than in the first minutes, these were those of a fleet that was not in use yet."""
+HEAD_WINDOWS = 2
+"""A rate needs a window, and a median more than one that stands apart."""
+ARRIVALS = "arrival_rate"
+
+
+def first_minutes(session: Session) -> Lead | None:
+    """The first minutes of what was read, where a pod was better in what users wait for, at no less load. A change is
+    looked for once a baseline is long enough to be told from; what changes before that, minutes after a server was
+    installed or lost its data, leaves nothing but a steady state that is bad."""
+    view, clock = session.context.view, session.context.clock
+    if view.lead is not None or not view.units:
+        return None
+    head = max(HEAD_WINDOWS * clock.window_steps, clock.out_steps)
+    if head >= clock.least_calm or view.steps < 2 * clock.least_calm:
+        return None
+    levels = [_pairs(session, unit, head) for unit in view.units]
+    if not any(_better_then(level) for level in levels) or _grown(levels):
+        return None
+    grid = replace(session.frame.grid, count=head)
+    return "history" if head <= view.begin else "calm-before", (grid.start_ms, grid.end_ms)
+
+
+Pairs = dict[str, tuple[float, float]]
+"""What a pod shows in the first minutes and after a baseline, in the median, by signal."""
+
+
+def _pairs(session: Session, unit: Unit, head: int) -> Pairs:
+    view, calm = session.context.view, session.context.clock.least_calm
+    levels: Pairs = {}
+    for name in (*FELT, ARRIVALS):
+        series = view.get(unit, name)
+        parts = () if series is None else (series.values[:head], series.values[calm:])
+        parts = tuple(part[np.isfinite(part)] for part in parts)
+        if parts and all(map(len, parts)):
+            levels[name] = (float(np.median(parts[0])), float(np.median(parts[1])))
+    return levels
+
+
+def _better_then(levels: Pairs) -> bool:
+    then, now = ({name: level[place] for name, level in levels.items()} for place in (0, 1))
+    return bool(_worse(now, then, WORSE))
+
+
+def _grown(levels: list[Pairs]) -> bool:
+    """Whether more arrives, over all pods."""
+    arrivals = [level[ARRIVALS] for level in levels if ARRIVALS in level]
+    then, now = (sum(each[place] for each in arrivals) for place in (0, 1))
+    return bool(arrivals) and now > MORE_LOAD * then
+
+
+FIRST_SCRAPES = 2
+"""Intervals within which every target that was there is scraped once."""
+BEFORE_MS = 3_600_000
+"""Nothing in so long before: the source began then, and was not away for a while."""
+
+
+def since_source_began(session: Session) -> Lead | None:
+    """What counters stood at when the source began, where that is less than the least history before the end of the
+    window; else None. What a fleet was like for a shorter time than it was watched is no past of it: most of it would
+    be the start."""
+    grid = session.frame.grid
+    first = [int(one.times_ms[0]) for one in session.scrapes if len(one.times_ms)]
+    began_ms = min(first, default=None)
+    if began_ms is None or grid.end_ms - began_ms > LEAST_HISTORY_MS:
+        return None
+    if "up" in session.source.names(began_ms - BEFORE_MS, began_ms - grid.interval_ms):
+        return None
+    return Lifetime(began_ms, FIRST_SCRAPES * grid.interval_ms, (grid.end_ms - began_ms) / 1000)
+
+
+PROVIDERS: tuple[Callable[[Session], Lead | None], ...] = (stored, earlier_stretch, first_minutes, since_source_began)
+
+
+def references(session: Session, *, of_an_earlier_day: bool) -> Iterator[Lead]:
+    """What each provider has, looked for when it is needed. of_an_earlier_day: what the window shows is the rhythm of
+    the traffic, so that no better times say anything."""
+    for provider in PROVIDERS:
+        if of_an_earlier_day and provider in (earlier_stretch, first_minutes):
+            continue
+        found = provider(session)
+        if found is not None:
+            yield found

@@ -1,0 +1,236 @@
+"""Which pools of a large fleet are looked at in full.
+
+No cause is told without an impact, so whoever shows none of the impacts that the recipes name has no finding. The scan
+reads only the signals of these impacts and of who is who, for all pods, and asks for them as the recipes do, without
+waiting for the symptoms that would begin an episode. Pods of one model in one namespace are compared with each other,
+share a router and explain each other's harm (prefill and decode, several tiers): where one of them is hurt, all are
+read. Beside them one busy family is, so that a fleet in which nobody is hurt is judged by somebody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from inferdoc.catalogue.aliases import Aliases
+from inferdoc.catalogue.conditions import Condition, Move
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.recipe import Recipe
+from inferdoc.errors import SourceError
+from inferdoc.fleet.members import COMPUTED, ENGINE_SIGNS, PROMPTS, Wanted
+from inferdoc.judging.clock import Clock, Rule
+from inferdoc.judging.conditions import evaluate, holding_until, prepare
+from inferdoc.judging.conditions.relative import rule_of
+from inferdoc.judging.context import Ask, Context, Outcome
+from inferdoc.judging.impact import FELT, breaches
+from inferdoc.judging.judge import LATENCY, PROGRESS, can_judge
+from inferdoc.judging.reading import history_ms, names_of
+from inferdoc.judging.scan.model import Family, Looked
+from inferdoc.judging.session import Inquiry
+from inferdoc.judging.shift import LEAST_BLOCKS, STANDARD_ERRORS
+from inferdoc.judging.view import Unit
+from inferdoc.source.base import Scrapes
+from inferdoc.source.fleet_places import host_of
+from inferdoc.source.identified import Identified
+from inferdoc.source.identity import Key
+
+LEAST_TARGETS = 256
+"""With fewer targets in a source all of them are read at once: that takes seconds, a scan half of them."""
+SCANNED_AT_ONCE = 1200
+"""Targets of a store of which a scan holds the samples: two hours of them, scraped every 15 s, take half a gigabyte."""
+ROLES = (
+    *ENGINE_SIGNS,
+    *PROGRESS,
+    PROMPTS,
+    COMPUTED,
+    "output_len_mean",
+    "arrival_rate",
+    "target_up",
+    "process_start_time",
+)
+"""Read beside the impacts: who serves, as what, and who came and left."""
+LOOKS = 6
+"""An impact that needs to know when the mechanism began is asked for at so many times."""
+SLACK = 0.9
+"""A mean is compared at a few places only; it is taken for moved from this share of what a recipe asks for on."""
+
+
+def may_leave_out(inquiry: Inquiry) -> bool:
+    """Whether there is so much to read that a scan before it may pay, and nothing was named that it could leave out."""
+    source, options = inquiry.source, inquiry.options
+    named = options.baseline is not None or options.match or options.wanted != Wanted()
+    if options.deep or named or not isinstance(source, Identified):
+        return False
+    count = source.target_count()
+    return count is not None and count >= LEAST_TARGETS
+
+
+def has_families(inquiry: Inquiry, wanted: Sequence[str]) -> bool:
+    """Whether it has more than one family, so that some can be left out. wanted: the signals of a deep read."""
+    source = inquiry.source
+    assert isinstance(source, Identified)
+    return _families(source, inquiry, wanted) != 1
+
+
+def is_scanned_whole(source: Identified) -> bool:
+    """Whether a scan reads all pods at once; of a larger store it reads some families after others. A server is asked
+    for one signal after the other, and would be told with each which thousands of targets to leave out."""
+    count = source.target_count()
+    return source.kind != "store" or count is None or count <= SCANNED_AT_ONCE
+
+
+def targets_at_once() -> int:
+    """About how many targets of a larger store are scanned in one look: two processes hold those of one each."""
+    return SCANNED_AT_ONCE // 2
+
+
+def _families(source: Identified, inquiry: Inquiry, wanted: Sequence[str]) -> int | None:
+    """In how many families the pods serve, as labels tell; None where they cannot be read. What a scan reads of a store
+    is read for it, and what a deep read needs as well as far as memory holds it."""
+    catalogue, aliases = inquiry.catalogue, Aliases(inquiry.catalogue.exporters.values())
+    from_ms, until_ms = inquiry.span
+    since_ms = from_ms - history_ms(until_ms - from_ms)
+    along, scanned = (names_of(each, catalogue, aliases) for each in (wanted, scan_signals(catalogue)))
+    if is_scanned_whole(source):
+        source.read_along(along)
+    else:
+        scanned = set()  # who is who is looked up in all of the fleet, what is scanned in one part after the other
+    source.expect(scanned, since_ms)
+    try:
+        with inquiry.reading():
+            source.identify(since_ms, until_ms)
+    except SourceError:  # whatever is read next says so, or asks for less
+        return None
+    return source.findings.families
+
+
+def impacts(recipes: Iterable[Recipe]) -> list[Condition]:
+    """All that any recipe calls an impact, each once."""
+    return list(dict.fromkeys([*FELT, *(condition for recipe in recipes for condition in recipe.harm)]))
+
+
+def scan_signals(catalogue: Catalogue) -> list[str]:
+    """What a scan reads of every pod."""
+    felt = (signal for condition in impacts(catalogue.recipes.values()) for signal in condition.signals)
+    promised = (slo.signal for slo in catalogue.slos if slo.promised)
+    asked = dict.fromkeys((*ROLES, *LATENCY, "gpu_util", "sm_clock", *felt, *promised))
+    return [name for name in asked if name in catalogue.signals]
+
+
+def hurt_families(context: Context, recipes: Mapping[str, Recipe]) -> set[Family]:
+    """The families in which some pod shows some impact in the window."""
+    asked = impacts(recipes.values())
+    units = context.view.units
+    hurt, in_words = set[Family](), list[Condition]()
+    for condition in asked:
+        if condition.needs_split:
+            continue
+        told = holding_until(condition, context)
+        if told is None:
+            in_words.append(condition)
+        else:
+            having, lasts = told
+            hurt |= {having[row].member.pool.family for row in np.flatnonzero(lasts >= context.view.begin).tolist()}
+    calm = [unit for unit in units if unit.member.pool.family not in hurt]
+    prepare(in_words, context, [Ask(unit) for unit in calm])
+    hurt |= {
+        unit.member.pool.family
+        for unit in calm
+        if any(_in_window(evaluate(condition, context, unit), context) for condition in in_words)
+    }
+    hurt |= {match.unit.member.pool.family for match in breaches(context, recipes)}
+    for condition in asked:
+        if condition.needs_split:
+            calm = [unit for unit in units if unit.member.pool.family not in hurt]
+            hurt |= {unit.member.pool.family for unit in _with_split(condition, context, calm)}
+    return hurt
+
+
+def _in_window(outcome: Outcome, context: Context) -> bool:
+    return bool(outcome.holds) and (outcome.last is None or outcome.last >= context.view.begin)
+
+
+def _with_split(condition: Condition, context: Context, units: Sequence[Unit]) -> Iterable[Unit]:
+    """The units on which a condition holds for some beginning of an episode that reaches into the window."""
+    if isinstance(condition, Move) and condition.scope == "own":
+        having = [unit for unit in units if context.view.get(unit, condition.signal) is not None]
+        if not having:
+            return []
+        rule = rule_of(condition, context)
+        moved = may_have_moved(context.baselines(condition.signal, having, rule), rule, context.clock)
+        return [unit for unit, one in zip(having, moved.tolist(), strict=True) if one]
+    found: dict[Unit, None] = {}
+    last = context.view.steps - 1
+    for split in np.linspace(context.clock.calm_steps, last, LOOKS, dtype=int)[:-1].tolist():
+        context.make_room()
+        inside = context.at(split, last)
+        prepare([condition], inside, [Ask(unit, split, last) for unit in units])
+        found |= {unit: None for unit in units if evaluate(condition, inside, unit).holds}
+    return found
+
+
+def may_have_moved(values: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:
+    """bool[R]: whether the mean after some time, over some stretch that reaches into the window, is as far from the
+    mean before it as the rule asks for, or nearly so. values: float64[R, T]."""
+    blocks = values[:, :: -clock.window_steps][:, ::-1]
+    there = np.isfinite(blocks)
+    filled = np.where(there, blocks, 0.0)
+    count, total, square = (_running(each) for each in (there.astype(float), filled, filled**2))
+    number = blocks.shape[1]
+    begin = max(0, number - 1 - (values.shape[1] - 1 - clock.begin) // clock.window_steps)
+    splits = np.arange(1, number)
+    found = np.zeros(len(values), dtype=bool)
+    before = count[:, splits], total[:, splits], square[:, splits]
+    length = 2
+    while splits.size and length < 2 * number:
+        ends = np.minimum(splits + length, number)
+        after = tuple(each[:, ends] - each[:, splits] for each in (count, total, square))
+        found |= (_moved(before, after, rule) & (ends > begin)).any(axis=1)
+        length *= 2
+    return found
+
+
+def _running(values: np.ndarray) -> np.ndarray:
+    """Sums of the first 0, 1, 2... of each row."""
+    return np.concatenate([np.zeros((len(values), 1)), np.cumsum(values, axis=1)], axis=1)
+
+
+def _moved(before: Sequence[np.ndarray], after: Sequence[np.ndarray], rule: Rule) -> np.ndarray:
+    """Of each row at each split. before, after: count, sum and sum of squares."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        (calm, calm_error), (now, now_error) = (_mean_and_error(*each) for each in (before, after))
+        ratio = 1.0 + SLACK * (rule.ratio - 1.0)
+        far = now - calm if rule.up else calm - now
+        beyond = (now >= ratio * calm if rule.up else now <= ratio * calm) & (far >= SLACK * rule.by)
+        told = far >= SLACK * STANDARD_ERRORS * np.sqrt(calm_error + now_error)
+    return np.asarray(beyond & told & (before[0] >= LEAST_BLOCKS) & (after[0] >= 2))
+
+
+def _mean_and_error(count: np.ndarray, total: np.ndarray, square: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean, and its squared standard error."""
+    mean = total / count
+    return mean, np.maximum(square - total * mean, 0.0) / (count - 1) / count
+
+
+def looked(context: Context, scraped: Sequence[Scrapes]) -> Looked:
+    """What was seen of the families of a view. scraped: the targets of the window."""
+    by_family: dict[Family, list[Unit]] = {}
+    for unit in context.view.units:
+        by_family.setdefault(unit.member.pool.family, []).append(unit)
+    members = tuple(context.view.fleet.members)
+    keys = {member.key for member in members}
+    about: dict[str, set[Key]] = {}
+    for matrix in context.view.frame.signals.values():
+        for entity in matrix.entities:
+            if entity.member in keys and entity.get("instance"):
+                about.setdefault(host_of(entity.get("instance")), set()).add(entity.member)
+    return Looked(
+        members,
+        frozenset(frozenset(target.labels.items()) for target in scraped),
+        {family: len(units) for family, units in by_family.items()},
+        frozenset(family for family, units in by_family.items() if can_judge(context, units)),
+        about,
+        context.view.frame.grid.start_ms,
+        context.view.frame.grid.end_ms,
+    )

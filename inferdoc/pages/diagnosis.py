@@ -1,0 +1,208 @@
+"""Pages of engines that were named on the command line, live or saved, and their diagnosis."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from msgspec import structs
+
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.collect.discovery import DEFAULT_JOB, Target
+from inferdoc.collect.exposition import parse
+from inferdoc.collect.samples import Layout, Page, ParseError, Series
+from inferdoc.collect.scrape import ScrapeOptions, Scraper
+from inferdoc.collect.scrape_series import join_pages
+from inferdoc.config import Config
+from inferdoc.errors import InferdocError
+from inferdoc.judging.api import diagnose
+from inferdoc.judging.model import Diagnosis
+from inferdoc.judging.references.lifetime import Lifetime
+from inferdoc.judging.request import diagnosis, options_of
+from inferdoc.pages.look import PAST, Pace, look, scrape_rounds
+from inferdoc.source.recognise import Recognised, recognise
+from inferdoc.source.store_source import StoreSource
+from inferdoc.store.importer import import_file
+from inferdoc.store.store import Store
+
+DATED = re.compile(r"(?P<name>.+)@(?P<seconds>\d{9,11}(\.\d+)?)$")
+"""`vllm-0@1795000000.prom`: the page of vllm-0 at that time, Unix seconds. Without it the time is that of the file."""
+WITH_TIMES = re.compile(rb"(?m)^[a-zA-Z_:][\w:]*(\{.*\})? \S+ \d{9,}")
+HEAD_BYTES = 1 << 16
+UP = Layout([Series("up", ())], {"up": "gauge"})
+"""Who saved a page had an answer."""
+
+
+@dataclass(frozen=True)
+class SavedPage:
+    """pod: as the file is called; at_ms: when it was saved, milliseconds since 1970."""
+
+    pod: str
+    at_ms: int
+    path: Path
+
+
+def put_into(store: Store, paths: Sequence[Path]) -> Lifetime | None:
+    """Store saved pages; what the first of each pod tells of the time before, or None where the files hold times of
+    their own (OpenMetrics as `inferdoc export` writes it), and so a past. Raises InferdocError for a folder without
+    pages, ParseError for a file that is none."""
+    pages = []
+    for path in paths:
+        files = sorted(f for f in path.iterdir() if f.is_file() and f.name[0] != ".") if path.is_dir() else [path]
+        if not files:
+            raise InferdocError(f"{path}: no files in this folder; save pages there (curl URL/metrics > vllm-0.prom)")
+        for file in files:
+            if _has_times(file):
+                import_file(store, file)
+            else:
+                pages.append(_saved(file))
+    for saved in sorted(pages, key=lambda one: (one.at_ms, one.pod)):
+        labels = {"job": DEFAULT_JOB, "instance": saved.pod, "pod": saved.pod}
+        page = join_pages(Page(UP, np.ones(1)), _parsed(saved.path))
+        store.writer.append(labels, saved.at_ms, page)
+    return PAST if pages else None
+
+
+def _parsed(path: Path) -> Page:
+    try:
+        return parse(path.read_bytes(), strict=False)
+    except ParseError as error:
+        raise ParseError(
+            f"{path}: {error}; it is no saved page of metrics: name pages alone, or their folder"
+        ) from error
+
+
+def _has_times(path: Path) -> bool:
+    with path.open("rb") as stream:
+        head = stream.read(HEAD_BYTES)
+    return head.startswith(b"\x1f\x8b") or WITH_TIMES.search(head) is not None
+
+
+def _saved(path: Path) -> SavedPage:
+    dated = DATED.match(path.stem)
+    if dated:
+        return SavedPage(dated["name"], round(1000 * float(dated["seconds"])), path)
+    return SavedPage(path.stem, round(1000 * path.stat().st_mtime), path)
+
+
+WINDOW_WORDS = {
+    "since": "--since",
+    "begin": "--from",
+    "around": "--around",
+    "baseline": "--baseline",
+    "watch": "--watch",
+}
+SERVED = ("prometheus", "store")
+
+
+def recognised(texts: Sequence[str], scraping: ScrapeOptions) -> list[Recognised]:
+    """What each argument is. Raises InferdocError where they are of kinds that do not go together."""
+    with Scraper(scraping) as scraper:
+
+        def fetch(target: Target) -> tuple[bytes, str | None]:
+            answer, error = scraper.fetch(target)
+            return b"".join(answer.blocks), error
+
+        found = [recognise(text, fetch) for text in texts]
+    kinds = {"saved" if one.kind in ("file", "folder") else one.kind for one in found}
+    served = [one for one in found if one.kind in SERVED]
+    if len(kinds) > 1 or len(served) > 1:
+        said = ", ".join(f"{one.text} (a {'Prometheus' if one.kind == 'prometheus' else one.kind})" for one in found)
+        raise InferdocError(f"{said}: give one server or store, or pages of engines only")
+    return found
+
+
+def is_served(found: Sequence[Recognised]) -> bool:
+    """Whether it is a source that has a past: a Prometheus, or a store."""
+    return any(one.kind in SERVED for one in found)
+
+
+def diagnose_pages(
+    found: Sequence[Recognised],
+    config: Config,
+    catalogue: Catalogue,
+    asked: dict[str, Any],
+    scraping: ScrapeOptions,
+    pace: Pace,
+    say: Callable[[str], None],
+) -> Diagnosis:
+    """Diagnose pages: live ones are scraped for as long as `pace` says, saved ones are read. asked: the values of the
+    command's options by name; with `store` the samples stay there, else they are thrown away."""
+    live = [one.target for one in found if one.target is not None]
+    unfit = [word for name, word in WINDOW_WORDS.items() if asked.get(name)] if live else []
+    if unfit:
+        raise InferdocError(f"{unfit[0]} asks for a past, which a page has not; --for 2m looks at it longer")
+    with _store(asked.get("store")) as path, Store.open(path, "w") as store:
+
+        def judge(lifetime: Lifetime | None) -> Diagnosis:
+            source = StoreSource(path)
+            try:
+                if not live:
+                    return diagnosis_of_saved(source, config, catalogue, asked, lifetime)
+                options = options_of(source, config, catalogue, asked)
+                options.baseline = None if _has_past(source, pace.seconds) else lifetime
+                return diagnose(source, until="latest", options=options)
+            finally:
+                source.close()
+
+        if not live:
+            answer = judge(put_into(store, [Path(one.address) for one in found]))
+        else:
+            with Scraper(scraping) as scraper:
+                answer = look(live, store, scraper.scrape, judge, pace, say)
+    return structs.replace(answer, source=structs.replace(answer.source, location=", ".join(one.text for one in found)))
+
+
+@contextmanager
+def store_of_pages(
+    found: Sequence[Recognised], scraping: ScrapeOptions, pace: Pace, say: Callable[[str], None]
+) -> Iterator[Path]:
+    """A store of what the pages show, gone afterwards: live ones are scraped for as long as `pace` says, saved ones are
+    read. Raises SourceError where no live page answers."""
+    with _store(None) as path:
+        live = [one.target for one in found if one.target is not None]
+        with Store.open(path, "w") as store, Scraper(scraping) as scraper:
+            if live:
+                say(f"looking at {', '.join(target.url for target in live)} for {pace.seconds:g} s")
+                deque(scrape_rounds(live, store, scraper.scrape, pace, say), maxlen=0)
+            else:
+                put_into(store, [Path(one.address) for one in found])
+        yield path
+
+
+def diagnosis_of_saved(
+    source: StoreSource, config: Config, catalogue: Catalogue, asked: dict[str, Any], lifetime: Lifetime | None
+) -> Diagnosis:
+    """The window as asked for, or up to the newest saved page."""
+    until = asked.get("until")
+    asked = asked | {"until": "latest" if until in (None, "now") else until}
+    if lifetime is None or asked.get("baseline"):
+        return diagnosis(source, config, catalogue, asked)
+    options = options_of(source, config, catalogue, asked)
+    options.baseline = lifetime
+    return diagnose(source, until=asked["until"], options=options)
+
+
+@contextmanager
+def _store(asked: str | None) -> Iterator[Path]:
+    if asked:
+        yield Path(asked).expanduser()
+        return
+    with TemporaryDirectory(prefix="inferdoc-") as folder:
+        yield Path(folder) / "look.db"
+
+
+def _has_past(source: StoreSource, seconds: float) -> bool:
+    """Whether the store holds more than what was scraped just now: half as long again before it."""
+    latest = source.latest_ms()
+    if latest is None:
+        return False
+    begin = latest - round(1500 * seconds)
+    return any(len(target.times_ms) for target in source.scrapes(begin - 1_800_000, begin))
