@@ -185,10 +185,16 @@ def told(answer: Diagnosis) -> DiagnosisTold:
         [_finding(each) for each in answer.findings],
         [sentence(f"{c.at} {c.kind} {c.entity}: {c.detail}") for c in some(answer.changes, MOST_CHANGES)],
         len(answer.not_judged),
-        [sentence(line) for line in some(answer.source.warnings, MOST_WARNINGS)],
+        [sentence(line) for line in some(_warnings(answer), MOST_WARNINGS)],
         [],
     )
     return fitted(short, "findings", "changes")
+
+
+def _warnings(answer: Diagnosis) -> list[str]:
+    """What was not read comes first."""
+    gaps = [f"incomplete: {line}" for line in answer.source.incomplete]
+    return [*gaps, *(line for line in answer.source.warnings if line not in answer.source.incomplete)]
 
 
 def _finding(one: Finding) -> FindingTold:

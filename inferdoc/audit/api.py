@@ -20,11 +20,12 @@ from inferdoc.config import Config
 from inferdoc.fleet.lineage import Lineage
 from inferdoc.fleet.members import ENGINE_SIGNS, Wanted, assignments_of, resolve
 from inferdoc.judging.cohort_signals import add_cohorts
+from inferdoc.judging.completeness import NAMED, without_metrics
 from inferdoc.judging.focus import focus_on
 from inferdoc.judging.model import SourceInfo, stamp
 from inferdoc.judging.reading import read_window
 from inferdoc.judging.view import make_view
-from inferdoc.source.base import InfoSeries, Scrapes, Source
+from inferdoc.source.base import InfoSeries, Scrapes, Source, incomplete
 from inferdoc.source.reads import Grid, Matcher
 from inferdoc.times import Moment
 
@@ -82,16 +83,20 @@ def audit(
     states.sort(key=rank)
     open_states = [state for state in states if state.accepted is None]
     doubts = cannot_tell(watched, verdicts.doubts)
-    verdict: AuditVerdict = "standing" if open_states else "nothing" if verdicts.judged else "unknown"
+    gaps = incomplete(source.warnings)
+    if silent := without_metrics(view, scrapes):
+        more = f" and {len(silent) - NAMED} more" if len(silent) > NAMED else ""
+        gaps.append(f"no engine metrics from {', '.join(silent[:NAMED])}{more}, although scrapes succeed")
+    verdict: AuditVerdict = "standing" if open_states else "nothing" if verdicts.judged and not gaps else "unknown"
     return Audit(
         schema_=SCHEMA_ID,
         inferdoc_version=__version__,
         window=AuditWindow(
             stamp(frame.grid.start_ms / 1000), stamp(frame.grid.end_ms / 1000), view.step_seconds, len(watched.parts())
         ),
-        source=SourceInfo(source.kind, source.location, list(source.warnings)),
+        source=SourceInfo(source.kind, source.location, list(map(str, source.warnings)), gaps),
         verdict=verdict,
-        summary=summarise(verdict, open_states, len(focus.keys) or len(fleet.members)),
+        summary=summarise(verdict, open_states, len(focus.keys) or len(fleet.members), gaps),
         states=open_states,
         accepted=[state for state in states if state.accepted is not None],
         cannot_tell=doubts,

@@ -181,8 +181,10 @@ def nowhere(watched: Watched, verdicts: Verdicts) -> list[str]:
     return sorted(name for name, where in verdicts.inapplicable.items() if where == pools)
 
 
-def summarise(verdict: AuditVerdict, states: Sequence[StandingState], pods: int) -> str:
-    """One sentence for a ticket."""
+def summarise(verdict: AuditVerdict, states: Sequence[StandingState], pods: int, gaps: Sequence[str] = ()) -> str:
+    """One sentence for a ticket. gaps: what was not read."""
+    if gaps and not states:
+        return f"No standing state in what was read, but the data is incomplete: {gaps[0]}."
     if verdict == "unknown":
         return "Not enough data: no pool shows traffic over most of the window."
     many = how_many(pods, "pod")

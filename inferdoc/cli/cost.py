@@ -43,10 +43,12 @@ def command(**asked: Any) -> int:
     money where [prices] of the configuration names the tier, else GPU-hours. The parts add up to the whole. --since 7d
     adds the week by day and pool.
 
-    Exit codes: 0 there are figures, 2 usage, 4 the source could not be read or holds no engine.
+    Exit codes: 0 there are figures, 2 usage, 3 part of the data was not read, 4 the source could not be read or
+    holds no engine.
     """
     from inferdoc.cost.request import billed
     from inferdoc.report import render_bill
+    from inferdoc.source.base import incomplete
 
     config = options.configuration()
     source, catalogue = options.source(config, asked), options.catalogue(config)
@@ -55,4 +57,4 @@ def command(**asked: Any) -> int:
     colour = options.coloured() and asked["output"] == "text"
     show(render_bill(answer, asked["output"], verbose=asked["verbose"], colour=colour), coloured=colour)
     messages.warn(source.warnings)
-    return 0
+    return 3 if incomplete(source.warnings) else 0

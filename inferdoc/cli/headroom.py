@@ -40,11 +40,13 @@ def command(**asked: Any) -> int:
     at the peak; whether the peak still fits after a pod, the fullest node or the fullest zone is lost; when the
     forecast load passes it, and by when how many replicas must be asked for.
 
-    Exit codes: 0 told, 2 usage, 3 nothing can be told of any pool, 4 the source could not be read.
+    Exit codes: 0 told, 2 usage, 3 nothing can be told of any pool, or part of the data was not read, 4 the source could
+    not be read.
     """
     from inferdoc.forecast.command import spoken_zone
     from inferdoc.headroom.request import headroom_as_asked
     from inferdoc.report import render_headroom
+    from inferdoc.source.base import incomplete
 
     config = options.configuration()
     source, catalogue = options.source(config, asked), options.catalogue(config)
@@ -54,4 +56,4 @@ def command(**asked: Any) -> int:
     colour = options.coloured() and asked["output"] == "text"
     show(render_headroom(answer, asked["output"], verbose=asked["verbose"], colour=colour), coloured=colour)
     messages.warn(source.warnings)
-    return 0 if answer.pools else 3
+    return 0 if answer.pools and not incomplete(source.warnings) else 3

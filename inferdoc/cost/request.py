@@ -13,6 +13,7 @@ from inferdoc.cost.cascade import FORMULA, SOURCE, cascade_told
 from inferdoc.cost.model import Bill, Ground
 from inferdoc.cost.reading import pieces
 from inferdoc.errors import InferdocError
+from inferdoc.source.base import incomplete
 from inferdoc.source.identified import Identified
 
 
@@ -24,6 +25,7 @@ def billed(source: Identified, config: Config, catalogue: Catalogue, asked: dict
         raise InferdocError("--cascade compares models: give --by model")
     found = list(pieces(source, config, catalogue, asked))
     bill = bill_of(found, by or "pool", config.prices, catalogue, source.location)
+    bill = replace(bill, notes=[*(f"incomplete: {line}" for line in incomplete(source.warnings)), *bill.notes])
     if share is None:
         return bill
     ground = Ground("cascade", FORMULA, SOURCE)

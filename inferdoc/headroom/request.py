@@ -26,6 +26,7 @@ from inferdoc.prewarm.fleet_wish import PerPool
 from inferdoc.slo.goodput import goodput
 from inferdoc.slo.history import read_history
 from inferdoc.slo.model import Goodput, Unjudged
+from inferdoc.source.base import incomplete
 from inferdoc.source.identified import Identified
 from inferdoc.times import moment_ms, seconds_of
 
@@ -78,7 +79,8 @@ def headroom_as_asked(
         holidays=agenda.holidays,
         events=agenda.events,
     )
-    notes = [] if agenda.note is None else [agenda.note]
+    notes = [f"incomplete: {line}" for line in incomplete(source.warnings)]
+    notes += [] if agenda.note is None else [agenda.note]
     phases = Phases(origin, config, catalogue)
     within = {one.place: one for one in told}
     return answered(

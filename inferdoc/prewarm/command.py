@@ -21,6 +21,7 @@ from inferdoc.prewarm.explain import explain
 from inferdoc.prewarm.fleet_wish import FleetWish, PerPool, given_rates
 from inferdoc.prewarm.plan import PlanRequest, PlanRow, load, parse, to_json
 from inferdoc.prewarm.pools import plan_pools
+from inferdoc.source.base import incomplete
 from inferdoc.times import moment_of, seconds_of
 
 
@@ -96,6 +97,9 @@ def plan(
     )
     planned = plan_pools(replace(origin, until=request.begin), wish, now)
     left_out = [f"{pool} is not in this plan: {why}" for pool, why in planned.left_out]
+    if origin.path is None:
+        gaps = incomplete(origin.opened.source.warnings)
+        left_out += [f"the data is incomplete, floors may be too low: {line}" for line in gaps]
     made = build_plan(planned.rows, now, request.horizon, asked, left_out)
     text = to_json(made) if output == "json" else explain(made, datetime.fromtimestamp(now, UTC), 7)
     write(text.encode(), target)

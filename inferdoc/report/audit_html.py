@@ -19,6 +19,7 @@ def audit_html(answer: Audit) -> str:
         (
             ("window", f"{day_and_clock(answer.window.from_)} to {day_and_clock(answer.window.until)} UTC"),
             ("source", f"<code>{escape(answer.source.location)}</code>"),
+            *([("incomplete", "<br>".join(map(escape, answer.source.incomplete)))] if answer.source.incomplete else []),
             ("warnings", "<br>".join(escape(w) for w in answer.source.warnings)),
         )
     )

@@ -15,6 +15,8 @@ from inferdoc.report.markdown import step_words
 def audit_markdown(answer: Audit) -> str:
     """GitHub-flavoured Markdown; times in UTC."""
     lines = ["# Standing states", "", words(answer.summary), ""]
+    for line in answer.source.incomplete:
+        lines += [f"Incomplete: {words(line)}.", ""]
     lines += [f"Window {answer.window.from_} to {answer.window.until}, source {code(answer.source.location)}.", ""]
     if answer.states:
         lines += ["| | state | pods | costs |", "| --- | --- | --- | --- |"]

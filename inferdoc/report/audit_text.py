@@ -30,6 +30,8 @@ def audit_text(answer: Audit, *, verbose: bool = False, colour: bool = False) ->
     lines = painted(wrap(f"{answer.source.location}  {span}", f"{head}  "), head, paint(head, VERDICTS[answer.verdict]))
     for number, state in enumerate(answer.states, start=1):
         lines += ["", *_state(number, state, verbose, paint)]
+    for line in answer.source.incomplete:
+        lines += wrap(line, "incomplete  ")
     if not answer.states:
         lines += wrap(answer.summary, "")
     if answer.accepted:

@@ -53,6 +53,8 @@ def note(
     where = incident.place.words()
     if where:
         facts.append(("where", where))
+    if answer is not None and answer.source.incomplete:
+        facts.append(("incomplete", "; ".join(answer.source.incomplete[:MOST_EVIDENCE])))
     facts += _finding_facts(finding, answer) if finding is not None else []
     if over and incident.resolved is not None:
         facts.append(("lasted", _length(incident.resolved - incident.opened)))

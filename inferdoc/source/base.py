@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -49,6 +49,11 @@ class Incomplete(str):
     """A warning of which the consequence is that part of the data was not read: nothing is healthy by what is left."""
 
     __slots__ = ()
+
+
+def incomplete(warnings: Iterable[str]) -> list[str]:
+    """What was not read, one line each; empty where everything was."""
+    return [str(line) for line in warnings if isinstance(line, Incomplete)]
 
 
 class Source(Protocol):

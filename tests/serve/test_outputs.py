@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from dataclasses import replace
 
 import msgspec
@@ -15,7 +16,10 @@ from inferdoc.incidents.model import AlertScope, Incident, Look
 from inferdoc.serve.note import Note, note
 from inferdoc.serve.outputs import grafana, pagerduty, slack, teams, webhook
 from inferdoc.serve.outputs.file import write
+from inferdoc.serve.outputs.sending import Outgoing, PostError, send
+from tests.certificate import self_signed
 from tests.incidents.alerts import NOW, alert
+from tests.source.fake_server import Answer, serving
 
 
 @pytest.fixture
@@ -165,3 +169,28 @@ def test_an_output_that_is_not_whole_is_refused_where_it_is_read(section):
 def test_an_address_is_one_of_the_web(firing_note, url):
     with pytest.raises(ConfigError, match="http"):
         slack.outgoing(firing_note, OutputSection(kind="slack", url=url))
+
+
+def test_an_output_whose_certificate_is_not_trusted_gets_nothing(tmp_path):
+    """It waits, and is sent once the CA is given; nothing is sent before the certificate is checked."""
+    certificate, key = self_signed(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with serving(lambda _: Answer(200, ""), context) as output:
+        for url in (output.url, output.url.replace("127.0.0.1", "localhost")):
+            with pytest.raises(PostError, match="SSLError") as caught:
+                send(Outgoing(f"{url}/services/s3cret", b"{}"))
+            assert not caught.value.final and "s3cret" not in str(caught.value)
+        assert not output.asked
+        send(Outgoing(output.url, b"{}"), str(certificate))
+        assert len(output.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "final"),
+    [(status, status in (400, 413, 422)) for status in (302, 400, 401, 403, 404, 410, 413, 422, 429, 500, 503)],
+)
+def test_only_a_fault_of_the_message_itself_is_final(status, final):
+    with serving(lambda _: Answer(status, "", {"Location": "/x"})) as output, pytest.raises(PostError) as caught:
+        send(Outgoing(output.url, b"{}"))
+    assert caught.value.final is final
