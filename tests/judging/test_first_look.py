@@ -57,12 +57,15 @@ NAMED_AT_LEAST = 10
 def scrapes(name: str) -> list[tuple[int, Page]]:
     """The pages of one engine of an incident, every 5 s from three minutes after the fault struck."""
     scenario = load_scenario(name)
-    struck = scenario.expect.onset or 720.0
-    scenario = structs.replace(scenario, scrape=5.0, duration=struck + LATE_SECONDS + 70.0)
+    late = (scenario.expect.onset or 720.0) + LATE_SECONDS
+    fleet = SimulatedFleet(structs.replace(scenario, scrape=5.0))
+    fleet.run(late)
+    scraper = FleetScraper(fleet)
+    scraper.take(late + 70.0)
     pods = scenario.expect.pods
-    for target in record(scenario).targets:
+    for target in scraper.targets:
         if target.labels["job"] == "vllm" and (not pods or target.labels.get("pod") in pods):
-            return [one for one in target.pages if one[0] >= 1000 * (scenario.start + struck + LATE_SECONDS)]
+            return target.pages
     raise AssertionError(name)
 
 
