@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass
 
@@ -148,14 +149,11 @@ class Batch(ABC):
         rest = self._ends[0][0] - self._clock
         steps = min(steps, max(1, round(rest / rate)))
         tokens = self._tokens(steps, rate, rest)
-        free, need, size = self.pool.free, 0, self.config.block_size
-        for i in range(tokens):
-            more = self._crossing[(self._clock + i) % size]
-            if need + more > free:
-                tokens = max(i, 1)
-                steps = max(1, min(steps, -int(-tokens // rate)))
-                break
-            need += more
+        need, free = self._fresh_blocks(tokens), self.pool.free
+        if need > free:
+            fits = bisect_right(range(tokens), free, key=self._fresh_blocks) - 1
+            tokens, need = max(fits, 1), self._fresh_blocks(fits)
+            steps = max(1, min(steps, -int(-tokens // rate)))
         if tokens > 0:
             self.pool.take(need, self.now)
         self._advance_streams(tokens, steps, seconds, cost.compute, cost.memory)
@@ -359,8 +357,13 @@ class Batch(ABC):
 
     def _fresh_blocks(self, tokens: int) -> int:
         """Blocks that the running streams need for so many more tokens each."""
-        size = self.config.block_size
-        return sum(self._crossing[(self._clock + i) % size] for i in range(tokens))
+        crossing, size = self._crossing, self.config.block_size
+        begin = self._clock % size
+        if tokens == 1:
+            return crossing[begin]
+        rounds, rest = divmod(tokens, size)
+        ahead = crossing[begin:] + crossing[:begin]
+        return rounds * sum(ahead) + sum(ahead[:rest])
 
     def _stop(self, request: EngineRequest) -> None:
         """Take a request out of the batch. Its blocks stay with it."""

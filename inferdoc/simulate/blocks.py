@@ -126,10 +126,11 @@ class BlockPool:
 
     def take(self, blocks: int, now: float) -> None:
         """Blocks out of the free list: blank ones, then the longest unused. The caller has made sure that they fit."""
-        fresh = min(blocks, self.blank)
-        self.blank -= fresh
         self.used += blocks
-        missing = blocks - fresh
+        if blocks <= self.blank:
+            self.blank -= blocks
+            return
+        missing, self.blank = blocks - self.blank, 0
         while missing > 0:
             key, entry = next(iter(self._lru.items()))
             gone = min(missing, entry.blocks)

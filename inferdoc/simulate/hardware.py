@@ -179,7 +179,7 @@ class Health:
         return cls([1.0] * gpus, [1.0] * gpus)
 
 
-@dataclass
+@dataclass(slots=True)
 class StepCost:
     """One step. seconds: wall time; compute, memory: seconds of arithmetic and of memory traffic of a healthy GPU
     inside it."""
@@ -222,6 +222,10 @@ class Roofline:
 
     def __post_init__(self) -> None:
         self.health = Health.good(self.gpus)
+        self._attention = 4.0 * self.model.layers * self.model.hidden
+        self._rate = self.tier.flops * FLOP_SHARE * self.gpus
+        self._width = self.tier.bandwidth * BANDWIDTH_SHARE * self.gpus
+        self._kv_bytes = self.model.kv_bytes
 
     def kv_blocks(self, block_size: int, memory_share: float = MEMORY_SHARE) -> int:
         """Blocks that fit beside the weights. Raises InferdocError if the weights alone do not."""
@@ -233,11 +237,10 @@ class Roofline:
 
     def step(self, decode: int, context: float, prefill: int, prefill_context: float, requests: int) -> StepCost:
         m, health, tokens = self.model, self.health, decode + prefill
-        attention = 4.0 * m.layers * m.hidden * (context + prefill * prefill_context)
-        rate = self.tier.flops * FLOP_SHARE * self.gpus
-        width = self.tier.bandwidth * BANDWIDTH_SHARE * self.gpus
+        attention = self._attention * (context + prefill * prefill_context)
+        rate, width = self._rate, self._width
         slow_clock, slow_memory = min(health.clock), min(health.bandwidth)
-        kv = (context + prefill * min(prefill_context, 1.0)) * m.kv_bytes
+        kv = (context + prefill * min(prefill_context, 1.0)) * self._kv_bytes
         if m.experts:
             dense = 0.25 * m.active
             seen = 1.0 - (1.0 - m.top_k / m.experts) ** tokens
