@@ -167,8 +167,9 @@ def samples_of(blocks: list[Block]) -> Samples:
         missing, bits = absent(block.values), np.asarray(block.values).view(np.uint64)
         for column, (name, labels) in enumerate(zip(block.names, block.labels, strict=True)):
             every = tuple(sorted({**block.target, **labels}.items()))
-            for row in np.flatnonzero(~missing[:, column]).tolist():
-                held[name, every, int(block.times_ms[row])] = int(bits[row, column])
+            there = ~missing[:, column]
+            times, values = np.asarray(block.times_ms)[there].tolist(), bits[there, column].tolist()
+            held.update(((name, every, time_ms), value) for time_ms, value in zip(times, values, strict=True))
     return held
 
 

@@ -19,14 +19,12 @@ from inferdoc.store.indexes import hidden_scrapes
 FLIPS = 120
 
 
-@pytest.mark.takes_long("120 damaged copies of a store are read")
 def test_one_flipped_byte_is_named_or_harmless(tmp_path):
     outcomes, _ = flips(tmp_path, FLIPS, 11, content)
     assert outcomes["wrong"] == 0
     assert outcomes["named"] > FLIPS // 4 and outcomes["same"] > FLIPS // 8
 
 
-@pytest.mark.takes_long("120 damaged copies of a store are read")
 def test_one_flipped_byte_leaves_the_rest(tmp_path):
     outcomes, share = flips(tmp_path, FLIPS, 12, intact_content)
     assert outcomes["wrong"] == 0
