@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-class HttpOrigin(NamedTuple):
+class WebOrigin(NamedTuple):
     """Where a URL is served."""
 
     scheme: str
@@ -16,13 +16,13 @@ class HttpOrigin(NamedTuple):
     port: int
 
 
-def origin_of(url: str) -> HttpOrigin:
+def origin_of(url: str) -> WebOrigin:
     """The origin of an http or https URL. Raises ValueError if the URL has none."""
     parts = urlsplit(url.strip())
     port = parts.port if parts.port is not None else _DEFAULT_PORTS.get(parts.scheme)
     if not parts.hostname or port is None:
         raise ValueError("not an http or https URL")
-    return HttpOrigin(parts.scheme, parts.hostname, port)
+    return WebOrigin(parts.scheme, parts.hostname, port)
 
 
 def without_secrets(url: str) -> str:

@@ -12,7 +12,7 @@ from requests.utils import get_auth_from_url
 from urllib3.util.retry import Retry
 
 from inferdoc.collect.deadline import DeadlineAdapter
-from inferdoc.origins import HttpOrigin, origin_of, without_secrets
+from inferdoc.origins import WebOrigin, origin_of, without_secrets
 
 MOST_REDIRECTS = 5
 
@@ -42,7 +42,7 @@ class OriginSession(requests.Session):
             self.mount(scheme, adapter)
 
     @cached_property
-    def origin(self) -> HttpOrigin:
+    def origin(self) -> WebOrigin:
         """Of the URL as requests writes it (punycode, for one). Raises RequestException if there is none."""
         return _origin(requests.Request("GET", self._url).prepare().url)
 
@@ -84,7 +84,7 @@ def redirect_text(url: str, location: str) -> str:
     return f"redirects to {to}, which is not followed: use that address, or is this behind a login?"
 
 
-def _origin(url: str | None) -> HttpOrigin:
+def _origin(url: str | None) -> WebOrigin:
     try:
         return origin_of(url or "")
     except ValueError:

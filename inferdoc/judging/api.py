@@ -52,7 +52,7 @@ def diagnose(
     began = time.perf_counter()
     inquiry = Inquiry(source, catalogue, options, (since, from_, until))
     answer = document(in_stages(inquiry, judge_inquiry))
-    answer.source.warnings = list(source.warnings)
+    answer.source.warnings = list(map(str, source.warnings))
     qualify(answer, source.warnings, catalogue.calibration)
     judge_seconds = round(time.perf_counter() - began - inquiry.seconds, 4)
     answer.timing = timing_of(source.cost, round(inquiry.seconds, 4), judge_seconds)

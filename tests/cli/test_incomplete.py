@@ -118,3 +118,9 @@ def test_a_message_says_what_was_not_read(tmp_path, store_of):
     answer = msgspec.structs.replace(answer, source=msgspec.structs.replace(answer.source, incomplete=[GAP]))
     assert dict(note(incident, look, answer).facts)["incomplete"] == GAP
     record.close()
+
+
+@pytest.mark.parametrize("form", ["text", "json", "markdown", "html"])
+def test_a_diagnosis_of_part_of_the_data_is_unknown_in_every_form(store, partial, form):
+    done = ask(store, "diagnose", form, "--since", "10m")
+    assert done.code == 3 and "store-1: connection refused" in " ".join(done.out.split()), done.err

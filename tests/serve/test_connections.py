@@ -95,7 +95,7 @@ def test_an_idle_connection_is_closed_and_one_in_use_is_not(service, monkeypatch
 
 
 def test_a_response_that_is_not_read_is_let_go(service, monkeypatch):
-    monkeypatch.setattr(serving, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(serving, "ANSWER_SECONDS", 3.0)
     connections = service.server.server_state.connections
     with connect(service, b"GET /api/v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 3000, reads=False) as raw:
         service.until(lambda: any(other.transport.get_write_buffer_size() for other in connections))

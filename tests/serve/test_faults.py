@@ -38,14 +38,18 @@ SPEED = 1000.0
 
 @dataclass
 class Faults:
-    """Counts every call of the outside and fails some: from the `first` on, `length` of them; 0: none."""
+    """Counts every call of the outside and fails some: from the `first` on, `length` of them; 0: none. kind: counts
+    only such calls."""
 
     first: int = 0
     length: int = 1
     calls: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
+    kind: str = ""
 
     def call(self, kind: str, errors: tuple[Exception, ...]) -> None:
+        if self.kind not in ("", kind):
+            return
         self.calls += 1
         if self.first <= self.calls < self.first + self.length and self.first:
             self.kinds[kind] += 1
@@ -176,7 +180,14 @@ def test_whatever_call_fails_all_that_was_accepted_is_told_once(
         assert set(got.values()) == {1}, f"call {first} ({dict(faults.kinds)}): {got}"
         kinds += faults.kinds
     assert kinds.total() >= 0.9 * length * len(range(begin, calls, step))
-    assert length > 1 or {"statement", "post", "log"} <= set(kinds)
+
+
+@pytest.mark.parametrize(("kind", "first"), [(kind, n) for kind in ("post", "diagnosis", "log") for n in (1, 2)])
+def test_whatever_kind_of_call_fails_the_rest_goes_on(tmp_path, sick, quick, monkeypatch, kind, first):
+    faults = Faults(first, kind=kind)
+    with faulty(tmp_path, faults, sick, monkeypatch) as (service, got):
+        asyncio.run(served(service, got, sick.findings[0].title, faults))
+    assert set(got.values()) == {1} and dict(faults.kinds) == {kind: 1}
 
 
 def test_a_record_that_fails_makes_the_service_unready_and_a_metric_and_is_healed(tmp_path, sick, quick):
