@@ -9,14 +9,33 @@ from inferdoc.audit.judge import judge
 from inferdoc.audit.model import Place
 from inferdoc.audit.rank import rank
 from inferdoc.audit.watched import Watched
-from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.catalogue.standing import State
 from inferdoc.config import Config
+from inferdoc.judging import api as judging
 from inferdoc.judging.document import DiagnosisWithSeries
 from inferdoc.judging.model import Diagnosis, Persistent
+from inferdoc.judging.session import Options
 from inferdoc.judging.view import View, make_view
+from inferdoc.source.base import Source
 from inferdoc.source.frame import SignalFrame, SignalMatrix
+from inferdoc.times import Moment
 from inferdoc.words import how_many
+
+
+def diagnose(
+    source: Source,
+    since: Moment | None = None,
+    until: Moment = "latest",
+    from_: Moment | None = None,
+    options: Options | None = None,
+    around: Moment | None = None,
+) -> Diagnosis:
+    """`inferdoc.judging.api.diagnose`, with the persistent states beside it."""
+    answer = judging.diagnose(source, since, until, from_, options, around)
+    catalogue = options.catalogue if options is not None else None
+    add_persistent(answer, Config(), catalogue or load_catalogue())
+    return answer
 
 
 def add_persistent(answer: Diagnosis, config: Config, catalogue: Catalogue) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from inferdoc.audit.beside import add_persistent
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
 from inferdoc.forecast.command import Origin
@@ -31,7 +32,9 @@ def diagnoses(
     def work() -> Diagnosis:
         source = open_source()
         try:
-            return diagnosis(source, config, catalogue, asked)
+            answer = diagnosis(source, config, catalogue, asked)
+            add_persistent(answer, config, catalogue)
+            return answer
         finally:
             source.close()
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from inferdoc.audit.beside import add_persistent
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.cluster.traces import link_traces
 from inferdoc.config import Config, config_file, load_config, promises_of
@@ -80,6 +81,7 @@ def _diagnosed(source: Identified, config: Config, catalogue: Catalogue, asked: 
         options = options_of(source, config, catalogue, focus)
         options.lenient = True
         answer = diagnose(source, from_=asked.from_, until=asked.until, options=options)
+        add_persistent(answer, config, catalogue)
         if answer.findings or answer.focus is None or not answer.focus.elsewhere:
             return answer
     assert answer is not None
