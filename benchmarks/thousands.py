@@ -35,8 +35,8 @@ from process_cost import ProcessCost, in_new_process
 
 from inferdoc import diagnose, open_source
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.judging import api
 from inferdoc.judging.api import Options
+from inferdoc.judging.scan import stages
 from inferdoc.simulate.output import write_store
 from inferdoc.simulate.scrape import Scraped
 from inferdoc.source.open import DEFAULT_PARALLEL
@@ -131,14 +131,14 @@ def measure(place: Path, deep: bool, alone: bool) -> dict[str, Any]:
     assert load_catalogue().recipes
     source = open_source(store=place, parallel=1 if alone else DEFAULT_PARALLEL)
     scans = list[tuple[float, float]]()
-    began, in_full = time.perf_counter(), api._of_part
+    began, in_full = time.perf_counter(), stages._of_part
 
     def noted(*given: Any) -> Any:
         cost.memory.read()
         scans.append((time.perf_counter() - began, cost.memory.root_mb))
         return in_full(*given)
 
-    with ProcessCost() as cost, patch.object(api, "_of_part", noted):
+    with ProcessCost() as cost, patch.object(stages, "_of_part", noted):
         answer = diagnose(source, since="1h", options=Options(deep=deep))
         wall = time.perf_counter() - began
         source.close()

@@ -66,9 +66,10 @@ def test_the_environment_names_the_source(store_of, monkeypatch):
     assert call("diagnose", "--until", "latest", "--prometheus", "http://127.0.0.1:9", "--timeout", "1s").code == 4
 
 
-def test_without_anything_the_default_store_is_named():
+def test_without_anything_the_ways_to_name_a_source_are_named():
     done = call("diagnose")
-    assert done.code == 4 and "fleet.db" in done.err
+    ways = ("--prometheus", "--store", "INFERDOC_PROMETHEUS_URL", "inferdoc.toml")
+    assert done.code == 4 and all(way in done.err for way in ways)
 
 
 @pytest.mark.parametrize(

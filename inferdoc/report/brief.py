@@ -16,6 +16,8 @@ LEAD = "{:<10}"
 MOST_LINES = 11
 """Below the verdict."""
 MOST_NAMED = 3
+LONGEST_COMMAND = 200
+"""Characters; a script of several commands is not read at a glance."""
 NEAR_SECONDS = 120.0
 """Around an onset, what changes may belong to it."""
 
@@ -29,7 +31,9 @@ def brief(answer: Diagnosis) -> list[str]:
     if finding.next_steps:
         step = finding.next_steps[0]
         tail += wrap(step.do, LEAD.format("do"))[:2]
-        tail += [LEAD.format("") + f"$ {step.command}"] if step.command else []
+        if step.command:
+            short = len(step.command) <= LONGEST_COMMAND
+            tail.append(LEAD.format("") + (f"$ {step.command}" if short else "(-vv prints the command)"))
     others = [
         *(_other(finding) for finding in answer.findings[1:]),
         *(f"{one.id} (persistent)" for one in answer.persistent),

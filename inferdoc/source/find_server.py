@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import requests
 
+from inferdoc.collect.session import OriginSession
+
 LOCAL = "http://localhost:9090"
 DEADLINE_SECONDS = 0.5
 MOST_TRIED = 4
@@ -35,13 +37,12 @@ def in_cluster(environment: Mapping[str, str]) -> Iterator[str]:
 
 def responding(addresses: Iterable[str], deadline: float = DEADLINE_SECONDS) -> str | None:
     """The first address that answers a query, of the first few; None where none does."""
-    with requests.Session() as session:
-        session.trust_env = False  # neither a proxy nor stored credentials for a guess
-        for address, _ in zip(addresses, range(MOST_TRIED), strict=False):
-            try:
+    for address, _ in zip(addresses, range(MOST_TRIED), strict=False):
+        try:
+            with OriginSession(address, environment=False) as session:
                 response = session.get(f"{address}/api/v1/query", params={"query": "1"}, timeout=deadline)
                 if response.ok and response.json().get("status") == "success":
                     return address
-            except (requests.RequestException, ValueError, AttributeError):
-                continue
+        except (requests.RequestException, ValueError, AttributeError):
+            continue
     return None

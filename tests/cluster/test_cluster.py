@@ -84,12 +84,12 @@ def test_the_last_end_of_a_container_decides(cluster, stores):
 
 
 def test_it_stands_in_the_report_and_no_secret_does(cluster, stores):
-    done = diagnosed(stores, "--kubernetes", "-v")
+    done = diagnosed(stores, "--kubernetes", "-vv")
     said = " ".join(done.out.split())
     assert "the kernel killed a container for want of host memory: vllm ended: OOMKilled, exit code 137" in said
     assert "loaded weights\\u001b[31m" in said and "\x1b" not in done.out
     (cluster / "last.log").write_text(LOG.split("\n")[0])
-    done = diagnosed(stores, "--kubernetes", "-v")
+    done = diagnosed(stores, "--kubernetes", "-vv")
     assert "HF_TOKEN=***" in done.out and "hf_abc" not in done.out + done.err
 
 
@@ -174,7 +174,7 @@ def test_a_pod_that_is_gone_has_nothing_but_events():
 def finding(cause, *rivals, pods=("p",), namespace="ns"):
     scope = SimpleNamespace(pods=list(pods), namespace=namespace)
     others = [SimpleNamespace(id=rival, speaks_for=[], probability=0.1) for rival in rivals]
-    parts = {"certainty": "likely", "probability": 0.5, "differential": others, "cluster": []}
+    parts = {"certainty": "likely", "probability": 0.5, "differential": others, "members": [], "cluster": []}
     finding = SimpleNamespace(id=cause, scope=scope, **parts)
     finding.regrade = lambda certainty, probability: Finding.regrade(finding, certainty, probability)  # type: ignore[arg-type]
     return finding

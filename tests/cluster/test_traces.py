@@ -87,7 +87,7 @@ def test_an_id_is_quoted_and_every_format_shows_the_link(answer):
     address = "https://tempo.example.org/trace/x%22%2F%3E%3Cscript%3E"
     assert answer.findings[0].traces[0].url == address
     for form in ("text", "markdown", "html", "json"):
-        page = render(answer, form)
+        page = render(answer, form, detail=1)
         assert address in "".join(page.split())
         assert form != "html" or '"/><script>' not in page
 

@@ -37,7 +37,7 @@ def test_an_engine_that_hangs_costs_all_of_its_gpus(simulated):
     found = findings(store)["engine-hung"]
     assert found["scope"]["tier"] == "h100-80" and len(found["scope"]["pods"]) == 1
     assert found["cost_per_hour"] == pytest.approx(4.0 * pool.gpus, rel=0.1)
-    said = call("diagnose", "--store", store, "--until", "latest").out
+    said = call("diagnose", "--store", store, "--until", "latest", "-v").out
     assert f"costs    {found['cost_per_hour']:,.2f} an hour" in said
 
 

@@ -131,7 +131,7 @@ def test_q_leaves_what_was_shown_last(store_of):
         there.press("x")
         there.press("q")
         there.until("\x1b[?1049l")
-        left = there.until("read on")
+        left = there.until("changes and findings")
         assert program.wait(60) == 1
     assert "new      kv-preemption-thrash" in left
     assert "more lines" not in left and "runbook" in left
