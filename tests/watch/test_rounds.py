@@ -135,7 +135,7 @@ def test_q_leaves_what_was_shown_last(store_of):
         assert program.wait(60) == 1
     assert "new      kv-preemption-thrash" in left
     assert "more lines" not in left and "runbook" in left
-    assert left.count("kv-preemption-thrash  ") == 1
+    assert left.count("cause     kv-preemption-thrash") == 1
 
 
 def test_an_interrupt_leaves_it_too(store_of):
