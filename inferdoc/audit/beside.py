@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from inferdoc.audit.describe import state_of
 from inferdoc.audit.judge import judge
 from inferdoc.audit.model import Place
@@ -44,9 +46,12 @@ def add_persistent(answer: Diagnosis, config: Config, catalogue: Catalogue) -> N
     if not isinstance(answer, DiagnosisWithSeries) or answer.view is None or answer.verdict == "unknown":
         return
     watched = Watched(_window(answer.view, catalogue), catalogue.signals, catalogue.tiers, {}, config.pods)
-    states = catalogue.standing.states
-    entries = [one for one in judge(watched, catalogue.standing).standing if one.state.severity == "warning"]
-    entries = [one for one in entries if not _is_named(one.state, answer, catalogue)]
+    states = {
+        name: state
+        for name, state in catalogue.standing.states.items()
+        if state.severity == "warning" and not _is_named(state, answer, catalogue)
+    }
+    entries = judge(watched, structs.replace(catalogue.standing, states=states)).standing
     found = [state_of(watched, config, catalogue.standing, entry) for entry in entries]
     shown = [one for one in found if one.accepted is None and _in_focus(answer, one.place)]
     answer.persistent = [
