@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from inferdoc.catalogue.gpu_codes import clock_reasons, xid
 
@@ -50,6 +51,12 @@ def _short(value: float) -> str:
 def within_sentence(title: str) -> str:
     """A title where a sentence has begun: "Requests arriving" -> "requests arriving", "KV cache in use" as it is."""
     return title if title[:2].isupper() else title[:1].lower() + title[1:]
+
+
+def some(names: Sequence[str], most: int) -> str:
+    """At most so many names, and how many are left: "a, b and 3 more"."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def how_many(number: int, thing: str) -> str:

@@ -20,7 +20,7 @@ from inferdoc.config import Config
 from inferdoc.fleet.lineage import Lineage
 from inferdoc.fleet.members import ENGINE_SIGNS, Wanted, assignments_of, resolve
 from inferdoc.judging.cohort_signals import add_cohorts
-from inferdoc.judging.completeness import NAMED, without_metrics
+from inferdoc.judging.completeness import silent_pods, without_metrics
 from inferdoc.judging.focus import focus_on
 from inferdoc.judging.model import SourceInfo, stamp
 from inferdoc.judging.reading import read_window
@@ -85,8 +85,7 @@ def audit(
     doubts = cannot_tell(watched, verdicts.doubts)
     gaps = incomplete(source.warnings)
     if silent := without_metrics(view, scrapes):
-        more = f" and {len(silent) - NAMED} more" if len(silent) > NAMED else ""
-        gaps.append(f"no engine metrics from {', '.join(silent[:NAMED])}{more}, although scrapes succeed")
+        gaps.append(silent_pods(silent))
     verdict: AuditVerdict = "standing" if open_states else "nothing" if verdicts.judged and not gaps else "unknown"
     return Audit(
         schema_=SCHEMA_ID,

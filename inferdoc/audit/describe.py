@@ -20,7 +20,7 @@ from inferdoc.config_sections import AcceptedSection
 from inferdoc.fleet.members import Pool
 from inferdoc.judging.advice import filled_in
 from inferdoc.judging.model import stamp
-from inferdoc.words import figure, how_many, lasting
+from inferdoc.words import figure, how_many, lasting, some
 
 MOST_NAMED = 3
 COUNTED = ("tokens", "requests", "replicas")
@@ -192,10 +192,8 @@ def summarise(verdict: AuditVerdict, states: Sequence[StandingState], pods: int,
         return f"No standing state on {many}."
     priced = [state.wasted for state in states if state.wasted is not None]
     first = states[0]
-    named = ", ".join(first.place.pods[:MOST_NAMED])
-    more = f" and {len(first.place.pods) - MOST_NAMED} more" if len(first.place.pods) > MOST_NAMED else ""
     head = f"{how_many(len(states), 'standing state')} on {many}"
-    top = f"{first.title} ({named}{more}"
+    top = f"{first.title} ({some(first.place.pods, MOST_NAMED)}"
     cost = f", {cost_words(first)})" if priced and first.wasted is not None else ")"
     return f"{head}; first: {top}{cost}."
 

@@ -10,6 +10,7 @@ from inferdoc.catalogue.document import nearest
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Member, Pool
 from inferdoc.forecast.fromsource import Key, pool_name
+from inferdoc.words import some
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,7 @@ def _chosen(members: Sequence[Member], text: str, flag: str) -> list[Member]:
     found = [m for m in members if any(fnmatchcase(name, p) for p in patterns for name in {m.pod, m.shown})]
     if not found:
         names = sorted(pools | {member.shown for member in members})
-        shown = ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else "")
-        raise InferdocError(f'{flag}: no pool or pod "{text}"{nearest(text, names)}; seen: {shown}')
+        raise InferdocError(f'{flag}: no pool or pod "{text}"{nearest(text, names)}; seen: {some(names, MOST_NAMES)}')
     return found
 
 

@@ -95,6 +95,11 @@ class Recipe(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     alert: Alert | None = None
 
     @property
+    def is_family(self) -> bool:
+        """Whether it stands for a family whose causes cannot be told apart."""
+        return self.id == self.family
+
+    @property
     def most_certain(self) -> Certainty:
         """How sure a finding of this cause may be: the lower of its rank and `at_most`."""
         return min(self.at_most, RANK_AT_MOST[self.rank], key=CERTAINTIES.index)

@@ -16,7 +16,7 @@ from inferdoc.judging.view import View
 from inferdoc.source.base import Cost, Scrapes
 from inferdoc.source.reads import Grid
 from inferdoc.times import rfc3339
-from inferdoc.words import figure, how_many
+from inferdoc.words import figure, how_many, some
 
 
 def baseline_of(view: View, roots: Sequence[Cause]) -> Baseline:
@@ -102,9 +102,7 @@ def summarise(
     if not findings:
         return f"No cause found on {how_many(pods, 'pod')}; nothing is judged harmful in the window."
     first = findings[0]
-    pods_named = ", ".join(first.scope.pods[:3]) + (
-        f" and {len(first.scope.pods) - 3} more" if len(first.scope.pods) > 3 else ""
-    )
+    pods_named = some(first.scope.pods, 3)
     pods_named += "".join(f", {word} {value}" for word, value in first.scope.place if spread)
     pods_named += "".join(f", all with {name} {value}" for name, value in list(first.scope.shared.items())[:1])
     harm = next((e.statement for e in first.evidence if e.role == "harm"), "")

@@ -23,7 +23,7 @@ from inferdoc.judging.stretches import runs
 from inferdoc.judging.view import Unit
 from inferdoc.source.base import InfoSeries, Scrapes
 from inferdoc.source.frame import Entity
-from inferdoc.words import figure, within_sentence
+from inferdoc.words import figure, some, within_sentence
 
 TOGETHER_SECONDS = 300.0
 """Changes of one pod within five minutes are one: a rollout shows as a restart, a new version and new settings."""
@@ -172,18 +172,13 @@ def _event(context: Context, pool: Pool, group: Sequence[tuple[float, int, Membe
     came = [m.shown for _, sign, m in group if sign > 0]
     went = [m.shown for _, sign, m in group if sign < 0]
     said = f"{count} -> {count + len(came) - len(went)} pods"
-    said += f"; new: {_names(came)}" if came else ""
-    said += f"; gone: {_names(went)}" if went else ""
+    said += f"; new: {some(came, NAMED)}" if came else ""
+    said += f"; gone: {some(went, NAMED)}" if went else ""
     unit = next((u for u in context.view.units if u.member == group[0][2]), None)
     name = pool.model or "pool"
     if context.view.fleet.spread and pool.place:
         name += f" ({pool.place})"
     return Event(group[0][0], "rollout" if came and went else "replicas", name, said, unit)
-
-
-def _names(pods: Sequence[str]) -> str:
-    more = f" and {len(pods) - NAMED} more" if len(pods) > NAMED else ""
-    return ", ".join(pods[:NAMED]) + more
 
 
 def _moves(context: Context, scrapes: Sequence[Scrapes]) -> dict[Pool, tuple[list[tuple[float, int, Member]], int]]:

@@ -16,7 +16,7 @@ from inferdoc.judging.model import Diagnosis, seconds
 from inferdoc.judging.view import View
 from inferdoc.source.base import Incomplete, Scrapes
 from inferdoc.source.frame import Entity
-from inferdoc.words import lasting
+from inferdoc.words import lasting, some
 
 SIGNS = ("running", "waiting", "generation_tokens_rate", "prompt_tokens_rate", "request_rate")
 """Every engine shows one of them from its start, with traffic or without."""
@@ -45,13 +45,17 @@ def without_metrics(view: View, scrapes: Sequence[Scrapes]) -> list[str]:
     return sorted(set(silent))
 
 
+def silent_pods(names: Sequence[str]) -> str:
+    """What is said of pods without metrics."""
+    return f"no engine metrics from {some(names, NAMED)}, although scrapes succeed"
+
+
 def qualify(answer: Diagnosis, warnings: Iterable[str], calibration: Calibration) -> None:
     """Put what was not read into the document; nothing is healthy or proven where something is missing."""
     silent = answer.coverage.pods_without_metrics
     missing = [str(line) for line in warnings if isinstance(line, Incomplete)]
     if silent:
-        names = ", ".join(silent[:NAMED]) + (f" and {len(silent) - NAMED} more" if len(silent) > NAMED else "")
-        missing.append(f"no engine metrics from {names}, although scrapes succeed")
+        missing.append(silent_pods(silent))
     window = answer.window
     if window.newest is not None:
         age = seconds(window.until) - seconds(window.newest)

@@ -59,6 +59,11 @@ class Outcome:
         copy.__dict__.update(self.__dict__, **changed)
         return copy
 
+    @property
+    def leaves(self) -> list[Outcome]:
+        """The simple outcomes inside a group that hold, or the outcome itself."""
+        return [part for part in self.parts if part.holds] or [self]
+
     def about(self, entity: str) -> Outcome:
         """The same, said of another entity."""
         return self.but(entity=entity)

@@ -61,7 +61,7 @@ def opinions(context: Context, cause: Cause, recipes: Mapping[str, Recipe]) -> l
 def _rivals(cause: Cause, recipes: Mapping[str, Recipe]) -> list[Recipe]:
     """Look-alikes of a cause, in either direction, that are neither folded under it nor impossible for its role; of a
     family its causes; of harm without a known mechanism every cause of one pod that is no mere limit."""
-    family = cause.recipe.family if cause.recipe.id == cause.recipe.family else None
+    family = cause.recipe.family if cause.recipe.is_family else None
     unknown = cause.recipe.kind == "unexplained" and family is None
     inside = {cause.recipe.id, *(c.recipe.id for c in (*cause.effects, *cause.load_changes))}
     role = cause.best.unit.member.role

@@ -6,14 +6,14 @@ first family that shows on most of the pods is the finding, with its causes as c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from msgspec import structs
 
 from inferdoc.catalogue.family import Family
 from inferdoc.judging.conditions import evaluate, prepare
-from inferdoc.judging.context import Ask, Context, Outcome
+from inferdoc.judging.context import Ask, Context
 from inferdoc.judging.fold import Cause
 from inferdoc.judging.verdict import Evidence, Match
 
@@ -26,7 +26,9 @@ def name_mechanisms(roots: Iterable[Cause], context: Context, families: Mapping[
 
 
 def _name(root: Cause, context: Context, families: Iterable[Family]) -> None:
+    asks = [Ask(match.unit, match.onset, match.last) for match in root.matches]
     for family in families:
+        prepare([family.shown] if family.shown is not None else [], context, asks)
         shown = [_shown(family, match, context) for match in root.matches]
         if 2 * sum(map(bool, shown)) > len(shown):
             named = structs.replace(
@@ -46,15 +48,9 @@ def _name(root: Cause, context: Context, families: Iterable[Family]) -> None:
             return
 
 
-def _shown(family: Family, match: Match, context: Context) -> Sequence[Evidence]:
+def _shown(family: Family, match: Match, context: Context) -> list[Evidence]:
     """What shows a mechanism on the pod of a match while its impact lasts."""
     if family.shown is None:
-        return ()
-    inside = context.at(match.onset, match.last)
-    prepare([family.shown], inside, [Ask(match.unit, match.onset, match.last)])
-    outcome = evaluate(family.shown, inside, match.unit)
-    return [Evidence("symptom", one) for one in _leaves(outcome) if one.holds] if outcome.holds else ()
-
-
-def _leaves(outcome: Outcome) -> Sequence[Outcome]:
-    return outcome.parts or (outcome,)
+        return []
+    outcome = evaluate(family.shown, context.at(match.onset, match.last), match.unit)
+    return [Evidence("symptom", one) for one in outcome.leaves] if outcome.holds else []

@@ -121,7 +121,7 @@ class FindingMaker:
         probability = None if self.calibration is None else self.calibration.probability(certainty)
         left = 1 - (probability or 0.0)
         change = self._change(cause)
-        if recipe.id == recipe.family:
+        if recipe.is_family:
             members, rivals = self._rivals(graded, cause, probability or 0.0), self._released(cause, change, left, 0.0)
         else:
             members, rivals = [], self._differential(graded, cause, change, left)
@@ -193,7 +193,7 @@ class FindingMaker:
         own = next((candidate for candidate in graded if candidate.recipe is cause.recipe), None)
         if own is None:
             return []
-        unknown, of_family = cause.recipe.kind == "unexplained", cause.recipe.id == cause.recipe.family
+        unknown, of_family = cause.recipe.kind == "unexplained", cause.recipe.is_family
         rest = [
             one
             for share, one in zip(shares(graded), graded, strict=True)
@@ -295,8 +295,9 @@ class FindingMaker:
         traces = {unit: self.context.view.get(unit, "request_rate") for unit in like}
         served = {unit: float(np.nansum(trace.values)) for unit, trace in traces.items() if trace is not None}
         total = sum(served.values())
-        hit = {match.unit.member.key for match in cause.matches}
-        return round(sum(n for unit, n in served.items() if unit.member.key in hit) / total, 3) if total else None
+        return (
+            round(sum(n for unit, n in served.items() if unit.member.key in cause.pods) / total, 3) if total else None
+        )
 
     def scope(self, cause: Cause) -> Scope:
         """Where it is."""
@@ -332,7 +333,7 @@ class FindingMaker:
         # The clearest match first: what it shows must not be crowded out by what many pods have in common.
         for match in (cause.best, *sorted(cause.matches, key=lambda m: m.onset)):
             for piece in match.evidence:
-                for outcome in _leaves(piece):
+                for outcome in piece.outcome.leaves:
                     key = (piece.role, outcome.signal, outcome.entity)
                     if outcome.holds and key not in pieces:
                         pieces[key] = (piece, outcome, match.unit)
@@ -341,10 +342,10 @@ class FindingMaker:
                 if piece.role == "harm":
                     key = (piece.role, piece.outcome.signal, piece.outcome.entity)
                     pieces.setdefault(key, (piece, piece.outcome, child.best.unit))
-        first = {id(piece) for piece in cause.best.evidence}
-        kept = sorted(pieces.values(), key=lambda told: id(told[0]) not in first)[:MAX_EVIDENCE]
-        ranked = sorted(pieces.values(), key=lambda told: ("harm", "symptom", "support").index(told[0].role))
-        shown = [told for told in ranked if told in kept]
+        ranked, shown = (
+            sorted(some, key=lambda told: ("harm", "symptom", "support").index(told[0].role))
+            for some in (pieces.values(), list(pieces.values())[:MAX_EVIDENCE])
+        )
         if cause.recipe.kind == "unexplained":  # what is unusual is all there is to go by: harm must not crowd it out
             unusual = [told for told in ranked if told[0].role == "support"]
             others = [told for told in ranked if told[0].role != "support"]
@@ -430,12 +431,6 @@ def _upstream(load_changes: Sequence[Cause]) -> list[Cause]:
     """Those last that another of them brings about: longer prompts before the queue that they make."""
     brought = {effect for load_change in load_changes for effect in load_change.recipe.effects}
     return sorted(load_changes, key=lambda load_change: load_change.recipe.id in brought)
-
-
-def _leaves(piece: Evidence) -> list[Outcome]:
-    """The simple outcomes inside a group, or the outcome itself."""
-    parts = [p for p in piece.outcome.parts if p.holds]
-    return list(parts) or [piece.outcome]
 
 
 def _plain(value: float | None) -> float | None:

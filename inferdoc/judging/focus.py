@@ -17,6 +17,7 @@ from inferdoc.source.base import Scrapes
 from inferdoc.source.frame import Entity
 from inferdoc.source.matching import passes
 from inferdoc.source.reads import Matcher
+from inferdoc.words import some
 
 MOST_NAMES = 8
 ASPECTS = ("cluster", "namespace", "model", "tier", "role", "pod")
@@ -107,8 +108,7 @@ def _nobody(name: str, value: str, names: Collection[str]) -> str:
     known = sorted({each for each in names if each}, key=lambda each: (-_likeness(value, each), each))
     if not known:
         return f"--{name} {value}: nothing in the source tells the {name} of a pod; leave it out"
-    more = f" and {len(known) - MOST_NAMES} more" if len(known) > MOST_NAMES else ""
-    return f"--{name} {value}: no such {name} in the window; known here: {', '.join(known[:MOST_NAMES])}{more}"
+    return f"--{name} {value}: no such {name} in the window; known here: {some(known, MOST_NAMES)}"
 
 
 def _likeness(one: str, other: str) -> float:

@@ -12,7 +12,7 @@ from inferdoc.audit.observe import percent
 from inferdoc.report.brief import clock
 from inferdoc.report.text import COLOURS
 from inferdoc.report.wrapping import fitted, painted, wrap
-from inferdoc.words import figure
+from inferdoc.words import figure, some
 
 SHORT_LIST = 4
 VERDICTS = {"nothing": "healthy", "standing": "warning", "unknown": "unknown"}
@@ -115,4 +115,4 @@ def _pool(pool: PoolLooked) -> str:
 
 def _pods(state: StandingState) -> str:
     pods = state.place.pods
-    return ", ".join(pods[:SHORT_LIST]) + (f" and {len(pods) - SHORT_LIST} more" if len(pods) > SHORT_LIST else "")
+    return some(pods, SHORT_LIST)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 
 from inferdoc.judging.model import Diagnosis, EvidenceItem, Finding, seconds
 from inferdoc.report.roles import HARM, role_word
 from inferdoc.report.wrapping import width, wrap
-from inferdoc.words import how_many, lasting
+from inferdoc.words import how_many, lasting, some
 
 LEAD = "{:<10}"
 MOST_LINES = 11
@@ -39,7 +39,7 @@ def brief(answer: Diagnosis) -> list[str]:
         *(f"{one.id} (persistent)" for one in answer.persistent),
     ]
     if others:
-        tail.append(_one_line(_some(others), LEAD.format("also")))
+        tail.append(_one_line(some(others, MOST_NAMED), LEAD.format("also")))
     page = finding.runbook_url or f"inferdoc runbook {finding.runbook}"
     tail.append(_one_line(f"{page}; -v shows all evidence, changes and findings", LEAD.format("read on")))
     room = MOST_LINES - len(must) - len(tail)
@@ -61,7 +61,7 @@ def _head(answer: Diagnosis, finding: Finding) -> Iterator[tuple[str, str]]:
     where += [f"{share:.0%} of the requests"] if share is not None and share < 1 else []
     tier = "" if scope.tier == "unknown" else scope.tier
     where += [f"{word} {value}" for word, value in (*scope.place, ("tier", tier), ("model", scope.model)) if value]
-    yield "where", f"{', '.join(where)}: {_some(scope.pods)}"
+    yield "where", f"{', '.join(where)}: {some(scope.pods, MOST_NAMED)}"
     yield "since", _when(answer, finding)
     changed = _changed(answer, finding)
     if changed:
@@ -119,11 +119,6 @@ def certainty(finding: Finding) -> str:
 def clock(stamp: str) -> str:
     """A moment of the document in local time with its offset."""
     return datetime.fromisoformat(stamp).astimezone().strftime("%Y-%m-%d %H:%M:%S%z")
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more
 
 
 def _one_line(words: str, lead: str = "") -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from inferdoc.judging.focus import ASPECTS
 from inferdoc.judging.model import FocusInfo
+from inferdoc.words import some
 
 MOST_PODS = 3
 
@@ -16,8 +17,4 @@ def in_focus(focus: FocusInfo) -> str:
 
 def elsewhere(focus: FocusInfo) -> str:
     """What was found on others: `slow-gpu on decode-5, engine-down on decode-1`; empty where nothing was."""
-    found = []
-    for one in focus.elsewhere:
-        more = f" and {len(one.pods) - MOST_PODS} more" if len(one.pods) > MOST_PODS else ""
-        found.append(f"{one.id} on {', '.join(one.pods[:MOST_PODS])}{more}")
-    return "; ".join(found)
+    return "; ".join(f"{one.id} on {some(one.pods, MOST_PODS)}" for one in focus.elsewhere)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from inferdoc.source.identified import Findings
 from inferdoc.source.processes import Copies, Crowd
+from inferdoc.words import some
 
 POD_CURE = "relabel __meta_kubernetes_pod_name to pod, or name the label that holds it under [labels] in inferdoc.toml"
 GPU_CURE = "mount the kubelet's pod-resources socket (/var/lib/kubelet/pod-resources) into the GPU exporter"
@@ -78,5 +79,4 @@ def _gpus(found: Findings) -> Iterator[str]:
 
 
 def _some(names: tuple[str, ...] | list[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
+    return some(names, NAMED)

@@ -23,7 +23,7 @@ from inferdoc.report.references import compared_with
 from inferdoc.report.roles import HARM, role_word
 from inferdoc.report.unjudged import by_reason, counted, why
 from inferdoc.report.wrapping import fitted, painted, width, wrap
-from inferdoc.words import figure, how_many, lasting
+from inferdoc.words import figure, how_many, lasting, some
 
 COLOURS = {
     "critical": "red",
@@ -130,9 +130,7 @@ def _finding(
     sure = wrap(f"{finding.severity}, {certainty(finding)}, {when}", f"   {finding.id}  ")
     yield from painted(sure, finding.severity, paint(finding.severity, finding.severity, False))
     scope = finding.scope
-    pods = ", ".join(scope.pods[:SHORT_LIST]) + (
-        f" and {len(scope.pods) - SHORT_LIST} more" if len(scope.pods) > SHORT_LIST else ""
-    )
+    pods = some(scope.pods, SHORT_LIST)
     where = [
         f"{len(scope.pods)} of {how_many(scope.of_pods, 'pod')}: {pods}",
         f"model {scope.model}" if scope.model else "",

@@ -101,7 +101,7 @@ def _relative(one: Outcome, asked: Sequence[Fact]) -> bool:
 def _observations(root: Cause) -> list[Outcome]:
     """The changes that a cause rests on, on the pod that shows it best."""
     pieces = (e.outcome for e in root.best.evidence if e.role in ("symptom", "harm"))
-    leaves = [leaf for one in pieces for leaf in ([p for p in one.parts if p.holds] or [one])]
+    leaves = [leaf for one in pieces for leaf in one.leaves]
     return [o for o in leaves if o.baseline is not None and o.observed is not None and o.first is not None]
 
 
