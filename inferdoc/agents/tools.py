@@ -29,7 +29,7 @@ from inferdoc.agents.short import (
     sentence,
     some,
 )
-from inferdoc.audit.beside import add_persistent
+from inferdoc.audit.beside import diagnosis
 from inferdoc.audit.model import StandingState, Wasted
 from inferdoc.audit.request import audited
 from inferdoc.catalogue.document import nearest
@@ -38,7 +38,6 @@ from inferdoc.config import Config
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import assignments_of
 from inferdoc.judging.model import Diagnosis, Finding, stamp
-from inferdoc.judging.request import diagnosis
 from inferdoc.report.health import STATES, table
 from inferdoc.report.runbook import page, pages
 from inferdoc.report.shown import Shown
@@ -90,9 +89,7 @@ class Tools:
     def _diagnosed(self, window: dict[str, Any], focus: PartAsked | None) -> DiagnosisTold:
         asked = window | (focus or PartAsked()).as_options()
         with closing(self.opened()) as source:
-            answer = diagnosis(source, self.config, self.catalogue, asked)
-            add_persistent(answer, self.config, self.catalogue)
-            return told(answer)
+            return told(diagnosis(source, self.config, self.catalogue, asked))
 
     def signals(
         self, until: str = "latest", pod: str | None = None, namespace: str | None = None, names: Sequence[str] = ()

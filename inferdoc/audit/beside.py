@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from msgspec import structs
 
@@ -14,7 +15,7 @@ from inferdoc.audit.watched import Watched
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.catalogue.standing import State
 from inferdoc.config import Config
-from inferdoc.judging import api as judging
+from inferdoc.judging import api, request
 from inferdoc.judging.document import DiagnosisWithSeries
 from inferdoc.judging.model import Diagnosis, Persistent
 from inferdoc.judging.session import Options
@@ -34,9 +35,16 @@ def diagnose(
     around: Moment | None = None,
 ) -> Diagnosis:
     """`inferdoc.judging.api.diagnose`, with the persistent states beside it."""
-    answer = judging.diagnose(source, since, until, from_, options, around)
+    answer = api.diagnose(source, since, until, from_, options, around)
     catalogue = options.catalogue if options is not None else None
     add_persistent(answer, Config(), catalogue or load_catalogue())
+    return answer
+
+
+def diagnosis(source: Source, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> Diagnosis:
+    """The same by the options of a command, and by the configuration. asked: as in `inferdoc.judging.request`."""
+    answer = request.diagnosis(source, config, catalogue, asked)
+    add_persistent(answer, config, catalogue)
     return answer
 
 

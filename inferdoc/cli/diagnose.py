@@ -69,12 +69,12 @@ def command(**asked: Any) -> int:
     Exit codes: 0 healthy, 1 a finding at or above --fail-on, 2 usage, 3 unknown (not enough data to judge), 4 the
     source could not be read.
     """
-    from inferdoc.audit.beside import add_persistent
+    from inferdoc.audit.beside import diagnosis
     from inferdoc.audit.request import audited_beside
     from inferdoc.cluster.look import look_at_cluster
     from inferdoc.cluster.traces import link_traces
     from inferdoc.cost.findings import price_findings
-    from inferdoc.judging.request import diagnosis, exit_code
+    from inferdoc.judging.request import exit_code
     from inferdoc.report import render
     from inferdoc.watch.watched import Glance, Watch
     from inferdoc.whatif.foretell import foretell_steps
@@ -88,7 +88,6 @@ def command(**asked: Any) -> int:
 
     def look() -> Glance:
         answer = diagnosis(source, config, catalogue, asked)
-        add_persistent(answer, config, catalogue)
         price_findings(answer, source, config, catalogue)
         link_traces(answer, source, catalogue, config.links.trace_url)
         if asked["kubernetes"]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from inferdoc.audit.beside import add_persistent
+from inferdoc.audit.beside import diagnosis
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
 from inferdoc.forecast.command import Origin
@@ -15,7 +15,6 @@ from inferdoc.forecast.engine import Request, forecast
 from inferdoc.forecast.ledger import ForecastLedger
 from inferdoc.forecast.result import Forecast
 from inferdoc.judging.model import Diagnosis
-from inferdoc.judging.request import diagnosis
 from inferdoc.source.identified import Identified
 
 JUDGED = "15m"
@@ -32,9 +31,7 @@ def diagnoses(
     def work() -> Diagnosis:
         source = open_source()
         try:
-            answer = diagnosis(source, config, catalogue, asked)
-            add_persistent(answer, config, catalogue)
-            return answer
+            return diagnosis(source, config, catalogue, asked)
         finally:
             source.close()
 

@@ -295,9 +295,8 @@ class FindingMaker:
         traces = {unit: self.context.view.get(unit, "request_rate") for unit in like}
         served = {unit: float(np.nansum(trace.values)) for unit, trace in traces.items() if trace is not None}
         total = sum(served.values())
-        return (
-            round(sum(n for unit, n in served.items() if unit.member.key in cause.pods) / total, 3) if total else None
-        )
+        pods = cause.pods
+        return round(sum(n for unit, n in served.items() if unit.member.key in pods) / total, 3) if total else None
 
     def scope(self, cause: Cause) -> Scope:
         """Where it is."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from inferdoc.audit.beside import add_persistent
+from inferdoc.audit.beside import diagnosis
 from inferdoc.audit.request import audited
 from inferdoc.audit.request import exit_code as exit_code_of_audit
 from inferdoc.catalogue.load import Catalogue, load_catalogue
@@ -21,7 +21,7 @@ from inferdoc.cluster.traces import link_traces
 from inferdoc.config import Config
 from inferdoc.config_sections import BaselinesSection
 from inferdoc.cost.findings import price_findings
-from inferdoc.judging.request import diagnosis, exit_code
+from inferdoc.judging.request import exit_code
 from inferdoc.report import render, render_audit
 from inferdoc.report.health import HURTING, table
 from inferdoc.report.health_text import as_json, as_text
@@ -177,7 +177,6 @@ def _shipped() -> Catalogue:
 
 def _diagnose(case: Case, source: Source, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> Document:
     answer = diagnosis(source, config, catalogue, asked)
-    add_persistent(answer, config, catalogue)
     price_findings(answer, source, config, catalogue)
     link_traces(answer, source, catalogue, config.links.trace_url)
     answer.source.location = case.place
