@@ -54,12 +54,9 @@ def add_persistent(answer: Diagnosis, config: Config, catalogue: Catalogue) -> N
     if not isinstance(answer, DiagnosisWithSeries) or answer.view is None or answer.verdict == "unknown":
         return
     watched = Watched(_window(answer.view, catalogue), catalogue.signals, catalogue.tiers, {}, config.pods)
-    states = {
-        name: state
-        for name, state in catalogue.standing.states.items()
-        if state.severity == "warning" and not _is_named(state, answer, catalogue)
-    }
+    states = {name: state for name, state in catalogue.standing.states.items() if state.severity == "warning"}
     entries = judge(watched, structs.replace(catalogue.standing, states=states)).standing
+    entries = [one for one in entries if not _is_named(one.state, answer, catalogue)]  # it may cover others
     found = [state_of(watched, config, catalogue.standing, entry) for entry in entries]
     shown = [one for one in found if one.accepted is None and _in_focus(answer, one.place)]
     answer.persistent = [

@@ -28,8 +28,9 @@ def test_a_cache_that_was_always_full_is_not_healthy(tmp_path):
     assert "kv-cache-always-full" in text and "90 %" in answer["summary"]
 
 
-def test_what_a_finding_names_is_no_persistent_state(tmp_path):
-    levels = {**FULL, "preemptions": 1.0, "itl": then(0.02, 0.06)}
+@pytest.mark.parametrize("wait", [{}, {"ttft": 20.0, "queue": 18.0}])
+def test_what_a_finding_names_is_no_persistent_state_nor_is_what_that_covers(tmp_path, wait):
+    levels = {**FULL, **wait, "preemptions": 1.0, "itl": then(0.02, 0.06)}
     _, answer, _ = diagnosed(tmp_path, Engine("a", **levels))
     named = {finding["family"] for finding in answer["findings"]}
     assert "kv-space" in named and answer["persistent"] == []
