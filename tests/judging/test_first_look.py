@@ -279,3 +279,13 @@ def test_a_sign_of_which_only_the_impact_is_left_is_no_sign() -> None:
     idle = "gpu_util", "generation_tokens_rate", "running_mean"
     assert asked(*idle) == {"cpu_throttled_share", "scrape_duration", "itl_mean"}
     assert asked("scrape_duration", *idle) == {"cpu_throttled_share"}
+
+
+def test_absent_series_other_pods_and_half_of_a_symptom_vouch_for_nothing() -> None:
+    """A full cache is a sign of preemptions. Reads of KV that nobody could see fill it as well, but of those nothing is
+    left to ask where the past of the cache is unknown: that no transfers are shown, and that prompts arrive elsewhere,
+    is no sign."""
+    names = "kv-preemption-thrash", "kv-transfer-backlog"
+    recipes = {name: catalogue().recipes[name] for name in names}
+    known = frozenset(name for one in recipes.values() for cond in one.harm for name in cond.signals)
+    assert set(absolute(recipes, FirstLook(known, frozenset(), brief=False))) == {"kv-preemption-thrash"}

@@ -13,7 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec import structs
 
-from inferdoc.catalogue.conditions import AllOf, AnyOf, Condition, Level, Move, Not, OfParts, leaves
+from inferdoc.catalogue.conditions import (
+    AllOf,
+    AnyOf,
+    Condition,
+    Level,
+    Move,
+    Not,
+    OfParts,
+    Presence,
+    Witnesses,
+    leaves,
+)
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.judging.fold import Cause
 from inferdoc.judging.references.lifetime import LITTLE, RAN
@@ -104,13 +115,23 @@ def absolute(recipes: Mapping[str, Recipe], look: FirstLook) -> dict[str, Recipe
                 lost.append(one)
         harm = _kept(recipe.harm, look.widely, within_not)
         seen = {leaf.signal for one in symptoms for leaf in leaves(one) if isinstance(leaf, Level)}
-        if symptoms and harm and all(seen.intersection(one.signals) for one in lost):
+        if symptoms and harm and all(_vouched(one, seen) for one in lost):
             around, excuse = look.known(look.exactly), look.known(look.excuse)
             unless = _kept(recipe.unless, around, excuse)
             support, proof = (_kept(each, around, around) for each in (recipe.support, recipe.proof))
             kept = structs.replace(recipe, symptoms=tuple(symptoms), harm=harm, unless=unless)
             found[name] = structs.replace(kept, support=support, proof=proof)
     return found
+
+
+def _vouched(condition: Condition, levels: set[str]) -> bool:
+    """Whether levels of the same signals, by name, speak for a condition in the place of its moves: for all of what
+    belongs together, for one of alternatives."""
+    if isinstance(condition, AllOf | Witnesses):
+        return all(_vouched(part, levels) for part in condition.parts if not isinstance(part, Not))
+    if isinstance(condition, OfParts):
+        return any(_vouched(part, levels) for part in condition.parts)
+    return not levels.isdisjoint(condition.signals)
 
 
 def doubted(roots: Iterable[Cause], recipes: Mapping[str, Recipe], look: FirstLook) -> None:
@@ -142,7 +163,7 @@ def _kept(
 
 def _pruned(condition: Condition, ask: Ask, within_not: Ask, told: frozenset[str]) -> Condition | None:
     """The condition with its moves as they are asked; None where nothing is left, or of parts that belong together only
-    what `told` (the signals of others) tells."""
+    what is absent, what other pods show, or what `told` (the signals of others) tells."""
     if isinstance(condition, Move):
         return ask(condition)
     if not isinstance(condition, OfParts):
@@ -155,17 +176,17 @@ def _pruned(condition: Condition, ask: Ask, within_not: Ask, told: frozenset[str
     if not parts or parts == condition.parts:
         return condition if parts else None
     left = _signals(part for part, kept in pruned if kept is not None)
-    if told and isinstance(condition, AllOf) and len(parts) < len(pruned) and left <= told:
+    if isinstance(condition, AllOf) and len(parts) < len(pruned) and left <= told:
         return None
     return structs.replace(condition, parts=parts)
 
 
 def _signals(conditions: Iterable[Condition]) -> frozenset[str]:
-    """The signals that speak for conditions: not those whose absence is asked."""
+    """The signals of a pod that speak for conditions: not those whose absence is asked."""
     found: set[str] = set()
     for one in conditions:
         if isinstance(one, OfParts):
             found |= NOTHING if isinstance(one, Not) else _signals(one.parts)
-        else:
+        elif one.scope == "own" and not (isinstance(one, Presence) and not one.there):
             found.update(one.signals)
     return frozenset(found)
