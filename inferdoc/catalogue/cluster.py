@@ -1,10 +1,11 @@
-"""`collectors/cluster.yaml`: what Kubernetes tells of a pod, and which causes that speaks for."""
+"""`collectors/cluster.yaml`: what Kubernetes or a probe tells of a pod, and which causes that speaks for or against."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -13,19 +14,24 @@ from inferdoc.catalogue.document import decode, nearest
 from inferdoc.catalogue.validate import Problem
 
 CLUSTER = "cluster.yaml"
+Outcome = Literal["alive", "slow", "hung", "refused", "down"]
+"""Of a request of one token with a deadline (`inferdoc.collect.probe`)."""
 
 
 class Sign(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """says: the fact as a sentence; terminated, waiting, events: reasons, of which any is enough; message: a regular
-    expression for the words of such an event; log: one for a line of the container before; speaks_for: causes."""
+    expression for the words of such an event; log: one for a line of the container before; probe: outcomes of a
+    request; speaks_for, speaks_against: causes."""
 
     says: str
-    speaks_for: tuple[str, ...]
+    speaks_for: tuple[str, ...] = ()
+    speaks_against: tuple[str, ...] = ()
     terminated: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
     message: str = ""
     log: str | None = None
+    probe: tuple[Outcome, ...] = ()
 
 
 class Signs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -37,9 +43,10 @@ class Signs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         """Causes that are none, and expressions that do not compile."""
         for name, sign in self.signs.items():
             at = ("signs", name)
-            for cause in sign.speaks_for:
-                if cause not in causes:
-                    yield Problem((*at, "speaks_for"), f'no such cause "{cause}"{nearest(cause, causes)}')
+            for key, named in (("speaks_for", sign.speaks_for), ("speaks_against", sign.speaks_against)):
+                for cause in named:
+                    if cause not in causes:
+                        yield Problem((*at, key), f'no such cause "{cause}"{nearest(cause, causes)}')
             for key, text in (("message", sign.message), ("log", sign.log or "")):
                 try:
                     re.compile(text)

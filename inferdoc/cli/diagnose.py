@@ -57,6 +57,7 @@ WATCH_SECONDS = 30.0
 @click.option(
     "--kubernetes", is_flag=True, help="Also what kubectl tells of the pods found: ends, events, last lines of logs."
 )
+@click.option("--probe", is_flag=True, help="Also send one request of one token to the engines found, as `probe` does.")
 @click.option("--watch", is_flag=True, help="Again every 30 s until q: in place on a terminal, else only what changes.")
 def command(**asked: Any) -> int:
     """Judge a window of a source.
@@ -71,7 +72,7 @@ def command(**asked: Any) -> int:
     """
     from inferdoc.audit.beside import diagnosis
     from inferdoc.audit.request import audited_beside
-    from inferdoc.cluster.look import look_at_cluster
+    from inferdoc.cluster.look import look_at_cluster, probe_pods, urls_of
     from inferdoc.cluster.traces import link_traces
     from inferdoc.cost.findings import price_findings
     from inferdoc.judging.request import exit_code
@@ -92,6 +93,8 @@ def command(**asked: Any) -> int:
         link_traces(answer, source, catalogue, config.links.trace_url)
         if asked["kubernetes"]:
             look_at_cluster(answer, catalogue)
+        if asked["probe"]:
+            probe_pods(answer, catalogue, urls_of(answer), {})
         if asked["predict"]:
             foretell_steps(answer, source, config, catalogue)
         standing = audited_beside(answer, source, config, catalogue, asked) if asked["output"] == "html" else None
@@ -134,11 +137,15 @@ def _watch_in_place(watch: Watch, place: str, asked: dict[str, Any], colour: boo
 
 def _look(found: list[Recognised], config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> int:
     """Diagnose pages, live or saved."""
+    from inferdoc.cluster.look import probe_pods, urls_of
     from inferdoc.judging.request import exit_code
     from inferdoc.pages.diagnosis import diagnose_pages
     from inferdoc.report import render
 
     answer = diagnose_pages(found, config, catalogue, asked, options.scraping(asked), options.pace(asked), messages.say)
+    if asked["probe"]:
+        pages = [one.target.url for one in found if one.target is not None]
+        probe_pods(answer, catalogue, urls_of(answer, pages), options.headers_of(asked["headers"]))
     colour = options.coloured() and asked["output"] == "text"
     show(render(answer, asked["output"], detail=asked["verbose"], colour=colour), coloured=colour)
     messages.warn(answer.source.warnings)

@@ -8,15 +8,15 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import requests
 
+from inferdoc.catalogue.cluster import Outcome
 from inferdoc.collect.deadline import Deadline, DeadlineWatch
 from inferdoc.collect.session import OriginSession, RedirectError, redirect_text
 from inferdoc.errors import InferdocError
 
-Outcome = Literal["alive", "slow", "hung", "refused", "down"]
 SLOW_SECONDS = 5.0
 """One token for a prompt of one word takes two steps; an engine that needs so long for them has a queue, or is ill."""
 MODELS, COMPLETIONS = "/v1/models", "/v1/completions"

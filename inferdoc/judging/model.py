@@ -196,11 +196,11 @@ class Rival(msgspec.Struct):
 
 
 class ClusterFact(msgspec.Struct):
-    """What Kubernetes tells of a pod (`diagnose --kubernetes`). detail: in its words, secrets masked; sign, says: of
-    `collectors/cluster.yaml`, where it is a known one."""
+    """What Kubernetes tells of a pod (`diagnose --kubernetes`), or a request to it (`--probe`). detail: in its words,
+    secrets masked; sign, says: of `collectors/cluster.yaml`, where it is a known one."""
 
     pod: str
-    kind: Literal["terminated", "waiting", "event", "log"]
+    kind: Literal["terminated", "waiting", "event", "log", "probe"]
     detail: str
     at: str | None
     sign: str | None

@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from msgspec import structs
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.collect.discovery import DEFAULT_JOB, Target
@@ -157,7 +156,8 @@ def diagnose_pages(
         else:
             with Scraper(scraping) as scraper:
                 answer = look(live, store, scraper.scrape, judge, pace, say)
-    return structs.replace(answer, source=structs.replace(answer.source, location=", ".join(one.text for one in found)))
+    answer.source.location = ", ".join(one.text for one in found)
+    return answer
 
 
 @contextmanager

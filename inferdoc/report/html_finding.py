@@ -98,7 +98,7 @@ def _facts(finding: Finding) -> str:
                 "changed",
                 "" if change is None else escape(f"{change.detail} ({change.kind}, {day_and_clock(change.at)} UTC)"),
             ),
-            ("cluster", "<br>".join(_cluster_fact(fact) for fact in finding.cluster)),
+            ("cluster, probe", "<br>".join(_cluster_fact(fact) for fact in finding.cluster)),
             ("traces", "<br>".join(_trace(trace) for trace in finding.traces)),
             ("costs", "" if finding.cost_per_hour is None else f"{finding.cost_per_hour:,.2f} an hour, at [prices]"),
             ("one of", "<br>".join(f"<code>{escape(m.id)}</code> {m.probability:.0%}" for m in finding.members)),

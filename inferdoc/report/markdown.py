@@ -72,7 +72,7 @@ def _finding(finding: Finding) -> Iterator[str]:
     yield ""
     for fact in finding.cluster:
         says = f"{words(fact.says)}: " if fact.says else ""
-        yield f"- Kubernetes, {code(fact.pod)}: {says}{words(fact.detail)}"
+        yield f"- {'Probe' if fact.kind == 'probe' else 'Kubernetes'}, {code(fact.pod)}: {says}{words(fact.detail)}"
     for trace in finding.traces:
         took = f"{figure(trace.value, 's')} at {trace.at}"
         yield f"- Traced, {code(trace.pod)}: {link(took, trace.url)}, trace {code(trace.trace_id)}"

@@ -158,7 +158,8 @@ def _finding(
     for i, fact in enumerate(told):
         when = f" ({clock(fact.at)})" if fact.at else ""
         says = f"{fact.says}: " if fact.says else ""
-        yield from wrap(f"{says}{fact.detail}{when} [{fact.pod}]", f"   {'cluster' if i == 0 else '':<8} ")
+        word = "probe" if fact.kind == "probe" else "cluster" if i == 0 else ""
+        yield from wrap(f"{says}{fact.detail}{when} [{fact.pod}]", f"   {word:<8} ")
     for i, trace in enumerate(finding.traces):
         yield from wrap(
             f"{figure(trace.value, 's')} at {clock(trace.at)} [{trace.pod}] {trace.url}",

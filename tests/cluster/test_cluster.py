@@ -1,4 +1,4 @@
-"""`diagnose --kubernetes` against recorded answers of kubectl."""
+"""`diagnose --kubernetes` against recorded answers of kubectl, and `--probe` against a server."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from types import SimpleNamespace
 import pytest
 
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.cluster.look import look_at_cluster, weigh
+from inferdoc.cluster import look
+from inferdoc.cluster.look import look_at_cluster, probe_pods, weigh
 from inferdoc.cluster.pods import facts_of
 from inferdoc.errors import ExitCode
 from inferdoc.judging.model import ClusterFact, Finding
 from tests.cli.command import call
+from tests.openai_server import engine
 from tests.simulated import SimulatedStores
 
+__all__ = ["engine"]
 KUBECTL = """#!/bin/sh
 echo "$@" >> "$FOLDER/log"
 test -z "$REFUSE" || { echo 'Error from server (Forbidden): pods "x" is forbidden: User "me" cannot get' >&2; exit 1; }
@@ -218,3 +221,31 @@ def test_a_sign_must_speak_for_a_cause_that_there_is(tmp_path):
     assert len(said) == 2
     assert 'no such cause "engine-om"' in said[0] and "engine-oom" in said[0]
     assert "not a regular expression" in said[1]
+
+
+@pytest.mark.parametrize(
+    ("status", "id_", "certainty"),
+    [(0, "engine-hung", "proven"), (200, "engine-hung", "possible"), (503, "engine-hung", "likely")],
+)
+def test_a_request_proves_a_hang_or_leaves_it_possible(status, id_, certainty, engine, monkeypatch):
+    monkeypatch.setattr(look, "PROBE_SECONDS", 0.3)
+    engine.status = status
+    answer = SimpleNamespace(
+        findings=[finding(id_, pods=("p0", "p1"))], source=SimpleNamespace(warnings=[]), summary=""
+    )
+    probe_pods(answer, load_catalogue(), {"p0": engine.url}, {})
+    assert [(one.pod, one.kind) for one in answer.findings[0].cluster] == [("p0", "probe")]
+    assert answer.findings[0].certainty == certainty
+
+
+def test_a_probe_without_findings_stands_in_the_summary(engine):
+    answer = SimpleNamespace(findings=[], source=SimpleNamespace(warnings=[]), summary="Idle.")
+    probe_pods(answer, load_catalogue(), {"p0": engine.url}, {})
+    assert answer.summary.startswith("Idle. p0: a request of one token is served, one token of llama")
+
+
+def test_no_address_to_probe_is_a_warning():
+    answer = SimpleNamespace(findings=[finding("engine-hung")], source=SimpleNamespace(warnings=[]), summary="")
+    probe_pods(answer, load_catalogue(), {}, {})
+    assert answer.source.warnings == ["nothing was probed: no address of an engine is known"]
+    assert answer.findings[0].certainty == "likely"
