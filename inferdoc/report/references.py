@@ -17,12 +17,12 @@ WORDS: dict[BaselineKind, str] = {
     "absolute": "limits: objectives, bands, physics",
     "chosen": "the baseline that was chosen",
     "lifetime": "the mean since each engine started, which its counters hold",
-    "none": "nothing: there is no earlier data",
+    "none": "the course of the window alone: there is no earlier data",
 }
 
 
 def compared_with(baseline: Baseline, clock: Callable[[str], str]) -> str:
-    """The rung, the name of a stored baseline, and its stretch. clock: how the format writes a moment."""
+    """What it is, the name of a stored baseline, and its stretch. clock: how the format writes a moment."""
     name = f" {baseline.name}" if baseline.name else ""
     span = f", {clock(baseline.from_)} to {clock(baseline.until)}" if baseline.from_ and baseline.until else ""
     return f"{WORDS[baseline.kind]}{name}{span}"
