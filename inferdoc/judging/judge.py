@@ -12,6 +12,7 @@ from inferdoc.catalogue.conditions import AnyOf
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.catalogue.signal import WIDE
 from inferdoc.fleet.members import Pool
+from inferdoc.fleet.workloads import REPLICA_SET_POD
 from inferdoc.judging.context import Context
 from inferdoc.judging.fold import Cause, fold, group
 from inferdoc.judging.impact import breaches
@@ -22,7 +23,7 @@ from inferdoc.judging.view import Unit
 
 PROGRESS = ("generation_tokens_rate", "prompt_tokens_rate", "step_rate", "request_rate")
 LATENCY = ("ttft_mean", "itl_mean", "e2e_mean", "ttft_p99", "itl_p99", "e2e_p99", "tpot_request_mean")
-CONTAINER_STARTS = "kubelet_restarts"
+CONTAINER_STARTS, PROCESS_START = "kubelet_restarts", "process_start_time"
 SLOWER = (*LATENCY, "router_ttft_mean")
 """Harm that is over once it is over."""
 
@@ -117,12 +118,17 @@ def _recovered(match: Match, context: Context) -> bool:
 
 def _ended_by_itself(match: Match, context: Context) -> bool:
     """Whether the container of a pod was started again in its place: a planned end brings a new pod, a crash does not,
-    and takes the requests with it."""
+    and takes the requests with it. By the kubelet, else by the start time of the process in a pod of a Deployment,
+    whose name a new pod does not have."""
     starts = context.view.get(match.unit, CONTAINER_STARTS)
+    key, lineage = match.unit.member.key, context.view.lineage
+    if starts is None and key not in lineage.predecessor and REPLICA_SET_POD.fullmatch(match.unit.member.pod):
+        starts = context.view.get(match.unit, PROCESS_START)
     if starts is None:
         return False
-    seen = starts.values[max(0, match.onset - context.clock.out_steps) :]
-    seen = seen[np.isfinite(seen)]
+    steps = np.flatnonzero(np.isfinite(starts.values))
+    before = np.searchsorted(steps, match.onset - context.clock.out_steps, side="right") - 1
+    seen = starts.values[steps[max(0, before) :]]
     return len(seen) > 1 and bool(seen[-1] > seen[0])
 
 
