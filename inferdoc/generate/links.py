@@ -5,32 +5,57 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from inferdoc.config_sections import LinksSection
+from inferdoc.generate.commands import diagnose_command
 
-RUNBOOK_BASE = "https://inferdoc.example/runbooks"
-"""Stands for your own address, which `runbook_base` in inferdoc.toml names: `.example` names never resolve."""
+FLEET = "inferdoc-fleet"
+"""The uid of the fleet board."""
+BOARD_VARIABLES = ("cluster", "namespace", "model_name", "pod")
 
 
 @dataclass(frozen=True)
 class GeneratedLinks:
-    """runbook_base: the pages lie under it by their id. dashboard_base: address of the fleet board, or None."""
+    """runbook_base: the pages are below it by their id. dashboard_base: of Grafana, or of the fleet board.
+    None: no link."""
 
-    runbook_base: str = RUNBOOK_BASE
+    runbook_base: str | None = None
     dashboard_base: str | None = None
 
-    def runbook(self, page: str) -> str:
-        return f"{self.runbook_base.rstrip('/')}/{page}"
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The bases that are not set, one remark each."""
+        bases = {"runbook": self.runbook_base, "dashboard": self.dashboard_base}
+        return tuple(
+            f"no {name}_url in the alerts: set {name}_base in [links] of inferdoc.toml, or --{name}-base"
+            for name, base in bases.items()
+            if not base
+        )
+
+    def runbook(self, page: str) -> str | None:
+        return f"{self.runbook_base.rstrip('/')}/{page}" if self.runbook_base else None
 
     def dashboard(self, labels: tuple[str, ...]) -> str | None:
         """The board, narrowed to what the alert is about by those of its labels that the board has variables for."""
         if self.dashboard_base is None:
             return None
-        chosen = [name for name in ("cluster", "namespace", "model_name", "pod") if name in labels]
+        chosen = [name for name in BOARD_VARIABLES if name in labels]
         query = "&".join(f"var-{name}={{{{ $labels.{name} | urlquery }}}}" for name in chosen)
-        return (
-            f"{self.dashboard_base}{'&' if '?' in self.dashboard_base else '?'}{query}"
-            if query
-            else self.dashboard_base
-        )
+        board = self.dashboard_base.rstrip("/")
+        board = board if "/d/" in board else f"{board}/d/{FLEET}"
+        return f"{board}{'&' if '?' in board else '?'}{query}" if query else board
+
+    def annotations(
+        self, page: str, by: tuple[str, ...], summary: str, description: str, *, diagnosed: bool = True
+    ) -> dict[str, str]:
+        """The annotations of an alert. page: its runbook; by: labels that its series keep; diagnosed: whether
+        `inferdoc diagnose` can look at what it is about."""
+        found = {
+            "summary": summary,
+            "description": description,
+            "diagnose_command": diagnose_command(by) if diagnosed else None,
+            "runbook_url": self.runbook(page),
+            "dashboard_url": self.dashboard(by),
+        }
+        return {name: text for name, text in found.items() if text is not None}
 
 
 def links_of(
@@ -38,6 +63,5 @@ def links_of(
 ) -> GeneratedLinks:
     """Links from the configuration, with the command line over it."""
     return GeneratedLinks(
-        runbook_base=runbook_base or section.runbook_base or RUNBOOK_BASE,
-        dashboard_base=dashboard_base or section.dashboard_base,
+        runbook_base=runbook_base or section.runbook_base, dashboard_base=dashboard_base or section.dashboard_base
     )
