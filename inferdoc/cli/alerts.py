@@ -46,7 +46,7 @@ def build(folder: Path, check: bool, runbook_base: str | None, dashboard_base: s
     from inferdoc.generate.links import links_of
 
     config = options.configuration()
-    links = links_of(config.links, runbook_base, dashboard_base)
+    links = links_of(config, runbook_base, dashboard_base)
     changed, remarks = build_alerts(
         options.catalogue(config), links, folder, assignments_of(config.pods), rule_set=rule_set, check=check
     )

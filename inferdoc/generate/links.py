@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from inferdoc.config_sections import LinksSection
+from inferdoc.config import Config
+from inferdoc.config_sections import fleet_board
 from inferdoc.generate.commands import diagnose_command
 
-FLEET = "inferdoc-fleet"
-"""The uid of the fleet board."""
 BOARD_VARIABLES = ("cluster", "namespace", "model_name", "pod")
 
 
@@ -23,10 +22,11 @@ class GeneratedLinks:
     @property
     def missing(self) -> tuple[str, ...]:
         """The bases that are not set, one remark each."""
-        bases = {"runbook": self.runbook_base, "dashboard": self.dashboard_base}
+        served = " or public_url in [serve]"
+        bases = (("runbook", self.runbook_base, served), ("dashboard", self.dashboard_base, ""))
         return tuple(
-            f"no {name}_url in the alerts: set {name}_base in [links] of inferdoc.toml, or --{name}-base"
-            for name, base in bases.items()
+            f"no {name}_url in the alerts: set {name}_base in [links] of inferdoc.toml{also}, or --{name}-base"
+            for name, base, also in bases
             if not base
         )
 
@@ -39,8 +39,7 @@ class GeneratedLinks:
             return None
         chosen = [name for name in BOARD_VARIABLES if name in labels]
         query = "&".join(f"var-{name}={{{{ $labels.{name} | urlquery }}}}" for name in chosen)
-        board = self.dashboard_base.rstrip("/")
-        board = board if "/d/" in board else f"{board}/d/{FLEET}"
+        board = fleet_board(self.dashboard_base)
         return f"{board}{'&' if '?' in board else '?'}{query}" if query else board
 
     def annotations(
@@ -52,16 +51,13 @@ class GeneratedLinks:
             "summary": summary,
             "description": description,
             "diagnose_command": diagnose_command(by) if diagnosed else None,
+            "runbook": page,
             "runbook_url": self.runbook(page),
             "dashboard_url": self.dashboard(by),
         }
         return {name: text for name, text in found.items() if text is not None}
 
 
-def links_of(
-    section: LinksSection, runbook_base: str | None = None, dashboard_base: str | None = None
-) -> GeneratedLinks:
+def links_of(config: Config, runbook_base: str | None = None, dashboard_base: str | None = None) -> GeneratedLinks:
     """Links from the configuration, with the command line over it."""
-    return GeneratedLinks(
-        runbook_base=runbook_base or section.runbook_base, dashboard_base=dashboard_base or section.dashboard_base
-    )
+    return GeneratedLinks(runbook_base or config.runbook_base, dashboard_base or config.links.dashboard_base)

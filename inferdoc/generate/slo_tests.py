@@ -239,7 +239,7 @@ def _check(slo: Slo, rule: AlertRule, minute: int, firing: list[str]) -> dict[st
     """The namespaces in which a rule fires at a minute."""
     labels = f'severity="{rule.severity}", slo="{slo.id}"'
     return {
-        "expr": f'count by (namespace, severity, slo) ({_alerts(rule, "firing")})',
+        "expr": f"count by (namespace, severity, slo) ({_alerts(rule, 'firing')})",
         "eval_time": f"{minute}m",
         "exp_samples": [{"labels": f'{{namespace="{name}", {labels}}}', "value": 1} for name in firing],
     }

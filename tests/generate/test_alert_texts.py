@@ -10,8 +10,9 @@ import shlex
 import pytest
 
 from inferdoc.cli.main import cli
+from inferdoc.config_sections import FLEET_BOARD
 from inferdoc.generate.cause_rules import MOST_CHARACTERS, AlertRule
-from inferdoc.generate.links import FLEET, GeneratedLinks
+from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pack import build_pack
 from inferdoc.generate.templating import expand
 from tests.generate.conftest import ROOT
@@ -69,12 +70,12 @@ def test_the_alerts_of_causes_print_the_value_that_decides(linked):
 
 def test_every_page_links_to_a_runbook_about_itself_and_to_a_board_that_is_built(linked):
     uids = {json.loads(path.read_text("utf-8"))["uid"] for path in (ROOT / "dashboards" / "generated").glob("*.json")}
-    assert FLEET in uids
+    assert FLEET_BOARD in uids
     for name, rule in linked.items():
         said = rendered(rule)
         page = ROOT / "runbooks" / f"{said['runbook_url'].removeprefix(f'{WIKI}/')}.md"
         assert page.is_file(), f"{name}: {said['runbook_url']}"
-        assert said["dashboard_url"].startswith(f"{GRAFANA}/d/{FLEET}"), name
+        assert said["dashboard_url"].startswith(f"{GRAFANA}/d/{FLEET_BOARD}"), name
         if rule.severity == "critical":
             assert name in page.read_text("utf-8"), f"{name} is not on {page.name}"
             assert page.stem != "unexplained-anomaly" and "diagnose_command" in said, name
@@ -102,6 +103,13 @@ def test_without_a_base_there_are_no_links(catalogue, pack):
 
 
 def test_no_generated_file_names_a_host_that_does_not_resolve():
-    for folder in ("alerts/generated", "dashboards/generated"):
+    for folder in ("alerts/generated", "dashboards/generated", "packaging/kustomize"):
         for path in (ROOT / folder).rglob("*.*"):
             assert ".example" not in path.read_text("utf-8"), path
+
+
+def test_the_chart_names_a_board_that_is_built():
+    uids = {json.loads(path.read_text("utf-8"))["uid"] for path in (ROOT / "dashboards" / "generated").glob("*.json")}
+    for name in ("packaging/chart/inferdoc/values.yaml", "inferdoc.toml.example", "docs/gitops.md"):
+        for uid in re.findall(r"grafana\.example\.org/d/([\w-]+)", (ROOT / name).read_text("utf-8")):
+            assert uid in uids, f"{name}: {uid}"
