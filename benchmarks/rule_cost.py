@@ -1,6 +1,7 @@
 """What the rules cost a Prometheus: series they add, and CPU of their evaluation, for a fleet of so many pods.
 
     python benchmarks/rule_cost.py --pods 64 --minutes 9 --past 7 --dearest 20
+    python benchmarks/rule_cost.py --rules rules   the set that `inferdoc alerts build --set pages --out rules` wrote
     python benchmarks/rule_cost.py --pods 2 --minutes 0.1 --hasten 30    shorter intervals, for a trial
 
 A simulated fleet is served on loopback and scraped by two servers of one kind, one with the rules and one without; the
@@ -49,6 +50,7 @@ def main() -> None:
     """Print one line per figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pods", type=int, default=64)
+    parser.add_argument("--rules", type=Path, default=content_root() / "alerts" / "generated", help="folder of a set")
     parser.add_argument("--minutes", type=float, default=4.5)
     parser.add_argument("--scenario", default="control-steady")
     parser.add_argument("--past", type=float, default=0.0, help="hours of the recorded series, back-filled")
@@ -59,10 +61,9 @@ def main() -> None:
     scenario = adapted(load_scenario(given.scenario), given.pods, None, None, None)
     live = Live(scenario, 0, 1.0)
     live.start()
-    generated = content_root() / "alerts" / "generated"
     with ExitStack() as open_, tempfile.TemporaryDirectory(prefix="inferdoc-") as folder:
         open_.callback(live.stop)
-        rules = [hastened(generated / name, Path(folder), given.hasten) for name in (RECORDING, RULES)]
+        rules = [hastened(given.rules / name, Path(folder), given.hasten) for name in (RECORDING, RULES)]
         settling, scrape = SETTLING_ROUNDS * RECORDED_SECONDS / given.hasten, SCRAPE_SECONDS / given.hasten
         if given.past:
             with server(Path(folder) / "b", live, rules, scrape) as young:

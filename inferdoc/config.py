@@ -43,6 +43,13 @@ class Config(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     baselines: BaselinesSection = BaselinesSection()
     serve: ServeSection = ServeSection()
 
+    @property
+    def runbook_base(self) -> str | None:
+        """Where runbook pages are by their id: `runbook_base`, else the pages of `inferdoc serve` at its public_url."""
+        if self.links.runbook_base or not self.serve.public_url:
+            return self.links.runbook_base
+        return f"{self.serve.public_url.rstrip('/')}/runbooks"
+
 
 def load_config(path: str | Path | None = None, environment: Mapping[str, str] | None = None) -> Config:
     """The configuration file in force, with the environment over it. Raises ConfigError: one line."""

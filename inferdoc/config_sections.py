@@ -237,8 +237,18 @@ TRACE_ID = "{trace_id}"
 """Where the id of a trace goes in an address."""
 
 
+FLEET_BOARD = "inferdoc-fleet"
+"""The uid of the fleet dashboard."""
+
+
+def fleet_board(base: str) -> str:
+    """The address of the fleet dashboard below the address of Grafana; that of a dashboard as it is."""
+    return base if "/d/" in base else f"{base.rstrip('/')}/d/{FLEET_BOARD}"
+
+
 class LinksSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """[links]: URL prefixes of runbook pages and dashboards in reports and rules. trace_url: of a trace, with
+    """[links]: URL prefixes of runbook pages and dashboards in reports and rules. runbook_base: default
+    public_url/runbooks of [serve]; dashboard_base: of Grafana, or of a dashboard. trace_url: of a trace, with
     {trace_id}."""
 
     runbook_base: str | None = None

@@ -111,6 +111,10 @@ def test_links_reach_the_diagnosis(write, store_of):
     first = diagnosed(store_of("slow-replica"), "--config", write("a.toml", text))["findings"][0]
     assert first["runbook_url"] == "https://wiki.example/runbooks/slow-gpu"
     assert first["dashboard_url"].startswith("https://grafana.example/d/x?")
+    served = '[serve]\npublic_url = "https://doc.acme.org/"\n[links]\ndashboard_base = "https://grafana.example/"\n'
+    first = diagnosed(store_of("slow-replica"), "--config", write("b.toml", served))["findings"][0]
+    assert first["runbook_url"] == "https://doc.acme.org/runbooks/slow-gpu", "inferdoc serve hosts the pages"
+    assert first["dashboard_url"].startswith("https://grafana.example/d/inferdoc-fleet?")
     plain = diagnosed(store_of("slow-replica"))["findings"][0]
     assert plain["runbook_url"] is None and plain["dashboard_url"] is None and plain["runbook"] == "slow-gpu"
 

@@ -50,7 +50,7 @@ def state_of(watched: Watched, config: Config, standing: Standing, entry: Stands
                 one.source,
             )
         )
-    base = config.links.runbook_base
+    base = config.runbook_base
     url = f"{base.rstrip('/')}/{state.runbook}" if base and state.runbook else None
     return StandingState(
         state.id,

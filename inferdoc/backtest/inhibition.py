@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,27 +10,11 @@ from typing import Any
 import yaml
 
 from inferdoc.backtest.replay import STEP_SECONDS, Firing
-from inferdoc.errors import InferdocError
+from inferdoc.generate.matchers import Matcher, read_matchers
 from inferdoc.times import length_of
 
-MATCHER = re.compile(r'\s*([a-zA-Z_]\w*)\s*(=~|!~|!=|=)\s*"?((?:[^"\\]|\\.)*)"?\s*')
 GROUP_WAIT = "30s"
 """Alertmanager's default: it waits so long before it sends a group, and what is held back by then is never sent."""
-
-
-@dataclass(frozen=True)
-class Matcher:
-    """One matcher of Alertmanager on a label; a label that is not there is empty."""
-
-    label: str
-    sign: str
-    value: str
-
-    def fits(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels fit; patterns match the whole value."""
-        own = labels.get(self.label, "")
-        same = bool(re.fullmatch(self.value, own)) if "~" in self.sign else own == self.value
-        return same != self.sign.startswith("!")
 
 
 @dataclass(frozen=True)
@@ -71,16 +54,25 @@ def read_notifying(path: Path) -> Notifying:
     document: dict[str, Any] = yaml.safe_load(path.read_text("utf-8")) or {}
     inhibitions = tuple(
         Inhibit(
-            _matchers(rule.get("source_matchers", ()), path),
-            _matchers(rule.get("target_matchers", ()), path),
+            read_matchers(rule.get("source_matchers", ()), path),
+            read_matchers(rule.get("target_matchers", ()), path),
             tuple(rule.get("equal", ())),
         )
         for rule in document.get("inhibit_rules", ())
     )
-    root = document.get("route") or {}
-    default = root.get("group_wait", GROUP_WAIT)
-    routes = [(_matchers(r.get("matchers", ()), path), r.get("group_wait", default)) for r in root.get("routes", ())]
-    return Notifying(inhibitions, tuple((own, length_of(wait)) for own, wait in (*routes, ((), default))))
+    waits = tuple(_waits(document.get("route") or {}, (), GROUP_WAIT, path))
+    return Notifying(inhibitions, waits)
+
+
+def _waits(
+    route: Mapping[str, Any], above: tuple[Matcher, ...], inherited: str, path: Path
+) -> Iterator[tuple[tuple[Matcher, ...], float]]:
+    """Of a route and those below it, the matchers and the wait, seconds: the deepest first."""
+    matchers = (*above, *read_matchers(route.get("matchers", ()), path))
+    wait = route.get("group_wait", inherited)
+    for each in route.get("routes", ()):
+        yield from _waits(each, matchers, wait, path)
+    yield matchers, length_of(wait)
 
 
 def sent(firings: Sequence[Firing], notifying: Notifying) -> list[Firing]:
@@ -110,13 +102,3 @@ def named(firing: Firing) -> dict[str, str]:
 
 def _fit(matchers: Iterable[Matcher], labels: Mapping[str, str]) -> bool:
     return all(matcher.fits(labels) for matcher in matchers)
-
-
-def _matchers(texts: Iterable[str], path: Path) -> tuple[Matcher, ...]:
-    found = []
-    for text in texts:
-        read = MATCHER.fullmatch(text)
-        if read is None:
-            raise InferdocError(f'{path}: matcher {text!r} cannot be read; write label="value"')
-        found.append(Matcher(read[1], read[2], read[3].replace('\\"', '"').replace("\\\\", "\\")))
-    return tuple(found)

@@ -17,6 +17,8 @@ CAUSE, SYMPTOM, MONITORING = KINDS
 GROUPED_BY = ("cluster", "namespace", "model_name", "slo", "metric")
 """Alerts that agree in these are one notification, as the routes group them."""
 SLACK_INTERVALS = 2
+QUIET = ("info", "none")
+"""Severities of alerts that need no action."""
 UNKNOWN = "unexplained-anomaly"
 """The page of alerts that say what users feel and not why: they name no cause."""
 
@@ -100,7 +102,7 @@ def outcome(
         ),
         key=lambda each: (each.first, each.alert),
     )
-    right = [a.delay for a in alerts if a.verdict == "right" and a.severity != "info" and a.delay is not None]
+    right = [a.delay for a in alerts if a.verdict == "right" and a.severity not in QUIET and a.delay is not None]
     pages = [a for a in alerts if _is_page(a) and a.sent and a.verdict in ("right", "symptom") and a.delay is not None]
     felt = min(pages, key=lambda each: each.first, default=None)
     return RecordingOutcome(
@@ -142,7 +144,7 @@ def totals(outcomes: Sequence[RecordingOutcome]) -> Totals:
         quiet_cause_alerts=sum(a.kind == CAUSE and a.verdict == "noise" for a in silent),
         quiet_pages=sum(_is_page(a) for a in silent),
         quiet_symptom_ticket_hours=sum(a.hours for a in silent if a.kind == SYMPTOM and a.severity == "warning"),
-        quiet_monitoring_tickets=sum(a.kind == MONITORING and a.severity != "info" for a in silent),
+        quiet_monitoring_tickets=sum(a.kind == MONITORING and a.severity not in QUIET for a in silent),
     )
 
 
@@ -159,7 +161,7 @@ def _verdict(told: Told, firing: Firing, kind: str) -> str:
         return MONITORING
     if cause in (told.edge_accepts or ()) and told.control:
         return "info"
-    if firing.labels.get("severity") == "info":
+    if firing.labels.get("severity") in QUIET:
         return "info"
     if told.control or told.onset is None or firing.begin < told.onset:
         return "noise"

@@ -27,21 +27,66 @@ def command() -> None:
 @OUT
 @options.CHECK
 @options.RUNBOOK_BASE
-@click.option("--dashboard-base", metavar="URL", help="Address of the fleet board, for `dashboard_url`.")
-def build(folder: Path, check: bool, runbook_base: str | None, dashboard_base: str | None) -> int:
-    """Write recording rules, alert rules, their unit tests and the Alertmanager configuration."""
+@click.option("--dashboard-base", metavar="URL", help="Address of Grafana, for `dashboard_url`.")
+@click.option(
+    "--set",
+    "rule_set",
+    type=click.Choice(["pages", "standard", "full"]),
+    default="full",
+    show_default=True,
+    help="pages: what wakes someone; standard: and the usual tickets; full: every cause.",
+)
+def build(folder: Path, check: bool, runbook_base: str | None, dashboard_base: str | None, rule_set: Any) -> int:
+    """Write recording rules, alert rules, their unit tests and the Alertmanager configuration.
+
+    Prints the size of the rule set and its measured cost.
+    """
     from inferdoc.fleet.members import assignments_of
     from inferdoc.generate.alerts import build_alerts
     from inferdoc.generate.links import links_of
 
     config = options.configuration()
-    links = links_of(config.links, runbook_base, dashboard_base)
-    changed, remarks = build_alerts(options.catalogue(config), links, folder, assignments_of(config.pods), check=check)
+    links = links_of(config, runbook_base, dashboard_base)
+    changed, remarks = build_alerts(
+        options.catalogue(config), links, folder, assignments_of(config.pods), rule_set=rule_set, check=check
+    )
     for line in remarks:
         messages.say(line)
     for line in changed:
         click.echo(one_line(line))
     return 1 if check and changed else 0
+
+
+@command.command("routes")
+@click.option("--merge", "path", type=PATH, metavar="FILE", help="Alertmanager configuration to put the routes into.")
+@click.option(
+    "--receiver",
+    "receivers",
+    multiple=True,
+    metavar="OURS=THEIRS",
+    help="Receiver of FILE to use for ours: inferdoc-page=oncall. Only with --merge.",
+)
+def routes(path: Path | None, receivers: tuple[str, ...]) -> int:
+    """Print the routes and inhibit rules, or put them into a configuration.
+
+    They take alerts with component="inferdoc" only. Everything else in FILE stays as it is; a second merge replaces the
+    first. amtool checks the result where it is installed.
+    """
+    from inferdoc.generate.alerts import merge_alerts, route_fragments
+
+    catalogue = options.catalogue(options.configuration())
+    if path is None:
+        if receivers:
+            raise click.UsageError("--receiver requires --merge")
+        click.echo(route_fragments(catalogue), nl=False)
+        return 0
+    pairs = [text.partition("=") for text in receivers]
+    if any(not (ours and theirs) for ours, _, theirs in pairs):
+        raise click.UsageError("--receiver: write OURS=THEIRS, such as inferdoc-page=oncall")
+    for line in merge_alerts(catalogue, path, {ours: theirs for ours, _, theirs in pairs}):
+        messages.say(line)
+    click.echo(f"{path}: updated")
+    return 0
 
 
 @command.command("check")

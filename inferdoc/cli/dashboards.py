@@ -31,7 +31,7 @@ def build(folder: Path, check: bool, runbook_base: str | None, provisioning: boo
 
     config = options.configuration()
     changed = build_boards(
-        options.catalogue(config), links_of(config.links, runbook_base), folder, check=check, provisioned=provisioning
+        options.catalogue(config), links_of(config, runbook_base), folder, check=check, provisioned=provisioning
     )
     for line in changed:
         click.echo(one_line(line))

@@ -16,6 +16,7 @@ from inferdoc.errors import ExitCode
 from inferdoc.version import __version__
 
 COMMANDS = {
+    "init": "inferdoc.cli.init",
     "diagnose": "inferdoc.cli.diagnose",
     "collect": "inferdoc.cli.collect",
     "import": "inferdoc.cli.import_",

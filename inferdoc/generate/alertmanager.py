@@ -12,10 +12,11 @@ from inferdoc.catalogue.content import content_file
 from inferdoc.catalogue.document import decode, locate
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.errors import CatalogueError
-from inferdoc.generate.cause_rules import AlertRule, alert_name
+from inferdoc.generate.cause_rules import COMPONENT, AlertRule, alert_name
 from inferdoc.times import length_of
 
 Receiver = dict[str, Any]
+OURS = f'component="{COMPONENT}"'
 TOGETHER = (("namespace", "model_name"), ("namespace", "pod"), ("namespace",))
 """What the alert of a cause and those of its effects have in common, by what the former tells."""
 
@@ -123,23 +124,31 @@ def _standing(recipe: Recipe) -> tuple[int, int, str]:
 
 
 def configuration(routing: Routing, inhibitions: Iterable[Inhibition] = ()) -> dict[str, Any]:
-    """The configuration file as a document. inhibitions: besides those of the routing.
+    """The configuration file as a document. inhibitions: besides those of the routing."""
+    return {
+        "route": {"receiver": routing.default_receiver, "routes": [sub_route(routing)]},
+        "receivers": [dict(receiver) for receiver in routing.receivers],
+        "inhibit_rules": inhibit_rules(routing, inhibitions),
+    }
 
-    A label that both alerts lack counts as equal to Alertmanager, so every label of `equal` must be there on both.
-    """
-    root = {
+
+def sub_route(routing: Routing) -> dict[str, Any]:
+    """One route that takes the alerts of inferdoc, with those of the routing below it."""
+    return {
         "receiver": routing.default_receiver,
+        "matchers": [OURS],
         "group_by": list(routing.group_by),
         "group_wait": routing.group_wait,
         "group_interval": routing.group_interval,
         "repeat_interval": routing.repeat_interval,
         "routes": [_route(route) for route in routing.routes],
     }
-    return {
-        "route": root,
-        "receivers": [dict(receiver) for receiver in routing.receivers],
-        "inhibit_rules": [_inhibition(each) for each in (*routing.inhibitions, *inhibitions)],
-    }
+
+
+def inhibit_rules(routing: Routing, inhibitions: Iterable[Inhibition] = ()) -> list[dict[str, Any]]:
+    """All inhibit rules. A label that both alerts lack counts as equal to Alertmanager, so every label of `equal` must
+    be there on both."""
+    return [_inhibition(each) for each in (*routing.inhibitions, *inhibitions)]
 
 
 def _route(route: Route) -> dict[str, Any]:
@@ -154,8 +163,8 @@ def _route(route: Route) -> dict[str, Any]:
 
 def _inhibition(each: Inhibition) -> dict[str, Any]:
     return {
-        "source_matchers": [*each.source, *_present(each.equal, each.source)],
-        "target_matchers": [*each.target, *_present(each.equal, each.target)],
+        "source_matchers": [OURS, *each.source, *_present(each.equal, each.source)],
+        "target_matchers": [OURS, *each.target, *_present(each.equal, each.target)],
         "equal": [*each.equal, *each.equal_if_set],
     }
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Assignment
 from inferdoc.generate import promtool
-from inferdoc.generate.alertmanager import configuration, effect_inhibitions, load_routing
-from inferdoc.generate.document import write, yaml_text
+from inferdoc.generate.alertmanager import Inhibition, Routing, configuration, effect_inhibitions, load_routing
+from inferdoc.generate.document import plain_yaml, write, yaml_text
 from inferdoc.generate.links import GeneratedLinks
+from inferdoc.generate.merge_routes import merged
 from inferdoc.generate.operator import RULES_FOLDER, prometheus_rules
-from inferdoc.generate.pack import RECORDING, RULES, TESTS, build_pack
+from inferdoc.generate.pack import RECORDING, RULES, TESTS, build_pack, build_rules
 from inferdoc.generate.pack_lint import alerts_of, pack_problems
+from inferdoc.generate.rule_sets import RuleSetName, cost_of_set
+from inferdoc.replacing import replace_file
 
 ALERTMANAGER = Path("alertmanager.yml")
 AMTOOL_SECONDS = 60
@@ -28,21 +32,59 @@ def build_alerts(
     folder: Path,
     assignments: Sequence[Assignment] = (),
     *,
+    rule_set: RuleSetName = "full",
     check: bool = False,
 ) -> tuple[list[str], list[str]]:
-    """Bring a folder up to date. Returns what differed (with `check` it still does), and remarks: the causes without a
-    rule and why.
+    """Bring a folder up to date. Returns what differed (with `check` it still does), and remarks: the size and the cost
+    of the set, links that have no base, and the causes without a rule and why.
 
     Raises CatalogueError where a declaration is wrong, InferdocError where the folder cannot be written.
     """
-    pack = build_pack(catalogue, links, assignments)
+    pack = build_pack(catalogue, links, assignments, rule_set)
     inhibitions = effect_inhibitions(pack.rules, catalogue.recipes)
     routes = yaml_text(configuration(load_routing(catalogue.overlays), inhibitions), "amtool check-config reads it.")
     objects = {RULES_FOLDER / path: text for path, text in prometheus_rules(pack.groups).items()}
     changed = write({**pack.files, **objects, ALERTMANAGER: routes}, folder, check=check)
-    remarks = [f"no rule for {name}: {why}" for name, why in pack.none.items()]
-    remarks += [f"no series test {', '.join(limits)} of {name}" for name, limits in pack.untested.items()]
-    return changed, [f"{len(pack.rules)} alert rules", *remarks]
+    records = sum("record" in rule for group in pack.groups for rule in group["rules"])
+    remarks = [
+        f"rule set {rule_set}: {len(pack.rules)} alerts, {records} recording rules",
+        cost_of_set(rule_set, catalogue.overlays),
+        *links.missing,
+    ]
+    if rule_set == "full":
+        remarks += [f"no rule for {name}: {why}" for name, why in pack.none.items()]
+        remarks += [f"no series test {', '.join(limits)} of {name}" for name, limits in pack.untested.items()]
+    return changed, remarks
+
+
+def merge_alerts(catalogue: Catalogue, path: Path, receivers: Mapping[str, str]) -> list[str]:
+    """Put our routes and inhibit rules into an Alertmanager configuration; returns remarks. receivers: name of ours ->
+    name of one that is there.
+
+    Raises InferdocError where that is not possible; the file is then as it was.
+    """
+    routing, inhibitions = _routes(catalogue)
+    try:
+        text, remarks = merged(path.read_text("utf-8"), path, routing, inhibitions, receivers)
+        problems = check_text(text)
+        if problems:
+            raise InferdocError(f"{path}: not written: amtool refuses the result: {problems}")
+        replace_file(path, text.encode())
+    except OSError as error:
+        raise InferdocError(f"{path}: cannot be read or written: {error.strerror}") from None
+    empty = [str(each["name"]) for each in routing.receivers if len(each) == 1 and each["name"] not in receivers]
+    return [*remarks, *(f"receiver {name} has no integration: its alerts reach nobody" for name in empty)]
+
+
+def route_fragments(catalogue: Catalogue) -> str:
+    """Our routes, receivers and inhibit rules as a configuration of their own."""
+    routing, inhibitions = _routes(catalogue)
+    return plain_yaml(configuration(routing, inhibitions))
+
+
+def _routes(catalogue: Catalogue) -> tuple[Routing, list[Inhibition]]:
+    causes, _ = build_rules(catalogue, GeneratedLinks())
+    return load_routing(catalogue.overlays), effect_inhibitions(causes.values(), catalogue.recipes)
 
 
 def check_alerts(folder: Path) -> tuple[list[str], str]:
@@ -54,7 +96,7 @@ def check_alerts(folder: Path) -> tuple[list[str], str]:
             f"{folder / RULES}: {line}" for line in pack_problems(alerts_of((folder / RULES).read_text("utf-8")))
         ]
     if routes.is_file() and shutil.which("amtool"):
-        problems += _check_routes(routes)
+        problems += check_routes(routes)
     return problems, f"{answer.count} rules checked, {len(problems)} problems"
 
 
@@ -81,7 +123,8 @@ def _existing(folder: Path, *names: Path) -> list[Path]:
     return [folder / name for name in names]
 
 
-def _check_routes(path: Path) -> list[str]:
+def check_routes(path: Path) -> list[str]:
+    """What amtool finds wrong with an Alertmanager configuration, one line each."""
     done = subprocess.run(
         ["amtool", "check-config", str(path)], capture_output=True, text=True, timeout=AMTOOL_SECONDS, check=False
     )
@@ -89,3 +132,13 @@ def _check_routes(path: Path) -> list[str]:
         return []
     told = [line.partition("FAILED:")[2].strip() for line in done.stdout.splitlines() if "FAILED:" in line]
     return [f"{path}: {line}" for line in told or [" ".join(done.stderr.split())]]
+
+
+def check_text(text: str) -> str:
+    """What amtool finds wrong with the text of a configuration; "" without a problem, or without amtool."""
+    if shutil.which("amtool") is None:
+        return ""
+    with tempfile.TemporaryDirectory(prefix="inferdoc-") as folder:
+        place = Path(folder) / ALERTMANAGER
+        place.write_text(text, "utf-8")
+        return "; ".join(line.removeprefix(f"{place}: ") for line in check_routes(place))

@@ -90,7 +90,9 @@ def panel(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel
         unit=unit,
         axis=axis if spec.viz == "timeseries" else "",
         steps=steps,
-        links=tuple((f"Runbook: {cause}", links.runbook(cause)) for cause in _causes(names, catalogue)),
+        links=tuple(
+            (f"Runbook: {cause}", page) for cause in _causes(names, catalogue) if (page := links.runbook(cause))
+        ),
         width=spec.width,
         height=spec.height or HEIGHTS[spec.viz],
         stack=spec.stack,

@@ -65,6 +65,7 @@ def _findings(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> P
     begun = f"min by (cause, namespace, model_name, role, tier) (time() - {onset})"
     severe = f"group by ({by}) ({found})"
     joined = f"{severe}\n* on (cause, namespace, model_name, role, tier) group_left () {clause(begun)}"
+    runbook = links.runbook("${__data.fields.cause}")
     return view_panel(
         spec,
         "What inferdoc says is wrong",
@@ -79,7 +80,7 @@ def _findings(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> P
             "tier": "Tier",
         },
         drill=(
-            ("Runbook", f"{links.runbook('${__data.fields.cause}')}"),
+            *((("Runbook", runbook),) if runbook else ()),
             *drill(("model_name", "role", "tier"), rows=True),
         ),
         nothing="nothing found",

@@ -33,16 +33,16 @@ def burn_test(
     every = [*_burning(slo, least), ("TrafficTooLow", _too_few(slo, least))]
     limits, waits = _Test(), _Test()
     for ending, cases in every:
-        name = alert_name(slo, ending)
+        name = alert_name(ending)
         for case, (values, _) in cases.items():
             limits.give(f"{ending.lower()}-{case}", values, LASTS)
         places = [f"{ending.lower()}-{case}" for case, (_, fires) in cases.items() if fires]
-        query = f'ALERTS{{alertname="{name}", namespace=~"{ending.lower()}-.+"}}'
+        query = f'ALERTS{{alertname="{name}", slo="{slo.id}", namespace=~"{ending.lower()}-.+"}}'
         limits.ask(f"count by (namespace) ({query})", ASKED, dict.fromkeys(places, 1))
         (first, values), *_ = ((case, values) for case, (values, fires) in cases.items() if fires)
         place = f"{ending.lower()}-{first}"
         waits.give(place, values, f"x{6 * WATCHED_MINUTES}")
-        pending = f'ALERTS{{alertname="{name}", alertstate="pending", namespace="{place}"}}'
+        pending = f'ALERTS{{alertname="{name}", alertstate="pending", slo="{slo.id}", namespace="{place}"}}'
         counted = f"sum by (namespace) (count_over_time({pending}[{WATCHED_MINUTES}m]))"
         wait = next(length_of(rule.for_) for rule in rules if rule.name == name)
         waits.ask(counted, f"{WATCHED_MINUTES}m", {place: round(wait / length_of(INTERVAL))})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Literal
@@ -10,16 +10,29 @@ from typing import Literal
 from inferdoc.catalogue.conditions import Condition, Fact, Presence, Reaches, Slope, Stall, leaves
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Alert, Recipe
-from inferdoc.generate.commands import diagnose_command
+from inferdoc.errors import CatalogueError
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.recorded import Recorded
 from inferdoc.generate.wording import spoken
 from inferdoc.judging.conditions import promql
 from inferdoc.judging.conditions.render import LIKE, Said, clause, number
+from inferdoc.judging.places import UNKNOWN_NUMBER, in_general
 from inferdoc.source.reads import Matcher
+from inferdoc.words import how_many, within_sentence
 
 COMPONENT = "inferdoc"
-SHOWN = {"pod": "pod", "gpu": "GPU", "model_name": "model"}
+MOST_CHARACTERS = 300
+"""Of a description: a pager and a phone show that much."""
+SUBJECTS = (
+    (("gpu", "pod"), "GPU {{ $labels.gpu }} of pod {{ $labels.namespace }}/{{ $labels.pod }}"),
+    (("pod",), "Pod {{ $labels.namespace }}/{{ $labels.pod }}"),
+    (("model_name",), "Model {{ $labels.namespace }}/{{ $labels.model_name }}"),
+    (("namespace",), "Namespace {{ $labels.namespace }}"),
+)
+"""What an alert is about, by the labels of its series: the first whose labels it has."""
+TEMPLATE = re.compile(r"\{\{.*?\}\}")
+NAMES_LENGTH = 60
+"""What the names of a namespace and a pod may add to a description, in characters."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +89,7 @@ def cause_rule(recipe: Recipe, catalogue: Catalogue, rendering: Recorded, links:
         keep_firing_for=alert.keep_firing_for,
         severity=_severity(alert, recipe),
         cause=recipe.id,
-        annotations=_annotations(recipe, alert, catalogue, rendering, said.by, links),
+        annotations=_annotations(recipe, alert, catalogue, said.by, links),
         by=said.by,
         kind="symptom" if alert.symptom else "cause",
     )
@@ -91,8 +104,9 @@ def _severity(alert: Alert, recipe: Recipe) -> str:
 def expression(recipe: Recipe, rendering: Recorded) -> Said | str:
     """Symptoms and harm, less what rules the cause out; or what stops a rule from telling."""
     of_role = replace(rendering, extra=_roles(recipe))
-    symptoms = [promql(c, of_role if c is recipe.symptoms[0] else rendering) for c in recipe.symptoms]
-    unsaid = [c for c, said in zip(recipe.symptoms, symptoms, strict=True) if said is None]
+    ordered = symptoms_by_value(recipe)
+    symptoms = [promql(c, of_role if c is ordered[0] else rendering) for c in ordered]
+    unsaid = [c for c, said in zip(ordered, symptoms, strict=True) if said is None]
     if unsaid:
         names = ", ".join(sorted({leaf.signal for c in unsaid for leaf in leaves(c)}))
         return f"no rule can say what it needs of {names}"
@@ -121,9 +135,20 @@ def sayable(condition: Condition, rendering: Recorded) -> bool:
     return all(promql(part, rendering) is not None for part in (condition, *leaves(condition)))
 
 
+def symptoms_by_value(recipe: Recipe) -> list[Condition]:
+    """The symptoms, first the one whose value the alert carries. Raises CatalogueError for one that none reads."""
+    signal = recipe.alert.value if recipe.alert else None
+    if signal is None:
+        return list(recipe.symptoms)
+    deciding = next((c for c in recipe.symptoms if next(leaves(c)).signal == signal), None)
+    if deciding is None:
+        raise CatalogueError(f"diagnostics/{recipe.id}.yaml: alert.value: no symptom begins with {signal!r}")
+    return [deciding, *(c for c in recipe.symptoms if c is not deciding)]
+
+
 def first_leaf(recipe: Recipe) -> Fact:
     """The observation whose series the alert carries."""
-    return next(leaves(recipe.symptoms[0]))
+    return next(leaves(symptoms_by_value(recipe)[0]))
 
 
 def _roles(recipe: Recipe) -> tuple[Matcher, ...]:
@@ -147,45 +172,44 @@ def _of_pool(told: Said, recipe: Recipe, rendering: Recorded) -> Said:
     return Said(text, like)
 
 
+def subject(by: tuple[str, ...]) -> str:
+    """What an alert is about, as a template."""
+    return next((text for labels, text in SUBJECTS if set(labels) <= set(by)), "inferdoc")
+
+
+def described(by: tuple[str, ...], observation: str, for_: str, action: str) -> str:
+    """The description of an alert: its subject, the value with its limit, for how long, and one action, of which as
+    many parts are kept as fit."""
+    lasting = "" if for_ == "0s" else f", for {for_}"
+    text = f"{subject(by)}: {observation}{lasting}."
+    parts = re.split(r"(?<=[;,:]) ", action)
+    room = MOST_CHARACTERS - NAMES_LENGTH - len(TEMPLATE.sub("", text))
+    while len(parts) > 1 and (len(" ".join(parts)) > room or UNKNOWN_NUMBER in parts[-1]):
+        parts.pop()
+    return f"{text} {' '.join(parts).rstrip(',;:.')}."
+
+
 def _annotations(
-    recipe: Recipe, alert: Alert, catalogue: Catalogue, rendering: Recorded, by: tuple[str, ...], links: GeneratedLinks
+    recipe: Recipe, alert: Alert, catalogue: Catalogue, by: tuple[str, ...], links: GeneratedLinks
 ) -> dict[str, str]:
-    what = ", ".join(f"{word} {{{{ $labels.{label} }}}}" for label, word in SHOWN.items() if label in by)
-    said = {
-        "summary": f"{recipe.title}{f': {what}' if what else ''}",
-        "description": " ".join(_sentences(recipe, alert, catalogue, rendering, by)),
-        "runbook_url": links.runbook(recipe.id),
-    }
-    board = links.dashboard(by)
-    return said if board is None else {**said, "dashboard_url": board}
+    observation = alert.says or _observation(recipe, alert, catalogue)
+    action = in_general(recipe.next_steps[0].do) if recipe.next_steps else "Run the command in diagnose_command"
+    description = described(by, observation, alert.for_, action)
+    return links.annotations(recipe.id, by, f"{recipe.title}.", description)
 
 
-def _sentences(
-    recipe: Recipe, alert: Alert, catalogue: Catalogue, rendering: Recorded, by: tuple[str, ...]
-) -> Iterator[str]:
-    value = None if alert.expr else _value(recipe, catalogue)
-    if value:
-        yield value
-    yield f"Seen: {_joined((spoken(c, catalogue, brief=True) for c in recipe.symptoms), '; ')}."
-    harm = [c for c in harm_beyond_symptoms(recipe) if promql(c, rendering) is not None]
-    if harm:
-        yield f"Impact: {_joined((spoken(c, catalogue, brief=True) for c in harm), ', or ')}."
-    yield f"Next: {diagnose_command(by)}"
-
-
-def _joined(texts: Iterable[str], between: str) -> str:
-    return between.join(text[:1].lower() + text[1:] if text[1:2].islower() else text for text in texts)
-
-
-def _value(recipe: Recipe, catalogue: Catalogue) -> str | None:
-    """The number the alert carries, in the unit of its signal; None where it carries none worth saying."""
+def _observation(recipe: Recipe, alert: Alert, catalogue: Catalogue) -> str:
+    """The value that the alert carries with its limit; where it carries none worth showing, the first observation."""
     if recipe.pool_share is not None:
-        return "{{ $value | humanize }} engines of the pool show it."
-    leaf = first_leaf(recipe)
+        return f"{{{{ $value | humanize }}}} pods show it, limit {100 * recipe.pool_share:g} % of the pool"
+    leaf, several = first_leaf(recipe), list(leaves(symptoms_by_value(recipe)[0]))
     signal = catalogue.signals_of_rules[leaf.signal]
-    several = {c.signal for c in leaves(recipe.symptoms[0])}
-    if isinstance(leaf, Presence | Stall | Slope | Reaches) or signal.unit == "bool" or len(several) > 1:
-        return None
+    words = within_sentence(spoken(leaf, catalogue, brief=True))
+    if alert.expr or len({each.signal for each in several}) > 1:
+        return f"{words}, or {how_many(len(several) - 1, 'other condition')}" if len(several) > 1 else words
+    if isinstance(leaf, Presence | Stall | Slope | Reaches) or signal.unit in ("bool", "unix s"):
+        return words
     form = {"ratio": "humanizePercentage", "s": "humanizeDuration"}.get(signal.unit, "humanize")
-    unit = {"ratio": "", "s": "", "1/s": "/s"}.get(signal.unit, f" {signal.unit}")
-    return f"{signal.title}: {{{{ $value | {form} }}}}{unit}."
+    unit = {"ratio": "", "s": "", "1/s": "/s", "count": ""}.get(signal.unit, f" {signal.unit}")
+    limit = words.removeprefix(within_sentence(signal.title)).strip()
+    return f"{within_sentence(signal.title)} at {{{{ $value | {form} }}}}{unit}, limit: {limit}"

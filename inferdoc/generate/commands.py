@@ -1,4 +1,4 @@
-"""The command that alerts print: it asks about the time, the cluster, the namespace, the model and the pod of the
+"""The command that alerts print: the source, the time, the cluster, the namespace, the model and the pod of the
 alert."""
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ OPTIONS = (("cluster", "cluster"), ("namespace", "namespace"), ("model", "model_
 NOW = '{{ query "time()" | first | value | printf "%.0f" }}'
 """When the rule was evaluated: templates of Prometheus have no variable for the time (prometheus.io/docs/prometheus/
 latest/configuration/template_reference). Half an hour before it, where --around begins, no `for` has begun yet."""
+SERVER = "{{ $externalURL }}"
+"""The address of the server that evaluated the rule, as its --web.external-url gives it; vmalert: -external.url."""
 
 
 def diagnose_command(by: tuple[str, ...]) -> str:
@@ -17,4 +19,4 @@ def diagnose_command(by: tuple[str, ...]) -> str:
         for option, label in OPTIONS
         if label in by
     ]
-    return f"inferdoc diagnose --around {NOW}{''.join(names)}"
+    return f"inferdoc diagnose --prometheus '{SERVER}' --around {NOW}{''.join(names)}"

@@ -32,13 +32,17 @@ _Dumper.add_representer(str, _text)
 def yaml_text(document: Any, heading: str) -> str:
     """A document as YAML under a heading of comment lines."""
     comment = MARK + "".join(f"# {line}\n" for line in heading.splitlines())
-    body = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000)
-    return f"{comment}{body}"
+    return f"{comment}{plain_yaml(document)}"
+
+
+def plain_yaml(document: Any) -> str:
+    """A document as YAML, keys in the order given."""
+    return str(yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000))
 
 
 def write(files: Mapping[Path, str], folder: Path, *, check: bool = False) -> list[str]:
     """Bring a folder to these files (paths within it): write what differs, remove what was generated into it before and
-    is no longer made. Returns one line per file that differed; with check nothing is touched.
+    is no longer made. Returns one line per file that differed: what was done, with check what is to be done.
 
     Raises InferdocError where the folder cannot be written.
     """
@@ -47,13 +51,15 @@ def write(files: Mapping[Path, str], folder: Path, *, check: bool = False) -> li
         for path, text in sorted(files.items()):
             place = folder / path
             if not place.is_file() or place.read_bytes() != text.encode():
-                changed.append(f"{place}: {'missing' if not place.exists() else 'out of date'}")
+                there = place.exists()
+                state = ("out of date" if there else "missing") if check else ("updated" if there else "written")
+                changed.append(f"{place}: {state}")
                 if not check:
                     _replace(place, text)
         wanted = {folder / path for path in files}
         for place in sorted(folder.rglob("*.y*ml")):
             if place not in wanted and place.read_bytes().startswith(MARK.encode()):
-                changed.append(f"{place}: no longer generated")
+                changed.append(f"{place}: {'no longer generated' if check else 'removed'}")
                 if not check:
                     place.unlink()
     except OSError as error:

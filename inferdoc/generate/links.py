@@ -4,40 +4,60 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from inferdoc.config_sections import LinksSection
+from inferdoc.config import Config
+from inferdoc.config_sections import fleet_board
+from inferdoc.generate.commands import diagnose_command
 
-RUNBOOK_BASE = "https://inferdoc.example/runbooks"
-"""Stands for your own address, which `runbook_base` in inferdoc.toml names: `.example` names never resolve."""
+BOARD_VARIABLES = ("cluster", "namespace", "model_name", "pod")
 
 
 @dataclass(frozen=True)
 class GeneratedLinks:
-    """runbook_base: the pages lie under it by their id. dashboard_base: address of the fleet board, or None."""
+    """runbook_base: the pages are below it by their id. dashboard_base: of Grafana, or of the fleet board.
+    None: no link."""
 
-    runbook_base: str = RUNBOOK_BASE
+    runbook_base: str | None = None
     dashboard_base: str | None = None
 
-    def runbook(self, page: str) -> str:
-        return f"{self.runbook_base.rstrip('/')}/{page}"
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The bases that are not set, one remark each."""
+        served = " or public_url in [serve]"
+        bases = (("runbook", self.runbook_base, served), ("dashboard", self.dashboard_base, ""))
+        return tuple(
+            f"no {name}_url in the alerts: set {name}_base in [links] of inferdoc.toml{also}, or --{name}-base"
+            for name, base, also in bases
+            if not base
+        )
+
+    def runbook(self, page: str) -> str | None:
+        return f"{self.runbook_base.rstrip('/')}/{page}" if self.runbook_base else None
 
     def dashboard(self, labels: tuple[str, ...]) -> str | None:
         """The board, narrowed to what the alert is about by those of its labels that the board has variables for."""
         if self.dashboard_base is None:
             return None
-        chosen = [name for name in ("cluster", "namespace", "model_name", "pod") if name in labels]
+        chosen = [name for name in BOARD_VARIABLES if name in labels]
         query = "&".join(f"var-{name}={{{{ $labels.{name} | urlquery }}}}" for name in chosen)
-        return (
-            f"{self.dashboard_base}{'&' if '?' in self.dashboard_base else '?'}{query}"
-            if query
-            else self.dashboard_base
-        )
+        board = fleet_board(self.dashboard_base)
+        return f"{board}{'&' if '?' in board else '?'}{query}" if query else board
+
+    def annotations(
+        self, page: str, by: tuple[str, ...], summary: str, description: str, *, diagnosed: bool = True
+    ) -> dict[str, str]:
+        """The annotations of an alert. page: its runbook; by: labels that its series keep; diagnosed: whether
+        `inferdoc diagnose` can look at what it is about."""
+        found = {
+            "summary": summary,
+            "description": description,
+            "diagnose_command": diagnose_command(by) if diagnosed else None,
+            "runbook": page,
+            "runbook_url": self.runbook(page),
+            "dashboard_url": self.dashboard(by),
+        }
+        return {name: text for name, text in found.items() if text is not None}
 
 
-def links_of(
-    section: LinksSection, runbook_base: str | None = None, dashboard_base: str | None = None
-) -> GeneratedLinks:
+def links_of(config: Config, runbook_base: str | None = None, dashboard_base: str | None = None) -> GeneratedLinks:
     """Links from the configuration, with the command line over it."""
-    return GeneratedLinks(
-        runbook_base=runbook_base or section.runbook_base or RUNBOOK_BASE,
-        dashboard_base=dashboard_base or section.dashboard_base,
-    )
+    return GeneratedLinks(runbook_base or config.runbook_base, dashboard_base or config.links.dashboard_base)

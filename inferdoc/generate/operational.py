@@ -42,6 +42,7 @@ WORDS = {
 for the pods that exporters tell of now and an hour ago, for requests served a second."""
 WORD = re.compile(rf"\b(?:{'|'.join(WORDS)})\b")
 NAME = re.compile(r"\b(?:vllm:[a-z0-9_:]+|[a-z]+:inferdoc_\w+:\w+)")
+METRICS = "{metrics}"
 GPU = (*POD, "gpu", "modelName")
 PARTS = ("_bucket", "_sum", "_count")
 EVERY_SECONDS = {"symptom": 30, "cause": 120, "monitoring": 120}
@@ -61,7 +62,9 @@ class RuleTrial(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Operational(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename={"for_": "for"}):
-    """One alert, or one per metric the rules need. of: whose series of exporters the expression is about."""
+    """One alert. page: its runbook; cause: the label, if another than the page; by: labels of its series that links and
+    the command narrow to; of: whose series of exporters the expression is about. {metrics} in the expression: the
+    metrics that other rules need, as a pattern."""
 
     alert: str
     expr: str
@@ -71,7 +74,8 @@ class Operational(msgspec.Struct, forbid_unknown_fields=True, frozen=True, renam
     summary: str
     description: str
     tests: tuple[RuleTrial, ...]
-    for_each_metric: bool = False
+    cause: str | None = None
+    by: tuple[str, ...] = ()
     kind: Literal["symptom", "monitoring"] = "monitoring"
     of: Literal["gpu", "pod"] | None = None
 
@@ -95,54 +99,43 @@ def load_operational(overlays: tuple[Path, ...] = ()) -> OperationalFile:
 
 def operational_rules(
     file: OperationalFile, catalogue: Catalogue, records: Records, others: Iterable[AlertRule], links: GeneratedLinks
-) -> dict[str, list[AlertRule]]:
-    """The rules by alert name."""
-    blind = needed_metrics(catalogue, records, list(others))
-    found: dict[str, list[AlertRule]] = {}
-    for each in file.alerts:
-        metrics: list[str | None] = [*blind] if each.for_each_metric else [None]
-        found[each.alert] = [_rule(each, metric, blind, links) for metric in metrics]
-    return found
+) -> dict[str, AlertRule]:
+    """The rules by alert name; without rules that need a metric, none about metrics that are absent."""
+    needed = needed_metrics(catalogue, records, others)
+    return {each.alert: _rule(each, needed, links) for each in file.alerts if needed or METRICS not in each.expr}
 
 
-def needed_metrics(catalogue: Catalogue, records: Records, rules: list[AlertRule]) -> dict[str, list[str]]:
-    """Metrics of vLLM that rules rest on and that every engine exports without a switch: metric -> alerts blind on it.
+def needed_metrics(catalogue: Catalogue, records: Records, rules: Iterable[AlertRule]) -> list[str]:
+    """Metrics of vLLM that rules rest on and that every engine exports without a switch, by name.
 
     Of a histogram its `_count` stands for all its series.
     """
     exporter = catalogue.exporters["vllm"].metrics
     recorded = records.all
-    found: dict[str, list[str]] = {}
-    for rule in rules:
-        for name in sorted(_series_of(rule.expr, recorded)):
-            family = next((name.removesuffix(part) for part in PARTS if name.removesuffix(part) in exporter), name)
-            family = name if name in exporter else family
-            metric = exporter.get(family)
-            if metric is None or metric.needs or metric.until or metric.born_at_first_event:
-                continue
-            series = f"{family}_count" if metric.type == "histogram" else family
-            blind = found.setdefault(series, [])
-            if rule.name not in blind:
-                blind.append(rule.name)
-    return dict(sorted(found.items()))
+    found = set[str]()
+    for name in set().union(*(_series_of(rule.expr, recorded) for rule in rules)):
+        family = next((name.removesuffix(part) for part in PARTS if name.removesuffix(part) in exporter), name)
+        family = name if name in exporter else family
+        metric = exporter.get(family)
+        if metric is None or metric.needs or metric.until or metric.born_at_first_event:
+            continue
+        found.add(f"{family}_count" if metric.type == "histogram" else family)
+    return sorted(found)
 
 
-def operational_test(
-    each: Operational, rules: list[AlertRule], rule_files: list[str], groups: list[str]
-) -> dict[str, Any]:
-    """The test file of one alert: the cases it declares, for all metrics where it is one alert per metric."""
-    name = rules[0].name
-    metrics = [dict(rule.labels).get("metric", "") for rule in rules]
+def operational_test(each: Operational, rule: AlertRule, rule_files: list[str], groups: list[str]) -> dict[str, Any]:
+    """The test file of one alert: the cases it declares."""
     tests = []
     for case in each.tests:
-        series = [line for given in case.series for line in _for_each(given, metrics)]
         checks: list[dict[str, Any]] = [
-            {"eval_time": f"{minute}m", "alertname": name, "exp_alerts": []} for minute in case.quiet
+            {"eval_time": f"{minute}m", "alertname": rule.name, "exp_alerts": []} for minute in case.quiet
         ]
         for minute, label_sets in case.fires.items():
-            alerts = [_expected(rule, dict(labels), case.value) for labels in label_sets for rule in rules]
-            checks.append({"eval_time": f"{minute}m", "alertname": name, "exp_alerts": alerts})
-        asked = {"promql_expr_test": [_waits(rules[0], case)]} if case.fires and rules[0].for_ != "0s" else {}
+            evaluated = 60 * minute - 60 * minute % EVERY_SECONDS[each.kind]
+            alerts = [_expected(rule, dict(labels), case.value, evaluated) for labels in label_sets]
+            checks.append({"eval_time": f"{minute}m", "alertname": rule.name, "exp_alerts": alerts})
+        asked = {"promql_expr_test": [_waits(rule, case)]} if case.fires and rule.for_ != "0s" else {}
+        series = list(case.series)
         tests.append(
             {"name": case.name, "interval": case.interval, "input_series": series, "alert_rule_test": checks, **asked}
         )
@@ -171,39 +164,23 @@ def _waits(rule: AlertRule, case: RuleTrial) -> dict[str, Any]:
     }
 
 
-def _for_each(line: dict[str, str], metrics: list[str]) -> list[dict[str, str]]:
-    """A line of input series, once per metric where it speaks of {metric}."""
-    if "{metric}" not in line["series"]:
-        return [line]
-    return [{**line, "series": line["series"].replace("{metric}", metric)} for metric in metrics]
-
-
-def _expected(rule: AlertRule, labels: dict[str, str], value: float) -> dict[str, Any]:
-    said = {key: expand(text, labels, value) for key, text in rule.annotations.items()}
+def _expected(rule: AlertRule, labels: dict[str, str], value: float, at: int) -> dict[str, Any]:
+    said = {key: expand(text, labels, value, at) for key, text in rule.annotations.items()}
     return {"exp_labels": {**labels, **rule.fixed_labels}, "exp_annotations": said}
 
 
-def _rule(each: Operational, metric: str | None, blind: Mapping[str, list[str]], links: GeneratedLinks) -> AlertRule:
-    fill = {"{metric}": metric or "", "{blind}": ", ".join(blind.get(metric or "", []))}
-
-    def filled(text: str) -> str:
-        for key, value in fill.items():
-            text = text.replace(key, value)
-        return text
-
+def _rule(each: Operational, needed: list[str], links: GeneratedLinks) -> AlertRule:
+    expr = each.expr.replace(METRICS, "|".join(needed))
+    by = each.by or (POD if each.of else ())
+    diagnosed = each.kind == "symptom" or each.of is not None
     return AlertRule(
         name=each.alert,
-        expr=_owned(each, WORD.sub(lambda word: WORDS[word[0]], filled(each.expr))),
+        expr=_owned(each, WORD.sub(lambda word: WORDS[word[0]], expr)),
         for_=each.for_,
         keep_firing_for=None,
         severity=each.severity,
-        cause=each.page,
-        annotations={
-            "summary": filled(each.summary),
-            "description": filled(each.description),
-            "runbook_url": links.runbook(each.page),
-        },
-        labels=(("metric", metric),) if metric else (),
+        cause=each.cause or each.page,
+        annotations=links.annotations(each.page, by, each.summary, each.description, diagnosed=diagnosed),
         kind=each.kind,
     )
 

@@ -14,7 +14,7 @@ from inferdoc.fleet.members import Assignment
 from inferdoc.generate import promtool
 from inferdoc.generate.burn_tests import burn_test
 from inferdoc.generate.cases import cases
-from inferdoc.generate.cause_rules import AlertRule, cause_rule
+from inferdoc.generate.cause_rules import AlertRule, alert_name, cause_rule
 from inferdoc.generate.document import MARK, yaml_text
 from inferdoc.generate.joins import refuse_joins
 from inferdoc.generate.links import GeneratedLinks
@@ -24,10 +24,11 @@ from inferdoc.generate.pack_lint import refuse_problems
 from inferdoc.generate.pod_info import ENGINE_PODS, ENGINE_PODS_EXPR
 from inferdoc.generate.recorded import INTERVAL, Recorded, recorded
 from inferdoc.generate.relabelling import ABOUT, relabelling
+from inferdoc.generate.rule_sets import RuleSetName, alerts_of_set
 from inferdoc.generate.rule_tests import cause_test
-from inferdoc.generate.slo import slo_records, slo_rules, slow_records, watched
+from inferdoc.generate.slo import merged, slo_records, slo_rules, slow_records, watched
 from inferdoc.generate.slo_tests import slo_test, waiting_tests
-from inferdoc.generate.thrift import parted, thrifty
+from inferdoc.generate.thrift import needed, parted, thrifty
 from inferdoc.generate.timing_tests import timing_test
 
 RECORDING = Path("inferdoc-recording.yaml")
@@ -73,18 +74,32 @@ class Pack:
     untested: dict[str, tuple[str, ...]]
 
 
-def build_pack(catalogue: Catalogue, links: GeneratedLinks, assignments: Sequence[Assignment] = ()) -> Pack:
-    """The alert pack of a catalogue; assignments: what the configuration says of pods.
+def build_pack(
+    catalogue: Catalogue,
+    links: GeneratedLinks,
+    assignments: Sequence[Assignment] = (),
+    rule_set: RuleSetName = "full",
+) -> Pack:
+    """The alert pack of a catalogue; assignments: what the configuration says of pods; rule_set: the alerts of it.
+
+    A smaller set records what its alerts read; in that of the pages, what one rule reads is part of that rule. Its
+    tests are those from raw series.
 
     Raises CatalogueError or InferdocError where a declaration cannot become rules.
     """
     rendering = recorded(catalogue, assignments)
     causes, none = build_rules(catalogue, links, rendering)
     slos = watched(catalogue)
-    objectives = [rule for slo in slos for rule in slo_rules(slo, catalogue, links)]
+    of_objectives = [rule for slo in slos for rule in slo_rules(slo, catalogue, links)]
     monitoring = load_operational(catalogue.overlays)
-    monitored = operational_rules(monitoring, catalogue, rendering.records, [*causes.values()], links)
-    about_monitoring = [rule for rules in monitored.values() for rule in rules]
+    known = {alert_name(name) for name in (*catalogue.recipes, *catalogue.disabled)}
+    known |= {rule.name for rule in of_objectives} | {each.alert for each in monitoring.alerts}
+    chosen = alerts_of_set(rule_set, known, catalogue.overlays) or known
+    causes = {name: rule for name, rule in causes.items() if rule.name in chosen}
+    of_objectives = [rule for rule in of_objectives if rule.name in chosen]
+    monitored = operational_rules(monitoring, catalogue, rendering.records, causes.values(), links)
+    monitored = {name: rule for name, rule in monitored.items() if name in chosen}
+    objectives, about_monitoring = merged(of_objectives), [*monitored.values()]
     rules = [*causes.values(), *objectives, *about_monitoring]
     refuse_problems(rule.document() for rule in rules)
     objective_records = [slo_records(slo, catalogue) for slo in slos]
@@ -109,6 +124,8 @@ def build_pack(catalogue: Catalogue, links: GeneratedLinks, assignments: Sequenc
         _group(OBJECTIVES, PAGE_INTERVAL, _alerts(objectives)),
         _group(MONITORING, CAUSE_INTERVAL, _alerts(_of(about_monitoring, "monitoring"))),
     ]
+    if rule_set != "full":
+        recording, alerting = needed(recording, alerting, inline=rule_set == "pages")
     refuse_joins((rule for group in (*recording, *alerting) for rule in group["rules"]), catalogue)
     files = {
         RECORDING: yaml_text({"groups": recording}, ABOUT_RECORDING),
@@ -124,26 +141,32 @@ def build_pack(catalogue: Catalogue, links: GeneratedLinks, assignments: Sequenc
         found = cases(recipe, catalogue)
         test = cause_test(recipe, rule, catalogue, found, RULE_FILES, groups)
         files[TESTS / f"{name}_test.yaml"] = yaml_text(test, f"promtool test rules on {rule.name}.")
-        timing = timing_test(recipe, rule, found, RULE_FILES, groups)
-        files[TESTS / f"{name}-timing_test.yaml"] = yaml_text(timing, f"When {rule.name} waits, fires and clears.")
+        if rule_set != "pages":  # it reads observations by the names of their records
+            timing = timing_test(recipe, rule, found, RULE_FILES, groups)
+            files[TESTS / f"{name}-timing_test.yaml"] = yaml_text(timing, f"When {rule.name} waits, fires and clears.")
     exprs = {promtool.name_of(rule): str(rule["expr"]) for group in (*recording, *alerting) for rule in group["rules"]}
     told = [catalogue.recipes[name] for name in causes if _by_hand(name, catalogue) is None]
-    parts = observation_tests(exprs, told, rendering, catalogue, RULE_FILES, groups)
-    for kind, test in parts.files.items():
-        files[TESTS / f"{kind}_test.yaml"] = yaml_text(test, ABOUT_PARTS)
+    untested: dict[str, tuple[str, ...]] = {}
+    if rule_set == "full":
+        parts = observation_tests(exprs, told, rendering, catalogue, RULE_FILES, groups)
+        untested = parts.none
+        for kind, test in parts.files.items():
+            files[TESTS / f"{kind}_test.yaml"] = yaml_text(test, ABOUT_PARTS)
     for slo in slos:
-        own = [rule for rule in objectives if ("slo", slo.id) in rule.labels]
+        own = [rule for rule in of_objectives if ("slo", slo.id) in rule.labels]
         text = yaml_text(
             slo_test(slo, catalogue, own, RULE_FILES, groups), f"promtool test rules on the objective {slo.id}."
         )
         files[TESTS / f"slo-{slo.id}_test.yaml"] = text
-        waits = waiting_tests(slo, catalogue, own)
-        burns = burn_test(slo, own, catalogue.objectives.min_events, RULE_FILES, groups, waits)
-        files[TESTS / f"slo-{slo.id}-limits_test.yaml"] = yaml_text(burns, f"The limits and waits of {slo.id}.")
+        if rule_set == "full":
+            waits = waiting_tests(slo, catalogue, own)
+            burns = burn_test(slo, own, catalogue.objectives.min_events, RULE_FILES, groups, waits)
+            files[TESTS / f"slo-{slo.id}-limits_test.yaml"] = yaml_text(burns, f"The limits and waits of {slo.id}.")
     for each in monitoring.alerts:
-        test = operational_test(each, monitored[each.alert], RULE_FILES, groups)
-        files[TESTS / f"{each.alert}_test.yaml"] = yaml_text(test, f"promtool test rules on {each.alert}.")
-    return Pack(files, [*recording, *alerting], rules, none, parts.none)
+        if each.alert in monitored:
+            test = operational_test(each, monitored[each.alert], RULE_FILES, groups)
+            files[TESTS / f"{each.alert}_test.yaml"] = yaml_text(test, f"promtool test rules on {each.alert}.")
+    return Pack(files, [*recording, *alerting], rules, none, untested)
 
 
 def build_rules(

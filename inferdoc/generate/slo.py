@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from inferdoc.catalogue.burn import FAST, SLOW, Burn, windows
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.slo import Slo
 from inferdoc.errors import CatalogueError
-from inferdoc.generate.cause_rules import AlertRule
-from inferdoc.generate.commands import diagnose_command
+from inferdoc.generate.cause_rules import AlertRule, described
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.recorded import INTERVAL
 from inferdoc.generate.slo_events import BY, events, in_buckets
 from inferdoc.generate.slo_latency import latency_records, slower_rules, usual_records
-from inferdoc.generate.slo_names import NOW, PAGE, about, alert_name, record_name
+from inferdoc.generate.slo_names import NOW, UNKNOWN, alert_name, record_name
 from inferdoc.judging.conditions.render import number
 from inferdoc.times import length_of
 
@@ -106,17 +106,23 @@ def slo_rules(slo: Slo, catalogue: Catalogue, links: GeneratedLinks) -> list[Ale
 
 def _outage(slo: Slo, links: GeneratedLinks) -> AlertRule:
     bad, every = record_name(slo, "bad", f"rate{NOW}"), record_name(slo, "all", f"rate{NOW}")
+    observation = (
+        f"{{{{ $value | humanizePercentage }}}} of its requests in {NOW} miss objective {{{{ $labels.slo }}}}, "
+        f"limit {MOST:.0%}"
+    )
+    action = "Shift traffic to a healthy pool or roll back the last change, then run the command in diagnose_command"
     return AlertRule(
-        name=alert_name(slo, "Outage"),
+        name=alert_name("Outage"),
         expr=f"{bad} / ({every} > 0) > {number(MOST)}\nand {number(length_of(NOW))} * {every} >= {OUTAGE_EVENTS}",
-        for_="1m" if slo.kind == "share" else "2m",  # latency that most feel has grown before: that pages first
+        for_="1m",
         keep_firing_for=None,
         severity="critical",
-        cause=PAGE,
-        annotations=about(
-            links,
-            f"{slo.title}: most requests of model {{{{ $labels.model_name }}}} miss it now",
-            f"{{{{ $value | humanizePercentage }}}} of the events of two minutes. Next: {diagnose_command(BY)}",
+        cause=UNKNOWN,
+        annotations=links.annotations(
+            "slo-outage",
+            BY,
+            "Most requests of a model miss a service level objective.",
+            described(BY, observation, "1m", action),
         ),
         by=BY,
         labels=(("slo", slo.id),),
@@ -127,19 +133,24 @@ def _outage(slo: Slo, links: GeneratedLinks) -> AlertRule:
 def _burn_rules(slo: Slo, least: int, links: GeneratedLinks) -> Iterator[AlertRule]:
     for speed, burns, for_, severity in SPEEDS:
         pairs = [_pair(slo, burn, least) for burn in burns]
-        ratio, allowed = "{{ $value | humanizePercentage }}", f"{100 * budget(slo):.4g} %"
+        limits = " or ".join(f"{burn.factor(slo.window):.4g} over {burn.long}" for burn in burns)
+        observation = (
+            f"objective {{{{ $labels.slo }}}} burns its error budget at {{{{ $value | humanize }}}} times the allowed "
+            f"rate, limit {limits}"
+        )
+        action = "Run the command in diagnose_command: it names the pod or the model and the cause"
         yield AlertRule(
-            name=alert_name(slo, f"Burn{speed}"),
+            name=alert_name(f"Burn{speed}"),
             expr="\nor\n".join(f"(\n{pair}\n)" for pair in pairs),
             for_=for_,
             keep_firing_for=None,
             severity=severity,
-            cause=PAGE,
-            annotations=about(
-                links,
-                f"{slo.title}: the error budget of model {{{{ $labels.model_name }}}} burns too fast",
-                f"{ratio} of the events miss it over the long window, and it still goes on; {allowed} may. "
-                f"That spends the budget {_pace(burns, slo)} too fast. Next: {diagnose_command(BY)}",
+            cause=UNKNOWN,
+            annotations=links.annotations(
+                "slo-burn",
+                BY,
+                "A model burns the error budget of an objective too fast.",
+                described(BY, observation, for_, action),
             ),
             by=BY,
             labels=(("slo", slo.id),),
@@ -147,36 +158,56 @@ def _burn_rules(slo: Slo, least: int, links: GeneratedLinks) -> Iterator[AlertRu
         )
 
 
-def _pace(burns: tuple[Burn, ...], slo: Slo) -> str:
-    return " or ".join(f"{burn.factor(slo.window):.4g} times (over {burn.long})" for burn in burns)
-
-
 def _pair(slo: Slo, burn: Burn, least: int) -> str:
-    limit = f"{number(round(burn.factor(slo.window), 6))} * {number(budget(slo))}"
+    factor, share = number(round(burn.factor(slo.window), 6)), number(budget(slo))
     return (
-        f"  {record_name(slo, 'bad', f'ratio{burn.long}')} > {limit}\n"
-        f"  and {record_name(slo, 'bad', f'ratio{burn.short}')} > {limit}\n"
+        f"  {record_name(slo, 'bad', f'ratio{burn.long}')} / {share} > {factor}\n"
+        f"  and {record_name(slo, 'bad', f'ratio{burn.short}')} > {factor} * {share}\n"
         f"  and {_count(slo, burn.long)} >= {least}"
     )
 
 
 def _too_few(slo: Slo, least: int, links: GeneratedLinks) -> AlertRule:
+    observation = (
+        f"{{{{ $value | humanize }}}} events of objective {{{{ $labels.slo }}}} in {JUDGED}, fewer than the limit "
+        f"{least}"
+    )
+    action = "Lower min_events in alerts/slo.yaml, or take this objective as not evaluated"
     return AlertRule(
-        name=alert_name(slo, "TrafficTooLow"),
+        name=alert_name("TrafficTooLow"),
         expr=f"{_count(slo, JUDGED)} < {least}",
         for_="1h",
         keep_firing_for=None,
         severity="info",
-        cause=PAGE,
-        annotations=about(
-            links,
-            f"{slo.title}: too little traffic on model {{{{ $labels.model_name }}}} to judge it",
-            f"{{{{ $value | humanize }}}} events in {JUDGED}; {least} are needed. Its alerts are silent.",
+        cause=UNKNOWN,
+        annotations=links.annotations(
+            "slo-burn",
+            BY,
+            "A model has too few requests to evaluate an objective.",
+            described(BY, observation, "1h", action),
+            diagnosed=False,
         ),
         by=BY,
         labels=(("slo", slo.id),),
         kind="monitoring",
     )
+
+
+def merged(rules: Iterable[AlertRule]) -> list[AlertRule]:
+    """One rule for all objectives per alert: the label `slo`, which names the objective, is put on the series. Alerts
+    whose text or wait differs (other windows) stay apart."""
+    alike: dict[str, list[AlertRule]] = {}
+    for rule in rules:
+        alike.setdefault(f"{rule.name} {rule.for_} {rule.annotations}", []).append(rule)
+    return [
+        replace(each[0], expr="\nor\n".join(map(_of_objective, each)), by=(*each[0].by, "slo"), labels=())
+        for each in alike.values()
+    ]
+
+
+def _of_objective(rule: AlertRule) -> str:
+    ((label, value),) = rule.labels
+    return f'label_replace(\n{rule.expr},\n"{label}", "{value}", "", "")'
 
 
 def budget(slo: Slo) -> float:

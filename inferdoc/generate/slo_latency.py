@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import WIDE
 from inferdoc.catalogue.slo import Slo
-from inferdoc.generate.cause_rules import AlertRule
-from inferdoc.generate.commands import diagnose_command
+from inferdoc.generate.cause_rules import AlertRule, described
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.recorded import INTERVAL
 from inferdoc.generate.slo_events import ABOVE, BY, SHOWN_BY, in_buckets, of_engines, of_latency
-from inferdoc.generate.slo_names import NOW, PAGE, about, alert_name, record_name
+from inferdoc.generate.slo_names import NOW, UNKNOWN, alert_name, record_name
 from inferdoc.judging.conditions.render import clause, number
 from inferdoc.times import length_of
 
@@ -93,14 +92,14 @@ def slower_rules(slo: Slo, catalogue: Catalogue, links: GeneratedLinks) -> Itera
         return
     mean, usual = record_name(slo, "mean", f"rate{NOW}"), record_name(slo, "mean", f"median{PAST}")
     all_, felt = record_name(slo, "all", f"rate{NOW}"), f"{number(FELT)} * {number(in_buckets(slo, catalogue))}"
-    yield _page(
+    yield _slower(
         slo,
         links,
         "Slower",
         BY,
         f"{mean} > {_factor(all_)} * {usual}\nand {mean} > {felt}\nunless {mean} <= {_swing(mean)}",
-        f"{slo.title}: model {{{{ $labels.model_name }}}} suddenly takes longer than was usual",
-        "The mean of two minutes is {{ $value | humanizeDuration }}, beyond that of the half hour before.",
+        "critical",
+        "The latency of a model rose above its usual range.",
     )
     if not _by_pod(slo, catalogue):
         return
@@ -113,29 +112,34 @@ def slower_rules(slo: Slo, catalogue: Catalogue, links: GeneratedLinks) -> Itera
         f"and {_events(all_)} >= {FEWEST_ON_A_POD}\n"
         f"unless {mean} <= {_swing(mean)}"
     )
-    yield _page(
+    yield _slower(
         slo,
         links,
         "PodSlower",
         SHOWN_BY,
         # a fault may change what a pod is taken for, and its page goes on
         f"max by ({', '.join(SHOWN_BY)}) {clause(beyond)}",
-        f"{slo.title}: pod {{{{ $labels.pod }}}} suddenly takes longer than was usual, and than others of its pool",
-        "The mean of two minutes is {{ $value | humanizeDuration }}.",
+        "warning",
+        "The latency of a pod rose above its usual range and that of its pool.",
     )
 
 
-def _page(
-    slo: Slo, links: GeneratedLinks, ending: str, by: tuple[str, ...], expr: str, summary: str, description: str
+def _slower(
+    slo: Slo, links: GeneratedLinks, ending: str, by: tuple[str, ...], expr: str, severity: str, summary: str
 ) -> AlertRule:
+    observation = (
+        f"mean latency of objective {{{{ $labels.slo }}}} is {{{{ $value | humanizeDuration }}}} over {NOW}, limit "
+        f"{number(SLOWER)} times its usual value"
+    )
+    action = "Run the command in diagnose_command: it compares the pods and names the cause"
     return AlertRule(
-        name=alert_name(slo, ending),
+        name=alert_name(ending),
         expr=expr,
         for_="2m",
         keep_firing_for="5m",
-        severity="critical",
-        cause=PAGE,
-        annotations=about(links, summary, f"{description} Next: {diagnose_command(by)}"),
+        severity=severity,
+        cause=UNKNOWN,
+        annotations=links.annotations("slo-latency", by, summary, described(by, observation, "2m", action)),
         by=by,
         labels=(("slo", slo.id),),
         kind="symptom",

@@ -1,13 +1,11 @@
-"""How the records and alerts of an objective are called, and what their annotations hold."""
+"""The names of the records and alerts of objectives."""
 
 from __future__ import annotations
 
 from inferdoc.catalogue.slo import Slo
-from inferdoc.generate.links import GeneratedLinks
-from inferdoc.generate.slo_events import BY
 
-PAGE = "unexplained-anomaly"
-"""Where an alert about harm whose cause it does not know points to."""
+UNKNOWN = "unexplained-anomaly"
+"""The cause of an alert about impact whose cause it does not know."""
 NOW = "2m"
 """The newest window: two minutes have samples enough where pages are read every 30 s. Those of an hour come later."""
 
@@ -17,14 +15,6 @@ def record_name(slo: Slo, what: str, operation: str) -> str:
     return f"model:inferdoc_slo_{slo.id.replace('-', '_')}_{what}:{operation}"
 
 
-def alert_name(slo: Slo, ending: str) -> str:
-    """The alert of an objective: InferdocSloTtftOutage."""
-    words = "".join(part.capitalize() for part in slo.id.replace("_", "-").split("-"))
-    return f"InferdocSlo{words}{ending}"
-
-
-def about(links: GeneratedLinks, summary: str, description: str) -> dict[str, str]:
-    """The annotations of an alert about an objective."""
-    annotations = {"summary": summary, "description": description, "runbook_url": links.runbook(PAGE)}
-    board = links.dashboard(BY)
-    return annotations if board is None else {**annotations, "dashboard_url": board}
+def alert_name(ending: str) -> str:
+    """The alert of all objectives: InferdocSloOutage. The label `slo` names the objective."""
+    return f"InferdocSlo{ending}"

@@ -209,13 +209,13 @@ def waiting_tests(slo: Slo, catalogue: Catalogue, rules: Sequence[AlertRule]) ->
         replace(slower, name="pod-slower-at-once", fires=("PodSlower",), beside=(USUAL_SHARE, USUAL_SHARE)),
         replace(calm, name="out-at-once", fires=("Outage",), after=1.0),
     ):
-        rule = next((rule for rule in rules if rule.name == alert_name(slo, course.fires[0])), None)
+        rule = next((rule for rule in rules if rule.name == alert_name(course.fires[0])), None)
         if rule is None:
             continue
         end, place = course.good + course.bad + course.well, f'{{namespace="{_namespace(slo, course)}"}}'
         both = (rule.for_, rule.keep_firing_for or "0s")
         waits, stays = (round(length_of(text) / length_of(INTERVAL)) for text in both)
-        state = f'sum by (namespace) (count_over_time(ALERTS{{alertname="{rule.name}", alertstate="%s"}}[{end}m]))'
+        state = f"sum by (namespace) (count_over_time({_alerts(rule, '%s')}[{end}m]))"
         holds = f"sum_over_time((count by (namespace) (\n{rule.expr}\n))[{end}m:{INTERVAL}])"
         asked = ((state % "pending", waits), (f"{state % 'firing'} - {holds}", stays - waits))
         checks = [
@@ -223,6 +223,12 @@ def waiting_tests(slo: Slo, catalogue: Catalogue, rules: Sequence[AlertRule]) ->
             for expr, value in asked
         ]
         yield {"interval": "1m", "input_series": list(_series(slo, catalogue, course)), "promql_expr_test": checks}
+
+
+def _alerts(rule: AlertRule, state: str) -> str:
+    """The alerts of the rule of one objective: all objectives have alerts of one name."""
+    labels = "".join(f', {label}="{value}"' for label, value in rule.labels)
+    return f'ALERTS{{alertname="{rule.name}", alertstate="{state}"{labels}}}'
 
 
 def _namespace(slo: Slo, course: BurnCourse) -> str:
@@ -233,7 +239,7 @@ def _check(slo: Slo, rule: AlertRule, minute: int, firing: list[str]) -> dict[st
     """The namespaces in which a rule fires at a minute."""
     labels = f'severity="{rule.severity}", slo="{slo.id}"'
     return {
-        "expr": f'count by (namespace, severity, slo) (ALERTS{{alertname="{rule.name}", alertstate="firing"}})',
+        "expr": f"count by (namespace, severity, slo) ({_alerts(rule, 'firing')})",
         "eval_time": f"{minute}m",
         "exp_samples": [{"labels": f'{{namespace="{name}", {labels}}}', "value": 1} for name in firing],
     }
@@ -241,8 +247,8 @@ def _check(slo: Slo, rule: AlertRule, minute: int, firing: list[str]) -> dict[st
 
 def _waits(rule: AlertRule, firing: list[str]) -> dict[str, Any]:
     """The namespaces in which a rule was pending before it fired."""
-    pending = f'count_over_time(ALERTS{{alertname="{rule.name}", alertstate="pending"}}[{AT}m])'
-    fired = f'last_over_time(ALERTS{{alertname="{rule.name}", alertstate="firing"}}[{AT}m])'
+    pending = f"count_over_time({_alerts(rule, 'pending')}[{AT}m])"
+    fired = f"last_over_time({_alerts(rule, 'firing')}[{AT}m])"
     return {
         "expr": f"count by (namespace) ({pending} and ignoring (alertstate) {fired})",
         "eval_time": f"{AT}m",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from inferdoc.errors import InferdocError
-from inferdoc.generate.commands import NOW
+from inferdoc.generate.commands import NOW, SERVER
 
 WITH = re.compile(r"\{\{ with \$labels\.(\w+) \}\}(.*?)\{\{ end \}\}")
 TEMPLATE = re.compile(r"\{\{ (.+?) \}\}")
@@ -18,6 +18,7 @@ def expand(text: str, labels: Mapping[str, str], value: float, at: int = 0) -> s
     """The text with `{{ $labels.x }}`, `{{ with $labels.x }}...{{ . }}...{{ end }}`, `{{ $value | form }}` and the time
     of the evaluation (`at`, Unix seconds) filled in as Prometheus 2.42 does."""
     said = WITH.sub(lambda found: _with(found.group(2), labels.get(found.group(1), "")), text).replace(NOW, str(at))
+    said = said.replace(SERVER, "")  # promtool has no address
     return TEMPLATE.sub(lambda found: _expanded(found.group(1), labels, value), said)
 
 

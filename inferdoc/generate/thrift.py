@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from inferdoc.generate.promtool import NAME
 from inferdoc.generate.recorded import Records
@@ -14,6 +15,9 @@ from inferdoc.judging.conditions.render import clause
 
 CHOSEN = ("[", "{")
 """What follows a name that is read over a range, or by its labels, and so must be a series."""
+LATER = re.compile(r"\s*(?:[\[{]|offset\b)")
+"""The same, with a name that is read at an earlier time."""
+Groups = list[dict[str, Any]]
 
 
 def thrifty(records: Records, exprs: Collection[str]) -> Records:
@@ -32,6 +36,54 @@ def parted(records: Records, exprs: Collection[str]) -> tuple[Records, Records]:
     """What these expressions rest on, and all other records."""
     wanted = _wanted(records.all, exprs)
     return _among(records, wanted), _among(records, records.all.keys() - wanted)
+
+
+def needed(recording: Groups, alerting: Groups, *, inline: bool) -> tuple[Groups, Groups]:
+    """Rule groups with the records that their alerts rest on. inline: what one rule of a group as frequent reads, as it
+    is now, becomes a part of that rule."""
+    groups = [*recording, *alerting]
+    rules = {_named(rule): (rule, group) for group in groups for rule in group["rules"]}
+    exprs = {name: rule["expr"] for name, (rule, _) in rules.items()}
+    records = {name: text for name, text in exprs.items() if "record" in rules[name][0]}
+    kept = _wanted(records, (text for name, text in exprs.items() if name not in records))
+    exprs = {name: text for name, text in exprs.items() if name in kept or name not in records}
+    if inline:
+        _inline(exprs, {name: rules[name][1]["interval"] for name in exprs}, kept)
+    return _left(recording, exprs), _left(alerting, exprs)
+
+
+def _left(groups: Groups, exprs: dict[str, str]) -> Groups:
+    found = [
+        {**group, "rules": [{**rule, "expr": exprs[_named(rule)]} for rule in group["rules"] if _named(rule) in exprs]}
+        for group in groups
+    ]
+    return [group for group in found if group["rules"]]
+
+
+def _inline(exprs: dict[str, str], intervals: dict[str, str], records: Collection[str]) -> None:
+    """Put records that are read once into their readers, until there is none."""
+    reads = Counter(name for text in exprs.values() for name in NAME.findall(text))
+    for reader in exprs:
+        while found := next(
+            (
+                read
+                for read in NAME.finditer(exprs[reader])
+                if read[0] in records
+                and reads[read[0]] == 1
+                and intervals[read[0]] == intervals[reader]
+                and not LATER.match(exprs[reader], read.end())
+            ),
+            None,
+        ):
+            text = exprs[reader]
+            exprs[reader] = f"{text[: found.start()]}{clause(exprs[found[0]])}{text[found.end() :]}"
+            reads[found[0]] = 0
+    for name in [name for name in records if not reads[name]]:
+        del exprs[name]
+
+
+def _named(rule: dict[str, Any]) -> str:
+    return str(rule.get("record", rule.get("alert")))
 
 
 def _among(records: Records, names: Collection[str]) -> Records:

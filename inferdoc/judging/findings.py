@@ -13,6 +13,7 @@ from inferdoc.catalogue.calibration import Calibration
 from inferdoc.catalogue.flags import Flags
 from inferdoc.catalogue.recipe import Recipe, Step
 from inferdoc.catalogue.signal import WIDE, Exporter
+from inferdoc.config_sections import fleet_board
 from inferdoc.judging.advice import LONGER_REQUESTS, fill, longer_requests, pool_size
 from inferdoc.judging.changes import ORDER, Event, workload_events
 from inferdoc.judging.cohorts import Traits, shared
@@ -73,9 +74,8 @@ class Links:
         """The address of the fleet dashboard for a cause's pool, or None."""
         if self.dashboard_base is None:
             return None
-        return (
-            f"{self.dashboard_base.rstrip('/')}?var-namespace={cause.pool.namespace}&var-model_name={cause.pool.model}"
-        )
+        board = fleet_board(self.dashboard_base.rstrip("/"))
+        return f"{board}?var-namespace={cause.pool.namespace}&var-model_name={cause.pool.model}"
 
 
 class FindingMaker:

@@ -229,6 +229,7 @@ def filled(text: str, places: Places, context: Context, match: Match) -> str:
     return NAME.sub(replace, text)
 
 
+UNKNOWN_NUMBER = "(worked out from the metrics)"
 IN_GENERAL = {
     "ns": " -n NAMESPACE",
     "pod": "POD",
@@ -250,9 +251,7 @@ IN_GENERAL = {
 
 def in_general(text: str) -> str:
     """The text with words for the places and the numbers, where there is no finding to fill them in."""
-    return NAME.sub(
-        lambda found: IN_GENERAL.get(found.group(1), "(worked out from the metrics)"), without_numbers(text)
-    )
+    return NAME.sub(lambda found: IN_GENERAL.get(found.group(1), UNKNOWN_NUMBER), without_numbers(text))
 
 
 def runs_on_kubernetes(match: Match) -> bool:

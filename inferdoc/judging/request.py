@@ -38,7 +38,7 @@ def options_of(source: Source, config: Config, catalogue: Catalogue, asked: dict
         assignments=assignments_of(config.pods),
         baseline=_baseline(asked.get("baseline"), source, config),
         stored=baselines_folder(config),
-        links=Links(config.links.runbook_base, config.links.dashboard_base),
+        links=Links(config.runbook_base, config.links.dashboard_base),
         catalogue=catalogue,
         deep=bool(asked.get("deep")),
     )

@@ -18,6 +18,8 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 OPEN_PATHS = ("/healthz", "/readyz")
+RUNBOOKS = "/runbooks/"
+"""Pages that hold nothing of the fleet: a link in an alert opens them without a token."""
 RESERVED_PATHS = (*OPEN_PATHS, "/alertmanager", "/metrics")
 MOST_REQUESTS = 64
 """Requests to other paths that are worked on; past it these are answered 503, and the reserved ones go through."""
@@ -100,7 +102,7 @@ class Gate:
                 host = ""
             if host not in self._hosts:
                 raise Refused(421, "called by a name that is not ours; add it to [serve] hosts")
-        if scope["path"] in OPEN_PATHS:
+        if scope["path"] in OPEN_PATHS or (scope["path"].startswith(RUNBOOKS) and scope["method"] in ("GET", "HEAD")):
             return
         try:
             admitted = self._access.admits(headers.get(b"authorization", b"").decode("latin-1"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from functools import cached_property
@@ -44,6 +45,10 @@ WHY = {
     "repeat": "the alert is repeated",
     "resolved": "the alerts are over",
 }
+
+
+BESIDE = re.compile(r"\]\(([a-z0-9-]+)\.md(#[^)]*)?\)")
+"""A link from one runbook file to another: the pages are served by their ids."""
 
 
 class ServicePages:
@@ -146,7 +151,8 @@ class ServicePages:
         from markdown_it import MarkdownIt
         from markupsafe import Markup
 
-        body = MarkdownIt("commonmark", {"html": False}).enable("table").render(runbook_text(cause, self._overlays))
+        text = BESIDE.sub(r"](\1\2)", runbook_text(cause, self._overlays))
+        body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
         return self._page("page.html", cause, "", body=Markup(body))
 
     def health(self) -> str:

@@ -21,8 +21,8 @@ def no_source(environment: Mapping[str, str]) -> str:
     found = responding([LOCAL, *in_cluster(environment)])
     here = f"; a Prometheus responds at {found}: add --prometheus {found}" if found else ""
     return (
-        "no source: give --prometheus URL or --store PATH, set INFERDOC_PROMETHEUS_URL, or set prometheus under "
-        f"[source] in inferdoc.toml{here}"
+        "no source: run inferdoc init, give --prometheus URL or --store PATH, set INFERDOC_PROMETHEUS_URL, or set "
+        f"prometheus under [source] in inferdoc.toml{here}"
     )
 
 

@@ -110,6 +110,8 @@ def given(fleet, tmp_path_factory) -> Path:
     made.runs(folder, "guidellm")
     made.written(folder, "profile_export_aiperf.json", made.aiperf(4.0))
     record_of(folder, "20261116-1040", "20261123-0912")
+    receivers = "".join(f"  - name: {name}\n" for name in ("default", "oncall", "chat"))
+    (folder / "alertmanager.yml").write_text(f"route:\n  receiver: default\nreceivers:\n{receivers}")
     (folder / "scaledobject.yaml").write_text(
         "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: llama}\n"
         "spec: {scaleTargetRef: {name: llama}, minReplicaCount: 1, maxReplicaCount: 40, "

@@ -192,8 +192,12 @@ def test_a_line_leads_to_its_pod_and_keeps_the_time(catalogue):
             assert target in uids
 
 
-def test_links_lead_to_pages_that_exist():
-    links = [link["url"] for board in each() for panel in panels_of(board) for link in panel.get("links", [])]
+def test_links_lead_to_pages_that_exist(tmp_path):
+    """Without a base there is none."""
+    assert not [link for board in each() for panel in panels_of(board) for link in panel.get("links", [])]
+    build_boards(load_catalogue(), GeneratedLinks("https://wiki.example/r"), tmp_path)
+    boards = [json.loads(path.read_text("utf-8")) for path in tmp_path.glob("*.json")]
+    links = [link["url"] for board in boards for panel in panels_of(board) for link in panel.get("links", [])]
     assert links
     for url in links:
         assert (ROOT / "runbooks" / f"{url.rsplit('/', 1)[1]}.md").is_file(), url
@@ -239,7 +243,7 @@ def test_the_overlay_adds_a_board(tmp_path):
     (tmp_path / "dashboards").mkdir()
     (tmp_path / "dashboards" / "mine.yaml").write_text(yaml.dump(mine, Dumper=yaml.CSafeDumper), "utf-8")
     changed = build_boards(load_catalogue([tmp_path]), GeneratedLinks(), tmp_path / "out")
-    assert "mine.json: missing" in [line.rsplit("/", 1)[1] for line in changed]
+    assert "mine.json: written" in [line.rsplit("/", 1)[1] for line in changed]
     assert problems(json.loads((tmp_path / "out" / "mine.json").read_text("utf-8"))) == []
 
 

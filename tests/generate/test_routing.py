@@ -69,11 +69,11 @@ def test_the_cause_of_a_slow_gpu_holds_it_back_on_its_pod(pack, catalogue):
 @pytest.mark.parametrize(
     ("labels", "receiver"),
     [
-        (["alertname=InferdocEngineDown", "severity=critical", "pod=p0"], "page"),
-        (["alertname=InferdocSlowGpu", "severity=warning"], "ticket"),
-        (["alertname=InferdocSloTtftTrafficTooLow", "severity=info"], "info"),
-        (["alertname=InferdocWatchdog", "severity=info"], "deadman"),
-        (["alertname=Foreign"], "ticket"),
+        (["alertname=InferdocEngineDown", "severity=critical", "component=inferdoc", "pod=p0"], "inferdoc-page"),
+        (["alertname=InferdocSlowGpu", "severity=warning", "component=inferdoc"], "inferdoc-ticket"),
+        (["alertname=InferdocSloTrafficTooLow", "severity=info", "component=inferdoc"], "inferdoc-info"),
+        (["alertname=InferdocWatchdog", "severity=none", "component=inferdoc"], "inferdoc-deadman"),
+        (["alertname=Foreign"], "inferdoc-ticket"),
     ],
 )
 def test_alerts_reach_their_receiver(labels, receiver):
@@ -82,7 +82,8 @@ def test_alerts_reach_their_receiver(labels, receiver):
 
 
 def test_the_watchdog_flushes_as_often_as_it_repeats():
-    watchdog = next(r for r in configuration(load_routing())["route"]["routes"] if r["receiver"] == "deadman")
+    (ours,) = configuration(load_routing())["route"]["routes"]
+    watchdog = next(route for route in ours["routes"] if route["receiver"] == "inferdoc-deadman")
     assert watchdog["group_interval"] == watchdog["repeat_interval"] == "1m"
 
 
@@ -91,14 +92,15 @@ def test_labels_of_an_inhibition_are_required_on_both_sides():
         for side in ("source_matchers", "target_matchers"):
             named = {matcher.partition("=")[0].rstrip("!") for matcher in rule[side]}
             assert set(rule["equal"]) - {"cluster", "role"} <= named, rule
+            assert 'component="inferdoc"' in rule[side], "alerts of others are never held back"
 
 
 def test_alerts_carry_the_labels_that_inhibitions_compare(pack):
     by_name = {rule.name: rule for rule in pack.rules}
     for name in ("InferdocEngineDown", "InferdocEngineHung", "InferdocKvPreemptionThrash"):
         assert {"namespace", "pod"} <= set(by_name[name].by)
-    for name in ("InferdocSloTtftBurnFast", "InferdocSloTtftBurnSlow"):
-        assert {"namespace", "model_name"} <= set(by_name[name].by) and dict(by_name[name].labels) == {"slo": "ttft"}
+    for name in ("InferdocSloBurnFast", "InferdocSloBurnSlow"):
+        assert {"namespace", "model_name"} <= set(by_name[name].by) and "slo" in by_name[name].by
 
 
 def test_deprecated_forms_are_not_used():
@@ -113,7 +115,7 @@ def test_an_unknown_receiver_is_named_with_its_place(tmp_path):
 
 
 def test_a_repeat_that_its_group_never_flushes_in_time_is_refused(tmp_path):
-    routes = [{"receiver": "page", "matchers": ['a="b"'], "repeat_interval": "1m"}]
+    routes = [{"receiver": "inferdoc-page", "matchers": ['a="b"'], "repeat_interval": "1m"}]
     with pytest.raises(CatalogueError, match=r"1m is shorter than group_interval 5m"):
         load_routing(overlay(tmp_path, routes=routes))
 
@@ -127,7 +129,7 @@ def test_an_unknown_default_is_refused(tmp_path):
 @needs_promtool
 def test_check_reports_a_broken_configuration(tmp_path):
     folder = Path(shutil.copytree(GENERATED, tmp_path / "generated"))
-    text = CONFIG.read_text("utf-8").replace("receiver: deadman", "receiver: nobody")
+    text = CONFIG.read_text("utf-8").replace("receiver: inferdoc-deadman", "receiver: nobody")
     (folder / ALERTMANAGER).write_text(text, "utf-8")
     problems, _ = check_alerts(folder)
     assert len(problems) >= 1 and "nobody" in problems[0]

@@ -14,7 +14,7 @@ from inferdoc.errors import CatalogueError
 from inferdoc.generate.alerts import build_alerts
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.promtool import test as promtool_test
-from inferdoc.generate.slo import slo_records, slo_rules, slow_records, watched
+from inferdoc.generate.slo import merged, slo_records, slo_rules, slow_records, watched
 from tests.generate.conftest import ROOT, needs_promtool
 
 PLAIN = {"id": "ttft", "title": "First tokens", "signal": "ttft", "percentile": 99, "target": 2.5}
@@ -81,11 +81,11 @@ def test_a_histogram_whose_bounds_nobody_told_is_refused(tmp_path):
 
 def test_both_windows_must_burn_and_rest_on_enough_events(catalogue):
     (ttft,) = [slo for slo in watched(catalogue) if slo.id == "ttft"]
-    fast = next(rule for rule in slo_rules(ttft, catalogue, GeneratedLinks()) if rule.name == "InferdocSloTtftBurnFast")
+    fast = next(rule for rule in slo_rules(ttft, catalogue, GeneratedLinks()) if rule.name == "InferdocSloBurnFast")
     for expected in (
-        "bad:ratio1h > 14.4 * 0.01",
+        "bad:ratio1h / 0.01 > 14.4",
         "bad:ratio5m > 14.4 * 0.01",
-        "bad:ratio6h > 6 * 0.01",
+        "bad:ratio6h / 0.01 > 6",
         "bad:ratio30m",
     ):
         assert expected in fast.expr
@@ -175,19 +175,30 @@ def test_an_objective_of_a_place_counts_no_other_place(few, tmp_path):
     assert 'cluster="eu"' in common.split("unless")[1], "what is promised there is left out of the common one"
 
 
-def test_two_scopes_have_alerts_of_their_own(tmp_path):
+def test_objectives_share_one_rule_per_alert_which_names_them(tmp_path):
     catalogue = catalogue_of(tmp_path, PLAIN, {**PLAIN, "id": "ttft-a100", "target": 5, "tier": "a100-80"})
-    names = {rule.name for slo in watched(catalogue) for rule in slo_rules(slo, catalogue, GeneratedLinks())}
-    assert {"InferdocSloTtftBurnFast", "InferdocSloTtftA100BurnFast"} <= names
+    parts = [rule for slo in watched(catalogue) for rule in slo_rules(slo, catalogue, GeneratedLinks())]
+    rules = merged(parts)
+    assert len(rules) == len({rule.name for rule in rules}) == len(parts) / 2
+    (fast,) = [rule for rule in rules if rule.name == "InferdocSloBurnFast"]
+    assert '"slo", "ttft", "", "")\nor\nlabel_replace(' in fast.expr and '"slo", "ttft-a100", "", "")' in fast.expr
+    assert "slo" in fast.by and not fast.labels
+
+
+def test_objectives_over_another_window_keep_their_own_limits(tmp_path):
+    catalogue = catalogue_of(tmp_path, PLAIN, {**PLAIN, "id": "week", "tier": "a100-80", "window": "28d"})
+    rules = merged(rule for slo in watched(catalogue) for rule in slo_rules(slo, catalogue, GeneratedLinks()))
+    limits = [rule.annotations["description"] for rule in rules if rule.name == "InferdocSloBurnFast"]
+    assert len(limits) == 2 and any("limit 14.4 over 1h" in text for text in limits)
 
 
 def test_pages_look_at_two_minutes_and_at_what_was_usual(catalogue):
     """An outage, and latency out of the usual, need no window of an hour."""
     (ttft,) = [slo for slo in watched(catalogue) if slo.id == "ttft"]
     rules = {rule.name: rule for rule in slo_rules(ttft, catalogue, GeneratedLinks())}
-    slower, outage = rules["InferdocSloTtftSlower"], rules["InferdocSloTtftOutage"]
+    slower, outage = rules["InferdocSloSlower"], rules["InferdocSloOutage"]
     assert ", 1.3) * model:inferdoc_slo_ttft_mean:median30m" in slower.expr and "0.1 * 2.5" in slower.expr
-    assert slower.severity == outage.severity == "critical" and (slower.for_, outage.for_) == ("2m", "2m")
+    assert slower.severity == outage.severity == "critical" and (slower.for_, outage.for_) == ("2m", "1m")
     assert "bad:rate2m" in outage.expr
     records = slo_records(ttft, catalogue)
     assert ">= 100" in records["model:inferdoc_slo_ttft_mean:rate2m"], "a mean of fewer events is chance"
@@ -196,14 +207,14 @@ def test_pages_look_at_two_minutes_and_at_what_was_usual(catalogue):
 def test_an_objective_on_a_share_has_no_mean_to_grow(catalogue):
     (errors,) = [slo for slo in watched(catalogue) if slo.id == "errors"]
     names = {rule.name for rule in slo_rules(errors, catalogue, GeneratedLinks())}
-    assert "InferdocSloErrorsOutage" in names and "InferdocSloErrorsSlower" not in names
+    assert "InferdocSloOutage" in names and "InferdocSloSlower" not in names
 
 
 def test_a_pod_pages_beside_its_model_and_what_counters_tell_stands_for_a_past(catalogue):
     """The mean over a model shows the wait on one of its pods late; after an install the counters are the only past."""
     (ttft,) = [slo for slo in watched(catalogue) if slo.id == "ttft"]
-    (pod,) = [rule for rule in slo_rules(ttft, catalogue, GeneratedLinks()) if rule.name == "InferdocSloTtftPodSlower"]
-    assert pod.by == ("cluster", "namespace", "pod", "model_name") and pod.severity == "critical"
+    (pod,) = [rule for rule in slo_rules(ttft, catalogue, GeneratedLinks()) if rule.name == "InferdocSloPodSlower"]
+    assert pod.by == ("cluster", "namespace", "pod", "model_name") and pod.severity == "warning"
     assert pod.expr.startswith(f"max by ({', '.join(pod.by)})"), "the role of a pod may change with the fault"
     usual = slow_records(ttft, catalogue)["model:inferdoc_slo_ttft_mean:median30m"]
     past, known, figure = usual.index("[30m] offset 5m"), usual.index("seconds_sum offset 2m"), usual.index("+ 1.25")
@@ -216,4 +227,4 @@ def test_an_objective_on_what_routers_count_knows_no_pods(tmp_path):
     (slo,) = watched(catalogue)
     assert not [name for name in slo_records(slo, catalogue) if name.startswith("pod:")]
     names = {rule.name for rule in slo_rules(slo, catalogue, GeneratedLinks())}
-    assert "InferdocSloTtftSlower" in names and "InferdocSloTtftPodSlower" not in names
+    assert "InferdocSloSlower" in names and "InferdocSloPodSlower" not in names

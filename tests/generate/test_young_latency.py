@@ -36,7 +36,7 @@ def test_a_record_of_two_minutes_tells_a_fault_from_a_busier_hour(pack, tmp_path
         f"{NAME}_sum": counter(SERVED * USUAL_SECONDS, took, busier * slower * took),
         "vllm:num_requests_running": f"4x{(BEFORE_SECONDS + AFTER_SECONDS) // STEP_SECONDS}",
     }
-    firing = 'count by (namespace) (ALERTS{alertname="InferdocSloTtftSlower", alertstate="firing"})'
+    firing = 'count by (namespace) (ALERTS{alertname="InferdocSloSlower", alertstate="firing"})'
     asked = {
         "expr": firing,
         "eval_time": f"{BEFORE_SECONDS + 210}s",

@@ -237,9 +237,8 @@ def rules_with_links(
                 if windows:
                     rule["expr"] = DURATION.sub(lambda found: faster(found.group(), times), rule["expr"])
                 rule |= {key: faster(rule[key], times) for key in LENGTHS if key in rule}
-                link = rule.get("annotations", {}).get("runbook_url")
-                if link:
-                    rule["annotations"]["runbook_url"] = f"{address}/runbooks/{link.rstrip('/').rpartition('/')[2]}"
+                if "alert" in rule:
+                    rule["annotations"]["runbook_url"] = f"{address}/runbooks/{rule['labels']['cause']}"
         (folder / name).write_text(yaml.dump(document, Dumper=yaml.CSafeDumper), "utf-8")
         files.append(str(folder / name))
     return files
@@ -249,11 +248,12 @@ def routes_to(generated: Path, address: str, folder: Path, also: str | None, tim
     """The Alertmanager configuration, so many times faster, with the webhook in the place of every receiver. also: an
     address that is sent every page and ticket beside them, as `inferdoc serve` is."""
     document = yaml.load((generated / ALERTMANAGER).read_text("utf-8"), yaml.CSafeLoader)
-    for route in (document["route"], *document["route"]["routes"]):
+    (ours,) = document["route"]["routes"]
+    for route in (ours, *ours["routes"]):
         route |= {key: faster(route[key], times) for key in ROUTE_LENGTHS if key in route}
     for receiver in document["receivers"]:
-        for hook in receiver["webhook_configs"]:
-            hook["url"] = f"{address}/{receiver['name']}"
+        hook = {"url": f"{address}/{receiver['name'].removeprefix('inferdoc-')}"}
+        receiver["webhook_configs"] = [{**hook, "send_resolved": receiver["name"] != "inferdoc-deadman"}]
     if also is not None:
         document["receivers"].append({"name": "also", "webhook_configs": [{"url": also, "send_resolved": True}]})
         route = {"receiver": "also", "matchers": ['severity=~"critical|warning"'], "group_wait": "1s", "continue": True}

@@ -74,7 +74,9 @@ def test_a_dead_engine_pages_holds_back_its_own_ticket_and_resolves(running: cha
     page = next(a for a in hook.alerts("page", "firing") if a["labels"]["alertname"] == PAGE)
     answer = requests.get(page["annotations"]["runbook_url"], timeout=10)
     assert answer.status_code == 200 and "engine" in answer.text.lower()
-    assert f"--pod '{DEAD}'" in page["annotations"]["description"]
+    command = page["annotations"]["diagnose_command"]
+    assert f"--pod '{DEAD}'" in command and command.startswith("inferdoc diagnose --prometheus 'http://"), command
+    assert f"/{DEAD}: " in page["annotations"]["description"]
 
     running.down.clear()
     running.until("the page is taken back", lambda: of("page", "resolved", PAGE) == {DEAD})

@@ -113,11 +113,11 @@ def test_labels_that_both_lack_do_not_count_as_equal(alertmanager):
 def test_fast_burn_holds_back_slow_burn_of_the_same_objective(alertmanager):
     found = states(
         alertmanager,
-        alert("InferdocSloTtftBurnFast", "fast", severity="critical", model_name="m", slo="ttft"),
-        alert("InferdocSloTtftBurnSlow", "slow", model_name="m", slo="ttft"),
-        alert("InferdocSloItlBurnSlow", "other-objective", model_name="m", slo="itl"),
-        alert("InferdocSloTtftBurnSlow", "other-model", model_name="n", slo="ttft"),
-        alert("InferdocSloTtftBurnSlow", "other-role", model_name="m", slo="ttft", role="prefill"),
+        alert("InferdocSloBurnFast", "fast", severity="critical", model_name="m", slo="ttft"),
+        alert("InferdocSloBurnSlow", "slow", model_name="m", slo="ttft"),
+        alert("InferdocSloBurnSlow", "other-objective", model_name="m", slo="itl"),
+        alert("InferdocSloBurnSlow", "other-model", model_name="n", slo="ttft"),
+        alert("InferdocSloBurnSlow", "other-role", model_name="m", slo="ttft", role="prefill"),
     )
     assert {ident for ident, state in found.items() if state == "suppressed"} == {"slow"}
 

@@ -113,14 +113,12 @@ FIRES = {
     *("InferdocPrewarmFloorNotApplied", "InferdocPrewarmOverBudget", "InferdocForecastMissedBand"),
     *("InferdocForecastStale", "InferdocGpuXid", "InferdocGpuMemoryErrors", "InferdocGpuHot", "InferdocPodsPending"),
     *("InferdocKvOffloadFailures", "InferdocEngineFlaps", "InferdocScrapeGaps", "InferdocMetricAbsent"),
-    *("InferdocSloErrorsOutage", "InferdocSloErrorsBurnFast", "InferdocSloErrorsBurnSlow", "InferdocTrafficGone"),
-    *(f"InferdocSlo{name}TrafficTooLow" for name in ("Ttft", "Tpot", "Errors")),
-    *("InferdocSloTpotOutage", "InferdocPodLabelShared"),
+    *("InferdocSloOutage", "InferdocSloBurnFast", "InferdocSloBurnSlow", "InferdocTrafficGone"),
+    *("InferdocSloTrafficTooLow", "InferdocPodLabelShared"),
 }
 SIMULATED = {
-    *("InferdocQueueEatsFirstTokens", "InferdocWatchdog", "InferdocSloTtftOutage"),
-    *(f"InferdocSlo{name}{what}" for name in ("Ttft", "Tpot") for what in ("Slower", "PodSlower")),
-    *(f"InferdocSlo{name}Burn{speed}" for name in ("Ttft", "Tpot") for speed in ("Fast", "Slow")),
+    *("InferdocQueueEatsFirstTokens", "InferdocWatchdog", "InferdocSloOutage"),
+    *("InferdocSloSlower", "InferdocSloPodSlower", "InferdocSloBurnFast", "InferdocSloBurnSlow"),
 }
 """Alerts about no cause that fire in scenarios of fixtures/incidents (`benchmarks/rule_scenarios.py`)."""
 ABOUT = {
@@ -129,8 +127,6 @@ ABOUT = {
     "InferdocScrapeGaps": {"pod": "p2"},
     "InferdocMetricAbsent": {"pod": "p3"},
     "InferdocTrafficGone": {"model_name": "left"},
-    "InferdocSloErrorsOutage": {"model_name": "served"},
-    "InferdocSloTpotOutage": {"model_name": "slow"},
     "InferdocPodLabelShared": {"job": "nameless"},
     "InferdocPodsPending": {"pod": "p9"},
     "InferdocGpuHot": {"gpu": "2"},

@@ -24,7 +24,7 @@ CAUSES = {
     "InferdocGpuClockThrottle": "gpu-clock-throttle",
     "InferdocSlowGpu": "gpu-clock-throttle",
 }
-PAGES = {"InferdocQueueEatsFirstTokens", "InferdocSloTtftOutage", "InferdocSloTtftBurnFast"}
+PAGES = {"InferdocQueueEatsFirstTokens", "InferdocSloOutage", "InferdocSloBurnFast"}
 
 pytestmark = [
     pytest.mark.live,

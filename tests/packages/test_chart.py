@@ -66,6 +66,31 @@ def everything() -> list[dict[str, Any]]:
     return rendered(EVERYTHING, "prod", "monitor")
 
 
+def alerts(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    groups = (group for one in objects if one["kind"] == "PrometheusRule" for group in one["spec"]["groups"])
+    return [rule for group in groups for rule in group["rules"] if "alert" in rule]
+
+
+def test_links_of_alerts_lead_to_the_ingress_and_without_one_there_are_none(everything):
+    values = {"rules": {"enabled": True}, "ingress": {"enabled": True, "host": "doc.acme.org", "tlsSecretName": "t"}}
+    objects = rendered(values)
+    assert alerts(objects)
+    for rule in alerts(objects):
+        page = rule["annotations"]["runbook"]
+        assert rule["annotations"]["runbook_url"] == f"https://doc.acme.org/runbooks/{page}"
+    assert tomllib.loads(toml(objects))["serve"]["public_url"] == "https://doc.acme.org"
+    ingress = next(one for one in objects if one["kind"] == "Ingress")
+    assert ingress["spec"]["tls"] == [{"hosts": ["doc.acme.org"], "secretName": "t"}]
+    assert all(
+        rule["annotations"]["runbook_url"].startswith("https://runbooks.example.org/") for rule in alerts(everything)
+    )
+    bare = rendered({"rules": {"enabled": True}})
+    assert alerts(bare) and not any("runbook_url" in rule["annotations"] for rule in alerts(bare))
+    assert not any(one["kind"] == "Ingress" for one in bare)
+    plainly = rendered({"ingress": {"enabled": True, "host": "doc.acme.org"}})
+    assert tomllib.loads(toml(plainly))["serve"]["public_url"] == "http://doc.acme.org"
+
+
 @pytest.fixture(scope="module")
 def plain() -> list[dict[str, Any]]:
     return rendered()
@@ -207,7 +232,8 @@ def test_catalogue_files_lie_where_the_configuration_looks(everything):
 def test_rules_and_boards_of_the_chart_are_those_of_the_generator(everything):
     made = ROOT / "alerts" / "generated" / RULES_FOLDER
     written = [yaml.load(path.read_text("utf-8"), yaml.CSafeLoader) for path in sorted(made.glob("inferdoc-*.yaml"))]
-    found = [o for o in everything if o["kind"] == "PrometheusRule"]
+    found = [o for o in deepcopy(everything) if o["kind"] == "PrometheusRule"]
+    assert all(rule["annotations"].pop("runbook_url") for rule in alerts(found))
     assert {o["metadata"]["name"]: o["spec"] for o in found} == {o["metadata"]["name"]: o["spec"] for o in written}
     assert all(o["metadata"]["labels"]["release"] == "kube-prometheus-stack" for o in found)
     boards = {path.name: json.loads(path.read_text("utf-8")) for path in (CHART / "files" / "boards").glob("*.json")}

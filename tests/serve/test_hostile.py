@@ -78,6 +78,7 @@ def test_everything_but_health_asks_who_calls(tmp_path, sick):
                 assert service.get(path, headers={"Authorization": header}).status_code in (200, 404)
         assert service.post(webhook(firing())).status_code == 401
         assert service.get("/healthz").status_code == 200
+        assert service.get("/runbooks/engine-down").status_code == 200, "a link in an alert opens it"
         token.write_text("renewed")
         assert service.get("/", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 401
         assert service.get("/", headers={"Authorization": "Bearer renewed"}).status_code == 200

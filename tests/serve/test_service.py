@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import jsonschema
@@ -46,6 +47,10 @@ def test_an_alert_is_answered_at_once_and_told_to_the_output(tmp_path, sick, hoo
         for path in ("/", "/incidents", f"/incidents/{incident['id']}", "/health", f"/runbooks/{finding.runbook}"):
             answer = service.get(path)
             assert answer.status_code == 200 and "<main>" in answer.text, path
+        beside = re.findall(r'href="([a-z0-9-]+(?:\.md)?)"', service.get("/runbooks/slo-outage").text)
+        assert len(beside) >= 4
+        for name in beside:
+            assert service.get(f"/runbooks/{name}").status_code == 200, f"a link of a runbook page: {name}"
         assert service.get("/healthz").text == "ok\n" and service.get("/readyz").text == "ready\n"
 
 

@@ -88,7 +88,7 @@ def test_rules_burn_rates_and_boards(declared, tmp_path, form):
         (slo,) = [slo for slo in watched(catalogue) if slo.id == "ttft"]
         bad = slo_records(slo, catalogue)["model:inferdoc_slo_ttft_bad:rate5m"]
         assert f'vllm:time_to_first_token_seconds_bucket{{le=~"{bound}"}}' in bad
-        assert "InferdocSloTtftBurnFast" in {rule.name for rule in slo_rules(slo, catalogue, GeneratedLinks())}
+        assert "InferdocSloBurnFast" in {rule.name for rule in slo_rules(slo, catalogue, GeneratedLinks())}
         board = json.loads((out / "boards" / "fleet-overview.json").read_text("utf-8"))
         (panel,) = [p for p in board["panels"] if p["title"] == "Time to first token, p99"]
         steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]

@@ -19,11 +19,29 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
 
+{{/* Where people reach serve: [serve] public_url, else the ingress. */}}
+{{- define "inferdoc.publicUrl" -}}
+{{- $given := dig "serve" "public_url" "" .Values.config -}}
+{{- if $given }}{{ $given }}
+{{- else if .Values.ingress.enabled }}{{ ternary "https" "http" (ne .Values.ingress.tlsSecretName "") }}://{{ required "ingress.host: missing" .Values.ingress.host }}
+{{- end -}}
+{{- end }}
+
+{{/* Where the runbook of an alert is, by its id; empty without an address. */}}
+{{- define "inferdoc.runbookBase" -}}
+{{- $url := include "inferdoc.publicUrl" . -}}
+{{- dig "links" "runbook_base" (ternary (printf "%s/runbooks" ($url | trimSuffix "/")) "" (ne $url "")) .Values.config -}}
+{{- end }}
+
 {{/* inferdoc.toml: the user's values, with what follows from the chart's own objects. */}}
 {{- define "inferdoc.config" -}}
 {{- $config := deepCopy .Values.config -}}
 {{- $serve := $config.serve | default dict -}}
 {{- $ours := dict "listen" (printf "0.0.0.0:%v" .Values.serve.port) "record" "/var/lib/inferdoc/incidents.db" "bearer_token_file" (printf "/etc/inferdoc/auth/%s" .Values.auth.key) -}}
+{{- $url := include "inferdoc.publicUrl" . -}}
+{{- if $url -}}
+{{- $_ := set $ours "public_url" $url -}}
+{{- end -}}
 {{- $_ := set $config "serve" (mergeOverwrite $serve $ours) -}}
 {{- if .Values.catalogue -}}
 {{- $_ := set $config "catalogue" (append ($config.catalogue | default list) "/etc/inferdoc/catalogue") -}}
