@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from inferdoc.capacity.disaggregation import APART_USE, COLOCATED_USE, PhaseSeconds, payoff, phase_seconds
-from inferdoc.capacity.service_level import (
-    queued_tokens,
-    replicas_needed,
-    replicas_that_may_fail,
-    safe_queue_depth,
-)
+from inferdoc.capacity.service_level import queued_tokens, safe_queue_depth
 from inferdoc.capacity.transfer import transfer_seconds
 from inferdoc.sizing.build import ENDS, kv_cost_of
-from inferdoc.sizing.choice import Considered
+from inferdoc.sizing.choice import Considered, replicas_for
 from inferdoc.sizing.model import SizedPart
-from inferdoc.sizing.number import at_ends, number
+from inferdoc.sizing.number import Inputs, at_ends, number
 from inferdoc.sizing.replica import Replica
 from inferdoc.sizing.wanted import SizingWanted
 
@@ -30,36 +25,42 @@ def _usable(wanted: SizingWanted, replica: Replica) -> float | None:
     return replica.rate(streams) if streams else None
 
 
-def replicas_of(wanted: SizingWanted, replica: Replica, safety: float) -> float | None:
-    """Replicas like this one for the rate that is asked for; None where one keeps no objective."""
-    usable = _usable(wanted, replica)
-    assert wanted.traffic.rate is not None
-    return None if usable is None else float(max(1, replicas_needed(wanted.traffic.rate, usable, safety)))
+def replicas_of(wanted: SizingWanted, taken: Considered, replica: Replica) -> float | None:
+    """Replicas like this one for the load that is asked for; None where one keeps no objective."""
+    found = replicas_for(wanted, taken.sized.layout, replica, wanted.safety)
+    return None if found is None else float(found)
 
 
 def fleet_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
-    """Replicas for the rate, and for the loss of one."""
-    rate, gpus = wanted.traffic.rate, taken.sized.layout.gpus
-    assert rate is not None
+    """Replicas for the load, and for the loss of one."""
+    traffic, gpus = wanted.traffic, taken.sized.layout.gpus
 
     def with_one_lost(replica: Replica) -> float | None:
-        usable = _usable(wanted, replica)
-        return None if usable is None else float(replicas_that_may_fail(rate, usable))
+        found = replicas_for(wanted, taken.sized.layout, replica, 1.0)
+        return None if found is None else found + 1.0
 
     def all_gpus(replica: Replica) -> float | None:
-        many = replicas_of(wanted, replica, wanted.safety)
+        many = replicas_of(wanted, taken, replica)
         return None if many is None else many * gpus
 
-    asked = {"rate": (rate, "1/s"), "safety": (wanted.safety, "")}
+    if traffic.rate is None:
+        load: Inputs = {"requests at once": (float(traffic.concurrent or 0), "requests")}
+        asked, formula = load, "ceil(requests at once / requests running on a replica within the objectives)"
+        source, with_spare = "arithmetic", "the same + 1"
+    else:
+        load = {"rate": (traffic.rate, "1/s")}
+        asked, formula = {**load, "safety": (wanted.safety, "")}, "ceil(rate x safety / requests/s of a replica)"
+        source = "field guide, section 9.1: 1.2 for a load that is known, 1.5 for a new one"
+        with_spare = "ceil(rate / requests/s of a replica) + 1"
     return SizedPart(
         FLEET,
         [
             number(
                 ("replicas", "replicas", "replicas"),
-                at_ends(taken, lambda replica: replicas_of(wanted, replica, wanted.safety)),
-                formula="ceil(rate x safety / requests/s of a replica)",
+                at_ends(taken, lambda replica: replicas_of(wanted, taken, replica)),
+                formula=formula,
                 inputs=asked,
-                source="field guide, section 9.1: 1.2 for a load that is known, 1.5 for a new one",
+                source=source,
                 assumed=True,
             ),
             number(
@@ -73,8 +74,8 @@ def fleet_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
             number(
                 ("replicas_one_lost", "enough with one lost", "replicas"),
                 at_ends(taken, with_one_lost),
-                formula="ceil(rate / requests/s of a replica) + 1",
-                inputs={"rate": (rate, "1/s")},
+                formula=with_spare,
+                inputs=load,
                 source="N+1: a rolling update takes one away as well",
                 assumed=True,
             ),

@@ -160,12 +160,20 @@ class Replica:
         return gpu + self._talk(batch + parts * chunk) + self.host
 
     def itl(self, streams: float) -> float:
-        """Mean seconds between tokens with so many streams per rank, prompts on the same GPUs: while a stream makes its
+        """Mean seconds between tokens with so many streams per rank, prompts of the others on the same GPUs."""
+        return self._pace(streams, self._met(streams))
+
+    def _met(self, streams: float) -> float:
+        """Streams that a request meets: in a closed loop all but itself (arrival theorem)."""
+        return streams if self.traffic.concurrent is None else max(0.0, streams - 1.0)
+
+    def _pace(self, streams: float, prompted: float) -> float:
+        """Mean seconds of a step of so many streams per rank, beside the prompts of so many: while a stream makes its
         O tokens as many prompts come by as there are streams, so a step holds B x chunks / O of their chunks on
         average. More come during a long step than during a short one, and make the next one long: their number spreads
         wider than a Poisson one, by 1 / (1 - u^2) where prompts take the share u of the time."""
         tokens = self.traffic.computed
-        mean = streams / self.layout.pipeline * self.chunks(tokens, streams) / self.traffic.output.mean
+        mean = prompted / self.layout.pipeline * self.chunks(tokens, streams) / self.traffic.output.mean
         if not self.overlap:
             more = self.mixed(streams, tokens, 1.0) - self.step(streams)
             return colocated_itl_seconds(self.step(streams), mean, more, 1.0)
@@ -178,25 +186,30 @@ class Replica:
     def service(self, streams: float) -> float:
         """Seconds by which a mean prompt lengthens the steps of a rank."""
         running = max(streams, FEW)
-        return (self.itl(running) - self.step(running)) * self.traffic.output.mean / running
+        return (self._pace(running, running) - self.step(running)) * self.traffic.output.mean / running
 
     def rate(self, streams: float) -> float:
         """Requests/s of the replica that keep so many streams per rank running (Little's law)."""
-        return self.layout.data * streams / (self.traffic.output.mean * self.itl(streams))
+        return self.layout.data * streams / (self.traffic.output.mean * self._pace(streams, streams))
 
     def ttft(self, streams: float) -> float:
         """Mean seconds to the first token: outside of the engine, half of the step under way, other prompts, and the
         steps of its chunks."""
         waits, wait = self._slots(streams)
-        begun = self.itl(streams) / 2 + self.computing(streams)
-        return self.front + begun + self._queue(streams)[0] + waits * wait
+        return self.front + self._under_way(streams) + self.computing(streams) + self._queue(streams)[0] + waits * wait
 
     def ttft_p95(self, streams: float) -> float:
         """The same at the 95th percentile, of waits and lengths of prompts together."""
         wait, variance = self._queue(streams)
         alone = self.computing(streams)
         spread = variance + (alone * self.traffic.prompt.variation) ** 2
-        return self.front + self.itl(streams) / 2 + p95_with_some_waiting(wait + alone, spread, *self._slots(streams))
+        return (
+            self.front + self._under_way(streams) + p95_with_some_waiting(wait + alone, spread, *self._slots(streams))
+        )
+
+    def _under_way(self, streams: float) -> float:
+        """Seconds that the step under way still takes, half of it; none of a request that meets no other."""
+        return self.itl(streams) / 2 if self._met(streams) > 0.0 else 0.0
 
     def computing(self, streams: float) -> float:
         """Seconds from the first step that holds a part of a mean prompt to its first token."""
@@ -206,6 +219,9 @@ class Replica:
     def _queue(self, streams: float) -> tuple[float, float]:
         """Mean and variance of the wait for other prompts: those that came before, and those that came meanwhile, since
         a step takes all that wait as far as its budget goes."""
+        streams = self._met(streams)
+        if streams <= 0.0:
+            return 0.0, 0.0
         service, arriving = self.service(streams), self.rate(streams) / self.layout.data
         variation = self.traffic.prompt.variation
         together = 1.0 + arriving * service
@@ -214,7 +230,10 @@ class Replica:
 
     def _slots(self, streams: float) -> tuple[float, float]:
         """Share that waits for room in the KV cache, or for one of --max-num-seqs, and their mean wait. Requests of
-        different context fill the cache as fewer of the same would: both sides over 1 + C^2 (Hayward)."""
+        different context fill the cache as fewer of the same would: both sides over 1 + C^2 (Hayward). In a closed loop
+        no more than the streams arrive, and none waits."""
+        if self.traffic.concurrent is not None:
+            return 0.0, 0.0
         output = self.traffic.output
         held, unlike = output.mean * self.itl(streams), 1.0 + self.traffic.context_variation**2
         cache = self.kv.tokens / self.kv.context(self.traffic.context)
@@ -223,16 +242,18 @@ class Replica:
 
     @property
     def room(self) -> float:
-        """Streams per rank that 90 % of the KV cache hold at their mean context."""
-        return safe_concurrency(self.kv.tokens, self.kv.context(self.traffic.context))
+        """Streams per rank that 90 % of the KV cache hold at their mean context; 1 where the whole cache holds one."""
+        context = self.kv.context(self.traffic.context)
+        return max(safe_concurrency(self.kv.tokens, context), float(self.kv.tokens >= context))
 
-    def within(self, ttft: float, itl: float) -> tuple[int, str]:
-        """The most streams per rank that keep both objectives and fit, and what binds; 0 where not even one does."""
+    def within(self, ttft: float, itl: float) -> tuple[float, str]:
+        """The most streams per rank that keep both objectives and fit, and what binds. Below 1 where a single one is
+        there so seldom that few wait for it; 0 where not even that keeps them."""
         most = int(min(self.room, self.limits.sequences))
         bound = "KV cache" if self.room < self.limits.sequences else "--max-num-seqs"
 
-        def kept(streams: int) -> bool:
-            return self.itl(streams) <= itl and self.ttft_p95(streams) <= ttft
+        def kept(streams: float) -> bool:
+            return self.itl(max(1.0, streams)) <= itl and self.ttft_p95(streams) <= ttft
 
         if most >= 1 and kept(most):
             return most, bound
@@ -240,7 +261,10 @@ class Replica:
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if kept(middle) else (low, middle)
-        return low, "time between tokens" if self.itl(low + 1) > itl else "time to first token"
+        bound = "time between tokens" if self.itl(low + 1) > itl else "time to first token"
+        if low or most < 1 or not kept(FEW):
+            return low, bound
+        return _largest(kept, FEW, 1.0), bound
 
     def decode_within(self, itl: float) -> int:
         """The most streams per rank that keep the time between tokens where prompts are computed elsewhere."""
@@ -254,11 +278,15 @@ class Replica:
         """Streams per rank at a rate (requests/s of the replica); None where it takes more than `most`."""
         if self.rate(most) < rate:
             return None
-        low, high = 0.0, most
-        for _ in range(50):
-            middle = (low + high) / 2
-            low, high = (middle, high) if middle <= 0 or self.rate(middle) < rate else (low, middle)
-        return high
+        return _largest(lambda streams: self.rate(streams) < rate, 0.0, most)
+
+
+def _largest(kept: Callable[[float], bool], low: float, high: float) -> float:
+    """Where a condition that is true at the low end and false at the high end turns, to a billionth."""
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if kept(middle) else (low, middle)
+    return low
 
 
 def _counts(mean: float, spread: float) -> Iterator[tuple[float, float]]:

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ def _as_live(asked: Mapping[str, Any], pool: LivePool, catalogue: Catalogue) -> 
         "tier": pool.tier,
         "prompt_tokens": f"{pool.prompt.mean:.6g},{pool.prompt.p95:.6g}",
         "output_tokens": f"{pool.output.mean:.6g},{pool.output.p95:.6g}",
-        "rate": pool.rate,
+        "rate": pool.rate if asked.get("concurrency") is None else None,
         "prefix_share": pool.prefix_share,
         "pp": 1,
     }
@@ -134,6 +135,7 @@ def wanted_as_asked(asked: Mapping[str, Any], catalogue: Catalogue) -> SizingWan
         _safety(asked, traffic, assumed),
         catalogue.tiers.host_rate(name),
         _drafting(asked, assumed),
+        objectives_given=asked.get("ttft") is not None or asked.get("itl") is not None,
         assumed=assumed,
     )
 
@@ -221,7 +223,15 @@ def _traffic(asked: Mapping[str, Any], shape: ModelShape, assumed: list[str]) ->
             f"a request of {prompt.mean:g} + {output.mean:g} tokens is longer than {shape.name} takes: "
             f"{shape.max_len:,}"
         )
-    rate = asked.get("rate")
+    room = shape.max_len - output.mean
+    if prompt.assumed and shape.max_len and prompt.p95 > room:
+        prompt = replace(prompt, p95=room)
+    rate, concurrent = asked.get("rate"), asked.get("concurrency")
+    if rate is not None and concurrent is not None:
+        raise InferdocError("--rate and --concurrency are mutually exclusive")
+    if concurrent is None and rate is None and asked.get("max_num_seqs") == 1:
+        concurrent = 1
+        assumed.append("the next request follows when one is done, as --max-num-seqs is 1 (--rate)")
     if rate is not None and not 0 < rate <= MOST_RATE:
         raise InferdocError(f"--rate {rate:g}: expected requests per second, above 0 and at most {MOST_RATE:,.0f}")
     share = asked.get("prefix_share")
@@ -230,7 +240,7 @@ def _traffic(asked: Mapping[str, Any], shape: ModelShape, assumed: list[str]) ->
         assumed.append("no prompt token hits the prefix cache (--prefix-share)")
     if not 0 <= share < 1:
         raise InferdocError(f"--prefix-share {share:g}: expected a share of 0 to below 1, 0.4 for 40 %")
-    return TrafficAsked(prompt, output, rate, share)
+    return TrafficAsked(prompt, output, rate, share, concurrent)
 
 
 def _length(asked: Mapping[str, Any], key: str, assumed: list[str]) -> TokenLength:

@@ -32,12 +32,14 @@ class TokenLength:
 @dataclass(frozen=True)
 class TrafficAsked:
     """prompt, output: tokens of a request; rate: requests/s of the whole fleet at its peak, None where none is given;
-    prefix_share: share of the prompt tokens that the prefix cache serves."""
+    prefix_share: share of the prompt tokens that the prefix cache serves; concurrent: requests of the whole fleet at
+    once, each followed by the next when it is done (a closed loop), None where requests arrive at a rate."""
 
     prompt: TokenLength
     output: TokenLength
     rate: float | None = None
     prefix_share: float = 0.0
+    concurrent: int | None = None
 
     @property
     def computed(self) -> float:
@@ -121,7 +123,8 @@ class MeasuredShares:
 @dataclass(frozen=True)
 class SizingWanted:
     """Everything that a sizing rests on. ttft, itl: objectives in seconds, of the 95th percentile and of the mean;
-    host_rate: bytes/s of a GPU to the memory of its host; assumed: what nobody gave, in words."""
+    host_rate: bytes/s of a GPU to the memory of its host; objectives_given: whether a user gave one of them, else a
+    model that misses them is sized with one request at a time; assumed: what nobody gave, in words."""
 
     shape: ModelShape
     dtype: str
@@ -139,4 +142,5 @@ class SizingWanted:
     host_rate: float
     drafting: Drafting | None = None
     measured: MeasuredShares | None = None
+    objectives_given: bool = True
     assumed: list[str] = field(default_factory=list)
