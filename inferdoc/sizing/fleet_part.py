@@ -16,8 +16,8 @@ FLEET, QUEUE, APART = "fleet", "limits of the queue", "prefill and decode apart"
 WORTH, SHORT_PROMPT, LEAST_PODS, MOST_OF_TTFT = 0.15, 500, 2, 0.2
 """Parting pays from such a saving (own choice) and such prompts (field guide) on, with so many pods a role, and where
 the transfer takes no larger share of the objective."""
-LINK_GIGABITS, LINK_EFFICIENCY = 400.0, 0.8
-"""Between pods: one NDR port a GPU, and the share that large transfers reach (field guide, section 5.6: 0.7 to 0.9)."""
+LINK_EFFICIENCY = 0.8
+"""Share of a network that large transfers reach (field guide, section 5.6: 0.7 to 0.9)."""
 
 
 def _usable(wanted: SizingWanted, replica: Replica) -> float | None:
@@ -143,7 +143,7 @@ def disaggregation_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
     assert rate is not None
     pools = {end: payoff(rate, seconds(taken.at(end)), layout.gpus) for end in ENDS}
     uses = {"rate": (rate, "1/s"), "use together": (COLOCATED_USE, "ratio"), "use apart": (APART_USE, "ratio")}
-    move = transfer_seconds(traffic.prompt.mean * per_token, LINK_GIGABITS, LINK_EFFICIENCY)
+    move = transfer_seconds(traffic.prompt.mean * per_token, wanted.nic_gbits, LINK_EFFICIENCY)
     sized = "rate x GPU-seconds / use, in whole replicas"
     return SizedPart(
         APART,
@@ -199,9 +199,13 @@ def disaggregation_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
             number(
                 ("transfer_seconds", "KV transfer of a mean prompt", "s"),
                 move,
-                formula="prompt tokens x KV bytes on a GPU / (400 Gb/s of each GPU x 0.8)",
-                inputs={"prompt": (traffic.prompt.mean, "tokens"), "bytes per token": (per_token, "bytes")},
-                source="field guide, section 5.6",
+                formula="prompt tokens x KV bytes on a GPU / (network of a GPU x 0.8)",
+                inputs={
+                    "prompt": (traffic.prompt.mean, "tokens"),
+                    "bytes per token": (per_token, "bytes"),
+                    "network": (wanted.nic_gbits / 8 * 1e9, "bytes/s"),
+                },
+                source="nic_gbits of collectors/tiers.yaml; field guide, section 5.6",
                 assumed=True,
             ),
         ],

@@ -133,7 +133,7 @@ def wanted_as_asked(asked: Mapping[str, Any], catalogue: Catalogue) -> SizingWan
         _seconds(asked, "ttft", DEFAULT_TTFT, assumed),
         _seconds(asked, "itl", DEFAULT_ITL, assumed),
         _safety(asked, traffic, assumed),
-        catalogue.tiers.host_rate(name),
+        catalogue.tiers,
         _drafting(asked, assumed),
         objectives_given=asked.get("ttft") is not None or asked.get("itl") is not None,
         assumed=assumed,

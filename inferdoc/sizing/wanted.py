@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from inferdoc.capacity.latency import live_context_tokens, live_context_variation, lognormal_variation
 from inferdoc.capacity.model_shape import ModelShape
 from inferdoc.catalogue.efficiency import Efficiency
-from inferdoc.catalogue.signal import Tier
+from inferdoc.catalogue.signal import Tier, Tiers
 from inferdoc.sizing.shares import ShareRange
 
 TAIL = 2.0
@@ -123,7 +123,7 @@ class MeasuredShares:
 @dataclass(frozen=True)
 class SizingWanted:
     """Everything that a sizing rests on. ttft, itl: objectives in seconds, of the 95th percentile and of the mean;
-    host_rate: bytes/s of a GPU to the memory of its host; objectives_given: whether a user gave one of them, else a
+    tiers: what else the catalogue has of hardware; objectives_given: whether a user gave one of them, else a
     model that misses them is sized with one request at a time; assumed: what nobody gave, in words."""
 
     shape: ModelShape
@@ -139,8 +139,18 @@ class SizingWanted:
     ttft: float
     itl: float
     safety: float
-    host_rate: float
+    tiers: Tiers
     drafting: Drafting | None = None
     measured: MeasuredShares | None = None
     objectives_given: bool = True
     assumed: list[str] = field(default_factory=list)
+
+    @property
+    def host_rate(self) -> float:
+        """Bytes/s of a GPU to the memory of its host."""
+        return self.tiers.host_rate(self.tier_name)
+
+    @property
+    def nic_gbits(self) -> float:
+        """Gb/s of the network of a GPU."""
+        return self.tiers.nic_gbits(self.tier_name)
