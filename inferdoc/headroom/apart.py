@@ -12,13 +12,13 @@ from inferdoc.headroom.model import ApartCondition, PhasesApart
 from inferdoc.headroom.phases import DecodeStep, PhasesSeen
 from inferdoc.sizing.fleet_part import (
     LEAST_PODS,
-    LINK_EFFICIENCY,
     MOST_OF_TTFT,
     SHORT_PROMPT,
     WORTH,
 )
 from inferdoc.sizing.model import Predicted, SizedPart
 from inferdoc.sizing.number import number
+from inferdoc.sizing.pools import LINK_EFFICIENCY
 from inferdoc.words import figure
 
 PHASES = "prefill and decode apart"

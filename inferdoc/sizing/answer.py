@@ -51,7 +51,7 @@ def answered(wanted: SizingWanted, test: BackTest | None = None, price: GpuPrice
         rate_part(wanted, taken),
         *([latency_part(wanted, taken), fleet_part(wanted, taken)] if loaded else []),
         *([] if price is None else [_money(wanted, taken, price)]),
-        *([queue_part(wanted, taken), disaggregation_part(wanted, taken)] if open_loop else []),
+        *([queue_part(wanted, taken), disaggregation_part(wanted, taken, rows)] if open_loop else []),
         cache_part(wanted, taken),
         *([drafting_part(wanted, taken)] if wanted.drafting is not None else []),
     ]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from inferdoc.capacity.disaggregation import APART_USE, COLOCATED_USE, PhaseSeconds, payoff, phase_seconds
+from collections.abc import Sequence
+from dataclasses import replace
+
+from inferdoc.capacity.disaggregation import PhaseSeconds, phase_seconds
 from inferdoc.capacity.service_level import queued_tokens, safe_queue_depth
-from inferdoc.capacity.transfer import transfer_seconds
-from inferdoc.sizing.build import ENDS, kv_cost_of
+from inferdoc.sizing.build import ENDS, End
 from inferdoc.sizing.choice import Considered, replicas_for
 from inferdoc.sizing.model import SizedPart
 from inferdoc.sizing.number import Inputs, at_ends, number
+from inferdoc.sizing.pools import kv_move_seconds, pool_pair
 from inferdoc.sizing.replica import Replica
 from inferdoc.sizing.wanted import SizingWanted
 
@@ -16,8 +19,6 @@ FLEET, QUEUE, APART = "fleet", "limits of the queue", "prefill and decode apart"
 WORTH, SHORT_PROMPT, LEAST_PODS, MOST_OF_TTFT = 0.15, 500, 2, 0.2
 """Parting pays from such a saving (own choice) and such prompts (field guide) on, with so many pods a role, and where
 the transfer takes no larger share of the objective."""
-LINK_EFFICIENCY = 0.8
-"""Share of a network that large transfers reach (field guide, section 5.6: 0.7 to 0.9)."""
 
 
 def _usable(wanted: SizingWanted, replica: Replica) -> float | None:
@@ -127,10 +128,13 @@ def queue_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
     )
 
 
-def disaggregation_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
-    """GPU-seconds of the phases, what two pools would save, and what the KV transfer takes."""
+def disaggregation_part(wanted: SizingWanted, taken: Considered, rows: Sequence[Considered]) -> SizedPart:
+    """GPU-seconds of the phases, two pools in the layouts that take each the fewest GPUs, and the KV transfer between
+    them."""
     layout, traffic = taken.sized.layout, wanted.traffic
-    per_token = kv_cost_of(wanted, layout).per_token
+    rate = traffic.rate if traffic.rate is not None else taken.usable
+    loaded = replace(wanted, traffic=replace(traffic, rate=rate))
+    sized = [row.sized for row in rows]
 
     def seconds(replica: Replica) -> PhaseSeconds:
         streams = max(1, replica.decode_within(wanted.itl))
@@ -139,12 +143,21 @@ def disaggregation_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
         decode_rate = streams * layout.data / (replica.step(streams) * layout.gpus)
         return phase_seconds(traffic.computed, prefill_rate, traffic.output.mean, decode_rate)
 
-    rate = traffic.rate if traffic.rate is not None else taken.usable
-    assert rate is not None
-    pools = {end: payoff(rate, seconds(taken.at(end)), layout.gpus) for end in ENDS}
-    uses = {"rate": (rate, "1/s"), "use together": (COLOCATED_USE, "ratio"), "use apart": (APART_USE, "ratio")}
-    move = transfer_seconds(traffic.prompt.mean * per_token, wanted.nic_gbits, LINK_EFFICIENCY)
-    sized = "rate x GPU-seconds / use, in whole replicas"
+    pairs = {end: pool_pair(loaded, sized, end) for end in ENDS}
+    together = {end: replicas_for(loaded, layout, taken.at(end), wanted.safety) for end in ENDS}
+
+    def saved(end: End) -> float | None:
+        pair, many = pairs[end], together[end]
+        return None if pair is None or many is None else 1.0 - pair.gpus / (many * layout.gpus)
+
+    gpus = {
+        side: {end: None if pair is None else float(getattr(pair, side).gpus) for end, pair in pairs.items()}
+        for side in ("prefill", "decode")
+    }
+    pair = pairs["middle"]
+    layouts = (layout, layout) if pair is None else (pair.prefill.layout, pair.decode.layout)
+    load: Inputs = {"rate": (rate or 0.0, "1/s"), "safety": (wanted.safety, "")}
+    prompts = "ceil(rate x safety / prompts/s of a replica within the TTFT objective less transfer and step) x GPUs"
     return SizedPart(
         APART,
         [
@@ -173,36 +186,35 @@ def disaggregation_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
                 assumed=True,
             ),
             number(
-                ("prefill_gpus", "GPUs of a prefill pool", "GPUs"),
-                {end: float(each.prefill) for end, each in pools.items()},
-                formula=sized,
-                inputs=uses,
-                source="own choice of uses, to be measured",
+                ("prefill_gpus", f"GPUs of a prefill pool, {layouts[0]}", "GPUs"),
+                gpus["prefill"],
+                formula=prompts,
+                inputs=load,
+                source="M/G/1: Pollaczek and Khinchine, Takacs",
                 assumed=True,
             ),
             number(
-                ("decode_gpus", "GPUs of a decode pool", "GPUs"),
-                {end: float(each.decode) for end, each in pools.items()},
-                formula=sized,
-                inputs=uses,
-                source="own choice of uses, to be measured",
+                ("decode_gpus", f"GPUs of a decode pool, {layouts[1]}", "GPUs"),
+                gpus["decode"],
+                formula="ceil(rate x safety / (B / (answer tokens x T(B)))) x GPUs, B within the ITL objective",
+                inputs=load,
+                source="Little's law",
                 assumed=True,
             ),
             number(
                 ("saved", "GPUs saved against one pool", "ratio"),
-                {end: each.saved for end, each in pools.items()},
+                {end: saved(end) for end in ENDS},
                 formula="1 - (prefill + decode GPUs) / GPUs of one pool",
-                inputs=uses,
-                source="own choice of uses, to be measured; worth it above some 15 %",
+                inputs=load,
+                source="arithmetic; worth it above some 15 % (own choice)",
                 assumed=True,
             ),
             number(
                 ("transfer_seconds", "KV transfer of a mean prompt", "s"),
-                move,
+                kv_move_seconds(wanted, layouts, sized),
                 formula="prompt tokens x KV bytes on a GPU / (network of a GPU x 0.8)",
                 inputs={
                     "prompt": (traffic.prompt.mean, "tokens"),
-                    "bytes per token": (per_token, "bytes"),
                     "network": (wanted.nic_gbits / 8 * 1e9, "bytes/s"),
                 },
                 source="nic_gbits of collectors/tiers.yaml; field guide, section 5.6",

@@ -32,6 +32,8 @@ from inferdoc.capacity.step_time import (
 )
 from inferdoc.sizing.wanted import EngineLimits, Parallelism, TrafficAsked
 
+LATE = 0.05
+"""Share of requests that may wait for a slot: objectives are about the 95th percentile."""
 FEW, MANY = 0.01, 100.0
 """Streams that stand for none where a share of them is taken; prompts in a step of which only the mean counts."""
 MICRO_BATCHES = 16
@@ -271,8 +273,31 @@ class Replica:
         low, high = 0, int(max(1.0, min(self.room, self.limits.sequences))) + 1
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if self.step(middle) <= itl else (low, middle)
+            kept = self.step(middle) <= itl and self._slots(middle)[0] <= LATE
+            low, high = (middle, high) if kept else (low, middle)
         return low
+
+    def decode_step_at(self, rate: float) -> float:
+        """Seconds of a step at so many requests/s of a rank, where prompts are computed elsewhere."""
+        output = self.traffic.output.mean
+        return self.step(_largest(lambda streams: streams / (output * self.step(streams)) < rate, FEW, self.room))
+
+    def prompt_seconds(self, rate: float) -> tuple[float, float]:
+        """Mean and 95th percentile of the seconds in which a replica that does nothing else computes a prompt, with the
+        wait for others, at so many requests/s."""
+        alone, variation = self.prefill(self.traffic.computed), self.traffic.prompt.variation
+        arriving = rate / self.layout.data
+        wait = queue_seconds(alone, arriving, variation)
+        spread = queue_variance(alone, arriving, variation) + (alone * variation) ** 2
+        return self.front + wait + alone, self.front + p95_with_some_waiting(wait + alone, spread, 0.0, 0.0)
+
+    def prompts_within(self, ttft: float) -> float:
+        """Most requests/s of a replica that computes prompts alone, at which the 95th percentile is within so many
+        seconds; 0 where not even one prompt is."""
+        most = self.layout.data / self.prefill(self.traffic.computed)
+        if self.prompt_seconds(0.0)[1] > ttft:
+            return 0.0
+        return _largest(lambda rate: self.prompt_seconds(rate)[1] <= ttft, 0.0, most)
 
     def streams_at(self, rate: float, most: float) -> float | None:
         """Streams per rank at a rate (requests/s of the replica); None where it takes more than `most`."""

@@ -95,6 +95,22 @@ def _as_live(asked: Mapping[str, Any], pool: LivePool, catalogue: Catalogue) -> 
     return {**asked, **{key: value for key, value in own.items() if asked.get(key) is None}}
 
 
+def with_slo(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with both objectives of --slo as --ttft and --itl. Raises InferdocError."""
+    given = asked.get("slo")
+    if given is None:
+        return dict(asked)
+    found: dict[str, Any] = {}
+    for part in str(given).split(","):
+        name, equals, value = part.strip().partition("=")
+        if name not in ("ttft", "itl") or not equals or name in found:
+            raise InferdocError(f"--slo {given}: expected ttft=2s,itl=50ms, or one of the two")
+        if asked.get(name) is not None:
+            raise InferdocError(f"--slo and --{name} are mutually exclusive")
+        found[name] = value
+    return {**asked, **found}
+
+
 def wanted_as_asked(asked: Mapping[str, Any], catalogue: Catalogue) -> SizingWanted:
     """What the values of the command's options describe, each checked. Raises InferdocError."""
     assumed: list[str] = []
@@ -102,7 +118,7 @@ def wanted_as_asked(asked: Mapping[str, Any], catalogue: Catalogue) -> SizingWan
         if asked.get(key) is None:
             raise InferdocError(f"--{key.replace('_', '-')} is needed, or --like with a live pool that shows it")
     shape = shape_named(str(asked["model"]), catalogue)
-    name, tier = _tier(str(asked["tier"]), catalogue)
+    name, tier = tier_named(str(asked["tier"]), catalogue)
     dtype = _dtype(asked.get("dtype"), shape, assumed)
     kv_dtype = _kv_dtype(asked.get("kv_dtype"), shape, assumed)
     traffic = _traffic(asked, shape, assumed)
@@ -182,7 +198,7 @@ def _read(path: Path) -> Mapping[str, Any]:
     return config
 
 
-def _tier(given: str, catalogue: Catalogue) -> tuple[str, Tier]:
+def tier_named(given: str, catalogue: Catalogue) -> tuple[str, Tier]:
     tiers = {name: tier for name, tier in catalogue.tiers.tiers.items() if tier.names}
     name = given.lower()
     if name not in tiers:

@@ -13,7 +13,7 @@ from msgspec.structs import replace as with_fields
 
 from inferdoc.capacity.transfer import transfer_seconds
 from inferdoc.simulate.link import Link
-from inferdoc.sizing.fleet_part import LINK_EFFICIENCY
+from inferdoc.sizing.pools import LINK_EFFICIENCY
 from inferdoc.whatif.calibrate import (
     HELD_SEEDS,
     CalibratedPool,
