@@ -134,3 +134,23 @@ def test_the_text_names_the_taken_way_first_and_fits(monkeypatch):
 )
 def test_what_cannot_be_decided_is_one_line(arguments, words):
     assert words in refusal("size", "--model", "llama-3.1-8b", *arguments)
+
+
+def test_the_rag_case_of_the_guide_differs_by_its_shares():
+    """1.02 and 0.26 GPU-s at all of the shares; nine tenths are expected, and all-reduces come on top."""
+    done = decision("size", "--model", "llama-3.3-70b", "--tier", "h100-80", "--tp", "4", "--rate", "20",
+                    "--safety", "1", "--prompt-tokens", "4000,4000", "--output-tokens", "200,200",
+                    "--slo", "ttft=2s,itl=50ms")  # fmt: skip
+    found = {each["name"]: each for part in done["parts"] for each in part["numbers"]}
+    assert found["prefill_gpu_seconds"]["value"] == pytest.approx(1.0209 / 0.9, rel=0.03)
+    assert found["decode_gpu_seconds"]["value"] == pytest.approx(0.2602 / 0.9, rel=0.05)
+    assert (found["prefill_gpus"]["value"], found["decode_gpus"]["value"], done["gpus"]) == (32, 8, 40)
+
+
+def test_the_cost_case_of_the_guide_is_nine_tenths_of_its_speed():
+    done = decision("size", "--model", "llama-3.3-70b", "--tier", "h100-80", "--tp", "4", "--rate", "25", "--safety",
+                    "1.2", "--prompt-tokens", "2048,2048", "--output-tokens", "256,256", "--price", "h100-80=3",
+                    "--slo", "ttft=2s,itl=53.4ms")  # fmt: skip
+    found = {each["name"]: each["value"] for part in done["parts"] for each in part["numbers"]}
+    assert found["million_busy"] == pytest.approx((8 * 0.21 + 1.08) / 0.9, rel=0.05)
+    assert done["replicas"] == 7
