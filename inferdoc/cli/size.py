@@ -30,6 +30,13 @@ COUNT = click.IntRange(min=1, max=10_000_000)
 @click.option("--dp", type=COUNT, metavar="N", help="Data-parallel ranks of a replica (default 1).")
 @click.option("--prompt-tokens", metavar="MEAN[,P95]", help="Length of prompts: 1500 or 1500,4000.")
 @click.option("--output-tokens", metavar="MEAN[,P95]", help="Length of answers: 300 or 300,900.")
+@click.option(
+    "--class",
+    "classes",
+    multiple=True,
+    metavar="NAME KEY=VALUE ..",
+    help='Instead of both, for each kind of requests: "chat share=0.7 prompt=1500,4000 output=300 ttft=1s".',
+)
 @click.option("--rate", type=float, metavar="N", help="Requests per second of the fleet at its peak.")
 @click.option("--concurrency", type=COUNT, metavar="N", help="Requests at once, each followed by the next.")
 @click.option("--prefix-share", type=float, metavar="SHARE", help="Of prompt tokens, served by the prefix cache: 0.4.")

@@ -9,6 +9,7 @@ import click
 
 from inferdoc.report.columns import Columns
 from inferdoc.report.wrapping import NO_BREAK, WIDEST, fitted, painted, wrap
+from inferdoc.sizing.decision import AGGREGATED, placed
 from inferdoc.sizing.decision_model import DecisionAnswer, DecisionRow
 from inferdoc.words import figure
 
@@ -30,14 +31,13 @@ NUMBERS = (3, 4, 5, 6, 7, 8)
 
 def decision_cells(row: DecisionRow) -> list[str]:
     """A row as the cells of a table, under `HEADER`."""
-    times = "+".join(str(each) for each in row.replicas)
     month = "" if row.month is None else f"{row.month:,.0f}"
     million = "" if row.million is None else f"{row.million:.3g}"
     seconds = ["no bound" if each is None else figure(each, "s") for each in (row.ttft_p95, row.itl)]
     return [
         row.tier,
         f"{row.dtype}/{row.kv_dtype}",
-        f"{times} x {row.layout}",
+        placed(row) if row.mode == AGGREGATED else f"{row.mode}: {placed(row)}",
         f"{row.gpus}",
         month,
         million,

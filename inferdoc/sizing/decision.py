@@ -20,14 +20,14 @@ from inferdoc.sizing.decision_model import DECISION_SCHEMA_ID, DecisionAnswer, D
 from inferdoc.sizing.fleet_part import LEAST_PODS, MOST_OF_TTFT, SHORT_PROMPT, WORTH
 from inferdoc.sizing.pools import PoolPair, pool_pair
 from inferdoc.sizing.request import WITHOUT_BF16, shape_named, tier_named, wanted_as_asked
-from inferdoc.sizing.wanted import Parallelism, SizingWanted
+from inferdoc.sizing.wanted import Parallelism, SizingWanted, TrafficAsked, TrafficClass
 from inferdoc.version import __version__
 from inferdoc.words import figure, how_many
 
 ANY = "any"
 MONTH = 730.0
 """Hours of a month."""
-AGGREGATED, APART = "aggregated", "P/D"
+AGGREGATED, APART, BY_CLASS = "aggregated", "P/D", "pool per class"
 RANKS = (1, 2, 4, 8)
 """Data-parallel ranks of a model with experts: attention on each rank, experts over all GPUs of a node."""
 NODE = 8
@@ -102,6 +102,8 @@ def _of_tier(asked: Mapping[str, Any], name: str, catalogue: Catalogue, prices: 
             wanted = one_at_a_time(wanted)
             found = considered(wanted)
         yield from _aggregated(wanted, found, price)
+        if wanted.traffic.classes and wanted.traffic.rate is not None:
+            yield _by_class(wanted, price)
         if wanted.traffic.rate is not None and isfinite(wanted.ttft):
             yield _apart(wanted, found, price)
 
@@ -163,6 +165,36 @@ def _served(wanted: SizingWanted, row: Considered, price: float | None) -> Decis
     return _priced(made, price, rate * traffic.output.mean)
 
 
+def _by_class(wanted: SizingWanted, price: float | None) -> DecisionRow:
+    """A pool for each class of the traffic, each with its objective."""
+    taken: list[tuple[TrafficClass, Considered, DecisionRow]] = []
+    for each in wanted.traffic.classes:
+        rate = (wanted.traffic.rate or 0.0) * each.share
+        traffic = TrafficAsked(each.prompt, each.output, rate, each.prefix_share)
+        own = replace(wanted, traffic=traffic, ttft=wanted.ttft if each.ttft is None else each.ttft)
+        able = [row for row in considered(own) if row.usable is not None]
+        if not able:
+            return _row(wanted, BY_CLASS, "", f"no layout keeps the objectives of {each.name}")
+        best_of = min(able, key=lambda row: (row.gpus or 0, row.sized.layout.gpus))
+        taken.append((each, best_of, _served(own, best_of, None)))
+    rows = [row for _, _, row in taken]
+    made = with_fields(
+        _row(wanted, BY_CLASS, ", ".join(f"{each.name} {placed(row)}" for each, _, row in taken)),
+        replicas=[row.replicas[0] for row in rows],
+        gpus=sum(row.gpus or 0 for row in rows),
+        gpus_low=sum(row.gpus_low or 0 for row in rows),
+        gpus_high=None if any(row.gpus_high is None for row in rows) else sum(row.gpus_high or 0 for row in rows),
+        ttft_p95=max((row.ttft_p95 for row in rows if row.ttft_p95 is not None), default=None),
+        itl=max(row.itl or 0.0 for row in rows),
+        request=None
+        if any(row.request is None for row in rows)
+        else sum(each.share * (row.request or 0.0) for each, _, row in taken),
+        headroom=min(row.headroom or 0.0 for row in rows),
+        bound=min(rows, key=lambda row: row.headroom or 0.0).bound,
+    )
+    return _priced(made, price, (wanted.traffic.rate or 0.0) * wanted.traffic.output.mean)
+
+
 def _apart(wanted: SizingWanted, found: Sequence[Considered], price: float | None) -> DecisionRow:
     rate, output = wanted.traffic.rate, wanted.traffic.output.mean
     assert rate is not None
@@ -171,7 +203,10 @@ def _apart(wanted: SizingWanted, found: Sequence[Considered], price: float | Non
     if pair is None:
         return _row(wanted, APART, "", "no pair of pools keeps the objectives")
     prefill, decode = pair.prefill, pair.decode
-    words = f"prefill {layout_words(wanted, prefill.layout)}, decode {layout_words(wanted, decode.layout)}"
+    words = ", ".join(
+        f"{name} {side.replicas} x {layout_words(wanted, side.layout)}"
+        for name, side in (("prefill", prefill), ("decode", decode))
+    )
 
     def gpus_at(end: End) -> int | None:
         at = pool_pair(wanted, [row for row in sized if row.layout in (prefill.layout, decode.layout)], end)
@@ -292,10 +327,14 @@ def money_words(row: DecisionRow, currency: str) -> str:
     return f"{row.month:,.0f} {currency} a month, {how_many(row.gpus or 0, 'GPU')}"
 
 
+def placed(row: DecisionRow) -> str:
+    """Replicas and layout of a row; of several pools the layout names those of each."""
+    return f"{row.replicas[0]} x {row.layout}" if row.mode == AGGREGATED else row.layout
+
+
 def row_words(row: DecisionRow) -> str:
     """Tier, precision, mode and layout of a row."""
-    times = " + ".join(str(each) for each in row.replicas)
-    return f"{row.tier}, weights {row.dtype}, KV {row.kv_dtype}, {row.mode}, {times} x {row.layout}"
+    return f"{row.tier}, weights {row.dtype}, KV {row.kv_dtype}, {row.mode}, {placed(row)}"
 
 
 def _summary(row: DecisionRow, currency: str) -> str:

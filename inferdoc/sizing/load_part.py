@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from inferdoc.capacity.latency import longest_stall_seconds
 from inferdoc.capacity.retention import block_life_seconds
 from inferdoc.capacity.step_time import ridge_tokens
@@ -11,7 +13,7 @@ from inferdoc.sizing.choice import Considered
 from inferdoc.sizing.model import SizedPart
 from inferdoc.sizing.number import Inputs, at_ends, number
 from inferdoc.sizing.replica import Replica
-from inferdoc.sizing.wanted import SizingWanted
+from inferdoc.sizing.wanted import SizingWanted, TrafficClass
 from inferdoc.words import how_many
 
 SPEED, RATE, LATENCY, CACHE = "speed of a replica", "within the objectives", "at this rate", "prefix cache"
@@ -143,6 +145,13 @@ def latency_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
         running = streams(replica)
         return None if running is None else replica.ttft_p95(running) if tail else replica.ttft(running)
 
+    def ttft_of(each: TrafficClass) -> Callable[[Replica], float | None]:
+        def at(replica: Replica) -> float | None:
+            running = streams(replica)
+            return None if running is None else replica.ttft_p95(running, each)
+
+        return at
+
     def itl(replica: Replica) -> float | None:
         running = streams(replica)
         return None if running is None else replica.itl(running)
@@ -179,6 +188,17 @@ def latency_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
                 inputs=of_ttft,
                 source="M/G/1: Pollaczek and Khinchine, Takacs; slots of KV cache and --max-num-seqs: Erlang's C",
                 assumed=True,
+            ),
+            *(
+                number(
+                    (f"ttft_p95_{each.name}", f"the same of {each.name}", "s"),
+                    at_ends(taken, ttft_of(each)),
+                    formula=f"{queue}; its own prompts behind those of all classes",
+                    inputs=of_ttft,
+                    source="M/G/1: Pollaczek and Khinchine, Takacs",
+                    assumed=True,
+                )
+                for each in wanted.traffic.classes
             ),
             number(
                 ("itl_mean", "time between tokens, mean", "s"),

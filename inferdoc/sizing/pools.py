@@ -86,7 +86,7 @@ def _with_prefill(
     (of_decode,) = (each.replicas[end] for each in rows if each.layout == decode.layout and each.replicas is not None)
     share = rate / decode.replicas / decode.layout.data
     itl = of_decode.decode_step_at(share)
-    usable = replica.prompts_within(wanted.ttft - move - itl)
+    usable = replica.prompts_within(wanted.ttft, move + itl)
     if usable <= 0.0:
         return None
     replicas = max(1, replicas_needed(rate, usable, wanted.safety))

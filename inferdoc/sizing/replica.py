@@ -30,7 +30,7 @@ from inferdoc.capacity.step_time import (
     prefill_steps,
     step_seconds,
 )
-from inferdoc.sizing.wanted import EngineLimits, Parallelism, TrafficAsked
+from inferdoc.sizing.wanted import EngineLimits, Parallelism, TrafficAsked, TrafficClass
 
 LATE = 0.05
 """Share of requests that may wait for a slot: objectives are about the 95th percentile."""
@@ -200,11 +200,12 @@ class Replica:
         waits, wait = self._slots(streams)
         return self.front + self._under_way(streams) + self.computing(streams) + self._queue(streams)[0] + waits * wait
 
-    def ttft_p95(self, streams: float) -> float:
-        """The same at the 95th percentile, of waits and lengths of prompts together."""
+    def ttft_p95(self, streams: float, of: TrafficClass | None = None) -> float:
+        """The same at the 95th percentile, of waits and lengths of prompts together. of: a class of the traffic."""
         wait, variance = self._queue(streams)
-        alone = self.computing(streams)
-        spread = variance + (alone * self.traffic.prompt.variation) ** 2
+        prompts = self.traffic if of is None else of
+        alone = self._computing(streams, prompts.computed)
+        spread = variance + (alone * prompts.prompt.variation) ** 2
         return (
             self.front + self._under_way(streams) + p95_with_some_waiting(wait + alone, spread, *self._slots(streams))
         )
@@ -215,7 +216,9 @@ class Replica:
 
     def computing(self, streams: float) -> float:
         """Seconds from the first step that holds a part of a mean prompt to its first token."""
-        tokens = self.traffic.computed
+        return self._computing(streams, self.traffic.computed)
+
+    def _computing(self, streams: float, tokens: float) -> float:
         return self.chunks(tokens, streams) * self.mixed(streams, tokens, 1.0)
 
     def _queue(self, streams: float) -> tuple[float, float]:
@@ -255,7 +258,9 @@ class Replica:
         bound = "KV cache" if self.room < self.limits.sequences else "--max-num-seqs"
 
         def kept(streams: float) -> bool:
-            return self.itl(max(1.0, streams)) <= itl and self.ttft_p95(streams) <= ttft
+            return self.itl(max(1.0, streams)) <= itl and all(
+                self.ttft_p95(streams, each) <= limit for each, limit in self._limits(ttft)
+            )
 
         if most >= 1 and kept(most):
             return most, bound
@@ -267,6 +272,13 @@ class Replica:
         if low or most < 1 or not kept(FEW):
             return low, bound
         return _largest(kept, FEW, 1.0), bound
+
+    def _limits(self, ttft: float) -> Iterator[tuple[TrafficClass | None, float]]:
+        """Objectives for the time to first token: of each class, of all requests where there are none."""
+        for each in self.traffic.classes:
+            yield each, ttft if each.ttft is None else each.ttft
+        if not self.traffic.classes:
+            yield None, ttft
 
     def decode_within(self, itl: float) -> int:
         """The most streams per rank that keep the time between tokens where prompts are computed elsewhere."""
@@ -282,22 +294,26 @@ class Replica:
         output = self.traffic.output.mean
         return self.step(_largest(lambda streams: streams / (output * self.step(streams)) < rate, FEW, self.room))
 
-    def prompt_seconds(self, rate: float) -> tuple[float, float]:
+    def prompt_seconds(self, rate: float, of: TrafficClass | None = None) -> tuple[float, float]:
         """Mean and 95th percentile of the seconds in which a replica that does nothing else computes a prompt, with the
-        wait for others, at so many requests/s."""
-        alone, variation = self.prefill(self.traffic.computed), self.traffic.prompt.variation
+        wait for others, at so many requests/s. of: a class of the traffic."""
+        service, variation = self.prefill(self.traffic.computed), self.traffic.prompt.variation
         arriving = rate / self.layout.data
-        wait = queue_seconds(alone, arriving, variation)
-        spread = queue_variance(alone, arriving, variation) + (alone * variation) ** 2
+        wait = queue_seconds(service, arriving, variation)
+        alone = service if of is None else self.prefill(of.computed)
+        own = variation if of is None else of.prompt.variation
+        spread = queue_variance(service, arriving, variation) + (alone * own) ** 2
         return self.front + wait + alone, self.front + p95_with_some_waiting(wait + alone, spread, 0.0, 0.0)
 
-    def prompts_within(self, ttft: float) -> float:
-        """Most requests/s of a replica that computes prompts alone, at which the 95th percentile is within so many
-        seconds; 0 where not even one prompt is."""
+    def prompts_within(self, ttft: float, beside: float) -> float:
+        """Most requests/s of a replica that computes prompts alone, at which the 95th percentile is within the
+        objective less the seconds beside it; 0 where not even one prompt is."""
         most = self.layout.data / self.prefill(self.traffic.computed)
-        if self.prompt_seconds(0.0)[1] > ttft:
-            return 0.0
-        return _largest(lambda rate: self.prompt_seconds(rate)[1] <= ttft, 0.0, most)
+
+        def kept(rate: float) -> bool:
+            return all(self.prompt_seconds(rate, each)[1] + beside <= limit for each, limit in self._limits(ttft))
+
+        return _largest(kept, 0.0, most) if kept(0.0) else 0.0
 
     def streams_at(self, rate: float, most: float) -> float | None:
         """Streams per rank at a rate (requests/s of the replica); None where it takes more than `most`."""

@@ -154,3 +154,53 @@ def test_the_cost_case_of_the_guide_is_nine_tenths_of_its_speed():
     found = {each["name"]: each["value"] for part in done["parts"] for each in part["numbers"]}
     assert found["million_busy"] == pytest.approx((8 * 0.21 + 1.08) / 0.9, rel=0.05)
     assert done["replicas"] == 7
+
+
+CHAT = "chat share=0.75 prompt=1000,2000 output=300,600 ttft=1s"
+RAGS = "rag share=0.25 prompt=8000,12000 output=100,200 ttft={}"
+CLASSES = ("size", "--model", "llama-3.3-70b", "--tier", "h100-80", "--dtype", "fp8", "--rate", "12", "--class", CHAT)
+
+
+def test_classes_keep_their_own_objectives_in_one_pool():
+    def sized(*more):
+        document = decision(*CLASSES, *more)
+        return document, {each["name"]: each["value"] for part in document["parts"] for each in part["numbers"]}
+
+    loose, found = sized("--class", RAGS.format("3s"))
+    assert found["ttft_p95_chat"] < 1.0 and found["ttft_p95_chat"] < found["ttft_p95_rag"] < 3.0
+    tight, _ = sized("--class", RAGS.format("1200ms"))
+    assert tight["gpus"] > loose["gpus"]
+    batch, _ = sized("--class", RAGS.format("none"))
+    assert batch["gpus"] <= loose["gpus"]
+
+
+def test_a_class_alone_is_the_same_as_its_lengths():
+    one = decision(*CLASSES[:-2], "--class", CHAT.replace("0.75", "1"), "--slo", "itl=50ms")
+    plain = decision(*CLASSES[:-2], "--prompt-tokens", "1000,2000", "--output-tokens", "300,600", "--slo",
+                     "ttft=1s,itl=50ms")  # fmt: skip
+    assert (one["layout"], one["gpus"]) == (plain["layout"], plain["gpus"])
+
+
+def test_a_pool_for_each_class_is_one_of_the_ways():
+    arguments = list(CLASSES)
+    arguments[arguments.index("h100-80")] = "h100-80,h200-141"
+    done = decision(*arguments, "--class", RAGS.format("3s"))
+    found = [row for row in (*done["rows"], *done["rejected"]) if row["mode"] == "pool per class"]
+    assert found and all(len(row["replicas"]) == 2 and "chat" in row["layout"] for row in found)
+    aggregated = min(row["gpus"] for row in done["rows"] if row["mode"] == "aggregated")
+    assert done["rows"][0]["gpus"] == min(aggregated, *(row["gpus"] for row in found))
+
+
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        ("chat share=0.5 prompt=9 output=9", "the shares add up to 0.5"),
+        ("chat share=1 prompt=9", "expected for example"),
+        ("chat share=1 prompt=x output=9", "--class chat prompt x: expected the mean"),
+        ("chat share=2 prompt=9 output=9", "expected shares of 0 to 1"),
+        ("chat share=1 prompt=9 output=9 ttft=soon", "is not a duration"),
+        ("", "expected for example"),
+    ],
+)
+def test_a_class_that_says_nothing_is_one_line(one, words):
+    assert words in refusal(*CLASSES[:-2], "--class", one)
