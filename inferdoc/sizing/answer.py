@@ -17,6 +17,7 @@ from inferdoc.sizing.fleet_part import (
     fleet_part,
     queue_part,
     replicas_of,
+    start_part,
     worth_parting,
 )
 from inferdoc.sizing.load_part import cache_part, latency_part, rate_part, speed_part
@@ -50,6 +51,7 @@ def answered(wanted: SizingWanted, test: BackTest | None = None, price: GpuPrice
         speed_part(wanted, taken),
         rate_part(wanted, taken),
         *([latency_part(wanted, taken), fleet_part(wanted, taken)] if loaded else []),
+        start_part(wanted, taken),
         *([] if price is None else [_money(wanted, taken, price)]),
         *([queue_part(wanted, taken), disaggregation_part(wanted, taken, rows)] if open_loop else []),
         cache_part(wanted, taken),

@@ -15,7 +15,7 @@ from inferdoc.sizing.pools import kv_move_seconds, pool_pair
 from inferdoc.sizing.replica import Replica
 from inferdoc.sizing.wanted import SizingWanted
 
-FLEET, QUEUE, APART = "fleet", "limits of the queue", "prefill and decode apart"
+FLEET, QUEUE, APART, START = "fleet", "limits of the queue", "prefill and decode apart", "start of a replica"
 WORTH, SHORT_PROMPT, LEAST_PODS, MOST_OF_TTFT = 0.15, 500, 2, 0.2
 """Parting pays from such a saving (own choice) and such prompts (field guide) on, with so many pods a role, and where
 the transfer takes no larger share of the objective."""
@@ -80,6 +80,30 @@ def fleet_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
                 source="N+1: a rolling update takes one away as well",
                 assumed=True,
             ),
+        ],
+    )
+
+
+def start_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
+    """From the creation of a pod to ready, over each storage that its weights may be read from."""
+    layout, tiers = taken.sized.layout, wanted.tiers
+    weights = taken.sized.memory.weights * layout.gpus
+    return SizedPart(
+        START,
+        [
+            number(
+                (f"start_{path.replace('-', '_')}", f"weights from {path.replace('-', ' ')}", "s"),
+                tiers.start_seconds(wanted.tier_name, weights, path, layout.gpus),
+                formula="start of the engine + bytes of the weights / rate of the path",
+                inputs={
+                    "start of the engine": (tiers.engine_start_s.value, "s"),
+                    "weights": (weights, "bytes"),
+                    "rate": (rate.value * 1e9, "bytes/s"),
+                },
+                source=f"{rate.source}; {tiers.engine_start_s.source}",
+                assumed=True,
+            )
+            for path, rate in tiers.storage.items()
         ],
     )
 

@@ -296,3 +296,12 @@ def test_requests_at_once_fill_the_cache_as_the_guide_has_it():
 
 def test_a_rate_and_requests_at_once_exclude_each_other():
     assert "mutually exclusive" in refusal(*LLAMA, "--rate", "1", "--concurrency", "2")
+
+
+def test_a_start_takes_its_weights_over_each_storage():
+    """141 GB at 12.5, 1.1 and 0.5 GB/s, and the start of the engine (field guide, section 2.1: 11 s, 128 s, 282 s)."""
+    found = numbers(answer("--tp", "4"))
+    tiers = load_catalogue().tiers
+    for path, rate in tiers.storage.items():
+        seconds = found[f"start_{path.replace('-', '_')}"]["value"]
+        assert seconds == pytest.approx(tiers.engine_start_s.value + 141.2e9 / (rate.value * 1e9), rel=1e-3)
