@@ -24,11 +24,6 @@ def replicas_needed(peak: float, usable: float, safety: float) -> int:
     return math.ceil(round(peak * safety / usable, 9))
 
 
-def replicas_that_may_fail(peak: float, usable: float) -> int:
-    """Replicas that carry the peak with one lost: usable x (N - 1) >= peak."""
-    return math.ceil(round(peak / usable, 9)) + 1
-
-
 def safe_queue_depth(acceptable_wait_seconds: float, completions_per_second: float) -> float:
     """Little's law: the longest queue whose wait stays acceptable, times the breaker share. Requests.
 

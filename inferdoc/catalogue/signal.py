@@ -8,8 +8,11 @@ import msgspec
 
 REQUIRED_TIER = "unknown"
 """Of tiers.yaml: cautious figures of hardware that nothing tells."""
-CAUTIOUS_HOST = 12.5e9
-"""Bytes/s where not even that tier tells it, as a tiers.yaml of another release may not: PCIe Gen3."""
+TRANSFER = "transfer_seconds_per_gb"
+"""The signal whose band follows from the network of a tier."""
+CAUTIOUS_HOST, CAUTIOUS_NIC = 12.5e9, 12.5
+"""Bytes/s and Gb/s where not even that tier tells them, as a tiers.yaml of another release may not: PCIe Gen3, and the
+slowest network of a tier."""
 
 Direction = Literal["up", "down", "either", "info"]
 Level = Literal["engine", "target", "gpu", "router", "tenant", "namespace"]
@@ -247,11 +250,12 @@ class Band(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class Tier(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A hardware tier. names: DCGM `modelName`s or AMD card models that mean it (regular expressions, any case).
 
-    memory_gib, memory_gbps (GB/s), bf16_tflops (dense), link_gbps (GB/s per direction between GPUs, NVLink or PCIe),
-    cold_start_s: time from pod creation to ready; fp8_tflops, fp4_tflops (dense): absent where the hardware has no such
-    arithmetic.
-    host_gbps: GB/s that really move one way between a GPU and the memory of its host, those of the unknown tier where
-    it is left out. thresholds: named limits that recipes refer to. bands: overrides.
+    memory_gib, memory_gbps (GB/s), bf16_tflops (dense), link_gbps (GB/s per direction between GPUs, NVLink or PCIe);
+    fp8_tflops, fp4_tflops (dense): absent where the hardware has no such arithmetic.
+    host_gbps: GB/s that really move one way between a GPU and the memory of its host; nic_gbits: Gb/s one way of the
+    network of one GPU; those of the unknown tier where they are left out. cold_start_s: time from pod creation to
+    ready, worked out where it is left out (`Tiers.cold_start`). thresholds: named limits that recipes refer to.
+    bands: overrides.
     """
 
     title: str
@@ -260,10 +264,11 @@ class Tier(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     memory_gbps: Figure
     bf16_tflops: Figure
     link_gbps: Figure
-    cold_start_s: Figure
     fp8_tflops: Figure | None = None
     fp4_tflops: Figure | None = None
     host_gbps: Figure | None = None
+    nic_gbits: Figure | None = None
+    cold_start_s: Figure | None = None
     thresholds: dict[str, Figure] = {}
     bands: dict[str, Band] = {}
 
@@ -303,6 +308,8 @@ class Tiers(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     tiers: dict[str, Tier]
     roles: RoleSigns
     cards: CardSigns
+    storage: dict[str, Figure]
+    engine_start_s: Figure
     stand_ins: dict[str, Figure] = {}
 
     def limit(self, name: str, tier: str) -> float:
@@ -316,6 +323,44 @@ class Tiers(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         known = self.tiers.get(tier)
         figure = (known.host_gbps if known else None) or self.tiers[REQUIRED_TIER].host_gbps
         return figure.value * 1e9 if figure else CAUTIOUS_HOST
+
+    def nic_gbits(self, tier: str) -> float:
+        """Gb/s of the network of one GPU of a tier, one way."""
+        known = self.tiers.get(tier)
+        figure = (known.nic_gbits if known else None) or self.tiers[REQUIRED_TIER].nic_gbits
+        return figure.value if figure else CAUTIOUS_NIC
+
+    def cold_start(self, tier: str) -> Figure:
+        """Seconds from the creation of a pod of a tier to ready: as measured or given for it, else with weights that
+        fill one GPU, read over the slowest storage."""
+        known = self.tiers.get(tier) or self.tiers[REQUIRED_TIER]
+        if known.cold_start_s is not None:
+            return known.cold_start_s
+        path = min(self.storage, key=lambda name: self.storage[name].value)
+        seconds = self.start_seconds(tier, known.memory_gib.value * 2**30, path)
+        return Figure(round(seconds), f"{known.memory_gib.value:g} GiB of weights over {path}, and the engine's start")
+
+    def start_seconds(self, tier: str, weights: float, path: str, gpus: int = 1) -> float:
+        """Seconds from the creation of a pod to ready. weights: bytes that its GPUs read together; path: of `storage`;
+        gpus: that copy them from the memory of their hosts side by side."""
+        rate = min(self.storage[path].value * 1e9, gpus * self.host_rate(tier))
+        return self.engine_start_s.value + weights / rate
+
+    def bands_of(self, tier: str) -> list[Band]:
+        """Target bands on a tier, those that count more first: its own, that of its network, those of all tiers."""
+        known = self.tiers.get(tier)
+        return [*(known.bands.values() if known else ()), self._transfer_band(tier), *self.bands.values()]
+
+    def _transfer_band(self, tier: str) -> Band:
+        """Of seconds that a gigabyte of KV takes over the network of a GPU."""
+        fastest = 8.0 / self.nic_gbits(tier)
+        return Band(
+            TRANSFER,
+            "field guide, section 5.6: transfers reach 70 to 90 % of a network; good from half of it on (own choice); "
+            "below a tenth they take another path (UCX over TCP)",
+            high=fastest / 0.5,
+            bad=fastest / 0.1,
+        )
 
     def own_limits(self, name: str) -> dict[str, float]:
         """The tiers that have a limit of this name of their own, with it."""

@@ -244,6 +244,11 @@ def check_tiers(tiers: Tiers, signals: Collection[str]) -> list[Problem]:
     problems = [*_check_bands(tiers.bands, ("bands",), signals)]
     if REQUIRED_TIER not in tiers.tiers:
         problems.append(Problem(("tiers",), f'a tier "{REQUIRED_TIER}" with cautious figures is needed'))
+    if not tiers.storage:
+        problems.append(Problem(("storage",), "expected at least one path that weights are read over"))
+    for path, rate in tiers.storage.items():
+        if rate.value <= 0:
+            problems.append(Problem(("storage", path, "value"), f"expected more than 0, got {rate.value:g}"))
     for name, tier in tiers.tiers.items():
         at: Steps = ("tiers", name)
         for index, pattern in enumerate(tier.names):
@@ -257,6 +262,7 @@ def check_tiers(tiers: Tiers, signals: Collection[str]) -> list[Problem]:
             "fp4_tflops",
             "link_gbps",
             "host_gbps",
+            "nic_gbits",
             "cold_start_s",
         ):
             figure: Figure | None = getattr(tier, key)

@@ -4,15 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from msgspec.structs import replace
+
 from inferdoc.capacity.economics import kwh_per_million_tokens, tokens_per_joule
 from inferdoc.catalogue.document import nearest
-from inferdoc.config_sections import PricesSection
+from inferdoc.config_sections import PricesSection, TierPrice
 from inferdoc.cost.model import Amount, Energy
+from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import UNKNOWN_TIER
 
 JOULES_PER_KWH = 3.6e6
 EXAMPLE_TIER = "h100-80"
 HOW = "[prices.tiers.{}] on_demand = ... in inferdoc.toml"
+
+
+def priced(prices: PricesSection, given: str | None, known: Collection[str]) -> PricesSection:
+    """The prices with those of an option laid over them. given: TIER=MONEY,.. of a GPU-hour. Raises InferdocError."""
+    found = dict(prices.tiers)
+    for part in given.split(",") if given else ():
+        tier, _, money = part.strip().partition("=")
+        if tier not in known:
+            raise InferdocError(f'--price {given}: no tier "{tier}"{nearest(tier, known)}')
+        try:
+            found[tier] = TierPrice(on_demand=float(money))
+        except ValueError:
+            raise InferdocError(f"--price {given}: expected money of a GPU-hour by tier: {tier}=2.95") from None
+    return replace(prices, tiers=found)
 
 
 def per_million(amount: Amount, tokens: float) -> Amount | None:

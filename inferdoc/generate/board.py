@@ -133,6 +133,24 @@ def _worst(spec: PanelSpec, found: Query, catalogue: Catalogue) -> Iterator[Quer
     like = ", ".join(label for label in POOL if signal.level in OF_PODS)
     legend = "median {{role}} {{tier}}" if like else "median"
     yield Query(f"quantile by ({like}) (0.5, {found.expr})", legend, found.signal, quiet=True)
+    if like:
+        yield from _limits_of_tiers(found, catalogue)
+
+
+def _limits_of_tiers(found: Query, catalogue: Catalogue) -> Iterator[Query]:
+    """The limit of each tier whose pods are shown, where the band of the signal is another on other tiers."""
+    limits = dict[str, float]()
+    for tier in catalogue.tiers.tiers:
+        band = next((each for each in catalogue.tiers.bands_of(tier) if each.signal == found.signal), None)
+        limit = None if band is None else band.bad if band.bad is not None else band.high
+        if limit is not None:
+            limits[tier] = limit
+    if len(set(limits.values())) < 2:
+        return
+    lines = (f'label_replace(vector({number(limit)}), "tier", "{tier}", "", "")' for tier, limit in limits.items())
+    yield Query(
+        f"({' or '.join(lines)})\nand on (tier) {clause(found.expr)}", "limit {{tier}}", found.signal, quiet=True
+    )
 
 
 def _labels(spec: PanelSpec, level: Level) -> tuple[str, ...]:
@@ -191,6 +209,8 @@ def _description(spec: PanelSpec, catalogue: Catalogue) -> str:
         parts += [f"{text[:1].upper()}{text[1:]}." for text in (signal.note,) if text]
     if spec.worst is not None:
         parts.append(f"The {spec.worst} worst of the time shown, and the median of each role and tier (dashed).")
+        if any(True for name in names for _ in _limits_of_tiers(Query("", "", name), catalogue)):
+            parts.append("Limits are those of the tiers (dashed).")
     if spec.roles:
         parts.append(
             f"Of the pods whose role is {' or '.join(spec.roles)}: with prefill and decode apart, both count a request."

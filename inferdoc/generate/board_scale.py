@@ -90,7 +90,8 @@ def _upwards(band: Band) -> tuple[ColourStep, ...]:
     if len(limits) == 1:
         colour = "red" if band.bad == limits[0] else "yellow"
         return (ColourStep("green", None), ColourStep(colour, limits[0]))
-    return (ColourStep("green", None), ColourStep("yellow", limits[-2]), ColourStep("red", limits[-1]))
+    colours = ("yellow", "orange", "red") if len(limits) == 3 else ("yellow", "red")
+    return (ColourStep("green", None), *map(ColourStep, colours, limits))
 
 
 def _downwards(band: Band) -> tuple[ColourStep, ...]:

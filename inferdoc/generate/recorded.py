@@ -203,11 +203,17 @@ class Recorded(Rendering):
         return f"{self.signal(name)} * {events} >= {FEWEST_EVENTS}"
 
     def by_limit(self, value: float | str, name: str) -> list[tuple[Rendering, float]]:
-        """Tiers that have a limit of their own, each with it, and all others."""
+        """Tiers that have a limit of their own, those of the same together, and all others."""
         own = self.tiers.own_limits(value) if isinstance(value, str) and self.level(name) in JOINED else {}
         rest = (("tier", "!~", "|".join(own)),) if own else ()
         (_, limit), *_ = super().by_limit(value, name)
-        of_tiers = [(self._narrowed(("tier", "=", tier)), figure) for tier, figure in own.items()]
+        alike: dict[float, list[str]] = {}
+        for tier, figure in own.items():
+            alike.setdefault(figure, []).append(tier)
+        of_tiers = [
+            (self._narrowed(("tier", "=~" if len(tiers) > 1 else "=", "|".join(tiers))), figure)
+            for figure, tiers in alike.items()
+        ]
         return [*of_tiers, (self._narrowed(*rest), limit)]
 
     def _narrowed(self, *match: Matcher) -> Rendering:

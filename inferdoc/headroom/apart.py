@@ -12,14 +12,13 @@ from inferdoc.headroom.model import ApartCondition, PhasesApart
 from inferdoc.headroom.phases import DecodeStep, PhasesSeen
 from inferdoc.sizing.fleet_part import (
     LEAST_PODS,
-    LINK_EFFICIENCY,
-    LINK_GIGABITS,
     MOST_OF_TTFT,
     SHORT_PROMPT,
     WORTH,
 )
 from inferdoc.sizing.model import Predicted, SizedPart
 from inferdoc.sizing.number import number
+from inferdoc.sizing.pools import LINK_EFFICIENCY
 from inferdoc.words import figure
 
 PHASES = "prefill and decode apart"
@@ -32,7 +31,8 @@ class ApartInputs:
     """rate: requests/s at the peak; prefill, decode: what was seen of each phase, of one pool twice the same; gpus: of
     a replica; told: whether anything tells that; step_limit, ttft: what is promised, seconds, None where nothing is;
     use: of the one pool at its knee in requests/s of a replica, None where not seen; kv_bytes: of a token on one GPU,
-    None where the model is not known; present: replicas of the prefill and of the decode pool, None of one pool."""
+    None where the model is not known; nic_gbits: of the slower network of the two sides; present: replicas of the
+    prefill and of the decode pool, None of one pool."""
 
     rate: float
     prefill: PhasesSeen
@@ -43,6 +43,7 @@ class ApartInputs:
     ttft: float | None
     knee: float | None
     kv_bytes: float | None
+    nic_gbits: float
     present: tuple[int, int] | None = None
 
     @property
@@ -170,7 +171,7 @@ def _conditions(inputs: ApartInputs, found: Payoff) -> list[ApartCondition]:
     prompt = inputs.prefill.prompt
     move = None
     if prompt is not None and inputs.kv_bytes is not None:
-        move = transfer_seconds(prompt * inputs.kv_bytes, LINK_GIGABITS, LINK_EFFICIENCY)
+        move = transfer_seconds(prompt * inputs.kv_bytes, inputs.nic_gbits, LINK_EFFICIENCY)
     budget = None if inputs.ttft is None else MOST_OF_TTFT * inputs.ttft
     at_once = inputs.decode.at_once
     return [

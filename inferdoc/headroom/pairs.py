@@ -81,6 +81,7 @@ class Phases:
             ttft=_least(promised, FIRST_TOKEN),
             knee=None if knee is None or pair else knee / of_request,
             kv_bytes=self._kv_bytes(pool.model, gpus or 1),
+            nic_gbits=min(self._origin.opened.tiers.nic_gbits(each.pool.tier) for each in several),
             present=(first.replicas, last.replicas) if pair else None,
         )
 

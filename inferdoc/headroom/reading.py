@@ -107,9 +107,7 @@ def read_fleet(origin: Origin, since: int, replicas: Callable[[str], int | None]
         name = pool_name(pool)
         if origin.pool not in (None, name):
             continue
-        figure = origin.opened.tiers.tiers.get(pool.tier)
-        usual = None if figure is None else figure.cold_start_s.value
-        cold = cold_start(None, starts.get(pool), pool.tier, usual)
+        cold = cold_start(None, starts.get(pool), pool.tier, origin.opened.tiers.cold_start(pool.tier).value)
         found = _bound(gathered, pool, known.get(name), since)
         ready = tuple(key for key in keys if _there(gathered, [key])[-NOW_BINS:].any())
         if isinstance(found, str) or not ready:

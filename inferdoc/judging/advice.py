@@ -31,8 +31,6 @@ ROLES = ("prefill", "decode")
 NAME = re.compile(r"\{(\w+)\}")
 OPTIONAL = re.compile(r"\[([^\[\]]*\{\w+\}[^\[\]]*)\]")
 """Brackets around a number: they and the words after their bar go where it is known."""
-LINK_GIGABITS = 400.0
-"""The link that a transfer is compared with: one NDR port."""
 LINK_EFFICIENCY = (0.7, 0.9)
 """Share of a link that large transfers reach (field guide to sizing LLM inference, section 5.6)."""
 
@@ -214,11 +212,10 @@ def _transfer(context: Context, match: Match) -> str | None:
     if not moved or not reads or took is None:
         return None
     size = moved / reads
-    fast, slow = (transfer_seconds(size, LINK_GIGABITS, share) for share in reversed(LINK_EFFICIENCY))
+    link = context.tiers.nic_gbits(match.unit.member.tier)
+    fast, slow = (transfer_seconds(size, link, share) for share in reversed(LINK_EFFICIENCY))
     wanted = f"{figure(fast, 's')} to {figure(slow, 's')}"
-    return (
-        f"a read of {figure(size, 'bytes')} takes {wanted} on a {LINK_GIGABITS:.0f} Gb/s link; here {figure(took, 's')}"
-    )
+    return f"a read of {figure(size, 'bytes')} takes {wanted} on a {link:g} Gb/s link; here {figure(took, 's')}"
 
 
 def _middle(view: View, unit: Unit, signal: str, onset: int) -> float | None:

@@ -112,8 +112,8 @@ def _recovered(match: Match, context: Context) -> bool:
     slower = all(e.outcome.signal in SLOWER for e in match.evidence if e.role == "harm")
     if not slower and not (up.values[match.onset : match.last + 1] < 0.5).any():  # work was lost otherwise
         return False
-    tier = context.tiers.tiers.get(match.unit.member.tier) or context.tiers.tiers["unknown"]
-    return (match.last - match.onset) * context.view.step_seconds <= tier.cold_start_s.value
+    cold = context.tiers.cold_start(match.unit.member.tier).value
+    return (match.last - match.onset) * context.view.step_seconds <= cold
 
 
 def _ended_by_itself(match: Match, context: Context) -> bool:

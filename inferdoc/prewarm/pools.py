@@ -179,9 +179,8 @@ class _Starts:
         return pool_starts(self._origin.opened.source, self._gathered, self._origin.match)
 
     def of(self, pool: Pool, given: int | None) -> ColdStart:
-        figure = self._origin.opened.tiers.tiers.get(pool.tier)
-        of_tier = None if figure is None else figure.cold_start_s.value
-        return cold_start(given, None if given is not None else self._seen.get(pool), pool.tier, of_tier)
+        usual = self._origin.opened.tiers.cold_start(pool.tier)
+        return cold_start(given, None if given is not None else self._seen.get(pool), pool.tier, usual.value)
 
 
 def _choices(origin: Origin, asked: FleetWish, pool: Pool, name: str, measured: _Measured) -> list[Capacity]:

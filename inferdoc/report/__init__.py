@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from inferdoc.incidents.model import Incident
     from inferdoc.judging.model import Diagnosis
     from inferdoc.kv.model import KvAnswer
+    from inferdoc.sizing.decision_model import DecisionAnswer
     from inferdoc.sizing.model import SizeAnswer
     from inferdoc.verify.model import Verification
     from inferdoc.whatif.model import WhatIfAnswer
@@ -76,6 +77,21 @@ def render_size(answer: SizeAnswer, form: str, *, verbose: bool = False, colour:
     from inferdoc.sizing.model import SizeAnswer
 
     return size_text(printable(answer, SizeAnswer), verbose=verbose, colour=colour)
+
+
+def render_decision(answer: DecisionAnswer, form: str, *, verbose: bool = False, colour: bool = False) -> str:
+    """The decision as text, json or html."""
+    if form == "json":
+        return lines(answer.to_json())
+    if form == "html":
+        from inferdoc.report.decision_html import decision_html
+
+        return lines(decision_html(answer))
+    from inferdoc.report.decision_text import decision_text
+    from inferdoc.report.printable import printable
+    from inferdoc.sizing.decision_model import DecisionAnswer
+
+    return decision_text(printable(answer, DecisionAnswer), verbose=verbose, colour=colour)
 
 
 def render_bill(answer: Bill, form: str, *, verbose: bool = False, colour: bool = False) -> str:

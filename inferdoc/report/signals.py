@@ -123,11 +123,9 @@ def _slo(catalogue: Catalogue, member: Member, signal: str) -> Band | None:
 
 def _band(catalogue: Catalogue, member: Member, signal: str) -> Band | None:
     """The band of a signal on the tier of a pod, where its role is one the band speaks of."""
-    tier = catalogue.tiers.tiers.get(member.tier)
-    for bands in (tier.bands if tier else {}, catalogue.tiers.bands):
-        for band in bands.values():
-            if band.signal == signal and (not band.roles or member.role in band.roles):
-                return band if band.low is not None or band.high is not None else None
+    for band in catalogue.tiers.bands_of(member.tier):
+        if band.signal == signal and (not band.roles or member.role in band.roles):
+            return band if band.low is not None or band.high is not None else None
     return None
 
 

@@ -9,7 +9,7 @@ from inferdoc.capacity.transfer import LEAST_NVLINK
 from inferdoc.sizing.back_test_part import back_test_part
 from inferdoc.sizing.build import End, arithmetic_of, by_parts, phase_shares
 from inferdoc.sizing.calibrate import BackTest
-from inferdoc.sizing.choice import Considered, best, considered
+from inferdoc.sizing.choice import Considered, best, considered, one_at_a_time
 from inferdoc.sizing.drafting_part import drafting_part
 from inferdoc.sizing.fleet_part import (
     APART,
@@ -17,6 +17,7 @@ from inferdoc.sizing.fleet_part import (
     fleet_part,
     queue_part,
     replicas_of,
+    start_part,
     worth_parting,
 )
 from inferdoc.sizing.load_part import cache_part, latency_part, rate_part, speed_part
@@ -37,18 +38,22 @@ def answered(wanted: SizingWanted, test: BackTest | None = None, price: GpuPrice
     """The sizing. test: of the shares of a live pool on its own history; price: None where the tier has none. Raises
     InferdocError where no layout fits or keeps the objectives."""
     rows = considered(wanted)
+    fitting = [row for row in rows if row.sized.replicas is not None]
+    if fitting and not wanted.objectives_given and all(row.usable is None for row in fitting):
+        wanted = one_at_a_time(wanted)
+        rows = considered(wanted)
     taken = best(wanted, rows)
     layout = taken.sized.layout
+    loaded, open_loop = taken.replicas is not None, wanted.traffic.concurrent is None
     parts = [
         memory_part(wanted, taken),
         kv_part(wanted, taken, rows),
         speed_part(wanted, taken),
         rate_part(wanted, taken),
-        *([latency_part(wanted, taken)] if wanted.traffic.rate is not None else []),
-        *([fleet_part(wanted, taken)] if wanted.traffic.rate is not None else []),
+        *([latency_part(wanted, taken), fleet_part(wanted, taken)] if loaded else []),
+        start_part(wanted, taken),
         *([] if price is None else [_money(wanted, taken, price)]),
-        queue_part(wanted, taken),
-        disaggregation_part(wanted, taken),
+        *([queue_part(wanted, taken), disaggregation_part(wanted, taken, rows)] if open_loop else []),
         cache_part(wanted, taken),
         *([drafting_part(wanted, taken)] if wanted.drafting is not None else []),
     ]
@@ -74,20 +79,22 @@ def answered(wanted: SizingWanted, test: BackTest | None = None, price: GpuPrice
 
 
 def _money(wanted: SizingWanted, taken: Considered, price: GpuPrice) -> SizedPart:
-    if wanted.traffic.rate is None:
+    if taken.replicas is None:
         return money_part(wanted, taken, price, None)
-    return money_part(wanted, taken, price, lambda replica: replicas_of(wanted, replica, wanted.safety))
+    return money_part(wanted, taken, price, lambda replica: replicas_of(wanted, taken, replica))
 
 
 def _summary(wanted: SizingWanted, taken: Considered) -> str:
-    layout, rate = taken.sized.layout, wanted.traffic.rate
+    layout, traffic = taken.sized.layout, wanted.traffic
     usable = figure(taken.usable, "1/s")
     of_one = f"{how_many(layout.gpus, 'GPU')} a replica ({layout}), which carries about {usable} "
     of_one += f"(bound by {taken.bound})"
     if taken.replicas is None:
         return of_one
     many = f"{how_many(taken.replicas, 'replica')}, {how_many(taken.replicas * layout.gpus, 'GPU')}"
-    return f"{many} for {figure(rate, '1/s')} at the peak: {of_one}"
+    if traffic.rate is None:
+        return f"{many} for {how_many(traffic.concurrent or 0, 'request')} at once: {of_one}"
+    return f"{many} for {figure(traffic.rate, '1/s')} at the peak: {of_one}"
 
 
 def _looked(row: Considered, taken: Considered) -> LayoutLooked:
@@ -110,7 +117,9 @@ def _shares_assumed(wanted: SizingWanted, taken: Considered) -> list[str]:
 
 
 def _parting(wanted: SizingWanted, taken: Considered, parts: Sequence[SizedPart]) -> list[str]:
-    apart = next(part for part in parts if part.title == APART)
+    apart = next((part for part in parts if part.title == APART), None)
+    if apart is None:
+        return []
     note = worth_parting(apart, wanted.ttft, wanted.traffic.prompt.mean, taken.sized.layout.gpus)
     return [note] if note else []
 

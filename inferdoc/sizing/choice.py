@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import isfinite
+from dataclasses import dataclass, replace
+from math import ceil, inf
 
 from inferdoc.capacity.service_level import replicas_needed
 from inferdoc.errors import InferdocError
 from inferdoc.sizing.build import End, Sized, sized
-from inferdoc.sizing.replica import Replica
-from inferdoc.sizing.wanted import SizingWanted
+from inferdoc.sizing.replica import FEW, Replica
+from inferdoc.sizing.wanted import Parallelism, SizingWanted, TrafficAsked
 from inferdoc.words import figure
 
 NOTHING = 1e-9
@@ -20,10 +20,10 @@ NOTHING = 1e-9
 class Considered:
     """A layout with what it can do. streams: per rank within the objectives at the middle of the ranges; usable:
     requests/s of a replica at them, None where the model does not fit or no load keeps the objectives; replicas: for
-    the rate."""
+    the rate, or the requests at once."""
 
     sized: Sized
-    streams: int
+    streams: float
     bound: str
     usable: float | None
     replicas: int | None
@@ -40,6 +40,50 @@ class Considered:
         """The replica at one end of the ranges."""
         assert self.sized.replicas is not None
         return self.sized.replicas[end]
+
+    def running(self, traffic: TrafficAsked, replica: Replica) -> float | None:
+        """Streams per rank of a replica that takes its share of the load; None where that is more than it can."""
+        assert self.replicas is not None
+        if traffic.concurrent is not None:
+            return min(traffic.concurrent, replica.limits.sequences) / (self.replicas * self.sized.layout.data)
+        assert traffic.rate is not None
+        return replica.streams_at(traffic.rate / self.replicas, min(replica.room, replica.limits.sequences))
+
+    def share(self, traffic: TrafficAsked) -> float:
+        """Requests/s of a replica at its share of the load; of one as busy as it may be where none is given."""
+        assert self.usable is not None
+        if self.replicas is None:
+            return self.usable
+        if traffic.rate is not None:
+            return traffic.rate / self.replicas
+        return self.at("middle").rate(self.running(traffic, self.at("middle")) or 0.0)
+
+
+def one_at_a_time(wanted: SizingWanted) -> SizingWanted:
+    """The same without objectives, with one request on a replica; the next follows unless a rate is given."""
+    traffic = wanted.traffic
+    alone = 1 if traffic.rate is None and traffic.concurrent is None else traffic.concurrent
+    note = f"objectives out of reach ({figure(wanted.ttft, 's')} and {figure(wanted.itl, 's')}, which nobody gave): "
+    return replace(
+        wanted,
+        ttft=inf,
+        itl=inf,
+        limits=replace(wanted.limits, sequences=1),
+        traffic=replace(traffic, concurrent=alone),
+        assumed=[*wanted.assumed, f"{note}sized for one request at a time, --max-num-seqs 1"],
+    )
+
+
+def replicas_for(wanted: SizingWanted, layout: Parallelism, replica: Replica, safety: float) -> int | None:
+    """Replicas like this one for the rate times the safety, or for the requests at once; None where one keeps no
+    objective, or neither is given."""
+    traffic = wanted.traffic
+    streams, _ = replica.within(wanted.ttft, wanted.itl)
+    if not streams:
+        return None
+    if traffic.concurrent is not None:
+        return ceil(traffic.concurrent / max(1.0, streams * layout.data))
+    return None if traffic.rate is None else max(1, replicas_needed(traffic.rate, replica.rate(streams), safety))
 
 
 def considered(wanted: SizingWanted) -> list[Considered]:
@@ -58,15 +102,10 @@ def _one(wanted: SizingWanted, each: Sized) -> Considered:
     replica = each.replicas["middle"]
     streams, bound = replica.within(wanted.ttft, wanted.itl)
     if not streams:
-        first = replica.ttft_p95(1)
-        waits = f"{figure(first, 's')} to the first" if isfinite(first) else "and no end of waiting for the first"
-        missed = f"{figure(replica.itl(1), 's')} between tokens, {waits}"
+        missed = f"{figure(replica.itl(1), 's')} between tokens, {figure(replica.ttft_p95(FEW), 's')} to the first"
         return Considered(each, 0, bound, None, None, f"misses the objectives with one request at a time: {missed}")
-    usable = replica.rate(streams)
-    rate = wanted.traffic.rate
-    return Considered(
-        each, streams, bound, usable, None if rate is None else max(1, replicas_needed(rate, usable, wanted.safety)), ""
-    )
+    replicas = replicas_for(wanted, each.layout, replica, wanted.safety)
+    return Considered(each, streams, bound, replica.rate(streams), replicas, "")
 
 
 def best(wanted: SizingWanted, rows: Sequence[Considered]) -> Considered:

@@ -14,7 +14,7 @@ DRAFTS = "speculation"
 
 def drafting_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
     """At the streams that the objectives allow without drafts."""
-    drafting, streams = wanted.drafting, taken.streams
+    drafting, streams = wanted.drafting, max(1, round(taken.streams))
     assert drafting is not None
     length = len(drafting.accepted)
 

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from inferdoc.capacity.disaggregation import APART_USE, COLOCATED_USE, PhaseSeconds, payoff, phase_seconds
-from inferdoc.capacity.service_level import (
-    queued_tokens,
-    replicas_needed,
-    replicas_that_may_fail,
-    safe_queue_depth,
-)
-from inferdoc.capacity.transfer import transfer_seconds
-from inferdoc.sizing.build import ENDS, kv_cost_of
-from inferdoc.sizing.choice import Considered
+from collections.abc import Sequence
+from dataclasses import replace
+
+from inferdoc.capacity.disaggregation import PhaseSeconds, phase_seconds
+from inferdoc.capacity.service_level import queued_tokens, safe_queue_depth
+from inferdoc.sizing.build import ENDS, End
+from inferdoc.sizing.choice import Considered, replicas_for
 from inferdoc.sizing.model import SizedPart
-from inferdoc.sizing.number import at_ends, number
+from inferdoc.sizing.number import Inputs, at_ends, number
+from inferdoc.sizing.pools import kv_move_seconds, pool_pair
 from inferdoc.sizing.replica import Replica
 from inferdoc.sizing.wanted import SizingWanted
 
-FLEET, QUEUE, APART = "fleet", "limits of the queue", "prefill and decode apart"
+FLEET, QUEUE, APART, START = "fleet", "limits of the queue", "prefill and decode apart", "start of a replica"
 WORTH, SHORT_PROMPT, LEAST_PODS, MOST_OF_TTFT = 0.15, 500, 2, 0.2
 """Parting pays from such a saving (own choice) and such prompts (field guide) on, with so many pods a role, and where
 the transfer takes no larger share of the objective."""
-LINK_GIGABITS, LINK_EFFICIENCY = 400.0, 0.8
-"""Between pods: one NDR port a GPU, and the share that large transfers reach (field guide, section 5.6: 0.7 to 0.9)."""
 
 
 def _usable(wanted: SizingWanted, replica: Replica) -> float | None:
@@ -30,36 +26,42 @@ def _usable(wanted: SizingWanted, replica: Replica) -> float | None:
     return replica.rate(streams) if streams else None
 
 
-def replicas_of(wanted: SizingWanted, replica: Replica, safety: float) -> float | None:
-    """Replicas like this one for the rate that is asked for; None where one keeps no objective."""
-    usable = _usable(wanted, replica)
-    assert wanted.traffic.rate is not None
-    return None if usable is None else float(max(1, replicas_needed(wanted.traffic.rate, usable, safety)))
+def replicas_of(wanted: SizingWanted, taken: Considered, replica: Replica) -> float | None:
+    """Replicas like this one for the load that is asked for; None where one keeps no objective."""
+    found = replicas_for(wanted, taken.sized.layout, replica, wanted.safety)
+    return None if found is None else float(found)
 
 
 def fleet_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
-    """Replicas for the rate, and for the loss of one."""
-    rate, gpus = wanted.traffic.rate, taken.sized.layout.gpus
-    assert rate is not None
+    """Replicas for the load, and for the loss of one."""
+    traffic, gpus = wanted.traffic, taken.sized.layout.gpus
 
     def with_one_lost(replica: Replica) -> float | None:
-        usable = _usable(wanted, replica)
-        return None if usable is None else float(replicas_that_may_fail(rate, usable))
+        found = replicas_for(wanted, taken.sized.layout, replica, 1.0)
+        return None if found is None else found + 1.0
 
     def all_gpus(replica: Replica) -> float | None:
-        many = replicas_of(wanted, replica, wanted.safety)
+        many = replicas_of(wanted, taken, replica)
         return None if many is None else many * gpus
 
-    asked = {"rate": (rate, "1/s"), "safety": (wanted.safety, "")}
+    if traffic.rate is None:
+        load: Inputs = {"requests at once": (float(traffic.concurrent or 0), "requests")}
+        asked, formula = load, "ceil(requests at once / requests running on a replica within the objectives)"
+        source, with_spare = "arithmetic", "the same + 1"
+    else:
+        load = {"rate": (traffic.rate, "1/s")}
+        asked, formula = {**load, "safety": (wanted.safety, "")}, "ceil(rate x safety / requests/s of a replica)"
+        source = "field guide, section 9.1: 1.2 for a load that is known, 1.5 for a new one"
+        with_spare = "ceil(rate / requests/s of a replica) + 1"
     return SizedPart(
         FLEET,
         [
             number(
                 ("replicas", "replicas", "replicas"),
-                at_ends(taken, lambda replica: replicas_of(wanted, replica, wanted.safety)),
-                formula="ceil(rate x safety / requests/s of a replica)",
+                at_ends(taken, lambda replica: replicas_of(wanted, taken, replica)),
+                formula=formula,
                 inputs=asked,
-                source="field guide, section 9.1: 1.2 for a load that is known, 1.5 for a new one",
+                source=source,
                 assumed=True,
             ),
             number(
@@ -73,11 +75,35 @@ def fleet_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
             number(
                 ("replicas_one_lost", "enough with one lost", "replicas"),
                 at_ends(taken, with_one_lost),
-                formula="ceil(rate / requests/s of a replica) + 1",
-                inputs={"rate": (rate, "1/s")},
+                formula=with_spare,
+                inputs=load,
                 source="N+1: a rolling update takes one away as well",
                 assumed=True,
             ),
+        ],
+    )
+
+
+def start_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
+    """From the creation of a pod to ready, over each storage that its weights may be read from."""
+    layout, tiers = taken.sized.layout, wanted.tiers
+    weights = taken.sized.memory.weights * layout.gpus
+    return SizedPart(
+        START,
+        [
+            number(
+                (f"start_{path.replace('-', '_')}", f"weights from {path.replace('-', ' ')}", "s"),
+                tiers.start_seconds(wanted.tier_name, weights, path, layout.gpus),
+                formula="start of the engine + bytes of the weights / rate of the path",
+                inputs={
+                    "start of the engine": (tiers.engine_start_s.value, "s"),
+                    "weights": (weights, "bytes"),
+                    "rate": (rate.value * 1e9, "bytes/s"),
+                },
+                source=f"{rate.source}; {tiers.engine_start_s.source}",
+                assumed=True,
+            )
+            for path, rate in tiers.storage.items()
         ],
     )
 
@@ -126,10 +152,13 @@ def queue_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
     )
 
 
-def disaggregation_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
-    """GPU-seconds of the phases, what two pools would save, and what the KV transfer takes."""
+def disaggregation_part(wanted: SizingWanted, taken: Considered, rows: Sequence[Considered]) -> SizedPart:
+    """GPU-seconds of the phases, two pools in the layouts that take each the fewest GPUs, and the KV transfer between
+    them."""
     layout, traffic = taken.sized.layout, wanted.traffic
-    per_token = kv_cost_of(wanted, layout).per_token
+    rate = traffic.rate if traffic.rate is not None else taken.usable
+    loaded = replace(wanted, traffic=replace(traffic, rate=rate))
+    sized = [row.sized for row in rows]
 
     def seconds(replica: Replica) -> PhaseSeconds:
         streams = max(1, replica.decode_within(wanted.itl))
@@ -138,12 +167,21 @@ def disaggregation_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
         decode_rate = streams * layout.data / (replica.step(streams) * layout.gpus)
         return phase_seconds(traffic.computed, prefill_rate, traffic.output.mean, decode_rate)
 
-    rate = traffic.rate if traffic.rate is not None else taken.usable
-    assert rate is not None
-    pools = {end: payoff(rate, seconds(taken.at(end)), layout.gpus) for end in ENDS}
-    uses = {"rate": (rate, "1/s"), "use together": (COLOCATED_USE, "ratio"), "use apart": (APART_USE, "ratio")}
-    move = transfer_seconds(traffic.prompt.mean * per_token, LINK_GIGABITS, LINK_EFFICIENCY)
-    sized = "rate x GPU-seconds / use, in whole replicas"
+    pairs = {end: pool_pair(loaded, sized, end) for end in ENDS}
+    together = {end: replicas_for(loaded, layout, taken.at(end), wanted.safety) for end in ENDS}
+
+    def saved(end: End) -> float | None:
+        pair, many = pairs[end], together[end]
+        return None if pair is None or many is None else 1.0 - pair.gpus / (many * layout.gpus)
+
+    gpus = {
+        side: {end: None if pair is None else float(getattr(pair, side).gpus) for end, pair in pairs.items()}
+        for side in ("prefill", "decode")
+    }
+    pair = pairs["middle"]
+    layouts = (layout, layout) if pair is None else (pair.prefill.layout, pair.decode.layout)
+    load: Inputs = {"rate": (rate or 0.0, "1/s"), "safety": (wanted.safety, "")}
+    prompts = "ceil(rate x safety / prompts/s of a replica within the TTFT objective less transfer and step) x GPUs"
     return SizedPart(
         APART,
         [
@@ -172,35 +210,38 @@ def disaggregation_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
                 assumed=True,
             ),
             number(
-                ("prefill_gpus", "GPUs of a prefill pool", "GPUs"),
-                {end: float(each.prefill) for end, each in pools.items()},
-                formula=sized,
-                inputs=uses,
-                source="own choice of uses, to be measured",
+                ("prefill_gpus", f"GPUs of a prefill pool, {layouts[0]}", "GPUs"),
+                gpus["prefill"],
+                formula=prompts,
+                inputs=load,
+                source="M/G/1: Pollaczek and Khinchine, Takacs",
                 assumed=True,
             ),
             number(
-                ("decode_gpus", "GPUs of a decode pool", "GPUs"),
-                {end: float(each.decode) for end, each in pools.items()},
-                formula=sized,
-                inputs=uses,
-                source="own choice of uses, to be measured",
+                ("decode_gpus", f"GPUs of a decode pool, {layouts[1]}", "GPUs"),
+                gpus["decode"],
+                formula="ceil(rate x safety / (B / (answer tokens x T(B)))) x GPUs, B within the ITL objective",
+                inputs=load,
+                source="Little's law",
                 assumed=True,
             ),
             number(
                 ("saved", "GPUs saved against one pool", "ratio"),
-                {end: each.saved for end, each in pools.items()},
+                {end: saved(end) for end in ENDS},
                 formula="1 - (prefill + decode GPUs) / GPUs of one pool",
-                inputs=uses,
-                source="own choice of uses, to be measured; worth it above some 15 %",
+                inputs=load,
+                source="arithmetic; worth it above some 15 % (own choice)",
                 assumed=True,
             ),
             number(
                 ("transfer_seconds", "KV transfer of a mean prompt", "s"),
-                move,
-                formula="prompt tokens x KV bytes on a GPU / (400 Gb/s of each GPU x 0.8)",
-                inputs={"prompt": (traffic.prompt.mean, "tokens"), "bytes per token": (per_token, "bytes")},
-                source="field guide, section 5.6",
+                kv_move_seconds(wanted, layouts, sized),
+                formula="prompt tokens x KV bytes on a GPU / (network of a GPU x 0.8)",
+                inputs={
+                    "prompt": (traffic.prompt.mean, "tokens"),
+                    "network": (wanted.nic_gbits / 8 * 1e9, "bytes/s"),
+                },
+                source="nic_gbits of collectors/tiers.yaml; field guide, section 5.6",
                 assumed=True,
             ),
         ],

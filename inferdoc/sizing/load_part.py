@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from inferdoc.capacity.latency import longest_stall_seconds
 from inferdoc.capacity.retention import block_life_seconds
 from inferdoc.capacity.step_time import ridge_tokens
@@ -11,14 +13,15 @@ from inferdoc.sizing.choice import Considered
 from inferdoc.sizing.model import SizedPart
 from inferdoc.sizing.number import Inputs, at_ends, number
 from inferdoc.sizing.replica import Replica
-from inferdoc.sizing.wanted import SizingWanted
+from inferdoc.sizing.wanted import SizingWanted, TrafficClass
+from inferdoc.words import how_many
 
 SPEED, RATE, LATENCY, CACHE = "speed of a replica", "within the objectives", "at this rate", "prefix cache"
 
 
 def speed_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
     """Prefill and decode by themselves."""
-    layout, computed = taken.sized.layout, wanted.traffic.computed
+    layout, computed, streams = taken.sized.layout, wanted.traffic.computed, max(1, round(taken.streams))
     prefill, decode = phase_shares(wanted, layout)
     peak: Inputs = {
         "GPUs": (layout.tensor, ""),
@@ -29,7 +32,7 @@ def speed_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
         "GPUs": (layout.tensor * layout.data, ""),
         "bandwidth of one": (bandwidth_of(wanted), "bytes/s"),
         "MBU": (decode.middle, "ratio"),
-        "streams": (taken.streams, ""),
+        "streams": (streams, ""),
     }
     assumed = prefill.assumed or decode.assumed
     weights = weights_of(wanted)
@@ -60,8 +63,8 @@ def speed_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
                 assumed=assumed,
             ),
             number(
-                ("step_seconds", f"decode step of {taken.streams * layout.data:,} streams", "s"),
-                at_ends(taken, lambda replica: replica.step(taken.streams)),
+                ("step_seconds", f"decode step of {how_many(streams * layout.data, 'stream')}", "s"),
+                at_ends(taken, lambda replica: replica.step(streams)),
                 formula="max(2 x Pa x n / FLOP/s, (weights + streams x context x KV bytes) / bytes/s) + all-reduces "
                 "+ 0 to 2 ms",
                 inputs={"Pa": (wanted.shape.active, "parameters"), **width},
@@ -132,17 +135,22 @@ def rate_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
 
 
 def latency_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
-    """At the share of the rate that each replica gets."""
-    assert wanted.traffic.rate is not None and taken.replicas is not None
-    share = wanted.traffic.rate / taken.replicas
-    inputs: Inputs = {"rate of a replica": (share, "1/s")}
+    """At the share of the load that each replica gets."""
+    inputs: Inputs = {"rate of a replica": (taken.share(wanted.traffic), "1/s")}
 
     def streams(replica: Replica) -> float | None:
-        return replica.streams_at(share, min(replica.room, replica.limits.sequences))
+        return taken.running(wanted.traffic, replica)
 
     def ttft(replica: Replica, tail: bool) -> float | None:
         running = streams(replica)
         return None if running is None else replica.ttft_p95(running) if tail else replica.ttft(running)
+
+    def ttft_of(each: TrafficClass) -> Callable[[Replica], float | None]:
+        def at(replica: Replica) -> float | None:
+            running = streams(replica)
+            return None if running is None else replica.ttft_p95(running, each)
+
+        return at
 
     def itl(replica: Replica) -> float | None:
         running = streams(replica)
@@ -181,6 +189,17 @@ def latency_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
                 source="M/G/1: Pollaczek and Khinchine, Takacs; slots of KV cache and --max-num-seqs: Erlang's C",
                 assumed=True,
             ),
+            *(
+                number(
+                    (f"ttft_p95_{each.name}", f"the same of {each.name}", "s"),
+                    at_ends(taken, ttft_of(each)),
+                    formula=f"{queue}; its own prompts behind those of all classes",
+                    inputs=of_ttft,
+                    source="M/G/1: Pollaczek and Khinchine, Takacs",
+                    assumed=True,
+                )
+                for each in wanted.traffic.classes
+            ),
             number(
                 ("itl_mean", "time between tokens, mean", "s"),
                 at_ends(taken, itl),
@@ -204,8 +223,7 @@ def latency_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
 def cache_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
     """How long an unused block lives at the rate of a replica, and whether host memory is worth it."""
     traffic, layout = wanted.traffic, taken.sized.layout
-    share = taken.usable if traffic.rate is None or taken.replicas is None else traffic.rate / taken.replicas
-    assert share is not None
+    share = taken.share(traffic)
     written = share * (traffic.computed + traffic.output.mean)
 
     def life(replica: Replica) -> float:

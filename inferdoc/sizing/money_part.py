@@ -28,7 +28,8 @@ def money_part(
 ) -> SizedPart:
     """A million answer tokens of a replica that is as busy as it may be, and of the fleet at its rate, where there is
     one. replicas: that it takes, None without a rate."""
-    answers, gpus, rate = wanted.traffic.output.mean, taken.sized.layout.gpus, wanted.traffic.rate
+    answers, gpus = wanted.traffic.output.mean, taken.sized.layout.gpus
+    rate = None if taken.replicas is None else taken.share(wanted.traffic) * taken.replicas
     of_replica = gpus * price.of_gpu_hour
     unit, source = price.currency, "[prices] of the configuration"
     inputs = {"a GPU-hour": (price.of_gpu_hour, unit), "answer tokens": (answers, "tokens")}

@@ -30,8 +30,10 @@ from inferdoc.capacity.step_time import (
     prefill_steps,
     step_seconds,
 )
-from inferdoc.sizing.wanted import EngineLimits, Parallelism, TrafficAsked
+from inferdoc.sizing.wanted import EngineLimits, Parallelism, TrafficAsked, TrafficClass
 
+LATE = 0.05
+"""Share of requests that may wait for a slot: objectives are about the 95th percentile."""
 FEW, MANY = 0.01, 100.0
 """Streams that stand for none where a share of them is taken; prompts in a step of which only the mean counts."""
 MICRO_BATCHES = 16
@@ -160,12 +162,20 @@ class Replica:
         return gpu + self._talk(batch + parts * chunk) + self.host
 
     def itl(self, streams: float) -> float:
-        """Mean seconds between tokens with so many streams per rank, prompts on the same GPUs: while a stream makes its
+        """Mean seconds between tokens with so many streams per rank, prompts of the others on the same GPUs."""
+        return self._pace(streams, self._met(streams))
+
+    def _met(self, streams: float) -> float:
+        """Streams that a request meets: in a closed loop all but itself (arrival theorem)."""
+        return streams if self.traffic.concurrent is None else max(0.0, streams - 1.0)
+
+    def _pace(self, streams: float, prompted: float) -> float:
+        """Mean seconds of a step of so many streams per rank, beside the prompts of so many: while a stream makes its
         O tokens as many prompts come by as there are streams, so a step holds B x chunks / O of their chunks on
         average. More come during a long step than during a short one, and make the next one long: their number spreads
         wider than a Poisson one, by 1 / (1 - u^2) where prompts take the share u of the time."""
         tokens = self.traffic.computed
-        mean = streams / self.layout.pipeline * self.chunks(tokens, streams) / self.traffic.output.mean
+        mean = prompted / self.layout.pipeline * self.chunks(tokens, streams) / self.traffic.output.mean
         if not self.overlap:
             more = self.mixed(streams, tokens, 1.0) - self.step(streams)
             return colocated_itl_seconds(self.step(streams), mean, more, 1.0)
@@ -178,34 +188,45 @@ class Replica:
     def service(self, streams: float) -> float:
         """Seconds by which a mean prompt lengthens the steps of a rank."""
         running = max(streams, FEW)
-        return (self.itl(running) - self.step(running)) * self.traffic.output.mean / running
+        return (self._pace(running, running) - self.step(running)) * self.traffic.output.mean / running
 
     def rate(self, streams: float) -> float:
         """Requests/s of the replica that keep so many streams per rank running (Little's law)."""
-        return self.layout.data * streams / (self.traffic.output.mean * self.itl(streams))
+        return self.layout.data * streams / (self.traffic.output.mean * self._pace(streams, streams))
 
     def ttft(self, streams: float) -> float:
         """Mean seconds to the first token: outside of the engine, half of the step under way, other prompts, and the
         steps of its chunks."""
         waits, wait = self._slots(streams)
-        begun = self.itl(streams) / 2 + self.computing(streams)
-        return self.front + begun + self._queue(streams)[0] + waits * wait
+        return self.front + self._under_way(streams) + self.computing(streams) + self._queue(streams)[0] + waits * wait
 
-    def ttft_p95(self, streams: float) -> float:
-        """The same at the 95th percentile, of waits and lengths of prompts together."""
+    def ttft_p95(self, streams: float, of: TrafficClass | None = None) -> float:
+        """The same at the 95th percentile, of waits and lengths of prompts together. of: a class of the traffic."""
         wait, variance = self._queue(streams)
-        alone = self.computing(streams)
-        spread = variance + (alone * self.traffic.prompt.variation) ** 2
-        return self.front + self.itl(streams) / 2 + p95_with_some_waiting(wait + alone, spread, *self._slots(streams))
+        prompts = self.traffic if of is None else of
+        alone = self._computing(streams, prompts.computed)
+        spread = variance + (alone * prompts.prompt.variation) ** 2
+        return (
+            self.front + self._under_way(streams) + p95_with_some_waiting(wait + alone, spread, *self._slots(streams))
+        )
+
+    def _under_way(self, streams: float) -> float:
+        """Seconds that the step under way still takes, half of it; none of a request that meets no other."""
+        return self.itl(streams) / 2 if self._met(streams) > 0.0 else 0.0
 
     def computing(self, streams: float) -> float:
         """Seconds from the first step that holds a part of a mean prompt to its first token."""
-        tokens = self.traffic.computed
+        return self._computing(streams, self.traffic.computed)
+
+    def _computing(self, streams: float, tokens: float) -> float:
         return self.chunks(tokens, streams) * self.mixed(streams, tokens, 1.0)
 
     def _queue(self, streams: float) -> tuple[float, float]:
         """Mean and variance of the wait for other prompts: those that came before, and those that came meanwhile, since
         a step takes all that wait as far as its budget goes."""
+        streams = self._met(streams)
+        if streams <= 0.0:
+            return 0.0, 0.0
         service, arriving = self.service(streams), self.rate(streams) / self.layout.data
         variation = self.traffic.prompt.variation
         together = 1.0 + arriving * service
@@ -214,7 +235,10 @@ class Replica:
 
     def _slots(self, streams: float) -> tuple[float, float]:
         """Share that waits for room in the KV cache, or for one of --max-num-seqs, and their mean wait. Requests of
-        different context fill the cache as fewer of the same would: both sides over 1 + C^2 (Hayward)."""
+        different context fill the cache as fewer of the same would: both sides over 1 + C^2 (Hayward). In a closed loop
+        no more than the streams arrive, and none waits."""
+        if self.traffic.concurrent is not None:
+            return 0.0, 0.0
         output = self.traffic.output
         held, unlike = output.mean * self.itl(streams), 1.0 + self.traffic.context_variation**2
         cache = self.kv.tokens / self.kv.context(self.traffic.context)
@@ -223,16 +247,20 @@ class Replica:
 
     @property
     def room(self) -> float:
-        """Streams per rank that 90 % of the KV cache hold at their mean context."""
-        return safe_concurrency(self.kv.tokens, self.kv.context(self.traffic.context))
+        """Streams per rank that 90 % of the KV cache hold at their mean context; 1 where the whole cache holds one."""
+        context = self.kv.context(self.traffic.context)
+        return max(safe_concurrency(self.kv.tokens, context), float(self.kv.tokens >= context))
 
-    def within(self, ttft: float, itl: float) -> tuple[int, str]:
-        """The most streams per rank that keep both objectives and fit, and what binds; 0 where not even one does."""
+    def within(self, ttft: float, itl: float) -> tuple[float, str]:
+        """The most streams per rank that keep both objectives and fit, and what binds. Below 1 where a single one is
+        there so seldom that few wait for it; 0 where not even that keeps them."""
         most = int(min(self.room, self.limits.sequences))
         bound = "KV cache" if self.room < self.limits.sequences else "--max-num-seqs"
 
-        def kept(streams: int) -> bool:
-            return self.itl(streams) <= itl and self.ttft_p95(streams) <= ttft
+        def kept(streams: float) -> bool:
+            return self.itl(max(1.0, streams)) <= itl and all(
+                self.ttft_p95(streams, each) <= limit for each, limit in self._limits(ttft)
+            )
 
         if most >= 1 and kept(most):
             return most, bound
@@ -240,25 +268,66 @@ class Replica:
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if kept(middle) else (low, middle)
-        return low, "time between tokens" if self.itl(low + 1) > itl else "time to first token"
+        bound = "time between tokens" if self.itl(low + 1) > itl else "time to first token"
+        if low or most < 1 or not kept(FEW):
+            return low, bound
+        return _largest(kept, FEW, 1.0), bound
+
+    def _limits(self, ttft: float) -> Iterator[tuple[TrafficClass | None, float]]:
+        """Objectives for the time to first token: of each class, of all requests where there are none."""
+        for each in self.traffic.classes:
+            yield each, ttft if each.ttft is None else each.ttft
+        if not self.traffic.classes:
+            yield None, ttft
 
     def decode_within(self, itl: float) -> int:
         """The most streams per rank that keep the time between tokens where prompts are computed elsewhere."""
         low, high = 0, int(max(1.0, min(self.room, self.limits.sequences))) + 1
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if self.step(middle) <= itl else (low, middle)
+            kept = self.step(middle) <= itl and self._slots(middle)[0] <= LATE
+            low, high = (middle, high) if kept else (low, middle)
         return low
+
+    def decode_step_at(self, rate: float) -> float:
+        """Seconds of a step at so many requests/s of a rank, where prompts are computed elsewhere."""
+        output = self.traffic.output.mean
+        return self.step(_largest(lambda streams: streams / (output * self.step(streams)) < rate, FEW, self.room))
+
+    def prompt_seconds(self, rate: float, of: TrafficClass | None = None) -> tuple[float, float]:
+        """Mean and 95th percentile of the seconds in which a replica that does nothing else computes a prompt, with the
+        wait for others, at so many requests/s. of: a class of the traffic."""
+        service, variation = self.prefill(self.traffic.computed), self.traffic.prompt.variation
+        arriving = rate / self.layout.data
+        wait = queue_seconds(service, arriving, variation)
+        alone = service if of is None else self.prefill(of.computed)
+        own = variation if of is None else of.prompt.variation
+        spread = queue_variance(service, arriving, variation) + (alone * own) ** 2
+        return self.front + wait + alone, self.front + p95_with_some_waiting(wait + alone, spread, 0.0, 0.0)
+
+    def prompts_within(self, ttft: float, beside: float) -> float:
+        """Most requests/s of a replica that computes prompts alone, at which the 95th percentile is within the
+        objective less the seconds beside it; 0 where not even one prompt is."""
+        most = self.layout.data / self.prefill(self.traffic.computed)
+
+        def kept(rate: float) -> bool:
+            return all(self.prompt_seconds(rate, each)[1] + beside <= limit for each, limit in self._limits(ttft))
+
+        return _largest(kept, 0.0, most) if kept(0.0) else 0.0
 
     def streams_at(self, rate: float, most: float) -> float | None:
         """Streams per rank at a rate (requests/s of the replica); None where it takes more than `most`."""
         if self.rate(most) < rate:
             return None
-        low, high = 0.0, most
-        for _ in range(50):
-            middle = (low + high) / 2
-            low, high = (middle, high) if middle <= 0 or self.rate(middle) < rate else (low, middle)
-        return high
+        return _largest(lambda streams: self.rate(streams) < rate, 0.0, most)
+
+
+def _largest(kept: Callable[[float], bool], low: float, high: float) -> float:
+    """Where a condition that is true at the low end and false at the high end turns, to a billionth."""
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if kept(middle) else (low, middle)
+    return low
 
 
 def _counts(mean: float, spread: float) -> Iterator[tuple[float, float]]:

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,17 @@ from inferdoc.sizing.calibrate import calibrated
 from inferdoc.sizing.live import LivePool
 from inferdoc.sizing.model import SizeAnswer
 from inferdoc.sizing.money_part import GpuPrice
-from inferdoc.sizing.wanted import TAIL, Drafting, EngineLimits, Parallelism, SizingWanted, TokenLength, TrafficAsked
+from inferdoc.sizing.wanted import (
+    TAIL,
+    Drafting,
+    EngineLimits,
+    Parallelism,
+    SizingWanted,
+    TokenLength,
+    TrafficAsked,
+    TrafficClass,
+    mixed_length,
+)
 from inferdoc.times import length_of
 from inferdoc.words import figure
 
@@ -87,21 +98,38 @@ def _as_live(asked: Mapping[str, Any], pool: LivePool, catalogue: Catalogue) -> 
         "tier": pool.tier,
         "prompt_tokens": f"{pool.prompt.mean:.6g},{pool.prompt.p95:.6g}",
         "output_tokens": f"{pool.output.mean:.6g},{pool.output.p95:.6g}",
-        "rate": pool.rate,
+        "rate": pool.rate if asked.get("concurrency") is None else None,
         "prefix_share": pool.prefix_share,
         "pp": 1,
     }
     return {**asked, **{key: value for key, value in own.items() if asked.get(key) is None}}
 
 
+def with_slo(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with both objectives of --slo as --ttft and --itl. Raises InferdocError."""
+    given = asked.get("slo")
+    if given is None:
+        return dict(asked)
+    found: dict[str, Any] = {}
+    for part in str(given).split(","):
+        name, equals, value = part.strip().partition("=")
+        if name not in ("ttft", "itl") or not equals or name in found:
+            raise InferdocError(f"--slo {given}: expected ttft=2s,itl=50ms, or one of the two")
+        if asked.get(name) is not None:
+            raise InferdocError(f"--slo and --{name} are mutually exclusive")
+        found[name] = value
+    return {**asked, **found}
+
+
 def wanted_as_asked(asked: Mapping[str, Any], catalogue: Catalogue) -> SizingWanted:
     """What the values of the command's options describe, each checked. Raises InferdocError."""
     assumed: list[str] = []
-    for key in ("model", "tier", "prompt_tokens", "output_tokens"):
+    of_lengths = () if asked.get("classes") else ("prompt_tokens", "output_tokens")
+    for key in ("model", "tier", *of_lengths):
         if asked.get(key) is None:
             raise InferdocError(f"--{key.replace('_', '-')} is needed, or --like with a live pool that shows it")
     shape = shape_named(str(asked["model"]), catalogue)
-    name, tier = _tier(str(asked["tier"]), catalogue)
+    name, tier = tier_named(str(asked["tier"]), catalogue)
     dtype = _dtype(asked.get("dtype"), shape, assumed)
     kv_dtype = _kv_dtype(asked.get("kv_dtype"), shape, assumed)
     traffic = _traffic(asked, shape, assumed)
@@ -132,8 +160,9 @@ def wanted_as_asked(asked: Mapping[str, Any], catalogue: Catalogue) -> SizingWan
         _seconds(asked, "ttft", DEFAULT_TTFT, assumed),
         _seconds(asked, "itl", DEFAULT_ITL, assumed),
         _safety(asked, traffic, assumed),
-        catalogue.tiers.host_rate(name),
+        catalogue.tiers,
         _drafting(asked, assumed),
+        objectives_given=asked.get("ttft") is not None or asked.get("itl") is not None,
         assumed=assumed,
     )
 
@@ -180,7 +209,7 @@ def _read(path: Path) -> Mapping[str, Any]:
     return config
 
 
-def _tier(given: str, catalogue: Catalogue) -> tuple[str, Tier]:
+def tier_named(given: str, catalogue: Catalogue) -> tuple[str, Tier]:
     tiers = {name: tier for name, tier in catalogue.tiers.tiers.items() if tier.names}
     name = given.lower()
     if name not in tiers:
@@ -214,27 +243,85 @@ def _kv_dtype(given: str | None, shape: ModelShape, assumed: list[str]) -> str:
 
 
 def _traffic(asked: Mapping[str, Any], shape: ModelShape, assumed: list[str]) -> TrafficAsked:
-    prompt, output = _length(asked, "prompt_tokens", assumed), _length(asked, "output_tokens", assumed)
+    classes = _classes(asked, assumed)
+    if classes:
+        prompt, output = (
+            mixed_length([(each.share, getattr(each, part)) for each in classes]) for part in ("prompt", "output")
+        )
+    else:
+        prompt, output = _length(asked, "prompt_tokens", assumed), _length(asked, "output_tokens", assumed)
     longest = prompt.mean + output.mean
     if shape.max_len and longest > shape.max_len:
         raise InferdocError(
             f"a request of {prompt.mean:g} + {output.mean:g} tokens is longer than {shape.name} takes: "
             f"{shape.max_len:,}"
         )
-    rate = asked.get("rate")
+    room = shape.max_len - output.mean
+    if prompt.assumed and shape.max_len and prompt.p95 > room:
+        prompt = replace(prompt, p95=room)
+    rate, concurrent = asked.get("rate"), asked.get("concurrency")
+    if rate is not None and concurrent is not None:
+        raise InferdocError("--rate and --concurrency are mutually exclusive")
+    if concurrent is None and rate is None and asked.get("max_num_seqs") == 1:
+        concurrent = 1
+        assumed.append("the next request follows when one is done, as --max-num-seqs is 1 (--rate)")
     if rate is not None and not 0 < rate <= MOST_RATE:
         raise InferdocError(f"--rate {rate:g}: expected requests per second, above 0 and at most {MOST_RATE:,.0f}")
     share = asked.get("prefix_share")
+    if classes:
+        share = sum(each.share * each.prompt.mean * each.prefix_share for each in classes) / prompt.mean
     if share is None:
         share = 0.0
         assumed.append("no prompt token hits the prefix cache (--prefix-share)")
     if not 0 <= share < 1:
         raise InferdocError(f"--prefix-share {share:g}: expected a share of 0 to below 1, 0.4 for 40 %")
-    return TrafficAsked(prompt, output, rate, share)
+    return TrafficAsked(prompt, output, rate, share, concurrent, classes)
+
+
+CLASS = "chat share=0.7 prompt=1500,4000 output=300,900 prefix=0.3 ttft=1s"
+CLASS_KEYS = ("share", "prompt", "output", "prefix", "ttft")
+
+
+def _classes(asked: Mapping[str, Any], assumed: list[str]) -> tuple[TrafficClass, ...]:
+    """The kinds of requests of --class, whose shares are of all requests."""
+    given = asked.get("classes") or ()
+    if not given:
+        return ()
+    for key in ("prompt_tokens", "output_tokens", "prefix_share"):
+        if asked.get(key) is not None:
+            raise InferdocError(f"--class and --{key.replace('_', '-')} are mutually exclusive")
+    found = [_class(text, assumed) for text in given]
+    whole = sum(each.share for each in found)
+    if abs(whole - 1.0) > 1e-6:
+        raise InferdocError(f"--class: the shares add up to {whole:g}; expected 1")
+    if len({each.name for each in found}) < len(found):
+        raise InferdocError("--class: a name is given twice")
+    return tuple(found)
+
+
+def _class(text: str, assumed: list[str]) -> TrafficClass:
+    name, *rest = text.split() or [""]
+    values = dict(part.partition("=")[::2] for part in rest)
+    if not name or "=" in name or set(values) - set(CLASS_KEYS) or not {"share", "prompt", "output"} <= set(values):
+        raise InferdocError(f'--class "{text}": expected for example "{CLASS}"; prefix and ttft may be left out')
+    lengths = {f"--class {name} {key}": values[key] for key in ("prompt", "output")}
+    prompt, output = (_tokens(flag, length, assumed) for flag, length in lengths.items())
+    try:
+        share, prefix = float(values["share"]), float(values.get("prefix", "0"))
+    except ValueError:
+        share = prefix = math.nan
+    if not 0 < share <= 1 or not 0 <= prefix < 1:
+        raise InferdocError(f"--class {name}: expected shares of 0 to 1, 0.7 for 70 %")
+    ttft = values.get("ttft")
+    limit = None if ttft is None else math.inf if ttft == "none" else length_of(ttft, f"--class {name} ttft")
+    return TrafficClass(name, share, prompt, output, prefix, limit)
 
 
 def _length(asked: Mapping[str, Any], key: str, assumed: list[str]) -> TokenLength:
-    flag, text = f"--{key.replace('_', '-')}", str(asked[key])
+    return _tokens(f"--{key.replace('_', '-')}", str(asked[key]), assumed)
+
+
+def _tokens(flag: str, text: str, assumed: list[str]) -> TokenLength:
     parts = text.split(",")
     try:
         numbers = [float(part) for part in parts]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from inferdoc.capacity.latency import live_context_tokens, live_context_variation, lognormal_variation
+from inferdoc.capacity.latency import live_context_tokens, live_context_variation, lognormal_p95, lognormal_variation
 from inferdoc.capacity.model_shape import ModelShape
 from inferdoc.catalogue.efficiency import Efficiency
-from inferdoc.catalogue.signal import Tier
+from inferdoc.catalogue.signal import Tier, Tiers
 from inferdoc.sizing.shares import ShareRange
 
 TAIL = 2.0
@@ -29,15 +30,46 @@ class TokenLength:
         return lognormal_variation(self.mean, self.p95)
 
 
+def mixed_length(parts: Sequence[tuple[float, TokenLength]]) -> TokenLength:
+    """The length of requests of several kinds. parts: share of the requests, and their length; taken as lognormal of
+    the mean and the variance of the mixture."""
+    mean = sum(share * length.mean for share, length in parts)
+    squares = sum(share * length.mean**2 * (1.0 + length.variation**2) for share, length in parts)
+    variation = math.sqrt(max(0.0, squares / mean**2 - 1.0))
+    return TokenLength(mean, lognormal_p95(mean, variation), any(length.assumed for _, length in parts))
+
+
+@dataclass(frozen=True)
+class TrafficClass:
+    """One kind of requests among several. share: of all requests, 0..1; ttft: seconds, infinite without an objective,
+    None where that of all counts."""
+
+    name: str
+    share: float
+    prompt: TokenLength
+    output: TokenLength
+    prefix_share: float = 0.0
+    ttft: float | None = None
+
+    @property
+    def computed(self) -> float:
+        """Prompt tokens that are computed."""
+        return self.prompt.mean * (1.0 - self.prefix_share)
+
+
 @dataclass(frozen=True)
 class TrafficAsked:
     """prompt, output: tokens of a request; rate: requests/s of the whole fleet at its peak, None where none is given;
-    prefix_share: share of the prompt tokens that the prefix cache serves."""
+    prefix_share: share of the prompt tokens that the prefix cache serves; concurrent: requests of the whole fleet at
+    once, each followed by the next when it is done (a closed loop), None where requests arrive at a rate;
+    classes: of which prompt and output are the mixture."""
 
     prompt: TokenLength
     output: TokenLength
     rate: float | None = None
     prefix_share: float = 0.0
+    concurrent: int | None = None
+    classes: tuple[TrafficClass, ...] = ()
 
     @property
     def computed(self) -> float:
@@ -121,7 +153,8 @@ class MeasuredShares:
 @dataclass(frozen=True)
 class SizingWanted:
     """Everything that a sizing rests on. ttft, itl: objectives in seconds, of the 95th percentile and of the mean;
-    host_rate: bytes/s of a GPU to the memory of its host; assumed: what nobody gave, in words."""
+    tiers: what else the catalogue has of hardware; objectives_given: whether a user gave one of them, else a
+    model that misses them is sized with one request at a time; assumed: what nobody gave, in words."""
 
     shape: ModelShape
     dtype: str
@@ -136,7 +169,18 @@ class SizingWanted:
     ttft: float
     itl: float
     safety: float
-    host_rate: float
+    tiers: Tiers
     drafting: Drafting | None = None
     measured: MeasuredShares | None = None
+    objectives_given: bool = True
     assumed: list[str] = field(default_factory=list)
+
+    @property
+    def host_rate(self) -> float:
+        """Bytes/s of a GPU to the memory of its host."""
+        return self.tiers.host_rate(self.tier_name)
+
+    @property
+    def nic_gbits(self) -> float:
+        """Gb/s of the network of a GPU."""
+        return self.tiers.nic_gbits(self.tier_name)

@@ -120,10 +120,12 @@ class FittedPool:
 
 @dataclass(frozen=True)
 class PoolBasis:
-    """What is known of a pool before anything is measured. shape: of its model, None where not known."""
+    """What is known of a pool before anything is measured. shape: of its model, None where not known;
+    nic_gbits: of the network of its tier."""
 
     shape: ModelShape | None
     steps: StepBasis
+    nic_gbits: float
 
     def fitted(
         self,
@@ -150,7 +152,8 @@ def pool_basis(pool: ObservedPool, catalogue: Catalogue, given: Mapping[str, Any
     model = given.get("model") or pool.pool.model
     shape = shape_named(model, catalogue) if given.get("model") or model_known(model, catalogue) else None
     tier = catalogue.tiers.tiers.get(pool.pool.tier)
-    return PoolBasis(shape, basis_of(pool, shape, tier, pool.gpus or 1, _kv_dtype(pool)))
+    steps = basis_of(pool, shape, tier, pool.gpus or 1, _kv_dtype(pool))
+    return PoolBasis(shape, steps, catalogue.tiers.nic_gbits(pool.pool.tier))
 
 
 def at_rates_of(traffic: Stream, late: ObservedPool) -> Stream:

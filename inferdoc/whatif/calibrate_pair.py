@@ -13,7 +13,7 @@ from msgspec.structs import replace as with_fields
 
 from inferdoc.capacity.transfer import transfer_seconds
 from inferdoc.simulate.link import Link
-from inferdoc.sizing.fleet_part import LINK_EFFICIENCY, LINK_GIGABITS
+from inferdoc.sizing.pools import LINK_EFFICIENCY
 from inferdoc.whatif.calibrate import (
     HELD_SEEDS,
     CalibratedPool,
@@ -99,7 +99,7 @@ def _fitted(
     kv_tokens = told["prefill"].get("kv-tokens") or pair.prefill.middle("kv_capacity_tokens") or 0.0
     traffic = with_fields(traffic_of(pair.prefill, kv_tokens), output=answers_of(pair.decode))
     of_decode = with_fields(traffic, rates=tuple(rates_of(pair.decode).tolist()))
-    link = _link(pair, bases["decode"])
+    link = _link(pair, bases)
     return {
         role: bases[role].fitted(
             side,
@@ -112,11 +112,12 @@ def _fitted(
     }
 
 
-def _link(pair: ObservedPair, basis: PoolBasis) -> float:
-    """Bytes/s at which one decode pod reads KV, as measured, else of a usual network card."""
-    of_token = basis.steps.parts.kv_bytes
+def _link(pair: ObservedPair, bases: Mapping[str, PoolBasis]) -> float:
+    """Bytes/s at which one decode pod reads KV, as measured, else over the slower network of the two sides."""
+    of_token = bases["decode"].steps.parts.kv_bytes
     if pair.read is None:
-        return of_token / transfer_seconds(of_token, LINK_GIGABITS, LINK_EFFICIENCY)
+        slower = min(basis.nic_gbits for basis in bases.values())
+        return of_token / transfer_seconds(of_token, slower, LINK_EFFICIENCY)
     tokens = pair.prefill.mean(PROMPT)
     moving = max(pair.read * tokens - Link.setup, 0.1 * pair.read * tokens)
     return of_token * tokens / moving

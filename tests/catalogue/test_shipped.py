@@ -238,17 +238,21 @@ def test_every_figure_names_its_source() -> None:
     figures: list[Figure | Band] = [*tiers.thresholds.values(), *tiers.bands.values()]
     for tier in tiers.tiers.values():
         assert tier.host_gbps is not None
-        figures += [tier.memory_gib, tier.memory_gbps, tier.bf16_tflops, tier.link_gbps, tier.cold_start_s]
-        figures.append(tier.host_gbps)
+        figures += [tier.memory_gib, tier.memory_gbps, tier.bf16_tflops, tier.link_gbps]
+        figures += [tier.host_gbps, *tier.thresholds.values(), *tier.bands.values()]
+        assert tier.nic_gbits is not None
+        figures.append(tier.nic_gbits)
+    figures += [*tiers.storage.values(), tiers.engine_start_s, *map(tiers.cold_start, tiers.tiers)]
     assert all(len(figure.source) > 8 for figure in figures)
 
 
 def test_unknown_hardware_is_never_better_than_known() -> None:
-    tiers = dict(load_catalogue().tiers.tiers)
+    of_all = load_catalogue().tiers
+    tiers = dict(of_all.tiers)
     unknown, _ = tiers.pop("unknown"), tiers.pop("cpu")
     for key in ("memory_gib", "memory_gbps", "bf16_tflops", "link_gbps", "host_gbps"):
         assert getattr(unknown, key).value <= min(getattr(tier, key).value for tier in tiers.values())
-    assert unknown.cold_start_s.value >= max(tier.cold_start_s.value for tier in tiers.values())
+    assert of_all.cold_start("unknown").value >= min(of_all.cold_start(tier).value for tier in tiers)
 
 
 def test_nothing_mentions_the_workplace() -> None:

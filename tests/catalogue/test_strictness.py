@@ -438,10 +438,10 @@ TIERS = {
         "{signal: waiting, ",
         "a band needs at least one of low, high, warn, bad",
     ),
-    "pattern": ('names: [".*L40S"]', 'names: ["("]', 'tiers.l40s.names[0]: "(" is not a regular expression'),
+    "pattern": ('names: [".*H100 NVL"]', 'names: ["("]', 'tiers.h100-nvl-94.names[0]: "(" is not a regular expression'),
     "threshold": (
-        'names: [".*L40S"]',
-        'names: [".*L40S"]\n    thresholds: {kv_usage_hgh: {value: 1, source: me}}',
+        'names: [".*H100 NVL"]',
+        'names: [".*H100 NVL"]\n    thresholds: {kv_usage_hgh: {value: 1, source: me}}',
         'no default threshold of this name (did you mean "kv_usage_high"?)',
     ),
 }

@@ -40,7 +40,8 @@ from tests.judging.frames import N, scene
 CATALOGUE = load_catalogue()
 TIERS = CATALOGUE.tiers
 STANDING = CATALOGUE.standing
-OURS = "a100-80"
+OURS, WITHOUT_OWN = "a100-80", "a100-pcie-80"
+"""A tier with limits of its own, and one that has those of all."""
 OF_OBSERVATIONS = sorted(read_limits(CATALOGUE.dictionary))
 OF_STATES = sorted(STANDING.limits_of_units)
 OF_SHARES = sorted({one.share for one in STANDING.observations.values() if one.share})
@@ -81,12 +82,13 @@ def facts(limit: str) -> list[Fact]:
 @pytest.mark.parametrize("limit", OF_OBSERVATIONS)
 def test_a_limit_decides_what_is_observed(limit: str, tier: str | None) -> None:
     """Between the shipped and the changed limit the answer turns; a limit of another tier turns nothing."""
-    value = TIERS.thresholds[limit].value
+    pod_tier = tier or WITHOUT_OWN
+    value = TIERS.limit(limit, pod_tier)
     changed, between = 1.5 * value, np.full(N, 1.25 * value)
     turned = 0
     for fact in facts(limit):
         who = "p0#0" if CATALOGUE.signals[fact.signal].level == "gpu" else "p0"
-        context = scene({fact.signal: {who: between}}, {"p0": {"tier": OURS}})
+        context = scene({fact.signal: {who: between}}, {"p0": {"tier": pod_tier}})
         unit = next(unit for unit in context.view.units if unit.name.startswith("p0"))
 
         def answer(tiers: Tiers, fact: Fact = fact, context=context, unit=unit) -> bool | None:
@@ -248,6 +250,11 @@ def four_bits(tiers: Tiers) -> float:
     return flops_of(replace(wanted_as_asked(asked, load_catalogue()), tier=tiers.tiers[OURS]))
 
 
+def kv_move(tiers: Tiers) -> float:
+    """Seconds of a gigabyte of KV that are still good."""
+    return tiers.bands_of(OURS)[0].high
+
+
 READERS: dict[str, tuple[float, Callable[[Tiers], object]]] = {
     "memory_gib": (40.0, simulated_memory),
     "memory_gbps": (500.0, batch),
@@ -256,6 +263,7 @@ READERS: dict[str, tuple[float, Callable[[Tiers], object]]] = {
     "fp4_tflops": (4000.0, four_bits),
     "link_gbps": (32.0, stands),
     "host_gbps": (5.0, reload_seconds),
+    "nic_gbits": (77.0, kv_move),
     "cold_start_s": (77.0, cold_start),
 }
 

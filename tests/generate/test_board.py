@@ -144,7 +144,7 @@ def test_thresholds_are_the_bands_of_the_tiers(catalogue):
         ("spec_acceptance_rate", [("red", None), ("yellow", 0.5), ("green", 0.6)]),
         ("prefix_hit_ratio", [("yellow", None), ("green", 0.3)]),
         ("waiting", [("green", None), ("yellow", 5.0)]),
-        ("fb_used_ratio", [("green", None), ("yellow", 0.97), ("red", 0.99)]),
+        ("fb_used_ratio", [("green", None), ("yellow", 0.96), ("orange", 0.97), ("red", 0.99)]),
         ("running", [("text", None)]),
     ],
 )

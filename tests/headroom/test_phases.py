@@ -59,6 +59,7 @@ def inputs(prefill: PhasesSeen, decode: PhasesSeen) -> ApartInputs:
         ttft=2.0,
         knee=None,
         kv_bytes=81920.0,
+        nic_gbits=400.0,
     )
 
 

@@ -247,6 +247,61 @@ def test_the_least_rate_takes_a_replica():
     assert numbers(document)["replicas"]["low"] == 1
 
 
-def test_a_wait_without_end_is_said_in_words():
-    line = refusal(*LLAMA, "--max-num-batched-tokens", "1")
-    assert "no end of waiting" in line and "inf" not in line.replace("inferdoc", "")
+def test_objectives_that_one_request_alone_misses_are_refused_only_if_given():
+    """A step of one token: 2,000 steps to the first token."""
+    line = refusal(*LLAMA, "--max-num-batched-tokens", "1", "--ttft", "2s")
+    assert "misses the objectives with one request at a time" in line and "inf" not in line.replace("inferdoc", "")
+    assumed = answer("--max-num-batched-tokens", "1")["assumed"]
+    assert any("sized for one request at a time" in each for each in assumed)
+
+
+EDGE = ("size", "--model", "llama-3.1-8b", "--tier", "l40s", "-o", "json")
+
+
+def test_128k_tokens_on_one_gpu_are_sized_one_request_at_a_time():
+    done = call(*EDGE, "--prompt-tokens", "128000", "--output-tokens", "500")
+    assert done.code == 0, done.err
+    document = json.loads(done.out)
+    found = numbers(document)
+    assert (document["gpus"], found["streams"]["value"]) == (1, 1)
+    assert found["longest_context"]["value"] >= 128_500
+    assert found["ttft_mean"]["value"] > found["prefill_seconds"]["value"] > 10
+
+
+def test_one_sequence_waits_only_for_requests_that_arrive_at_a_rate():
+    """Alone: a step for each token and the prompt once. At a rate: a queue before the one slot."""
+    alone, queued = (
+        numbers(json.loads(call(*EDGE, "--prompt-tokens", "1000", "--output-tokens", "500", "--max-num-seqs", "1",
+                                "--tp", "1", *rate).out))
+        for rate in ((), ("--rate", "0.02", "--safety", "1"))
+    )  # fmt: skip
+    step, prompt = (alone[name]["value"] for name in ("step_seconds", "prefill_seconds"))
+    assert alone["itl_mean"]["value"] == pytest.approx(step)
+    assert 1 / alone["rate"]["value"] == pytest.approx(500 * step + prompt, rel=0.01)
+    assert queued["ttft_mean"]["value"] > 5 * alone["ttft_mean"]["value"]
+    assert 0 < queued["streams"]["value"] < 1 and queued["replicas"]["value"] >= 1
+
+
+def test_requests_at_once_fill_the_cache_as_the_guide_has_it():
+    """50 requests of 8,000 tokens: 4 GPUs in BF16, 2 in FP8."""
+    for dtype, gpus in (("bf16", 4), ("fp8", 2)):
+        done = call(
+            "size", "--model", "llama-3.3-70b", "--tier", "h100-80", "--prompt-tokens", "7000,7000", "-o", "json",
+            "--output-tokens", "2000,2000", "--concurrency", "50", "--dtype", dtype, "--kv-dtype", dtype,
+        )  # fmt: skip
+        document = json.loads(done.out)
+        assert numbers(document)["context_mean"]["value"] == 8000
+        assert document["gpus"] == gpus
+
+
+def test_a_rate_and_requests_at_once_exclude_each_other():
+    assert "mutually exclusive" in refusal(*LLAMA, "--rate", "1", "--concurrency", "2")
+
+
+def test_a_start_takes_its_weights_over_each_storage():
+    """141 GB at 12.5, 1.1 and 0.5 GB/s, and the start of the engine (field guide, section 2.1: 11 s, 128 s, 282 s)."""
+    found = numbers(answer("--tp", "4"))
+    tiers = load_catalogue().tiers
+    for path, rate in tiers.storage.items():
+        seconds = found[f"start_{path.replace('-', '_')}"]["value"]
+        assert seconds == pytest.approx(tiers.engine_start_s.value + 141.2e9 / (rate.value * 1e9), rel=1e-3)

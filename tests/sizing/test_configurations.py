@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from inferdoc.capacity.kv_bytes import kv_cost
 from inferdoc.capacity.model_shape import shape_of
 from inferdoc.catalogue.load import load_catalogue
+from inferdoc.config_sections import PricesSection
 from inferdoc.errors import InferdocError
+from inferdoc.sizing.decision import decided
 from inferdoc.sizing.request import shape_named, sized_as_asked
 from tests.cli.command import call
 
@@ -230,6 +232,12 @@ def test_a_mutated_configuration_is_sized_or_refused_in_one_line(tmp_path, data)
         assert "\n" not in str(refusal)
     else:
         assert all(each.value is None or math.isfinite(each.value) for part in answer.parts for each in part.numbers)
+    try:
+        decision = decided({**options, "tier": "h100-80,t4", "rate": 2.0}, CATALOGUE, PricesSection())
+    except InferdocError as refusal:
+        assert "\n" not in str(refusal)
+    else:
+        assert all(row.gpus and math.isfinite(row.request or 0.0) for row in decision.rows)
 
 
 def places(document):

@@ -1,0 +1,372 @@
+"""One decision over tiers, precisions and layouts, aggregated or P/D: what serves a load within the objectives for the
+least money."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import isfinite
+from typing import Any
+
+from msgspec.structs import replace as with_fields
+
+from inferdoc.capacity.economics import price_per_million_tokens
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.config_sections import PricesSection
+from inferdoc.errors import InferdocError
+from inferdoc.sizing.build import ENDS, End
+from inferdoc.sizing.choice import Considered, considered, one_at_a_time, replicas_for
+from inferdoc.sizing.decision_model import DECISION_SCHEMA_ID, DecisionAnswer, DecisionRow
+from inferdoc.sizing.fleet_part import LEAST_PODS, MOST_OF_TTFT, SHORT_PROMPT, WORTH
+from inferdoc.sizing.pools import PoolPair, pool_pair
+from inferdoc.sizing.request import WITHOUT_BF16, shape_named, tier_named, wanted_as_asked
+from inferdoc.sizing.wanted import Parallelism, SizingWanted, TrafficAsked, TrafficClass
+from inferdoc.version import __version__
+from inferdoc.words import figure, how_many
+
+ANY = "any"
+MONTH = 730.0
+"""Hours of a month."""
+AGGREGATED, APART, BY_CLASS = "aggregated", "P/D", "pool per class"
+RANKS = (1, 2, 4, 8)
+"""Data-parallel ranks of a model with experts: attention on each rank, experts over all GPUs of a node."""
+NODE = 8
+SIXTEEN_BITS = ("bf16", "fp16")
+
+
+def decided(asked: Mapping[str, Any], catalogue: Catalogue, prices: PricesSection) -> DecisionAnswer:
+    """The decision that the values of the command's options ask for. Raises InferdocError for a wrong option, and where
+    nothing serves the load."""
+    if asked.get("rate") is None and asked.get("concurrency") is None and asked.get("max_num_seqs") != 1:
+        raise InferdocError("--tier: several tiers are compared at a load; give --rate or --concurrency")
+    names = _tiers(str(asked["tier"]), catalogue)
+    first = next((name for name in names if name not in WITHOUT_BF16), names[0])
+    checked = wanted_as_asked({**asked, "tier": first}, catalogue)
+    rows = [row for name in names for row in _of_tier(asked, name, catalogue, prices)]
+    taken = [row for row in rows if not row.why]
+    if not taken:
+        reasons = "; ".join(dict.fromkeys(f"{row.tier} {row.why}" for row in rows))
+        raise InferdocError(f"{checked.shape.name}: no tier serves this load: {reasons}")
+    taken = _ranked(taken)
+    best = taken[0]
+    more = [
+        with_fields(row, why=_more(row, best_of)) for row in taken[1:] if (best_of := _better(row, taken)) is not None
+    ]
+    kept = [row for row in taken if _better(row, taken) is None]
+    front = [with_fields(row, pareto=_undominated(row, kept)) for row in kept]
+    return DecisionAnswer(
+        DECISION_SCHEMA_ID,
+        __version__,
+        checked.shape.name,
+        _load(checked),
+        checked.ttft if checked.objectives_given else None,
+        checked.itl if checked.objectives_given else None,
+        prices.currency,
+        "month" if best.month is not None else "gpus",
+        _summary(front[0], prices.currency),
+        list(_because(front, prices.currency)),
+        front,
+        [*(row for row in rows if row.why), *more],
+        [*checked.assumed],
+        list(_notes(front, checked)),
+    )
+
+
+def several(tier: str | None) -> bool:
+    """Whether a value of --tier names more than one tier."""
+    return tier is not None and (tier.lower() == ANY or "," in tier)
+
+
+def _tiers(given: str, catalogue: Catalogue) -> list[str]:
+    if given.lower() == ANY:
+        return [name for name, tier in catalogue.tiers.tiers.items() if tier.names]
+    return list(dict.fromkeys(tier_named(each.strip(), catalogue)[0] for each in given.split(",")))
+
+
+def _of_tier(asked: Mapping[str, Any], name: str, catalogue: Catalogue, prices: PricesSection) -> Iterator[DecisionRow]:
+    for dtype, kv_dtype in _precisions(asked, name, catalogue):
+        own = {**asked, "tier": name, "dtype": dtype, "kv_dtype": kv_dtype}
+        try:
+            wanted = wanted_as_asked(own, catalogue)
+        except InferdocError as fault:
+            yield DecisionRow(name, dtype or "", kv_dtype or "", AGGREGATED, "", why=str(fault))
+            continue
+        price = prices.per_gpu_hour(name)
+        ranked = wanted.shape.experts and asked.get("dp") is None and asked.get("tp") is None
+        found = considered(wanted)
+        for ranks in RANKS[1:] if ranked else ():
+            of_node = tuple(row.sized.layout for row in found if row.sized.layout.pipeline == 1)
+            spread = tuple(Parallelism(each.tensor, 1, ranks) for each in of_node if each.tensor * ranks <= NODE)
+            found += considered(_with_layouts(wanted, spread))
+        if not any(row.usable for row in found) and not wanted.objectives_given:
+            wanted = one_at_a_time(wanted)
+            found = considered(wanted)
+        yield from _aggregated(wanted, found, price)
+        if wanted.traffic.classes and wanted.traffic.rate is not None:
+            yield _by_class(wanted, price)
+        if wanted.traffic.rate is not None and isfinite(wanted.ttft):
+            yield _apart(wanted, found, price)
+
+
+def _with_layouts(wanted: SizingWanted, layouts: tuple[Parallelism, ...]) -> SizingWanted:
+    return replace(wanted, layouts=layouts)
+
+
+def _precisions(asked: Mapping[str, Any], name: str, catalogue: Catalogue) -> list[tuple[str | None, str | None]]:
+    """Of weights and KV cache: as given, else as the model is published, and of one in 16 bits also in FP8."""
+    given, kv_given = asked.get("dtype"), asked.get("kv_dtype")
+    shape = shape_named(str(asked["model"]), catalogue)
+    own = given or ("fp16" if name in WITHOUT_BF16 and shape.dtype == "bf16" else None)
+    kv = kv_given or ("fp16" if name in WITHOUT_BF16 and not shape.kv.sparse else None)
+    found: list[tuple[str | None, str | None]] = [(own, kv)]
+    if given is None and shape.dtype in SIXTEEN_BITS:
+        found.append(("fp8", kv))
+        if kv_given is None and catalogue.tiers.tiers[name].fp8_tflops is not None and not shape.kv.sparse:
+            found.append(("fp8", "fp8"))
+    return found
+
+
+def _row(wanted: SizingWanted, mode: str, layout: str, why: str = "") -> DecisionRow:
+    return DecisionRow(wanted.tier_name, wanted.dtype, wanted.kv_dtype, mode, layout, why=why)
+
+
+def _aggregated(wanted: SizingWanted, found: Sequence[Considered], price: float | None) -> Iterator[DecisionRow]:
+    """A row for each layout that serves the load; of the others the one that came nearest."""
+    for row in found:
+        if row.usable is not None:
+            yield _served(wanted, row, price)
+    if not any(row.usable is not None for row in found):
+        nearest = next((row for row in found if row.sized.replicas is not None), found[-1])
+        yield _row(wanted, AGGREGATED, layout_words(wanted, nearest.sized.layout), nearest.why)
+
+
+def _served(wanted: SizingWanted, row: Considered, price: float | None) -> DecisionRow:
+    assert row.usable is not None and row.replicas is not None and row.gpus is not None
+    traffic, layout, replica = wanted.traffic, row.sized.layout, row.at("middle")
+    running = row.running(traffic, replica) or row.streams
+    rate = row.share(traffic) * row.replicas
+    carried = row.usable * row.replicas / rate
+    if traffic.concurrent is not None:
+        carried = max(1.0, row.streams * layout.data) * row.replicas / traffic.concurrent
+    ends = {end: replicas_for(wanted, layout, row.at(end), wanted.safety) for end in ENDS}
+    low, high = (None if ends[end] is None else (ends[end] or 0) * layout.gpus for end in ("high", "low"))
+    made = with_fields(
+        _row(wanted, AGGREGATED, layout_words(wanted, layout)),
+        replicas=[row.replicas],
+        gpus=row.gpus,
+        gpus_low=low,
+        gpus_high=high,
+        ttft_p95=_finite(replica.ttft_p95(running)),
+        itl=replica.itl(running),
+        request=_finite(replica.ttft(running) + traffic.output.mean * replica.itl(running)),
+        headroom=carried - 1.0,
+        bound=row.bound,
+    )
+    return _priced(made, price, rate * traffic.output.mean)
+
+
+def _by_class(wanted: SizingWanted, price: float | None) -> DecisionRow:
+    """A pool for each class of the traffic, each with its objective."""
+    taken: list[tuple[TrafficClass, Considered, DecisionRow]] = []
+    for each in wanted.traffic.classes:
+        rate = (wanted.traffic.rate or 0.0) * each.share
+        traffic = TrafficAsked(each.prompt, each.output, rate, each.prefix_share)
+        own = replace(wanted, traffic=traffic, ttft=wanted.ttft if each.ttft is None else each.ttft)
+        able = [row for row in considered(own) if row.usable is not None]
+        if not able:
+            return _row(wanted, BY_CLASS, "", f"no layout keeps the objectives of {each.name}")
+        best_of = min(able, key=lambda row: (row.gpus or 0, row.sized.layout.gpus))
+        taken.append((each, best_of, _served(own, best_of, None)))
+    rows = [row for _, _, row in taken]
+    made = with_fields(
+        _row(wanted, BY_CLASS, ", ".join(f"{each.name} {placed(row)}" for each, _, row in taken)),
+        replicas=[row.replicas[0] for row in rows],
+        gpus=sum(row.gpus or 0 for row in rows),
+        gpus_low=sum(row.gpus_low or 0 for row in rows),
+        gpus_high=None if any(row.gpus_high is None for row in rows) else sum(row.gpus_high or 0 for row in rows),
+        ttft_p95=max((row.ttft_p95 for row in rows if row.ttft_p95 is not None), default=None),
+        itl=max(row.itl or 0.0 for row in rows),
+        request=None
+        if any(row.request is None for row in rows)
+        else sum(each.share * (row.request or 0.0) for each, _, row in taken),
+        headroom=min(row.headroom or 0.0 for row in rows),
+        bound=min(rows, key=lambda row: row.headroom or 0.0).bound,
+    )
+    return _priced(made, price, (wanted.traffic.rate or 0.0) * wanted.traffic.output.mean)
+
+
+def _apart(wanted: SizingWanted, found: Sequence[Considered], price: float | None) -> DecisionRow:
+    rate, output = wanted.traffic.rate, wanted.traffic.output.mean
+    assert rate is not None
+    sized = [row.sized for row in found]
+    pair = pool_pair(wanted, sized)
+    if pair is None:
+        return _row(wanted, APART, "", "no pair of pools keeps the objectives")
+    prefill, decode = pair.prefill, pair.decode
+    words = ", ".join(
+        f"{name} {side.replicas} x {layout_words(wanted, side.layout)}"
+        for name, side in (("prefill", prefill), ("decode", decode))
+    )
+
+    def gpus_at(end: End) -> int | None:
+        at = pool_pair(wanted, [row for row in sized if row.layout in (prefill.layout, decode.layout)], end)
+        return None if at is None else at.gpus
+
+    made = with_fields(
+        _row(wanted, APART, words, _against(wanted, found, pair)),
+        replicas=[prefill.replicas, decode.replicas],
+        gpus=pair.gpus,
+        gpus_low=gpus_at("high"),
+        gpus_high=gpus_at("low"),
+        ttft_p95=pair.ttft_p95,
+        itl=pair.itl,
+        request=pair.ttft + output * pair.itl,
+        headroom=min(side.usable * side.replicas for side in (prefill, decode)) / rate - 1.0,
+        bound=min((prefill, decode), key=lambda side: side.usable * side.replicas).bound,
+    )
+    return _priced(made, price, rate * output)
+
+
+def _against(wanted: SizingWanted, found: Sequence[Considered], pair: PoolPair) -> str:
+    """What speaks against two pools, "" where they pay."""
+    together = min((row.gpus for row in found if row.gpus is not None), default=None)
+    prompt = wanted.traffic.prompt.mean
+    if prompt < SHORT_PROMPT:
+        return f"prompts of {prompt:,.0f} tokens are cheaper to compute than to move (below {SHORT_PROMPT})"
+    if pair.move > MOST_OF_TTFT * wanted.ttft:
+        share = figure(MOST_OF_TTFT, "ratio")
+        return f"KV transfer takes {figure(pair.move, 's')}, more than {share} of the TTFT objective"
+    if min(pair.prefill.replicas, pair.decode.replicas) < LEAST_PODS:
+        return f"fewer than {LEAST_PODS} replicas in a pool: the loss of one stops it"
+    if together is not None and 1.0 - pair.gpus / together < WORTH:
+        saved = f"{pair.gpus} GPUs for {together} of one pool"
+        return f"{saved}: two pools pay from {figure(WORTH, 'ratio')} on"
+    return ""
+
+
+def layout_words(wanted: SizingWanted, layout: Parallelism) -> str:
+    """TP, PP and DP, and EP where experts are spread over ranks."""
+    ep = f" EP {layout.tensor * layout.data}" if wanted.shape.experts and layout.data > 1 else ""
+    return f"{layout}{ep}"
+
+
+def _priced(row: DecisionRow, price: float | None, tokens: float) -> DecisionRow:
+    if price is None or row.gpus is None:
+        return row
+    hour = row.gpus * price
+    return with_fields(row, month=hour * MONTH, million=price_per_million_tokens(hour, tokens))
+
+
+def _ranked(rows: Iterable[DecisionRow]) -> list[DecisionRow]:
+    """Cheapest first, those without a price behind them by GPUs; of equals the one with 16 bits, then one pool, then
+    the smaller replicas, of which the loss of one takes less."""
+    return sorted(
+        rows,
+        key=lambda row: (
+            row.month is None,
+            row.month or 0.0,
+            row.gpus,
+            row.dtype not in SIXTEEN_BITS,
+            row.kv_dtype not in SIXTEEN_BITS,
+            row.mode != AGGREGATED,
+            -sum(row.replicas),
+        ),
+    )
+
+
+def _better(row: DecisionRow, ranked: Sequence[DecisionRow]) -> DecisionRow | None:
+    """A row before this one of the same tier, precision and mode."""
+    same = (each for each in ranked if _kind(each) == _kind(row))
+    first = next(same)
+    return None if first is row else first
+
+
+def _kind(row: DecisionRow) -> tuple[str, str, str, str]:
+    return row.tier, row.dtype, row.kv_dtype, row.mode
+
+
+def _more(row: DecisionRow, better: DecisionRow) -> str:
+    if row.gpus == better.gpus:
+        return f"as many GPUs as {better.layout}"
+    return f"{row.gpus} GPUs, {better.layout} takes {better.gpus}"
+
+
+def _undominated(row: DecisionRow, rows: Sequence[DecisionRow]) -> bool:
+    """Whether no other row is at least as cheap and as fast, and better in one of both."""
+
+    def place(each: DecisionRow) -> tuple[float, float]:
+        return cost_of(each), each.request if each.request is not None else float("inf")
+
+    cost, seconds = place(row)
+    others = [place(each) for each in rows if each is not row and (each.month is None) == (row.month is None)]
+    return not any(c <= cost and s <= seconds and (c, s) != (cost, seconds) for c, s in others)
+
+
+def cost_of(row: DecisionRow) -> float:
+    """Money of a month, GPUs where there is no price."""
+    return row.month if row.month is not None else float(row.gpus or 0)
+
+
+def _finite(value: float) -> float | None:
+    return value if isfinite(value) else None
+
+
+def _load(wanted: SizingWanted) -> str:
+    traffic = wanted.traffic
+    if traffic.rate is not None:
+        load = f"{figure(traffic.rate, '1/s')} at the peak"
+    else:
+        load = f"{how_many(traffic.concurrent or 1, 'request')} at once"
+    return f"{load}, {traffic.prompt.mean:,.0f} prompt and {traffic.output.mean:,.0f} output tokens"
+
+
+def money_words(row: DecisionRow, currency: str) -> str:
+    """A month of a row; GPUs alone where it has no price."""
+    if row.month is None:
+        return how_many(row.gpus or 0, "GPU")
+    return f"{row.month:,.0f} {currency} a month, {how_many(row.gpus or 0, 'GPU')}"
+
+
+def placed(row: DecisionRow) -> str:
+    """Replicas and layout of a row; of several pools the layout names those of each."""
+    return f"{row.replicas[0]} x {row.layout}" if row.mode == AGGREGATED else row.layout
+
+
+def row_words(row: DecisionRow) -> str:
+    """Tier, precision, mode and layout of a row."""
+    return f"{row.tier}, weights {row.dtype}, KV {row.kv_dtype}, {row.mode}, {placed(row)}"
+
+
+def _summary(row: DecisionRow, currency: str) -> str:
+    return f"{row_words(row)}: {money_words(row, currency)}"
+
+
+def _because(rows: Sequence[DecisionRow], currency: str) -> Iterator[str]:
+    best = rows[0]
+    unit = "lowest cost" if best.month is not None else "fewest GPUs"
+    yield f"{unit} of {len(rows)} ways that serve the load within the objectives; {best.bound} binds at full load"
+    other = next((row for row in rows if row.tier != best.tier), None)
+    if other is not None and (other.month is None) == (best.month is None):
+        less = figure(1.0 - cost_of(best) / cost_of(other), "ratio")
+        yield f"next tier: {row_words(other)}, {money_words(other, currency)}; the first takes {less} less"
+    faster = min((row for row in rows if row.request is not None), key=lambda row: row.request or 0.0, default=None)
+    if faster is not None and faster is not best and best.request is not None:
+        times = f"{figure(faster.request, 's')} instead of {figure(best.request, 's')}"
+        yield f"fastest: {row_words(faster)}, {times} for a mean request, {money_words(faster, currency)}"
+    if best.gpus_low != best.gpus_high:
+        high = "no number keeps the objectives" if best.gpus_high is None else how_many(best.gpus_high, "GPU")
+        yield f"range of the prediction: {how_many(best.gpus_low or 0, 'GPU')} at the fast end, {high} at the slow end"
+
+
+def _notes(rows: Sequence[DecisionRow], wanted: SizingWanted) -> Iterator[str]:
+    unpriced = sorted({row.tier for row in rows if row.month is None})
+    if unpriced:
+        behind = "listed by GPUs" if len(unpriced) == len({row.tier for row in rows}) else "listed behind the others"
+        yield (
+            f"no price of {', '.join(unpriced)}: {behind}; give --price {unpriced[0]}=2.95 or "
+            f"[prices.tiers.{unpriced[0]}] in inferdoc.toml"
+        )
+    if any(row.dtype == "fp8" for row in rows) and wanted.dtype in SIXTEEN_BITS:
+        yield "a row with FP8 weights needs an FP8 checkpoint of the model; evaluate its answers first"
+    if any(row.mode == APART for row in rows):
+        yield "P/D is predicted, not measured: try it with some 100 sessions or more before a change"
