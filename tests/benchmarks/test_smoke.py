@@ -58,6 +58,9 @@ SMOKE = {
     "diagnose.py": Smoke(
         "--pods 2 --health some --minutes 2 --turns 1 --cold", r"\| prometheus \| 2, some", PROMETHEUS
     ),
+    "faulty_answers.py": Smoke(
+        "--incidents 1 --controls 0 --answers 1 --only warnings --jobs 1", r"\| warnings \| 1 \| 1 \| 1 \|", PROMETHEUS
+    ),
     "first_look.py": Smoke("--only engine-hung"),
     "forecast.py": Smoke("{inputs}/loads --without-arima --origins 1 --days 0.25 --cold 5 --pools 1"),
     "headroom.py": Smoke(
