@@ -10,7 +10,7 @@ Flavored Markdown 0.29; Slack's mrkdwn.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape
 from urllib.parse import quote
 
@@ -27,6 +27,7 @@ _MARKUP = re.compile(rf"[\\`*\[\]<>|~&$]|{_EMPHASIS}")
 """What is markup anywhere in a line."""
 _MRKDWN = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 """What Slack escapes: https://docs.slack.dev/messaging/formatting-message-text#escaping"""
+_SYSTEMD = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n", "\t": r"\t", "\r": r"\r"})
 _LOOKALIKES = str.maketrans({"*": "∗", "~": "∼", "`": "ˋ"})
 _LINE_START = re.compile(r"\A(?:[-+=#:]|\d+(?=[.)]))")
 """What makes a heading, a list or a rule at the start of a line."""
@@ -117,3 +118,35 @@ def slack_code(text: str) -> str:
 def slack_link(words: str, url: str) -> str:
     """A link of Slack."""
     return f"<{url.translate(_MRKDWN).replace('|', '%7C')}|{slack(words)}>"
+
+
+def promql(text: str) -> str:
+    """A string of PromQL with its quotes
+    (https://prometheus.io/docs/prometheus/latest/querying/basics/#string-literals)."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped if escaped.isprintable() else "".join(map(_promql, escaped))}"'
+
+
+def _promql(character: str) -> str:
+    if character.isprintable():
+        return character
+    return f"\\u{ord(character):04x}" if ord(character) < 0x10000 else f"\\U{ord(character):08x}"
+
+
+def label_pairs(labels: Mapping[str, str]) -> str:
+    """Labels as they are listed between braces: `a="b", c="d"`."""
+    return ", ".join(f"{label}={promql(value)}" for label, value in labels.items())
+
+
+def go_template(text: str) -> str:
+    """Words in an annotation, where Prometheus and Alertmanager evaluate `{{`."""
+    return text.replace("{{", '{{ "{{" }}')
+
+
+def systemd(word: str) -> str:
+    """A word of a command line in a unit: `%`, `$` and what ends a word or a line mean nothing
+    (https://www.freedesktop.org/software/systemd/man/latest/systemd.service.html#Command%20lines)."""
+    doubled = word.replace("%", "%%").replace("$", "$$")
+    if doubled and not re.search(r"[^\w%$/:=.,+@-]", doubled):
+        return doubled
+    return f'"{doubled.translate(_SYSTEMD)}"'

@@ -9,12 +9,13 @@ NOW = '{{ query "time()" | first | value | printf "%.0f" }}'
 """When the rule was evaluated: templates of Prometheus have no variable for the time (prometheus.io/docs/prometheus/
 latest/configuration/template_reference). Half an hour before it, where --around begins, no `for` has begun yet."""
 
+QUOTED = r"""{{ reReplaceAll "'" "'\\''" . }}"""
+"""A label between single quotes of a shell: whoever pastes the command runs nothing that stands in a label."""
+
 
 def diagnose_command(by: tuple[str, ...]) -> str:
     """The command as an annotation template. by: the labels that the alert's series keep; an empty one is left out."""
     names = [
-        f"{{{{ with $labels.{label} }}}} --{option} '{{{{ . }}}}'{{{{ end }}}}"
-        for option, label in OPTIONS
-        if label in by
+        f"{{{{ with $labels.{label} }}}} --{option} '{QUOTED}'{{{{ end }}}}" for option, label in OPTIONS if label in by
     ]
     return f"inferdoc diagnose --around {NOW}{''.join(names)}"

@@ -8,6 +8,7 @@ from inferdoc.catalogue.burn import FAST, SLOW, Burn, windows
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.slo import Slo
 from inferdoc.errors import CatalogueError
+from inferdoc.escaping import go_template
 from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.commands import diagnose_command
 from inferdoc.generate.links import GeneratedLinks
@@ -115,7 +116,7 @@ def _outage(slo: Slo, links: GeneratedLinks) -> AlertRule:
         cause=PAGE,
         annotations=about(
             links,
-            f"{slo.title}: most requests of model {{{{ $labels.model_name }}}} miss it now",
+            f"{go_template(slo.title)}: most requests of model {{{{ $labels.model_name }}}} miss it now",
             f"{{{{ $value | humanizePercentage }}}} of the events of two minutes. Next: {diagnose_command(BY)}",
         ),
         by=BY,
@@ -137,7 +138,7 @@ def _burn_rules(slo: Slo, least: int, links: GeneratedLinks) -> Iterator[AlertRu
             cause=PAGE,
             annotations=about(
                 links,
-                f"{slo.title}: the error budget of model {{{{ $labels.model_name }}}} burns too fast",
+                f"{go_template(slo.title)}: the error budget of model {{{{ $labels.model_name }}}} burns too fast",
                 f"{ratio} of the events miss it over the long window, and it still goes on; {allowed} may. "
                 f"That spends the budget {_pace(burns, slo)} too fast. Next: {diagnose_command(BY)}",
             ),
@@ -170,7 +171,7 @@ def _too_few(slo: Slo, least: int, links: GeneratedLinks) -> AlertRule:
         cause=PAGE,
         annotations=about(
             links,
-            f"{slo.title}: too little traffic on model {{{{ $labels.model_name }}}} to judge it",
+            f"{go_template(slo.title)}: too little traffic on model {{{{ $labels.model_name }}}} to judge it",
             f"{{{{ $value | humanize }}}} events in {JUDGED}; {least} are needed. Its alerts are silent.",
         ),
         by=BY,

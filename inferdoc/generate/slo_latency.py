@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import WIDE
 from inferdoc.catalogue.slo import Slo
+from inferdoc.escaping import go_template
 from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.commands import diagnose_command
 from inferdoc.generate.links import GeneratedLinks
@@ -99,7 +100,7 @@ def slower_rules(slo: Slo, catalogue: Catalogue, links: GeneratedLinks) -> Itera
         "Slower",
         BY,
         f"{mean} > {_factor(all_)} * {usual}\nand {mean} > {felt}\nunless {mean} <= {_swing(mean)}",
-        f"{slo.title}: model {{{{ $labels.model_name }}}} suddenly takes longer than was usual",
+        f"{go_template(slo.title)}: model {{{{ $labels.model_name }}}} suddenly takes longer than was usual",
         "The mean of two minutes is {{ $value | humanizeDuration }}, beyond that of the half hour before.",
     )
     if not _by_pod(slo, catalogue):
@@ -120,7 +121,8 @@ def slower_rules(slo: Slo, catalogue: Catalogue, links: GeneratedLinks) -> Itera
         SHOWN_BY,
         # a fault may change what a pod is taken for, and its page goes on
         f"max by ({', '.join(SHOWN_BY)}) {clause(beyond)}",
-        f"{slo.title}: pod {{{{ $labels.pod }}}} suddenly takes longer than was usual, and than others of its pool",
+        f"{go_template(slo.title)}: pod {{{{ $labels.pod }}}} suddenly takes longer than was usual, and than others of "
+        "its pool",
         "The mean of two minutes is {{ $value | humanizeDuration }}.",
     )
 
