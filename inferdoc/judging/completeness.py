@@ -7,6 +7,7 @@ metrics look like a healthy fleet with fewer pods.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,24 +47,28 @@ def without_metrics(view: View, scrapes: Sequence[Scrapes]) -> list[str]:
 def without_some_metrics(view: View, scrapes: Sequence[Scrapes], listed: Collection[str]) -> list[str]:
     """The pods that show some of the metrics of an engine in the window, and lack one that pods of the same scrape job
     show, or that the source lists and no pod shows. scrapes: of the window; listed: which of SIGNS have a series in the
-    source. A pod without work may lack counters, and one that was scraped for less than half of the window any."""
+    source. A pod whose scrapes do not show is compared with all of its namespace. A pod without work may lack counters,
+    and one that is there for less than half of the window any."""
     shown = _shown(view)
     everywhere = {sign for signs in shown.values() for sign in signs}
-    by_job: dict[_Job, set[str]] = {}
-    targets = [(Entity.of_labels(target.labels), target) for target in scrapes]
-    for entity, target in targets:
-        by_job.setdefault(_job(entity, target), set()).update(shown.get(entity.member, ()))
-    longest = max((len(target.up) for _, target in targets), default=0)
+    jobs: dict[Key, tuple[str, ...]] = {}
+    for target in scrapes:
+        entity = Entity.of_labels(target.labels)
+        jobs[entity.member] = _job(entity, target)
+    others: dict[tuple[str, ...], set[str]] = {}
+    for member, signs in shown.items():
+        for group in {jobs.get(member, member[:2]), member[:2]}:
+            others.setdefault(group, set()).update(signs)
+    longest = max((sign.steps for signs in shown.values() for sign in signs.values()), default=0)
     lacking = []
-    for entity, target in targets:
-        signs = shown.get(entity.member)
-        if not signs or 2 * len(target.up) < longest:
+    for member, signs in shown.items():
+        if 2 * max(sign.steps for sign in signs.values()) < longest:
             continue
-        expected = by_job[_job(entity, target)] | (set(listed) - everywhere)
-        if not any(signs.values()):
+        expected = others[jobs.get(member, member[:2])] | (set(listed) - everywhere)
+        if not any(sign.works for sign in signs.values()):
             expected &= set(GAUGES)
         if not expected <= signs.keys():
-            lacking.append(view.fleet.called(entity))
+            lacking.append(view.fleet.called(Entity.of(("cluster", "namespace", "pod"), member)))
     return sorted(set(lacking))
 
 
@@ -89,9 +94,16 @@ def _jobs_of_engines(targets: Sequence[tuple[Entity, Scrapes]], engines: Collect
     return {job for job, (others, own) in counts.items() if job[2] and job[2] not in elsewhere and own >= others}
 
 
-def _shown(view: View) -> dict[Key, dict[str, bool]]:
-    """By pod, which of SIGNS it shows in the window, and whether any work."""
-    frame, shown = view.frame, dict[Key, dict[str, bool]]()
+class _Sign(NamedTuple):
+    """One of SIGNS of a pod. steps: at how many steps of the window it is there; works: whether it shows any work."""
+
+    steps: int
+    works: bool
+
+
+def _shown(view: View) -> dict[Key, dict[str, _Sign]]:
+    """By pod, which of SIGNS it shows in the window."""
+    frame, shown = view.frame, dict[Key, dict[str, _Sign]]()
     for name in SIGNS:
         matrix = frame.signals.get(name)
         if matrix is None:
@@ -99,8 +111,9 @@ def _shown(view: View) -> dict[Key, dict[str, bool]]:
         for entity, values in zip(matrix.entities, matrix.values, strict=True):
             inside = values[frame.begin :]
             if np.isfinite(inside).any():
-                signs = shown.setdefault(entity.member, {})
-                signs[name] = signs.get(name, False) or bool(np.nanmax(inside) > 0)
+                signs, there = shown.setdefault(entity.member, {}), int(np.isfinite(inside).sum())
+                known = signs.get(name, _Sign(0, False))
+                signs[name] = _Sign(max(known.steps, there), known.works or bool(np.nanmax(inside) > 0))
     return shown
 
 

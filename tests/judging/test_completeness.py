@@ -86,6 +86,13 @@ def test_a_pod_that_shows_a_part_of_the_metrics_of_its_peers_is_not_healthy(tmp_
     assert answer.source.incomplete == ["some engine metrics are missing from chat-1, although scrapes succeed"]
 
 
+def test_a_pod_whose_scrapes_do_not_show_is_compared_with_its_namespace(tmp_path):
+    lost = ("up{", "vllm:num_requests_waiting{")
+    text = fleet().only(lambda line: PODS[1] not in line or not line.startswith(lost))
+    answer = answer_to(text, tmp_path)
+    assert (answer.verdict, answer.coverage.pods_without_some_metrics) == ("unknown", [PODS[1]])
+
+
 def test_metrics_that_the_source_lists_and_no_pod_shows_are_missing(tmp_path, monkeypatch):
     text = fleet().only(lambda line: not line.startswith("vllm:num_requests_waiting{"))
     source = open_source(store=stored(text, tmp_path))
