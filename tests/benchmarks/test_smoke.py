@@ -81,7 +81,7 @@ SMOKE = {
     "public/unpack.py": Smoke(f". --only {CASE}", rf"{CASE}"),
     "quiet_windows.py": Smoke("--fleets 1 --windows 1 --only as-is --kind control-steady --seed 501 --jobs 1"),
     "recordings.py": Smoke("{inputs}/recordings"),
-    "reliability.py": Smoke("--flips 2 --kills 1"),
+    "reliability.py": Smoke("--flips 2 --truncations 2 --kills 1"),
     "rule_cost.py": Smoke(
         "--pods 2 --minutes 0.1 --hasten 60 --dearest 1", r"recorded series +\d", PROMETHEUS,
     ),
