@@ -8,10 +8,8 @@ from inferdoc.incidents.record import Record, incident_of, look_of
 
 PAUSES = (2.0, 10.0, 60.0, 300.0, FARTHEST_SECONDS)
 """Seconds between tries; the last one again and again."""
-_FIRST = (
-    "SELECT min(post.number) FROM post JOIN look ON look.number = look WHERE output = :output AND post.state = 'waiting'\
- GROUP BY incident"
-)
+_FIRST = """SELECT min(post.number) FROM post JOIN look ON look.number = look
+WHERE output = :output AND post.state = 'waiting' GROUP BY incident"""
 
 
 def due(record: Record, output: str, now: float) -> PostDue | None:
